@@ -1,4 +1,4 @@
-//! The log of what operators did: asked of a server, or checked in the store itself.
+//! The audit log: read from a server, or verified in the store itself.
 
 use crate::{
     args::{AuditArgs, AuditCommand, AuditVerifyArgs, StoreAddress},

@@ -1,4 +1,4 @@
-//! Keys: asked of a server; and an operator let in who has lost the last one.
+//! Key commands against a server, and `bootstrap` for an operator who has lost the last key.
 
 use crate::{
     admin_key::AdminKeys,
@@ -25,8 +25,8 @@ pub(crate) fn run(args: &KeysArgs) -> Result<ExitCode> {
     }
 }
 
-/// The secret of one type alone, so that an operator need not hand the key that all are made from
-/// to a receiver.
+/// Prints the secret of one type. So an operator need not give a receiver the key from which all
+/// secrets are derived.
 fn webhook(args: &KeysWebhookArgs) -> Result<ExitCode> {
     let job_type = JobType::parse(&args.job_type)?;
     let folder = store_of(&args.store)?.folder().to_owned();
@@ -34,7 +34,8 @@ fn webhook(args: &KeysWebhookArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whoever can write into the store owns the house anyway; that it was done stands in the audit log.
+/// Needs no further right: a user who can write to the store controls the installation anyway. The
+/// audit log records it.
 fn bootstrap(args: &StoreArgs) -> Result<ExitCode> {
     let address = present_store_of(args)?;
     let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));

@@ -1,4 +1,5 @@
-//! THE BINARY `consign`: the only reader of arguments and environment; it wires the rooms together.
+//! The binary `consign`: the only code that reads arguments and environment. It wires the crates
+//! together.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command for people")]
 
@@ -36,8 +37,8 @@ mod tls;
 use args::Command;
 use std::process::ExitCode;
 
-/// Jobs are made on one thread and let go of on another, again and again, and the system's allocator is slow
-/// at that: draining a queue takes a quarter less time with this one (docs/performance.md).
+/// Jobs are allocated on one thread and freed on another, and the system's allocator is slow at
+/// that: draining a queue takes a quarter less time with mimalloc (docs/performance.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! The schema of the store: which it is, and what brings it up to date.
+//! The schema of the store: its version, and the migrations that it lacks.
 
 use crate::{
     args::{MigrateCommand, StoreAddress, StoreArgs},

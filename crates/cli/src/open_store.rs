@@ -1,4 +1,4 @@
-//! The store is opened: a file at once, a database perhaps after a while.
+//! Opens the store: a file at once, a database perhaps after a while.
 
 use crate::{args::StoreAddress, data_folder};
 use anyhow::{Error, Result, anyhow};
@@ -11,11 +11,12 @@ use store::{
 use tokio::runtime::Builder;
 use tracing::warn;
 
-/// A store, and the turn at what only the first of its nodes makes. A file has one node, which needs
-/// no turn.
+/// A store, and the lock under which the first node makes keys and secrets. A file has one node,
+/// which needs no lock.
 pub(crate) type OpenedStore = (Arc<dyn Store>, Option<StartupLock>);
 
-/// Opens the store for a node, and makes the data folder. A database that cannot be reached is waited for.
+/// Opens the store for a node, and makes the data folder. Waits for a database that cannot be
+/// reached yet.
 pub(crate) async fn open(
     address: &StoreAddress,
     patience: Duration,
@@ -32,16 +33,16 @@ pub(crate) async fn open(
         }
         StoreAddress::Postgres(address) => {
             let opened = open_database(address, patience, tenant_limits, clock, random).await;
-            opened.map_err(|wrong| told(wrong, WAITABLE))
+            opened.map_err(|wrong| with_remedy(wrong, UNREACHABLE_REMEDY))
         }
     }
 }
 
-/// What helps where nobody answers yet.
-const WAITABLE: &str =
+/// The remedy where no database answers yet.
+const UNREACHABLE_REMEDY: &str =
     "; start it, name another with --store, or have it waited for: --wait-for-store 60s";
 
-/// Between tries. Nodes that were started together come back at different times.
+/// Between tries. Jitter spreads nodes that were started together.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
 
 async fn open_database(
@@ -75,8 +76,8 @@ async fn open_database(
     }
 }
 
-/// What went wrong, and what helps.
-fn told(wrong: PostgresError, when_passing: &str) -> Error {
+/// The error and its remedy.
+fn with_remedy(wrong: PostgresError, when_passing: &str) -> Error {
     let help = if wrong.may_pass() {
         when_passing
     } else if let PostgresError::Connect { .. } = wrong {
@@ -89,15 +90,15 @@ fn told(wrong: PostgresError, when_passing: &str) -> Error {
     anyhow!("{:#}{help}", Error::new(wrong))
 }
 
-/// Asks a database something from a command that does nothing else.
+/// Runs one query from a command that has no runtime.
 pub(crate) fn block_on<T>(asked: impl Future<Output = Result<T, PostgresError>>) -> Result<T> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(asked).map_err(told_now)
+    runtime.block_on(asked).map_err(with_remedy_now)
 }
 
-/// What went wrong, and what helps, where nothing is waited for.
-pub(crate) fn told_now(wrong: PostgresError) -> Error {
-    told(wrong, "; start it, or name another with --store")
+/// The error and its remedy, for a command that does not wait.
+pub(crate) fn with_remedy_now(wrong: PostgresError) -> Error {
+    with_remedy(wrong, "; start it, or name another with --store")
 }
 
 /// Opens a store for a command that does one thing with it.
@@ -114,8 +115,8 @@ pub(crate) async fn visit(
     Ok(store)
 }
 
-/// Carries out one request in a transaction of its own, on a thread that may be blocked: for a
-/// command that has no node running.
+/// Executes one request in a transaction of its own, on a blocking thread: for a command that runs
+/// no node.
 pub(crate) async fn execute(store: Arc<dyn Execute>, request: Request) -> Result<Reply> {
     let work = move || store.execute(vec![request], Notification::default());
     let mut replies = tokio::task::spawn_blocking(work).await??;

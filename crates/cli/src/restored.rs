@@ -1,4 +1,4 @@
-//! A database came out of a backup: what was promised since then is void.
+//! Marks a database as restored from a backup: leases from before become invalid.
 
 use crate::{
     args::{StoreAddress, StoreArgs},
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &StoreArgs) -> Result<ExitCode> {
 async fn void_leases(address: &PostgresAddress) -> Result<()> {
     let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let opened = Postgres::open(address, clock.clone(), random.clone(), PostgresOptions::default());
-    let store = opened.await.map_err(open_store::told_now)?;
+    let store = opened.await.map_err(open_store::with_remedy_now)?;
     store.raise_epoch().await?;
     let note = AuditNote {
         who: "consign restored".into(),

@@ -1,4 +1,4 @@
-//! Open the door, and close it in order.
+//! Runs the server, and shuts it down in order.
 
 use crate::{
     admin_key::AdminKeys,
@@ -21,12 +21,12 @@ use store::{Clock, RandomSource};
 use tokio::{runtime::Builder, task::spawn_blocking, time::timeout};
 use tracing::{error, info, warn};
 
-/// So long may requests take that were under way when we were asked to end. Whoever asks waits half a minute,
-/// usually, before they kill.
+/// How long requests under way may take after a signal. A service manager usually waits half a
+/// minute before it kills.
 const GRACE: Duration = Duration::from_secs(25);
-/// So long handlers may take to give their jobs back, once the server was asked twice.
+/// How long handlers may take to give their jobs back after a second signal.
 const GIVE_BACK_MAX: Duration = Duration::from_secs(5);
-/// What still runs after that is not waited for.
+/// How long the runtime waits for the rest.
 const LEFTOVERS: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
 }
 
 async fn serve(settings: Settings, looks: Looks) -> Result<()> {
-    // Asked to end while we start, we end as soon as we have started.
+    // A signal during the start takes effect after the start.
     let mut signals = Signals::new()?;
     if let Some(danger) = settings.dangers() {
         warn!("{danger}");
@@ -79,14 +79,14 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     let kit = Kit::new(&settings, folder, clock.clone(), &*random)?;
     let name = format!("serve-{:08x}", random.entropy().0 >> 96);
     let door = settings.door.clone();
-    // Before TCP is answered: a command that saw the server ready finds the socket.
+    // Before TCP is served: a command that saw the server ready finds the socket.
     let (local, _local_socket) =
         local_socket::listen(folder, listeners.main.local_addr()?.port())?.unzip();
     let listeners = Listeners { local, ..listeners };
     let server = Server::start(node.clone(), clock, random, door, listeners, tls).await?;
     let _renewing = certificates.map(Certificates::follow);
     if let Some(turn) = turn {
-        turn.end().await; // key, types, secrets and what signs addresses are there
+        turn.end().await; // keys, types and signing secrets exist
     }
     let mut handlers = ReadyMadeHandlers::start(&node, kit, name).await?;
     let address = server.address();
@@ -109,7 +109,7 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
         () = signals.any() => {
             warn!("asked again: what was under way is cut off");
             // Before the node closes: a job whose handler is cut off here is given back, and does
-            // not wait for its lease to run out.
+            // not wait for its lease to expire.
             if timeout(GIVE_BACK_MAX, handlers.stop(Duration::ZERO)).await.is_err() {
                 warn!("some handlers did not end: their jobs run again when their leases have run out");
             }
@@ -121,7 +121,7 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     Ok(())
 }
 
-/// Tells the store what the file says about types. What it knows already is not noted a second time.
+/// Writes the job types of the file to the store. An unchanged type gets no second audit entry.
 async fn declare(
     node: &Node,
     types: &[DeclaredType],

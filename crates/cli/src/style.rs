@@ -1,4 +1,4 @@
-//! Lines of text with tones, for terminals with colours and without.
+//! Styled lines of text, for terminals with colours and without.
 
 use unicode_width::UnicodeWidthChar;
 
@@ -16,7 +16,7 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    /// What begins it on a terminal, where it is anything.
+    /// The escape code of a style, where it has one.
     fn code(self) -> Option<&'static str> {
         match self {
             Style::Plain => None,
@@ -58,7 +58,7 @@ impl StyledLine {
         let mut pieces = Vec::with_capacity(self.0.len() + 1);
         for (tone, text) in self.0 {
             let kept = beginning(&text, room);
-            // What stands behind a character that does not fit stays away with it.
+            // The text after the first character that does not fit is dropped, too.
             room = if kept.len() < text.len() { 0 } else { room - columns(kept) };
             pieces.push((tone, kept.to_owned()));
         }
@@ -70,7 +70,7 @@ impl StyledLine {
         StyledLine(self.0.into_iter().map(|(tone, text)| (tone, change(&text))).collect())
     }
 
-    /// The line, and spaces up to `width` columns, before it or behind it.
+    /// The line, padded with spaces to `width` columns, before or after it.
     pub(crate) fn padded(mut self, width: usize, before: bool) -> Self {
         let missing = " ".repeat(width.saturating_sub(self.width()));
         let place = if before { 0 } else { self.0.len() };
@@ -91,7 +91,7 @@ impl StyledLine {
         self.0.iter().map(|(_, text)| text.as_str()).collect()
     }
 
-    /// With tones, as terminals understand them.
+    /// The line with escape codes.
     pub(crate) fn coloured(&self) -> String {
         let piece = |(tone, text): &(Style, String)| match tone.code() {
             Some(code) => format!("{code}{text}\x1b[0m"),
@@ -101,8 +101,8 @@ impl StyledLine {
     }
 }
 
-/// How many columns a text takes. Counted by characters: most terminals draw them one by one, also
-/// where several make one emoji.
+/// The width of a text in columns. It is counted by characters: most terminals draw them one by
+/// one, also where several make one emoji.
 pub(crate) fn columns(text: &str) -> usize {
     text.chars().filter_map(UnicodeWidthChar::width).sum()
 }
@@ -122,7 +122,7 @@ pub(crate) fn bar(percent: u8) -> (String, String) {
     ("█".repeat(full), "░".repeat(COLUMNS - full))
 }
 
-/// The words of `text` in lines of at most `width` columns, where no word is longer.
+/// Wraps `text` to lines of at most `width` columns, where no word is longer.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(line.cut(0).text(), "");
     }
 
-    /// Chinese characters take two columns each, and an accent of its own takes none.
+    /// Chinese characters take two columns each, and a combining accent takes none.
     #[test]
     fn a_line_is_as_wide_as_it_looks() {
         let line =

@@ -1,19 +1,19 @@
-//! Chance: a number that is passed in. The engine rolls no dice of its own.
+//! Random bits, passed in. The engine has no random source of its own.
 
 use std::time::Duration;
 
-/// One roll of the dice: 128 random bits.
+/// 128 random bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entropy(pub u128);
 
 impl Entropy {
-    /// About `span`: up to a fifth less, or up to a fifth more. Nodes that began together and wait
-    /// so do not ask together for ever.
+    /// About `span`: up to a fifth less, or up to a fifth more. Nodes that start together and wait
+    /// this long do not poll together forever.
     pub fn around(self, span: Duration) -> Duration {
         span * 4 / 5 + self.up_to(span * 2 / 5)
     }
 
-    /// Spreads this roll evenly over `0..=ceiling`, in whole milliseconds.
+    /// Spreads these bits evenly over `0..=ceiling`, in whole milliseconds.
     pub(crate) fn up_to(self, ceiling: Duration) -> Duration {
         let span = u64::try_from(ceiling.as_millis()).unwrap_or(u64::MAX);
         let high = self.0 >> 64; // below 2^64, so the product below stays under 2^128

@@ -1,4 +1,4 @@
-//! The name of one job: a UUIDv7, always ours, so that ids sort by age.
+//! The id of a job: a UUIDv7. Consign always makes it, so that ids sort by age.
 
 use crate::{
     entropy::Entropy,
@@ -8,12 +8,12 @@ use crate::{
 use std::fmt;
 use uuid::Uuid;
 
-/// Names one job for ever.
+/// The permanent id of one job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(Uuid);
 
 impl JobId {
-    /// A new id from the moment and a roll of the dice.
+    /// A new id from the time and random bits.
     pub fn new(at: Timestamp, entropy: Entropy) -> Self {
         let mut random = [0; 10];
         random.copy_from_slice(&entropy.0.to_be_bytes()[..10]);
@@ -23,8 +23,8 @@ impl JobId {
         )
     }
 
-    /// Reads an id in the usual hyphenated form. Any UUID is accepted: one that is not ours is
-    /// simply not found.
+    /// Reads an id in the usual hyphenated form. It accepts any UUID: one that Consign did not make
+    /// simply matches no job.
     pub fn parse(text: &str) -> Checked<Self> {
         match Uuid::try_parse(text) {
             Ok(uuid) if text.len() == 36 => Ok(JobId(uuid)),
@@ -37,7 +37,7 @@ impl JobId {
         self.0.into_bytes()
     }
 
-    /// An id that a store kept as bytes.
+    /// The id of bytes that a store kept.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         JobId(Uuid::from_bytes(bytes))
     }

@@ -1,8 +1,8 @@
 //! THE RULES of Consign.
 //!
-//! What a job is, what may become of it, and when. Everything here is pure: no async, no clock, no
-//! I/O, no randomness, no serde. The way in is [`submit()`] for a job that begins, [`claim()`] for one
-//! that a worker takes, and [`decide()`] for everything else.
+//! What a job is, what may happen to it, and when. Everything here is pure: no async, no clock, no
+//! I/O, no randomness, no serde. [`submit()`] begins a job, [`claim()`] gives it to a worker, and
+//! [`decide()`] does everything else.
 #![forbid(unsafe_code)]
 
 #[macro_use]

@@ -1,4 +1,4 @@
-//! A job as a client hands it over, and the checks it must pass before anybody else sees it.
+//! A job as a client submits it, and the checks before the store gets it.
 
 use crate::{
     entropy::Entropy,
@@ -14,12 +14,12 @@ use crate::{
 };
 use std::time::Duration;
 
-/// No setting makes payloads larger than this.
+/// No setting allows larger payloads than this.
 pub const PAYLOAD_BYTES_HARD_MAX: usize = 1024 * 1024;
-/// What a payload may have where nothing else is set.
+/// The default bound of payloads.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
 
-/// A job as it came in, unchecked. It has no `Debug`: payloads are never logged.
+/// A job as it arrives, unchecked. It has no `Debug`: payloads are never logged.
 #[derive(Clone, Default)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct JobDraft {
@@ -40,16 +40,16 @@ pub struct JobDraft {
     pub traceparent: Option<String>,
 }
 
-/// What the house adds to a draft: never the client's to choose.
+/// What the server adds to a draft, and no client may choose.
 #[derive(Clone, Debug)]
 pub struct SubmitContext {
-    /// The id the job will have.
+    /// The id that the job gets.
     pub id: JobId,
-    /// Whose credential it was.
+    /// The tenant of the caller's credential.
     pub tenant: Tenant,
-    /// What becomes its correlation where the client gave none.
+    /// Random bits for the correlation id, where the client gave none.
     pub entropy: Entropy,
-    /// What a payload may have here.
+    /// The configured bound of payloads.
     pub payload_bytes_max: usize,
 }
 
@@ -77,11 +77,11 @@ pub struct NewJob {
 /// When a job may start. A delay counts from the store's clock, not from the client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// As soon as somebody can.
+    /// As soon as a worker is free.
     Now,
-    /// Not before this moment.
+    /// Not before this time.
     At(Timestamp),
-    /// Not before so much time has gone by.
+    /// Not before this delay is over.
     After(Duration),
 }
 
@@ -102,7 +102,8 @@ impl JobDraft {
         let correlation = findings.keep_given(correlation);
         let name = findings.keep_given(self.idempotency_key.as_deref().map(IdempotencyKey::parse));
         let parent = findings.keep_given(self.parent_id.as_deref().map(parse_parent));
-        // By the standard, what cannot be read is as good as absent: a proxy's header costs no job.
+        // By the standard, an unreadable trace context counts as absent: a proxy's header never
+        // costs a job.
         let traceparent = self.traceparent.as_deref().and_then(|t| TraceParent::parse(t).ok());
         let max_attempts = findings.keep_given(self.max_attempts.map(check_max_attempts));
         let priority = findings.keep(self.checked_priority());
@@ -172,7 +173,7 @@ fn parse_parent(text: &str) -> Checked<JobId> {
     JobId::parse(text).map_err(|problem| FieldProblem { field: "parentId", ..problem })
 }
 
-/// A new UUID, where nobody gave a correlation. Version 4: it says nothing about time.
+/// A new UUID, where the client gave no correlation id. Version 4: it reveals no time.
 fn fresh_correlation(entropy: Entropy) -> CorrelationId {
     let uuid = uuid::Builder::from_random_bytes(entropy.0.to_be_bytes()).into_uuid();
     CorrelationId::parse(&uuid.to_string()).expect("36 characters")

@@ -1,19 +1,19 @@
-//! How a ready-made handler's errand ended.
+//! The result of a ready-made handler's attempt.
 
 use rustix::io::Errno;
 use std::{io, time::Duration};
 use wire::Json;
 
-/// What is reported of one attempt.
+/// The report on one attempt.
 #[derive(Clone, Debug)]
 pub struct HandlerOutcome {
-    /// How it ended.
+    /// How the attempt ended.
     pub how: HandlerEnding,
     /// A sentence for people, if there is one.
     pub message: Option<String>,
 }
 
-/// The ways in which an errand ends.
+/// The ways in which an attempt can end.
 #[derive(Clone, Debug)]
 pub enum HandlerEnding {
     /// The work is done.
@@ -21,25 +21,26 @@ pub enum HandlerEnding {
         /// A small result, if there is one; at most as large as the contract allows.
         result: Option<Json>,
     },
-    /// It may work another time.
+    /// A later attempt may succeed.
     Retry {
-        /// Why it did not work this time.
+        /// Why this attempt failed.
         failure: HandlerFailure,
-        /// When it should be tried again, if the other side knows better than the policy.
+        /// When to try again, if the receiver knows better than the policy.
         after: Option<Duration>,
     },
-    /// It will never work.
+    /// No attempt can succeed.
     ForGood(HandlerFailure),
-    /// It was asked to stop, and stopped.
+    /// The caller stopped the attempt.
     Stopped,
-    /// This machine lacks what is needed to begin. That says nothing about the job.
+    /// This machine lacks a resource that the attempt needs to begin. That says nothing about the
+    /// job.
     NotStarted(HandlerFailure),
 }
 
-/// Why it did not work.
+/// Why the attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandlerFailure {
-    /// Stable and made for programs; always a lawful `errorCode`.
+    /// Stable and for programs; always a valid `errorCode`.
     pub code: String,
     /// For people.
     pub message: String,

@@ -1,10 +1,11 @@
-//! A job as a ready-made handler gets it.
+//! A job as the input of a ready-made handler.
 
 use serde::Serialize;
 use wire::{Json, PayloadVersionShape, Rfc3339};
 
-/// One attempt at one job, for a program or an address that knows nothing of us. As JSON, it is what they are handed:
-/// the names are those of a claimed job, and what is absent is null. There is no lease in it: who holds it reports.
+/// One attempt at one job, for a program or a receiver that knows nothing of Consign. Its JSON is
+/// what they get: the names are those of a claimed job, and absent fields are null. It contains no
+/// lease, because the holder of the lease reports the result.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
@@ -26,7 +27,7 @@ pub struct JobPayload {
 }
 
 impl JobPayload {
-    /// What is handed over.
+    /// The JSON that the program or receiver gets.
     pub(crate) fn json(&self) -> String {
         serde_json::to_string(self).expect("the shapes of the wire can always be written")
     }

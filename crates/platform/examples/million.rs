@@ -27,7 +27,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Hands over so many jobs, a thousand at a time, and closes the store.
+/// Submits so many jobs, a thousand at a time, and closes the store.
 pub(crate) fn fill(path: &Path, jobs: usize) -> Result<Duration, Box<dyn Error>> {
     let clock = SystemClock::new();
     let (platform, tenant) = (platform(path)?, Tenant::default_tenant());
@@ -46,7 +46,7 @@ pub(crate) fn fill(path: &Path, jobs: usize) -> Result<Duration, Box<dyn Error>>
     Ok(clock.read().monotonic)
 }
 
-/// Opens a store, claims a job, and says what that took, of time and of memory.
+/// Opens a store, claims a job, and returns the time and memory that it took.
 pub(crate) fn open(path: &Path) -> Result<String, Box<dyn Error>> {
     let clock = SystemClock::new();
     let platform = platform(path)?;
@@ -74,7 +74,7 @@ fn platform(path: &Path) -> Result<Platform, Box<dyn Error>> {
     Ok(Platform::new(Arc::new(store), clock, random, Settings::default()))
 }
 
-/// The most memory that this process ever had, as Linux knows it.
+/// The peak memory of this process, as Linux reports it.
 fn peak_kib() -> Result<u64, Box<dyn Error>> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

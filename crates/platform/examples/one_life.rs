@@ -1,7 +1,7 @@
-//! One job, from being handed over to its end: `cargo run -p consign-platform --example one_life`.
+//! One job, from its submit to its end: `cargo run -p consign-platform --example one_life`.
 //!
-//! With the path of a file the job is kept there, without one it is forgotten. Nothing is faked: the
-//! rules, the stores and the verbs are the ones that everything else is built on.
+//! With the path of a file, the job is stored there; without one, in memory. The rules, the stores
+//! and the verbs are the real ones.
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 
 use engine::{

@@ -7,7 +7,7 @@ use engine::{
 use store::Claimed;
 
 impl Platform {
-    /// Leases at most `claim_request.max` due jobs to a worker; the same claim again gets the same leases.
+    /// Leases at most `claim_request.max` due jobs to a worker; a repeat gets the same ones.
     pub async fn claim(
         &self,
         scope: &Scope,

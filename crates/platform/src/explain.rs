@@ -1,14 +1,14 @@
-//! Say why a job is not running.
+//! Explain why a job is not running.
 
 use crate::{Error, Platform};
 use engine::{JobId, Reason, Refusal, Scope, Status, explain};
 
-/// Why a job is where it is.
+/// A job's status and what keeps the job from running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explained {
-    /// Where it is.
+    /// The status of the job.
     pub status: Status,
-    /// Why, the most stubborn reason first.
+    /// The reasons, the most persistent one first.
     pub reasons: Vec<Reason>,
 }
 

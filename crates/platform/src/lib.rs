@@ -1,8 +1,8 @@
-//! THE VERBS of Consign: each carries out one thing from start to end, over any store; and THE CLOCKWORK
-//! that does what time demands.
+//! The verbs of Consign, one file per verb, over any store; and the maintenance thread, which does
+//! what no caller asks for.
 //!
-//! No rule about jobs lives here: the engine decides, the store remembers. A branch about job states
-//! in this crate is a sign that a rule has escaped.
+//! There are no rules about jobs here: the engine decides, the store remembers. A branch about job
+//! states in this crate means that a rule has escaped from the engine.
 #![forbid(unsafe_code)]
 
 mod audit;
@@ -68,27 +68,27 @@ use store::{Clock, Execute, Notification, RandomSource, Reply, Request, Store, S
 /// Consign over one store.
 pub struct Platform {
     writes: Writes,
-    /// Everything beside batches.
+    /// Reads, maintenance and membership; batches go through `writes`.
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn RandomSource>,
     settings: Settings,
-    /// Rung whenever a job may have been put off until later.
+    /// Notified whenever a job may have been postponed.
     notifier: Arc<Notifier>,
-    /// How fast queues move, for those who ask when to come again.
-    pace: RetryAfterEstimator,
-    /// Where costly payloads and new schemas are checked.
+    /// How fast queues move, for `Retry-After`.
+    retry_after_estimator: RetryAfterEstimator,
+    /// The threads that check costly payloads and new schemas.
     checks: CheckPool,
-    /// What was set in the store, and how old it is.
+    /// Settings from the store, and their age.
     settings_cache: SettingsCache,
 }
 
 /// How batches reach a store.
 pub enum Writes {
-    /// Straight, on the caller's thread, which is blocked for as long as a transaction takes: for
-    /// tools and tests.
+    /// Directly, on the caller's thread, which blocks for the whole transaction: for tools and
+    /// tests.
     Direct(Arc<dyn Execute>),
-    /// Together with those of other callers.
+    /// Through the batcher, together with the requests of other callers.
     Batched(Arc<Batcher>),
 }
 
@@ -108,12 +108,12 @@ impl Writes {
     }
 }
 
-/// What an installation may choose.
+/// Settings of an installation.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What a payload may have; never more than [`engine::PAYLOAD_BYTES_HARD_MAX`].
+    /// The largest payload in bytes; never more than [`engine::PAYLOAD_BYTES_HARD_MAX`].
     pub payload_bytes_max: usize,
-    /// Whether only jobs of declared types are taken: those for which somebody set a policy.
+    /// Whether only jobs of declared types are accepted, that is, of types with a policy.
     pub strict_types: bool,
 }
 
@@ -124,8 +124,8 @@ impl Default for Settings {
 }
 
 impl Platform {
-    /// The verbs over `store`. The clock only dates ids and estimates waits: what is due and what has
-    /// lapsed is judged by the store's own.
+    /// The verbs over `store`. The clock only dates ids and estimates waits: the store's own clock
+    /// decides what is due and what has lapsed.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -135,7 +135,7 @@ impl Platform {
         Platform::with_writes(Writes::Direct(store.clone()), store, clock, random, settings)
     }
 
-    /// The same, where batches take another way than straight to the store.
+    /// The same, where batches do not go directly to the store.
     pub fn with_writes(
         writes: Writes,
         store: Arc<dyn Store>,
@@ -150,7 +150,7 @@ impl Platform {
             random,
             settings,
             notifier: Arc::default(),
-            pace: RetryAfterEstimator::default(),
+            retry_after_estimator: RetryAfterEstimator::default(),
             checks: CheckPool::default(),
             settings_cache: SettingsCache::default(),
         }

@@ -1,15 +1,14 @@
-//! What happens by itself: the node gives a sign of life, jobs that become due wake those who wait
-//! for work, settings are looked at, and the pace of the queues is looked at while somebody asks
-//! for it. Of the nodes that share a store, the one that leads also sweeps what time has overtaken,
-//! and numbers announcements.
+//! The maintenance thread of a node. It sends the node's heartbeat, wakes waiting claims when jobs
+//! become due, reads settings, and measures the queues while clients ask for `Retry-After`. The
+//! leader also sweeps overdue jobs and numbers announcements.
 //!
-//! One thread, which sleeps until something is due. It decides nothing: a wake-up is a hint, and every
-//! sweep goes through the engine.
+//! It is one thread, which sleeps until something is due. It decides nothing: a wake-up is a hint,
+//! and every sweep goes through the engine.
 
 use crate::{
     Batcher, Error, Platform,
-    membership::{Membership, has_company},
-    notifier::BellThread,
+    membership::{Membership, has_live_peers},
+    notifier::NotifiedThread,
 };
 use engine::Timestamp;
 use pollster::block_on;
@@ -18,37 +17,40 @@ use store::{NODE_HEARTBEAT_EVERY, Notification};
 use tracing::{debug, info, warn};
 
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// A sweep deals with so many pages; what is left waits for the next, so that nobody else does.
+/// The most pages of one sweep. The rest waits for the next sweep, so that other maintenance is not
+/// delayed.
 const SWEEP_PAGES_MAX: usize = 20;
-/// One round of the clockwork numbers at most so many pages of announcements.
+/// The most pages of announcements that one round numbers.
 const NUMBER_PAGES_MAX: usize = 20;
-/// However often it rings: looks are at least this far apart.
-const LOOKS_APART: Duration = Duration::from_millis(5);
-/// A job may be put off and committed so much later. Whoever rings is looked for this far back.
+/// The minimum distance between two reads of due jobs, however often the notifier fires.
+const READ_INTERVAL_MIN: Duration = Duration::from_millis(5);
+/// A postponed job may be committed so much later than its due time was computed. After a
+/// notification, the thread reads this far back.
 const COMMIT_LAG_MS: i64 = 1_000;
-/// Everybody who waits is asked to look again this often, should a wake-up ever get lost.
+/// Every waiting claim is tried this often, in case a wake-up got lost.
 const WAKE_ALL_EVERY: Duration = Duration::from_secs(30);
-/// The same where other nodes bring work: hints between nodes do get lost.
+/// The same where other nodes submit jobs: hints between nodes do get lost.
 const WAKE_ALL_EVERY_SHARED: Duration = Duration::from_secs(1);
-/// What becomes due later than this is seen by every node in time, without a word from us.
+/// Every node finds a job that becomes due later than this in time, without a notification.
 const SEEN_BY_ALL_AFTER: Duration = Duration::from_millis(1_500);
-/// However much is put off here: others are told at most this often.
-const CALLS_APART: Duration = Duration::from_millis(50);
+/// The minimum distance between two notifications of peers, however many jobs are postponed here.
+const PEER_NOTIFICATION_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Starts the clockwork of one node. To stop it takes as long as one page, and a last sign of life.
+/// Starts the maintenance thread of one node. Stopping it takes as long as one page, and a last
+/// heartbeat.
 pub(crate) fn start(
     platform: Arc<Platform>,
     batcher: Arc<Batcher>,
     membership: Arc<Membership>,
-) -> io::Result<BellThread> {
+) -> io::Result<NotifiedThread> {
     let notifier = platform.notifier.clone();
     let shared = platform.store.is_shared();
     let mut works = MaintenanceLoop {
         next_sweep: Duration::ZERO,
-        next_attend: Duration::ZERO,
+        next_heartbeat: Duration::ZERO,
         next_wake: Duration::ZERO,
-        next_call: Duration::ZERO,
-        looked: Timestamp::default(),
+        next_peer_notification: Duration::ZERO,
+        announced_until: Timestamp::default(),
         sudden: false,
         leads: false,
         ending: false,
@@ -59,7 +61,7 @@ pub(crate) fn start(
         membership,
     };
     works.next_wake = works.monotonic() + works.wake_after();
-    BellThread::start("consign-clockwork", notifier, move || works.run())
+    NotifiedThread::start("consign-clockwork", notifier, move || works.run())
 }
 
 struct MaintenanceLoop {
@@ -70,15 +72,16 @@ struct MaintenanceLoop {
     shared: bool,
     /// By the monotonic clock.
     next_sweep: Duration,
-    next_attend: Duration,
+    next_heartbeat: Duration,
     next_wake: Duration,
-    next_call: Duration,
-    /// Up to here, by the store's clock, whatever became due has been called out.
-    looked: Timestamp,
-    /// What becomes due next was put off here a moment ago, and other nodes may not have seen it yet.
+    next_peer_notification: Duration,
+    /// All jobs that became due before this time, by the store's clock, have been announced.
+    announced_until: Timestamp,
+    /// Whether the next due job was postponed here a moment ago, so that other nodes may not have
+    /// seen it yet.
     sudden: bool,
     leads: bool,
-    /// The store was told that this node ends.
+    /// Whether the store knows that this node is ending.
     ending: bool,
     failing: bool,
 }
@@ -92,56 +95,57 @@ impl MaintenanceLoop {
                 return self.leave();
             }
             let done = block_on(self.round(heard.notified));
-            longest = self.note(done).min(SWEEP_EVERY).max(LOOKS_APART);
+            longest = self.note(done).min(SWEEP_EVERY).max(READ_INTERVAL_MIN);
             if heard.notified {
-                thread::sleep(LOOKS_APART);
+                thread::sleep(READ_INTERVAL_MIN);
             }
         }
     }
 
-    /// Does what is to be done now, and says how long nothing will be.
+    /// Does what is due now, and returns how long nothing will be.
     async fn round(&mut self, notified: bool) -> Result<Duration, Error> {
         let now = self.monotonic();
         let mut done = Ok(());
-        // Whoever begins to end says so at once: another node may lead.
+        // A node that begins to drain tells the store at once, so that another node can lead.
         if now >= self.next_sweep || self.membership.is_draining() != self.ending {
             self.next_sweep = now + SWEEP_EVERY;
-            done = self.chores().await;
+            done = self.run_every_second().await;
         }
         if now >= self.next_wake {
             self.next_wake = now + self.wake_after();
             self.batcher.wake(None);
         }
-        let due_in = self.call_out(notified).await?;
+        let due_in = self.announce_due(notified).await?;
         done?;
         let next = self.next_sweep.min(self.next_wake);
         Ok(due_in.min(next.saturating_sub(self.monotonic())))
     }
 
-    /// What is to be done every second. One that fails keeps none of the others from being done.
-    async fn chores(&mut self) -> Result<(), Error> {
+    /// The maintenance of every second. A step that fails does not stop the others.
+    async fn run_every_second(&mut self) -> Result<(), Error> {
         let mut done = self.heartbeat_node().await;
         if self.leads {
             done = done.and(self.sweep().await).and(self.number_events().await);
         }
         done = done.and(self.platform.update_retry_after().await);
-        // Where there are other nodes, the lookout does it.
+        // Where there are other nodes, the peer watcher does this.
         if !self.shared {
             done = done.and(self.platform.look_at_settings().await);
         }
         done
     }
 
-    /// Gives a sign of life, and learns whether this node leads. Whoever is not heard does not.
+    /// Sends the node's heartbeat, and learns whether this node leads. A node whose heartbeat
+    /// failed does not lead.
     async fn heartbeat_node(&mut self) -> Result<(), Error> {
-        self.next_attend = self.monotonic() + NODE_HEARTBEAT_EVERY;
+        self.next_heartbeat = self.monotonic() + NODE_HEARTBEAT_EVERY;
         let led = std::mem::replace(&mut self.leads, false);
         let info = self.membership.info();
         let told = match self.platform.store.heartbeat_node(&info).await {
             Ok(told) => told,
             Err(error) => {
-                self.membership.unheard();
-                self.batcher.be_in_company(true);
+                self.membership.heartbeat_failed();
+                self.batcher.set_has_peers(true);
                 return Err(error.into());
             }
         };
@@ -149,12 +153,12 @@ impl MaintenanceLoop {
         if self.shared && led != self.leads {
             info!(leads = self.leads, "the lead changed");
         }
-        self.batcher.be_in_company(has_company(&told, &info.id));
+        self.batcher.set_has_peers(has_live_peers(&told, &info.id));
         self.membership.note(told);
         Ok(())
     }
 
-    /// Leaves with a word, so that another node need not wait until this one is missed.
+    /// Signs the node off, so that other nodes need not wait for its heartbeat to lapse.
     fn leave(&mut self) {
         self.membership.drain();
         if let Err(error) = block_on(self.heartbeat_node()) {
@@ -165,8 +169,8 @@ impl MaintenanceLoop {
 
     async fn sweep(&mut self) -> Result<(), Error> {
         for _ in 0..SWEEP_PAGES_MAX {
-            // A page may take long, and whoever is silent for long does not lead.
-            if self.monotonic() >= self.next_attend {
+            // A page may take long, and a node without a recent heartbeat does not lead.
+            if self.monotonic() >= self.next_heartbeat {
                 self.heartbeat_node().await?;
             }
             if !self.leads {
@@ -192,14 +196,14 @@ impl MaintenanceLoop {
         Ok(())
     }
 
-    /// Wakes those who wait for work if something has become due since the last look, and says how long
-    /// it is until something will.
-    async fn call_out(&mut self, notified: bool) -> Result<Duration, Error> {
+    /// Wakes waiting claims if a job became due since the last read, and returns how long it is
+    /// until the next one will.
+    async fn announce_due(&mut self, notified: bool) -> Result<Duration, Error> {
         let lag_ms = if notified { COMMIT_LAG_MS } else { 0 };
-        let after = Timestamp::from_unix_ms(self.looked.unix_ms() - lag_ms);
+        let after = Timestamp::from_unix_ms(self.announced_until.unix_ms() - lag_ms);
         let found = self.platform.next_due(after).await?;
         let Some(due_at) = found.due_at else {
-            self.looked = found.now;
+            self.announced_until = found.now;
             return Ok(Duration::MAX);
         };
         if due_at > found.now {
@@ -207,26 +211,26 @@ impl MaintenanceLoop {
         }
         self.batcher.wake(None);
         if notified || self.sudden {
-            self.call_others();
+            self.notify_peers_of_work();
         }
-        self.looked = found.now;
+        self.announced_until = found.now;
         let next = self.platform.next_due(found.now).await?;
         let due_in = next.due_at.map_or(Duration::MAX, |due_at| due_at.since(next.now));
         Ok(self.expect_in(due_in, notified))
     }
 
-    /// Notes how soon something becomes due. All nodes look for themselves and find it in time, unless it was put
-    /// off here a moment ago, and for no more than a moment.
+    /// Notes how soon the next job becomes due. All nodes poll and find it in time, unless it was
+    /// postponed here a moment ago and only by a moment.
     fn expect_in(&mut self, due_in: Duration, notified: bool) -> Duration {
         self.sudden = (notified || self.sudden) && due_in < SEEN_BY_ALL_AFTER;
         due_in
     }
 
-    /// Lets other nodes know that something became due of which they may not have known.
-    fn call_others(&mut self) {
+    /// Notifies other nodes of a due job that they may not have seen.
+    fn notify_peers_of_work(&mut self) {
         let now = self.monotonic();
-        if now >= self.next_call {
-            self.next_call = now + CALLS_APART;
+        if now >= self.next_peer_notification {
+            self.next_peer_notification = now + PEER_NOTIFICATION_INTERVAL;
             self.batcher.notify_peers(Notification { any_work: true, ..Notification::default() });
         }
     }
@@ -236,7 +240,7 @@ impl MaintenanceLoop {
         self.platform.random.entropy().around(every)
     }
 
-    /// A store that fails is asked again about a second later; it is said once, not every second.
+    /// Retries a failing store about a second later. Logs the failure once, not every second.
     fn note(&mut self, done: Result<Duration, Error>) -> Duration {
         match done {
             Ok(idle) => {

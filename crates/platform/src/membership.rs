@@ -1,4 +1,4 @@
-//! One node among those that share a store: who it is, and what it learned when it last gave a sign of life.
+//! One node among those that share a store: its id, and what it learned with its last heartbeat.
 
 use engine::{JobId, Timestamp};
 use std::sync::{
@@ -11,19 +11,19 @@ pub(crate) struct Membership {
     pub(crate) id: String,
     pub(crate) started_at: Timestamp,
     draining: AtomicBool,
-    /// What the store said last; nothing until it has said something.
-    told: Mutex<Option<ClusterView>>,
+    /// The last answer of the store; `None` before the first.
+    view: Mutex<Option<ClusterView>>,
 }
 
 impl Membership {
     pub(crate) fn new(clock: &dyn Clock, random: &dyn RandomSource) -> Self {
         let started_at = clock.read().wall;
         Membership {
-            // Made like the id of a job: nobody else has it, and it tells when the node began.
+            // Made like a job id: it is unique, and it shows when the node began.
             id: JobId::new(started_at, random.entropy()).to_string(),
             started_at,
             draining: AtomicBool::new(false),
-            told: Mutex::default(),
+            view: Mutex::default(),
         }
     }
 
@@ -44,44 +44,44 @@ impl Membership {
         self.draining.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn note(&self, told: ClusterView) {
-        *self.told() = Some(told);
+    pub(crate) fn note(&self, view: ClusterView) {
+        *self.view() = Some(view);
     }
 
-    /// The store did not hear us: whoever is not heard does not lead.
-    pub(crate) fn unheard(&self) {
-        let mut told = self.told();
-        let Some(told) = &mut *told else { return };
-        told.leads = false;
-        told.nodes.iter_mut().filter(|seen| seen.info.id == self.id).for_each(|own| {
+    /// The heartbeat failed: a node without one does not lead.
+    pub(crate) fn heartbeat_failed(&self) {
+        let mut view = self.view();
+        let Some(view) = &mut *view else { return };
+        view.leads = false;
+        view.nodes.iter_mut().filter(|seen| seen.info.id == self.id).for_each(|own| {
             own.leads = false;
         });
     }
 
-    /// Everybody who serves the store, oldest first, as far as we heard. Whoever said that it would go and is
-    /// silent has gone, and is not missed.
+    /// All nodes that serve the store, oldest first, as of the last heartbeat. A node that drains
+    /// and is silent has gone, and is left out.
     pub(crate) fn nodes(&self) -> Vec<NodeStatus> {
-        let told = self.told().clone();
-        let Some(ClusterView { mut nodes, .. }) = told else {
+        let view = self.view().clone();
+        let Some(ClusterView { mut nodes, .. }) = view else {
             let seen_at = self.started_at;
             return vec![NodeStatus { info: self.info(), seen_at, live: true, leads: false }];
         };
         nodes.retain(|seen| seen.live || !seen.info.draining);
-        // The store may not know yet that we end.
+        // The store may not know yet that this node drains.
         nodes.iter_mut().filter(|seen| seen.info.id == self.id).for_each(|own| {
             own.info = self.info();
         });
         nodes
     }
 
-    fn told(&self) -> MutexGuard<'_, Option<ClusterView>> {
-        self.told.lock().expect("nothing panics with what was told in hand")
+    fn view(&self) -> MutexGuard<'_, Option<ClusterView>> {
+        self.view.lock().expect("nothing panics with what was told in hand")
     }
 }
 
-/// Whether another node than `id` may want to hear what this one does.
-pub(crate) fn has_company(told: &ClusterView, id: &str) -> bool {
-    told.nodes.iter().any(|seen| seen.live && seen.info.id != id)
+/// Whether another node than `id` may want notifications from this one.
+pub(crate) fn has_live_peers(view: &ClusterView, id: &str) -> bool {
+    view.nodes.iter().any(|seen| seen.live && seen.info.id != id)
 }
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ mod tests {
         let nodes = vec![seen(membership.info(), true, true)];
         membership.note(ClusterView { leads: true, nodes });
         assert!(membership.nodes()[0].leads);
-        membership.unheard();
+        membership.heartbeat_failed();
         assert!(!membership.nodes()[0].leads);
     }
 
@@ -137,11 +137,11 @@ mod tests {
     fn company_is_somebody_else_who_lives() {
         let membership = membership();
         let other = NodeInfo { id: "other".into(), ..membership.info() };
-        let told = |live| ClusterView {
+        let view = |live| ClusterView {
             leads: true,
             nodes: vec![seen(membership.info(), true, true), seen(other.clone(), live, false)],
         };
-        assert!(has_company(&told(true), &membership.id));
-        assert!(!has_company(&told(false), &membership.id));
+        assert!(has_live_peers(&view(true), &membership.id));
+        assert!(!has_live_peers(&view(false), &membership.id));
     }
 }

@@ -1,28 +1,28 @@
-//! Consign at work over one store: the verbs, the batcher in front of the store, the clockwork, and a lookout for
-//! what other nodes do.
+//! Consign running over one store: the verbs, the batcher in front of the store, the maintenance
+//! thread, and the peer watcher.
 
 use crate::{
     Batcher, ClaimWait, Limits, Platform, Settings, Waiting, Watch, Writes, maintenance,
-    membership::Membership, notifier::BellThread, peer_watcher,
+    membership::Membership, notifier::NotifiedThread, peer_watcher,
 };
 use engine::{ClaimRequest, JobId, Scope};
 use std::{io, ops::Deref, sync::Arc};
 use store::{Clock, Execute, NodeStatus, RandomSource, Store};
 
-/// One process that takes jobs in, gives them out and sees to what time demands.
+/// One process that accepts jobs, gives them to workers and runs maintenance.
 ///
 /// All verbs of [`Platform`] can be called on it.
 pub struct Node {
     platform: Arc<Platform>,
     batcher: Arc<Batcher>,
     membership: Arc<Membership>,
-    maintenance: BellThread,
+    maintenance: NotifiedThread,
     /// Only where there may be other nodes.
-    peer_watcher: Option<BellThread>,
+    peer_watcher: Option<NotifiedThread>,
 }
 
 impl Node {
-    /// Sets everything in motion over `store`.
+    /// Starts a node over `store`.
     pub fn start(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -32,7 +32,7 @@ impl Node {
         Node::start_with(store.clone(), store, clock, random, settings)
     }
 
-    /// The same, where batches go through `execute`: how tests inject faults.
+    /// The same, where batches go through `execute`: tests inject faults there.
     pub fn start_with(
         execute: Arc<dyn Execute>,
         store: Arc<dyn Store>,
@@ -44,8 +44,8 @@ impl Node {
         let membership = Arc::new(Membership::new(&*clock, &*random));
         let limits = Limits { writers, ..Limits::default() };
         let batcher = Arc::new(Batcher::start(execute, limits)?);
-        // Other nodes are taken for granted until the maintenance loop has looked.
-        batcher.be_in_company(shared);
+        // Assumes other nodes until the first heartbeat shows whether there are any.
+        batcher.set_has_peers(shared);
         let writes = Writes::Batched(batcher.clone());
         let platform = Arc::new(Platform::with_writes(writes, store, clock, random, settings));
         if shared {
@@ -58,7 +58,7 @@ impl Node {
         Ok(Node { platform, batcher, membership, maintenance, peer_watcher })
     }
 
-    /// What it is called, while it runs and never again.
+    /// The node's id: unique to this run.
     pub fn id(&self) -> &str {
         &self.membership.id
     }
@@ -68,7 +68,7 @@ impl Node {
         self.platform.store.is_shared()
     }
 
-    /// Everybody who serves the store, this node included, oldest first, as of about a second ago.
+    /// All nodes that serve the store, this one included, oldest first, as of about a second ago.
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.membership.nodes()
     }
@@ -83,7 +83,7 @@ impl Node {
         self.batcher.stand(scope, claim_request)
     }
 
-    /// Wants to know when something happens to a job. Begin before you read it.
+    /// Watches a job for changes. Call this before you read the job.
     pub fn watch(&self, id: JobId) -> Watch {
         self.batcher.watch(id)
     }
@@ -93,18 +93,20 @@ impl Node {
         self.batcher.waiting()
     }
 
-    /// How many watch a job now.
+    /// The number of watches now.
     pub fn watches(&self) -> usize {
         self.batcher.watchers().count()
     }
 
-    /// Says that it will end, and leaves the chores of all to another node. It goes on with everything else.
+    /// Announces that this node will end, and leaves leadership to another node. It goes on with
+    /// everything else.
     pub fn drain(&self) {
         self.membership.drain();
         self.platform.notifier.notify();
     }
 
-    /// Takes nothing new, finishes what waits, and stops; whoever watches a job learns so. This blocks.
+    /// Accepts nothing new, finishes what waits, and stops. Watches report that the node is closed.
+    /// Blocking.
     pub fn close(&self) {
         self.maintenance.stop();
         if let Some(peer_watcher) = &self.peer_watcher {

@@ -1,4 +1,4 @@
-//! A bell that one thread waits for and any may ring.
+//! A notifier that one thread waits for and any thread may notify.
 
 use std::{
     io,
@@ -16,9 +16,9 @@ pub(crate) struct Notifier {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NotifierState {
-    /// Somebody rang since it was last heard.
+    /// Whether there was a notification since the last wait.
     pub(crate) notified: bool,
-    /// There is nothing more to wait for, ever.
+    /// Whether the waiting thread is to stop.
     pub(crate) stop: bool,
 }
 
@@ -57,34 +57,34 @@ impl Wake for Notifier {
 
 const UNPOISONED: &str = "nothing panics with the bell in hand";
 
-/// A thread that does its rounds by a bell. Dropped, it stops.
-pub(crate) struct BellThread {
+/// A thread that works in rounds and waits for a notifier between them. Dropping it stops it.
+pub(crate) struct NotifiedThread {
     notifier: Arc<Notifier>,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
-impl BellThread {
+impl NotifiedThread {
     pub(crate) fn start(
         name: &str,
         notifier: Arc<Notifier>,
         run: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
         let thread = thread::Builder::new().name(name.into()).spawn(run)?;
-        Ok(BellThread { notifier, thread: Mutex::new(Some(thread)) })
+        Ok(NotifiedThread { notifier, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Stops the thread, and returns when it has ended its round and left.
+    /// Stops the thread, and returns when it has finished its round.
     pub(crate) fn stop(&self) {
         self.notifier.stop();
         let thread = self.thread.lock().expect("nothing panics here").take();
-        // The last one who knows the node may be a future that dies of what it is told. Then this
-        // is the thread itself, which cannot wait for itself.
+        // The last owner of the node may be a future that this thread wakes and that is dropped
+        // here. Then this is the thread itself, which cannot join itself.
         let other = thread.filter(|thread| thread.thread().id() != thread::current().id());
-        drop(other.map(thread::JoinHandle::join)); // a panic of the store was told where it happened
+        drop(other.map(thread::JoinHandle::join)); // a panic was reported where it happened
     }
 }
 
-impl Drop for BellThread {
+impl Drop for NotifiedThread {
     fn drop(&mut self) {
         self.stop();
     }

@@ -1,14 +1,15 @@
-//! What other nodes do to the same store: what they let know, and what became of the jobs that somebody watches
-//! here.
+//! Watches what other nodes do to the same store: it receives their notifications, and finds
+//! changes of the jobs that are watched on this node.
 //!
-//! The same thread looks at what other nodes set, once a second and whenever one of them says so.
+//! The same thread reads the settings of other nodes, once a second and whenever one of them
+//! notifies.
 //!
-//! One thread, only where the store is shared. News is a hint that may get lost, so watched jobs are looked at
-//! now and then besides: all of them with one question, and none while nobody watches.
+//! It is one thread, which runs only where the store is shared. Notifications may get lost, so it
+//! also polls watched jobs: all of them with one query, and none while there are no watches.
 
 use crate::{
     Batcher, Error, Platform,
-    notifier::BellThread,
+    notifier::NotifiedThread,
     watch::{Touched, Watchers},
 };
 use engine::{JobId, JobType};
@@ -25,26 +26,27 @@ use std::{
 use store::{NODE_HEARTBEAT_EVERY, Notification, Store, StoreError};
 use tracing::{debug, warn};
 
-/// How often watched jobs are looked at, news or not.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// However much news there is: looks are at least this far apart.
-const LOOKS_APART: Duration = Duration::from_millis(20);
-/// And so many times as far as the last one took: thousands of watched jobs must not keep the store busy.
-const LOOKS_APART_FACTOR: u32 = 4;
-/// And what is heard within this is heeded together.
-const NEWS_APART: Duration = Duration::from_millis(1);
-/// While nobody watches and nobody says anything there is nothing to do.
+/// How often watched jobs are read, with or without notifications.
+const READ_EVERY: Duration = Duration::from_millis(250);
+/// The minimum distance between two reads, however many notifications arrive.
+const READ_INTERVAL_MIN: Duration = Duration::from_millis(20);
+/// The distance is also at least so many times the duration of the last read: thousands of watched
+/// jobs must not keep the store busy.
+const READ_INTERVAL_FACTOR: u32 = 4;
+/// Notifications that arrive within this time are handled together.
+const NOTIFICATION_INTERVAL_MIN: Duration = Duration::from_millis(1);
+/// The sleep while there are no watches and no notifications.
 const IDLE: Duration = Duration::from_secs(3_600);
 
-pub(crate) fn start(platform: Arc<Platform>, batcher: Arc<Batcher>) -> io::Result<BellThread> {
+pub(crate) fn start(platform: Arc<Platform>, batcher: Arc<Batcher>) -> io::Result<NotifiedThread> {
     let watchers = batcher.watchers().clone();
     let notifier = watchers.notifier.clone();
     let post = PeerLoop {
         measured: BTreeMap::new(),
-        look_began: Duration::ZERO,
-        next_hasty_look: Duration::ZERO,
+        read_began: Duration::ZERO,
+        next_read_on_notification: Duration::ZERO,
         hurry: false,
-        next_look: None,
+        next_read: None,
         next_settings: Duration::ZERO,
         settings_hint: false,
         failing: false,
@@ -53,34 +55,34 @@ pub(crate) fn start(platform: Arc<Platform>, batcher: Arc<Batcher>) -> io::Resul
         batcher,
         watchers,
     };
-    // A greeting: those who believe that they are alone have told nobody anything.
+    // A greeting: a node that believed to be alone has sent no notifications.
     post.batcher.notify_peers(Notification { touched: true, ..Notification::default() });
-    BellThread::start("consign-lookout", notifier, move || post.run())
+    NotifiedThread::start("consign-lookout", notifier, move || post.run())
 }
 
 struct PeerLoop {
     platform: Arc<Platform>,
     batcher: Arc<Batcher>,
     watchers: Arc<Watchers>,
-    /// The versions that the watched jobs had at the last look; nothing for one that was not there.
+    /// The versions of the watched jobs at the last read; `None` for a job that did not exist.
     measured: BTreeMap<JobId, Option<u64>>,
     /// By the monotonic clock.
-    look_began: Duration,
-    /// News is looked after from here on and not before.
-    next_hasty_look: Duration,
-    /// There was news since the last look began.
+    read_began: Duration,
+    /// A notification causes no read before this time.
+    next_read_on_notification: Duration,
+    /// Whether a notification arrived since the last read began.
     hurry: bool,
-    /// Nothing while nobody watches.
-    next_look: Option<Duration>,
-    /// When the settings are looked at again, hint or not.
+    /// `None` while there are no watches.
+    next_read: Option<Duration>,
+    /// When the settings are read next, even without a notification.
     next_settings: Duration,
-    /// Another node has set something since the last look at the settings began.
+    /// Whether another node changed settings since the last read of the settings began.
     settings_hint: bool,
     failing: bool,
     settings_failing: bool,
 }
 
-/// What a look is to bring: the jobs that were asked for, and what was said of them.
+/// The result of a read: the ids that were asked for, and their versions.
 type VersionCheck = (Vec<JobId>, Result<BTreeMap<JobId, u64>, StoreError>);
 type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -90,28 +92,31 @@ impl PeerLoop {
         let waker = Waker::from(notifier.clone());
         let mut cx = Context::from_waker(&waker);
         let mut notification: Pending<'_, Notification> = platform.store.notification();
-        // Beside the news and not before it: work that is called out does not wait for a look.
-        let mut look: Option<Pending<'_, VersionCheck>> = None;
+        // The read runs beside the notifications, not before them: due work does not wait for a
+        // read.
+        let mut pending_read: Option<Pending<'_, VersionCheck>> = None;
         let mut settings: Option<Pending<'_, Result<(), Error>>> = None;
         let mut longest = Duration::ZERO;
         loop {
             if notifier.wait(longest).stop {
                 return self.leave();
             }
-            if let Poll::Ready(told) = notification.as_mut().poll(&mut cx) {
-                self.heed(told);
+            if let Poll::Ready(notified) = notification.as_mut().poll(&mut cx) {
+                self.apply_notification(notified);
                 notification = platform.store.notification();
-                notifier.notify(); // it was not asked whether there is more
-                thread::sleep(NEWS_APART);
+                notifier.notify(); // the queue may hold more notifications
+                thread::sleep(NOTIFICATION_INTERVAL_MIN);
             }
-            if look.is_none() && self.is_time_to_look() {
-                // Whatever is heard from now on, this look may have been too early for it.
-                (self.look_began, self.hurry) = (self.now(), false);
-                look = Some(look_at(&*platform.store, self.watchers.ids()));
+            if pending_read.is_none() && self.is_time_to_read() {
+                // This read may be too early for notifications that arrive from now on.
+                (self.read_began, self.hurry) = (self.now(), false);
+                pending_read = Some(read_versions(&*platform.store, self.watchers.ids()));
             }
-            if let Some(Poll::Ready(seen)) = look.as_mut().map(|look| look.as_mut().poll(&mut cx)) {
+            if let Some(Poll::Ready(seen)) =
+                pending_read.as_mut().map(|pending_read| pending_read.as_mut().poll(&mut cx))
+            {
                 self.note(seen);
-                look = None;
+                pending_read = None;
             }
             if settings.is_none() && (self.settings_hint || self.now() >= self.next_settings) {
                 (self.settings_hint, self.next_settings) =
@@ -124,15 +129,15 @@ impl PeerLoop {
                 self.note_settings(done);
                 settings = None;
             }
-            let idle = if look.is_some() { IDLE } else { self.idle() };
+            let idle = if pending_read.is_some() { IDLE } else { self.idle() };
             longest = if settings.is_some() { idle } else { idle.min(self.settings_idle()) };
         }
     }
 
-    fn heed(&mut self, notification: Notification) {
+    fn apply_notification(&mut self, notification: Notification) {
         let Notification { work, any_work, touched, settings } = notification;
-        // Whoever speaks is there, whether or not we have met.
-        self.batcher.be_in_company(true);
+        // A notification proves that there is another node, even if its heartbeat is not known yet.
+        self.batcher.set_has_peers(true);
         if any_work {
             self.batcher.wake(None);
         } else if !work.is_empty() {
@@ -150,7 +155,7 @@ impl PeerLoop {
         self.next_settings.saturating_sub(self.now())
     }
 
-    /// A failure is said once. The cache grows too old to be acted by, and requests look for
+    /// Logs a failure once. The cache becomes too old to act by, and requests read the settings
     /// themselves.
     fn note_settings(&mut self, done: Result<(), Error>) {
         match done {
@@ -175,34 +180,35 @@ impl PeerLoop {
         }
     }
 
-    /// Whether to look at the watched jobs now. Begins to count when somebody begins to watch.
-    fn is_time_to_look(&mut self) -> bool {
-        if !self.watchers.are_there() {
-            (self.next_look, self.hurry) = (None, false);
+    /// Whether to read the watched jobs now. The timer starts with the first watch.
+    fn is_time_to_read(&mut self) -> bool {
+        if !self.watchers.has_watches() {
+            (self.next_read, self.hurry) = (None, false);
             self.measured.clear();
             return false;
         }
         let now = self.now();
-        self.next_look.get_or_insert(now + self.platform.random.entropy().around(LOOK_EVERY));
-        self.next_look().is_some_and(|next| now >= next)
+        self.next_read.get_or_insert(now + self.platform.random.entropy().around(READ_EVERY));
+        self.next_read().is_some_and(|next| now >= next)
     }
 
-    fn next_look(&self) -> Option<Duration> {
-        let hasty = if self.hurry { self.next_hasty_look } else { Duration::MAX };
-        self.next_look.map(|next| next.min(hasty))
+    fn next_read(&self) -> Option<Duration> {
+        let hasty = if self.hurry { self.next_read_on_notification } else { Duration::MAX };
+        self.next_read.map(|next| next.min(hasty))
     }
 
-    /// Tells those whose job is not as it was at the last look. Whoever began to watch since then is told in any
-    /// case: its job may have changed between its reading and this look.
+    /// Notifies the watches of jobs that changed since the last read. A watch that is newer than
+    /// that is notified in any case: its job may have changed between the watcher's read and this
+    /// one.
     fn note(&mut self, (ids, seen): VersionCheck) {
         let now = self.now();
-        let took = now.saturating_sub(self.look_began);
-        let apart = (took * LOOKS_APART_FACTOR).clamp(LOOKS_APART, LOOK_EVERY);
-        self.next_hasty_look = now + apart;
-        self.next_look = Some(now + self.platform.random.entropy().around(LOOK_EVERY));
+        let took = now.saturating_sub(self.read_began);
+        let apart = (took * READ_INTERVAL_FACTOR).clamp(READ_INTERVAL_MIN, READ_EVERY);
+        self.next_read_on_notification = now + apart;
+        self.next_read = Some(now + self.platform.random.entropy().around(READ_EVERY));
         let versions = match seen {
             Ok(versions) => versions,
-            Err(error) => return self.complain(&error),
+            Err(error) => return self.log_failure(&error),
         };
         if std::mem::replace(&mut self.failing, false) {
             warn!("watched jobs can be looked at again");
@@ -214,8 +220,9 @@ impl PeerLoop {
         self.watchers.tell(&Touched::Jobs(changed));
     }
 
-    /// Said once, not four times a second. What was measured stays: nothing that happens meanwhile is lost.
-    fn complain(&mut self, error: &StoreError) {
+    /// Logs a failure once, not four times a second. The measured versions stay, so no change in
+    /// between is lost.
+    fn log_failure(&mut self, error: &StoreError) {
         if !std::mem::replace(&mut self.failing, true) {
             let error: &dyn std::error::Error = error;
             warn!(error, "watched jobs cannot be looked at");
@@ -223,7 +230,7 @@ impl PeerLoop {
     }
 
     fn idle(&self) -> Duration {
-        self.next_look().map_or(IDLE, |next| next.saturating_sub(self.now()))
+        self.next_read().map_or(IDLE, |next| next.saturating_sub(self.now()))
     }
 
     fn now(&self) -> Duration {
@@ -231,7 +238,7 @@ impl PeerLoop {
     }
 }
 
-fn look_at(store: &dyn Store, ids: Vec<JobId>) -> Pending<'_, VersionCheck> {
+fn read_versions(store: &dyn Store, ids: Vec<JobId>) -> Pending<'_, VersionCheck> {
     Box::pin(async move {
         let versions = store.versions(&ids).await;
         (ids, versions)

@@ -1,7 +1,8 @@
-//! How long a client should wait before it asks for a job again, from how fast its queue really moves.
+//! How long a client should wait before it asks for a job again, estimated from the measured rate
+//! of its queue.
 //!
-//! It is asked for every job that comes in and for every look at one, so an answer is a look at a board
-//! and a division. The clockwork keeps the board up to date, and only while somebody asks.
+//! Every submit and every read of a job needs an estimate, so it costs only a lookup in a table and
+//! a division. The maintenance thread updates the table, and only while clients ask.
 
 use crate::{Error, Platform};
 use engine::{Job, JobType, Scope, Start, Tenant, Timestamp};
@@ -16,93 +17,100 @@ use std::{
 };
 use store::{Clock, QueueDepth};
 
-/// Nobody is told to wait less.
+/// The shortest answer.
 const WAIT_MIN: Duration = Duration::from_secs(1);
-/// Nor longer for a job that could start, or has.
+/// The longest answer for a job that is due or running.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// Nor for one whose time has not come: it may be cancelled, and who waits wants to know.
+/// The longest answer for a job that is not due: it may be cancelled, and a waiting client wants to
+/// know.
 const NOT_DUE_WAIT_MAX: Duration = Duration::from_secs(3_600);
-/// What we say of a queue that nobody has seen move.
+/// The answer for a queue whose rate is unknown.
 const GUESS: Duration = Duration::from_secs(5);
-/// A board that is older says nothing: nobody asked for a while.
-const BOARD_KEPT: Duration = Duration::from_secs(10);
-/// What happened so long ago has lost two thirds of its weight.
+/// An older table is ignored: it was not updated because no client asked.
+const RATES_VALID_FOR: Duration = Duration::from_secs(10);
+/// A measurement of this age has lost two thirds of its weight.
 const MEMORY: Duration = Duration::from_secs(10);
 
 impl Platform {
-    /// How long a client should wait before it asks for `job` again, in whole seconds; nothing once it has
-    /// ended.
+    /// How long a client should wait before it asks for `job` again, in whole seconds; `None` once
+    /// it has ended.
     pub fn retry_after(&self, job: &Job) -> Option<Duration> {
         if job.status().is_ended() {
             return None;
         }
-        let stand = job.run_at().map_or(WaitPosition::Running, |run_at| self.waiting_until(run_at));
-        Some(self.pace.wait(&*self.clock, &job.envelope.tenant, &job.envelope.job_type, stand))
+        let position =
+            job.run_at().map_or(WaitPosition::Running, |run_at| self.waiting_until(run_at));
+        Some(self.retry_after_estimator.wait(
+            &*self.clock,
+            &job.envelope.tenant,
+            &job.envelope.job_type,
+            position,
+        ))
     }
 
-    /// The same for a job that has just been handed over, without a look at it.
+    /// The same for a job that was just submitted, without reading it.
     pub fn retry_after_submit(
         &self,
         tenant: &Tenant,
         job_type: &JobType,
         start: Start,
     ) -> Duration {
-        let stand = match start {
+        let position = match start {
             Start::Now => WaitPosition::Due,
             Start::At(run_at) => self.waiting_until(run_at),
             Start::After(delay) => WaitPosition::NotDue(delay),
         };
-        self.pace.wait(&*self.clock, tenant, job_type, stand)
+        self.retry_after_estimator.wait(&*self.clock, tenant, job_type, position)
     }
 
-    /// Brings the board up to date if somebody asked since the last time.
+    /// Updates the table if a client asked since the last time.
     pub(crate) async fn update_retry_after(&self) -> Result<(), Error> {
-        if self.pace.asked.swap(false, Ordering::Relaxed) {
+        if self.retry_after_estimator.requested.swap(false, Ordering::Relaxed) {
             let depths = self.store.queues(&Scope::All).await?;
-            self.pace.note(self.clock.read().monotonic, &depths);
+            self.retry_after_estimator.note(self.clock.read().monotonic, &depths);
         }
         Ok(())
     }
 
-    /// By our own clock: an estimate need not ask the store what time it is.
+    /// By the platform's own clock: an estimate is not worth a question to the store.
     fn waiting_until(&self, run_at: Timestamp) -> WaitPosition {
         let wait = run_at.since(self.clock.read().wall);
         if wait.is_zero() { WaitPosition::Due } else { WaitPosition::NotDue(wait) }
     }
 }
 
-/// Where a job stands, as far as it matters here.
+/// What matters here of a job's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WaitPosition {
-    /// It waits for its time, so long.
+    /// Waits for its start time, which is so far away.
     NotDue(Duration),
-    /// It waits for a worker.
+    /// Waits for a worker.
     Due,
     Running,
 }
 
 #[derive(Default)]
 pub(crate) struct RetryAfterEstimator {
-    board: RwLock<QueueRates>,
-    /// Since the board was last brought up to date.
-    asked: AtomicBool,
+    rates: RwLock<QueueRates>,
+    /// Whether a client asked since the last update of the table.
+    requested: AtomicBool,
 }
 
 #[derive(Default)]
 struct QueueRates {
-    /// By the monotonic clock; nothing while nobody has asked.
+    /// By the monotonic clock; `None` before the first update.
     noted_at: Option<Duration>,
     queues: HashMap<JobType, HashMap<Tenant, QueueRate>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct QueueRate {
-    /// Those who wait and could start now: whoever waits for its time is in nobody's way.
+    /// Waiting jobs that could start now. Jobs that are not due delay no other.
     due: u64,
     running: u64,
-    /// How many jobs had ever left it.
+    /// How many jobs have ever left the queue.
     left: u64,
-    /// How many leave it in a second when there is something to do; nothing until it was seen to move.
+    /// Jobs that leave per second while there is work; `None` until the queue was seen to move.
     rate: Option<f64>,
 }
 
@@ -112,34 +120,36 @@ impl RetryAfterEstimator {
         clock: &dyn Clock,
         tenant: &Tenant,
         job_type: &JobType,
-        stand: WaitPosition,
+        position: WaitPosition,
     ) -> Duration {
-        // Looked at first: a flag that everybody writes would be fought over by all cores.
-        if !self.asked.load(Ordering::Relaxed) {
-            self.asked.store(true, Ordering::Relaxed);
+        // Loaded first: if every request stored the flag, all cores would fight over its cache
+        // line.
+        if !self.requested.load(Ordering::Relaxed) {
+            self.requested.store(true, Ordering::Relaxed);
         }
-        if let WaitPosition::NotDue(wait) = stand {
+        if let WaitPosition::NotDue(wait) = position {
             return whole_seconds(wait, NOT_DUE_WAIT_MAX);
         }
         let now = clock.read().monotonic;
-        let board = self.board();
-        let fresh = board.noted_at.is_some_and(|at| now <= at + BOARD_KEPT);
-        let line = board.line(tenant, job_type).filter(|_| fresh);
-        drop(board);
-        whole_seconds(estimate(line, stand), WAIT_MAX)
+        let rates = self.rates();
+        let fresh = rates.noted_at.is_some_and(|at| now <= at + RATES_VALID_FOR);
+        let queue_rate = rates.queue_rate(tenant, job_type).filter(|_| fresh);
+        drop(rates);
+        whole_seconds(estimate(queue_rate, position), WAIT_MAX)
     }
 
-    /// Only the clockwork notes, so nobody else does between the reading and the writing.
+    /// Only the maintenance thread calls this, so the table cannot change between the read and the
+    /// write.
     fn note(&self, now: Duration, depths: &[QueueDepth]) {
-        let next = self.board().then(now, depths);
-        let mut board = self.board.write().expect(UNPOISONED);
-        let before = mem::replace(&mut *board, next);
-        drop(board);
+        let next = self.rates().then(now, depths);
+        let mut rates = self.rates.write().expect(UNPOISONED);
+        let before = mem::replace(&mut *rates, next);
+        drop(rates);
         drop(before);
     }
 
-    fn board(&self) -> RwLockReadGuard<'_, QueueRates> {
-        self.board.read().expect(UNPOISONED)
+    fn rates(&self) -> RwLockReadGuard<'_, QueueRates> {
+        self.rates.read().expect(UNPOISONED)
     }
 }
 
@@ -151,29 +161,32 @@ impl QueueRates {
         let mut queues: HashMap<JobType, HashMap<Tenant, QueueRate>> = HashMap::new();
         for depth in depths {
             let queue = &depth.queue;
-            // A queue that was not there the last time had lost nothing until then.
-            let before = self.line(&queue.tenant, &queue.job_type).unwrap_or_default();
-            let line = before.then(depth, elapsed);
-            queues.entry(queue.job_type.clone()).or_default().insert(queue.tenant.clone(), line);
+            // A queue that is new since the last update has lost nothing before it.
+            let before = self.queue_rate(&queue.tenant, &queue.job_type).unwrap_or_default();
+            let queue_rate = before.then(depth, elapsed);
+            queues
+                .entry(queue.job_type.clone())
+                .or_default()
+                .insert(queue.tenant.clone(), queue_rate);
         }
         QueueRates { noted_at: Some(now), queues }
     }
 
-    fn line(&self, tenant: &Tenant, job_type: &JobType) -> Option<QueueRate> {
+    fn queue_rate(&self, tenant: &Tenant, job_type: &JobType) -> Option<QueueRate> {
         self.queues.get(job_type)?.get(tenant).copied()
     }
 }
 
 impl QueueRate {
-    /// The queue as it is `elapsed` later; nothing if this is the first look.
+    /// The queue as it is `elapsed` later; `None` for the first measurement.
     fn then(self, depth: &QueueDepth, elapsed: Option<Duration>) -> Self {
         let QueueDepth { counts, due, .. } = depth;
-        // Whoever was handed over and neither waits nor runs. A redrive brings one back.
+        // Submitted jobs that neither wait nor run. A redrive lowers the number.
         let left = counts.submitted.saturating_sub(counts.queued + counts.running);
         let next = QueueRate { due: *due, running: counts.running, left, rate: self.rate };
         let seconds = elapsed.unwrap_or_default().as_secs_f64();
         let gone = left.saturating_sub(self.left);
-        // That a queue stands still says something only while there is something to do.
+        // A queue without movement says something only while it has work.
         if seconds == 0.0 || gone == 0 && (self.is_idle() || self.rate.is_none()) {
             return next;
         }
@@ -188,16 +201,18 @@ impl QueueRate {
     }
 }
 
-/// How long it will take, by Little's law: as many as are there, at the rate at which they leave.
-fn estimate(line: Option<QueueRate>, stand: WaitPosition) -> Duration {
-    let ahead = match (stand, line) {
+/// The estimate by Little's law: the jobs ahead, divided by the rate at which they leave.
+fn estimate(queue_rate: Option<QueueRate>, position: WaitPosition) -> Duration {
+    let ahead = match (position, queue_rate) {
         (WaitPosition::NotDue(wait), _) => return wait,
-        // There was nobody when we last looked.
+        // The queue was empty at the last update.
         (WaitPosition::Due, None | Some(QueueRate { due: 0, .. })) => return WAIT_MIN,
-        (WaitPosition::Due, Some(line)) => line.due,
-        (WaitPosition::Running, line) => line.map_or(0, |line| line.running),
+        (WaitPosition::Due, Some(queue_rate)) => queue_rate.due,
+        (WaitPosition::Running, queue_rate) => {
+            queue_rate.map_or(0, |queue_rate| queue_rate.running)
+        }
     };
-    match line.and_then(|line| line.rate) {
+    match queue_rate.and_then(|queue_rate| queue_rate.rate) {
         Some(rate) if rate > 0.0 => {
             Duration::try_from_secs_f64(ahead as f64 / rate).unwrap_or(Duration::MAX)
         }
@@ -220,52 +235,56 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn line(due: u64, running: u64, rate: Option<f64>) -> Option<QueueRate> {
+    fn queue_rate(due: u64, running: u64, rate: Option<f64>) -> Option<QueueRate> {
         Some(QueueRate { due, running, left: 0, rate })
     }
 
     #[track_caller]
-    fn check(line: Option<QueueRate>, stand: WaitPosition, expected: u64) {
-        let longest = if stand == WaitPosition::Due || stand == WaitPosition::Running {
+    fn check(queue_rate: Option<QueueRate>, position: WaitPosition, expected: u64) {
+        let longest = if position == WaitPosition::Due || position == WaitPosition::Running {
             WAIT_MAX
         } else {
             NOT_DUE_WAIT_MAX
         };
-        assert_eq!(whole_seconds(estimate(line, stand), longest), seconds(expected));
+        assert_eq!(whole_seconds(estimate(queue_rate, position), longest), seconds(expected));
     }
 
     #[test]
     fn whoever_is_due_waits_for_those_before_it() {
-        check(line(100, 5, Some(10.0)), WaitPosition::Due, 10);
-        check(line(101, 5, Some(10.0)), WaitPosition::Due, 11);
-        check(line(1, 0, Some(1_000.0)), WaitPosition::Due, 1);
-        check(line(1_000_000, 0, Some(0.5)), WaitPosition::Due, 60);
-        check(line(u64::MAX, 0, Some(f64::MIN_POSITIVE)), WaitPosition::Due, 60);
+        check(queue_rate(100, 5, Some(10.0)), WaitPosition::Due, 10);
+        check(queue_rate(101, 5, Some(10.0)), WaitPosition::Due, 11);
+        check(queue_rate(1, 0, Some(1_000.0)), WaitPosition::Due, 1);
+        check(queue_rate(1_000_000, 0, Some(0.5)), WaitPosition::Due, 60);
+        check(queue_rate(u64::MAX, 0, Some(f64::MIN_POSITIVE)), WaitPosition::Due, 60);
     }
 
     #[test]
     fn whoever_runs_takes_as_long_as_the_others() {
-        check(line(100, 30, Some(10.0)), WaitPosition::Running, 3);
-        check(line(100, 0, Some(10.0)), WaitPosition::Running, 1);
+        check(queue_rate(100, 30, Some(10.0)), WaitPosition::Running, 3);
+        check(queue_rate(100, 0, Some(10.0)), WaitPosition::Running, 1);
     }
 
     #[test]
     fn nobody_knows_the_pace_of_a_queue_that_was_never_seen_to_move() {
-        check(line(100, 1, None), WaitPosition::Due, 5);
-        check(line(100, 1, Some(0.0)), WaitPosition::Due, 5);
-        check(line(100, 1, None), WaitPosition::Running, 5);
+        check(queue_rate(100, 1, None), WaitPosition::Due, 5);
+        check(queue_rate(100, 1, Some(0.0)), WaitPosition::Due, 5);
+        check(queue_rate(100, 1, None), WaitPosition::Running, 5);
         check(None, WaitPosition::Running, 5);
     }
 
     #[test]
     fn the_first_in_a_queue_is_soon_done() {
         check(None, WaitPosition::Due, 1);
-        check(line(0, 7, Some(0.1)), WaitPosition::Due, 1);
+        check(queue_rate(0, 7, Some(0.1)), WaitPosition::Due, 1);
     }
 
     #[test]
     fn whoever_is_not_due_waits_for_its_time() {
-        check(line(100, 1, Some(1.0)), WaitPosition::NotDue(Duration::from_millis(61_001)), 62);
+        check(
+            queue_rate(100, 1, Some(1.0)),
+            WaitPosition::NotDue(Duration::from_millis(61_001)),
+            62,
+        );
         check(None, WaitPosition::NotDue(Duration::from_nanos(1)), 1);
         check(None, WaitPosition::NotDue(Duration::MAX), 3_600);
     }
@@ -309,22 +328,23 @@ mod tests {
     }
 
     struct Fixture {
-        pace: RetryAfterEstimator,
+        retry_after_estimator: RetryAfterEstimator,
         clock: Arc<ManualClock>,
     }
 
     impl Fixture {
         fn new() -> Self {
             let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
-            Fixture { pace: RetryAfterEstimator::default(), clock }
+            Fixture { retry_after_estimator: RetryAfterEstimator::default(), clock }
         }
 
         fn note(&self, submitted: u64, due: u64) {
-            self.pace.note(self.clock.read().monotonic, &[depth(submitted, due, 0)]);
+            self.retry_after_estimator
+                .note(self.clock.read().monotonic, &[depth(submitted, due, 0)]);
         }
 
         fn wait(&self, tenant: &Tenant) -> Duration {
-            self.pace.wait(
+            self.retry_after_estimator.wait(
                 &*self.clock,
                 tenant,
                 &JobType::parse("email").unwrap(),
@@ -343,7 +363,7 @@ mod tests {
         yard.note(100, 96);
         assert_eq!(yard.wait(&tenant), seconds(24));
         assert_eq!(yard.wait(&Tenant::parse("stranger").unwrap()), seconds(1), "nobody else's");
-        yard.clock.pass(BOARD_KEPT);
+        yard.clock.pass(RATES_VALID_FOR);
         assert_eq!(yard.wait(&tenant), seconds(24));
         yard.clock.pass(Duration::from_millis(1));
         assert_eq!(yard.wait(&tenant), seconds(1), "who knows what has happened since");
@@ -352,7 +372,7 @@ mod tests {
     #[test]
     fn a_queue_that_came_after_the_last_look_has_moved_since() {
         let (yard, tenant) = (Fixture::new(), Tenant::default_tenant());
-        yard.pace.note(yard.clock.read().monotonic, &[]);
+        yard.retry_after_estimator.note(yard.clock.read().monotonic, &[]);
         yard.clock.pass(seconds(2));
         yard.note(40, 20);
         assert_eq!(yard.wait(&tenant), seconds(2));

@@ -1,4 +1,5 @@
-//! The machine's own clock and chance. The only file that asks the system for either.
+//! The clock and the random source of the machine. The only file that asks the operating system for
+//! either.
 
 use engine::{Entropy, Timestamp};
 use std::{
@@ -14,7 +15,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// Begins to measure.
+    /// Starts the monotonic clock at zero.
     #[expect(clippy::disallowed_methods, reason = "this is the place that asks the system")]
     #[expect(clippy::new_without_default, reason = "beginning to measure is no default")]
     pub fn new() -> Self {
@@ -40,15 +41,15 @@ impl RandomSource for SystemRandom {
     }
 }
 
-/// So many rolls are asked for at a time: four for each job, each with a call of the system, would be a
-/// twentieth of all that the job costs.
+/// How many values are fetched at a time. Each job needs four, and a system call for each would be
+/// a twentieth of the cost of a job.
 const ROLLS: usize = 32;
 
 thread_local! {
     static CUP: RefCell<RandomBuffer> = const { RefCell::new(RandomBuffer { rolls: [0; ROLLS], left: 0 }) };
 }
 
-/// Rolls that nobody has seen yet.
+/// Random values that were not given out yet.
 struct RandomBuffer {
     rolls: [u128; ROLLS],
     left: usize,
@@ -60,14 +61,14 @@ impl RandomBuffer {
             self.fill();
         }
         self.left -= 1;
-        // What was given away must not lie about here: it may be the secret of a lease.
+        // A value that was given out must not stay in memory: it may be the secret of a lease.
         Entropy(mem::take(&mut self.rolls[self.left]))
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the place that asks the system")]
     fn fill(&mut self) {
         let mut bytes = [0; ROLLS * 16];
-        // Without chance, lease tokens could be guessed and ids could meet: better to stop.
+        // Without randomness, lease tokens could be guessed and ids could collide: better to stop.
         getrandom::fill(&mut bytes).expect("the operating system gives random numbers");
         for (entropy, bytes) in self.rolls.iter_mut().zip(bytes.as_chunks().0) {
             *entropy = u128::from_le_bytes(*bytes);

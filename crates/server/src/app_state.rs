@@ -1,4 +1,4 @@
-//! What all handlers share.
+//! The state that all handlers share.
 
 use crate::{
     auth::{Authenticator, seals},
@@ -6,7 +6,7 @@ use crate::{
     error::ApiError,
     metrics::Metrics,
     settings::Settings,
-    waiting::{NoPlace, WaitingPlaces},
+    waiting::{NoWaitingSlot, WaitingSlots},
 };
 use axum::http::{HeaderMap, HeaderName};
 use engine::{Backoff, CorrelationId, JobId, Timestamp};
@@ -20,47 +20,48 @@ use tokio::{
 use tracing::warn;
 use wire::codes;
 
-/// The door, as handlers hold it.
-pub(crate) type AppState = Arc<Inside>;
+/// The shared state, as handlers hold it.
+pub(crate) type AppState = Arc<AppStateInner>;
 
-pub(crate) struct Inside {
+pub(crate) struct AppStateInner {
     pub(crate) node: Arc<Node>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn RandomSource>,
     pub(crate) settings: Settings,
-    pub(crate) gate: Authenticator,
+    pub(crate) authenticator: Authenticator,
     pub(crate) metrics: Metrics,
-    /// Memory for the large bodies of clients.
+    /// Memory for clients' large bodies.
     pub(crate) bodies: BodyBudget,
-    /// Memory for workers' reports: clients that hand over batches must not hold them up.
+    /// Memory for workers' reports, apart from `bodies`, so that clients' batches do not delay
+    /// reports.
     pub(crate) reports: BodyBudget,
-    /// Room for those who wait for a job.
-    pub(crate) waiting: Arc<WaitingPlaces>,
-    /// Said once.
+    /// Slots for requests that wait for a job.
+    pub(crate) waiting: Arc<WaitingSlots>,
+    /// Set once, when the server begins to drain.
     closing: watch::Sender<bool>,
 }
 
-impl Inside {
+impl AppStateInner {
     pub(crate) fn open(
         node: Arc<Node>,
         clock: Arc<dyn Clock>,
         random: Arc<dyn RandomSource>,
         settings: Settings,
-        gate: Authenticator,
+        authenticator: Authenticator,
     ) -> AppState {
         let limits = &settings.limits;
         let budget = |bytes_max| BodyBudget::new(bytes_max, limits.principal_share_percent);
-        Arc::new(Inside {
+        Arc::new(AppStateInner {
             bodies: budget(limits.bodies_bytes_max),
             reports: budget(limits.reports_bytes_max),
-            waiting: WaitingPlaces::new(limits),
+            waiting: WaitingSlots::new(limits),
             metrics: Metrics::default(),
             closing: watch::Sender::new(false),
             node,
             clock,
             random,
             settings,
-            gate,
+            authenticator,
         })
     }
 
@@ -78,12 +79,12 @@ impl Inside {
         CorrelationId::parse(&id.to_string()).expect("a UUID is a lawful correlation")
     }
 
-    /// Makes a new key that signs addresses, where that is due.
+    /// Makes a new URL-signing key, if one is due.
     pub(crate) async fn rotate_signing_key(&self) -> Result<(), platform::Error> {
         seals::rotate(&self.node, self.now()).await
     }
 
-    /// An address that opens the status of this job for a while, without any other credential.
+    /// A URL that opens the status of this job for a while, without any other credential.
     pub(crate) fn signed_status_url(&self, job: JobId) -> Option<String> {
         let lifetime = i64::try_from(self.settings.signed_url_lifetime.as_millis());
         let until = self.now().unix_ms().saturating_add(lifetime.unwrap_or(i64::MAX));
@@ -91,18 +92,19 @@ impl Inside {
         Some(format!("{}?sig={sig}", wire::status_url(job)))
     }
 
-    /// Waits until what was set is in force on every live node. The headers count the others.
+    /// Waits until every live node has confirmed the change. The headers count the nodes that have
+    /// not.
     pub(crate) async fn in_force(&self) -> HeaderMap {
         unconfirmed_headers(self.unconfirmed_nodes().await)
     }
 
-    /// The same, and gives the number of nodes that have not confirmed what was set. Such a node is
-    /// waited for no longer than a sign of life lasts: after that it looks at the store before it
-    /// serves.
+    /// Waits like [`Self::in_force`], and returns the number of nodes that have not confirmed the
+    /// change. The wait for a node ends after `NODE_LOST_AFTER`: from then on that node reads the
+    /// store before it serves.
     pub(crate) async fn unconfirmed_nodes(&self) -> usize {
         let until = Instant::now() + NODE_LOST_AFTER;
-        let mut looks = 0;
-        // Nodes that were alive when it was set, or came since.
+        let mut tries = 0;
+        // Nodes that were alive at the change, or joined since.
         let mut awaited: BTreeSet<String> = BTreeSet::new();
         loop {
             let over = Instant::now() >= until || self.is_closing();
@@ -115,21 +117,22 @@ impl Inside {
                         return missing.count();
                     }
                 }
-                // The store is away. What was set is set; which nodes act by it cannot be known.
+                // The store is unavailable. The change is committed; which nodes have confirmed it
+                // is unknown.
                 Err(_) if over => {
                     return self.node.nodes().iter().filter(|node| node.live).count();
                 }
                 Err(_) => {}
             }
-            looks += 1;
+            tries += 1;
             tokio::select! {
-                () = sleep(CONFIRMED_BACKOFF.ceiling(looks)) => {}
+                () = sleep(CONFIRMED_BACKOFF.ceiling(tries)) => {}
                 () = self.closed() => {}
             }
         }
     }
 
-    /// Nobody new is served from now on; who waits is sent home.
+    /// Begins to drain: no new clients are served, and waiting requests end.
     pub(crate) fn close(&self) {
         self.closing.send_replace(true);
         self.node.drain();
@@ -139,17 +142,18 @@ impl Inside {
         *self.closing.borrow()
     }
 
-    /// Waits until nobody is served any more.
+    /// Waits until draining begins.
     pub(crate) async fn closed(&self) {
         let mut closing = self.closing.subscribe();
-        // An error would mean that the door is gone, which is as good.
+        // An error means that the state is gone, which ends the wait just as well.
         drop(closing.wait_for(|closing| *closing).await);
     }
 }
 
-/// How many live nodes had not confirmed a change when it was answered.
+/// The number of live nodes that had not confirmed a change when it was answered.
 const UNCONFIRMED_NODES: HeaderName = HeaderName::from_static("consign-unconfirmed-nodes");
-/// A node that hears of a change confirms it within milliseconds; each looks once a second.
+/// A node confirms a change within milliseconds of its notification. Every node also polls once a
+/// second.
 const CONFIRMED_BACKOFF: Backoff =
     Backoff::doubling(Duration::from_millis(5), Duration::from_millis(100));
 
@@ -161,13 +165,13 @@ pub(crate) fn unconfirmed_headers(nodes: usize) -> HeaderMap {
     HeaderMap::from_iter([(UNCONFIRMED_NODES, nodes.into())])
 }
 
-/// Too much at once.
+/// The server has too many requests at once.
 pub(crate) fn overloaded(detail: &str) -> ApiError {
     ApiError::Later(Box::new(ApiError::stated(codes::OVERLOADED, detail)), Duration::from_secs(5))
 }
 
-impl From<NoPlace> for ApiError {
-    fn from(NoPlace { setting }: NoPlace) -> Self {
+impl From<NoWaitingSlot> for ApiError {
+    fn from(NoWaitingSlot { setting }: NoWaitingSlot) -> Self {
         overloaded(&format!("too many requests wait: {setting} allows no more"))
     }
 }

@@ -1,18 +1,18 @@
-//! What every handler behind the gate is given.
+//! The context of a request behind authorization.
 
 use crate::{
     AppState,
     auth::{Caller, CursorOwner},
     error::Reply,
     middleware::Correlation,
-    waiting::{NoPlace, WaitingPlace},
+    waiting::{NoWaitingSlot, WaitingSlot},
 };
 use axum::{extract::FromRequestParts, http::request::Parts};
 use engine::{Grant, Job, JobId, Scope};
 use platform::{Actor, Node};
 use std::convert::Infallible;
 
-/// Who asks, under which correlation, and what all handlers share.
+/// The caller, the correlation and the shared state.
 pub(crate) struct RequestContext {
     pub(crate) app: AppState,
     pub(crate) caller: Caller,
@@ -42,25 +42,25 @@ impl RequestContext {
         self.caller.grant()
     }
 
-    /// Who the audit log says did it.
+    /// The actor that the audit log names.
     pub(crate) fn actor(&self) -> Actor {
         Actor::new(&self.caller.0, self.correlation.id.clone())
     }
 
-    /// A job that the caller may see.
+    /// Reads a job, if the caller may see it.
     pub(crate) async fn job(&self, id: JobId) -> Reply<Job> {
         let job = self.node().job(self.scope(), id).await?;
         self.grant().may_touch(&job.envelope)?;
         Ok(job)
     }
 
-    /// The caller's own view of a list, which its cursors belong to.
+    /// The list and scope that a cursor of this caller is bound to.
     pub(crate) fn owns(&self, list: &'static str) -> CursorOwner<'_> {
         CursorOwner { list, scope: self.scope() }
     }
 
-    /// A place among the requests that wait, if there is one left for this caller and this job.
-    pub(crate) fn place_to_wait(&self, job: Option<&Job>) -> Result<WaitingPlace, NoPlace> {
+    /// Takes a waiting slot, if one is left for this caller and this job.
+    pub(crate) fn waiting_slot(&self, job: Option<&Job>) -> Result<WaitingSlot, NoWaitingSlot> {
         self.app.waiting.take(&self.caller, job)
     }
 }

@@ -1,4 +1,4 @@
-//! How this door says no: the one place where errors become responses.
+//! The server's errors: the one place where errors become responses.
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
@@ -12,43 +12,43 @@ use wire::{FilterError, Problem, Unreadable, codes, entry};
 /// Why a request was not carried out.
 #[derive(Debug)]
 pub(crate) enum ApiError {
-    /// The contract says no.
+    /// The rules refuse the request.
     Refused(Refusal),
-    /// The caller may not.
+    /// The caller lacks a right.
     Denied(Denied),
-    /// The door says no, under a code of its own.
+    /// The server refuses the request under a code of its own.
     Stated(&'static str, String),
     /// The body could not be read.
     Unreadable(Unreadable),
-    /// The filter could not be read.
+    /// The filter could not be parsed.
     Filter(FilterError),
-    /// The world broke; nothing was done.
+    /// The store failed; nothing was done.
     Store(StoreError),
-    /// The world broke, and nobody knows what was done.
+    /// The store failed, and whether the change was committed is unknown.
     OutcomeUnknown(Vec<JobId>, StoreError),
-    /// The same again may work after a while.
+    /// The same request may succeed after the given time.
     Later(Box<ApiError>, Duration),
 }
 
-/// A handler's answer, or why there is none.
+/// A handler's result.
 pub(crate) type Reply<T> = Result<T, ApiError>;
 
-/// How long to wait where nothing better is known.
-const STORE_AWAY: Duration = Duration::from_secs(1);
+/// The `Retry-After` of answers for which no better estimate exists.
+const STORE_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl ApiError {
-    /// A no of the door itself.
+    /// A refusal by the server itself.
     pub(crate) fn stated(code: &'static str, detail: impl Into<String>) -> Self {
         ApiError::Stated(code, detail.into())
     }
 
-    /// Where the queue is full, its pace says when there may be room.
+    /// For a full queue, adds the estimate of when the queue has space again.
     pub(crate) fn later(self, pace: Duration) -> Self {
         let is_full = matches!(&self, ApiError::Refused(refusal) if is_full(refusal));
         if is_full { ApiError::Later(Box::new(self), pace) } else { self }
     }
 
-    /// The problem that the client reads. What the log keeps is another sentence.
+    /// The problem document for the client. The log gets another sentence.
     pub(crate) fn problem(&self, correlation: &CorrelationId) -> Problem {
         match self {
             ApiError::Refused(refusal) => Problem::refused(refusal, correlation),
@@ -74,7 +74,7 @@ impl ApiError {
         }
     }
 
-    /// Writes the response.
+    /// Builds the response.
     pub(crate) fn respond(&self, correlation: &CorrelationId) -> Response {
         let problem = self.problem(correlation);
         let body = serde_json::to_vec(&problem).expect("a problem is texts and numbers");
@@ -94,11 +94,11 @@ impl ApiError {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             ApiError::Later(_, after) => Some(*after),
-            // Waiting mends no damage.
+            // Damaged data does not heal with time.
             ApiError::Store(StoreError::Damaged(_)) => None,
-            ApiError::Store(_) | ApiError::OutcomeUnknown(..) => Some(STORE_AWAY),
-            ApiError::Refused(refusal) if is_full(refusal) => Some(STORE_AWAY),
-            ApiError::Stated(code, _) if is_passing(code) => Some(STORE_AWAY),
+            ApiError::Store(_) | ApiError::OutcomeUnknown(..) => Some(STORE_RETRY_AFTER),
+            ApiError::Refused(refusal) if is_full(refusal) => Some(STORE_RETRY_AFTER),
+            ApiError::Stated(code, _) if is_temporary(code) => Some(STORE_RETRY_AFTER),
             ApiError::Refused(_)
             | ApiError::Denied(_)
             | ApiError::Stated(..)
@@ -107,14 +107,14 @@ impl ApiError {
         }
     }
 
-    /// Tells the log what broke, with the whole chain. A lawful no is not logged as an error.
-    pub(crate) fn tell(&self, correlation: &CorrelationId) {
+    /// Logs what broke, with the whole chain of causes. A lawful refusal is not logged as an error.
+    pub(crate) fn log(&self, correlation: &CorrelationId) {
         match self {
             ApiError::Store(error) | ApiError::OutcomeUnknown(_, error) => {
                 let cause = error.source().map(ToString::to_string);
                 tracing::error!(%correlation, %error, cause, "the store failed a request");
             }
-            ApiError::Later(no, _) => no.tell(correlation),
+            ApiError::Later(no, _) => no.log(correlation),
             ApiError::Refused(_)
             | ApiError::Denied(_)
             | ApiError::Stated(..)
@@ -128,8 +128,8 @@ fn is_full(refusal: &Refusal) -> bool {
     refusal.code() == "QUEUE_FULL"
 }
 
-/// Whether the contract promises that it will be over after a while.
-fn is_passing(code: &str) -> bool {
+/// Whether the contract promises that the same request may succeed later.
+fn is_temporary(code: &str) -> bool {
     entry(code).is_some_and(|entry| matches!(entry.http_status, Some(429 | 503)))
 }
 
@@ -144,7 +144,7 @@ fn failure(error: &StoreError) -> (&'static str, &'static str) {
     }
 }
 
-/// Whole seconds, rounded up, and never none.
+/// Whole seconds, rounded up, at least one.
 pub(crate) fn whole_seconds(span: Duration) -> HeaderValue {
     HeaderValue::from(span.as_millis().div_ceil(1_000).max(1) as u64)
 }
@@ -185,7 +185,7 @@ macro_rules! from {
 
 from!(Refusal => Refused, Denied => Denied, Unreadable => Unreadable, FilterError => Filter);
 
-/// Handlers do not know the request's correlation: the door puts it in (`guard.rs`).
+/// Handlers do not know the request's correlation: the middleware adds it (`middleware.rs`).
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
@@ -194,7 +194,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// A no that waits for its correlation.
+/// An error that waits for its correlation.
 #[derive(Clone)]
 pub(crate) struct PendingProblem(pub(crate) Arc<ApiError>);
 

@@ -1,4 +1,4 @@
-//! Reads what a client sent: bodies within their limits, queries without surprises, ids from the path.
+//! Reads requests: bodies within their limits, queries without surprises, ids from the path.
 
 use crate::{
     AppState,
@@ -22,7 +22,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 use wire::{SettingBody, codes};
 
-/// Declares a JSON body of one kind, and its memory until it is dealt with.
+/// Declares a JSON body of one kind. The body holds its memory permit until it is dropped.
 macro_rules! json_body {
     ($(#[$doc:meta])* $name:ident, $kind:expr) => {
         $(#[$doc])*
@@ -44,22 +44,23 @@ json_body!(
     JsonBody, Kind::Ordinary
 );
 json_body!(
-    /// A body that holds many things.
+    /// A body that holds many items.
     PageBody, Kind::Page
 );
 json_body!(
-    /// A page of workers' reports: never held up by the large bodies of clients.
+    /// A page of workers' reports. It has a budget of its own, so that clients' large bodies never
+    /// delay it.
     ReportBody, Kind::Report
 );
 
-/// A JSON body that sets something: it takes no field that is not known.
+/// A JSON body that sets something: unknown fields are refused.
 pub(crate) struct SettingsBody<T>(pub(crate) T);
 
-/// A JSON body that sets something and may be missing: then everything is as by default.
+/// A JSON body that sets something and may be missing: then all fields have their defaults.
 pub(crate) struct OptionalSettingsBody<T>(pub(crate) T);
 
-/// No field at all. A route without settings reads its body as this, so that a caller who sends
-/// one (`{"dryRun": true}`) hears that it is not known, and nothing is done.
+/// An object without fields. A route without settings reads its body as this type: a caller that
+/// sends a field (`{"dryRun": true}`) gets a refusal, and nothing is done.
 #[derive(Default, Deserialize)]
 #[serde(expecting = "an object")]
 pub(crate) struct NoFields {}
@@ -114,7 +115,7 @@ async fn read(
         Some(_) | None => check_kind(&parts.headers).and_then(|()| check_encoding(&parts.headers)),
     };
     if let Err(no) = welcome {
-        let_pass(&parts.headers, body).await;
+        discard_body(&parts.headers, body).await;
         return Err(no);
     }
     let caller = parts.extensions.get::<Caller>();
@@ -132,22 +133,22 @@ async fn read(
         let detail = format!("the body did not come within {} s", limits.body_timeout.as_secs());
         ApiError::stated(codes::REQUEST_TIMEOUT, detail)
     })??;
-    // A credential may end while the body of its request trickles in, or waits for memory.
+    // A credential may end while the body of its request trickles in, or while it waits for memory.
     if began.elapsed() >= SLOW_BODY || !is_current(app, credentials.as_ref()) {
         PresentedCredential::with(&parts).is_good(app).await?;
     }
     Ok((whole, memory.permit))
 }
 
-/// Whether the node acts by the same credentials as before.
+/// Whether the node still acts by the same credentials as before.
 fn is_current(app: &AppState, before: Option<&Arc<Credentials>>) -> bool {
     let now = app.node.credentials();
     before.zip(now.as_ref()).is_some_and(|(before, now)| Arc::ptr_eq(before, now))
 }
 
-/// The memory that a body has been given so far.
+/// The memory that one body has been given so far.
 struct BodyMemory<'a> {
-    /// None for a body without a caller, which is not counted.
+    /// `None` for a body without a caller, which is not counted.
     owner: Option<(&'a BodyBudget, &'a Arc<str>)>,
     bytes: usize,
     permit: Option<BodyPermit>,
@@ -164,8 +165,8 @@ impl BodyMemory<'_> {
         Ok(())
     }
 
-    /// Sees to it that a body of `bytes` fits. One without a length is given memory as it comes, as
-    /// much again each time: many clients send small reports without one.
+    /// Makes sure that a body of `bytes` fits. A body without a length gets memory as it arrives,
+    /// doubling each time: many clients send small reports without a length.
     async fn fit(&mut self, bytes: usize, bytes_max: usize) -> Result<(), ApiError> {
         if bytes <= self.bytes {
             return Ok(());
@@ -174,17 +175,17 @@ impl BodyMemory<'_> {
     }
 }
 
-/// A body that takes this long has its credential checked again.
+/// For a body that takes this long, the credential is checked again.
 const SLOW_BODY: Duration = Duration::from_secs(1);
 
-/// Bytes that are read of a body which nobody wants. Many clients send all before they listen, and would
-/// only see that the connection was cut.
+/// How much of an unwanted body is read. Many clients send the whole body before they read the
+/// answer. Cut off early, such a client would see only a broken connection.
 const UNWANTED_BYTES_MAX: usize = 8 * 1024 * 1024;
 const UNWANTED_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Reads a body to its end, within bounds, and keeps nothing of it. Whoever asks before it sends is not told
-/// to go on.
-pub(crate) async fn let_pass(headers: &HeaderMap, mut body: Body) {
+/// Reads a body to its end, within bounds, and discards it. A client that sent `Expect` and waits
+/// for `100 Continue` is not told to go on.
+pub(crate) async fn discard_body(headers: &HeaderMap, mut body: Body) {
     if headers.contains_key(header::EXPECT) {
         return;
     }
@@ -196,12 +197,12 @@ pub(crate) async fn let_pass(headers: &HeaderMap, mut body: Body) {
             left = rest;
         }
     };
-    // Whoever is slow about it is cut off.
+    // A client that is slower than this is cut off.
     drop(timeout(UNWANTED_TIME_MAX, to_its_end).await);
 }
 
-/// How long the body will be, where that is known. The body is asked and not the headers: it is what will be read,
-/// whatever they say.
+/// The length of the body, where it is known. It is the length of the body that will be read,
+/// whatever the headers claim.
 fn announced(body: &Body) -> Option<usize> {
     body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
@@ -217,7 +218,7 @@ fn check_kind(headers: &HeaderMap) -> Result<(), ApiError> {
     ))
 }
 
-/// A body is read as it comes: a compressed one could be a thousand times as large as it looks.
+/// Refuses compressed bodies: a compressed body could unpack to a thousand times its size.
 fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     let is_plain = |coding: &str| {
         let coding = coding.trim();
@@ -269,7 +270,7 @@ fn too_large(bytes_max: usize) -> ApiError {
     ApiError::stated(codes::BODY_TOO_LARGE, format!("the body has more than {bytes_max} bytes"))
 }
 
-/// A job's id from the path. What is no id names no job.
+/// A job id from the path. Text that is no id names no job.
 pub(crate) struct Id(pub(crate) JobId);
 
 impl FromRequestParts<AppState> for Id {
@@ -292,7 +293,7 @@ impl FromRequestParts<AppState> for Type {
     }
 }
 
-/// The one segment of the path that is not fixed, as it came.
+/// The one variable segment of the path, as it came.
 pub(crate) struct PathSegment(pub(crate) String);
 
 impl FromRequestParts<AppState> for PathSegment {
@@ -303,13 +304,13 @@ impl FromRequestParts<AppState> for PathSegment {
     }
 }
 
-/// What cannot be decoded fits nothing.
+/// A segment that cannot be decoded matches nothing.
 async fn segment(parts: &mut Parts, app: &AppState) -> String {
     let read = Path::<String>::from_request_parts(parts, app).await;
     read.map(|Path(text)| text).unwrap_or_default()
 }
 
-/// Whether a client that sent `If-None-Match` has the version `own`, which stands in quotes.
+/// Whether the `If-None-Match` header `known` contains the quoted version `own`.
 pub(crate) fn is_known(known: &HeaderValue, own: &str) -> bool {
     let Ok(known) = known.to_str() else { return false };
     let is_own = |tag: &str| tag.trim().trim_start_matches("W/") == own;
@@ -329,7 +330,7 @@ impl<S: Sync> FromRequestParts<S> for QueryParams {
 }
 
 impl QueryParams {
-    /// Reads a query. Unknown parameters are ignored, like unknown fields.
+    /// Parses a query. Unknown parameters are ignored, like unknown fields.
     pub(crate) fn of(query: Option<&str>) -> Result<Self, ApiError> {
         let Some(query) = query else { return Ok(QueryParams::default()) };
         let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query)
@@ -343,7 +344,8 @@ impl QueryParams {
         Ok(QueryParams(params))
     }
 
-    /// Refuses what a list does not know: a condition that is misspelt would be none.
+    /// Refuses parameters that a list does not know. A misspelt condition would otherwise not
+    /// restrict the list at all.
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), ApiError> {
         if self.0.keys().all(|name| known.contains(&name.as_str())) {
             return Ok(());

@@ -1,5 +1,5 @@
-//! What every request passes, whatever it wants: correlation, limits on headers, the log line, and the end of
-//! every error and panic as problem details.
+//! The middleware around every request: correlation, limits on headers, the log line, and the
+//! translation of every error and panic into problem details.
 
 use crate::{
     AppState,
@@ -19,24 +19,24 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 use tracing::{debug, info, warn};
 use wire::codes;
 
-/// The header that carries the correlation, both ways.
+/// The header that carries the correlation, in requests and answers.
 pub(crate) const X_CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
 const TRACEPARENT: &str = "traceparent";
 
-/// What ties the log lines and answers of one request together.
+/// Ties together the log lines and answers of one request.
 #[derive(Clone, Debug)]
 pub(crate) struct Correlation {
     /// The caller's, or a new one.
     pub(crate) id: CorrelationId,
     /// What was wrong with the caller's.
     pub(crate) refused: Option<FieldProblem>,
-    /// The trace it came in.
+    /// The trace that the request belongs to.
     pub(crate) traceparent: Option<TraceParent>,
 }
 
 impl Correlation {
     fn of(headers: &HeaderMap, new: impl FnOnce() -> CorrelationId) -> Self {
-        // An empty one is what a client sends whose own variable was not set.
+        // A client sends an empty header when its own variable is unset.
         let is_empty = |value: &HeaderValue| value.as_bytes().trim_ascii().is_empty();
         let text = |name: &HeaderName| {
             headers.get(name).filter(|value| !is_empty(value)).map(HeaderValue::to_str)
@@ -56,11 +56,11 @@ impl Correlation {
     }
 }
 
-/// Who asked, for the log line; put into the response by whoever found out.
+/// The caller, for the log line. The code that recognises the caller puts it into the response.
 #[derive(Clone)]
 pub(crate) struct Requester(pub(crate) Arc<str>);
 
-/// Goes round everything.
+/// The outermost middleware.
 pub(crate) async fn guard(
     State(app): State<AppState>,
     mut request: Request,
@@ -81,7 +81,7 @@ pub(crate) async fn guard(
         .and_then(|()| check_once(&request));
     request.extensions_mut().insert(correlation);
     let answered = match limits {
-        // A handler shares nothing with others that a panic, told where it happened, leaves half done.
+        // `AssertUnwindSafe` holds: handlers share no state that a panic leaves half changed.
         Ok(()) => AssertUnwindSafe(next.run(request)).catch_unwind().await,
         Err(no) => Ok(no.into_response()),
     };
@@ -92,7 +92,7 @@ pub(crate) async fn guard(
     });
     let who = response.extensions_mut().remove::<Requester>().map(|who| who.0);
     if let Some(PendingProblem(no)) = response.extensions_mut().remove::<PendingProblem>() {
-        no.tell(&id);
+        no.log(&id);
         let headers = std::mem::take(response.headers_mut());
         response = no.respond(&id);
         response.headers_mut().extend(headers.into_iter().filter(|(name, _)| kept(name.as_ref())));
@@ -100,14 +100,14 @@ pub(crate) async fn guard(
     let too_large = response.status() == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
     let headers = response.headers_mut();
     if too_large {
-        // As the protocol does it where it notices first.
+        // The protocol does the same where it notices first.
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if tls {
         headers.insert(header::STRICT_TRANSPORT_SECURITY, A_YEAR_OF_TLS);
     }
-    // What is true of a job now is not true for long, and a key is for one pair of eyes.
+    // The state of a job is soon outdated, and a key must be seen by one person only.
     if !headers.contains_key(header::CACHE_CONTROL) {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
@@ -118,11 +118,11 @@ pub(crate) async fn guard(
     let ms = (app.monotonic() - began).as_secs_f64() * 1e3;
     let ms = (ms * 1e3).round() / 1e3;
     let who = who.as_deref();
-    // The query is left out: it may hold a signature.
+    // The query is left out: it may contain a signature.
     match is_routine {
-        // Asked every few seconds by whoever looks after us: not worth a line while all is well.
+        // Monitors send probes every few seconds: no log line at `info` while all is well.
         Some(Routine::Probe) if status < 400 => debug!(path, status, ms, peer, client, "request"),
-        // What workers ask all the time, also while nothing happens.
+        // Workers send these all the time, even while nothing happens.
         Some(Routine::Worker) if status < 400 => {
             debug!(path, status, ms, who, peer, client, correlation = %id, "request");
         }
@@ -134,7 +134,7 @@ pub(crate) async fn guard(
     response
 }
 
-/// What is asked again and again while all is well.
+/// Requests that are repeated all the time while all is well.
 #[derive(Clone, Copy)]
 enum Routine {
     Probe,
@@ -151,16 +151,16 @@ impl Routine {
     }
 }
 
-/// Browsers that have seen us under TLS do not come without it for a year.
+/// Browsers that have seen this server under TLS use only TLS for a year.
 const A_YEAR_OF_TLS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// More of a path is not logged. Every path of ours is shorter.
+/// Longer paths are cut in the log. Every path of our routes is shorter.
 const PATH_CHARS_MAX: usize = 200;
 
-/// A path as the log has it: of a bounded length, and only with letters that do nothing where a
-/// person reads them. A client chooses every byte of it.
+/// A path as the log shows it: of bounded length, and only with characters that are harmless on a
+/// screen. The client chooses every byte of it.
 fn loggable_path(path: &str) -> String {
-    // Most paths are as they should be, and every request has one.
+    // Most paths need no change, and this runs for every request.
     if path.len() <= PATH_CHARS_MAX && path.bytes().all(|byte| byte.is_ascii_graphic()) {
         return path.to_owned();
     }
@@ -175,19 +175,19 @@ fn loggable_path(path: &str) -> String {
     cut
 }
 
-/// Headers of a layer that are true whatever the answer is.
+/// Headers of a layer that hold whatever the answer is.
 fn kept(name: Option<&HeaderName>) -> bool {
     name.is_some_and(|name| name == header::ALLOW || name.as_str().starts_with("ratelimit"))
 }
 
 pub(crate) fn header_of(correlation: &CorrelationId) -> HeaderValue {
-    // Letters beyond ASCII are sent as their bytes, which HTTP allows.
+    // Characters beyond ASCII are sent as their bytes, which HTTP allows.
     HeaderValue::from_bytes(correlation.as_str().as_bytes())
         .expect("a correlation has no control characters")
 }
 
-/// Refuses what a proxy in front could read in another way than we do: two hosts, or two
-/// credentials, of which it checks one and we believe the other.
+/// Refuses what a proxy in front could read in another way than this server: two hosts, or two
+/// credentials, of which the proxy checks one and the server uses the other.
 fn check_once(request: &Request) -> Result<(), ApiError> {
     let count = |name: HeaderName| request.headers().get_all(name).iter().take(2).count();
     let malformed = |detail| Err(ApiError::stated(codes::MALFORMED_REQUEST, detail));
@@ -224,12 +224,12 @@ fn check_headers(request: &Request, bytes_max: usize) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// An address that is none of ours.
+/// The path matches no route.
 pub(crate) async fn no_such_address() -> ApiError {
     ApiError::stated(codes::NOT_FOUND, "there is nothing at this address")
 }
 
-/// An address of ours, and a method that is not.
+/// The path matches a route, but the method does not.
 pub(crate) async fn no_such_method(path: Option<MatchedPath>) -> ApiError {
     let detail = match path {
         Some(path) => format!("{} does not take this method", path.as_str()),
@@ -238,7 +238,7 @@ pub(crate) async fn no_such_method(path: Option<MatchedPath>) -> ApiError {
     ApiError::stated(codes::METHOD_NOT_ALLOWED, detail)
 }
 
-/// Only those pass who can read one of our forms.
+/// Refuses clients that accept none of the route's representations.
 pub(crate) fn accepts(headers: &HeaderMap, forms: &[&str]) -> Result<(), ApiError> {
     let mut given = headers.get_all(header::ACCEPT).iter().peekable();
     if given.peek().is_none() {

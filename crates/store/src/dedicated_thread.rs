@@ -1,7 +1,8 @@
-//! A thread that owns something and works on it for others, one piece after another.
+//! A thread that owns a value and runs closures on it, one after another.
 //!
-//! For what must stay in one hand, such as a connection that may block for long. Nothing is bounded
-//! here: whoever asks waits for an answer, and whoever sends many has limits of their own.
+//! For a value that only one thread may use, such as a connection that may block for long. The
+//! queue is not bounded: a caller that waits for its answer cannot flood it, and a caller that
+//! sends many closures has limits of its own.
 
 use crate::{
     oneshot::{OneshotReceiver, oneshot},
@@ -11,10 +12,9 @@ use std::io;
 
 /// Owns a `T` in a thread of its own.
 ///
-/// Dropped, it finishes what was asked of it, drops the `T` in the thread, and returns when that is
-/// done.
+/// On drop, the thread finishes the queued closures and drops the `T`; the drop returns after that.
 pub struct DedicatedThread<T> {
-    /// Closed first: that is what ends the thread.
+    /// Closed first, which ends the thread.
     work: Option<mpsc::Sender<Work<T>>>,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -22,11 +22,11 @@ pub struct DedicatedThread<T> {
 type Work<T> = Box<dyn FnOnce(&mut T) + Send>;
 
 impl<T: Send + 'static> DedicatedThread<T> {
-    /// Gives `owned` to a new thread of this name.
+    /// Moves `owned` to a new thread of this name.
     pub fn start(name: &str, mut owned: T) -> io::Result<Self> {
         let (sender, receiver) = mpsc::channel::<Work<T>>();
         let run = move || {
-            // In a panic the receiver goes before `owned`, and with it all that was asked.
+            // In a panic the receiver is dropped before `owned`, and with it all queued closures.
             for work in receiver {
                 work(&mut owned);
             }
@@ -35,18 +35,19 @@ impl<T: Send + 'static> DedicatedThread<T> {
         Ok(DedicatedThread { work: Some(sender), thread: Some(thread) })
     }
 
-    /// Has `work` done, after all that was asked before, whether or not anybody waits for the answer.
+    /// Queues `work` behind all earlier closures. It runs whether or not the caller awaits the
+    /// answer.
     ///
-    /// The answer is broken if the work panics, and so is everything that was asked after it: what the
-    /// keeper owns can no longer be trusted.
+    /// If the closure panics, its answer and all later ones are
+    /// [`SenderDropped`](crate::SenderDropped): the owned value can no longer be trusted.
     pub fn ask<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut T) -> R + Send + 'static,
     ) -> OneshotReceiver<R> {
         let (oneshot, awaited) = oneshot();
-        let answer = move |owned: &mut T| drop(oneshot.keep(work(owned))); // it was done, heard or not
+        let answer = move |owned: &mut T| drop(oneshot.keep(work(owned))); // the caller may be gone
         let sender = self.work.as_ref().expect("taken only by the drop");
-        drop(sender.send(Box::new(answer))); // refused after a panic, which breaks the promise
+        drop(sender.send(Box::new(answer))); // fails after a panic: the receiver learns it
         awaited
     }
 }
@@ -55,9 +56,10 @@ impl<T> Drop for DedicatedThread<T> {
     fn drop(&mut self) {
         drop(self.work.take());
         let thread = self.thread.take().expect("taken only here");
-        // Work may own its keeper. Then this is the keeper's own thread, which cannot wait for itself.
+        // A closure may own its `DedicatedThread`. This thread then runs the drop and cannot join
+        // itself.
         if thread.thread().id() != thread::current().id() {
-            drop(thread.join()); // a panic was told to whoever asked for the work
+            drop(thread.join()); // its caller has learnt of a panic
         }
     }
 }
@@ -69,7 +71,7 @@ mod tests {
     use pollster::block_on;
     use std::{mem, sync::Arc};
 
-    /// A list whose end shows what it says.
+    /// A list that sends its lines when it is dropped.
     struct Diary {
         lines: Vec<&'static str>,
         ended: mpsc::Sender<Vec<&'static str>>,
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_done_even_if_nobody_waits_for_it() {
+    fn work_is_done_even_if_its_answer_is_dropped() {
         let (dedicated_thread, _) = start();
         drop(dedicated_thread.ask(|diary| diary.lines.push("unheard")));
         assert_eq!(
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn dropping_the_keeper_finishes_what_was_asked_and_drops_what_it_owns() {
+    fn dropping_a_dedicated_thread_runs_queued_work_and_drops_the_owned_value() {
         let (dedicated_thread, lines) = start();
         let (go, gate) = mpsc::channel::<()>();
         let held = dedicated_thread.ask(move |_| gate.recv().unwrap());
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_breaks_its_own_promise_and_all_later_ones() {
+    fn a_panic_drops_its_own_answer_and_all_later_ones() {
         let (dedicated_thread, lines) = start();
         let (go, gate) = mpsc::channel::<()>();
         let panicking = dedicated_thread.ask(move |_| {
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_keeper_may_be_dropped_by_its_own_work() {
+    fn a_dedicated_thread_may_be_dropped_by_its_own_work() {
         let (dedicated_thread, lines) = start();
         let dedicated_thread = Arc::new(dedicated_thread);
         let (go, gate) = mpsc::channel::<()>();

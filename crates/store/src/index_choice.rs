@@ -1,10 +1,10 @@
-//! Which index finds the jobs of a filter. An index proposes, the filter itself disposes: whatever is found is
-//! asked whether it [matches](engine::Filter::matches).
+//! Chooses the index that finds candidates for a filter. The store still checks each found job with
+//! [`Filter::matches`](engine::Filter::matches).
 
 use crate::codec::{body::status_number, digest};
 use engine::{Comparison, Field, Filter, Status, Timestamp};
 
-/// An index that meets every job of a condition.
+/// An index that contains every job that meets a condition.
 pub(crate) enum IndexChoice {
     Subject(i64),
     Correlation(i64),
@@ -13,23 +13,23 @@ pub(crate) enum IndexChoice {
     Running,
     Live,
     Ended(i64),
-    /// All that have ended: nearly all of them are.
+    /// The index of all ended jobs: nearly all of them are completed.
     Completed,
     Type(engine::JobType),
 }
 
 impl IndexChoice {
-    /// The index of the most telling condition of a filter, if it has one.
+    /// The index of the most selective condition of a filter, if there is one.
     pub(crate) fn of(filter: &Filter) -> Option<Self> {
-        let ways = filter.required().into_iter().filter_map(way_of);
-        // Live jobs are few beside all that have ended, those of one type as well.
+        let choices = filter.required().into_iter().filter_map(index_of);
+        // Live jobs are few beside all ended ones, even within one type.
         let live = filter.only_live().then_some((2, IndexChoice::Live));
-        ways.chain(live).min_by_key(|(commonness, _)| *commonness).map(|(_, way)| way)
+        choices.chain(live).min_by_key(|(commonness, _)| *commonness).map(|(_, way)| way)
     }
 }
 
-/// The index of one condition, and how common the jobs are that meet it: 0 for few.
-fn way_of(field: &Field) -> Option<(u8, IndexChoice)> {
+/// The index of one condition, and how common the matching jobs are: 0 for few.
+fn index_of(field: &Field) -> Option<(u8, IndexChoice)> {
     let ended = |status| IndexChoice::Ended(status_number(status).cast_signed());
     Some(match field {
         Field::CorrelationId(correlation) => {
@@ -40,7 +40,7 @@ fn way_of(field: &Field) -> Option<(u8, IndexChoice)> {
         }
         Field::ParentId(parent) => (0, IndexChoice::Parent(digest::of_parent(*parent))),
         Field::ErrorCode(code) => (0, IndexChoice::Error(digest::of_error(code))),
-        // Where all is well, few jobs are in these states.
+        // In a healthy system few jobs are in these states.
         Field::Status(Status::Running) => (1, IndexChoice::Running),
         Field::Status(status @ (Status::Failed | Status::Poisoned | Status::Cancelled)) => {
             (1, ended(*status))
@@ -52,15 +52,15 @@ fn way_of(field: &Field) -> Option<(u8, IndexChoice)> {
     })
 }
 
-/// What a filter says that a store can choose an index by.
+/// What a store needs to know of a filter to choose an index.
 pub(crate) trait IndexableFilter {
-    /// Fields that every job it shows has equal to their values.
+    /// Fields whose values every matching job has.
     fn required(&self) -> Vec<&Field>;
-    /// Whether every job it shows is live.
+    /// Whether every matching job is live.
     fn only_live(&self) -> bool;
-    /// A moment after which no job it shows was created.
+    /// A moment after which no matching job was created.
     fn created_until(&self) -> Option<Timestamp>;
-    /// A moment up to which no job it shows was created.
+    /// A moment up to which no matching job was created.
     fn created_from(&self) -> Option<Timestamp>;
 }
 

@@ -1,22 +1,24 @@
-//! Live jobs that a writer has just had in hand, so that it need not read them again.
+//! A cache of live jobs that the writer read or wrote lately, so that it need not read them again.
 //!
-//! Most jobs are claimed soon after they came and settled soon after that. Where one writer does everything, what is
-//! here is what the file says, or will say once the transaction under way is written. Where others write as well, it is
-//! what was true when it was written, and whoever relies on it has to have that checked.
+//! Most jobs are claimed soon after they came and settled soon after that. Where there is one
+//! writer, the cache equals the file, or what the file will hold once the transaction under way is
+//! written. Where others write as well, an entry was true when it was written, and a reader must
+//! have the store verify it.
 
 use crate::codec::stored::Stored;
 use engine::{Job, JobId};
 use std::{collections::HashMap, mem};
 
-/// How much is remembered, as an estimate in bytes.
+/// The bound on the cache, as an estimate in bytes.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
-/// A job without its texts, and its places in the maps.
+/// A job without its texts, and its entries in the maps.
 const JOB_BYTES: usize = 1_024;
 
-/// Caches in crates have one key for a value; here two lead to one job, within one bound on bytes.
+/// A cache bounded in bytes, in two generations. When the young generation holds half of the bound,
+/// it replaces the old one, whose jobs are dropped. A job that is used moves to the young
+/// generation, so only jobs that were not used for long are dropped.
 ///
-/// Two generations: when the young one is half of all, the old one is forgotten and the young one is
-/// the old one. What is used goes to the young ones, so what is forgotten was not used for long.
+/// Cache crates have one key for a value; here two keys lead to one job, within one bound on bytes.
 pub(crate) struct JobCache<M> {
     young: Generation<M>,
     old: Generation<M>,
@@ -28,15 +30,15 @@ struct Generation<M> {
     bytes: usize,
 }
 
-/// Numbers and ids are ours: nobody can choose them so that they meet in one place, and spreading them
-/// need not be proof against it.
+/// Numbers and ids are ours: no client can choose them so that they collide, so the hash need not
+/// resist attacks.
 type IdHasher = foldhash::fast::FixedState;
 
-/// What is remembered of a job.
+/// A cached job.
 pub(crate) trait CachedSize {
     fn stored(&self) -> &Stored;
 
-    /// What it takes beside the job.
+    /// The bytes that the entry takes beside the job.
     fn more_bytes(&self) -> usize;
 
     fn bytes(&self) -> usize {
@@ -86,7 +88,7 @@ impl<M: CachedSize> JobCache<M> {
 }
 
 impl<M: CachedSize> Generation<M> {
-    /// Gives the job back if it is not known here.
+    /// Returns the job if it is not in this generation.
     fn replace(&mut self, memory: M) -> Option<M> {
         let Some(known) = self.jobs.get_mut(&memory.stored().no) else { return Some(memory) };
         self.bytes = self.bytes - known.bytes() + memory.bytes();
@@ -109,7 +111,7 @@ impl<M: CachedSize> Generation<M> {
     }
 }
 
-/// The texts of a job that may be long.
+/// The bytes of a job's texts that may be long.
 fn text_bytes(job: &Job) -> usize {
     let length = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
     let failure = job.life.last_failure.as_ref().map_or(0, |failure| length(&failure.message));
@@ -124,7 +126,7 @@ mod tests {
     use engine::{Entropy, JobDraft, Policy, SubmitContext, Tenant, Timestamp, submit};
     use std::sync::Arc;
 
-    /// A job and how much there is beside it.
+    /// A job and the bytes beside it.
     #[derive(Clone)]
     struct CacheEntry(Arc<Stored>, usize);
 

@@ -1,7 +1,7 @@
-//! THE MEMORY of Consign: where jobs live between one decision and the next.
+//! The stores of Consign: where jobs are kept between one decision and the next.
 //!
-//! [`Store`] is the whole of what the rest of the house may ask. [`Memory`] is its executable
-//! specification; the conformance suite says what every store has to keep. No store knows a rule:
+//! [`Store`] is the whole interface for the other crates. [`Memory`] is its executable
+//! specification, and the conformance suite says what every store must keep. No store knows a rule:
 //! what may happen to a job is `engine::decide`.
 #![forbid(unsafe_code)]
 #![cfg_attr(

@@ -1,4 +1,5 @@
-//! The model against the stores: whatever is asked of both, the memory store and a store of our own answer alike.
+//! Compares the memory store, which is the model, with our other stores: the same requests must get
+//! the same answers.
 
 use crate::{
     Answer, Clock, Execute, ManualClock, Memory, Notification, Options, Postgres, PostgresOptions,
@@ -22,16 +23,17 @@ use proptest::{
 use std::{io::Write, path::Path, sync::Arc, time::Duration};
 use tempfile::TempDir;
 
-/// Both stores roll the same, however often each of them rolls.
-struct OneSide;
+/// A random source that always returns one number, so that both stores get the same entropy however
+/// often each asks for it.
+struct ConstantRandom;
 
-impl RandomSource for OneSide {
+impl RandomSource for ConstantRandom {
     fn entropy(&self) -> Entropy {
         Entropy(u128::MAX / 3)
     }
 }
 
-/// One thing that happens. Numbers point into what is there, whatever it is by then.
+/// One operation. A number selects one of the jobs or leases that exist when it runs.
 #[derive(Clone, Debug)]
 enum Op {
     Submit { jobs: Vec<Draft> },
@@ -43,17 +45,17 @@ enum Op {
     Operator { job: usize, what: u8 },
     Pause { job_type: u8, tenant: Option<u8>, resume: bool },
     SetPolicy { job_type: u8, policy: u8 },
-    Crowd { jobs: Vec<Draft>, worker: u8, claim: u8 },
+    MixedBatch { jobs: Vec<Draft>, worker: u8, claim: u8 },
     List { parts: Vec<Part> },
     Sweep,
-    Tidy { limit: usize },
+    Prune { limit: usize },
     Number { limit: usize },
     Pass { ms: u64 },
     SetClock { ms: i64 },
     Restart { ms: u64 },
 }
 
-/// A part of a list that is carried out whole or not at all.
+/// A part of a list that is executed whole or not at all.
 #[derive(Clone, Debug)]
 enum Part {
     Submit(Draft),
@@ -96,10 +98,10 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(job_type, tenant, resume)| Op::Pause { job_type, tenant, resume }),
         1 => (0..2u8, 0..3u8).prop_map(|(job_type, policy)| Op::SetPolicy { job_type, policy }),
         2 => (prop::collection::vec(draft(), 1..3), 0..3u8, 0..4u8)
-            .prop_map(|(jobs, worker, claim)| Op::Crowd { jobs, worker, claim }),
+            .prop_map(|(jobs, worker, claim)| Op::MixedBatch { jobs, worker, claim }),
         4 => prop::collection::vec(part(), 1..6).prop_map(|parts| Op::List { parts }),
         2 => Just(Op::Sweep),
-        1 => (0..5usize).prop_map(|limit| Op::Tidy { limit }),
+        1 => (0..5usize).prop_map(|limit| Op::Prune { limit }),
         1 => (0..9usize).prop_map(|limit| Op::Number { limit }),
         4 => prop_oneof![0..2_000u64, 20_000..100_000u64, 600_000..900_000u64]
             .prop_map(|ms| Op::Pass { ms }),
@@ -138,7 +140,7 @@ fn draft() -> impl Strategy<Value = Draft> {
     )
 }
 
-/// Both stores, and what a test knows of what they hold.
+/// Both stores, and the jobs and leases that the test knows of.
 struct Pair {
     clock: Arc<ManualClock>,
     memory: Memory,
@@ -149,12 +151,12 @@ struct Pair {
     leases: Vec<(JobId, LeaseToken)>,
 }
 
-/// Opens a store, the same one each time.
+/// Opens the same store each time.
 type Open = Box<dyn Fn() -> Arc<dyn Store>>;
 
 impl Pair {
     fn new(clock: Arc<ManualClock>, open: Open) -> Self {
-        let memory = Memory::new(clock.clone(), Arc::new(OneSide));
+        let memory = Memory::new(clock.clone(), Arc::new(ConstantRandom));
         memory.restart();
         let other = Some(open());
         Pair { clock, memory, other, open, made: 0, jobs: Vec::new(), leases: Vec::new() }
@@ -164,7 +166,7 @@ impl Pair {
         self.other.as_deref().expect("open, but while it restarts")
     }
 
-    /// Asks both, and sees that they answer alike.
+    /// Sends a batch to both stores, and checks that the replies are equal.
     fn ask(&mut self, batch: Vec<Request>) -> Vec<Reply> {
         let by_memory = self.memory.execute(batch.clone(), Notification::default()).unwrap();
         let by_other = self.other().execute(batch.clone(), Notification::default()).unwrap();
@@ -186,7 +188,7 @@ impl Pair {
         }
     }
 
-    /// A list of whatever: what one part is refused for, the whole list is.
+    /// A list of any parts: the refusal of one part refuses the whole list.
     fn list(&mut self, parts: &[Part]) {
         let parts = parts.iter().filter_map(|part| self.part(part)).collect();
         self.ask(vec![Request::All(parts)]);
@@ -270,7 +272,7 @@ impl Pair {
                 let jobs = jobs.iter().map(|draft| self.new_job(draft)).collect();
                 self.ask(vec![Request::Submit(jobs)]);
             }
-            Op::Crowd { jobs, worker, claim } => {
+            Op::MixedBatch { jobs, worker, claim } => {
                 let claim = Request::Claim {
                     scope: Scope::All,
                     claim_request: claim_request(*worker, *claim, 3, 2),
@@ -320,8 +322,9 @@ impl Pair {
             }
             Op::List { parts } => self.list(parts),
             Op::Sweep => self.sweep(),
-            Op::Tidy { limit } => {
-                let all = [&self.memory as &dyn Store, self.other()].map(|it| tidied(it, *limit));
+            Op::Prune { limit } => {
+                let all =
+                    [&self.memory as &dyn Store, self.other()].map(|it| prune_all(it, *limit));
                 assert_eq!(all[0], all[1]);
             }
             Op::Number { limit } => {
@@ -346,8 +349,8 @@ impl Pair {
         }
     }
 
-    /// Has both stores look at the clock. The memory store does so with every question, the file only
-    /// when it is asked to write: small drifts would add up to a jump for one of them only.
+    /// Makes both stores read the clock. The memory store reads it with most requests, the file
+    /// only when it writes. Otherwise small drifts would add up to a jump for one of them only.
     fn tick(&mut self) {
         let worker = WorkerId::parse("watch").expect("lawful");
         self.ask(vec![Request::WorkerAlive { scope: Scope::All, worker }]);
@@ -376,7 +379,7 @@ impl Pair {
         }
     }
 
-    /// Everything that can be asked is answered alike.
+    /// Checks that all reads of both stores are equal.
     fn compare(&self) {
         for id in &self.jobs {
             for scope in [Scope::All, scope_of(Some(0))] {
@@ -424,8 +427,8 @@ fn assert_same<T: PartialEq + std::fmt::Debug>(answers: [Result<T, crate::StoreE
     assert_eq!(memory, file);
 }
 
-/// Tidies to the end, in steps, and says how much that was: what goes first is every store's own business.
-fn tidied(store: &dyn Store, limit: usize) -> usize {
+/// Prunes to the end, in steps, and returns the sum: each store chooses what it prunes first.
+fn prune_all(store: &dyn Store, limit: usize) -> usize {
     let mut all = 0;
     loop {
         let some = block_on(store.prune(limit)).unwrap();
@@ -437,7 +440,7 @@ fn tidied(store: &dyn Store, limit: usize) -> usize {
     }
 }
 
-/// Everything that a filter shows, in pages of three.
+/// All jobs that match a filter, read in pages of three.
 fn listed(store: &dyn Store, scope: &Scope, filter: &Filter) -> Vec<JobId> {
     let mut query = Query { scope: scope.clone(), filter: filter.clone(), before: None, limit: 3 };
     let mut ids = Vec::new();
@@ -528,18 +531,18 @@ fn policy_of(number: u8) -> Policy {
     draft.check().expect("a good policy")
 }
 
-/// What every CI run tries.
+/// The number of cases in every CI run.
 const CASES: u32 = 2_000;
 const CASES_POSTGRES: u32 = 500;
 
 #[test]
 fn the_file_answers_as_the_model_does() {
-    tell(CASES, "the file", |clock| {
+    run_cases(CASES, "the file", |clock| {
         let folder = folder();
         Box::new(move || {
             let options = Options { fail_stop: Arc::new(|_| {}), ..Options::default() };
             let path = folder.path().join("consign.db");
-            let store = Sqlite::open(path, clock.clone(), Arc::new(OneSide), options);
+            let store = Sqlite::open(path, clock.clone(), Arc::new(ConstantRandom), options);
             Arc::new(store.expect("it can be opened"))
         })
     });
@@ -548,20 +551,20 @@ fn the_file_answers_as_the_model_does() {
 #[test]
 fn the_database_answers_as_the_model_does() {
     let address = fresh_address();
-    tell(CASES_POSTGRES, "the database", |clock| {
+    run_cases(CASES_POSTGRES, "the database", |clock| {
         let address = address.clone();
         RUNTIME.block_on(take_the_clock(&address, &clock)).expect("it can be taken");
         RUNTIME.block_on(wipe(&address)).expect("it can be emptied");
         Box::new(move || {
             let options = PostgresOptions { writers: 1, readers: 1, ..PostgresOptions::default() };
-            let opened = Postgres::open(&address, clock.clone(), Arc::new(OneSide), options);
+            let opened = Postgres::open(&address, clock.clone(), Arc::new(ConstantRandom), options);
             Arc::new(RUNTIME.block_on(opened).expect("it can be opened"))
         })
     });
 }
 
-/// Tells stories to the model and to a store that `begin` makes for each of them.
-fn tell(cases: u32, whom: &str, begin: impl Fn(Arc<ManualClock>) -> Open) {
+/// Runs random operation sequences on the model and on a store that `begin` makes for each of them.
+fn run_cases(cases: u32, whom: &str, begin: impl Fn(Arc<ManualClock>) -> Open) {
     let many =
         setting("CONSIGN_MODEL_STORIES").map(|all| all * u64::from(cases) / u64::from(CASES));
     let cases = many.map_or(cases, |cases| cases.try_into().expect("not that many"));
@@ -586,14 +589,14 @@ fn tell(cases: u32, whom: &str, begin: impl Fn(Arc<ManualClock>) -> Open) {
         .expect("it prints");
 }
 
-/// In memory where there is such a place: what is tested here is not the disk.
+/// A folder in memory where the system has one: these tests are not about the disk.
 fn folder() -> TempDir {
     let in_memory = Path::new("/dev/shm");
     let made = if in_memory.is_dir() { TempDir::new_in(in_memory) } else { TempDir::new() };
     made.expect("there is room for a folder")
 }
 
-/// What an operator says to a job.
+/// An operator's command.
 fn order(what: u8) -> Command {
     let redrive = |reset_steps| Command::Redrive { max_attempts: None, reset_steps };
     let commands =

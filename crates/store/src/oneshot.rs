@@ -1,7 +1,8 @@
-//! An answer that somebody waits for: given once, by another thread, to any async runtime.
+//! A oneshot channel: one thread answers once, and any async runtime can await the answer.
 //!
-//! This is tokio's oneshot channel. Its locks are not shuttle's, so to a shuttle test each
-//! operation is one indivisible step: [`sync::step`] before it lets another thread move first.
+//! This is tokio's oneshot channel. Its locks are not shuttle's, so a shuttle test sees each
+//! operation as one indivisible step; [`sync::step`] before the operation lets another thread run
+//! first.
 
 use crate::sync::{self, Step};
 use std::{
@@ -10,39 +11,39 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// A promise, and the one who waits for it.
+/// Makes a oneshot channel.
 pub fn oneshot<T>() -> (OneshotSender<T>, OneshotReceiver<T>) {
     let (sender, receiver) = oneshot::channel();
     (OneshotSender { _step: Step, sender }, OneshotReceiver { _step: Step, receiver })
 }
 
-/// The duty to answer. Dropped unkept, it is broken, and whoever waits learns so.
+/// The side that answers. If it is dropped without an answer, the receiver gets [`SenderDropped`].
 pub struct OneshotSender<T> {
     _step: Step,
     sender: oneshot::Sender<T>,
 }
 
-/// The answer to come. Nothing is lost by polling it in turns with something else; dropping it ends
-/// the waiting.
+/// The side that awaits the answer. A poll that is cancelled, as in a `select`, loses nothing; a
+/// drop stops waiting.
 #[must_use = "nobody learns the answer"]
 pub struct OneshotReceiver<T> {
     _step: Step,
     receiver: oneshot::Receiver<T>,
 }
 
-/// The promise was not kept: whoever gave it is gone.
+/// The sender was dropped without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nobody is left to answer")]
 pub struct SenderDropped;
 
 impl<T> OneshotSender<T> {
-    /// Answers. The value comes back if nobody waits for it any more.
+    /// Sends the answer. Returns the value if the receiver no longer waits.
     pub fn keep(self, value: T) -> Result<(), T> {
         sync::step();
         self.sender.send(value)
     }
 
-    /// Whether somebody still waits. "No" is final; a "yes" may be outdated at once.
+    /// Whether the receiver still waits. `false` is final; `true` may be outdated at once.
     pub fn is_awaited(&self) -> bool {
         sync::step();
         !self.sender.is_closed()
@@ -50,8 +51,8 @@ impl<T> OneshotSender<T> {
 }
 
 impl<T> OneshotReceiver<T> {
-    /// Stops waiting: from now on the answer goes back to whoever gives it. What was given before, and
-    /// not taken yet, is given back here, so that no answer falls between the two.
+    /// Stops waiting: from now on the sender gets its value back. Returns an answer that was sent
+    /// and not taken yet, so that no answer is lost between the two.
     pub fn give_up(&mut self) -> Option<T> {
         sync::step();
         self.receiver.close();
@@ -75,7 +76,7 @@ mod tests {
     use std::{task::Waker, thread};
 
     #[test]
-    fn a_kept_promise_is_heard_in_another_thread() {
+    fn an_answer_reaches_another_thread() {
         let (oneshot, awaited) = oneshot();
         let waiter = thread::spawn(move || block_on(awaited));
         assert_eq!(oneshot.keep(7), Ok(()));
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_that_is_dropped_is_broken() {
+    fn a_dropped_sender_fails_the_receiver() {
         let (oneshot, awaited) = oneshot::<()>();
         let waiter = thread::spawn(move || block_on(awaited));
         drop(oneshot);
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_nobody_wants_comes_back() {
+    fn an_unwanted_answer_comes_back() {
         let (oneshot, awaited) = oneshot();
         assert!(oneshot.is_awaited());
         drop(awaited);

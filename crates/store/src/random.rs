@@ -1,9 +1,9 @@
-//! Where chance comes from: passed in, so that a seed can play a whole world again.
+//! The source of randomness, passed in so that a seed can repeat a whole simulation.
 
 use engine::Entropy;
 
 /// A source of random numbers.
 pub trait RandomSource: Send + Sync {
-    /// 128 bits that nobody could have guessed.
+    /// 128 unpredictable bits.
     fn entropy(&self) -> Entropy;
 }

@@ -1,4 +1,4 @@
-//! Workers as they were last seen, with what they hold: told alike by every store.
+//! The workers that the store saw lately, with the leases they hold; shared by all stores.
 
 use crate::{codec::body::StoredWorker, queue::WorkerSeen};
 use engine::{Host, Job, JobType, Refusal, Scope, TenantLimits, Timestamp, WorkerId, is_live};
@@ -19,7 +19,7 @@ struct WorkerLease {
 }
 
 impl Leases {
-    /// Counts a job, if it runs.
+    /// Counts the lease of a running job.
     pub(crate) fn count(&mut self, job: &Job) {
         let Some(lease) = job.lease() else { return };
         let name = (lease.scope.clone(), lease.worker.clone());
@@ -47,16 +47,16 @@ pub(crate) fn claiming_in(workers: &Workers, scope: &Scope) -> Workers {
     theirs.map(|(name, seen)| (name.clone(), seen.clone())).collect()
 }
 
-/// Whether some of these could be alive only by a lease.
+/// Whether a lease may be the only reason why one of these workers counts as alive.
 pub(crate) fn needs_leases(workers: &Workers, now: Timestamp) -> bool {
     workers.values().any(|seen| !is_live(seen.seen_at, None, now))
 }
 
-/// How long a tenant that has no room for another worker is taken to have none, without counting
-/// again.
+/// How long a tenant at its limit of workers is assumed to stay there, without another count.
 pub(crate) const FULL_FOR: Duration = Duration::from_secs(1);
 
-/// Whether a worker is known or may be, and which one goes to make room for it.
+/// Checks that a worker is known or may be added; returns the worker to remove for it, if one must
+/// go.
 pub(crate) fn room_for_worker(
     workers: &Workers,
     name: &Name,
@@ -71,8 +71,8 @@ pub(crate) fn room_for_worker(
     Ok(limits.room_for_worker(own, now)?.cloned())
 }
 
-/// A worker that has just been heard of; what it does not say of itself stays as it was.
-pub(crate) fn heard(
+/// A worker's row after a claim or heartbeat; what the worker did not state stays as it was.
+pub(crate) fn updated_worker(
     before: Option<StoredWorker>,
     host: Option<Host>,
     job_types: Option<Vec<JobType>>,
@@ -92,7 +92,7 @@ pub(crate) fn described(
     now: Timestamp,
 ) -> Vec<WorkerSeen> {
     let visible = workers.iter().filter(|((own, _), _)| *scope == Scope::All || scope == own);
-    // A worker that signed off is shown only while it holds something.
+    // A worker that signed off is listed only while it holds a lease.
     let there = visible.filter(|(name, seen)| !seen.left || leases.0.contains_key(name));
     let described = there.map(|(name, seen)| WorkerSeen {
         scope: name.0.clone(),
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use engine::Tenant;
 
-    /// What one tenant's workers say of themselves must not make another tenant's lists slow.
+    /// What one tenant's workers state about themselves must not slow another tenant's lists.
     #[test]
     fn a_listing_looks_at_the_workers_that_may_claim_in_its_scope() {
         let one = |tenant: &str| Scope::One(Tenant::parse(tenant).expect("lawful"));

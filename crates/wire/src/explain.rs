@@ -18,7 +18,7 @@ pub const REASON_CODES: [&str; 9] = [
     "ENDED",
 ];
 
-/// Where a job stands, and everything that keeps it there.
+/// The status of a job, and everything that keeps it from running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 #[schema(as = Explanation)]
@@ -62,7 +62,7 @@ pub struct ReasonShape {
 }
 
 impl ExplainShape {
-    /// Shows the engine's reasons.
+    /// The reasons of the engine.
     pub fn new(status: Status, reasons: &[Reason]) -> Self {
         let reasons = reasons.iter().map(ReasonShape::from).collect();
         ExplainShape { status: status.to_string(), reasons }
@@ -71,35 +71,35 @@ impl ExplainShape {
 
 impl From<&Reason> for ReasonShape {
     fn from(reason: &Reason) -> Self {
-        let said = ReasonShape {
+        let shape = ReasonShape {
             code: reason.code().into(),
             detail: reason.detail(),
             ..ReasonShape::default()
         };
         match reason {
             Reason::NoLiveWorker { job_type } | Reason::QueuePaused { job_type } => {
-                ReasonShape { job_type: Some(job_type.to_string()), ..said }
+                ReasonShape { job_type: Some(job_type.to_string()), ..shape }
             }
-            Reason::NotDue { run_at } => ReasonShape { run_at: Some(Rfc3339(*run_at)), ..said },
+            Reason::NotDue { run_at } => ReasonShape { run_at: Some(Rfc3339(*run_at)), ..shape },
             Reason::RetryWait { run_at, attempt, error_code } => ReasonShape {
                 run_at: Some(Rfc3339(*run_at)),
                 attempt: Some(*attempt),
                 error_code: error_code.as_ref().map(ToString::to_string),
-                ..said
+                ..shape
             },
-            Reason::BehindOthers { ahead } => ReasonShape { ahead: Some(*ahead), ..said },
+            Reason::BehindOthers { ahead } => ReasonShape { ahead: Some(*ahead), ..shape },
             Reason::LimitReached { running, limit } => {
-                ReasonShape { running: Some(*running), limit: Some(*limit), ..said }
+                ReasonShape { running: Some(*running), limit: Some(*limit), ..shape }
             }
-            Reason::CancelRequested => said,
+            Reason::CancelRequested => shape,
             Reason::Running { worker, since, lease_expires_at } => ReasonShape {
                 worker_id: Some(worker.to_string()),
                 since: Some(Rfc3339(*since)),
                 lease_expires_at: Some(Rfc3339(*lease_expires_at)),
-                ..said
+                ..shape
             },
             Reason::Ended { status, at } => {
-                ReasonShape { status: Some(status.to_string()), at: Some(Rfc3339(*at)), ..said }
+                ReasonShape { status: Some(status.to_string()), at: Some(Rfc3339(*at)), ..shape }
             }
         }
     }

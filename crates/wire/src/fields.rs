@@ -1,17 +1,18 @@
-//! What each word of the contract means, and what it may hold.
+//! What each field of the contract means, and what it may hold.
 //!
-//! One word means one thing in every shape, so that its rule stands here once, with the numbers of the engine;
-//! the document of the HTTP door takes them from here. Shapes that differ are named with their word.
+//! A name means one thing in every shape. So its rule stands here once, with the limits of the
+//! engine, and the OpenAPI document takes it from here. Where a shape differs, the entry names the
+//! shape, too.
 
 use crate::explain::REASON_CODES;
 use engine::{
     ATTEMPTS_MAX, CLAIM_MAX, CLAIM_TYPES_MAX, DELAY_SECONDS_MAX, ITEMS_MAX, Right, Status,
 };
 
-/// One word of the contract.
+/// One field of the contract.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldDoc {
-    /// The field, or the shape and its field where others mean something else by it.
+    /// The field, or the shape and its field where the name has another meaning there.
     pub name: &'static str,
     /// What it means, where its shape does not say so.
     pub meaning: &'static str,
@@ -19,16 +20,16 @@ pub struct FieldDoc {
     pub rule: FieldRule,
 }
 
-/// What a word may hold, beside what its type says.
+/// What a field may hold, beside what its type says.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldRule {
-    /// Whatever its type can.
+    /// Whatever the type allows.
     Any,
-    /// Text of 1 to so many characters.
+    /// Text of 1 to this many characters.
     Text(usize),
-    /// Text of any length; what is too long is cut.
+    /// Text of any length; a long one is cut.
     Cut,
-    /// Text of this form.
+    /// Text that matches this pattern.
     Form(&'static str),
     /// A UUID with hyphens.
     Id,
@@ -36,19 +37,19 @@ pub enum FieldRule {
     Time,
     /// A whole number and a unit.
     Span,
-    /// A number from here to there.
+    /// A number within these bounds.
     Range(i64, i64),
-    /// A list with so many to so many entries, each of which keeps a rule.
+    /// A list whose length is within these bounds, and whose entries keep a rule.
     List(usize, usize, &'static FieldRule),
-    /// One of these, which together have a name.
+    /// One of these values. The set has a name.
     OneOf(&'static str, fn() -> Vec<&'static str>),
 }
 
-/// The form of a job type and of a tenant.
+/// The pattern of a job type and of a tenant.
 pub const LOWER_NAME: &str = "^[a-z0-9][a-z0-9._-]{0,63}$";
-/// The form of a span of time.
+/// The pattern of a span of time.
 pub const SPAN: &str = "^[0-9]{1,16}(ms|s|m|h|d)$";
-/// The form of a UUID with hyphens.
+/// The pattern of a UUID with hyphens.
 pub const UUID: &str = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$";
 /// Text without U+0000.
 pub const NO_NUL: &str = r"^[^\u0000]*$";
@@ -75,7 +76,7 @@ use FieldRule::{Any, Cut, Form, Id, List, Range, Span, Text, Time};
 #[rustfmt::skip]
 pub static FIELD_DOCS: &[FieldDoc] = &[
     word("jobId", Id, "the job"),
-    // Whoever sent what cannot be a job's id gets it back as it was.
+    // The answer repeats an invalid job id as the report had it.
     word("SettledItem.jobId", Any, "which job, as the report said"),
     word("Pulse.jobId", Any, "which job, as the heartbeat said"),
     word("parentId", Id, "the job that handed this one over"),
@@ -185,7 +186,8 @@ pub static FIELD_DOCS: &[FieldDoc] = &[
     word("id", Any, "its name in lists"),
 ];
 
-/// Fields of answers that are left out where they say nothing. All others are there, be they null.
+/// Fields of answers that are left out where they are empty. All others are always present, maybe
+/// as null.
 pub const LEFT_OUT: &[&str] = &[
     "BulkAnswer.operationId",
     "JobMore.payload",
@@ -210,7 +212,7 @@ pub const LEFT_OUT: &[&str] = &[
     "Submitted.signedStatusUrl",
 ];
 
-/// The word for a field of a shape, or of any.
+/// The entry for a field of a shape, or else for the field of any shape.
 pub fn field_doc(shape: &str, field: &str) -> Option<&'static FieldDoc> {
     let own = |word: &&FieldDoc| word.name.split_once('.') == Some((shape, field));
     let any = |word: &&FieldDoc| word.name == field;

@@ -1,4 +1,4 @@
-//! The whole job: its status, and what was handed over.
+//! The whole job: its status, and what the client submitted.
 
 use crate::{
     extended::{Extended, More},
@@ -11,7 +11,7 @@ use engine::{Job, JsonText};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A job as its own page shows it.
+/// A job with all its fields.
 pub type JobShape = Extended<StatusShape, JobMore>;
 
 impl More for JobMore {
@@ -22,27 +22,27 @@ impl More for JobMore {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JobMore {
-    /// The client's handle, in its stored form: a long one is its hash.
+    /// The client's key in its stored form: a long one is its hash.
     pub idempotency_key: Option<String>,
-    /// The client's word for the shape of the payload.
+    /// The client's name for the shape of the payload.
     pub payload_version: Option<PayloadVersionShape>,
     /// 0 (last) to 9 (first).
     pub priority: u8,
     /// When this life was first due; a retry's time is `nextAttemptAt`.
     pub run_at: Rfc3339,
-    /// Not started after this moment.
+    /// The job does not start after this time.
     pub expires_at: Option<Rfc3339>,
-    /// The trace that the job was handed over in.
+    /// The trace context of the submit.
     pub traceparent: Option<String>,
-    /// When it left the poison queue for good.
+    /// When an operator removed it from the poison queue for good.
     pub discarded_at: Option<Rfc3339>,
-    /// Left out for those who may not see it.
+    /// Left out for callers who may not see it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<Json>,
 }
 
 impl JobShape {
-    /// Shows `job`, with its payload to those who may see that.
+    /// Shows `job`, with `payload` for a caller who may see it.
     pub fn new(job: &Job, payload: Option<&JsonText>) -> Self {
         let envelope = &job.envelope;
         let more = JobMore {

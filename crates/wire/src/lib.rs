@@ -1,10 +1,10 @@
-//! THE WORDS ON THE WIRE of Consign.
+//! THE WIRE FORMAT of Consign.
 //!
-//! What every door says and hears, spelled once: the JSON shapes of the contract, problem details,
-//! CloudEvents, and the catalogue of codes. Shapes are tolerant readers: they ignore what they do
-//! not know, unless the server reads a body that sets something (`setting.rs`). There is no rule
-//! about jobs in here: a request becomes an engine draft or command, and the engine says what is
-//! wrong with it.
+//! All that clients and servers exchange, defined once: the JSON shapes of the contract, problem
+//! details, CloudEvents, and the catalogue of codes. Shapes are tolerant readers: they ignore
+//! unknown fields, unless the server reads a body that sets something (`setting.rs`). This crate
+//! has no rule about jobs: a request becomes an engine draft or command, and the engine says what
+//! is wrong with it.
 #![forbid(unsafe_code)]
 
 mod audit;

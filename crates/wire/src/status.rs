@@ -1,11 +1,11 @@
-//! The status of a job: the seed's twelve fields in the seed's order, then only additions.
+//! The status of a job: the twelve original fields in their original order, then later additions.
 
 use crate::{json::Json, time::Rfc3339};
 use engine::{Job, Progress};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What everybody who may see a job sees of it. Absent values are null, never left out.
+/// What every caller who may see a job sees of it. Absent values are null, never left out.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
@@ -31,12 +31,12 @@ pub struct StatusShape {
     pub result_url: Option<String>,
     pub redrive_count: u32,
     pub parent_id: Option<String>,
-    /// Only for those who see several tenants.
+    /// Only for callers who see several tenants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
 }
 
-/// How far a handler said it was.
+/// The last progress that the handler reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
@@ -78,7 +78,7 @@ impl From<&Job> for StatusShape {
 }
 
 impl StatusShape {
-    /// Says whose job it is, for those who see several tenants.
+    /// Adds the tenant, for callers who see several.
     pub fn with_tenant(self, job: &Job) -> Self {
         StatusShape { tenant: Some(job.envelope.tenant.to_string()), ..self }
     }

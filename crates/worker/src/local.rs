@@ -1,4 +1,4 @@
-//! The other side in this process.
+//! The backend in this process.
 
 use crate::{
     backend::{
@@ -22,7 +22,7 @@ pub(crate) struct Local {
     scope: Scope,
 }
 
-/// A node at work, or, in a test, the verbs alone: there nobody waits for jobs.
+/// A running node, or, in a test, the verbs alone, where no claim waits for jobs.
 enum Verbs {
     Node(Arc<Node>),
     #[cfg(feature = "testing")]
@@ -35,7 +35,7 @@ impl Local {
     }
 
     #[cfg(feature = "testing")]
-    pub(crate) fn by_hand(platform: Arc<Platform>) -> Self {
+    pub(crate) fn for_tests(platform: Arc<Platform>) -> Self {
         Local { verbs: Verbs::Platform(platform), scope: Scope::All }
     }
 
@@ -103,9 +103,10 @@ impl Backend for Local {
         Ok(self.platform().set_policy(job_type, policy, None).await.map(drop)?)
     }
 
-    fn leases_lapse_unheard(&self) -> bool {
+    fn leases_expire_when_unreachable(&self) -> bool {
         match &self.verbs {
-            // An outage of its own store extends all leases; a shared one may be away for it alone.
+            // An outage of a node's own store extends all leases; a shared one may be away for this
+            // node alone.
             Verbs::Node(node) => node.is_shared(),
             #[cfg(feature = "testing")]
             Verbs::Platform(_) => false,
@@ -119,7 +120,7 @@ fn claimed_jobs(claimed: Vec<Claimed>) -> Vec<ClaimedJob> {
     claimed.into_iter().filter_map(claimed_job).collect()
 }
 
-/// What a job tells its worker; nothing where it has no lease.
+/// What a worker learns of a job; none where the job has no lease.
 fn job_info(job: &Job) -> Option<JobInfo> {
     let (envelope, lease) = (&job.envelope, job.lease()?);
     Some(JobInfo {
@@ -142,7 +143,7 @@ fn job_info(job: &Job) -> Option<JobInfo> {
     })
 }
 
-/// Nobody can keep the lease of a job that is damaged.
+/// The lease of a damaged job cannot be kept.
 fn lease_status(lease_state: Result<LeaseState, Error>) -> LeaseStatus {
     match lease_state {
         Ok(LeaseState::Extended(_)) => LeaseStatus::Kept,

@@ -1,4 +1,4 @@
-//! Whose time a handler lives in: the machine's, or that of a test.
+//! The clock that handlers sleep by: the machine's, or that of a test.
 
 #[cfg(feature = "testing")]
 use crate::testing::ManualTime;
@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(crate) enum Time {
     Real,
     #[cfg(feature = "testing")]
-    ByHand(Arc<ManualTime>),
+    Manual(Arc<ManualTime>),
 }
 
 impl Time {
@@ -18,7 +18,7 @@ impl Time {
         match self {
             Time::Real => tokio::time::sleep(span).await,
             #[cfg(feature = "testing")]
-            Time::ByHand(hand) => hand.sleep(span).await,
+            Time::Manual(manual_time) => manual_time.sleep(span).await,
         }
     }
 }

@@ -1,11 +1,12 @@
-//! Whole lives in batches: handed over, claimed, settled, over as many connections as a few workers have.
+//! Whole lives in batches: submitted, claimed, settled, over as many connections as a few workers
+//! have.
 
 use super::{
     client::{Ask, BenchConnection, open_many},
     processes::ServerProcess,
     requests::{Answers, submit_batch},
 };
-use crate::{Bench, Error, error::counted, figures::rate, house::joined, measure::Side};
+use crate::{Bench, Error, bench_node::joined, error::counted, figures::rate, measure::Side};
 use hyper::StatusCode;
 use serde::Deserialize;
 use tokio::task::JoinSet;
@@ -16,10 +17,10 @@ pub(super) const CONNECTIONS: usize = 16;
 
 const JOB_TYPE: &str = "lives";
 
-/// Notes whole lives a second. Every connection hands a batch over, claims as many and settles
-/// them; so whenever one claims, at least a batch is due, and no claim comes back with less.
-pub(super) fn measure(bench: &mut Bench<'_>, door: &ServerProcess<'_>) -> Result<(), Error> {
-    let (lines, _) = bench.timed(open_many(&door.target, CONNECTIONS))?;
+/// Records whole lives a second. Every connection submits a batch, claims as many and settles them.
+/// So whenever one claims, at least a batch is due, and no claim returns less.
+pub(super) fn measure(bench: &mut Bench<'_>, server: &ServerProcess<'_>) -> Result<(), Error> {
+    let (lines, _) = bench.timed(open_many(&server.target, CONNECTIONS))?;
     let batches = bench.settings.jobs.div_ceil(CONNECTIONS * BATCH);
     let living = async {
         let mut tasks = JoinSet::new();
@@ -85,7 +86,7 @@ struct Settled {
     status: Option<String>,
 }
 
-/// Settles them all as completed, and says of how many that is true.
+/// Settles all as completed, and returns for how many the server confirms it.
 pub(super) async fn settle(
     line: &mut BenchConnection,
     claimed: &[Claimed],

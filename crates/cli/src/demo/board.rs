@@ -1,4 +1,4 @@
-//! What the story has put on show, and what the store says of it, for those who draw it.
+//! The jobs and captions that the story shows, and their state in the store.
 
 use super::story::Shop;
 use anyhow::Result;
@@ -23,17 +23,17 @@ struct Notes {
     said: Vec<Caption>,
 }
 
-/// A job that people should look at. What has become of it is the store's to say.
+/// A job that the demo shows in full. Its state is read from the store.
 #[derive(Clone, Copy)]
 pub(crate) struct Showcase {
     pub(crate) id: JobId,
-    /// How often it was handed over again and answered with `duplicate: true`.
+    /// How often it was submitted again and answered with `duplicate: true`.
     pub(crate) duplicates: u32,
-    /// When that was last.
+    /// The last such time.
     pub(crate) again_at: Option<Timestamp>,
 }
 
-/// A sentence about what happens and why it matters.
+/// A sentence on the screen: what happens and why it matters.
 #[derive(Clone)]
 pub(crate) struct Caption {
     pub(crate) at: Timestamp,
@@ -56,7 +56,7 @@ impl Board {
         self.lock().said.push(said);
     }
 
-    /// Puts a job on show, or counts that it was handed over once more.
+    /// Adds a job to the shown ones, or counts a duplicate submit.
     pub(crate) fn show(&self, submitted: &Submitted) {
         let mut notes = self.lock();
         let id = submitted.job_id;
@@ -75,8 +75,8 @@ impl Board {
     }
 }
 
-/// What the store says at one moment.
-pub(crate) struct Snapshot {
+/// The state of the store at one moment.
+pub(crate) struct DemoSnapshot {
     pub(crate) now: Timestamp,
     pub(crate) elapsed: Duration,
     pub(crate) queues: Vec<QueueDepth>,
@@ -84,14 +84,14 @@ pub(crate) struct Snapshot {
     pub(crate) said: Vec<Caption>,
 }
 
-/// A job on show, as it is.
+/// A shown job with its state in the store.
 pub(crate) struct ShownJob {
     pub(crate) shown: Showcase,
     pub(crate) job: Job,
     pub(crate) explained: Explained,
 }
 
-impl Snapshot {
+impl DemoSnapshot {
     pub(crate) async fn take(shop: &Shop) -> Result<Self> {
         let (now, Notes { shown, said }) = (shop.board.now(), shop.board.lock().clone());
         let mut exhibits = Vec::new();
@@ -101,6 +101,6 @@ impl Snapshot {
             exhibits.push(ShownJob { shown, job, explained });
         }
         let queues = shop.consign.queues().await?;
-        Ok(Snapshot { now, elapsed: now.since(shop.board.began_at), queues, exhibits, said })
+        Ok(DemoSnapshot { now, elapsed: now.since(shop.board.began_at), queues, exhibits, said })
     }
 }

@@ -1,7 +1,7 @@
-//! What was shown, and what to try next.
+//! The summary at the end, and what to try next.
 
 use super::{
-    board::{ShownJob, Snapshot},
+    board::{DemoSnapshot, ShownJob},
     story::Shop,
     view::{about, kind, remarkable, seconds, tone},
 };
@@ -12,9 +12,9 @@ use engine::{Filter, Scope, Timestamp};
 use std::time::Duration;
 use store::{PAGE_MAX, Query};
 
-/// Everything that came of the story, as the store has it.
+/// The results of the story, as the store has them.
 pub(crate) async fn lines(shop: &Shop, worth_reading: JobId) -> Result<Vec<StyledLine>> {
-    let snapshot = Snapshot::take(shop).await?;
+    let snapshot = DemoSnapshot::take(shop).await?;
     let mut lines = vec![StyledLine::new(), title("What you saw"), head()];
     let mut one = Vec::new();
     for exhibit in &snapshot.exhibits {
@@ -38,7 +38,7 @@ async fn total(shop: &Shop, elapsed: Duration) -> Result<StyledLine> {
         let query = Query { scope, filter, before, limit: PAGE_MAX };
         let page = shop.consign.node().list(&query).await?;
         jobs += page.jobs.len();
-        attempts += page.jobs.iter().map(|job| job.fence).sum::<u64>(); // claims in all lives
+        attempts += page.jobs.iter().map(|job| job.fence).sum::<u64>(); // claims, redrives included
         transitions += page.jobs.iter().map(|job| job.seq).sum::<u64>();
         before = page.next;
         if before.is_none() {
@@ -78,7 +78,7 @@ fn row(exhibit: &ShownJob, history: &[HistoryEntry]) -> StyledLine {
         .then(Style::Plain, said.join(", "))
 }
 
-/// The codes that a job met on its way, by its history.
+/// The error codes in a job's history.
 fn errors(history: &[HistoryEntry]) -> Vec<String> {
     let mut met: Vec<(&str, usize)> = Vec::new();
     for code in history.iter().filter_map(|entry| entry.error_code.as_ref()) {
@@ -106,7 +106,7 @@ fn told(entry: &HistoryEntry, began_at: Timestamp) -> StyledLine {
         .then(Style::Faint, said.join(", "))
 }
 
-/// The summary where there is one, where the store is, and what to try next.
+/// The summary if there is one, the place of the store, and what to try next.
 pub(crate) fn last_words(summary: Option<&[StyledLine]>, kept: Option<&str>) -> Vec<StyledLine> {
     let stopped = [title("Stopped before the end.")];
     let mut lines = summary.unwrap_or(&stopped).to_vec();
@@ -122,7 +122,7 @@ pub(crate) fn last_words(summary: Option<&[StyledLine]>, kept: Option<&str>) -> 
     lines
 }
 
-/// Commands that exist, as they can be typed here.
+/// Commands to try, as they can be typed here.
 fn next(kept: Option<&str>) -> Vec<StyledLine> {
     let program = std::env::args().next().unwrap_or_else(|| "consign".into());
     let store = format!("--store sqlite:{}", kept.unwrap_or("<path>"));

@@ -1,7 +1,7 @@
 //! The live picture: a pure function from a snapshot to lines.
 
 use super::{
-    board::{ShownJob, Snapshot},
+    board::{DemoSnapshot, ShownJob},
     story::TYPES,
 };
 use crate::{
@@ -13,15 +13,15 @@ use engine::{ProgressReport, State, Timestamp};
 use std::time::Duration;
 use store::Counts;
 
-/// What is said has this many rows, or fewer where the terminal is low.
+/// The captions take this many rows, or fewer where the terminal is low.
 const SAID_ROWS: std::ops::RangeInclusive<usize> = 2..=6;
-/// Everything else, when all jobs are on show, and the cursor.
+/// All other rows, when all jobs are shown, and the cursor.
 const OTHER_ROWS: usize = 22;
 /// A terminal with fewer rows shows no counts.
 const ROWS_FOR_COUNTS: usize = 20;
 
 /// The picture, no wider and no higher than the terminal.
-pub(crate) fn picture(snapshot: &Snapshot, size: Size) -> Vec<StyledLine> {
+pub(crate) fn picture(snapshot: &DemoSnapshot, size: Size) -> Vec<StyledLine> {
     let mut lines = vec![title(snapshot), StyledLine::new()];
     if size.rows >= ROWS_FOR_COUNTS {
         lines.extend(counts(snapshot));
@@ -32,18 +32,18 @@ pub(crate) fn picture(snapshot: &Snapshot, size: Size) -> Vec<StyledLine> {
     lines.push(StyledLine::new());
     lines.push(head());
     lines.extend(snapshot.exhibits.iter().map(|exhibit| row(exhibit, snapshot.now)));
-    lines.truncate(size.rows.saturating_sub(1)); // the cursor stands on a row of its own
+    lines.truncate(size.rows.saturating_sub(1)); // the cursor needs a row of its own
     // A line that ends in the last column makes some terminals wrap.
     lines.into_iter().map(|line| line.cut(size.columns.saturating_sub(1))).collect()
 }
 
-fn title(snapshot: &Snapshot) -> StyledLine {
+fn title(snapshot: &DemoSnapshot) -> StyledLine {
     StyledLine::of(Style::Strong, " consign demo")
         .then(Style::Faint, "  a small shop, and what happens behind its counter")
         .then(Style::Plain, format!("  {}", seconds(snapshot.elapsed)))
 }
 
-fn counts(snapshot: &Snapshot) -> Vec<StyledLine> {
+fn counts(snapshot: &DemoSnapshot) -> Vec<StyledLine> {
     let mut head = StyledLine::of(Style::Faint, format!(" {:<11}", "type"));
     for status in Status::ALL {
         head = head.then(Style::Faint, format!("{:>10}", status.as_str()));
@@ -75,8 +75,8 @@ fn count(counts: &Counts, status: Status) -> u64 {
     }
 }
 
-/// The newest sentence in the last rows, and those before it that fit as a whole.
-fn said(snapshot: &Snapshot, columns: usize, room: usize) -> Vec<StyledLine> {
+/// The newest caption in the last rows, and those before it that fit as a whole.
+fn said(snapshot: &DemoSnapshot, columns: usize, room: usize) -> Vec<StyledLine> {
     let mut lines: Vec<StyledLine> = Vec::new();
     for said in snapshot.said.iter().rev() {
         let tone = if lines.is_empty() { Style::Strong } else { Style::Faint };
@@ -130,7 +130,7 @@ fn note(line: StyledLine, exhibit: &ShownJob, now: Timestamp) -> StyledLine {
     }
 }
 
-/// Why a job waits, by `explain`; a retry with the time that is left.
+/// Why a job waits, by `explain`; for a retry, with the time that is left.
 fn waiting(exhibit: &ShownJob, run_at: Timestamp, now: Timestamp) -> String {
     let reason = exhibit.explained.reasons.first();
     let code = exhibit.job.life.last_failure.as_ref().map(|failure| failure.code.as_str());
@@ -157,14 +157,14 @@ fn failure(job: &Job) -> String {
     }
 }
 
-/// What came of a job, and what is remarkable about how it came.
+/// The outcome of a job, and what is remarkable about its way there.
 fn outcome(exhibit: &ShownJob) -> String {
     let message = exhibit.job.life.message.as_deref().map(str::to_owned);
     let said: Vec<String> = message.into_iter().chain(remarkable(exhibit)).collect();
     said.join(", ")
 }
 
-/// That it was handed over more than once, or lives again.
+/// Notes that the job was submitted more than once, or was redriven.
 pub(crate) fn remarkable(exhibit: &ShownJob) -> impl Iterator<Item = String> {
     let life = &exhibit.job.life;
     let again = exhibit.shown.duplicates;
@@ -205,18 +205,18 @@ mod tests {
 
     const WIDE: Size = Size { columns: 100, rows: 30 };
 
-    /// A snapshot with one job, as it is when it was just handed over.
-    async fn snapshot() -> Snapshot {
+    /// A snapshot with one job that was just submitted.
+    async fn snapshot() -> DemoSnapshot {
         let shop = Shop::over(Consign::in_memory().unwrap());
         let request = JobRequest::new("document", &1).subject("invoice/7").key("k");
-        shop.hand_over(request.clone()).await.unwrap();
-        shop.hand_over(request).await.unwrap();
+        shop.submit_job(request.clone()).await.unwrap();
+        shop.submit_job(request).await.unwrap();
         shop.board.say("The tax office is down: nobody has to remember it.");
-        Snapshot::take(&shop).await.unwrap()
+        DemoSnapshot::take(&shop).await.unwrap()
     }
 
-    /// The row of the job after something was done to it.
-    async fn row_after(change: impl FnOnce(&mut Snapshot)) -> String {
+    /// The row of the job after a change to the snapshot.
+    async fn row_after(change: impl FnOnce(&mut DemoSnapshot)) -> String {
         let mut snapshot = snapshot().await;
         change(&mut snapshot);
         let lines = picture(&snapshot, WIDE);

@@ -1,6 +1,6 @@
-//! What a database says about itself, and what mends it.
+//! What PostgreSQL reports about itself, and the remedies.
 
-use super::finding::{Report, quoted};
+use super::finding::{DoctorReport, quoted};
 use crate::{args::DoctorArgs, open_store};
 use platform::SystemClock;
 use store::{
@@ -8,7 +8,7 @@ use store::{
     verify_postgres_audit,
 };
 
-pub(super) fn look(report: &mut Report, address: &PostgresAddress, args: &DoctorArgs) {
+pub(super) fn look(report: &mut DoctorReport, address: &PostgresAddress, args: &DoctorArgs) {
     let health = match open_store::block_on(examine_postgres(address, &SystemClock::new())) {
         Ok(health) => health,
         Err(error) => {
@@ -29,10 +29,10 @@ pub(super) fn look(report: &mut Report, address: &PostgresAddress, args: &Doctor
     audit(report, address, args);
 }
 
-/// Older ones lack what the statements use, and are no longer mended by anybody.
+/// Older versions lack what the statements use, and get no security fixes any more.
 const VERSION_MIN: i32 = 130_000;
 
-fn reached(report: &mut Report, address: &PostgresAddress, health: &PostgresHealth) {
+fn reached(report: &mut DoctorReport, address: &PostgresAddress, health: &PostgresHealth) {
     let (role, ms) = (&health.role, health.round_trip.as_millis());
     let what = format!("store {address}: reached as {role}, {ms} ms for a round trip");
     if health.superuser {
@@ -48,13 +48,13 @@ fn reached(report: &mut Report, address: &PostgresAddress, health: &PostgresHeal
         let what = format!("{version}: 13 or later is needed");
         report.wrong("version", what).say("upgrade the database");
     }
-    // How it is reached, where an attacker on the way could make use of it.
+    // Weaknesses of the connection that an attacker on the network could use.
     for what in address.weaknesses() {
         report.note("connection", format!("address of the store: {what}"));
     }
 }
 
-fn schema(report: &mut Report, address: &PostgresAddress) {
+fn schema(report: &mut DoctorReport, address: &PostgresAddress) {
     let name = address.schema();
     match open_store::block_on(postgres_schema(address)) {
         Ok(schema) if schema.missing.is_empty() => {
@@ -72,7 +72,7 @@ fn schema(report: &mut Report, address: &PostgresAddress) {
     }
 }
 
-fn rights(report: &mut Report, address: &PostgresAddress, health: &PostgresHealth) {
+fn rights(report: &mut DoctorReport, address: &PostgresAddress, health: &PostgresHealth) {
     let (schema, role, quoted) = (address.schema(), &health.role, quoted_name(&health.role));
     let before = report.0.len();
     if !health.may_migrate && health.schema_is_there {
@@ -99,10 +99,10 @@ fn rights(report: &mut Report, address: &PostgresAddress, health: &PostgresHealt
     report.well_since(before, "rights", format!("rights: {role} has what it needs"));
 }
 
-/// Who else may create where names are looked up. In our schema, another role's function could be
-/// taken for one of ours; `public` is not looked into by Consign, but by nearly every other
-/// application of the database.
-fn creators(report: &mut Report, address: &PostgresAddress, health: &PostgresHealth) {
+/// Other roles that may create objects in the schemas where names are resolved. In the schema of
+/// Consign, another role's function could be taken for one of Consign's. Consign does not resolve
+/// names in `public`, but nearly every other application of the database does.
+fn creators(report: &mut DoctorReport, address: &PostgresAddress, health: &PostgresHealth) {
     let (ours, before) = (address.schema(), report.0.len());
     for creator in &health.creators {
         let schema = &creator.schema;
@@ -129,7 +129,7 @@ fn creators(report: &mut Report, address: &PostgresAddress, health: &PostgresHea
     report.well_since(before, "schemas", well);
 }
 
-/// What must be on, and what it costs where it is off.
+/// Settings that must be on, and what it costs where one is off.
 const SETTINGS: &[(&str, &str)] = &[
     ("fsync", "jobs that were acknowledged are lost, or worse, when the machine loses power"),
     (
@@ -141,7 +141,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("track_counts", "autovacuum does not know which tables need it"),
 ];
 
-fn settings(report: &mut Report, health: &PostgresHealth) {
+fn settings(report: &mut DoctorReport, health: &PostgresHealth) {
     let before = report.0.len();
     let is_off = |name: &str| health.settings.iter().any(|(n, value)| n == name && value == "off");
     for (name, why) in SETTINGS.iter().filter(|(name, _)| is_off(name)) {
@@ -154,7 +154,7 @@ fn settings(report: &mut Report, health: &PostgresHealth) {
     report.well_since(before, "settings", well.into());
 }
 
-fn transactions(report: &mut Report, health: &PostgresHealth) {
+fn transactions(report: &mut DoctorReport, health: &PostgresHealth) {
     for open in &health.long_transactions {
         let (role, minutes) = (&open.role, open.seconds / 60);
         let what = format!(
@@ -178,10 +178,10 @@ fn transactions(report: &mut Report, health: &PostgresHealth) {
     }
 }
 
-/// Leases are the database's time, so this costs no job; but logs are hard to compare.
+/// Leases use the database's time, so a difference costs no job; but logs are hard to compare.
 const CLOCKS_APART_MS: i64 = 2_000;
 
-fn machine(report: &mut Report, health: &PostgresHealth) {
+fn machine(report: &mut DoctorReport, health: &PostgresHealth) {
     let what = format!("clock: the database's is {} ms ahead of this machine's", health.ahead_ms);
     if health.ahead_ms.abs() < CLOCKS_APART_MS {
         report.well("clock", what);
@@ -200,7 +200,7 @@ fn machine(report: &mut Report, health: &PostgresHealth) {
     }
 }
 
-fn audit(report: &mut Report, address: &PostgresAddress, args: &DoctorArgs) {
+fn audit(report: &mut DoctorReport, address: &PostgresAddress, args: &DoctorArgs) {
     if args.quick {
         report.unknown("audit", "audit log: not read through (--quick)");
         return;
@@ -219,7 +219,7 @@ fn audit(report: &mut Report, address: &PostgresAddress, args: &DoctorArgs) {
     }
 }
 
-/// The command that has a superuser say this.
+/// The command by which a superuser runs the statement.
 fn psql(statement: &str) -> String {
     format!("psql --command={} DATABASE", quoted(statement))
 }

@@ -1,4 +1,4 @@
-//! What the doctor says, and how it looks.
+//! The doctor's findings, and how they are printed.
 
 use crate::style::{Style, StyledLine};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) level: Level,
-    /// What it is about, in one word.
+    /// The subject in one word.
     pub(crate) area: &'static str,
     pub(crate) what: String,
     pub(crate) cures: Vec<Remedy>,
@@ -16,26 +16,26 @@ pub(crate) struct Finding {
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Level {
     Well,
-    /// It may be meant like that.
+    /// Possibly intended.
     Note,
     Wrong,
-    /// It could not be looked at.
+    /// Not readable from here.
     Unknown,
 }
 
-/// What helps: a sentence, a command, or both.
+/// A remedy: a sentence, a command, or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Remedy {
     pub(crate) say: String,
-    /// As it is typed.
+    /// The command, as it is typed.
     pub(crate) run: Option<String>,
 }
 
-/// Everything that was found, in the order in which it is told.
+/// All findings, in the order in which they are printed.
 #[derive(Debug, Default)]
-pub(crate) struct Report(pub(crate) Vec<Finding>);
+pub(crate) struct DoctorReport(pub(crate) Vec<Finding>);
 
-impl Report {
+impl DoctorReport {
     fn add(&mut self, level: Level, area: &'static str, what: impl Into<String>) -> &mut Finding {
         self.0.push_mut(Finding { level, area, what: what.into(), cures: Vec::new() })
     }
@@ -56,7 +56,7 @@ impl Report {
         self.add(Level::Unknown, area, what)
     }
 
-    /// Says that an area is well where nothing was found since there were `before` findings.
+    /// Reports an area as well where nothing was found since there were `before` findings.
     pub(crate) fn well_since(&mut self, before: usize, area: &'static str, what: String) {
         if self.0.len() == before {
             self.well(area, what);
@@ -99,7 +99,7 @@ impl Remedy {
     }
 }
 
-/// A word as a shell takes it.
+/// The word, quoted for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:,@=%+".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_finding_says_what_is_wrong_and_what_mends_it() {
-        let mut report = Report::default();
+        let mut report = DoctorReport::default();
         let finding = report.wrong("queue", "queue email: paused");
         finding.run("let its jobs start", "consign queues resume email").say("or leave it");
         let text: Vec<String> = finding.lines().iter().map(StyledLine::text).collect();

@@ -1,8 +1,8 @@
-//! What can be seen on this machine: settings, data folder, disk, store.
+//! Checks of this machine: settings, data folder, disk, store.
 
 use super::{
     database,
-    finding::{Report, quoted},
+    finding::{DoctorReport, quoted},
 };
 use crate::{
     admin_key,
@@ -16,10 +16,14 @@ use engine::Timestamp;
 use std::{ffi::OsStr, fs, os::unix::fs::MetadataExt, path::Path};
 use store::{Options, Schema};
 
-/// Gives back the settings of a server on this machine, where they are sound.
-pub(super) fn look(report: &mut Report, args: &DoctorArgs, now: Timestamp) -> Option<Settings> {
+/// Returns the settings of a server on this machine, if they are valid.
+pub(super) fn look(
+    report: &mut DoctorReport,
+    args: &DoctorArgs,
+    now: Timestamp,
+) -> Option<Settings> {
     let settings = settings(report, args);
-    // Where the settings do not say it, what was typed may.
+    // Without valid settings, `--store` may name the store.
     let typed = || args.remote.connection.store.as_ref()?.parse().ok();
     match settings.as_ref().map(|settings| settings.store.clone()).or_else(typed) {
         Some(StoreAddress::Sqlite(path)) if path.exists() => {
@@ -39,7 +43,7 @@ pub(super) fn look(report: &mut Report, args: &DoctorArgs, now: Timestamp) -> Op
     settings
 }
 
-fn settings(report: &mut Report, args: &DoctorArgs) -> Option<Settings> {
+fn settings(report: &mut DoctorReport, args: &DoctorArgs) -> Option<Settings> {
     let (store, config) = (args.remote.connection.store.clone(), args.config.clone());
     let mut wrong = |what: String, say: &str| {
         let what = format!("settings: {what}");
@@ -73,8 +77,8 @@ fn settings(report: &mut Report, args: &DoctorArgs) -> Option<Settings> {
     Some(settings)
 }
 
-/// A server with few files takes fewer connections than its settings say.
-fn open_files(report: &mut Report, settings: &Settings) {
+/// A server with a low limit of open files takes fewer connections than its settings say.
+fn open_files(report: &mut DoctorReport, settings: &Settings) {
     let limits = &settings.door.limits;
     let Some(clamp) = Clamp::of_this_process(limits) else { return };
     let what = format!(
@@ -85,8 +89,8 @@ fn open_files(report: &mut Report, settings: &Settings) {
     report.note("openFiles", what).say(say);
 }
 
-/// Without a store of its own, this is a machine from which a server elsewhere is asked.
-fn no_store(report: &mut Report, path: &Path, args: &DoctorArgs) {
+/// A machine without a store is one from which commands ask a server elsewhere.
+fn no_store(report: &mut DoctorReport, path: &Path, args: &DoctorArgs) {
     let what = format!("store: there is no store at {}", path.display());
     let usual = path == Path::new("consign-data/consign.db");
     if usual && args.remote.connection.store.is_none() {
@@ -99,8 +103,8 @@ fn no_store(report: &mut Report, path: &Path, args: &DoctorArgs) {
     }
 }
 
-/// Nobody else may read what lies here.
-fn files(report: &mut Report, store: Option<&Path>, folder: &Path) {
+/// No other user may read the files of the store.
+fn files(report: &mut DoctorReport, store: Option<&Path>, folder: &Path) {
     let before = report.0.len();
     let key = folder.join(admin_key::NAME);
     if let Some(name) = store.and_then(Path::file_name).and_then(OsStr::to_str) {
@@ -118,7 +122,7 @@ fn files(report: &mut Report, store: Option<&Path>, folder: &Path) {
             .run(say, "consign keys bootstrap");
         return;
     }
-    // A server refuses to start in such a folder; one that is running since before does not notice.
+    // A server refuses to start in such a folder. One that runs already does not notice.
     if let Ok(found) = fs::metadata(folder)
         && data_folder::is_writable_by_others(&found)
     {
@@ -131,7 +135,7 @@ fn files(report: &mut Report, store: Option<&Path>, folder: &Path) {
     report.well_since(before, "adminKey", well);
 }
 
-fn open_to_others(report: &mut Report, path: &Path) {
+fn open_to_others(report: &mut DoctorReport, path: &Path) {
     let (shown, mode) =
         (path.display(), fs::metadata(path).map_or(0, |found| found.mode() & 0o777));
     if mode & 0o077 != 0 {
@@ -140,10 +144,10 @@ fn open_to_others(report: &mut Report, path: &Path) {
     }
 }
 
-/// Less room than this is worth a look.
+/// Less free space than this is reported.
 const ROOM_BYTES_SMALL: u64 = 1 << 30;
 
-fn disk(report: &mut Report, path: &Path) {
+fn disk(report: &mut DoctorReport, path: &Path) {
     let folder = folder_of(path);
     let Ok(room) = rustix::fs::statvfs(folder) else { return };
     let free = room.f_bavail.saturating_mul(room.f_frsize);
@@ -159,9 +163,9 @@ fn disk(report: &mut Report, path: &Path) {
     }
 }
 
-fn store(report: &mut Report, path: &Path, args: &DoctorArgs, now: Timestamp) {
+fn store(report: &mut DoctorReport, path: &Path, args: &DoctorArgs, now: Timestamp) {
     let shown = path.display();
-    // A store of an older version is brought up to date by the next start.
+    // The next start migrates a store of an older version.
     if let Ok(Schema { found, known, missing }) = store::schema(path)
         && !missing.is_empty()
     {
@@ -188,13 +192,13 @@ fn store(report: &mut Report, path: &Path, args: &DoctorArgs, now: Timestamp) {
     };
     for found in &health.findings {
         let what = format!("store: {}", found.what);
-        let level = if found.damage { Report::wrong } else { Report::note };
+        let level = if found.damage { DoctorReport::wrong } else { DoctorReport::note };
         level(report, "store", what).say(found.cure);
     }
     let (live, ended) = (health.live_jobs, health.ended_jobs);
     let counts = format!("live jobs {live}, ended {ended}, keys {}", health.keys);
     if health.findings.iter().any(|found| found.damage) {
-        // What could not be read was not counted either.
+        // Rows that could not be read were not counted either.
         report.unknown("store", format!("store {shown}: {counts} could be read"));
     } else {
         report.well("store", format!("store {shown}: whole; {counts}"));

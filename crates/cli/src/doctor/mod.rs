@@ -1,5 +1,6 @@
-//! The first command of a tired operator: looks at everything that can be reached from here, says what is well in
-//! short lines, and what is wrong with the command that mends it. Changes nothing.
+//! The first command of a tired operator. It examines everything that can be reached from here. It
+//! reports what is well in short lines, and what is wrong with the command that mends it. It
+//! changes nothing.
 
 mod database;
 mod finding;
@@ -14,7 +15,7 @@ use crate::{
     style::{Style, StyledLine},
 };
 use anyhow::Result;
-use finding::{Finding, Level, Report};
+use finding::{DoctorReport, Finding, Level};
 use platform::SystemClock;
 use std::process::ExitCode;
 use store::Clock;
@@ -22,10 +23,10 @@ use store::Clock;
 pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let show = Show::choose(&args.remote.output);
     let now = SystemClock::new().read().wall;
-    let mut report = Report::default();
+    let mut report = DoctorReport::default();
     let settings = local::look(&mut report, args, now);
     remote::look(&mut report, args, settings.as_ref(), now)?;
-    let Report(findings) = report;
+    let DoctorReport(findings) = report;
     let wrong = findings.iter().filter(|finding| finding.level == Level::Wrong).count();
     if show.is_json() {
         show.json(&serde_json::json!({ "well": wrong == 0, "findings": findings }))?;

@@ -1,43 +1,48 @@
-//! What is wrong with queues, workers and types: pure, from what the server said to what an operator hears.
+//! Checks of queues, workers and types: pure functions from the server's answers to findings.
 
-use super::finding::{Report, quoted};
-use crate::remote::{Standing, ago, span, standing};
+use super::finding::{DoctorReport, quoted};
+use crate::remote::{QueueHealth, ago, queue_health, span};
 use engine::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
 use wire::{QueueShape, TypeShape, WorkerShape, WorkerState};
 
-/// What a server said about its work.
+/// The server's answers about its work.
 #[derive(Default)]
 pub(super) struct ServerState {
     pub(super) queues: Vec<QueueShape>,
     pub(super) workers: Vec<WorkerShape>,
     pub(super) types: Vec<TypeShape>,
-    /// Why jobs of a type are poisoned: how many by code.
+    /// Counts of poisoned jobs by type and code.
     pub(super) reasons: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Whether jobs of types that nobody declared are refused.
+    /// Whether the server refuses jobs of types that were not declared.
     pub(super) strict: bool,
 }
 
-pub(super) fn look(report: &mut Report, house: &ServerState, now: Timestamp) {
+pub(super) fn look(report: &mut DoctorReport, server_state: &ServerState, now: Timestamp) {
     let before = report.0.len();
-    for queue in &house.queues {
-        stuck(report, house, queue, now);
-        poisoned(report, house, queue);
-        undeclared(report, house, queue);
+    for queue in &server_state.queues {
+        stuck(report, server_state, queue, now);
+        poisoned(report, server_state, queue);
+        undeclared(report, server_state, queue);
     }
-    let well = format!("queues: {}, and nothing waits in vain", house.queues.len());
+    let well = format!("queues: {}, and nothing waits in vain", server_state.queues.len());
     report.well_since(before, "queue", well);
-    workers(report, house, now);
+    workers(report, server_state, now);
 }
 
-/// Jobs that wait, and will go on waiting.
-fn stuck(report: &mut Report, house: &ServerState, queue: &QueueShape, now: Timestamp) {
+/// Reports jobs that wait and will not start.
+fn stuck(
+    report: &mut DoctorReport,
+    server_state: &ServerState,
+    queue: &QueueShape,
+    now: Timestamp,
+) {
     let name = &queue.job_type;
     let age = queue.oldest_age_seconds.map(Duration::from_secs);
     let oldest = age.map_or(String::new(), |age| format!(" (oldest {})", span(age)));
-    match standing(queue) {
-        Standing::Open => {}
-        Standing::Paused => {
+    match queue_health(queue) {
+        QueueHealth::Open => {}
+        QueueHealth::Paused => {
             let resume = format!("consign queues resume {}", quoted(name));
             if queue.queued == 0 {
                 let what = format!("queue {name}: paused; nothing waits in it");
@@ -50,14 +55,14 @@ fn stuck(report: &mut Report, house: &ServerState, queue: &QueueShape, now: Time
                     .run("let its jobs start", resume);
             }
         }
-        Standing::NoWorker => {
+        QueueHealth::NoWorker => {
             let waits = waits(queue.due);
             let them = if queue.due == 1 { "it" } else { "them" };
-            let last = last_worker(house, name, now);
+            let last = last_worker(server_state, name, now);
             let what = format!("queue {name}: {waits} and no worker asks for {them}{oldest}{last}");
             let is_ready_made =
                 |shown: &TypeShape| shown.job_type == *name && shown.policy.handler.is_some();
-            let (say, run) = if house.types.iter().any(is_ready_made) {
+            let (say, run) = if server_state.types.iter().any(is_ready_made) {
                 let say = "its ready-made handler should take them; the server's log says why not";
                 (say, format!("consign types {}", quoted(name)))
             } else {
@@ -66,7 +71,7 @@ fn stuck(report: &mut Report, house: &ServerState, queue: &QueueShape, now: Time
             };
             report.wrong("queue", what).run(say, run);
         }
-        Standing::Old => {
+        QueueHealth::Old => {
             let waits = waits(queue.due);
             let workers = match queue.live_workers {
                 1 => "1 worker".into(),
@@ -83,9 +88,10 @@ fn waits(count: u64) -> String {
     if count == 1 { "1 job waits".into() } else { format!("{count} jobs wait") }
 }
 
-/// Who was there last.
-fn last_worker(house: &ServerState, name: &str, now: Timestamp) -> String {
-    let theirs = house.workers.iter().filter(|worker| worker.job_types.iter().any(|of| of == name));
+/// The worker that was seen last.
+fn last_worker(server_state: &ServerState, name: &str, now: Timestamp) -> String {
+    let theirs =
+        server_state.workers.iter().filter(|worker| worker.job_types.iter().any(|of| of == name));
     let last = theirs.max_by_key(|worker| worker.last_seen_at);
     last.map_or(String::new(), |worker| {
         format!("; the last was {}, seen {}", placed(worker), ago(worker.last_seen_at, now))
@@ -99,12 +105,12 @@ fn placed(worker: &WorkerShape) -> String {
     }
 }
 
-fn poisoned(report: &mut Report, house: &ServerState, queue: &QueueShape) {
+fn poisoned(report: &mut DoctorReport, server_state: &ServerState, queue: &QueueShape) {
     let name = &queue.job_type;
     if queue.poisoned == 0 {
         return;
     }
-    let reasons = house.reasons.get(name).into_iter().flatten();
+    let reasons = server_state.reasons.get(name).into_iter().flatten();
     let told: Vec<_> = reasons.clone().map(|(code, count)| format!("{code} {count}")).collect();
     let colon = if told.is_empty() { "" } else { ": " };
     let waits = waits(queue.poisoned);
@@ -118,10 +124,11 @@ fn poisoned(report: &mut Report, house: &ServerState, queue: &QueueShape) {
     }
 }
 
-fn undeclared(report: &mut Report, house: &ServerState, queue: &QueueShape) {
+fn undeclared(report: &mut DoctorReport, server_state: &ServerState, queue: &QueueShape) {
     let name = &queue.job_type;
-    let is_declared = house.types.iter().any(|shown| shown.job_type == *name && shown.declared);
-    if house.strict && !is_declared && queue.queued > 0 {
+    let is_declared =
+        server_state.types.iter().any(|shown| shown.job_type == *name && shown.declared);
+    if server_state.strict && !is_declared && queue.queued > 0 {
         let what =
             format!("type {name}: nobody declared it, and strict_types refuses new jobs of it");
         let declare = format!("consign types set {}", quoted(name));
@@ -129,15 +136,15 @@ fn undeclared(report: &mut Report, house: &ServerState, queue: &QueueShape) {
     }
 }
 
-/// So many lost workers are told one by one.
+/// At most so many lost workers are listed one by one.
 const LOST_TOLD_MAX: usize = 10;
 
-/// A worker that was stopped in order looks like one that died. Only the queue that misses it tells which it was,
-/// so this alone is not wrong.
-fn workers(report: &mut Report, house: &ServerState, now: Timestamp) {
+/// A worker that was stopped in order looks like one that died. Only a queue without workers shows
+/// the difference, so a lost worker alone is a note.
+fn workers(report: &mut DoctorReport, server_state: &ServerState, now: Timestamp) {
     let is_lost = |worker: &&WorkerShape| worker.state == WorkerState::Lost;
-    let lost: Vec<&WorkerShape> = house.workers.iter().filter(is_lost).collect();
-    report.well("workers", format!("workers: {} live", house.workers.len() - lost.len()));
+    let lost: Vec<&WorkerShape> = server_state.workers.iter().filter(is_lost).collect();
+    report.well("workers", format!("workers: {} live", server_state.workers.len() - lost.len()));
     for worker in lost.iter().take(LOST_TOLD_MAX) {
         let (of, seen) = (worker.job_types.join(", "), ago(worker.last_seen_at, now));
         let what = format!("worker {} ({of}): lost, last seen {seen}", placed(worker));
@@ -187,9 +194,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn told(house: ServerState, expected: &[&str]) {
-        let mut report = Report::default();
-        look(&mut report, &house, now());
+    fn told(server_state: ServerState, expected: &[&str]) {
+        let mut report = DoctorReport::default();
+        look(&mut report, &server_state, now());
         let wrong = report.0.iter().filter(|finding| finding.level == Level::Wrong);
         let lines: Vec<String> = wrong.flat_map(Finding::lines).map(|line| line.text()).collect();
         assert_eq!(lines, expected);

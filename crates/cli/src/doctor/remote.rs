@@ -1,7 +1,7 @@
-//! What the server says, to the key that is shown to it.
+//! What the server reports to the key that the command sends.
 
 use super::{
-    finding::Report,
+    finding::DoctorReport,
     keys,
     queues::{self, ServerState},
 };
@@ -18,13 +18,13 @@ use tokio::runtime::Builder;
 use wire::{NodeShape, NodeState, QueueShape};
 
 pub(super) fn look(
-    report: &mut Report,
+    report: &mut DoctorReport,
     args: &DoctorArgs,
     settings: Option<&Settings>,
     now: Timestamp,
 ) -> Result<()> {
-    // Whoever names a store and no server asks about the store: a backup has no server, and whoever listens at the
-    // usual address may serve another store.
+    // A user who names a store and no server asks about the store. A backup has no server, and a
+    // server at the usual address may serve another store.
     let connection = &args.remote.connection;
     if connection.store.is_some() && !names_server(connection) {
         let what = "server: not looked at, since --store names a store; --url names a server";
@@ -43,7 +43,12 @@ pub(super) fn look(
     Ok(())
 }
 
-async fn ask(report: &mut Report, client: &Client, settings: Option<&Settings>, now: Timestamp) {
+async fn ask(
+    report: &mut DoctorReport,
+    client: &Client,
+    settings: Option<&Settings>,
+    now: Timestamp,
+) {
     if let Err(error) = client.ready().await {
         not_ready(report, client.address(), &error, settings);
         if error.problem().is_none() {
@@ -57,7 +62,7 @@ async fn ask(report: &mut Report, client: &Client, settings: Option<&Settings>, 
         Err(error) => return no_entry(report, client.address(), &error),
     }
     match gather(client, settings).await {
-        Ok(house) => queues::look(report, &house, now),
+        Ok(server_state) => queues::look(report, &server_state, now),
         Err(error) => {
             report.wrong("server", format!("server: {error}"));
         }
@@ -73,8 +78,13 @@ async fn ask(report: &mut Report, client: &Client, settings: Option<&Settings>, 
     }
 }
 
-/// It is not there, or says itself that it cannot serve.
-fn not_ready(report: &mut Report, address: &str, error: &ClientError, settings: Option<&Settings>) {
+/// No server answers, or it answers that it cannot serve.
+fn not_ready(
+    report: &mut DoctorReport,
+    address: &str,
+    error: &ClientError,
+    settings: Option<&Settings>,
+) {
     if let Some(problem) = error.problem() {
         let what = format!("server {address}: up, but not ready: {}", problem.detail);
         report.wrong("server", what).say(
@@ -109,8 +119,8 @@ fn not_ready(report: &mut Report, address: &str, error: &ClientError, settings: 
     };
 }
 
-/// What the nodes behind the door run, and who of them fell silent.
-fn served_by(report: &mut Report, address: &str, nodes: &[NodeShape]) {
+/// The versions of the nodes, and the nodes whose heartbeats stopped.
+fn served_by(report: &mut DoctorReport, address: &str, nodes: &[NodeShape]) {
     let (lost, there): (Vec<_>, Vec<_>) =
         nodes.iter().partition(|node| node.state == NodeState::Lost);
     let versions: BTreeSet<&str> = there.iter().map(|node| &*node.version).collect();
@@ -129,8 +139,8 @@ fn served_by(report: &mut Report, address: &str, nodes: &[NodeShape]) {
     }
 }
 
-/// The door is there, and does not let us in.
-fn no_entry(report: &mut Report, address: &str, error: &ClientError) {
+/// The server answers and refuses the key.
+fn no_entry(report: &mut DoctorReport, address: &str, error: &ClientError) {
     match error.problem().map(|problem| problem.status) {
         Some(401) => report
             .wrong("key", format!("key: {address} does not know it: {error}"))
@@ -144,7 +154,7 @@ fn no_entry(report: &mut Report, address: &str, error: &ClientError) {
     };
 }
 
-/// So many queues are asked for the reasons of their poison.
+/// At most so many queues are asked for the reasons of their poisoned jobs.
 const REASONS_MAX: usize = 20;
 
 async fn gather(client: &Client, settings: Option<&Settings>) -> Result<ServerState, ClientError> {

@@ -1,11 +1,13 @@
-//! Writes log lines behind everybody's back: whoever logs only puts its line on the page.
+//! Writes log lines on a thread of its own: a logging thread only appends its line to a page in
+//! memory.
 //!
-//! A line for every request would otherwise be a system call for every request, and a log that nobody reads (a
-//! full pipe) would stop the house. Under load many lines go out together; alone, a line goes out at once.
+//! Otherwise a line for every request would be a system call for every request, and a reader that
+//! stops reading (a full pipe) would block the server. Under load, many lines go out together; a
+//! single line goes out at once.
 //!
-//! `tracing-appender` wakes its thread for nearly every line: at 6,000 lines a second that took 13
-//! µs of processor time per line instead of 0.7, and 2 µs instead of 0.2 of whoever logs. Nor does
-//! it bound bytes or tell of lost lines.
+//! `tracing-appender` wakes its thread for nearly every line. At 6,000 lines a second that took 13
+//! µs of processor time per line instead of 0.7, and 2 µs instead of 0.2 on the logging thread. Nor
+//! does it bound bytes or report lost lines.
 
 use std::{
     io::{self, Write},
@@ -16,26 +18,27 @@ use std::{
 };
 
 pub(crate) struct LogWriter {
-    page: Mutex<Page>,
-    /// Somebody put a line on the page.
+    page: Mutex<LogBuffer>,
+    /// The page has a new line.
     written: Condvar,
-    /// The page was taken away and everything on it is out.
+    /// The page was taken and everything on it is written.
     done: Condvar,
 }
 
 #[derive(Default)]
-struct Page {
+struct LogBuffer {
     lines: Vec<u8>,
     lost: u64,
     busy: bool,
 }
 
-/// More than this is not kept for a reader who does not read.
+/// Lines beyond this are dropped while the reader of stderr does not read.
 const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// What comes so soon after other lines goes out with the next: being woken for each costs more than writing it.
-const REST: Duration = Duration::from_millis(5);
-/// How long the last lines may take.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Lines that come so soon after others go out together: a wake-up for each costs more than the
+/// write.
+const BATCH_DELAY: Duration = Duration::from_millis(5);
+/// The limit of [`LogWriter::finish`].
+const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl LogWriter {
     pub(crate) fn start(out: impl Write + Send + 'static) -> io::Result<Arc<Self>> {
@@ -47,10 +50,10 @@ impl LogWriter {
         Ok(writer)
     }
 
-    /// Waits until the last lines are out, but not for ever.
+    /// Waits until the last lines are written, with a limit.
     pub(crate) fn finish(&self) {
-        let pending = |page: &mut Page| page.busy || !page.lines.is_empty();
-        drop(self.done.wait_timeout_while(self.page(), LAST_WORDS, pending));
+        let pending = |page: &mut LogBuffer| page.busy || !page.lines.is_empty();
+        drop(self.done.wait_timeout_while(self.page(), FINISH_TIMEOUT, pending));
     }
 
     fn write_to(&self, mut out: impl Write) {
@@ -61,7 +64,7 @@ impl LogWriter {
             let (lines, lost) = (mem::take(&mut page.lines), mem::take(&mut page.lost));
             page.busy = true;
             drop(page);
-            // A log that cannot be written has nobody to complain to.
+            // There is no other place to report a log that cannot be written.
             drop(out.write_all(&lines));
             if lost > 0 {
                 let told = format!(
@@ -70,13 +73,13 @@ impl LogWriter {
                 drop(out.write_all(told.as_bytes()));
             }
             drop(out.flush());
-            thread::sleep(REST);
+            thread::sleep(BATCH_DELAY);
             self.page().busy = false;
             self.done.notify_all();
         }
     }
 
-    fn page(&self) -> MutexGuard<'_, Page> {
+    fn page(&self) -> MutexGuard<'_, LogBuffer> {
         self.page.lock().expect(UNPOISONED)
     }
 }
@@ -110,7 +113,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-    /// Takes what is written only when it is let.
+    /// A writer that blocks until the test lets each write through.
     struct Gate {
         let_through: Receiver<()>,
         taken: SyncSender<Vec<u8>>,
@@ -141,7 +144,7 @@ mod tests {
         open.send(()).unwrap();
         assert_eq!(seen.recv().unwrap(), b"one\n");
         writer.finish();
-        // The scribe is held at its gate with the second line while the others come.
+        // The gate holds the writer thread with the second line while the other lines come.
         (&*writer).write_all(b"two\n").unwrap();
         while !writer.page().busy {
             thread::yield_now();

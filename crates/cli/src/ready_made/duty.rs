@@ -1,4 +1,4 @@
-//! A program or an address as the duty of a runner, whichever side of the door the runner is on.
+//! A program or an address as the registration of a runner, in the server or at a client.
 
 use consign::{Context, Fail, Registration, on};
 use outbound::{Exec, Forbidden, HandlerEnding, HandlerOutcome, JobPayload, Push};
@@ -10,7 +10,7 @@ use wire::{Json, PayloadVersionShape};
 pub(super) enum Handler {
     Exec(Exec),
     Push(Push),
-    /// An address that we do not go to: every job fails, and says so.
+    /// An address that the server must not contact: every job fails, and says so.
     Forbidden(Forbidden),
 }
 
@@ -22,7 +22,7 @@ pub(super) fn duty(job_type: &str, handler: Handler) -> Registration {
             let ended = match &*handler {
                 Handler::Exec(exec) => run_exec(exec, &context, payload).await,
                 Handler::Push(push) => {
-                    push.run(&errand(&context, payload), stopped(&context)).await
+                    push.run(&job_payload(&context, payload), stopped(&context)).await
                 }
                 Handler::Forbidden(why) => return Err(Fail::for_good("ADDRESS_FORBIDDEN", *why)),
             };
@@ -32,16 +32,16 @@ pub(super) fn duty(job_type: &str, handler: Handler) -> Registration {
 }
 
 pub(crate) async fn run_exec(exec: &Exec, context: &Context, payload: Json) -> HandlerOutcome {
-    let errand = errand(context, payload);
+    let job_payload = job_payload(context, payload);
     let tell = |percent: u8, note: &str| context.progress(percent, note);
-    exec.run(&errand, &tell, stopped(context)).await
+    exec.run(&job_payload, &tell, stopped(context)).await
 }
 
 async fn stopped(context: &Context) {
     context.cancelled().await;
 }
 
-fn errand(context: &Context, payload: Json) -> JobPayload {
+fn job_payload(context: &Context, payload: Json) -> JobPayload {
     let job = context.job();
     JobPayload {
         job_id: job.id.to_string(),
@@ -61,11 +61,11 @@ fn errand(context: &Context, payload: Json) -> JobPayload {
     }
 }
 
-/// HandlerEnding long a slot rests after something could not start. The same would most likely happen again
-/// at once.
+/// How long a slot waits after a program or push could not start. The same would most likely happen
+/// again at once.
 const EXHAUSTED_WAIT: Duration = Duration::from_secs(1);
 
-/// What the ending of a program or a push comes to.
+/// Translates the ending of a program or a push into the handler's result.
 pub(crate) async fn report(context: &Context, ended: HandlerOutcome) -> Result<Option<Json>, Fail> {
     if let Some(message) = ended.message {
         context.message(message);

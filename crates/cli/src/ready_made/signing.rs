@@ -1,8 +1,8 @@
-//! The secrets with which pushed jobs are signed, one for each job type.
+//! The secrets that sign pushed jobs, one for each job type.
 //!
 //! A file beside the store keeps one key, and the secret of a type is derived from it. So a
 //! receiver is given the secret of its own type (`consign keys webhook TYPE`) and cannot sign as if
-//! it pushed jobs of another. The file signs nothing itself.
+//! it pushed jobs of another. The key in the file signs nothing itself.
 
 use crate::secret_file;
 use anyhow::{Context, Result, bail};
@@ -11,10 +11,10 @@ use outbound::Signer;
 use std::path::Path;
 use store::RandomSource;
 
-/// What the file is called, in the folder of the store.
+/// Name of the file in the data folder.
 pub(crate) const NAME: &str = "webhook.key";
 
-/// The key that the secrets of all types are derived from.
+/// The key from which the secrets of all types are derived.
 pub(super) struct WebhookKey(Signer);
 
 impl WebhookKey {
@@ -37,7 +37,7 @@ impl WebhookKey {
         Ok(Some(WebhookKey(signer)))
     }
 
-    /// What signs the pushes of this type and of no other.
+    /// The signer for the pushes of this type and of no other.
     pub(super) fn of_type(&self, job_type: &JobType) -> Signer {
         let text = self.secret_of_type(job_type);
         Signer::parse(&text).expect("32 bytes are a lawful secret")
@@ -48,10 +48,10 @@ impl WebhookKey {
     }
 }
 
-/// Says first what the secret is for, so that none derived for something else can be the same.
+/// The context of the derivation. A secret derived for another purpose cannot be the same.
 const PURPOSE: &str = "consign/webhook/type/v1/";
 
-/// The secret of a type, as its receivers have to know it.
+/// The secret of a type, as its receivers need it.
 pub(crate) fn secret_of_type(folder: &Path, job_type: &JobType) -> Result<String> {
     let Some(key) = WebhookKey::read(folder)? else {
         let path = folder.join(NAME);

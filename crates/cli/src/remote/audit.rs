@@ -1,4 +1,4 @@
-//! What operators did, the newest first.
+//! The audit log, the newest entries first.
 
 use super::{
     Session, pages,

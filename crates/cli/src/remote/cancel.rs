@@ -1,4 +1,4 @@
-//! Stopping jobs.
+//! Cancels jobs.
 
 use super::{Session, confirm, each, exit::REFUSED, filter, pages, with_session};
 use crate::{
@@ -26,10 +26,10 @@ async fn matching(session: &Session, filter: &str, yes: bool) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Counting is worth so many pages.
+/// The most pages that a count reads.
 const PAGES_MAX: u32 = 20;
 
-/// How many jobs are meant that have not ended: the others cannot be cancelled.
+/// How many matching jobs have not ended. The others cannot be cancelled.
 async fn count(session: &Session, filter: &str) -> Result<String> {
     let live = format!("({filter}) and completedAt eq null");
     let (jobs, all) = pages::count(session, Some(live), PAGES_MAX).await?;

@@ -1,4 +1,4 @@
-//! Handing a job over.
+//! Submits one job.
 
 use super::{
     Session, batch, each,
@@ -32,13 +32,13 @@ async fn enqueue(session: &Session, args: &EnqueueArgs) -> Result<ExitCode> {
     let job = request(args, new_key(session.now()))?;
     let submitted = repeated(session, async || session.client.submit(&job).await).await?;
     if args.wait {
-        // Also over a restart of the server.
+        // Follows the job also while the server restarts.
         let ended = Follow::new(session, &submitted.job_id).follow_to_end().await?;
         session.answer(&ended, || facts(session, &ended))?;
         return Ok(of_status(&ended.status));
     }
     if args.watch {
-        session.show.complain(&[line(&submitted)]); // so that it can be found again after Ctrl-C
+        session.show.complain(&[line(&submitted)]); // so that the id is known after Ctrl-C
         return watch(session, &submitted.job_id).await;
     }
     if args.quiet {
@@ -49,7 +49,7 @@ async fn enqueue(session: &Session, args: &EnqueueArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A key that nobody has: what is sent again under it is one job.
+/// A unique key: the server takes repeated sends under it as one job.
 pub(crate) fn new_key(now: Timestamp) -> String {
     JobId::new(now, SystemRandom.entropy()).to_string()
 }
@@ -72,7 +72,7 @@ fn request(args: &EnqueueArgs, new_key: String) -> Result<SubmitRequest> {
     })
 }
 
-/// The payload as it was given: JSON, the name of a file, or what is piped in.
+/// The payload from its argument: JSON, the name of a file, or standard input.
 fn payload(said: &str) -> Result<Json> {
     let text = match said.strip_prefix('@') {
         Some(path) => read("payload", path.as_ref())?,

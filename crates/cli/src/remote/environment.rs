@@ -1,11 +1,11 @@
-//! What the environment says to commands that ask a server.
+//! The environment variables of commands that ask a server.
 
 use crate::args::ConnectionArgs;
 use std::{collections::BTreeMap, env, ffi::OsString, path::PathBuf};
 
 pub(crate) struct ClientEnvironment {
     pub(crate) said: ConnectionArgs,
-    /// Where profiles are kept; nowhere for a process that has no home.
+    /// The file of profiles; `None` without a home directory.
     pub(crate) profiles: Option<PathBuf>,
 }
 
@@ -15,7 +15,7 @@ impl ClientEnvironment {
     }
 
     fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        // An empty variable is one that nobody has set.
+        // An empty variable counts as unset.
         let set = |(_, value): &(OsString, OsString)| !value.is_empty();
         let all: BTreeMap<OsString, OsString> = variables.into_iter().filter(set).collect();
         let path = |name: &str| all.get(&OsString::from(name)).map(PathBuf::from);
@@ -25,9 +25,9 @@ impl ClientEnvironment {
             key: text("CONSIGN_KEY"),
             profile: text("CONSIGN_PROFILE"),
             ca: path("CONSIGN_CA"),
-            store: None, // the settings say where it is
+            store: None, // the settings name the store
         };
-        // The standard says that a relative path is to be passed over.
+        // The XDG standard says that a relative path is ignored.
         let config = path("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
         let config = config.or_else(|| Some(path("HOME")?.join(".config")));
         let profiles = config.map(|config| config.join("consign").join("profiles.toml"));

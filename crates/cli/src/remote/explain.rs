@@ -1,8 +1,8 @@
-//! Why a job is not running, and what would help.
+//! Why a job is not running, and the remedy.
 
 use super::{
     Session,
-    cure::cure,
+    remedy::remedy,
     show::{ago, fact, status_tone},
     with_session,
 };
@@ -33,7 +33,7 @@ fn lines(session: &Session, answer: &ExplainShape, job: &str) -> Vec<StyledLine>
     lines
 }
 
-/// What a reason knows beside its sentence, and what helps.
+/// The facts of a reason beside its sentence, and the remedy.
 fn facts(session: &Session, reason: &ReasonShape, job: &str) -> impl Iterator<Item = StyledLine> {
     let when = |at: Option<wire::Rfc3339>| {
         at.map(|at| format!("{} ({})", ago(at, session.now()), wire::format_time(at.0)))
@@ -44,7 +44,7 @@ fn facts(session: &Session, reason: &ReasonShape, job: &str) -> impl Iterator<It
         ("  since", when(reason.since)),
         ("  lease", when(reason.lease_expires_at)),
         ("  at", when(reason.at)),
-        ("  cure", cure(reason, job)),
+        ("  cure", remedy(reason, job)),
     ]
     .into_iter()
     .filter_map(|(name, what)| Some(fact(name, 9, &what?)))

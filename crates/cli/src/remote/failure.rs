@@ -1,4 +1,4 @@
-//! What went wrong, and what to do about it.
+//! Reports errors with their remedies.
 
 use super::{
     exit::{REFUSED, UNREACHABLE, USAGE, Usage},
@@ -17,9 +17,9 @@ use std::{
 };
 use wire::Problem;
 
-/// Tells it on the standard error, and says how the command ends.
-pub(crate) fn tell(error: &anyhow::Error, show: &Show) -> ExitCode {
-    if nobody_reads(error) {
+/// Prints the error on stderr and returns the exit code.
+pub(crate) fn report(error: &anyhow::Error, show: &Show) -> ExitCode {
+    if is_broken_pipe(error) {
         return ExitCode::SUCCESS;
     }
     match error.downcast_ref::<ClientError>().and_then(ClientError::problem) {
@@ -29,8 +29,8 @@ pub(crate) fn tell(error: &anyhow::Error, show: &Show) -> ExitCode {
     ExitCode::from(code(error))
 }
 
-/// Whether the reader of our output is gone, as with `consign list | head`: nothing is wrong then.
-pub(crate) fn nobody_reads(error: &anyhow::Error) -> bool {
+/// Whether the reader of stdout has closed it, as with `consign list | head`. This is not an error.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let told = error.downcast_ref::<io::Error>();
     told.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
@@ -46,18 +46,20 @@ fn code(error: &anyhow::Error) -> u8 {
             | ClientError::TimedOut { .. },
         ) => UNREACHABLE,
         Some(ClientError::Setup(_)) => USAGE,
-        Some(ClientError::Refused { .. } | ClientError::Strange { .. }) | None => REFUSED,
+        Some(ClientError::Refused { .. } | ClientError::UnexpectedResponse { .. }) | None => {
+            REFUSED
+        }
     }
 }
 
-/// What is wrong, then what it is called, then what helps.
+/// The error, then its code, then the remedy.
 fn lines(error: &anyhow::Error) -> Vec<StyledLine> {
     let mut lines = vec![StyledLine::of(Style::Plain, format!("consign: {}", sentence(error)))];
     lines.extend(error.downcast_ref::<ClientError>().map(of_client).unwrap_or_default());
     lines
 }
 
-/// The chain of what was being done; what the system said below a request stands on a line of its own.
+/// The chain of contexts. For a failed request, the system's own message has a line of its own.
 fn sentence(error: &anyhow::Error) -> String {
     let mut said = Vec::new();
     for part in error.chain() {
@@ -79,7 +81,9 @@ fn of_client(error: &ClientError) -> Vec<StyledLine> {
             fact("hint", "nobody knows what came of it; `consign list` shows what is there"),
         ],
         ClientError::TimedOut { .. } => hint("it is there, but busy or hung; its log may say why"),
-        ClientError::Strange { .. } => hint("--url, CONSIGN_URL or a profile names the server"),
+        ClientError::UnexpectedResponse { .. } => {
+            hint("--url, CONSIGN_URL or a profile names the server")
+        }
         ClientError::Setup(_) => Vec::new(),
     }
 }
@@ -111,7 +115,7 @@ fn fact(name: &str, what: &str) -> StyledLine {
     StyledLine::of(Style::Faint, format!("  {name:<11}  ")).then(Style::Plain, what)
 }
 
-/// The last cause: what the system itself said.
+/// The last cause: the message of the system itself.
 pub(crate) fn root(error: &dyn std::error::Error) -> String {
     let mut last = error;
     while let Some(deeper) = last.source() {
@@ -160,6 +164,6 @@ mod tests {
         assert_eq!(code(&ClientError::TimedOut { address: "x".into() }.into()), 4);
         assert_eq!(code(&anyhow::anyhow!("a file is missing")), 1);
         let gone: anyhow::Error = io::Error::from(ErrorKind::BrokenPipe).into();
-        assert!(nobody_reads(&gone));
+        assert!(is_broken_pipe(&gone));
     }
 }

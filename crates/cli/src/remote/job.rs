@@ -1,4 +1,4 @@
-//! A whole job, with what was handed over; and what happened to it.
+//! Prints a whole job with its payload, and its history.
 
 use super::{
     show::{Cell, Table, status_tone},

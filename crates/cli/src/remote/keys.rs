@@ -1,4 +1,4 @@
-//! Keys: listed, made, ended.
+//! Lists, makes and revokes keys.
 
 use super::{
     Session,
@@ -54,20 +54,20 @@ fn lines(session: &Session, keys: &[KeyShape]) -> Vec<StyledLine> {
 }
 
 fn state(key: &KeyShape, now: Timestamp) -> (Style, String) {
-    match life(key, now) {
-        Life::Good => (Style::Good, "good".into()),
-        Life::EndsSoon => (Style::Waiting, "ends soon".into()),
-        Life::Expired => (Style::Bad, "expired".into()),
-        Life::Revoked => {
+    match validity(key, now) {
+        KeyValidity::Good => (Style::Good, "good".into()),
+        KeyValidity::EndsSoon => (Style::Waiting, "ends soon".into()),
+        KeyValidity::Expired => (Style::Bad, "expired".into()),
+        KeyValidity::Revoked => {
             let revoked = key.revoked_at.map(|at| format!("revoked {}", ago(at, now)));
             (Style::Faint, revoked.unwrap_or_default())
         }
     }
 }
 
-/// Whether a key opens the door, and for how long.
+/// Whether a key is valid, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(crate) enum KeyValidity {
     Good,
     /// It ends within [`SOON`].
     EndsSoon,
@@ -75,14 +75,14 @@ pub(crate) enum Life {
     Revoked,
 }
 
-pub(crate) fn life(key: &KeyShape, now: Timestamp) -> Life {
+pub(crate) fn validity(key: &KeyShape, now: Timestamp) -> KeyValidity {
     if key.revoked_at.is_some() {
-        return Life::Revoked;
+        return KeyValidity::Revoked;
     }
     match key.expires_at {
-        Some(Rfc3339(at)) if at <= now => Life::Expired,
-        Some(Rfc3339(at)) if at.since(now) <= SOON => Life::EndsSoon,
-        Some(_) | None => Life::Good,
+        Some(Rfc3339(at)) if at <= now => KeyValidity::Expired,
+        Some(Rfc3339(at)) if at.since(now) <= SOON => KeyValidity::EndsSoon,
+        Some(_) | None => KeyValidity::Good,
     }
 }
 
@@ -93,7 +93,7 @@ fn limits(types: &[String], subjects: &[String]) -> String {
     both.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// The key stands alone on the standard output, so that it can go into a file or a profile.
+/// The key is the only text on stdout, so that it can go into a file or a profile.
 pub(crate) fn create(args: &KeysCreateArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
         let now = session.now();
@@ -123,7 +123,7 @@ fn about(name: &str, created: &KeyCreated, now: Timestamp) -> [StyledLine; 2] {
     [StyledLine::of(Style::Plain, told), StyledLine::of(Style::Faint, once)]
 }
 
-/// A span from now, or a time, as the API writes it.
+/// The time of expiry as the API writes it, from a span from now or a time.
 fn expiry(text: &str, now: Timestamp) -> Result<String> {
     let at = match parse_span("expires", text) {
         Ok(ms) => Timestamp::parse("expires", now.unix_ms().saturating_add(ms))
@@ -164,7 +164,7 @@ fn about_end(id: &str, descendants: bool, unconfirmed: u64) -> Vec<StyledLine> {
     let mut lines = vec![StyledLine::of(Style::Plain, format!("key {id} {ended} 401 from now on"))];
     if unconfirmed > 0 {
         let nodes = if unconfirmed == 1 { "node has" } else { "nodes have" };
-        // A node acts by what it remembers until it takes itself for lost, which is 10 s at most.
+        // A node acts by its cache until it takes itself for lost, after 10 s at most.
         let warning =
             format!("{unconfirmed} {nodes} not confirmed it and may serve {keys} for up to 10 s");
         lines.push(StyledLine::of(Style::Waiting, warning));
@@ -206,7 +206,7 @@ mod tests {
     fn a_key_ends_in_one_of_several_ways() {
         let after =
             |days: i64| Rfc3339(Timestamp::from_unix_ms(now().unix_ms() + days * 86_400_000));
-        let check = |expires: Option<i64>, revoked: Option<i64>, expected: Life| {
+        let check = |expires: Option<i64>, revoked: Option<i64>, expected: KeyValidity| {
             let key = KeyShape {
                 id: "k".into(),
                 kind: KeyKind::Api,
@@ -220,12 +220,12 @@ mod tests {
                 expires_at: expires.map(after),
                 revoked_at: revoked.map(after),
             };
-            assert_eq!(life(&key, now()), expected);
+            assert_eq!(validity(&key, now()), expected);
         };
-        check(None, None, Life::Good);
-        check(Some(15), None, Life::Good);
-        check(Some(14), None, Life::EndsSoon);
-        check(Some(0), None, Life::Expired);
-        check(Some(15), Some(-1), Life::Revoked);
+        check(None, None, KeyValidity::Good);
+        check(Some(15), None, KeyValidity::Good);
+        check(Some(14), None, KeyValidity::EndsSoon);
+        check(Some(0), None, KeyValidity::Expired);
+        check(Some(15), Some(-1), KeyValidity::Revoked);
     }
 }

@@ -1,4 +1,4 @@
-//! A list of jobs, the newest first.
+//! Lists jobs, the newest first.
 
 use super::{
     Session, filter, pages, refresh,

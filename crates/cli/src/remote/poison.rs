@@ -1,4 +1,4 @@
-//! The poison queue: what waits for a person, by reason.
+//! The poison queue: jobs that wait for a person, by reason.
 
 use super::{
     Session, pages,
@@ -70,7 +70,7 @@ fn jobs<'a>(session: &'a Session, jobs: &'a [StatusShape]) -> Table<'a, StatusSh
         .wide()
 }
 
-/// What can be done about jobs such as this one.
+/// The actions that are possible for jobs such as this one.
 fn next(job: &StatusShape) -> [StyledLine; 3] {
     let (id, job_type) = (&job.job_id, &job.job_type);
     let code = job.error_code.as_deref().unwrap_or("CODE");

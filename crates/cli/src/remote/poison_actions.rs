@@ -1,4 +1,4 @@
-//! What a person decides about poisoned jobs. How many are meant is said before and after.
+//! Redrives or discards poisoned jobs. The command prints how many before and after.
 
 use super::{
     Session, confirm,
@@ -55,7 +55,7 @@ async fn decide(session: &Session, args: &PoisonFateArgs, fate: PoisonAction) ->
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
 }
 
-/// Which jobs are meant, in the words of the API.
+/// The selection of jobs as the API takes it.
 fn request(args: &PoisonFateArgs) -> Result<PoisonRequest> {
     if !args.jobs.is_empty() {
         return Ok(PoisonRequest { job_ids: Some(args.jobs.clone()), filter: None });
@@ -79,17 +79,16 @@ fn which(args: &PoisonFateArgs) -> WhichArgs {
     }
 }
 
-/// Whoever means more than so many pages hears that it is many.
+/// Beyond so many pages, the question says only that there are many.
 const PAGES_MAX: u32 = 10;
 
-/// How many are meant; nothing where that are too many to count.
+/// How many jobs match; `None` where there are too many to count.
 async fn count(session: &Session, args: &PoisonFateArgs) -> Result<Option<u64>> {
     if !args.jobs.is_empty() {
         return Ok(Some(args.jobs.len() as u64));
     }
     if args.filter.is_some() {
-        // Those that were discarded are still poisoned, and are counted here; the server passes
-        // them over.
+        // Discarded jobs are still poisoned and count here; the server skips them.
         let which = WhichArgs { status: vec![Status::Poisoned], ..which(args) };
         let filter = filter::compose(&which, session.now());
         let (jobs, all) = pages::count(session, filter, PAGES_MAX).await?;
@@ -97,7 +96,7 @@ async fn count(session: &Session, args: &PoisonFateArgs) -> Result<Option<u64>> 
     }
     let query = PoisonQuery { job_type: args.job_type.clone(), top: Some(1), ..Default::default() };
     let counts = session.client.poison(&query).await?.counts;
-    // The counts are by code, whichever was asked for.
+    // The counts have all codes, also where a filter names one.
     let wanted = |code: &str| args.error_code.as_ref().is_none_or(|wanted| wanted == code);
     Ok(Some(counts.iter().filter(|(code, _)| wanted(code)).map(|(_, count)| count).sum()))
 }

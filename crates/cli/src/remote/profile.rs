@@ -1,4 +1,4 @@
-//! Noting servers under names.
+//! Adds, lists and removes profiles.
 
 use super::{
     environment::ClientEnvironment,
@@ -24,7 +24,7 @@ use wire::Secret;
 pub(crate) fn run(command: &ProfileCommand) -> Result<ExitCode> {
     let show = Show::to_people(&TerminalArgs::default());
     let done = change(command, &show);
-    Ok(done.map_or_else(|error| failure::tell(&error, &show), |()| ExitCode::SUCCESS))
+    Ok(done.map_or_else(|error| failure::report(&error, &show), |()| ExitCode::SUCCESS))
 }
 
 fn change(command: &ProfileCommand, show: &Show) -> Result<()> {
@@ -61,7 +61,7 @@ fn add(args: &ProfileAddArgs, profiles: &mut Profiles) -> Result<()> {
         return Err(Usage::new("a profile needs a name, such as prod").into());
     }
     let key = args.key.as_deref().map(key).transpose()?;
-    // Profiles are used from other folders, too.
+    // Commands in other folders use the profile, too, so the path must be absolute.
     let ca = args.ca.as_ref().map(absolute).transpose()?;
     let profile = Profile { url: address.to_string(), key, ca };
     profiles.noted.insert(args.name.clone(), profile);

@@ -1,4 +1,4 @@
-//! Job types: how their jobs are treated.
+//! Job types and their policies.
 
 use super::{
     Session,
@@ -75,7 +75,7 @@ fn facts(shown: &TypeShape) -> Vec<StyledLine> {
     facts.map(|(name, value)| fact(name, 16, &value)).collect()
 }
 
-/// The API sets whole policies: the one that stands is read, changed, and written back.
+/// The API sets whole policies: the command reads the current one, changes it, and writes it back.
 async fn set(session: &Session, args: &TypesSetArgs) -> Result<()> {
     let known = find(session, &args.job_type).await?;
     let usual = || PolicyShape::from(&Policy::default());

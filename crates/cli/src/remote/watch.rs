@@ -1,9 +1,9 @@
-//! Looking on while a job runs: a live line on a terminal, a line per change anywhere else.
+//! Follows a running job: a live line on a terminal, a line per change elsewhere.
 
 use super::{
     Session,
     exit::of_status,
-    follow::{Follow, Heard},
+    follow::{Follow, FollowEvent},
     show::{clean, span, status_tone, trying_again},
     status::note,
     with_session,
@@ -23,9 +23,9 @@ use wire::{StatusShape, format_time};
 const FRAME: Duration = Duration::from_millis(120);
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠇", "⠏", "⠟"];
 
-/// Follows a job to its end, and says by the exit code how that was.
+/// Follows a job to its end, and returns the exit code for its outcome.
 pub(crate) async fn watch(session: &Session, job: &str) -> Result<ExitCode> {
-    let mut signals = Signals::new()?; // before anything is drawn that must be taken away
+    let mut signals = Signals::new()?; // before anything is drawn that must be removed
     let screen = session.show.screen()?;
     let mut picture = Picture { session, screen, last: None, lost: false, frame: 0 };
     tokio::select! {
@@ -54,12 +54,12 @@ async fn follow_to_end(
             }
         };
         match heard {
-            Heard::Status { status, .. } => {
+            FollowEvent::Status { status, .. } => {
                 ending = of_status(&status.status);
                 picture.tell(*status)?;
             }
-            Heard::Lost { why } => picture.lost(&why)?,
-            Heard::Over => return Ok(ending),
+            FollowEvent::Lost { why } => picture.lost(&why)?,
+            FollowEvent::Over => return Ok(ending),
         }
     }
 }
@@ -76,7 +76,7 @@ impl Picture<'_> {
     fn tell(&mut self, status: StatusShape) -> Result<()> {
         self.lost = false;
         let moved = self.last.as_ref().is_none_or(|last| is_transition(last, &status));
-        let line = told(&status, self.session.now());
+        let line = transition_line(&status, self.session.now());
         match &mut self.screen {
             Some(screen) if moved => screen.leave(&[cut(line, screen)])?,
             Some(_) => {}
@@ -94,7 +94,7 @@ impl Picture<'_> {
         self.tick()
     }
 
-    /// Draws the live line, while there is a life to show.
+    /// Draws the live line while the job has not ended.
     fn tick(&mut self) -> Result<()> {
         let (Some(screen), Some(last)) = (&mut self.screen, &self.last) else { return Ok(()) };
         if last.completed_at.is_some() {
@@ -112,7 +112,7 @@ fn cut(line: StyledLine, screen: &Screen) -> StyledLine {
     line.map(clean).cut(screen.size().columns.saturating_sub(1))
 }
 
-/// Whether more than progress was made.
+/// Whether more than the progress changed.
 fn is_transition(last: &StatusShape, status: &StatusShape) -> bool {
     let of = |status: &StatusShape| {
         let asked = status.cancel_requested;
@@ -126,36 +126,36 @@ pub(crate) fn events(args: &JobArgs) -> Result<ExitCode> {
         let mut follow = Follow::new(session, &args.job);
         loop {
             match follow.next().await? {
-                Heard::Status { seq, status } => {
-                    let event = Event { id: &seq, event: "status", data: &status };
+                FollowEvent::Status { seq, status } => {
+                    let event = WatchedEvent { id: &seq, event: "status", data: &status };
                     session.answer(&event, || {
                         let number = StyledLine::of(Style::Faint, format!("{seq:>3}  "));
-                        vec![number.and(told(&status, session.now()))]
+                        vec![number.and(transition_line(&status, session.now()))]
                     })?;
                 }
-                Heard::Lost { why } => trying_again(&why),
-                Heard::Over => return Ok(()),
+                FollowEvent::Lost { why } => trying_again(&why),
+                FollowEvent::Over => return Ok(()),
             }
         }
     })
 }
 
-/// One event for programs: what the stream says, on one line.
+/// One event of the stream, for programs, on one line.
 #[derive(Serialize)]
-struct Event<'a> {
+struct WatchedEvent<'a> {
     id: &'a str,
     event: &'static str,
     data: &'a StatusShape,
 }
 
-/// What stays: when, which state, which attempt, and a few words.
-fn told(status: &StatusShape, now: Timestamp) -> StyledLine {
+/// The permanent line: time, state, attempt, and a few words.
+fn transition_line(status: &StatusShape, now: Timestamp) -> StyledLine {
     StyledLine::of(Style::Faint, format!("{}  ", format_time(at(status, now))))
         .and(state(status))
         .then(Style::Plain, note(status, now))
 }
 
-/// When the job became what it is, as far as its status says.
+/// When the job entered its state, as far as the status says.
 fn at(status: &StatusShape, now: Timestamp) -> Timestamp {
     let first = (status.attempt == 0).then_some(status.created_at);
     let said = match status.status.as_str() {
@@ -172,7 +172,7 @@ fn state(status: &StatusShape) -> StyledLine {
         .then(Style::Plain, format!("  {tries:>3}  "))
 }
 
-/// What moves: a bar where the worker says how far it is, and how long it has been.
+/// The live line: the worker's progress as a bar, and the time so far.
 fn live(status: &StatusShape, spinner: &str, lost: bool, now: Timestamp) -> StyledLine {
     let line = StyledLine::of(Style::Busy, format!("{spinner} ")).and(state(status));
     if lost {
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn what_stays_says_when() {
         assert_eq!(
-            told(&with_progress(50), now()).text(),
+            transition_line(&with_progress(50), now()).text(),
             "2026-11-16T00:00:12.000Z  Running    1/3  50 %  month 4 of 12"
         );
     }

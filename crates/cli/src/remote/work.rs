@@ -1,4 +1,4 @@
-//! Working on jobs of a server: a program is run for each.
+//! Works on jobs of a server: runs a program for each.
 
 use super::{connect, failure, show::Show};
 use crate::{
@@ -19,8 +19,8 @@ use tokio::runtime::Builder;
 use tracing::{info, warn};
 use wire::{HeartbeatRequest, Json};
 
-/// HandlerEnding long a claim waits where nobody wants to wait for more.
-const GLANCE: Duration = Duration::from_secs(1);
+/// How long a claim waits with `--until-empty`, which ends when nothing is due.
+const EMPTY_WAIT: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &WorkArgs) -> Result<ExitCode> {
     let show = Show::to_people(&args.terminal);
@@ -31,17 +31,17 @@ pub(crate) fn run(args: &WorkArgs) -> Result<ExitCode> {
         .and_then(|client| runtime.block_on(async { work(args, &client).await }));
     drop(runtime);
     log.finish();
-    Ok(done.unwrap_or_else(|error| failure::tell(&error, &show)))
+    Ok(done.unwrap_or_else(|error| failure::report(&error, &show)))
 }
 
 async fn work(args: &WorkArgs, client: &Client) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
     let name = args.name.clone();
     let name = name.unwrap_or_else(|| format!("work-{:08x}", SystemRandom.entropy().0 >> 96));
-    ask_in(client, &format!("{name}/{}", args.job_type)).await?;
+    check_key(client, &format!("{name}/{}", args.job_type)).await?;
     let mut runner = Runner::remote(client).name(name).with(duty(args));
     if args.until_empty {
-        runner = runner.wait(GLANCE);
+        runner = runner.wait(EMPTY_WAIT);
     }
     let working = runner.start().await?;
     tokio::select! {
@@ -51,8 +51,9 @@ async fn work(args: &WorkArgs, client: &Client) -> Result<ExitCode> {
     Ok(stop(working, args.grace, &mut signals).await)
 }
 
-/// Finds out whether the key is any good, while somebody is looking. A server that is away is waited for later.
-async fn ask_in(client: &Client, worker: &str) -> Result<(), ClientError> {
+/// Checks the key while the user is still looking. A server that does not answer is waited for
+/// later.
+async fn check_key(client: &Client, worker: &str) -> Result<(), ClientError> {
     let alive = HeartbeatRequest { worker_id: worker.to_owned(), leases: Vec::new() };
     match client.heartbeat(&alive).await {
         Err(error) if !error.is_worth_repeating() => Err(error),
@@ -60,7 +61,7 @@ async fn ask_in(client: &Client, worker: &str) -> Result<(), ClientError> {
     }
 }
 
-/// Lets programs end, or, asked a second time, gives all back at once.
+/// Lets programs end, or, at a second signal, gives all jobs back at once.
 async fn stop(working: RunningRunner, grace: Duration, signals: &mut Signals) -> ExitCode {
     let stopped = tokio::select! {
         stopped = working.stop(grace) => stopped,
@@ -94,10 +95,10 @@ fn duty(args: &WorkArgs) -> Registration {
     }
 }
 
-/// The one line that is logged about a job, also when nobody waits for its program any longer.
+/// The one log line about a job, also when its attempt is dropped.
 struct Line {
     context: Context,
-    /// Measures from the beginning of the job.
+    /// Measures from the start of the job.
     clock: SystemClock,
     told: bool,
 }
@@ -112,7 +113,7 @@ impl Line {
             HandlerEnding::NotStarted(failure) => ("given back", Some(failure)),
         };
         let message = failure.map_or(ended.message.as_deref(), |failure| Some(&failure.message));
-        self.tell(outcome, failure.map(|failure| &*failure.code), message);
+        self.log_line(outcome, failure.map(|failure| &*failure.code), message);
     }
 
     fn why(&self) -> &'static str {
@@ -124,7 +125,7 @@ impl Line {
         }
     }
 
-    fn tell(&mut self, outcome: &str, code: Option<&str>, message: Option<&str>) {
+    fn log_line(&mut self, outcome: &str, code: Option<&str>, message: Option<&str>) {
         self.told = true;
         let took = format!("{:.1}s", self.clock.read().monotonic.as_secs_f64());
         let job = self.context.job();
@@ -135,7 +136,7 @@ impl Line {
 impl Drop for Line {
     fn drop(&mut self) {
         if !self.told {
-            self.tell(self.why(), None, None);
+            self.log_line(self.why(), None, None);
         }
     }
 }

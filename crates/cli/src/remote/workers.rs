@@ -1,4 +1,4 @@
-//! Who takes jobs, and which processes serve them.
+//! Lists workers and nodes.
 
 use super::{
     Session, refresh,

@@ -1,13 +1,13 @@
-//! The examples do what they say, and the pages show them as they are.
+//! Runs the examples, and checks that the pages show them as they are.
 
 use std::{fs, path::PathBuf, process::Command};
 
-/// Runs an example in an empty folder, and gives what it prints.
+/// Runs an example in an empty folder, and returns what it prints.
 fn run(name: &str) -> String {
     run_with(name, &[])
 }
 
-/// The same with these variables.
+/// The same with these environment variables.
 pub(crate) fn run_with(name: &str, variables: &[(&str, &str)]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let own = std::env::current_exe().unwrap();
@@ -68,7 +68,7 @@ fn the_pages_show_what_runs() {
     for (page, file) in shows {
         let shown = fs::read_to_string(root.join("../..").join(page)).unwrap();
         let text = fs::read_to_string(root.join(file)).unwrap();
-        // The pages leave out what is only for the lints or for this folder.
+        // The pages leave out lines that are only for the lints or for this folder.
         let for_us = |line: &&str| line.starts_with("#![allow") || line.starts_with("//! The test");
         let lines: Vec<&str> = text.lines().filter(|line| !for_us(line)).collect();
         let block = format!("```rust\n{}\n```", lines.join("\n").trim());

@@ -1,4 +1,4 @@
-//! The test of a handler that docs/workers.md shows.
+//! The handler test that docs/workers.md shows.
 
 use consign::{Context, Fail, JobRequest, Status, on, testing::TestHarness};
 

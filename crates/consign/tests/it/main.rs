@@ -1,4 +1,4 @@
-//! Consign as people embed it: the examples, and processes that end in every way.
+//! Consign as an embedding program uses it: the examples, and processes that end in every way.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod child;

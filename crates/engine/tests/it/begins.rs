@@ -4,7 +4,7 @@ use crate::situation::*;
 use engine::*;
 
 #[test]
-fn a_job_that_was_due_before_it_came_overtakes_nobody() {
+fn a_job_due_before_its_submit_overtakes_no_other() {
     let job = queued_from(JobDraft { run_at: Some(1), ..draft() });
     assert_eq!(job.run_at(), Some(at(-2_000)), "when it was handed over");
 }

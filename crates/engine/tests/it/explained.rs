@@ -1,4 +1,4 @@
-//! `explain` tells the true reason.
+//! `explain` names the true reason.
 
 use crate::situation::*;
 use engine::*;
@@ -23,7 +23,7 @@ fn check(job: &Job, around: ExplainFacts, expected: &[&str]) {
 }
 
 #[test]
-fn every_reason_is_told_when_it_is_true() {
+fn every_true_reason_appears() {
     let waiting = queued();
     check(&waiting, around(), &["BEHIND_OTHERS"]);
     check(&waiting, ExplainFacts { ahead: 3, ..around() }, &["BEHIND_OTHERS"]);
@@ -41,7 +41,7 @@ fn every_reason_is_told_when_it_is_true() {
 }
 
 #[test]
-fn several_reasons_are_told_together() {
+fn several_reasons_appear_together() {
     let later = queued_from(JobDraft { run_at: Some(NOW + 1), ..draft() });
     let stuck = ExplainFacts { paused: true, live_workers: 0, ahead: 2, ..around() };
     check(&later, stuck, &["QUEUE_PAUSED", "NO_LIVE_WORKER", "NOT_DUE", "BEHIND_OTHERS"]);

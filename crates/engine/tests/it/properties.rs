@@ -1,4 +1,4 @@
-//! What must hold for any sequence of commands, however senseless.
+//! What must hold for any sequence of commands.
 
 use crate::situation::*;
 use engine::*;
@@ -25,7 +25,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
     prop::collection::vec(one, 1..80)
 }
 
-/// What comes of a move, and whether it was a redrive.
+/// The decision of a move, and whether the move was a redrive.
 fn decided(step: &Move, job: &Job, facts: &Facts<'_>) -> (Decision, bool) {
     if step.kind < 4 {
         return (engine::claim(job, &by_w1(), facts), false);

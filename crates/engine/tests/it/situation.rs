@@ -1,9 +1,9 @@
-//! Jobs in every situation, made the way the house makes them: through the engine itself.
+//! Jobs in every situation, made as in production: through the engine itself.
 
 use engine::*;
 use std::time::Duration;
 
-/// The moment at which the tests decide.
+/// The time at which the tests decide.
 pub(crate) const NOW: i64 = 1_800_000_000_000;
 
 pub(crate) fn now() -> Timestamp {
@@ -36,7 +36,7 @@ pub(crate) fn draft() -> JobDraft {
     }
 }
 
-/// A job handed over 2,000 s ago.
+/// A job submitted 2,000 s ago.
 pub(crate) fn queued_from(draft: JobDraft) -> Job {
     let new = draft.check(context()).expect("a good draft");
     submit(&new, &Policy::default(), 0, at(-2_000)).expect("a good job").job

@@ -1,4 +1,4 @@
-//! What an answer means for the job.
+//! What an HTTP answer means for the job.
 
 use crate::{
     ended::{HandlerEnding, HandlerFailure, HandlerOutcome},
@@ -13,9 +13,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use tokio::time::timeout;
 use wire::Json;
 
-/// Nobody is believed who wants us to come later than this.
+/// The longest `Retry-After` that is honoured.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
-/// The status says that the work is done; its result is not waited for much longer.
+/// The status already says that the work is done; its result is not waited for much longer.
 const RESULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) async fn ended(response: Response, now: u64) -> HandlerOutcome {
@@ -48,7 +48,7 @@ fn retry_after(headers: &HeaderMap, now: u64) -> Option<Duration> {
     Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
 }
 
-/// The body, where it is JSON of a size that can be kept with the job.
+/// The body, where it is JSON small enough to be kept with the job.
 async fn result(response: Response) -> Option<Json> {
     let kind = response.headers().get(CONTENT_TYPE)?;
     if !is_json(kind.to_str().ok()?) {

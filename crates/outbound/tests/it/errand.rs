@@ -1,4 +1,4 @@
-//! An errand as others are.
+//! The job payload of the tests.
 
 use engine::{JsonText, Timestamp};
 use outbound::{HandlerEnding, HandlerFailure, HandlerOutcome, JobPayload};
@@ -23,7 +23,7 @@ pub(crate) fn errand() -> JobPayload {
     }
 }
 
-/// What is handed over of that one.
+/// The JSON of that payload.
 pub(crate) const JSON: &str = concat!(
     r#"{"jobId":"j-1","jobType":"email","tenant":"default","subjectId":"order/7","correlationId":"c-1","#,
     r#""attempt":2,"maxAttempts":3,"redriveCount":1,"priority":4,"createdAt":"1970-01-01T00:00:00.000Z","#,
@@ -34,7 +34,7 @@ pub(crate) fn payload(text: &str) -> Json {
     Json::from(&JsonText::parse("payload", text, 2 << 20).unwrap())
 }
 
-/// The result of what had to be done.
+/// The result of an attempt that must complete.
 #[track_caller]
 pub(crate) fn done(ended: HandlerOutcome) -> Option<String> {
     match ended.how {
@@ -48,7 +48,7 @@ pub(crate) fn done(ended: HandlerOutcome) -> Option<String> {
     }
 }
 
-/// Why it failed, and whether another try may help.
+/// The failure, and whether another attempt may succeed.
 #[track_caller]
 pub(crate) fn failed(ended: HandlerOutcome) -> (HandlerFailure, bool) {
     match ended.how {

@@ -1,4 +1,4 @@
-//! Programs that behave.
+//! Well-behaved programs.
 
 use crate::errand::{JSON, done, errand, failed};
 use outbound::{Exec, HandlerOutcome, JobPayload};

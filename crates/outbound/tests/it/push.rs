@@ -1,4 +1,4 @@
-//! Jobs that are pushed to somebody who is allowed.
+//! Jobs that are pushed to an allowed receiver.
 
 use crate::{
     errand::{JSON, done, errand, failed},

@@ -1,4 +1,4 @@
-//! What the queue will answer, as its caller sees it.
+//! The caller's side of a request to the queue.
 
 use super::{
     batch_queue::BatchQueue,
@@ -13,7 +13,8 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// A caller's wait for an answer of the queue. Dropped, it is withdrawn and leaves nothing leased.
+/// A caller's wait for an answer of the queue. Dropping it withdraws the request and leaves nothing
+/// leased.
 #[must_use = "what nobody waits for is withdrawn"]
 pub struct PendingReply<T> {
     queue: Arc<BatchQueue>,
@@ -28,7 +29,7 @@ pub struct PendingReply<T> {
 pub type ClaimWait = PendingReply<Vec<Claimed>>;
 
 impl PendingReply<Vec<Reply>> {
-    /// Hands a submission in. The error is that there is nobody left to take it.
+    /// Enters a submission. Fails when the queue is closing.
     pub(super) fn submit(
         queue: &Arc<BatchQueue>,
         requests: Vec<Request>,
@@ -62,7 +63,8 @@ impl ClaimWait {
         }
     }
 
-    /// Ends the waiting: gives what a batch under way brings, or else nothing, without asking the store.
+    /// Ends the wait. Gives what a batch under way brings, or else nothing, without asking the
+    /// store.
     pub async fn withdraw(self) -> Result<Vec<Claimed>, StoreError> {
         self.queue.withdraw(self.number);
         self.await
@@ -75,7 +77,8 @@ impl<T> Future for PendingReply<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let result = ready!(Pin::new(&mut self.awaited).poll(cx));
         self.heard = true;
-        // Promises are broken only by a panic of the store, in the middle of a batch.
+        // The sender is dropped without an answer only when the store panics in the middle of a
+        // batch.
         Poll::Ready(
             result.unwrap_or_else(|broken| Err(StoreError::OutcomeUnknown(Some(Box::new(broken))))),
         )

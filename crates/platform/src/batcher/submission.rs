@@ -1,4 +1,4 @@
-//! One caller's requests: they go into one transaction together.
+//! One caller's requests, which share one transaction.
 
 use super::work_hint::WorkHint;
 use ::store::{
@@ -33,13 +33,14 @@ impl Submission {
         (Submission { number: 0, requests, size, hints, oneshot }, awaited)
     }
 
-    /// Whether a worker reports here, and nobody asks for anything else.
+    /// Whether all requests are reports of workers.
     pub(super) fn is_report(&self) -> bool {
         self.requests.iter().all(is_report)
     }
 
-    /// Whether nobody would miss it: a claim whose worker is gone. Anything else is carried out, heard
-    /// or not: a report must not be lost with the connection it came by.
+    /// Whether it can be dropped without loss: a claim whose worker is gone. Everything else is
+    /// carried out although its caller left: a report must not be lost with the connection that
+    /// brought it.
     pub(super) fn is_pointless(&self) -> bool {
         let claims = |request: &Request| matches!(request, Request::Claim { .. });
         self.requests.iter().all(claims) && !self.oneshot.is_awaited()
@@ -60,8 +61,8 @@ fn is_report(request: &Request) -> bool {
     }
 }
 
-/// A request without the texts of its caller, and a job without its payload: an estimate on the safe
-/// side, names included.
+/// Estimated size of a request without the caller's texts, or of a job without its payload. It errs
+/// high and includes names.
 const REQUEST_BYTES: usize = 512;
 const JOB_BYTES: usize = 1_024;
 
@@ -108,18 +109,18 @@ impl SubAssign for Size {
     }
 }
 
-/// The texts of a note that may be long.
+/// The length of the texts of a note that may be long.
 fn note_bytes(note: &AuditNote) -> usize {
     note.who.len() + note.target.len() + note.detail.as_ref().map_or(0, |detail| detail.len())
 }
 
-/// The texts that a worker sends with its report.
+/// The length of the texts that a worker sends with its report.
 fn text_bytes(command: &Command) -> usize {
     let length = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
     match command {
-        Command::Settle { ending: Ending { how, message, .. }, .. } => {
+        Command::Settle { ending: Ending { kind, message, .. }, .. } => {
             length(message)
-                + match how {
+                + match kind {
                     EndingKind::Completed { result, .. } => {
                         result.as_ref().map_or(0, |result| result.as_str().len())
                     }
@@ -146,7 +147,7 @@ fn text_bytes(command: &Command) -> usize {
     }
 }
 
-/// The jobs that were leased by these replies.
+/// The jobs that these replies lease.
 pub(super) fn claimed_in(replies: &[Reply]) -> impl Iterator<Item = &Claimed> {
     replies.iter().flat_map(|reply| match reply {
         Ok(Answer::Claimed(jobs)) => jobs.as_slice(),

@@ -1,7 +1,8 @@
-//! Threads for checks that take long, so that they never hold up the threads that answer requests.
+//! Threads for checks that take long, so that these checks never delay the threads that answer
+//! requests.
 //!
-//! There are few of them, and each task is bounded by its own budget: nothing accumulates. Tenants
-//! take turns, so that one with many costly payloads delays its own before those of others.
+//! There are few threads, and each task is bounded by its own budget, so nothing accumulates.
+//! Tenants take turns, so that many costly payloads of one tenant delay that tenant before others.
 
 use engine::Tenant;
 use std::{
@@ -13,7 +14,7 @@ use std::{
 use store::{OneshotReceiver, oneshot};
 use tracing::error;
 
-/// More would take the cores from the threads that answer.
+/// More threads would take the cores from the threads that answer requests.
 const THREADS_MAX: usize = 2;
 /// The validator recurses with the payload and with the schema.
 pub(super) const STACK_BYTES: usize = 16 << 20;
@@ -41,8 +42,8 @@ struct State {
 type Task = Box<dyn FnOnce() + Send>;
 
 impl CheckPool {
-    /// Runs `work` when it is the tenant's turn. A caller that no longer waits costs nothing: its
-    /// work is dropped. The promise is broken when `work` panics or when no thread can be started.
+    /// Runs `work` when it is the tenant's turn. If the caller stops waiting, its work is dropped.
+    /// The receiver fails when `work` panics or when no thread can be started.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         tenant: &Tenant,
@@ -51,7 +52,7 @@ impl CheckPool {
         let (oneshot, awaited) = oneshot();
         let task = Box::new(move || {
             if oneshot.is_awaited() {
-                // Given back where the caller stopped waiting meanwhile.
+                // The sender returns the result if the caller stopped waiting.
                 drop(oneshot.keep(work()));
             }
         });
@@ -64,7 +65,7 @@ impl CheckPool {
                     error!(%error, "no thread could be started to check payloads");
                     state.tenants.clear();
                 }
-                Err(_) => {} // the threads that run will come to it
+                Err(_) => {} // running threads will take it
             }
         }
         drop(state);
@@ -93,7 +94,7 @@ impl Shared {
 
     fn work(&self) {
         while let Some(task) = self.next() {
-            // A panic was reported where it happened, and the broken promise tells the caller.
+            // A panic was reported where it happened, and the dropped sender informs the caller.
             drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(task)));
         }
     }

@@ -1,4 +1,4 @@
-//! The batcher: who shares a commit with whom, who waits, and what becomes of those who leave.
+//! The batcher: which callers share a commit, which wait, and what happens when callers leave.
 
 use crate::watched::{Watched, claim_request, job_type};
 use engine::{Job, JobDraft, JobId, Scope, Status, WorkerId};
@@ -29,12 +29,12 @@ impl Yard {
         Yard { store, batcher }
     }
 
-    /// A call that is answered.
+    /// A call that gets its answer.
     fn ask(&self, request: Request) -> Result<Vec<Reply>, StoreError> {
         block_on(self.batcher.execute(vec![request]))
     }
 
-    /// A call that has been handed in, while the store holds what it has.
+    /// A call that is submitted while the store is held.
     fn call(&self, request: Request) -> Call<'_> {
         let mut call: Call<'_> = Box::pin(self.batcher.execute(vec![request]));
         assert!(poll(&mut call).is_pending());
@@ -58,7 +58,7 @@ impl Yard {
         self.batcher.stand(Scope::All, claim_request(name, job_types, max))
     }
 
-    /// A claim that has tried once, in vain.
+    /// A claim that tried once and got nothing.
     fn idle(&self, name: &str, job_types: &[&str], max: usize) -> ClaimWait {
         let before = self.store.batches().len();
         let standing = self.stand_for(name, job_types, max);
@@ -66,7 +66,7 @@ impl Yard {
         standing
     }
 
-    /// Waits until so many transactions are over and answered.
+    /// Waits until so many transactions have ended and their callers are answered.
     fn settled(&self, count: usize) {
         self.store.ended(count);
         // The writer answers before it takes the next batch.
@@ -79,8 +79,8 @@ impl Yard {
         block_on(self.store.memory.job(&Scope::All, id)).unwrap().unwrap()
     }
 
-    /// What each transaction was about, one letter for a request; without signs of life, with which
-    /// these tests only wait.
+    /// What each transaction was about, one letter for each request. Leaves out heartbeats, which
+    /// these tests use only to wait.
     fn story(&self) -> Vec<String> {
         let told = |batch: &Vec<Request>| batch.iter().map(letter).collect::<String>();
         let batches = self.store.batches();
@@ -314,7 +314,7 @@ fn what_the_first_did_not_take_goes_to_the_next() {
     yard.ask(Request::Submit(vec![old])).unwrap();
     let first = yard.idle("a", &["call", "email"], 1);
     let second = yard.idle("b", &["email"], 1);
-    // Nobody was woken for it, but whoever is asked for another reason gets it first.
+    // No claim was woken for it, but the first claim that runs for another reason gets it.
     yard.store.clock.pass(Duration::from_secs(120));
     yard.job("email");
     assert_eq!(ids(&block_on(first).unwrap()), [old_id]);
@@ -456,7 +456,7 @@ fn leases_that_somebody_heard_of_are_not_given_back() {
     yard.store.hold();
     let first = yard.submit("sms");
     yard.store.begun(2);
-    // A claim and its repetition, in one batch: only one caller is still there.
+    // A claim and its repetition in one batch: only one caller still waits.
     let (heard, unheard) = (yard.stand("a"), yard.stand("a"));
     yard.store.let_one_go();
     yard.store.begun(3);
@@ -469,7 +469,7 @@ fn leases_that_somebody_heard_of_are_not_given_back() {
     assert_eq!(yard.story(), ["s", "s", "cc"]);
 }
 
-/// The job waits, and what happened to it has cost it nothing.
+/// The job waits and has lost no attempt.
 #[track_caller]
 fn untouched(yard: &Yard, id: JobId, transactions: usize) {
     yard.settled(transactions);
@@ -477,7 +477,7 @@ fn untouched(yard: &Yard, id: JobId, transactions: usize) {
     assert_eq!((job.status(), job.life.attempt), (Status::Queued, 0));
 }
 
-/// Lets the store go, waits until a future has something to say, and does not listen.
+/// Releases the store, waits until a future is ready, and drops it unread.
 fn unheard(yard: &Yard, mut future: impl Future + Unpin) {
     struct Notifier(mpsc::Sender<()>);
     impl Wake for Notifier {

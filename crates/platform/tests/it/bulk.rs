@@ -1,7 +1,7 @@
-//! One thing done to many jobs, the poison queue, and queues by type.
+//! Verbs about many jobs, the poison queue, and queues by type.
 
 use crate::{
-    house::{House, blamed},
+    fixture::{Fixture, blamed},
     watched::Watched,
 };
 use engine::{
@@ -15,7 +15,7 @@ use store::StoreError;
 
 const ANYBODY: JobPermission<'static> = &|_| true;
 
-/// Doors run on any thread.
+/// Servers run these futures on any thread, so they must be `Send`.
 fn sent<T>(future: impl Future<Output = T> + Send) -> T {
     block_on(future)
 }
@@ -43,16 +43,18 @@ fn submit(platform: &Platform, whose: &str, name: &str, count: usize) -> Vec<Job
 }
 
 fn claim(platform: &Platform, name: &str, max: usize) -> Vec<store::Claimed> {
-    let claim_request =
-        ClaimRequest { job_types: vec![job_type(name)], ..crate::house::claim_request(name, max) };
+    let claim_request = ClaimRequest {
+        job_types: vec![job_type(name)],
+        ..crate::fixture::claim_request(name, max)
+    };
     block_on(platform.claim(&Scope::All, claim_request)).unwrap()
 }
 
-/// Jobs that were tried and are now poisoned, for this reason.
+/// Jobs that were tried and are now poisoned with this code.
 fn poison(platform: &Platform, whose: &str, name: &str, code: &str, count: usize) -> Vec<JobId> {
     let ids = submit(platform, whose, name, count);
     for page in 0..count.div_ceil(1_000) {
-        let claim_request = crate::house::claim_request(&format!("{code}-{page}"), 1_000);
+        let claim_request = crate::fixture::claim_request(&format!("{code}-{page}"), 1_000);
         let claim_request = ClaimRequest { job_types: vec![job_type(name)], ..claim_request };
         let claimed = block_on(platform.claim(&Scope::All, claim_request)).unwrap();
         let unreadable = EndingDraft {
@@ -84,7 +86,7 @@ fn statuses(platform: &Platform, ids: &[JobId]) -> BTreeMap<&'static str, usize>
 
 #[test]
 fn all_live_jobs_of_a_filter_are_cancelled_and_no_others() {
-    let platform = House::new().platform;
+    let platform = Fixture::new().platform;
     let ended = poison(&platform, "acme", "email", "BAD", 2);
     let emails = submit(&platform, "acme", "email", 2_500);
     let scans = submit(&platform, "acme", "scan", 3);
@@ -102,7 +104,7 @@ fn all_live_jobs_of_a_filter_are_cancelled_and_no_others() {
 
 #[test]
 fn nobody_touches_what_is_not_theirs() {
-    let platform = House::new().platform;
+    let platform = Fixture::new().platform;
     let (acme, birch) =
         (submit(&platform, "acme", "email", 3), submit(&platform, "birch", "email", 3));
     let scope = Scope::One(tenant("acme"));
@@ -118,7 +120,7 @@ fn nobody_touches_what_is_not_theirs() {
 
 #[test]
 fn the_poison_queue_is_redriven_and_discarded_and_nothing_else() {
-    let platform = House::new().platform;
+    let platform = Fixture::new().platform;
     let poisoned = poison(&platform, "acme", "email", "BAD", 5);
     let cancelled = submit(&platform, "acme", "email", 1)[0];
     block_on(platform.cancel(&Scope::All, cancelled, None)).unwrap();
@@ -139,7 +141,7 @@ fn the_poison_queue_is_redriven_and_discarded_and_nothing_else() {
 
 #[test]
 fn lists_have_a_bound() {
-    let platform = House::new().platform;
+    let platform = Fixture::new().platform;
     let id = submit(&platform, "acme", "email", 1)[0];
     let many = JobSelection::Ids(vec![id; 1_001]);
     assert_eq!(blamed(block_on(platform.cancel_matching(&Scope::All, many, ANYBODY))), ["jobIds"]);
@@ -175,7 +177,7 @@ fn question() -> PoisonQuery {
 
 #[test]
 fn the_poison_queue_is_shown_by_reason() {
-    let platform = House::new().platform;
+    let platform = Fixture::new().platform;
     poison(&platform, "acme", "email", "BAD_PAYLOAD", 3);
     poison(&platform, "acme", "email", "SMTP_DOWN", 2);
     let other = poison(&platform, "birch", "scan", "NO_FILE", 1);
@@ -207,7 +209,7 @@ fn the_poison_queue_is_shown_by_reason() {
     );
     let acme = Scope::One(tenant("acme"));
     assert_eq!(ask(PoisonQuery { scope: acme, ..question() }).jobs.len(), 5);
-    // Whether the counts come from the store or from the jobs, they are of what the caller may see.
+    // Whether the store counts or the jobs are read, the counts cover what the caller may see.
     let pattern = |text| vec![Pattern::parse("types", text).unwrap()];
     let scans = Grant { types: pattern("scan"), ..unlimited() };
     let scans = sent(platform.poisoned(&question(), &scans)).unwrap();
@@ -219,9 +221,9 @@ fn the_poison_queue_is_shown_by_reason() {
 
 #[test]
 fn pages_of_the_poison_queue_leave_nothing_out() {
-    let platform = House::new().platform;
+    let platform = Fixture::new().platform;
     let poisoned = poison(&platform, "acme", "email", "BAD", 30);
-    // Most are discarded: pages have to look further than they are long.
+    // Most are discarded, so one page needs several reads.
     let kept: Vec<JobId> = poisoned.iter().copied().step_by(6).collect();
     let gone = poisoned.iter().filter(|id| !kept.contains(id)).copied().collect();
     block_on(platform.discard_matching(&Scope::All, JobSelection::Ids(gone), ANYBODY)).unwrap();
@@ -245,21 +247,21 @@ fn pages_of_the_poison_queue_leave_nothing_out() {
 
 #[test]
 fn queues_are_summed_up_by_type_and_each_worker_counts_once() {
-    let house = House::new();
-    let platform = &house.platform;
+    let fixture = Fixture::new();
+    let platform = &fixture.platform;
     submit(platform, "acme", "email", 2);
-    house.clock.pass(Duration::from_secs(7));
+    fixture.clock.pass(Duration::from_secs(7));
     submit(platform, "birch", "email", 3);
     submit(platform, "birch", "scan", 1);
-    house.clock.pass(Duration::from_secs(3));
+    fixture.clock.pass(Duration::from_secs(3));
     let own = ClaimRequest {
         worker: WorkerId::parse("own").unwrap(),
         job_types: vec![job_type("email")],
-        ..crate::house::claim_request("c", 1)
+        ..crate::fixture::claim_request("c", 1)
     };
     let acme = Scope::One(tenant("acme"));
     block_on(platform.claim(&acme, own)).unwrap();
-    block_on(platform.claim(&Scope::All, crate::house::claim_request("d", 1))).unwrap();
+    block_on(platform.claim(&Scope::All, crate::fixture::claim_request("d", 1))).unwrap();
     block_on(platform.pause(&Scope::One(tenant("birch")), job_type("email"), None, None)).unwrap();
     let all = block_on(platform.queue_summaries(&Scope::All)).unwrap();
     assert_eq!(all.iter().map(|q| q.job_type.as_str()).collect::<Vec<_>>(), ["email", "scan"]);

@@ -1,4 +1,4 @@
-//! One job is damaged: it costs nobody else anything.
+//! A damaged job affects no other job.
 
 use crate::watched::{Watched, claim_request};
 use engine::{
@@ -54,7 +54,7 @@ impl Yard {
 
 const BROKEN: [usize; 2] = [3, 8];
 
-/// In their order: the broken ones heard that they are, and the others what is expected.
+/// In request order: damaged jobs get the error, the others the expected answer.
 #[track_caller]
 fn check<T: std::fmt::Debug>(fates: &[Result<T, Error>], well: impl Fn(&T) -> bool) {
     assert_eq!(fates.len(), JOBS);
@@ -152,7 +152,7 @@ fn a_store_that_goes_away_before_anything_was_done_says_that_nothing_was() {
 #[test]
 fn a_store_that_goes_away_half_way_does_not_say_that_nothing_was_done() {
     let yard = Yard::new();
-    // All nine, the left four, and the left two of them, which are done.
+    // All nine, the left four, and the left two of them, which succeed.
     yard.store.fail_after(3, || StoreError::Unavailable(None));
     let settled = block_on(yard.platform.settle(&Scope::All, yard.reports()));
     assert!(matches!(settled, Err(Error::OutcomeUnknown { .. })), "{settled:?}");

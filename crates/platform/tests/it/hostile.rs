@@ -1,6 +1,6 @@
 //! Every verb, fed with hostile values: a typed refusal that names the field, no panic.
 
-use crate::house::{House, blamed, claim_request, lawful};
+use crate::fixture::{Fixture, blamed, claim_request, lawful};
 use engine::{
     ClaimRequest, EndingDraft, Entropy, Filter, JobDraft, JobId, JobType, LeaseState, LeaseToken,
     OutcomeWord, PolicyDraft, Refusal, ReleaseReason, Scope, StepName, Tenant, Timestamp, WorkerId,
@@ -23,9 +23,9 @@ fn nobody() -> JobId {
 
 #[test]
 fn submits_are_refused_by_field() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let tenant = Tenant::default_tenant();
-    let submit = |drafts| block_on(house.platform.submit_all(&tenant, drafts));
+    let submit = |drafts| block_on(fixture.platform.submit_all(&tenant, drafts));
     assert_eq!(blamed(submit(Vec::new())), ["jobs"]);
     assert_eq!(blamed(submit(vec![JobDraft::default(); 1_001])), ["jobs"]);
     assert_eq!(blamed(submit(vec![JobDraft::default()])), ["jobType"]);
@@ -44,13 +44,13 @@ fn submits_are_refused_by_field() {
     let too_late = JobDraft { expires_at: Some(1), ..good };
     assert_eq!(blamed(submit(vec![too_late])), ["expiresAt"]);
     let query = Query { scope: Scope::All, filter: Filter::Everything, before: None, limit: 10 };
-    assert!(block_on(house.platform.list(&query)).unwrap().jobs.is_empty(), "nothing was stored");
+    assert!(block_on(fixture.platform.list(&query)).unwrap().jobs.is_empty(), "nothing was stored");
 }
 
 #[test]
 fn claims_are_refused_by_field() {
-    let house = House::new();
-    let claim = |claim_request| block_on(house.platform.claim(&Scope::All, claim_request));
+    let fixture = Fixture::new();
+    let claim = |claim_request| block_on(fixture.platform.claim(&Scope::All, claim_request));
     for max in [0, 1_001, usize::MAX] {
         assert_eq!(blamed(claim(claim_request("c", max))), ["max"]);
     }
@@ -67,12 +67,12 @@ fn claims_are_refused_by_field() {
 
 #[test]
 fn reports_are_refused_one_by_one() {
-    let house = House::new();
-    let id = house.submit();
-    house.claim("c");
+    let fixture = Fixture::new();
+    let id = fixture.submit();
+    fixture.claim("c");
     let scope = Scope::All;
     let ending = EndingDraft::new(OutcomeWord::Completed).check().unwrap();
-    let platform = &house.platform;
+    let platform = &fixture.platform;
     let worker = WorkerId::parse("w1").unwrap();
     let many = vec![Report { id, token: TOKENS[0], ending: ending.clone() }; 1_001];
     assert_eq!(blamed(block_on(platform.settle(&scope, many))), ["items"]);
@@ -108,10 +108,10 @@ fn reports_are_refused_one_by_one() {
 
 #[test]
 fn operators_are_refused_by_field() {
-    let house = House::new();
-    let id = house.submit();
+    let fixture = Fixture::new();
+    let id = fixture.submit();
     for attempts in [i64::MIN, -1, 0, 101, i64::MAX] {
-        let redrive = house.platform.redrive(&Scope::All, id, Some(attempts), false, None);
+        let redrive = fixture.platform.redrive(&Scope::All, id, Some(attempts), false, None);
         assert_eq!(blamed(block_on(redrive)), ["maxAttempts"]);
     }
     let draft = PolicyDraft {
@@ -120,23 +120,23 @@ fn operators_are_refused_by_field() {
         backoff_factor_hundredths: Some(0),
         ..PolicyDraft::default()
     };
-    let set = house.platform.set_policy(JobType::parse("email").unwrap(), &draft, None);
+    let set = fixture.platform.set_policy(JobType::parse("email").unwrap(), &draft, None);
     assert_eq!(blamed(block_on(set)), ["backoff.factor", "lease", "retention"]);
-    assert!(block_on(house.platform.policies()).unwrap().is_empty());
+    assert!(block_on(fixture.platform.policies()).unwrap().is_empty());
 }
 
 #[test]
 fn reads_survive_anything() {
-    let house = House::new();
-    let id = house.submit();
+    let fixture = Fixture::new();
+    let id = fixture.submit();
     for after in [0, 1, u64::MAX] {
-        block_on(house.platform.history(&Scope::All, id, after)).unwrap();
-        assert!(block_on(house.platform.events(after, usize::MAX)).unwrap().is_empty());
+        block_on(fixture.platform.history(&Scope::All, id, after)).unwrap();
+        assert!(block_on(fixture.platform.events(after, usize::MAX)).unwrap().is_empty());
     }
     for limit in [0, usize::MAX] {
         for before in [None, Cursor::parse("0-0"), Cursor::parse("ffffffffffffffff-0")] {
             let query = Query { scope: Scope::All, filter: Filter::Everything, before, limit };
-            block_on(house.platform.list(&query)).unwrap();
+            block_on(fixture.platform.list(&query)).unwrap();
         }
     }
 }

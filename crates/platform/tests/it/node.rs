@@ -1,4 +1,4 @@
-//! What happens by itself when a node is at work.
+//! The maintenance of a running node.
 
 use engine::{
     ClaimId, ClaimRequest, JobDraft, JobType, PolicyDraft, Scope, Start, Status, Tenant, WorkerId,
@@ -107,7 +107,7 @@ fn whoever_asks_when_to_come_again_is_told_by_the_real_pace() {
     let clock = SystemClock::new();
     let waited = || assert!(clock.read().monotonic < Duration::from_secs(30), "waited in vain");
     while soon() == 1 {
-        waited(); // the clockwork has not looked yet
+        waited(); // maintenance has not run yet
         thread::sleep(Duration::from_millis(5));
     }
     let job = |id| block_on(node.job(&Scope::All, id)).unwrap();

@@ -1,4 +1,4 @@
-//! Payloads are checked against the schema of their type, whichever way they come.
+//! Payloads are checked against the schema of their type, in every verb that accepts them.
 
 use crate::watched::{Watched, job_type};
 use engine::{JobDraft, PolicyDraft, Refusal, Tenant};
@@ -105,7 +105,7 @@ fn jobs_of_types_without_a_schema_cost_no_look_either() {
     assert_eq!(store.memory.policies_read(), 1);
 }
 
-/// Whether the store took it is not known, so it is asked.
+/// The outcome of the set is unknown, so the node reads the policy again.
 #[test]
 fn a_schema_that_may_have_been_set_is_looked_for() {
     let store = Watched::new();
@@ -142,7 +142,7 @@ fn what_another_node_sets_is_heard_of() {
     submit(&node, &["5"]).unwrap();
     set(&platform(&store, false), Some(WANTS_TO));
     let heard = (0..6_000).any(|_| {
-        // The clockwork goes by the clock in our hand, and looks at it once a second.
+        // Maintenance goes by the test's manual clock, and reads it once a second.
         store.clock.pass(Duration::from_secs(1));
         thread::sleep(Duration::from_millis(10));
         submit(&node, &["5"]).is_err()

@@ -1,4 +1,4 @@
-//! Watches: who learns that a job was touched, and that nothing will happen any more.
+//! Watches: they report that a job was touched, and that the node is closed.
 
 use crate::watched::{Watched, claim_request};
 use engine::{AuditNote, Command, CorrelationId, JobId, Scope, Status, WorkerId};
@@ -44,11 +44,11 @@ impl Yard {
         self.told();
     }
 
-    /// Waits until whoever watches was told of what has been answered.
+    /// Waits until watches have the reports of all answered batches.
     fn told(&self) {
         let seen =
             Request::WorkerAlive { scope: Scope::All, worker: WorkerId::parse("w").unwrap() };
-        // The writer tells before it takes the next batch.
+        // The writer notifies watches before it takes the next batch.
         self.ask(seen).unwrap();
     }
 
@@ -130,7 +130,7 @@ fn a_claim_that_nobody_heard_of_is_told_when_it_is_taken_back() {
     let mut call = Box::pin(yard.batcher.execute(vec![claim]));
     let polled = Pin::new(&mut call).poll(&mut Context::from_waker(Waker::noop()));
     assert!(polled.is_pending());
-    yard.store.begun(3); // a submit, a sign of life, and the claim
+    yard.store.begun(3); // a submit, a heartbeat, and the claim
     drop(call);
     yard.store.let_one_go();
     assert_eq!(block_on(watch.changed()), Changed::Touched);
@@ -227,13 +227,13 @@ fn of_thousands_only_those_are_woken_whose_job_was_touched() {
     let both = (0..5_000).flat_map(|_| [yard.batcher.watch(busy), yard.batcher.watch(quiet)]);
     let mut watches: Vec<Watch> = both.collect();
     watches.iter_mut().for_each(|watch| assert!(watch.poll_changed(&mut cx).is_pending()));
-    watches.truncate(8_000); // whoever is gone is not woken
+    watches.truncate(8_000); // dropped watches are not woken
     yard.cancel(busy);
-    yard.cancel(busy); // and nobody twice for what it has not looked at yet
+    yard.cancel(busy); // no second wake-up before the report is read
     assert_eq!(count.0.load(Ordering::SeqCst), 4_000);
 }
 
-/// Takes part in the watching while it is woken.
+/// A waker that uses watches while it is woken.
 struct Meddler {
     batcher: Arc<Batcher>,
     id: JobId,

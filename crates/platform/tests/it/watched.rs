@@ -1,6 +1,7 @@
-//! A store in memory that counts its transactions, and holds, breaks or loses them as a test likes.
+//! A memory store that counts its transactions, and holds, breaks or loses them at the test's
+//! request.
 //!
-//! With the locks of `store::sync`, so that the tests under shuttle can use it as well.
+//! It takes its locks from `store::sync`, so that the tests under shuttle can use it as well.
 
 use engine::{
     ClaimId, ClaimRequest, JobDraft, JobId, JobType, PAYLOAD_BYTES_MAX, SubmitContext, Tenant,
@@ -25,7 +26,7 @@ pub(crate) struct Watched {
 #[derive(Default)]
 struct Diary {
     held: bool,
-    /// How many may end although the others are held.
+    /// How many transactions may end although the others are held.
     passes: usize,
     begun: Vec<Vec<Request>>,
     ended: usize,
@@ -48,7 +49,7 @@ impl Watched {
         })
     }
 
-    /// The verbs over it: batches are watched, reads go to the memory.
+    /// The verbs over this store: batches pass through it, reads go to the memory store.
     pub(crate) fn platform(self: &Arc<Self>, settings: Settings) -> Platform {
         let random = Arc::new(SeededRandom::new(2));
         let writes = Writes::Direct(self.clone());
@@ -65,24 +66,24 @@ impl Watched {
         self.turned.notify_all();
     }
 
-    /// Lets the next one end, and no other.
+    /// Lets one held transaction end.
     pub(crate) fn let_one_go(&self) {
         self.diary().passes += 1;
         self.turned.notify_all();
     }
 
-    /// Lets every transaction fail from now on, before anything is done.
+    /// Fails every transaction from now on, before it does anything.
     pub(crate) fn fail(&self, fault: fn() -> StoreError) {
         self.fail_after(0, fault);
     }
 
-    /// Lets every transaction after so many more fail.
+    /// Fails every transaction after so many more.
     pub(crate) fn fail_after(&self, more: usize, fault: fn() -> StoreError) {
         let mut diary = self.diary();
         diary.fault = Some((diary.begun.len() + more, fault));
     }
 
-    /// Lets every transaction fail from now on that touches this job.
+    /// Fails every transaction from now on that touches this job.
     pub(crate) fn damage(&self, id: JobId) {
         self.diary().damaged.push(id);
     }
@@ -97,7 +98,7 @@ impl Watched {
         drop(self.until(|diary| diary.ended >= count));
     }
 
-    /// Every transaction that has begun so far.
+    /// All transactions that have begun so far.
     pub(crate) fn batches(&self) -> Vec<Vec<Request>> {
         self.diary().begun.clone()
     }
@@ -162,7 +163,7 @@ fn commands(request: &Request) -> Option<JobId> {
     Some(*id)
 }
 
-/// Whether a job of this type is handed over.
+/// Whether the batch submits a job of this type.
 fn names(batch: &[Request], job_type: &str) -> bool {
     let named = |request: &Request| {
         let Request::Submit(jobs) = request else { return false };

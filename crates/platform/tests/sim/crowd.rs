@@ -1,5 +1,5 @@
-//! A crowd: several callers whose requests meet in one transaction, as a batcher would bring them
-//! together. Racing keys meet here, and a worker that waits for what is just being handed over.
+//! Several callers whose requests share one transaction, as a batcher would combine them. Submits
+//! with the same key meet here, and a worker that waits for a job of the same batch.
 
 use crate::{
     audit::{Asked, Verdict},
@@ -20,7 +20,7 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
     let who = rng.below(world.workers.len());
     let claim_request = rng.entropy(50).then(|| worker::claim_request(world, who));
     let mut batch: Vec<Request> = submits.iter().map(|(_, _, request)| request.clone()).collect();
-    // First in the batch, and yet it is served after the submits.
+    // First in the batch, but served after the submits.
     if let Some(claim_request) = &claim_request {
         let scope = world.workers[who].scope.clone();
         batch.insert(0, Request::Claim { scope, claim_request: claim_request.clone() });
@@ -70,7 +70,7 @@ fn submit(world: &World, rng: &mut Rng) -> (Asked, JobId, Request) {
 
 type Answers = Vec<Result<Vec<Submitted>, Error>>;
 
-/// What each of the crowd hears.
+/// The answer of each caller.
 fn taken_apart(
     heard: Result<Vec<Reply>, StoreError>,
     claimed: bool,

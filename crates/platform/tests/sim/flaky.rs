@@ -1,4 +1,4 @@
-//! A store that can fail the way stores fail: before the commit, or so that nobody knows.
+//! A store that fails as real stores do: before the commit, or with an unknown outcome.
 
 use crate::{
     ground::Ground,
@@ -7,16 +7,16 @@ use crate::{
 use std::sync::{Arc, Mutex};
 use store::{Execute, Notification, Reply, Request, Store, StoreError};
 
-/// How the next transaction goes.
+/// The result of the next transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fault {
     #[default]
     None,
-    /// It fails, and that is known.
+    /// It fails with a known outcome.
     NotCommitted,
-    /// It is done, but the answer is lost.
+    /// It commits, but the answer is lost.
     UnknownButDone,
-    /// It is not done, but nobody can tell.
+    /// It does not commit, and the outcome is unknown.
     UnknownNotDone,
 }
 
@@ -31,12 +31,12 @@ impl Flaky {
         Flaky { ground, next: Mutex::new(Fault::None), mistake }
     }
 
-    /// The process dies and comes back.
+    /// The process dies and restarts.
     pub(crate) fn restart(&self) {
         self.ground.restart();
     }
 
-    /// The store as it is open now.
+    /// The store that is open now.
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         self.ground.store()
     }

@@ -1,4 +1,4 @@
-//! What the world stands on: a store, and how its process dies and comes back.
+//! The backend of the world: a store, and how its process dies and restarts.
 
 use crate::{
     mistakes::{Mistake, MistakenRules},
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use test_postgres::Server;
 use tokio::runtime::{Builder, Runtime};
 
-/// Which store a world stands on.
+/// The store of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     Memory,
@@ -27,7 +27,7 @@ pub(crate) enum On {
 }
 
 impl On {
-    /// As in `CONSIGN_SIM_STORE` and in the list of worlds that failed once.
+    /// As in `CONSIGN_SIM_STORE` and in `failed_once.txt`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             On::Memory | On::Mistaken(_) => "memory",
@@ -55,7 +55,7 @@ pub(crate) struct File {
     store: Mutex<Option<Arc<dyn Store>>>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn RandomSource>,
-    // Dropped last: the store is closed before its folder goes.
+    // Dropped last: the store is closed before its folder is deleted.
     folder: TempDir,
 }
 
@@ -113,7 +113,7 @@ impl Ground {
         }
     }
 
-    /// How an answer looks that was given before a commit which then failed.
+    /// An answer that is sent before a commit which then fails.
     pub(crate) fn execute_and_forget(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
         let Ground::Memory(memory) = self else { unreachable!("mistakes are made in memory only") };
         let before = memory.backup();
@@ -127,7 +127,7 @@ fn opened(store: &Mutex<Option<Arc<dyn Store>>>) -> Arc<dyn Store> {
     store.lock().unwrap().clone().expect("it is only empty while it is opened again")
 }
 
-/// Closes a store, and only then opens the next one: both want the same file.
+/// Closes a store, and only then opens the next one: both need the same file.
 fn reopen(store: &Mutex<Option<Arc<dyn Store>>>, open: impl FnOnce() -> Arc<dyn Store>) {
     let mut store = store.lock().unwrap();
     drop(store.take());
@@ -145,14 +145,14 @@ fn open(
     Arc::new(store.expect("it can be opened"))
 }
 
-/// The connections of all worlds live here.
+/// The runtime for the connections of all worlds.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("it can be built")
 });
 
 thread_local! {
-    /// The worlds of one thread follow each other, and may use the same tables. They come by the socket in
-    /// the server's folder: the auditor asks so often that the way there counts.
+    /// The worlds of one thread run one after another, so they may share tables. They connect by
+    /// the socket in the server's folder: the auditor asks so often that latency counts.
     static ADDRESS: PostgresAddress = {
         let server = Server::shared();
         let address: PostgresAddress = server.unix_address().parse().expect("lawful");
@@ -170,8 +170,8 @@ fn open_database(
     Arc::new(RUNTIME.block_on(opened).expect("it can be opened"))
 }
 
-/// In memory where there is such a place: a million syncs would prove nothing here. What a disk may
-/// lose is tested with disks that lose it.
+/// In memory where there is such a folder: a million syncs would prove nothing here. Other tests
+/// use disks that lose data.
 fn folder() -> TempDir {
     let in_memory = Path::new("/dev/shm");
     let made = if in_memory.is_dir() { TempDir::new_in(in_memory) } else { TempDir::new() };

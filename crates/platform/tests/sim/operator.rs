@@ -1,4 +1,4 @@
-//! Operators: they cancel, redrive, discard, erase, pause, resume, and ask why.
+//! Operators: they cancel, redrive, discard, erase, pause, resume, and explain.
 
 use crate::{audit::Verdict, rng::Rng, world::World};
 use engine::{Job, JobId, Scope};
@@ -54,7 +54,7 @@ fn erase(world: &mut World, id: JobId) -> Verdict {
 }
 
 fn pause(world: &mut World, rng: &mut Rng) -> Verdict {
-    // Whether a queue is paused must be known for certain, or nobody could judge fairness.
+    // Without a certain answer whether a queue is paused, fairness cannot be judged.
     world.store.fail_next(crate::flaky::Fault::None);
     let job_type = rng.pick(&world.job_types).expect("there is one").clone();
     let tenant = rng.pick(&world.tenants).expect("there is one").clone();

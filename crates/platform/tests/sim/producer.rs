@@ -1,4 +1,4 @@
-//! Producers: they hand jobs over, alone and in lists, again and again under few keys.
+//! Producers: they submit jobs, alone and in lists, repeatedly under few keys.
 
 use crate::{
     audit::{Asked, Verdict},
@@ -31,7 +31,7 @@ pub(crate) fn job(world: &World, tenant: &engine::Tenant, rng: &mut Rng) -> (Ask
     let now = world.clock.wall_ms();
     let run_at = rng.entropy(10).then(|| now + rng.between(-60_000, 60_000));
     let delay = (run_at.is_none() && rng.entropy(10)).then(|| rng.between(0, 40));
-    // A subject that is somebody's name makes the job no less its producer's.
+    // A subject that is a tenant's name does not change the job's tenant.
     let named = rng.entropy(10);
     let subject = rng.pick(&world.tenants).filter(|_| named).map(ToString::to_string);
     let expires_at = rng.entropy(10).then(|| now + rng.between(1_000, 90_000));

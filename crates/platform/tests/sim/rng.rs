@@ -1,4 +1,4 @@
-//! Choices of the simulated world.
+//! Random choices of the simulated world.
 
 use store::SeededRandom;
 
@@ -10,8 +10,8 @@ impl Rng {
         Rng(SeededRandom::new(seed))
     }
 
-    /// The stream of one step: each step has its own, so that leaving one out does not change what
-    /// the others choose. That is what makes a failing run shrink.
+    /// The stream of one step: each step has its own, so that leaving one out does not change the
+    /// choices of the others. That makes a failing run shrink.
     pub(crate) fn of_step(seed: u64, step: u64) -> Self {
         let rng = Rng::new(seed ^ step.wrapping_mul(0xA076_1D64_78BD_642F));
         rng.0.next();

@@ -1,5 +1,6 @@
-//! Schedulers: each keeps a record with a version and hands over a job whenever it moves the record
-//! on, both or neither. Two of them may know the same version; then only one of them is right.
+//! Schedulers: each keeps a record with a version, and submits a job whenever it advances the
+//! record; both happen or neither. Two schedulers may know the same version; then only one of them
+//! succeeds.
 
 use crate::{
     audit::{Asked, Verdict, ensure},
@@ -17,7 +18,7 @@ use store::{
     StoreError,
 };
 
-/// No job is of this type: its policy is the record that schedulers move on.
+/// No job is of this type: its policy is the record that schedulers advance.
 const RECORD: &str = "schedule";
 
 struct List {
@@ -26,7 +27,7 @@ struct List {
     request: Request,
 }
 
-/// What can be seen of lists: how far the record is, and how long the audit log.
+/// What lists visibly change: the version of the record, and the length of the audit log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Seen {
     version: u64,
@@ -67,7 +68,7 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
     Ok(())
 }
 
-/// Every part in any order: what a list does does not depend on which part is refused.
+/// All parts in any order: the effect of a list does not depend on which part is refused.
 fn list(world: &World, rng: &mut Rng, version: u64) -> List {
     let tenant = rng.pick(&world.tenants).expect("there is one").clone();
     let (asked, draft) = producer::job(world, &tenant, rng);
@@ -114,7 +115,7 @@ fn is_there(world: &World, id: JobId) -> bool {
     block_on(world.store.store().job(&Scope::All, id)).expect("reads do not fail").is_some()
 }
 
-/// What each scheduler hears of its job.
+/// The answer of each scheduler.
 fn answers(
     heard: Result<Vec<Reply>, StoreError>,
     lists: &[List],

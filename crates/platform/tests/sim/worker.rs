@@ -1,4 +1,4 @@
-//! Workers: well-behaved, slow, dying, paused past their lease, sending late, double and
+//! Workers: well-behaved, slow, dying, paused past their lease, and sending late, repeated and
 //! contradicting reports.
 
 use crate::{
@@ -14,8 +14,8 @@ use platform::{Beat, Error, Release, Report, StepReport};
 use std::time::Duration;
 use store::Claimed;
 
-/// A worker and what it remembers. What it forgot when it died is kept too: late reports come from
-/// processes that everybody thought dead.
+/// A worker and what it remembers. Leases that it forgot when it died are kept, too: late reports
+/// come from processes that counted as dead.
 pub(crate) struct Worker {
     name: WorkerId,
     pub(crate) scope: Scope,
@@ -25,9 +25,9 @@ pub(crate) struct Worker {
     held: Vec<Held>,
     /// A claim whose answer was lost.
     unanswered: Option<ClaimId>,
-    /// What it reported before.
+    /// Its earlier reports.
     reported: Vec<Reported>,
-    ghosts: Vec<Held>,
+    lost_leases: Vec<Held>,
 }
 
 #[derive(Clone)]
@@ -42,7 +42,7 @@ struct Reported {
     how: Way,
 }
 
-/// How an attempt ends; equal ways are equal endings.
+/// How an attempt ends; equal values are equal endings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Completed,
@@ -72,7 +72,7 @@ impl Worker {
             held: Vec::new(),
             unanswered: None,
             reported: Vec::new(),
-            ghosts: Vec::new(),
+            lost_leases: Vec::new(),
         }
     }
 }
@@ -112,7 +112,7 @@ fn claim(world: &mut World, who: usize) -> Verdict {
     claim_answered(world, who, &claim_request, heard)
 }
 
-/// What a worker asks for: the same as before, where that was not answered.
+/// A worker's next claim: the same as before, if that was not answered.
 pub(crate) fn claim_request(world: &mut World, who: usize) -> ClaimRequest {
     let fresh = ClaimId::parse(&world.new_name("c")).expect("lawful");
     let worker = &mut world.workers[who];
@@ -127,7 +127,7 @@ pub(crate) fn claim_request(world: &mut World, who: usize) -> ClaimRequest {
     }
 }
 
-/// After the look: the worker takes what it was given, or remembers that it heard nothing.
+/// After the read: the worker keeps its leases, or remembers that it got no answer.
 pub(crate) fn claim_answered(
     world: &mut World,
     who: usize,
@@ -172,10 +172,10 @@ fn heartbeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
         let lease_state = lease_state.expect("nothing rots in this world");
         world.auditor.audit_pulse(held.id, &held.token, lease_state)?;
         if matches!(lease_state, engine::LeaseState::Lost | engine::LeaseState::Ended) {
-            // A worker that learns this stops; its report may already be under way.
+            // A worker with this answer stops; its report may already be under way.
             let worker = &mut world.workers[who];
             worker.held.retain(|other| other.token != held.token);
-            worker.ghosts.push(held.clone());
+            worker.lost_leases.push(held.clone());
         }
     }
     Ok(())
@@ -189,28 +189,28 @@ fn settle(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     report(world, who, reports, rng)
 }
 
-/// A well-behaved client repeats what it has reported.
+/// A well-behaved client repeats its report.
 fn repeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     let reported = rng.pick(&world.workers[who].reported).cloned();
     report(world, who, reported.into_iter().collect(), rng)
 }
 
-/// A broken one says something else this time.
+/// A broken client sends another report this time.
 fn contradict(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     let reported = rng.pick(&world.workers[who].reported).cloned();
     let other = reported.map(|reported| Reported { how: way(world, rng), ..reported });
     report(world, who, other.into_iter().collect(), rng)
 }
 
-/// A process that everybody thought dead wakes up and reports.
+/// A process that counted as dead wakes up and reports.
 fn late(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
-    let ghost = rng.pick(&world.workers[who].ghosts).cloned();
+    let ghost = rng.pick(&world.workers[who].lost_leases).cloned();
     let report = ghost.map(|held| Reported { held, how: way(world, rng) });
     self::report(world, who, report.into_iter().collect(), rng)
 }
 
-/// A worker that takes a job only to give it back.
-pub(crate) fn fidget(world: &mut World, rng: &mut Rng) -> Verdict {
+/// A worker that claims a job only to release it.
+pub(crate) fn claim_and_release(world: &mut World, rng: &mut Rng) -> Verdict {
     let who = rng.below(world.workers.len());
     if world.workers[who].held.is_empty() { claim(world, who) } else { release(world, who, rng) }
 }
@@ -224,7 +224,7 @@ fn die(world: &mut World, who: usize) -> Verdict {
     world.say(|| format!("w{who} dies"));
     let worker = &mut world.workers[who];
     worker.unanswered = None;
-    worker.ghosts.append(&mut worker.held);
+    worker.lost_leases.append(&mut worker.held);
     Ok(())
 }
 
@@ -285,7 +285,7 @@ fn step(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     const NAMES: [&str; 2] = ["charge", "ship"];
     let worker = &world.workers[who];
     // Mostly its own leases, now and then one that it lost.
-    let leases = if rng.entropy(80) { &worker.held } else { &worker.ghosts };
+    let leases = if rng.entropy(80) { &worker.held } else { &worker.lost_leases };
     let Some(held) = rng.pick(leases).cloned() else { return Ok(()) };
     let name = NAMES[rng.below(2)];
     let step = StepName::parse(name).expect("lawful");
@@ -303,7 +303,7 @@ fn step(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     world.auditor.audit_step(held.id, &held.token, name, finishing.as_deref(), answer.as_ref())
 }
 
-/// A claim for everything by everybody, all completed: how the world looks without faults.
+/// Every worker claims everything and completes it: the world without faults.
 pub(crate) fn do_everything(world: &mut World) -> Verdict {
     for who in 0..world.workers.len() {
         let worker = &mut world.workers[who];
@@ -311,7 +311,7 @@ pub(crate) fn do_everything(world: &mut World) -> Verdict {
         worker.job_types = world.job_types.clone();
         worker.max = 50;
         worker.unanswered = None;
-        worker.ghosts.append(&mut worker.held);
+        worker.lost_leases.append(&mut worker.held);
     }
     claim(world, 0)?;
     let held = std::mem::take(&mut world.workers[0].held);

@@ -1,7 +1,7 @@
 //! A small world: producers, workers, operators, a sweeper, a clock, and a store that fails.
 //!
-//! One step is one act of one of them, chosen by the step's own stream of chance. What they sent and
-//! heard goes to the auditor, who then looks for himself.
+//! One step is one act of one of them, chosen by the step's own random stream. The auditor gets
+//! what the actor sent and received, and then reads for itself.
 
 use crate::{
     audit::{Auditor, Verdict},
@@ -31,16 +31,16 @@ pub(crate) struct World {
     pub(crate) tenants: Vec<Tenant>,
     pub(crate) job_types: Vec<JobType>,
     pub(crate) workers: Vec<Worker>,
-    /// What a sweeper has found and not dealt with.
+    /// What a sweeper has found and not moved yet.
     found_overdue: Vec<Overdue>,
-    /// Few jobs, and workers that give back nearly everything.
+    /// Few jobs, and workers that release nearly all of them.
     pub(crate) restless: bool,
-    /// How often a transaction fails, of a hundred.
+    /// How many of a hundred transactions fail.
     fault_percent: usize,
     pub(crate) keys: usize,
-    /// Counts what was named, so that no two claims have one name.
+    /// A counter for names, so that no two claims share one.
     pub(crate) named: usize,
-    /// What happened, in words, where somebody wants to read it.
+    /// The events in words, where a test prints them.
     pub(crate) trace: Option<Vec<String>>,
 }
 
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    /// One act of somebody, and the auditor's verdict on it.
+    /// One act of one actor, and the auditor's verdict on it.
     pub(crate) fn step(&mut self, index: usize, rng: &mut Rng) -> Verdict {
         if rng.entropy(70) {
             self.clock.advance(rng.between(0, if self.restless { 200 } else { 3_000 }));
@@ -89,8 +89,8 @@ impl World {
         let fault = self.fault(rng);
         self.store.fail_next(fault);
         match rng.below(100) {
-            // Nothing else happens often enough to give one job back more than twenty times.
-            0..98 if self.restless && rng.entropy(80) => worker::fidget(self, rng)?,
+            // Only this releases one job more than twenty times.
+            0..98 if self.restless && rng.entropy(80) => worker::claim_and_release(self, rng)?,
             0..18 => producer::submit(self, rng)?,
             18..20 => scheduler::act(self, rng)?,
             20..25 => crowd::act(self, rng)?,
@@ -125,7 +125,8 @@ impl World {
         self.auditor.look(&self.platform)
     }
 
-    /// The sweeper found something, fell asleep, and goes on as if nothing had happened since.
+    /// The sweeper paused between finding jobs and moving them, and goes on as if nothing had
+    /// happened since.
     fn late_sweep(&mut self) -> Verdict {
         let found = std::mem::take(&mut self.found_overdue);
         let request = |overdue: Overdue| Request::Job {
@@ -153,12 +154,12 @@ impl World {
         self.clock.set_off(ms);
     }
 
-    /// The process is down for a while. Its workers are not, but nobody hears them.
+    /// The process is down for a while. Its workers run on, but reach no server.
     fn restart(&mut self, rng: &mut Rng) {
         let down_ms = if rng.entropy(50) { 0 } else { rng.between(0, 600_000) };
         self.say(|| format!("the process dies and comes back after {down_ms} ms"));
         self.clock.advance(down_ms);
-        // The platform lets go of the store first: the next process wants the file for itself.
+        // The platform drops the store first: the next process needs the file for itself.
         let nowhere = Arc::new(Memory::new(self.clock.clone(), self.random.clone()));
         self.platform = platform_over(&self.store, nowhere, &self.clock, &self.random);
         self.store.restart();
@@ -166,7 +167,7 @@ impl World {
         self.auditor.restarted();
     }
 
-    /// Faults stop, everybody behaves: everything must come to an end.
+    /// Faults stop, and all actors behave: every job must come to an end.
     pub(crate) fn finale(&mut self, steps: usize) -> Verdict {
         self.store.fail_next(Fault::None);
         self.clock.called_with_skew(0);
@@ -216,7 +217,7 @@ fn names<T>(all: [&str; 3], count: usize, parse: fn(&str) -> engine::Checked<T>)
     all.into_iter().take(count).map(|name| parse(name).expect("a lawful name")).collect()
 }
 
-/// A policy with short times, so that one run sees keys expire and old jobs go.
+/// A policy with short times, so that one run sees keys expire and old jobs be deleted.
 fn policy(platform: &Platform, job_type: &JobType, rng: &mut Rng) -> Policy {
     let draft = PolicyDraft {
         max_attempts: Some(rng.between(1, 4)),

@@ -1,10 +1,10 @@
-//! Who runs jobs, and how it goes wrong.
+//! Workers, and how attempts go wrong.
 
 use crate::{
-    line::{Caller, Said, fields},
+    line::{Answer, Caller, fields},
     producer::payload,
     seed_base,
-    told::{Given, Told},
+    told::{Given, SharedLedger},
 };
 use engine::{JobId, LeaseToken};
 use platform::SystemClock;
@@ -15,14 +15,14 @@ use std::{
 };
 use store::{Clock, SeededRandom};
 
-/// A worker that claims until it is sent home.
+/// A worker that claims until the test ends.
 pub(crate) struct Worker<'a> {
     name: String,
     caller: Caller,
-    told: &'a Told,
+    told: &'a SharedLedger,
     random: SeededRandom,
     clock: SystemClock,
-    /// Leases that it comes back to when they are long over.
+    /// Leases that it reports on long after they lapsed.
     late: Vec<(Duration, Held)>,
 }
 
@@ -32,13 +32,13 @@ struct Held {
     token: LeaseToken,
 }
 
-/// How many jobs a worker takes at once.
+/// How many jobs a worker claims at once.
 const CLAIM_MAX: usize = 24;
 /// Long enough for a lease of a second to be over and swept.
 const LATE: Duration = Duration::from_millis(1_500);
 
 impl<'a> Worker<'a> {
-    pub(crate) fn new(number: u64, caller: Caller, told: &'a Told) -> Self {
+    pub(crate) fn new(number: u64, caller: Caller, told: &'a SharedLedger) -> Self {
         let (random, clock) =
             (SeededRandom::new(seed_base() + 1_000_000 + number), SystemClock::new());
         Worker { name: format!("worker-{number}"), caller, told, random, clock, late: Vec::new() }
@@ -65,7 +65,8 @@ impl<'a> Worker<'a> {
         if !self.random.next().is_multiple_of(20) {
             return held;
         }
-        // Forgot that it was answered: the same leases again, as long as it has any of them.
+        // As if it had forgotten the answer: it gets the same leases again, as long as it has any
+        // of them.
         let again: Vec<Held> = self.ask(&question).iter().map(|item| self.given(item)).collect();
         let is_old = |again: &Held| held.iter().any(|held| held.token == again.token);
         if again.iter().any(is_old) && !again.iter().all(is_old) {
@@ -85,7 +86,8 @@ impl<'a> Worker<'a> {
         held
     }
 
-    /// Most jobs are done; the others fail, are given back, forgotten, or remembered too late.
+    /// Most jobs are completed; the others fail, or are released, forgotten, or reported on too
+    /// late.
     fn run(&mut self, held: Vec<Held>) {
         let (mut reports, mut back) = (Vec::new(), Vec::new());
         for held in held {
@@ -95,7 +97,7 @@ impl<'a> Worker<'a> {
                 88..90 => reports.push((held, "poisoned")),
                 90..93 => back.push(held),
                 93..96 => self.late.push((self.clock.read().monotonic + LATE, held)),
-                96..98 => {} // died over it
+                96..98 => {} // the worker died
                 _ => {
                     self.beat(&held);
                     reports.push((held, "completed"));
@@ -119,7 +121,7 @@ impl<'a> Worker<'a> {
         let held: Vec<_> = reports.iter().map(|(held, _)| held.clone()).collect();
         self.report("settle", &items, &held);
         if self.random.next().is_multiple_of(20) {
-            self.report("settle", &items, &held); // forgot that it was answered
+            self.report("settle", &items, &held); // as if it had forgotten the answer
         }
         for held in &held {
             let poisoned =
@@ -152,7 +154,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Somebody gives a poisoned job another life. Repeated, it may be refused: it was done already.
+    /// An operator redrives a poisoned job. A repeat may be refused: it was done already.
     fn redrive(&mut self, id: JobId) {
         let (_, unheard) = self.caller.ask_until_told(&format!("redrive {id}"));
         self.told.repeated(unheard);
@@ -161,7 +163,7 @@ impl<'a> Worker<'a> {
     fn ask(&mut self, question: &str) -> Vec<String> {
         let (said, unheard) = self.caller.ask_until_told(question);
         self.told.repeated(unheard);
-        let Said::Done(items) = said else { panic!("{said:?} to {question}") };
+        let Answer::Done(items) = said else { panic!("{said:?} to {question}") };
         items
     }
 }

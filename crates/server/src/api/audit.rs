@@ -1,4 +1,4 @@
-//! What people did to the house.
+//! The audit log: what people and configuration changed.
 
 use super::list::{position, sealed, top};
 use crate::{context::RequestContext, error::Reply, extract::QueryParams};
@@ -6,8 +6,8 @@ use axum::Json;
 use engine::Scope;
 use wire::{AuditShape, Page};
 
-/// The newest first. Its entries name jobs that may be about anything, so it is for those whom
-/// nothing of their tenant is kept from.
+/// Lists audit entries, the newest first. Entries name jobs about any subject, so the route is for
+/// callers without limits within their tenant.
 pub(crate) async fn audit(
     context: RequestContext,
     params: QueryParams,
@@ -21,7 +21,8 @@ pub(crate) async fn audit(
     let next = next.map(|number| sealed(&context.app, owner, &number.to_be_bytes())).transpose()?;
     let shown = |entry| {
         let shape = AuditShape::from(entry);
-        // Entries are counted over all tenants: only those who see all may see how many there are.
+        // Entries are numbered over all tenants: the number would tell a tenant how much the others
+        // do.
         let number = shape.number.filter(|_| *context.scope() == Scope::All);
         AuditShape { number, ..shape }
     };

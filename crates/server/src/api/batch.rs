@@ -1,4 +1,4 @@
-//! Many jobs handed over at once: all or none, or each with a fate of its own.
+//! Many jobs in one request: all or none, or each with a result of its own.
 
 use super::submission::{draft, key_header, shown, with_signed_url, without_hidden_job};
 use crate::{
@@ -47,7 +47,7 @@ pub(crate) async fn batch(
     Ok((StatusCode::ACCEPTED, Json(BatchAnswer { items })))
 }
 
-/// A refusal names the item; other reasons are about the whole.
+/// A refused or unreadable item is named; other errors concern the whole batch.
 fn of_item(no: ApiError, index: usize) -> ApiError {
     if let ApiError::Refused(refusal) = no {
         return ApiError::Refused(Refusal::Item { index, refusal: Box::new(refusal) });
@@ -55,7 +55,7 @@ fn of_item(no: ApiError, index: usize) -> ApiError {
     if let ApiError::Unreadable(item) = no { item.of_item("jobs", index).into() } else { no }
 }
 
-/// Those that could be drafted go into one transaction, each on its own.
+/// Submits the valid drafts in one transaction, each with a result of its own.
 async fn submit_each(
     context: &RequestContext,
     drafts: Vec<Reply<JobDraft>>,

@@ -1,4 +1,4 @@
-//! One order for all jobs that a filter means.
+//! Bulk cancel: one request for all jobs that match a filter.
 
 use crate::{
     context::RequestContext,
@@ -15,7 +15,7 @@ pub(crate) async fn cancel(
 ) -> Reply<(StatusCode, Json<BulkAnswer>)> {
     let chosen = JobSelection::Matching(request.check()?);
     let operation = context.app.new_correlation().to_string();
-    // Written down before the first job is touched: each job's history tells the rest.
+    // Recorded before the first job is touched: each job's history tells the rest.
     let (actor, note) = (context.actor(), format!("operation {operation}"));
     context.node().record_action(&actor, "jobs.cancel", &request.filter, Some(&note)).await?;
     let matched = in_full(async move {
@@ -26,7 +26,7 @@ pub(crate) async fn cancel(
     Ok((StatusCode::ACCEPTED, Json(BulkAnswer { matched, operation_id: Some(operation) })))
 }
 
-/// Goes on to its end also when the client does not wait for it.
+/// Runs the work to its end, even if the client stops waiting for it.
 pub(super) async fn in_full<T: Send + 'static, E: Into<ApiError> + Send + 'static>(
     work: impl Future<Output = Result<T, E>> + Send + 'static,
 ) -> Reply<T> {

@@ -37,7 +37,7 @@ pub(crate) async fn one(PathSegment(code): PathSegment, headers: HeaderMap) -> R
     Ok(Json(*found).into_response())
 }
 
-/// Browsers ask for HTML by name; programs that do not care get JSON.
+/// Browsers name HTML in `Accept`; programs that do not care get JSON.
 fn wants_page(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let accept = accept.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One job: handed over, looked at, stopped, given another life, erased.
+//! One job: submitted, read, cancelled, redriven, erased.
 
 use super::{
     page::PageQuery,
@@ -48,8 +48,8 @@ pub(crate) async fn submit(
     Ok((StatusCode::ACCEPTED, headers, Json(shape)).into_response())
 }
 
-/// Whose the job is: the caller's, or, of a worker who acts for all, that of the job it is a child
-/// of. A worker for all tenants would else hand over to others what it makes of a tenant's job.
+/// The tenant of a new job: the caller's. A worker that acts for all tenants submits children into
+/// the tenant of their parent. Otherwise it would give the children of one tenant's job to another.
 async fn tenant_of(context: &RequestContext, draft: &JobDraft) -> Reply<Tenant> {
     let (caller, own) = (&context.caller, context.caller.tenant());
     let parent = draft.parent_id.as_deref().and_then(|id| JobId::parse(id).ok());
@@ -73,7 +73,8 @@ pub(crate) async fn show(context: RequestContext, Id(id): Id) -> Reply<Json<JobS
         false => None,
     };
     if payload.is_some() {
-        // Logged and not audited: a look must not cost a commit. What workers claim is not a look.
+        // Logged and not audited: a read must not cost a commit. A worker's claim is not such a
+        // read.
         let (who, correlation) = (&*context.caller.0.who, &context.correlation.id);
         info!(job = %id, tenant = %job.envelope.tenant, who, %correlation, "payload read");
     }
@@ -130,7 +131,7 @@ pub(crate) async fn erase(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The entry belongs to the tenant whose job it is: its operators should know who did it.
+/// The audit entry belongs to the tenant of the job: its operators should know who acted on it.
 fn actor_on(job: &Job, context: &RequestContext) -> Actor {
     context.actor().within(Scope::One(job.envelope.tenant.clone()))
 }

@@ -1,4 +1,4 @@
-//! Keys: made, listed, ended.
+//! Keys: create, list, revoke.
 
 use super::{bulk::in_full, page::PageQuery};
 use crate::{
@@ -15,8 +15,8 @@ use axum::{
 use engine::{ApiKey, FieldProblem, KeyId, Refusal, Scope};
 use wire::{KeyCreated, KeyKind, KeyRequest, KeyShape, Page, Rfc3339};
 
-/// So often descendants of a key are looked for. What they make is bounded: each round ends all
-/// that could make more.
+/// How many rounds search for descendants of a key. The number of descendants is bounded: each
+/// round revokes all keys that could make more.
 const GENERATIONS_MAX: usize = 16;
 
 pub(crate) async fn create(
@@ -33,9 +33,9 @@ pub(crate) async fn create(
     }
     let (key, secret) = app.node.create_key(&caller.0, correlation.id.clone(), draft).await?;
     let headers = app.in_force().await;
-    // The caller's own key may have been revoked since this request was let in, and its descendants
-    // looked for before this one was stored. This node acts by that revocation now, and has not
-    // shown the new key.
+    // The caller's own key may have been revoked since this request was admitted, and its
+    // descendants listed before this new key was stored. By now this node acts by that revocation,
+    // and has not shown the new key.
     if let Err(no) = shown.is_good(&app).await {
         app.node.revoke_key(&caller.0, correlation.id, &key.grant.scope, key.id).await?;
         return Err(no);
@@ -51,7 +51,7 @@ pub(crate) async fn all(
     let keys = context.node().keys(context.scope()).await?;
     let within = keys.iter().filter(|key| context.grant().may_grant(&key.grant).is_ok());
     let mut items: Vec<KeyShape> = within.map(KeyShape::from).collect();
-    // What signs addresses is the house's, and no tenant's.
+    // URL-signing keys belong to the installation, and to no tenant.
     if *context.scope() == Scope::All && context.grant().may_everything().is_ok() {
         items.extend(context.node().signing_keys().await?.iter().map(|key| KeyShape {
             id: key.id.to_string(),
@@ -86,16 +86,17 @@ pub(crate) async fn revoke(
     PathSegment(id): PathSegment,
     _: OptionalSettingsBody<NoFields>,
 ) -> Reply<(StatusCode, HeaderMap)> {
-    // A misspelt parameter would leave those keys good that were meant to end.
+    // A misspelt parameter would leave keys valid that were meant to be revoked.
     params.only(&["descendants"])?;
     let descendants = params.flag("descendants")?;
     let id = KeyId::parse(&id).map_err(|_| Refusal::KeyNotFound)?;
-    // In full: a client that hangs up after the first key must not keep its descendants alive.
+    // Runs to its end: a client that hangs up after the first key must not keep its descendants
+    // alive.
     let unconfirmed = in_full(end(context, id, descendants)).await?;
     Ok((StatusCode::NO_CONTENT, unconfirmed_headers(unconfirmed)))
 }
 
-/// Ends a key, and gives the number of nodes that have not confirmed it.
+/// Revokes a key, and returns the number of nodes that have not confirmed it.
 async fn end(context: RequestContext, id: KeyId, descendants: bool) -> Reply<usize> {
     let RequestContext { app, caller, correlation } = &context;
     let is_signing = *caller.scope() == Scope::All
@@ -106,7 +107,7 @@ async fn end(context: RequestContext, id: KeyId, descendants: bool) -> Reply<usi
         app.rotate_signing_key().await?;
         return Ok(app.unconfirmed_nodes().await);
     }
-    // Whoever could not have made a key cannot end it.
+    // A caller that could not have made a key cannot revoke it.
     let keys = app.node.keys(caller.scope()).await?;
     if let Some(key) = keys.iter().find(|key| key.id == id) {
         caller.grant().may_grant(&key.grant)?;
@@ -119,12 +120,12 @@ async fn end(context: RequestContext, id: KeyId, descendants: bool) -> Reply<usi
     }
 }
 
-/// Ends what was made with a key. The key itself is in force as revoked at every node before its
-/// descendants are looked for, and so is each generation of them: no key that was ended makes
-/// another after that.
+/// Revokes the keys that were made with a key. Every node acts by the revocation of the key itself
+/// before its descendants are searched for, and so for each generation: no revoked key makes
+/// another one after that.
 ///
-/// Gives the largest number of nodes that have not confirmed a generation. A node that was waited
-/// for in vain counts as lost in the rounds that follow, and would be missing in the last number.
+/// Returns the largest number of nodes that have not confirmed a generation. A node whose
+/// confirmation timed out counts as lost in later rounds, so the last number would miss it.
 async fn end_descendants(context: &RequestContext, id: KeyId) -> Reply<usize> {
     let RequestContext { app, caller, correlation } = context;
     let may = |key: &ApiKey| Ok(caller.grant().may_grant(&key.grant)?);

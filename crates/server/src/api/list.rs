@@ -1,4 +1,4 @@
-//! Jobs by what they are, a page at a time.
+//! Job lists by filter, one page at a time.
 
 use super::status::status_of;
 use crate::{
@@ -13,7 +13,7 @@ use engine::{FieldProblem, Filter, check_range};
 use store::{Cursor, PAGE_MAX, Query};
 use wire::{Page, StatusShape, codes, job_filter};
 
-/// How long a page is where nobody says.
+/// The default length of a page.
 const TOP: i64 = 50;
 
 pub(crate) async fn list(
@@ -30,7 +30,7 @@ pub(crate) async fn list(
     Ok(Json(Page { items, next_cursor: next_cursor(&context.app, owner, page.next)? }))
 }
 
-/// Both spellings of the parameter, but not both at once.
+/// Both spellings of the parameter are accepted, but not both at once.
 fn filter(params: &QueryParams) -> Reply<Option<&str>> {
     match (params.get("filter"), params.get("$filter")) {
         (Some(_), Some(_)) => {
@@ -48,7 +48,7 @@ pub(super) fn top(params: &QueryParams) -> Reply<usize> {
     Ok(check_range("top", top, 1..=PAGE_MAX as u32)? as usize)
 }
 
-/// The place that the caller's cursor stands for.
+/// The position in the caller's cursor.
 pub(super) async fn cursor(
     app: &AppState,
     params: &QueryParams,
@@ -57,7 +57,7 @@ pub(super) async fn cursor(
     Ok(position(app, params, owner).await?.map(Cursor::from_bytes))
 }
 
-/// What the client sends to get the page after this one.
+/// The cursor for the next page.
 pub(super) fn next_cursor(
     app: &AppState,
     owner: CursorOwner<'_>,
@@ -66,7 +66,7 @@ pub(super) fn next_cursor(
     next.map(|cursor| sealed(app, owner, &cursor.to_bytes())).transpose()
 }
 
-/// The position in the caller's cursor, in as many bytes as positions of this list have.
+/// The position in the caller's cursor, with the fixed length that positions of this list have.
 pub(super) async fn position<const BYTES: usize>(
     app: &AppState,
     params: &QueryParams,
@@ -82,7 +82,7 @@ pub(super) fn wrong_cursor() -> FieldProblem {
     FieldProblem::new("cursor", "must be a nextCursor of this list")
 }
 
-/// A position that a client may hold.
+/// Seals a position for the client.
 pub(super) fn sealed(app: &AppState, owner: CursorOwner<'_>, position: &[u8]) -> Reply<String> {
     let away =
         || ApiError::stated(codes::STORE_UNAVAILABLE, "there is no key to seal a cursor with");

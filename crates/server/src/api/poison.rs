@@ -1,4 +1,4 @@
-//! The poison queue: what waits for a person, and what the person decides.
+//! The poison queue: jobs that wait for a person, and what the person decides.
 
 use super::{
     bulk::in_full,
@@ -59,8 +59,8 @@ pub(crate) async fn discard(
     Ok((StatusCode::ACCEPTED, Json(BulkAnswer { matched: matched.await?, operation_id: None })))
 }
 
-/// The jobs that are meant. The order is written down before the first of them is touched: each
-/// job's history tells the rest.
+/// Selects the jobs. The action is recorded before the first of them is touched: each job's history
+/// tells the rest.
 async fn chosen(
     context: &RequestContext,
     request: &PoisonRequest,

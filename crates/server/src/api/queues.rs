@@ -1,4 +1,4 @@
-//! Queues: what waits, and who could take it.
+//! Queues: what is waiting, and which workers could take it.
 
 use super::page::PageQuery;
 use crate::{
@@ -38,7 +38,7 @@ pub(crate) async fn pause(
 ) -> Reply<(HeaderMap, Json<QueueShape>)> {
     context.grant().may_whole_type(&job_type)?;
     let (scope, reason) = request.check(context.scope())?;
-    // The entry belongs to the tenant whose queue it is: its operators read why nothing runs.
+    // The audit entry belongs to the tenant whose queue it is: its operators read why nothing runs.
     let actor = context.actor().within(scope.clone());
     context.node().pause(&scope, job_type.clone(), reason.as_ref(), Some(&actor)).await?;
     set(&context, &scope, &job_type, true).await
@@ -56,7 +56,8 @@ pub(crate) async fn resume(
     set(&context, &scope, &job_type, false).await
 }
 
-/// The queue as soon as what was set is in force. It may be paused before its first job comes.
+/// Answers with the queue as soon as the change is in force. A queue may be paused before its first
+/// job.
 async fn set(
     context: &RequestContext,
     scope: &Scope,

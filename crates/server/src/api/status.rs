@@ -1,4 +1,4 @@
-//! The status of a job: a real HTTP resource, with a version, and patience for those who wait for it.
+//! The status of a job: an HTTP resource with a version, and long polling.
 
 use crate::{
     auth::{Caller, PresentedCredential},
@@ -19,10 +19,10 @@ use tokio::time::{Instant, sleep_until};
 use wire::StatusShape;
 
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
-/// Nobody waits longer for one answer.
+/// The longest wait for one answer.
 const WAIT_SECONDS_MAX: u32 = 60;
-/// A watch is a hint: who waits looks by itself this often.
-const LOOK_ANYWAY: Duration = Duration::from_secs(5);
+/// A watch is only a hint, so a waiting request also polls this often.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 pub(crate) async fn status(
     context: RequestContext,
@@ -48,13 +48,13 @@ pub(crate) async fn status(
     Ok(response)
 }
 
-/// How somebody asks for a status.
+/// The parameters of a status request.
 pub(crate) struct StatusQuery {
     /// The versions that the client has.
     known: Option<HeaderValue>,
-    /// How long it waits for another, and what it showed at the gate.
+    /// How long the request waits for another version, and the credential that it came with.
     waits: Option<(Duration, PresentedCredential)>,
-    /// The wait, where it was a preference.
+    /// The wait, where the client gave it as `Prefer`.
     preferred: Option<u32>,
 }
 
@@ -82,20 +82,20 @@ impl<S: Sync> FromRequestParts<S> for StatusQuery {
     }
 }
 
-/// What this caller sees of a job.
+/// The status of a job, as this caller may see it.
 pub(crate) fn status_of(caller: &Caller, job: &Job) -> StatusShape {
     let shape = StatusShape::from(job);
     if caller.sees_tenants() { shape.with_tenant(job) } else { shape }
 }
 
-/// The job as soon as it is what the caller waits for, or when the time is over.
+/// Returns the job as soon as it is what the caller waits for, or when the wait times out.
 async fn awaited(context: &RequestContext, id: JobId, asked: &StatusQuery) -> Reply<Job> {
     let Some((wait, shown)) = &asked.waits else { return context.job(id).await };
     let app = &context.app;
     let mut watch = app.node.watch(id);
     let mut job = context.job(id).await?;
-    // Where too many wait already, this one gets what there is.
-    let place = context.place_to_wait(Some(&job));
+    // Without a free waiting slot, the request gets the current state.
+    let place = context.waiting_slot(Some(&job));
     if place.is_ok() {
         shown.protect_connection().await;
     }
@@ -108,7 +108,7 @@ async fn awaited(context: &RequestContext, id: JobId, asked: &StatusQuery) -> Re
         if arrived || Instant::now() >= until {
             return Ok(job);
         }
-        let look = until.min(Instant::now() + LOOK_ANYWAY);
+        let look = until.min(Instant::now() + POLL_INTERVAL);
         let over = tokio::select! {
             changed = watch.changed() => changed == Changed::Closed,
             () = sleep_until(look) => false,
@@ -123,12 +123,12 @@ async fn awaited(context: &RequestContext, id: JobId, asked: &StatusQuery) -> Re
     }
 }
 
-/// The version as clients hand it back.
+/// The version, as clients return it.
 fn etag(job: &Job) -> String {
     format!("\"{}\"", job.version)
 }
 
-/// `Prefer: wait=30`. A preference that cannot be met is none.
+/// `Prefer: wait=30`. A preference that cannot be met is ignored.
 fn preferred_wait(headers: &HeaderMap) -> Option<u32> {
     let given = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
     let mut preferences = given.flat_map(|value| value.split([',', ';']));

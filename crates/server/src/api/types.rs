@@ -1,4 +1,4 @@
-//! Job types, and how their jobs are treated.
+//! Job types, and the policies of their jobs.
 
 use super::page::PageQuery;
 use crate::{
@@ -25,7 +25,7 @@ pub(crate) async fn all(
     let query = PageQuery::of(&params)?;
     let mut known = context.node().types(context.scope()).await?;
     known.retain(|known| context.grant().may_type(&known.job_type).is_ok());
-    // Addresses inside the house and command lines are for those who could have set them.
+    // Internal URLs and command lines are shown only to callers who could have set them.
     let shows_handlers = *context.scope() == Scope::All && context.caller.may(Right::Admin);
     let key = |known: &KnownType| known.job_type.as_str().as_bytes().to_vec();
     let shape = |known: &KnownType| {
@@ -36,7 +36,7 @@ pub(crate) async fn all(
     Ok(Json(query.cut(known, key, shape)))
 }
 
-/// A policy holds for all tenants, so only those may set it who act for all.
+/// A policy holds for all tenants, so only a caller for all tenants may set it.
 pub(crate) async fn set(
     context: RequestContext,
     Type(job_type): Type,
@@ -56,8 +56,8 @@ pub(crate) async fn set(
     Ok((context.app.in_force().await, Json(TypeShape::new(&job_type, &policy, true))))
 }
 
-/// A policy, and the type that its body names beside it. What lists show may be sent back, but to
-/// the type that it was shown of.
+/// A policy, and the type that its body names. A body copied from a list is accepted, but only for
+/// the type that it came from.
 pub(crate) struct PolicyBody {
     policy: PolicyShape,
     named: Option<String>,
@@ -81,8 +81,8 @@ impl FromRequest<AppState> for PolicyBody {
     }
 }
 
-/// A handler that differs from what the type has needs a grant without limits, and a switch that
-/// lets the API name it. One that is not lawful is left to the check that names every field.
+/// A changed handler needs a grant without limits, and a setting that lets the API name handlers.
+/// An invalid handler is left to the check that reports every field.
 async fn check_handler(
     context: &RequestContext,
     job_type: &JobType,

@@ -1,4 +1,4 @@
-//! Who works here: workers, and the nodes of the house.
+//! Workers, and the nodes of the installation.
 
 use super::page::PageQuery;
 use crate::{context::RequestContext, error::Reply, extract::QueryParams};
@@ -14,7 +14,7 @@ pub(crate) async fn workers(
     let query = PageQuery::of(&params)?;
     let mut seen = context.node().workers(context.scope()).await?;
     let grant = context.grant();
-    // Who serves only what is out of the caller's reach is none of its business.
+    // Workers that serve only types beyond the caller's limits are hidden.
     seen.retain(|seen| {
         grant.types.is_empty() || seen.job_types.iter().any(|of| grant.may_type(of).is_ok())
     });
@@ -30,7 +30,7 @@ fn key(seen: &WorkerSeen) -> Vec<u8> {
     format!("{}\0{tenant}", seen.worker).into_bytes()
 }
 
-/// Everybody who serves the store, as this node last heard.
+/// All nodes of the store, as this node last read them.
 pub(crate) async fn nodes(context: RequestContext) -> Json<Page<NodeShape>> {
     let items = context.node().nodes().into_iter().map(node).collect();
     Json(Page { items, next_cursor: None })

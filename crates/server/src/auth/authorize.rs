@@ -1,11 +1,11 @@
-//! Lets those in who may use a route, and nobody else.
+//! Authorization: only a caller with the route's right passes.
 
 use super::{Caller, CredentialFailure, SIGNED, keys::KeyState, seals};
 use crate::{
     AppState,
     connections::Connection,
     error::{ApiError, Reply},
-    extract::{QueryParams, let_pass},
+    extract::{QueryParams, discard_body},
     middleware::{Correlation, Requester, accepts},
     routes::{Access, Route, route_of},
 };
@@ -27,7 +27,7 @@ pub(crate) async fn authorize(
 ) -> Response {
     let path = request.extensions().get::<MatchedPath>();
     let route = path.and_then(|path| route_of(request.method(), path.as_str()));
-    // A method that the path does not take: the router says so to whoever asks.
+    // A method that the path does not take: the router answers every client with 405.
     let Some(route) = route else { return next.run(request).await };
     let (parts, body) = request.into_parts();
     let recognised = recognise(&app, route, &parts).await;
@@ -35,7 +35,7 @@ pub(crate) async fn authorize(
         Ok(Some(caller)) => Some(Requester(caller.0.who.clone())),
         Ok(None) | Err(_) => None,
     };
-    // A signed address can be passed on to anybody: it keeps a connection only while it waits.
+    // Any client may hold a signed URL, so it protects its connection only while it waits.
     if matches!(&recognised, Ok(Some(caller)) if !caller.is_signed()) {
         protect_connection(&parts).await;
     }
@@ -46,9 +46,9 @@ pub(crate) async fn authorize(
     let caller = match entered {
         Ok(caller) => caller,
         Err(rejected) => {
-            let_pass(&parts.headers, body).await;
+            discard_body(&parts.headers, body).await;
             let mut response = rejected.no.into_response();
-            // The log names the caller of what was refused, too.
+            // The log names the caller of a refused request, too.
             let who = who.or_else(|| rejected.who.map(Requester));
             who.map(|who| response.extensions_mut().insert(who));
             return response;
@@ -64,7 +64,7 @@ pub(crate) async fn authorize(
         }
         Err(over) => {
             let (parts, body) = request.into_parts();
-            let_pass(&parts.headers, body).await;
+            discard_body(&parts.headers, body).await;
             over.into_response()
         }
     };
@@ -73,8 +73,8 @@ pub(crate) async fn authorize(
     response
 }
 
-/// From here on the connection does not yield to another. Where it already does, this never ends:
-/// the connection's own task drops the request, before anything was done for it.
+/// From here on the connection does not yield to another. If it already yields, this future never
+/// completes: the connection's own task drops the request before anything was done for it.
 async fn protect_connection(parts: &Parts) {
     let connection = parts.extensions.get::<Arc<Connection>>();
     if connection.is_some_and(|connection| !connection.protect()) {
@@ -82,22 +82,22 @@ async fn protect_connection(parts: &Parts) {
     }
 }
 
-/// What somebody showed at the gate, for those who stay long and are asked again.
+/// The credential of a request, for long requests that check it again.
 #[derive(Clone)]
 pub(crate) struct PresentedCredential(Parts);
 
 impl PresentedCredential {
-    /// What came with this request.
+    /// Takes the credential of this request.
     pub(crate) fn with(parts: &Parts) -> Self {
         PresentedCredential(parts.clone())
     }
 
-    /// See [`protect_connection`]: for a request that has a place to wait.
+    /// See [`protect_connection`]: for a request that has a waiting slot.
     pub(crate) async fn protect_connection(&self) {
         protect_connection(&self.0).await;
     }
 
-    /// Whether it still opens the door.
+    /// Whether the credential is still valid for the route.
     pub(crate) async fn is_good(&self, app: &AppState) -> Reply<()> {
         let path = self.0.extensions.get::<MatchedPath>();
         let route = path.and_then(|path| route_of(&self.0.method, path.as_str()));
@@ -118,7 +118,7 @@ impl<S: Sync> FromRequestParts<S> for PresentedCredential {
     }
 }
 
-/// Why a request does not pass, and whose it is: a key that has ended still names its owner.
+/// Why a request is refused, and its caller: a revoked key still names its owner.
 struct Rejected {
     no: ApiError,
     who: Option<Arc<str>>,
@@ -130,7 +130,7 @@ impl From<ApiError> for Rejected {
     }
 }
 
-/// The caller, where the route wants one. What it may do is not asked yet.
+/// Recognises the caller, where the route needs one. The caller's rights are checked later.
 async fn recognise(
     app: &AppState,
     route: &Route,
@@ -150,7 +150,7 @@ async fn recognise(
     Ok(Some(caller))
 }
 
-/// Whether a caller may use the route, can read its answers, and asks for nothing it passes over.
+/// Checks the caller's right, the representations it accepts, and the parameters of its query.
 fn check(route: &Route, caller: &Caller, parts: &Parts) -> Reply<()> {
     match route.access {
         Access::Open => {}
@@ -160,14 +160,14 @@ fn check(route: &Route, caller: &Caller, parts: &Parts) -> Reply<()> {
     check_query(route, parts.uri.query())
 }
 
-/// Refuses parameters of what changes something and takes none. A caller may mean one as a limit:
-/// `pause?tenant=acme` would pause every tenant.
+/// Refuses query parameters on changing routes that take none. A caller may mean a parameter as a
+/// limit: `pause?tenant=acme` would pause every tenant.
 fn check_query(route: &Route, query: Option<&str>) -> Reply<()> {
-    // Most requests have no query, and every one of them comes by here.
+    // Most requests have no query, and every one of them passes here.
     if query.is_none() || !route.refuses_query() {
         return Ok(());
     }
-    // A signature limits nothing, and a client may DELETE the signed address that it has.
+    // A signature does not limit the request, and a client may DELETE the signed URL that it has.
     let known = QueryParams::of(query)?.only(&["sig"]);
     known.map_err(|_| {
         ApiError::stated("INVALID_FIELD", "this address takes no parameters in its query")
@@ -175,7 +175,7 @@ fn check_query(route: &Route, query: Option<&str>) -> Reply<()> {
 }
 
 async fn authenticate(app: &AppState, parts: &Parts) -> Result<Caller, Rejected> {
-    let note = |failure| app.gate.failures.note(failure);
+    let note = |failure| app.authenticator.failures.note(failure);
     let none = || {
         note(CredentialFailure::Missing);
         missing()
@@ -183,7 +183,7 @@ async fn authenticate(app: &AppState, parts: &Parts) -> Result<Caller, Rejected>
     let given = parts.headers.get(header::AUTHORIZATION).ok_or_else(none)?;
     let bearer = given.to_str().ok().and_then(bearer).ok_or_else(none)?;
     if let Some(secret) = KeySecret::parse(bearer) {
-        let who = match app.gate.credentials.find(app, &secret).await? {
+        let who = match app.authenticator.credentials.find(app, &secret).await? {
             KeyState::Good(principal) => return Ok(Caller(principal)),
             KeyState::Ended(principal) => Some(principal.who.clone()),
             KeyState::Unknown => None,
@@ -191,27 +191,28 @@ async fn authenticate(app: &AppState, parts: &Parts) -> Result<Caller, Rejected>
         note(CredentialFailure::Key);
         return Err(Rejected { no: unknown(), who });
     }
-    let Some(jwt) = &app.gate.jwt else {
+    let Some(jwt) = &app.authenticator.jwt else {
         note(CredentialFailure::Token);
         return Err(unknown().into());
     };
     let verified = jwt.verify(bearer, app.now()).await;
     let principal = verified.map_err(|refused| {
         let correlation = parts.extensions.get::<Correlation>().map(|known| known.id.to_string());
-        // Not a line for each by default: a stranger sends many, and they are counted.
+        // At `debug`, not `info`: a client without a credential can send many, and they are
+        // counted.
         tracing::debug!(correlation, %refused, "a token was refused");
         if refused.is_unavailable() {
-            let no = ApiError::stated(codes::ISSUER_UNAVAILABLE, refused.told());
-            return ApiError::Later(Box::new(no), ISSUER_AWAY);
+            let no = ApiError::stated(codes::ISSUER_UNAVAILABLE, refused.client_message());
+            return ApiError::Later(Box::new(no), ISSUER_RETRY_AFTER);
         }
         note(CredentialFailure::Token);
-        ApiError::stated(codes::UNAUTHENTICATED, refused.told())
+        ApiError::stated(codes::UNAUTHENTICATED, refused.client_message())
     })?;
     Ok(Caller(Arc::new(principal)))
 }
 
-/// An issuer's keys are not asked for more often.
-const ISSUER_AWAY: Duration = Duration::from_secs(60);
+/// The issuer's keys are not fetched more often than this.
+const ISSUER_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 fn bearer(text: &str) -> Option<&str> {
     let (scheme, token) = text.split_once(' ')?;
@@ -230,16 +231,16 @@ fn signature(parts: &Parts) -> Reply<Option<String>> {
     Ok(QueryParams::of(parts.uri.query())?.get("sig").map(str::to_owned))
 }
 
-/// Whoever has this address may see this one job, and nothing else: the handlers behind it look at no other.
+/// The caller of a signed URL: it may read this one job. The handlers behind it read no other job.
 async fn signed(app: &AppState, path: &str, sig: &str) -> Reply<Caller> {
     let job = path.split('/').nth(3).and_then(|id| JobId::parse(id).ok());
-    let refused = |told| {
-        app.gate.failures.note(CredentialFailure::Signature);
-        ApiError::stated(codes::UNAUTHENTICATED, told)
+    let refused = |client_message| {
+        app.authenticator.failures.note(CredentialFailure::Signature);
+        ApiError::stated(codes::UNAUTHENTICATED, client_message)
     };
     let job = job.ok_or_else(|| refused("the address was not signed for this job"))?;
     let verified = seals::verify(app, job, sig).await?;
-    verified.map_err(|no| refused(no.told()))?;
+    verified.map_err(|no| refused(no.client_message()))?;
     let grant = Grant {
         scope: Scope::All,
         rights: [Right::JobsRead].into_iter().collect(),
@@ -250,10 +251,10 @@ async fn signed(app: &AppState, path: &str, sig: &str) -> Reply<Caller> {
     Ok(Caller(Arc::new(Principal { who, grant, expires_at: None })))
 }
 
-/// Says how much is left, and refuses where nothing is. Workers' reports are never held up: a report
-/// that comes late costs a lease, and then the job runs twice.
+/// Adds the rate limit headers, and refuses where nothing is left. Workers' reports are never
+/// delayed: a late report costs a lease, and then the job runs twice.
 fn limit(app: &AppState, route: &Route, caller: &Caller) -> (HeaderMap, Reply<()>) {
-    let Some(rate) = app.gate.rate.as_ref().filter(|_| !route.is_report()) else {
+    let Some(rate) = app.authenticator.rate.as_ref().filter(|_| !route.is_report()) else {
         return (HeaderMap::new(), Ok(()));
     };
     let counted = rate.check(&caller.0.who);

@@ -1,23 +1,23 @@
-//! Signed status addresses: a signature that opens the status of one job, for a while, and nothing else.
+//! Signed status URLs: a signature that opens the status of one job, for a while, and nothing else.
 //!
 //! ```text
 //! 1.00112233445566aa.018f0c3d2a10.5b1c…
-//! │ │                │            └ HMAC-SHA256 over all that is before it, the job, and what it is for
-//! │ │                └ when it ends: milliseconds since 1970, 12 hex digits
-//! │ └ which key signed it
+//! │ │                │            └ HMAC-SHA256 over the fields before it, the job and the purpose
+//! │ │                └ expiry: milliseconds since 1970, 12 hex digits
+//! │ └ id of the key that signed it
 //! └ version
 //! ```
-//! Every field has one width and lower-case digits, so that there is one spelling of each signature.
+//! Every field has a fixed width and lower-case digits, so that each signature has one spelling.
 
 use engine::{JobId, KeyId, SigningKey, Timestamp, hex, unhex};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::time::Duration;
 
-/// A new key is made when the one that signs is older than this.
+/// A new key is made when the signing key is older than this.
 const ROTATION: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-/// Why a signature opens nothing. For the log; clients are told less.
+/// Why a signature is refused. For the log: clients get less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SignedRefused {
     #[error("the signature is not one of ours")]
@@ -33,8 +33,9 @@ pub(crate) enum SignedRefused {
 }
 
 impl SignedRefused {
-    /// What the client is told. Only one who holds a signature of ours hears that it is over.
-    pub(crate) fn told(self) -> &'static str {
+    /// The message for the client. Only the holder of a genuine signature learns that it has
+    /// expired.
+    pub(crate) fn client_message(self) -> &'static str {
         match self {
             SignedRefused::Expired => "the signed address has expired",
             SignedRefused::Malformed
@@ -45,18 +46,18 @@ impl SignedRefused {
     }
 }
 
-/// The key that signs: the newest that was not revoked.
+/// The key that signs: the newest that is not revoked.
 pub(super) fn signing(keys: &[SigningKey]) -> Option<&SigningKey> {
     let good = keys.iter().filter(|key| key.revoked_at.is_none());
     good.max_by_key(|key| (key.created_at, key.id))
 }
 
-/// Whether it is time for a new key.
+/// Whether a new key is due.
 pub(super) fn new_is_due(keys: &[SigningKey], now: Timestamp) -> bool {
     signing(keys).is_none_or(|key| now.since(key.created_at) >= ROTATION)
 }
 
-/// The signature that opens the status of `job` until `expires_at`; none without a key that is good.
+/// The signature that opens the status of `job` until `expires_at`; `None` without a valid key.
 pub(super) fn sign(keys: &[SigningKey], job: JobId, expires_at: Timestamp) -> Option<String> {
     let key = signing(keys)?;
     let code = mac(key, job, expires_at).finalize().into_bytes();
@@ -76,7 +77,7 @@ pub(super) fn verify(
     if key.revoked_at.is_some() {
         return Err(SignedRefused::Revoked);
     }
-    // Takes the same time wherever the two differ.
+    // Constant-time comparison.
     mac(key, job, expires_at).verify_slice(&code).map_err(|_| SignedRefused::Forged)?;
     if now < expires_at { Ok(()) } else { Err(SignedRefused::Expired) }
 }
@@ -88,10 +89,10 @@ fn head(key: KeyId, expires_at: Timestamp) -> String {
     format!("{VERSION}.{key}.{:012x}.", expires_at.unix_ms())
 }
 
-/// Says first what the signature is for, so that none made for something else can be shown here.
+/// Begins with the purpose, so that a signature made for another purpose is not valid here.
 fn mac(key: &SigningKey, job: JobId, expires_at: Timestamp) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(&key.secret).expect("any length is a key");
-    // Each field has a fixed width: none can run over into the next.
+    // Each field has a fixed width, so that none can run over into the next.
     mac.update(b"consign/status/v1\0");
     mac.update(&key.id.0.to_be_bytes());
     mac.update(&job.to_bytes());
@@ -99,7 +100,7 @@ fn mac(key: &SigningKey, job: JobId, expires_at: Timestamp) -> Hmac<Sha256> {
     mac
 }
 
-/// What a signature says about itself.
+/// The fields of a signature.
 struct SignatureParts {
     key: KeyId,
     expires_at: Timestamp,
@@ -113,7 +114,8 @@ impl SignatureParts {
         let (_version, key, expires_at) = (fields.next()?, fields.next()?, fields.next()?);
         let key = KeyId::parse(key).ok()?;
         let expires_at = Timestamp::parse("sig", i64::from_str_radix(expires_at, 16).ok()?).ok()?;
-        // Only what we would have written ourselves: numbers have other spellings that read the same.
+        // Only our own spelling is accepted: numbers have other spellings that parse to the same
+        // value.
         let ours = sig.starts_with(&self::head(key, expires_at)) && fields.next().is_none();
         ours.then_some(SignatureParts { key, expires_at, code: unhex(code)? })
     }
@@ -189,7 +191,10 @@ mod tests {
                 let forged = String::from_utf8(bytes).unwrap();
                 let verdict = verify(&keys(), job(7), &forged, at(0));
                 assert!(verdict.is_err(), "{forged} at {place}");
-                assert_eq!(verdict.unwrap_err().told(), "the signed address is not valid");
+                assert_eq!(
+                    verdict.unwrap_err().client_message(),
+                    "the signed address is not valid"
+                );
             }
         }
     }
@@ -265,7 +270,7 @@ mod tests {
 
     #[test]
     fn the_code_is_the_same_tomorrow() {
-        // Signatures are out there: a change of what is signed needs a new version.
+        // Clients hold signatures: a change of what is signed needs a new version.
         let code = "528f67b008864fd0b9487252651e9dd8ca0604848ce993d75d3af6afb502f34e";
         assert_eq!(good().rsplit_once('.').unwrap().1, code);
     }

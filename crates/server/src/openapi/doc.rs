@@ -1,4 +1,4 @@
-//! How a route is told of: one constant for each, beside its row in the table of routes.
+//! The documentation of a route: one constant for each, beside its row in the table of routes.
 
 use std::borrow::Cow;
 use utoipa::{
@@ -7,22 +7,21 @@ use utoipa::{
 };
 use wire::FieldRule;
 
-/// What a route does. Who may use it, and what all of its kind may answer, is not repeated here.
+/// What a route does. Its access and the answers that all its kind share are not repeated here.
 #[derive(Debug)]
 pub(crate) struct Doc {
     /// The name of the function in a generated client.
     pub(crate) id: &'static str,
     pub(crate) tag: &'static str,
-    /// A few words.
     pub(crate) title: &'static str,
-    /// What else is worth knowing.
+    /// More detail.
     pub(crate) about: &'static str,
-    /// Its parameters, beside those of its path.
+    /// Its parameters, besides those of its path.
     pub(crate) takes: &'static [Param],
     pub(crate) body: Option<Body>,
-    /// What it answers when all is well.
+    /// Its successful answers.
     pub(crate) answers: &'static [ResponseDoc],
-    /// Its reasons to say no, beside those that all have.
+    /// Its error codes, besides those that all routes share.
     pub(crate) codes: &'static [&'static str],
 }
 
@@ -36,18 +35,18 @@ impl Doc {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Param {
     pub(crate) name: &'static str,
-    pub(crate) place: Place,
+    pub(crate) place: ParamPlace,
     pub(crate) kind: Kind,
     pub(crate) meaning: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ParamPlace {
     Query,
     Header,
 }
 
-/// What a parameter is.
+/// The kind of a parameter's value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Text(FieldRule),
@@ -57,11 +56,11 @@ pub(crate) enum Kind {
 
 impl Param {
     pub(crate) const fn query(name: &'static str, kind: Kind, meaning: &'static str) -> Self {
-        Param { name, place: Place::Query, kind, meaning }
+        Param { name, place: ParamPlace::Query, kind, meaning }
     }
 
     pub(crate) const fn header(name: &'static str, kind: Kind, meaning: &'static str) -> Self {
-        Param { name, place: Place::Header, kind, meaning }
+        Param { name, place: ParamPlace::Header, kind, meaning }
     }
 
     /// A header that may hold any text.
@@ -70,13 +69,13 @@ impl Param {
     }
 }
 
-/// What is sent.
+/// A request body.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) shape: Shape,
     /// Whether it may be left out.
     pub(crate) optional: bool,
-    /// Whether it sets something, and takes no field that is not known.
+    /// Whether it sets something, and refuses unknown fields.
     pub(crate) is_setting: bool,
     pub(crate) example: &'static str,
 }
@@ -95,7 +94,7 @@ impl Body {
     }
 }
 
-/// One good answer.
+/// One successful answer.
 #[derive(Debug)]
 pub(crate) struct ResponseDoc {
     pub(crate) status: u16,
@@ -103,7 +102,7 @@ pub(crate) struct ResponseDoc {
     pub(crate) form: Option<Representation>,
     /// Whether browsers get it as a page.
     pub(crate) or_page: bool,
-    /// Its headers, beside those that all answers have.
+    /// Its headers, besides those that all answers have.
     pub(crate) headers: &'static [Param],
 }
 
@@ -153,21 +152,21 @@ impl ResponseDoc {
     }
 }
 
-/// One form of an answer.
+/// One representation of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Representation {
     pub(crate) media: &'static str,
-    /// What JSON holds; other forms are text.
+    /// The shape of JSON; other representations are text.
     pub(crate) shape: Option<Shape>,
     pub(crate) example: &'static str,
 }
 
-/// A shape of the wire, by what makes its schema.
+/// A shape of the wire, by the functions that make its schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) name: fn() -> Cow<'static, str>,
     pub(crate) schema: fn() -> RefOr<Schema>,
-    /// The schemas that it names.
+    /// The schemas that it refers to.
     pub(crate) within: fn(&mut Vec<(String, RefOr<Schema>)>),
     pub(crate) is_page: bool,
 }

@@ -1,8 +1,8 @@
-//! The document: every route of the table, with all that it may be asked and may answer.
+//! The OpenAPI document: every route of the table, with its requests and answers.
 
 use super::{
-    doc::{Body, Kind, Param, Place, Representation, ResponseDoc, Shape},
-    schema_rules::{Shapes, constrain, dressed},
+    doc::{Body, Kind, Param, ParamPlace, Representation, ResponseDoc, Shape},
+    schema_rules::{Shapes, constrain, with_rules},
     shared_parameters::{
         CACHE_CONTROL, CHALLENGE, CODE_FORM, CORRELATED, CORRELATION, ETAG, RATE, RETRY_AFTER, TAGS,
     },
@@ -107,7 +107,7 @@ fn parameters(route: &Route) -> Vec<Parameter> {
     of_path(route).into_iter().chain(own.chain(usual).map(parameter)).collect()
 }
 
-/// The one segment that is not fixed.
+/// The one variable segment of the path.
 fn of_path(route: &Route) -> Option<Parameter> {
     let (_, rest) = route.path.split_once('{')?;
     let (name, _) = rest.split_once('}')?;
@@ -131,8 +131,8 @@ fn of_path(route: &Route) -> Option<Parameter> {
 
 fn parameter(param: &Param) -> Parameter {
     let place = match param.place {
-        Place::Query => ParameterIn::Query,
-        Place::Header => ParameterIn::Header,
+        ParamPlace::Query => ParameterIn::Query,
+        ParamPlace::Header => ParameterIn::Header,
     };
     let parameter = ParameterBuilder::new().name(param.name).parameter_in(place);
     let parameter = parameter.required(Required::False).description(Some(param.meaning));
@@ -170,7 +170,7 @@ fn good(route: &Route, answer: &ResponseDoc) -> Response {
         let content = ContentBuilder::new().schema(Some(schema(&form))).example(example(&form));
         response = response.content(form.media, content.build());
     }
-    // The one answer that names a single job leads to all that can be asked about it.
+    // The one answer that names a single job links to all routes about that job.
     if (route.method, route.path) == ("POST", "/api/jobs") {
         for next in ROUTES.iter().filter(|next| next.path.starts_with("/api/jobs/{id}")) {
             let link = LinkBuilder::new().operation_id(next.doc.id);
@@ -224,7 +224,7 @@ fn with_headers<'a>(
     response
 }
 
-/// A no, with the codes under which it may be said.
+/// An error response, with the codes that it may carry.
 fn no(route: &Route, status: u16, codes: &BTreeSet<&'static str>) -> Response {
     let listed = codes.iter().filter_map(|code| entry(code));
     let listed = listed.map(|of| format!("[`{0}`](/errors/{0}): {1}", of.code, of.title));
@@ -244,7 +244,7 @@ fn example_of(code: &str) -> RefOr<Example> {
     RefOr::Ref(Ref::new(format!("#/components/examples/{code}")))
 }
 
-/// Everything that may be wrong, by status.
+/// All error codes of a route, by status.
 fn reasons(route: &Route) -> BTreeMap<u16, BTreeSet<&'static str>> {
     let mut all: BTreeMap<u16, BTreeSet<&'static str>> = BTreeMap::new();
     for code in route.doc.codes.iter().copied().chain(of_kind(route)) {
@@ -254,20 +254,20 @@ fn reasons(route: &Route) -> BTreeMap<u16, BTreeSet<&'static str>> {
     all
 }
 
-/// What any route of this kind may answer.
+/// The error codes that every route of this kind may answer with.
 fn of_kind(route: &Route) -> Vec<&'static str> {
     let mut all = vec![codes::HEADERS_TOO_LARGE, codes::INTERNAL, codes::MALFORMED_REQUEST];
     if route.access != Access::Open {
         all.extend([codes::UNAUTHENTICATED, codes::FORBIDDEN, codes::NOT_ACCEPTABLE]);
         all.extend([codes::ISSUER_UNAVAILABLE, codes::STORE_UNAVAILABLE, codes::STORE_DAMAGED]);
-        all.push("INVALID_FIELD"); // a query that cannot be read
+        all.push("INVALID_FIELD"); // a query that cannot be parsed
         if !route.is_report() {
             all.push(codes::RATE_LIMITED);
         }
     }
     if route.method != "GET" {
         all.extend([codes::STORE_FULL, codes::OUTCOME_UNKNOWN]);
-        // A route that takes no body reads one all the same, and refuses its fields.
+        // A route that takes no body still reads one, and refuses its fields.
         all.extend([codes::MALFORMED_BODY, codes::BODY_TOO_LARGE, codes::REQUEST_TIMEOUT]);
         all.extend([codes::UNSUPPORTED_MEDIA_TYPE, codes::OVERLOADED]);
     }
@@ -309,7 +309,7 @@ fn headers() -> impl Iterator<Item = &'static Param> {
     own.chain([&CORRELATED, &CACHE_CONTROL, &CHALLENGE, &RETRY_AFTER, &ETAG]).chain(&RATE)
 }
 
-/// The schemas of all that is sent and answered.
+/// The schemas of all requests and answers.
 fn shapes() -> Shapes {
     let (mut all, mut asked) = (Shapes::new(), Shapes::new());
     for route in ROUTES {
@@ -322,7 +322,7 @@ fn shapes() -> Shapes {
     collect(Shape::of::<Problem>(), &mut all);
     let names: BTreeSet<String> = asked.keys().cloned().collect();
     all.extend(asked);
-    let mut shapes = dressed(all, &names);
+    let mut shapes = with_rules(all, &names);
     let bodies = ROUTES.iter().filter_map(|route| route.doc.body.as_ref());
     for body in bodies.filter(|body| body.is_setting) {
         close(&(body.shape.name)(), &mut shapes);
@@ -330,8 +330,8 @@ fn shapes() -> Shapes {
     shapes
 }
 
-/// Says that the shape takes no field that is not known. Those within it are shared with answers,
-/// whose readers should be tolerant.
+/// Declares that the shape refuses unknown fields. Shapes within it are shared with answers, whose
+/// readers should be tolerant.
 fn close(name: &str, shapes: &mut Shapes) {
     if let Some(RefOr::T(Schema::Object(object))) = shapes.get_mut(name) {
         object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));

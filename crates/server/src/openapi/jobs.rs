@@ -1,4 +1,4 @@
-//! Jobs: handed over, followed, stopped, given another life.
+//! Job routes for clients: submit, follow, cancel, redrive.
 
 use super::{
     doc::{Body, Doc, Kind, Param, ResponseDoc},

@@ -1,7 +1,7 @@
-//! What this door says of itself: the OpenAPI document, for programs and for people.
+//! The OpenAPI document of this server, for programs and for people.
 //!
-//! Both are made once, from the table of routes, the shapes of the wire and the catalogue of codes. A route has its
-//! [`Doc`] in the table, so that none can be left out.
+//! Both forms are made once, from the table of routes, the shapes of the wire and the catalogue of
+//! codes. A route has its [`Doc`] in the table, so that none can be left out.
 
 mod doc;
 mod document;
@@ -16,7 +16,7 @@ mod system;
 mod tests;
 mod work;
 
-pub(crate) use doc::{Doc, Place};
+pub(crate) use doc::{Doc, ParamPlace};
 pub(crate) use jobs::*;
 pub(crate) use operators::*;
 pub(crate) use system::*;
@@ -35,7 +35,7 @@ use utoipa::openapi::OpenApi;
 
 static DOCUMENT_ITSELF: LazyLock<OpenApi> = LazyLock::new(document::document);
 
-/// A text that stays the same as long as this version runs, and the name of that version of it.
+/// A text that is constant for this version of the program, and its ETag.
 struct StaticText {
     text: Bytes,
     etag: HeaderValue,

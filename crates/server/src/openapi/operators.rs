@@ -1,4 +1,4 @@
-//! What operators ask: queues, poison, types, keys and who works here.
+//! Routes for operators: queues, poison queue, types, keys, workers and nodes.
 
 use super::{
     doc::{Body, Doc, Kind, Param, ResponseDoc},

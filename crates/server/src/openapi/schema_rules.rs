@@ -1,4 +1,5 @@
-//! Schemas in the contract's words: what the shapes' types cannot say is put on here, from one table (`wire::FIELD_DOCS`).
+//! Adds to the schemas what the types of the shapes cannot express, from one table
+//! (`wire::FIELD_DOCS`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use utoipa::openapi::{
@@ -10,21 +11,23 @@ use wire::{FieldRule, LEFT_OUT, NO_NUL, SPAN, UUID, field_doc};
 /// The schemas of all shapes, by name.
 pub(super) type Shapes = BTreeMap<String, RefOr<Schema>>;
 
-/// Dresses all of them. What only answers hold is there, be it null.
-pub(super) fn dressed(shapes: Shapes, asked: &BTreeSet<String>) -> Shapes {
-    let plain: Shapes = shapes.iter().filter(|(_, shape)| is_plain(shape)).map(unsaid).collect();
+/// Applies the rules to all schemas. A schema that only answers use requires its fields, which are
+/// present even if null.
+pub(super) fn with_rules(shapes: Shapes, asked: &BTreeSet<String>) -> Shapes {
+    let plain: Shapes =
+        shapes.iter().filter(|(_, shape)| is_plain(shape)).map(without_description).collect();
     let mut done = Shapes::new();
-    let mut wardrobe = SchemaRules { plain: &plain, sets: Shapes::new() };
+    let mut rules = SchemaRules { plain: &plain, sets: Shapes::new() };
     for (name, mut shape) in shapes.into_iter().filter(|(name, _)| !plain.contains_key(name)) {
-        wardrobe.schema_rules(&name, &mut shape, !asked.contains(&name));
+        rules.schema_rules(&name, &mut shape, !asked.contains(&name));
         done.insert(name, shape);
     }
-    done.extend(wardrobe.sets);
+    done.extend(rules.sets);
     done
 }
 
-/// What a text or a number is everywhere says nothing about one field.
-fn unsaid((name, shape): (&String, &RefOr<Schema>)) -> (String, RefOr<Schema>) {
+/// Removes the description of a plain type: it says nothing about a single field.
+fn without_description((name, shape): (&String, &RefOr<Schema>)) -> (String, RefOr<Schema>) {
     let mut shape = shape.clone();
     if let RefOr::T(Schema::Object(object)) = &mut shape {
         object.description = None;
@@ -32,7 +35,7 @@ fn unsaid((name, shape): (&String, &RefOr<Schema>)) -> (String, RefOr<Schema>) {
     (name.clone(), shape)
 }
 
-/// A text, a number or anything at all: too little to have a name of its own.
+/// A text, a number or any value: too little for a schema of its own name.
 fn is_plain(shape: &RefOr<Schema>) -> bool {
     let RefOr::T(Schema::Object(object)) = shape else { return false };
     let is_object = of_type(&object.schema_type, &Type::Object);
@@ -49,7 +52,7 @@ pub(super) fn of_type(types: &SchemaType, wanted: &Type) -> bool {
 
 struct SchemaRules<'a> {
     plain: &'a Shapes,
-    /// The words that stand for each other, each set under its name.
+    /// The sets of enum values, each under its name.
     sets: Shapes,
 }
 
@@ -85,7 +88,7 @@ impl SchemaRules<'_> {
         }
     }
 
-    /// Puts what is plain in the place of its name.
+    /// Replaces a reference to a plain type by the type itself.
     fn inline(&self, schema: &mut RefOr<Schema>) {
         let said = said(schema);
         match schema {
@@ -129,7 +132,7 @@ impl SchemaRules<'_> {
         }
     }
 
-    /// The name of a set of words, which is told of once.
+    /// Registers a set of values under a name, and returns a reference to it.
     fn set(&mut self, name: &str, words: Vec<&str>, nullable: bool) -> RefOr<Schema> {
         let mut set = Object::with_type(Type::String);
         set.enum_values = Some(words.into_iter().map(Into::into).collect());
@@ -142,7 +145,8 @@ impl SchemaRules<'_> {
     }
 }
 
-/// What a reader takes for absent (null, an empty text) is no default that anybody should send.
+/// A value that readers treat as absent (null, an empty text) is no default that a client should
+/// send.
 fn forget_default(schema: &mut RefOr<Schema>) {
     match schema {
         RefOr::Ref(named) => named.default = None,
@@ -161,7 +165,7 @@ pub(super) fn name_of(named: &Ref) -> &str {
     named.ref_location.rsplit('/').next().unwrap_or_default()
 }
 
-/// What may be null, and is plain otherwise, as one schema with two types.
+/// Merges "null or a plain type" into one schema with two types.
 fn or_null(items: &[RefOr<Schema>]) -> Option<RefOr<Schema>> {
     let [RefOr::T(Schema::Object(one)), RefOr::T(Schema::Object(other))] = items else {
         return None;
@@ -179,7 +183,7 @@ fn or_null(items: &[RefOr<Schema>]) -> Option<RefOr<Schema>> {
     Some(Schema::Object(plain).into())
 }
 
-/// Puts a rule on a text or a number.
+/// Adds a rule to a text or a number.
 pub(super) fn constrain(object: &mut Object, rule: FieldRule) {
     match rule {
         FieldRule::Text(max) if is_text(object) => {
@@ -213,7 +217,7 @@ pub(super) fn constrain(object: &mut Object, rule: FieldRule) {
     }
 }
 
-/// What the shape itself says of a field goes before what the word means everywhere.
+/// The shape's own description of a field takes precedence over the general meaning of its name.
 fn explain(schema: &mut RefOr<Schema>, meaning: &str) {
     if meaning.is_empty() || !said(schema).is_empty() {
         return;
@@ -228,14 +232,14 @@ fn explain(schema: &mut RefOr<Schema>, meaning: &str) {
     }
 }
 
-/// What is said of a schema already.
+/// The description that a schema already has.
 pub(super) fn said(schema: &RefOr<Schema>) -> String {
     let told = match schema {
         RefOr::Ref(named) => return named.description.clone(),
         RefOr::T(Schema::Object(object)) => &object.description,
         RefOr::T(Schema::Array(list)) => &list.description,
         RefOr::T(Schema::OneOf(one)) if one.description.is_none() => {
-            // What may be null says it beside the name.
+            // A nullable reference has its description beside the name.
             let named = |item: &RefOr<Schema>| matches!(item, RefOr::Ref(_)).then(|| said(item));
             return one.items.iter().find_map(named).unwrap_or_default();
         }

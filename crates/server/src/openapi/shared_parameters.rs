@@ -9,7 +9,7 @@ pub(super) const QUEUES: &str = "Queues";
 pub(super) const POISON: &str = "Poison";
 pub(super) const TYPES: &str = "Types";
 pub(super) const ADMINISTRATION: &str = "Administration";
-pub(super) const HOUSE: &str = "House";
+pub(super) const SYSTEM: &str = "House";
 
 /// The chapters of the document, in their order.
 pub(super) const TAGS: [(&str, &str); 7] = [
@@ -19,7 +19,7 @@ pub(super) const TAGS: [(&str, &str); 7] = [
     (POISON, "Jobs that wait for a person, and what the person decides."),
     (TYPES, "Job types and how their jobs are treated."),
     (ADMINISTRATION, "Keys, the audit log, workers and nodes."),
-    (HOUSE, "Health, numbers, codes and this document; most of it open to everybody."),
+    (SYSTEM, "Health, numbers, codes and this document; most of it open to everybody."),
 ];
 
 /// Every request may have it.
@@ -28,7 +28,7 @@ pub(super) const CORRELATION: Param = Param::text(
     "ties everything together that this request sets in motion; without it, or where it cannot be \
      used, there is a new one",
 );
-/// The job keeps it, so that one that cannot be used is refused.
+/// The job keeps it, so an invalid one is refused.
 pub(super) const CORRELATION_OF_JOB: Param = Param::header(
     "X-Correlation-Id",
     Kind::Text(FieldRule::Form("^([!-~]([ -~]{0,126}[!-~])?)?$")),
@@ -53,7 +53,7 @@ pub(super) const KNOWN_VERSION: Param = Param::text("If-None-Match", "the versio
 pub(super) const TOP: Param =
     Param::query("top", Kind::Number(1, 1_000), "how long a page is; 50 where it is not given");
 pub(super) const CURSOR: Param = cursor("^[0-9a-f]{80}$");
-/// In a list that is put together of names: the key of the last item.
+/// For a list assembled by name: the key of the last item.
 pub(super) const CURSOR_OF_NAMES: Param = cursor("^([0-9a-f]{2}){1,1024}$");
 pub(super) const JOB_TYPE: Param =
     Param::query("jobType", Kind::Text(FieldRule::Form(LOWER_NAME)), "only jobs of this type");
@@ -72,14 +72,14 @@ pub(super) const RETRY_AFTER: Param =
 pub(super) const LOCATION: Param = Param::text("Location", "where the status is found");
 pub(super) const ETAG: Param = Param::text("ETag", "the version, for the next If-None-Match");
 pub(super) const CHALLENGE: Param = Param::text("WWW-Authenticate", "`Bearer`");
-/// On answers to what sets something.
+/// On answers to changes of settings.
 pub(super) const UNCONFIRMED_NODES: Param = number(
     "Consign-Unconfirmed-Nodes",
     1,
     "so many live nodes have not confirmed the change; each looks at the store before it serves \
      again; without it, the change is in force on every node",
 );
-/// On every answer to those who showed a credential, where the installation limits rates.
+/// On every answer to a request with a credential, where the installation limits rates.
 pub(super) const RATE: [Param; 4] = [
     Param::text(
         "RateLimit-Policy",

@@ -1,9 +1,9 @@
-//! The house itself: whether it is well, its numbers, its codes and this document.
+//! System routes: health, metrics, error codes and this document.
 
 use super::{
     doc::{Doc, Param, ResponseDoc},
     examples as example,
-    shared_parameters::{ETAG, HOUSE, KNOWN_VERSION},
+    shared_parameters::{ETAG, KNOWN_VERSION, SYSTEM},
 };
 use crate::api::health::Health;
 use wire::{CodeEntry, codes};
@@ -14,44 +14,44 @@ pub(crate) static METRICS: Doc = Doc {
         "Prometheus' text form",
         "consign_queue_queued{job_type=\"email\"} 12\n",
     )],
-    ..Doc::new("getMetrics", HOUSE, "Numbers for graphs")
+    ..Doc::new("getMetrics", SYSTEM, "Numbers for graphs")
 };
 
 pub(crate) static ALIVE: Doc = Doc {
     answers: &[ResponseDoc::json::<Health>(200, "it lives", r#"{"status": "ok"}"#)],
-    ..Doc::new("getHealth", HOUSE, "Whether this process answers")
+    ..Doc::new("getHealth", SYSTEM, "Whether this process answers")
 };
 
 pub(crate) static READY: Doc = Doc {
     answers: &[ResponseDoc::json::<Health>(200, "it can serve", r#"{"status": "ready"}"#)],
     codes: &[codes::OVERLOADED, codes::STORE_UNAVAILABLE, codes::STORE_DAMAGED],
-    ..Doc::new("getReadiness", HOUSE, "Whether this node can serve")
+    ..Doc::new("getReadiness", SYSTEM, "Whether this node can serve")
 };
 
 pub(crate) static LIST_ERRORS: Doc = Doc {
     answers: &[ResponseDoc::page::<CodeEntry>("all codes", example::CODE).or_page()],
     codes: &[codes::NOT_ACCEPTABLE],
-    ..Doc::new("listErrors", HOUSE, "All codes, and what to do about them")
+    ..Doc::new("listErrors", SYSTEM, "All codes, and what to do about them")
 };
 
 pub(crate) static SHOW_ERROR: Doc = Doc {
     answers: &[ResponseDoc::json::<CodeEntry>(200, "the code", example::CODE).or_page()],
     codes: &[codes::NOT_ACCEPTABLE, codes::NOT_FOUND],
-    ..Doc::new("getError", HOUSE, "One code, and what to do about it")
+    ..Doc::new("getError", SYSTEM, "One code, and what to do about it")
 };
 
 pub(crate) static DOCUMENT: Doc = Doc {
     takes: &[KNOWN_VERSION],
     answers: &[ResponseDoc::text("application/json", "this document", "{}").with(&[ETAG]), SAME],
     codes: &[codes::NOT_ACCEPTABLE],
-    ..Doc::new("getOpenapi", HOUSE, "This document, for programs")
+    ..Doc::new("getOpenapi", SYSTEM, "This document, for programs")
 };
 
 pub(crate) static PAGE: Doc = Doc {
     takes: &[KNOWN_VERSION],
     answers: &[ResponseDoc::text("text/html", "this document", "").with(&[ETAG, POLICY]), SAME],
     codes: &[codes::NOT_ACCEPTABLE],
-    ..Doc::new("getDocs", HOUSE, "This document, for people")
+    ..Doc::new("getDocs", SYSTEM, "This document, for people")
 };
 
 const POLICY: Param =

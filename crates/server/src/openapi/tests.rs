@@ -1,4 +1,4 @@
-//! The document, compared with the table of routes and with itself.
+//! Compares the document with the table of routes, and checks that it is consistent.
 
 use super::{DOCUMENT_ITSELF, page};
 use crate::routes::{Access, ROUTES};
@@ -10,7 +10,7 @@ fn document() -> Value {
     serde_json::to_value(&*DOCUMENT_ITSELF).unwrap()
 }
 
-/// Every operation, as (method, path, what it says).
+/// Every operation, as (method, path, operation object).
 fn operations(document: &Value) -> Vec<(String, String, Value)> {
     let paths = document["paths"].as_object().unwrap().iter();
     let all = paths.flat_map(|(path, item)| {

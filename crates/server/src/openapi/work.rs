@@ -1,4 +1,4 @@
-//! Work: what workers ask.
+//! Routes for workers.
 
 use super::{
     doc::{Body, Doc, ResponseDoc},

@@ -1,4 +1,4 @@
-//! Heartbeat: a worker says that it lives, and learns how its leases stand.
+//! Heartbeat: a worker extends its leases, and learns their state.
 
 use super::held::{answer_each, check_each};
 use crate::{

@@ -1,4 +1,4 @@
-//! Settle: workers report how their attempts ended, each with an answer of its own.
+//! Settle: workers report how their attempts ended; each report gets its own answer.
 
 use super::held::{answer_each, check_each};
 use crate::{context::RequestContext, error::Reply, extract::ReportBody};

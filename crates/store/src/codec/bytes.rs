@@ -1,35 +1,35 @@
-//! Values as bytes and back: numbers as varints, texts with their length in front, what may be
-//! absent behind a tag, and times by how far they are from the one before: most times of a job lie
-//! close together. Nothing is believed when it is read. (Crates for this want serde, which the
-//! engine's nouns have not.)
+//! Encodes values as bytes and decodes them. Numbers are varints, texts have their length in front,
+//! optional values a tag. A time is written as its distance from the time before it, because most
+//! times of a job lie close together. Decoding trusts nothing. (Crates for this need serde, which
+//! the engine's types do not implement.)
 
 use engine::{JobId, Timestamp};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// A value that is a part of a body.
+/// A value that can be part of a body.
 pub(crate) trait Codec: Sized {
     fn write(&self, out: &mut Encoder);
     /// `None` means that the bytes are not what [`Codec::write`] wrote.
     fn read(from: &mut Decoder<'_>) -> Option<Self>;
 }
 
-/// Bytes being written.
+/// Writes values.
 #[derive(Default)]
 pub(crate) struct Encoder {
     pub(crate) bytes: Vec<u8>,
-    /// The time that was written last.
+    /// The last time written.
     last: i64,
 }
 
 impl Encoder {
-    /// Begins a body in the form that is written today, on paper that was used before.
-    pub(crate) fn begin_on(mut paper: Vec<u8>) -> Self {
-        paper.clear();
-        paper.push(FORM);
-        Encoder::after(paper)
+    /// Begins a body in the present form, in a reused buffer.
+    pub(crate) fn begin_in(mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        buffer.push(FORMAT);
+        Encoder::after(buffer)
     }
 
-    /// Goes on behind what was written before.
+    /// Appends to `bytes`.
     pub(crate) fn after(bytes: Vec<u8>) -> Self {
         Encoder { bytes, last: 0 }
     }
@@ -57,29 +57,29 @@ impl Encoder {
     }
 }
 
-/// Bytes being read.
+/// Reads values.
 pub(crate) struct Decoder<'a> {
     bytes: &'a [u8],
-    /// The time that was read last.
+    /// The last time read.
     last: i64,
 }
 
-/// The form of bodies: a later version may write another, and still reads this one.
-const FORM: u8 = 1;
+/// The version of the body format. A later version may write another, and still reads this one.
+const FORMAT: u8 = 1;
 
 impl<'a> Decoder<'a> {
     /// Begins to read a body.
     pub(crate) fn begin(bytes: &'a [u8]) -> Option<Self> {
         let mut read = Decoder::from(bytes);
-        (read.byte()? == FORM).then_some(read)
+        (read.byte()? == FORMAT).then_some(read)
     }
 
-    /// Reads what does not begin a body.
+    /// Reads bytes that do not begin a body.
     pub(crate) fn from(bytes: &'a [u8]) -> Self {
         Decoder { bytes, last: 0 }
     }
 
-    /// What follows was written by itself: its first time stands alone.
+    /// Resets the time: the next value was encoded on its own, so its first time is absolute.
     pub(crate) fn begin_times(&mut self) {
         self.last = 0;
     }
@@ -88,7 +88,7 @@ impl<'a> Decoder<'a> {
         self.bytes.is_empty()
     }
 
-    /// All that is left.
+    /// All remaining bytes.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.bytes)
     }
@@ -122,19 +122,19 @@ impl<'a> Decoder<'a> {
         std::str::from_utf8(self.slice(length)?).ok()
     }
 
-    /// As many items as a number in front says.
+    /// A list with its length in front.
     pub(crate) fn list<T: Codec, C: FromIterator<T>>(&mut self) -> Option<C> {
         let count = self.number()?;
         (0..count).map(|_| T::read(self)).collect()
     }
 
-    /// The end: what is left over was not written by us.
+    /// Ends the body: we never write trailing bytes, so any are damage.
     pub(crate) fn end<T>(self, value: T) -> Option<T> {
         self.bytes.is_empty().then_some(value)
     }
 }
 
-/// Says how values of these types are written and read.
+/// Implements [`Codec`] by a pair of expressions per type.
 macro_rules! codecs {
     ($($type:ty $([$($generic:tt)+])?:
         |$value:ident, $out:ident| $write:expr, |$from:ident| $read:expr;)+) => {$(
@@ -156,7 +156,7 @@ codecs! {
     u64: |number, out| out.number(*number), |from| from.number();
     u32: |number, out| out.number((*number).into()), |from| u32::try_from(from.number()?).ok();
     u8: |number, out| out.number((*number).into()), |from| u8::try_from(from.number()?).ok();
-    // The sign goes to the lowest bit, so that small numbers stay short.
+    // Zigzag: the sign goes to the lowest bit, so that small numbers stay short.
     i64: |number, out| out.number(((number << 1) ^ (number >> 63)) as u64), |from| {
         let number = from.number()?;
         Some((number >> 1) as i64 ^ -((number & 1) as i64))
@@ -197,7 +197,7 @@ codecs! {
             value.write(out);
         });
     }, |from| from.list::<(K, V), _>();
-    // The outer `None` is damage.
+    // The outer `None` means damage.
     Option<T> [T: Codec]: |value, out| {
         value.is_some().write(out);
         value.iter().for_each(|value| value.write(out));

@@ -1,8 +1,8 @@
-//! The youngest rows of a job's history, kept in the job's own row.
+//! The latest rows of a job's history, kept in the job's own row.
 //!
-//! That row is written with every transition anyway, so a row of history beside it would cost as much
-//! as the transition itself. Only a long history has rows of its own: what no longer fits here moves to
-//! the table `history`.
+//! Every transition writes that row anyway; a separate history row would cost as much as the
+//! transition itself. Only a long history has rows of its own: those that no longer fit here move
+//! to the table `history`.
 
 use super::{
     bytes::{Codec, Decoder, Encoder},
@@ -10,13 +10,12 @@ use super::{
 };
 use engine::HistoryEntry;
 
-/// So many rows are kept with the job.
+/// The most rows that are kept with the job.
 const ROWS_MAX: usize = 8;
-/// And no more bytes than this, where they have long messages: the whole job is written with each
-/// heartbeat.
+/// The most bytes, for rows with long messages: each heartbeat writes the whole job row.
 const BYTES_MAX: usize = 768;
 
-/// The rows as they are written, oldest first: they are copied more often than they are read.
+/// The rows in encoded form, oldest first: they are copied more often than they are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InlineHistory {
     count: usize,
@@ -31,7 +30,7 @@ pub(crate) struct HistoryRow {
 }
 
 impl InlineHistory {
-    /// Whether a row more would be too much.
+    /// Whether another row would exceed a bound.
     pub(crate) fn is_full(&self) -> bool {
         self.count >= ROWS_MAX || self.bytes.len() >= BYTES_MAX
     }
@@ -40,7 +39,7 @@ impl InlineHistory {
         self.bytes.len()
     }
 
-    /// A copy with room for a row more.
+    /// A copy with space for another row.
     pub(crate) fn copy(&self) -> Self {
         let mut bytes = Vec::with_capacity(self.bytes.len() + 128);
         bytes.extend_from_slice(&self.bytes);
@@ -55,7 +54,7 @@ impl InlineHistory {
         self.count += 1;
     }
 
-    /// All of them, oldest first.
+    /// All rows, oldest first.
     pub(crate) fn rows(&self, no: i64) -> Result<Vec<HistoryRow>, Damage> {
         let mut from = Decoder::from(&self.bytes);
         let row = |from: &mut Decoder<'_>| {
@@ -71,7 +70,7 @@ impl InlineHistory {
         out.bytes(&self.bytes);
     }
 
-    /// Takes all that is left.
+    /// Consumes the rest of the body.
     pub(crate) fn read(from: &mut Decoder<'_>) -> Option<Self> {
         let count = usize::try_from(from.number()?).ok()?;
         let bytes = from.rest().to_vec();

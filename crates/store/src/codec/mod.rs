@@ -1,4 +1,4 @@
-//! How what is kept looks as bytes, in a file or in a column, and how damage to it is seen.
+//! The bytes of rows in files and databases, and the detection of damage.
 
 pub(crate) mod body;
 pub(crate) mod bytes;

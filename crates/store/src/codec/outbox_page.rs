@@ -1,78 +1,80 @@
-//! Sheets: announcements that were written together lie together in one row of the table `outbox`.
+//! Outbox pages: one row of the table `outbox` holds several announcements that were written
+//! together.
 //!
-//! A row for each would cost as much as all the rest of a transition. A sheet is named by the number of
-//! its first announcement, the others follow without a gap; each is sealed by itself, so that damage to
-//! one is not damage to its neighbours.
+//! A row for each announcement would cost as much as all the rest of a transition. The key of a
+//! page is the number of its first announcement, and the others follow without a gap. Each is
+//! sealed by itself, so that damage to one does not affect its neighbours.
 
 use super::{
-    body::{Told, event_onto},
+    body::{EventParts, event_to_row_in},
     bytes::{Decoder, Encoder},
     seal::{Damage, Kind},
 };
 
-/// A sheet is full when it has as much as a page of the file can hold without spilling over.
-const SHEET_BYTES: usize = 3_800;
+/// The most bytes of a page: as much as a page of the database file holds without an overflow page.
+const PAGE_BYTES: usize = 3_800;
 
-/// A line of a sheet: a sealed announcement and its number.
+/// A line of an outbox page: a sealed announcement and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutboxLine<'a> {
     pub(crate) number: i64,
     pub(crate) sealed: &'a [u8],
 }
 
-/// Writes announcements down, in the order of their numbers.
+/// Writes announcements in the order of their numbers.
 #[derive(Default)]
 pub(crate) struct OutboxPages {
-    /// By the number of the first one.
+    /// Pages by the number of their first announcement.
     pub(crate) written: Vec<(i64, Vec<u8>)>,
-    /// The last one may be written on.
+    /// Whether the last page takes more lines.
     open: bool,
-    /// The line that is being written.
+    /// A reused buffer for one line.
     line: Vec<u8>,
 }
 
 impl OutboxPages {
-    pub(crate) fn add(&mut self, number: i64, no: i64, (kind, at, job): Told<'_>) {
-        let line = event_onto(std::mem::take(&mut self.line), number, no, (kind, at, job));
+    pub(crate) fn add(&mut self, number: i64, no: i64, (kind, at, job): EventParts<'_>) {
+        let line = event_to_row_in(std::mem::take(&mut self.line), number, no, (kind, at, job));
         self.add_line(OutboxLine { number, sealed: &line });
         self.line = line;
     }
 
-    /// The next announcement does not follow the last one: it begins a new sheet.
+    /// Closes the last page: the next announcement's number does not follow, so it begins a new
+    /// page.
     pub(crate) fn close(&mut self) {
         self.open = false;
     }
 
     fn add_line(&mut self, line: OutboxLine<'_>) {
-        let sheet = match self.written.last_mut() {
-            Some((_, sheet)) if self.open && sheet.len() + line.sealed.len() < SHEET_BYTES => sheet,
+        let page = match self.written.last_mut() {
+            Some((_, page)) if self.open && page.len() + line.sealed.len() < PAGE_BYTES => page,
             Some(_) | None => {
-                self.written.push((line.number, Vec::with_capacity(SHEET_BYTES)));
+                self.written.push((line.number, Vec::with_capacity(PAGE_BYTES)));
                 self.open = true;
                 &mut self.written.last_mut().expect("it was just begun").1
             }
         };
-        write(sheet, line);
+        write(page, line);
     }
 
-    /// A sheet with these lines, however long they are.
+    /// A page with these lines, however long they are.
     pub(crate) fn one(lines: &[OutboxLine<'_>]) -> Vec<u8> {
-        let mut sheet = Vec::new();
-        lines.iter().for_each(|line| write(&mut sheet, *line));
-        sheet
+        let mut page = Vec::new();
+        lines.iter().for_each(|line| write(&mut page, *line));
+        page
     }
 }
 
-fn write(sheet: &mut Vec<u8>, line: OutboxLine<'_>) {
-    let mut out = Encoder::after(std::mem::take(sheet));
+fn write(page: &mut Vec<u8>, line: OutboxLine<'_>) {
+    let mut out = Encoder::after(std::mem::take(page));
     out.number(line.sealed.len() as u64);
     out.bytes(line.sealed);
-    *sheet = out.bytes;
+    *page = out.bytes;
 }
 
-/// The lines of the sheet whose first number is `first`.
-pub(crate) fn lines(first: i64, sheet: &[u8]) -> Result<Vec<OutboxLine<'_>>, Damage> {
-    let mut from = Decoder::from(sheet);
+/// The lines of the page whose first number is `first`.
+pub(crate) fn lines(first: i64, page: &[u8]) -> Result<Vec<OutboxLine<'_>>, Damage> {
+    let mut from = Decoder::from(page);
     let mut lines = Vec::new();
     let mut number = first;
     while !from.is_empty() {

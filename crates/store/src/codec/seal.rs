@@ -1,8 +1,9 @@
-//! Sealed bytes: rows that know when they were damaged.
+//! Sealed bytes: rows whose damage is detected.
 //!
-//! SQLite does not notice a flipped bit in a row. A job that runs with a payload nobody sent is worse
-//! than one that does not run, so every body carries a checksum over itself, its kind and the number
-//! of its row: a bit that flipped, a row that was cut and a row in the wrong place are all seen.
+//! SQLite does not notice a flipped bit in a row. A job that runs with a payload that no client
+//! sent is worse than one that does not run. So every body carries a checksum over itself, its kind
+//! and the number of its row, which detects a flipped bit, a truncated row and a row in the wrong
+//! place.
 
 use std::fmt;
 
@@ -36,7 +37,7 @@ kinds! {
     Policy = 8 "a policy",
     Worker = 9 "a worker",
     Commit = 10 "the summary of a commit",
-    Fixture = 11 "what the house knows of itself",
+    StoreMeta = 11 "what the house knows of itself",
     Queue = 12 "the name of a queue",
     Pause = 13 "a pause",
     ApiKey = 14 "an API key",
@@ -44,7 +45,7 @@ kinds! {
     Audit = 16 "an entry of the audit log",
 }
 
-/// What was read is not what was written.
+/// The bytes that were read are not those that were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Damage {
     pub(crate) kind: Kind,
@@ -61,21 +62,21 @@ impl std::error::Error for Damage {}
 
 const CHECK_BYTES: usize = 4;
 
-/// Closes `bytes` with their checksum.
+/// Appends the checksum to `bytes`.
 pub(crate) fn seal(kind: Kind, no: i64, mut bytes: Vec<u8>) -> Vec<u8> {
     let check = checksum(kind, no, &bytes);
     bytes.extend_from_slice(&check.to_le_bytes());
     bytes
 }
 
-/// A sealed copy of `bytes`, on paper that was used before.
-pub(crate) fn sealed_onto(mut paper: Vec<u8>, kind: Kind, no: i64, bytes: &[u8]) -> Vec<u8> {
-    paper.clear();
-    paper.extend_from_slice(bytes);
-    seal(kind, no, paper)
+/// A sealed copy of `bytes`, in a reused buffer.
+pub(crate) fn seal_in(mut buffer: Vec<u8>, kind: Kind, no: i64, bytes: &[u8]) -> Vec<u8> {
+    buffer.clear();
+    buffer.extend_from_slice(bytes);
+    seal(kind, no, buffer)
 }
 
-/// What was sealed, if nothing happened to it.
+/// The sealed content, if it is undamaged.
 pub(crate) fn unseal(kind: Kind, no: i64, sealed: &[u8]) -> Result<&[u8], Damage> {
     let damage = Damage { kind, no };
     let split = sealed.len().checked_sub(CHECK_BYTES).ok_or(damage)?;

@@ -1,9 +1,9 @@
-//! A job and where it is kept, and what indexes need to know of it.
+//! A job with its row number, and the columns that indexes need.
 
 use super::{digest, inline_history::InlineHistory, seal::Damage};
 use engine::{HistoryEntry, Job, Priority, State};
 
-/// A job and where it is kept.
+/// A job with the numbers of its row and its queue.
 #[derive(Clone)]
 pub(crate) struct Stored {
     pub(crate) no: i64,
@@ -13,9 +13,9 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// The history after row `after`, of which `moved` has rows of its own by now; nothing where it
-    /// is not whole. A row that is not there at all has no seal to say so, but the job knows how
-    /// many there are.
+    /// The history after row `after`. `moved` are the rows that by now have rows of their own.
+    /// `None` where the history is incomplete: a missing row has no seal to report it, but the job
+    /// knows how many rows there are.
     pub(crate) fn history(
         &self,
         moved: Vec<HistoryEntry>,
@@ -29,10 +29,10 @@ impl Stored {
     }
 }
 
-/// What is wrong where [`Stored::history`] is not whole.
+/// The damage where [`Stored::history`] is incomplete.
 pub(crate) const NOT_WHOLE: &str = "a history is not as long as its job says";
 
-/// What indexes need to know of a live job.
+/// The columns by which indexes find a live job.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Columns {
     pub(crate) rank: Option<u8>,
@@ -62,12 +62,12 @@ impl Columns {
     }
 }
 
-/// A digest of the claim that a running job was taken by.
+/// The digest of the claim that took a running job.
 pub(crate) fn claim_of(job: &Job) -> Option<i64> {
     job.lease().map(|lease| digest::of_claim(&lease.scope, &lease.worker, &lease.claim))
 }
 
-/// A digest of the code of its last failure.
+/// The digest of the code of its last failure.
 pub(crate) fn error_of(job: &Job) -> Option<i64> {
     job.life.last_failure.as_ref().map(|failure| digest::of_error(&failure.code))
 }

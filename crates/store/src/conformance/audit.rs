@@ -1,4 +1,4 @@
-//! The audit log: what was done is noted with it, in one chain.
+//! The audit log: every action is recorded in its own transaction, in one hash chain.
 
 use super::fixture::{Fixture, email, job_type, only};
 use crate::{Answer, Clock, Notification, PAGE_MAX, Reply, Request};
@@ -34,7 +34,7 @@ fn page(fixture: &Fixture, scope: &Scope, before: Option<u64>, limit: usize) -> 
     block_on(fixture.store().audit(scope, before, limit)).expect("the store works")
 }
 
-/// The whole log, oldest first, which has to hold.
+/// The whole log, oldest first, after a check of its chain.
 #[track_caller]
 fn log(fixture: &Fixture) -> Vec<AuditEntry> {
     let mut entries = page(fixture, &Scope::All, None, PAGE_MAX);
@@ -85,7 +85,7 @@ pub(crate) fn what_is_refused_is_not_noted(fixture: &Fixture) {
     assert_eq!(targets(&noted), ["a", "b"], "and no number is left out");
 }
 
-/// Settings come before submits, and those before commands, recorded or not.
+/// Settings run before submits, and those before commands, with or without an audit entry.
 pub(crate) fn a_recorded_request_has_its_own_turn_and_reply(fixture: &Fixture) {
     let job = fixture.new_job(email(), "default");
     let policy = Policy { max_attempts: 7, ..Policy::default() };

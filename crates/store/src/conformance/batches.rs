@@ -1,4 +1,4 @@
-//! A batch is one transaction with an order of its own.
+//! A batch is one transaction that runs its requests in phases.
 
 use super::fixture::{Fixture, claim_request, claiming, email, job_type, submitted, token};
 use crate::{Answer, Request};

@@ -1,4 +1,4 @@
-//! Stopping jobs that nobody wants any more.
+//! Cancelling jobs.
 
 use super::fixture::{Fixture, claim_request, email, ending, settling, token};
 use crate::{Claimed, Request};

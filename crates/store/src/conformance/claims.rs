@@ -1,4 +1,4 @@
-//! Which jobs a claim gets, and what a repeated one gets.
+//! Which jobs a claim gets, and what a repeated claim gets.
 
 use super::fixture::{Fixture, claim_request, claiming, email, job_type, token};
 use crate::{Answer, Claimed};
@@ -144,7 +144,8 @@ pub(crate) fn a_claim_of_other_types_gets_nothing_under_the_same_name(fixture: &
     assert_eq!(ids(&fixture.claim(claim_request("w", "c", &["scan", "email"], 1))), [id]);
 }
 
-/// What claims were given is forgotten after an hour, which begins anew when a name is used again.
+/// The store forgets the jobs of a claim after an hour, which starts anew when the name is used
+/// again.
 pub(crate) fn a_claim_under_an_old_name_is_remembered_from_when_it_was_given_jobs(
     fixture: &Fixture,
 ) {
@@ -212,8 +213,7 @@ pub(crate) fn a_claim_ends_when_its_payloads_are_large_enough(fixture: &Fixture)
     assert_eq!(first.len() + second.len(), 200, "and nobody is forgotten");
 }
 
-/// A claim is named by the credential that sent it, too: two that send one text have nothing in
-/// common.
+/// The principal is part of a claim's name: equal names from two principals are two claims.
 pub(crate) fn a_claim_of_another_principal_is_another_claim(fixture: &Fixture) {
     let of = |who: &str| {
         let claim_request = claim_request("w", "c", &["email"], 1);

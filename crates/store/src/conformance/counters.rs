@@ -117,7 +117,7 @@ pub(crate) fn poison_is_counted_by_type_and_code(fixture: &Fixture) {
     let acme = poison(fixture, &only("acme"), Some(&job_type("email")));
     assert_eq!(told(&acme), expected(&[("email", &[("BAD", 2), ("DOWN", 1)])]));
     assert!(poison(fixture, &only("cedar"), None).counts.is_empty());
-    // What leaves the poison queue is not counted any more.
+    // Jobs that have left the poison queue are not counted any more.
     let down = fixture.list(engine::Filter::eq(engine::Field::ErrorCode(
         engine::ErrorCode::parse("DOWN").expect("lawful"),
     )));

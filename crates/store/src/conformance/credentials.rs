@@ -1,4 +1,4 @@
-//! Keys that open doors, and keys that sign.
+//! API keys, and keys that sign status addresses.
 
 use super::fixture::{Fixture, only};
 use crate::{Answer, Request};
@@ -40,7 +40,7 @@ fn signing_keys(fixture: &Fixture) -> Vec<SigningKey> {
     block_on(fixture.store().signing_keys()).expect("the store works")
 }
 
-/// Ids of all 64 bits: a store must not take the highest for a sign.
+/// Ids use all 64 bits: a store must not take the highest one for a sign bit.
 pub(crate) fn keys_are_kept_oldest_first(fixture: &Fixture) {
     assert!(keys(fixture).is_empty());
     let (young, old) = (key(7, Scope::All), key(u64::MAX - u64::MAX % 100, only("acme")));

@@ -1,4 +1,5 @@
-//! A store to be tested, with its clock in hand and short words for what tests do all the time.
+//! The fixture of the conformance suite: a store under test, its clock, and short names for
+//! frequent steps.
 
 use crate::{
     Answer, Claimed, Clock, Cursor, ManualClock, Notification, Page, Query, QueueDepth,
@@ -15,18 +16,18 @@ use std::{
     time::Duration,
 };
 
-/// An empty store, and what a test may do to the world around it.
+/// An empty store, and the controls of its environment.
 pub(crate) struct Fixture {
     pub(crate) open: Arc<OpenStore>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) random: Arc<SeededRandom>,
-    /// Ends the process and starts it again.
+    /// Simulates the end of the process and its next start.
     pub(crate) restart: Box<dyn Fn()>,
-    /// Backs the store up and restores it: another store with the same jobs.
+    /// Backs the store up and restores it as another store with the same jobs.
     pub(crate) restored: Box<dyn Fn() -> Arc<dyn Store>>,
 }
 
-/// The store of a process that may end and start again.
+/// A store that can be closed and reopened.
 pub(crate) struct OpenStore(RwLock<Option<Arc<dyn Store>>>);
 
 impl OpenStore {
@@ -101,7 +102,7 @@ pub(crate) fn claiming(claim_request: ClaimRequest) -> Request {
 }
 
 impl Fixture {
-    /// The store as it is open now.
+    /// The store that is open now.
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         self.open.get()
     }
@@ -111,7 +112,7 @@ impl Fixture {
     }
 
     pub(crate) fn new_job(&self, draft: JobDraft, owner: &str) -> NewJob {
-        // A clock of the callers', like in real life: ids must differ, no more.
+        // The caller's clock dates ids, as in production: ids only have to differ.
         let context = SubmitContext {
             id: JobId::new(self.clock.read().wall, self.random.entropy()),
             tenant: tenant(owner),
@@ -146,7 +147,7 @@ impl Fixture {
         self.try_submit_as(draft, owner).expect("it is taken").job_id
     }
 
-    /// So many jobs of the type `email`.
+    /// Submits `count` jobs of the type `email`.
     pub(crate) fn submit_many(&self, count: usize, owner: &str) {
         let jobs = (0..count).map(|_| self.new_job(email(), owner)).collect();
         self.one(Request::Submit(jobs)).expect("they are taken");
@@ -163,7 +164,7 @@ impl Fixture {
         }
     }
 
-    /// Claims one job of the type `email` under a name that nobody used before.
+    /// Claims one job of the type `email` under a new claim name.
     pub(crate) fn take(&self) -> Claimed {
         self.take_from("email")
     }
@@ -181,7 +182,7 @@ impl Fixture {
         }
     }
 
-    /// A command that is known to be lawful.
+    /// Applies a command that must not be refused.
     pub(crate) fn must(&self, id: JobId, command: Command) -> engine::Answer {
         self.command(id, command).expect("lawful")
     }
@@ -250,7 +251,7 @@ impl Fixture {
         queues.next().expect("the queue is told")
     }
 
-    /// Finds what is overdue and deals with it, as the sweeper does.
+    /// Finds overdue jobs and applies their commands, as the sweeper does.
     pub(crate) fn sweep(&self) -> Vec<JobId> {
         let overdue = block_on(self.store().overdue(100)).expect("the store works");
         overdue.iter().for_each(|late| drop(self.command(late.id, late.command.clone())));

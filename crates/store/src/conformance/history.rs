@@ -1,4 +1,4 @@
-//! The written memory of a job.
+//! The history of a job.
 
 use super::fixture::{Fixture, email, token};
 use engine::{Command, Scope, Status};

@@ -1,4 +1,4 @@
-//! Keys: handing over twice makes one job.
+//! Idempotency keys: submitting twice makes one job.
 
 use super::fixture::{Fixture, email, keyed, submitted};
 use crate::Request;

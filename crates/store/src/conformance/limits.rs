@@ -1,4 +1,4 @@
-//! What one tenant may have beside its jobs.
+//! The limits of one tenant beside its number of jobs.
 
 use super::{
     credentials::key,
@@ -28,7 +28,7 @@ fn submit(fixture: &Fixture, name: &str, owner: &str) -> Result<Answer, Refusal>
     fixture.one(Request::Submit(vec![of_type(fixture, name, owner)]))
 }
 
-/// Jobs of as many types, in lists that are taken whole.
+/// Submits jobs of `count` types, in lists that must be accepted whole.
 fn open_types(fixture: &Fixture, count: u64, owner: &str) {
     let jobs =
         (0..count).map(|number| of_type(fixture, &format!("type-{number}"), owner)).collect();
@@ -44,10 +44,10 @@ pub(crate) fn undeclared_types_of_a_tenant_are_bounded(fixture: &Fixture) {
     open_types(fixture, max, "acme");
     assert_eq!(submit(fixture, "one-more", "acme"), refused(TenantLimit::JobTypes, max));
     assert_eq!(queues(fixture, &only("acme")) as u64, max);
-    // What is there goes on, and others are not held up by it.
+    // Existing queues still accept jobs, and other tenants are not affected.
     submit(fixture, "type-0", "acme").expect("its queue is there");
     submit(fixture, "one-more", "birch").expect("another tenant has none");
-    // In one batch each has a verdict of its own.
+    // Each request of a batch is decided on its own.
     let one = |name| Request::Submit(vec![of_type(fixture, name, "acme")]);
     let replies = fixture.run(vec![one("one-more"), one("type-1"), one("two-more")]);
     let taken: Vec<bool> = replies.iter().map(Result::is_ok).collect();
@@ -93,7 +93,7 @@ pub(crate) fn paused_types_of_a_tenant_are_bounded(fixture: &Fixture) {
     assert_eq!(fixture.one(pause("one-more", only("acme"))), Ok(Answer::Done));
 }
 
-/// Keys that never end by themselves.
+/// A key that never expires.
 fn lasting(number: u64, scope: Scope) -> ApiKey {
     ApiKey { expires_at: None, ..key(number, scope) }
 }
@@ -119,7 +119,8 @@ pub(crate) fn keys_of_a_tenant_are_bounded(fixture: &Fixture) {
     assert_eq!(keys(fixture, &only("acme")).len() as u64, max);
 }
 
-/// Whoever makes and revokes keys is never locked out, and what is kept does not grow.
+/// A tenant that keeps creating and revoking keys is never refused, and the number of stored keys
+/// does not grow.
 pub(crate) fn an_ended_key_makes_room(fixture: &Fixture) {
     let max = fill_keys(fixture);
     let ended = |number, seconds| {
@@ -141,8 +142,8 @@ pub(crate) fn an_ended_key_makes_room(fixture: &Fixture) {
     assert_eq!(put(max + 2), refused(TenantLimit::ApiKeys, max), "all that are left are good");
 }
 
-/// Otherwise a key that was stolen could be pushed out, and what it made would not be found from
-/// it.
+/// Otherwise an attacker could push out a stolen key, and the keys made with it could not be traced
+/// to it.
 pub(crate) fn the_maker_of_a_kept_key_is_kept(fixture: &Fixture) {
     let max = fill_keys(fixture);
     let now = fixture.clock.read().wall;
@@ -158,7 +159,7 @@ pub(crate) fn the_maker_of_a_kept_key_is_kept(fixture: &Fixture) {
     for key in [ended(3, 1, only("acme")), ended(4, 2, only("acme")), made_by(5, 3, only("acme"))] {
         put(key).expect("they are known");
     }
-    // One for all tenants, which made a key of another tenant.
+    // A key for all tenants that made a key of another tenant.
     let others = (max..2 * max).map(|number| Request::put_key(&lasting(number, Scope::All)));
     assert!(fixture.run(others.collect()).iter().all(Result::is_ok));
     put(made_by(2 * max, max, only("birch"))).expect("birch has none");
@@ -190,8 +191,8 @@ fn names(fixture: &Fixture, owner: &str) -> Vec<String> {
     workers.iter().map(|seen| seen.worker.to_string()).collect()
 }
 
-/// One too many works like any other, and is not shown: neither claims nor signs of life are
-/// refused for it.
+/// A worker above the limit works like any other and is not listed: neither its claims nor its
+/// heartbeats are refused.
 pub(crate) fn workers_of_a_tenant_are_bounded(fixture: &Fixture) {
     let max = fill_workers(fixture);
     fixture.submit_as(super::fixture::email(), "acme");
@@ -215,7 +216,8 @@ pub(crate) fn a_lost_worker_makes_room(fixture: &Fixture) {
     fixture.pass(1);
     let signs = (1..max).map(|number| seen(number, "acme")).collect();
     fixture.run(signs);
-    // One of them goes on, so that the silence of the others is their own.
+    // One worker goes on, so that the store attributes the silence of the others to them and not to
+    // an outage.
     for _ in 0..WORKER_SILENCE_MAX.as_secs() / 10 {
         fixture.pass(10);
         fixture.one(seen(1, "acme")).expect("a sign of life is taken");
@@ -227,7 +229,8 @@ pub(crate) fn a_lost_worker_makes_room(fixture: &Fixture) {
     assert!(kept.contains(&format!("worker-{max}")));
 }
 
-/// The node that a worker signs off at may never have seen it, and may have no room for another.
+/// The node that receives a sign-off may never have seen the worker, and the tenant may be at its
+/// limit of workers.
 pub(crate) fn a_worker_signs_off_where_there_is_no_room(fixture: &Fixture) {
     let max = fill_workers(fixture);
     (fixture.restart)();

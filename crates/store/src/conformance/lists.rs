@@ -1,4 +1,4 @@
-//! Lists: all of their parts are carried out, or none.
+//! Lists: all of their parts are executed, or none.
 
 use super::{
     audit::note,
@@ -95,7 +95,7 @@ pub(crate) fn keys_change_hands_within_a_list(fixture: &Fixture) {
     assert_eq!(refused, Err(not_ended), "a waiting job is not redriven");
 }
 
-/// It waits as before, but it does not expire any more: everything that is kept of it says so.
+/// The job waits as before, but it no longer expires: every stored copy of it must say so.
 pub(crate) fn a_job_that_ends_and_begins_again_within_a_list_is_written_anew(fixture: &Fixture) {
     let expires_at = Some(fixture.clock.read().wall.unix_ms() + 60_000);
     let id = fixture.submit(engine::JobDraft { expires_at, ..email() });
@@ -105,7 +105,7 @@ pub(crate) fn a_job_that_ends_and_begins_again_within_a_list_is_written_anew(fix
     assert_eq!(fixture.take().job.id(), id);
 }
 
-/// A key that went to another job stays with that job, whatever a list does to the job before it.
+/// A key that another job has taken stays with that job, whatever a list does to the job before it.
 pub(crate) fn a_key_of_another_job_is_not_freed_by_a_list(fixture: &Fixture) {
     let first = fixture.submit(keyed("k", "1"));
     fixture.poison(&fixture.take());
@@ -134,7 +134,7 @@ pub(crate) fn a_job_is_handed_over_once_by_a_list(fixture: &Fixture) {
     assert_eq!(fixture.status(new.id), Status::Cancelled);
 }
 
-/// Lists have the turn of their last part, so that submits may come after commands in one batch.
+/// A list runs in the latest phase of its parts, so submits may come after commands in one batch.
 pub(crate) fn lists_of_one_batch_share_a_bounded_queue(fixture: &Fixture) {
     fixture.set_policy("email", Policy { max_queued: Some(2), ..Policy::default() });
     let waiting = [fixture.submit(email()), fixture.submit(email())];
@@ -226,7 +226,7 @@ pub(crate) fn types_are_counted_within_a_list(fixture: &Fixture) {
     assert!(fixture.one(Request::All(twice)).is_ok(), "a type counts once");
 }
 
-/// A list waits for the turn of its last part, so that it finds what single requests have done.
+/// A list runs in the latest phase of its parts, so it sees the effects of earlier single requests.
 pub(crate) fn a_list_has_the_turn_of_its_last_part(fixture: &Fixture) {
     let new = fixture.new_job(email(), "default");
     let cancel = about(new.id, Command::Cancel).audited(note(Scope::All, "cancel"));

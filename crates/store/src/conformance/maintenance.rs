@@ -1,4 +1,4 @@
-//! What time demands: expiry, silence, slowness, retention, old rows.
+//! What time brings about: expiry, lost workers, timeouts, retention, pruning.
 
 use super::fixture::{Fixture, email, keyed};
 use crate::Request;

@@ -1,7 +1,8 @@
-//! What every store has to keep: one suite, run on each of them.
+//! The conformance suite: the tests that every store must pass.
 //!
-//! A new promise is a new function here and a line in [`conformance!`]; a function without its line
-//! is dead code and stops the build. A store joins with a function that opens an empty [`Fixture`].
+//! A new guarantee is a new function here and a line in [`conformance!`]; a function without its
+//! line is dead code and stops the build. A store joins with a function that opens an empty
+//! [`Fixture`].
 
 pub(crate) mod audit;
 pub(crate) mod batches;
@@ -30,7 +31,7 @@ pub(crate) mod tenants;
 pub(crate) use fixture::{Fixture, OpenStore};
 pub(crate) use nodes::ClusterFixture;
 
-/// Runs every promise on the stores that `$open` gives.
+/// Runs every test of the suite on the stores that `$open` returns.
 macro_rules! conformance {
     ($open:path) => {
         conformance! { $open;
@@ -122,17 +123,17 @@ macro_rules! conformance {
 }
 pub(crate) use conformance;
 
-/// Runs what several nodes of one store may rely on, on the stores that `$open` gives as [`ClusterFixture`]. For
-/// those that more than one process may open.
+/// Runs the tests about several nodes on the stores that `$open` returns as [`ClusterFixture`]. For
+/// stores that more than one process may open.
 macro_rules! conformance_shared {
     ($open:path) => {
         conformance_shared! { $open;
             one_node_leads_at_a_time, a_silent_leader_is_followed_after_its_time_and_not_before,
-            a_leader_that_comes_back_late_does_no_chores, a_leader_that_was_away_does_no_chores_unfollowed,
+            a_leader_that_comes_back_late_does_no_maintenance, a_leader_that_was_away_does_no_chores_unfollowed,
             a_draining_node_gives_the_lead_up, whoever_drains_does_not_lead,
             whoever_never_attended_may_do_chores, nodes_are_told_as_they_were_seen,
-            nodes_that_are_long_gone_are_forgotten, everybody_else_hears_the_news, what_is_done_is_told_with_it,
-            news_that_nobody_took_yet_is_heard_together, what_one_node_does_the_others_see,
+            nodes_that_are_long_gone_are_forgotten, all_other_nodes_receive_a_notification, a_batch_sends_its_notification,
+            notifications_that_wait_are_merged, what_one_node_does_the_others_see,
             a_report_at_one_node_knows_what_happened_at_another,
             a_lease_that_another_node_gave_counts_everywhere,
             everything_that_is_set_is_counted, a_node_confirms_what_it_acts_by,

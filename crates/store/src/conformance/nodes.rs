@@ -1,4 +1,5 @@
-//! What holds between the nodes of one store: one leads, all are seen, and each hears the others.
+//! The guarantees between the nodes of one store: one leads, all are listed, and each receives the
+//! notifications of the others.
 
 use super::{
     audit::{note, recorded},
@@ -23,7 +24,7 @@ use std::{
 
 /// An empty store that several nodes may open.
 pub(crate) struct ClusterFixture {
-    /// The first of them.
+    /// The first node.
     pub(crate) fixture: Fixture,
     /// Opens the same store once more, as a node in another process does.
     pub(crate) another: Box<dyn Fn() -> Arc<dyn Store>>,
@@ -41,7 +42,7 @@ impl ClusterFixture {
 
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// What a node says of itself.
+/// A node's description of itself.
 pub(crate) fn info(id: &str) -> NodeInfo {
     NodeInfo {
         id: id.to_owned(),
@@ -122,12 +123,12 @@ pub(crate) fn a_silent_leader_is_followed_after_its_time_and_not_before(near: &C
     assert!(!leads(&one, "one"), "whoever comes back follows");
 }
 
-pub(crate) fn a_leader_that_comes_back_late_does_no_chores(near: &ClusterFixture) {
+pub(crate) fn a_leader_that_comes_back_late_does_no_maintenance(near: &ClusterFixture) {
     let [one, two] = near.pair();
     assert!(leads(&one, "one"));
     near.fixture.submit(keyed("k", "1"));
     near.fixture.complete(&near.fixture.take()).unwrap();
-    near.pass(Duration::from_secs(40 * 86_400)); // its key is old, and its worker is long gone
+    near.pass(Duration::from_secs(40 * 86_400)); // its key and worker are past their retention
     assert!(leads(&two, "two"));
     assert_eq!((number(&one), prune(&one)), (0, 0), "it does not know yet that it was followed");
     assert!(!leads(&one, "one"));
@@ -206,12 +207,14 @@ pub(crate) fn nodes_that_are_long_gone_are_forgotten(near: &ClusterFixture) {
     assert_eq!(told.iter().map(|seen| &*seen.info.id).collect::<Vec<_>>(), ["two"]);
 }
 
-/// A hint may get lost, above all before the other side listens: it is repeated so often, and no more.
+/// A notification may get lost, above all before the other side listens. The test repeats it at
+/// most so often.
 const REPEATS_MAX: usize = 60;
 const REPEAT_AFTER: Duration = Duration::from_secs(1);
 
-/// All that the node hears until it is enough, while somebody tells it something again and again.
-fn hears(
+/// Collects the notifications that a node receives until they are enough, while `tell` sends them
+/// again and again.
+fn receive_until(
     listener: &Arc<dyn Store>,
     tell: impl Fn(),
     enough: impl Fn(&Notification) -> bool,
@@ -243,38 +246,42 @@ fn touched() -> Notification {
     Notification { touched: true, ..Notification::default() }
 }
 
-pub(crate) fn everybody_else_hears_the_news(near: &ClusterFixture) {
+pub(crate) fn all_other_nodes_receive_a_notification(near: &ClusterFixture) {
     let [one, two] = near.pair();
     let three = (near.another)();
     for listener in [&two, &three] {
-        hears(listener, || one.notify_peers(work("email")), |all| *all == work("email"));
+        receive_until(listener, || one.notify_peers(work("email")), |all| *all == work("email"));
     }
     let any = Notification { any_work: true, ..Notification::default() };
-    hears(&two, || three.notify_peers(any.clone()), |all| all.any_work);
-    // What it said itself would be here as well if it heard that.
-    let back = hears(&one, || two.notify_peers(touched()), |all| all.touched);
+    receive_until(&two, || three.notify_peers(any.clone()), |all| all.any_work);
+    // The node's own notifications would be in here, if it received them.
+    let back = receive_until(&one, || two.notify_peers(touched()), |all| all.touched);
     assert_eq!(back.work, BTreeSet::new());
 }
 
-pub(crate) fn what_is_done_is_told_with_it(near: &ClusterFixture) {
+pub(crate) fn a_batch_sends_its_notification(near: &ClusterFixture) {
     let [one, two] = near.pair();
-    hears(&two, || one.notify_peers(touched()), |all| all.touched); // from now on it listens
+    receive_until(&two, || one.notify_peers(touched()), |all| all.touched); // from now on it listens
     let submit = || {
         let new = near.fixture.new_job(email(), "default");
         let done = one.execute(vec![Request::Submit(vec![new])], work("consign.email"));
         done.expect("the store works").remove(0).expect("it is lawful");
     };
-    // Whether it is the first word or follows others.
-    hears(&two, submit, |all| all.work == work("consign.email").work);
-    hears(&two, || (0..3).for_each(|_| submit()), |all| all.work == work("consign.email").work);
+    // Both as the first notification and after others.
+    receive_until(&two, submit, |all| all.work == work("consign.email").work);
+    receive_until(
+        &two,
+        || (0..3).for_each(|_| submit()),
+        |all| all.work == work("consign.email").work,
+    );
 }
 
-pub(crate) fn news_that_nobody_took_yet_is_heard_together(near: &ClusterFixture) {
+pub(crate) fn notifications_that_wait_are_merged(near: &ClusterFixture) {
     let [one, two] = near.pair();
-    hears(&two, || one.notify_peers(touched()), |all| all.touched); // from now on it listens
+    receive_until(&two, || one.notify_peers(touched()), |all| all.touched); // from now on it listens
     one.notify_peers(work("email"));
     one.notify_peers(work("invoice"));
-    hears(&two, || one.notify_peers(touched()), |all| all.work.len() == 2);
+    receive_until(&two, || one.notify_peers(touched()), |all| all.work.len() == 2);
 }
 
 pub(crate) fn what_one_node_does_the_others_see(near: &ClusterFixture) {
@@ -310,7 +317,8 @@ fn completing(claimed: &Claimed) -> Command {
 
 const COMPLETED: Reply = Ok(Answer::Job(engine::Answer::Settled(Status::Completed)));
 
-/// Whoever leased a job knows it by heart, and must not go by that when somebody else was there since.
+/// A node caches the jobs that it leased, and must not rely on the cache after another node has
+/// changed the job.
 pub(crate) fn a_report_at_one_node_knows_what_happened_at_another(near: &ClusterFixture) {
     let [one, two] = near.pair();
     let fixture = &near.fixture;
@@ -345,7 +353,7 @@ pub(crate) fn a_lease_that_another_node_gave_counts_everywhere(near: &ClusterFix
     for late in block_on(two.overdue(10)).unwrap() {
         command(&two, late.id, late.command).expect("lawful");
     }
-    near.pass(Duration::from_secs(3_600)); // whatever it had to wait for
+    near.pass(Duration::from_secs(3_600)); // past every delay and deadline
     let claim =
         Request::Claim { scope: Scope::All, claim_request: claim_request("v", "d", &["email"], 1) };
     let Ok(Answer::Claimed(jobs)) =
@@ -371,7 +379,7 @@ fn confirm(store: &Arc<dyn Store>, id: &str, version: u64) {
     block_on(store.confirm_settings(&info(id), version)).expect("the store works");
 }
 
-/// Everything that nodes keep in memory.
+/// A change of each setting that nodes cache.
 fn settings() -> Vec<Request> {
     vec![
         Request::set_policy(&job_type("email"), &Policy::default()),

@@ -1,4 +1,4 @@
-//! What operators do, and what they see.
+//! Commands of operators, and what operators can read.
 
 use super::fixture::{Fixture, claim_request, email, job_type, only};
 use crate::{Answer, Request};

@@ -70,7 +70,8 @@ fn seqs(fixture: &Fixture, id: JobId, after: u64) -> Vec<u64> {
     announced(fixture, id, after).iter().map(|event| event.job.seq).collect()
 }
 
-/// A long life, of which the oldest rows of history no longer lie with the job, beside another job.
+/// A job with so much history that its oldest rows have moved to a table of their own, and another
+/// job beside it.
 pub(crate) fn a_job_s_announcements_are_read_from_a_row_on(fixture: &Fixture) {
     let id = fixture.submit(email());
     for _ in 0..engine::RELEASES_MAX {

@@ -1,11 +1,11 @@
-//! Many at once: whatever the order, the outcome is one.
+//! Concurrent requests: the outcome does not depend on the order.
 
 use super::fixture::{Fixture, claim_request, claiming, email, ending, keyed, settling, submitted};
 use crate::{Answer, Notification, Request};
 use engine::{Command, JobId, OutcomeWord, Scope, Status};
 use std::{collections::BTreeSet, thread};
 
-/// Runs each batch on a thread of its own, all at once, and gives the replies to their only request.
+/// Runs each request on a thread of its own, all at once, and returns the replies.
 fn at_once(fixture: &Fixture, requests: Vec<Request>) -> Vec<crate::Reply> {
     let store = &fixture.store();
     let run =
@@ -70,7 +70,8 @@ pub(crate) fn one_claim_id_at_once_gives_one_set_of_leases(fixture: &Fixture) {
     assert_eq!(fixture.depth("email").counts.running, 3);
 }
 
-/// Whoever comes second finds nothing, and must not believe that there is.
+/// A later claim of the same id may find nothing, because the first has not committed yet. It must
+/// still get the jobs of the first.
 pub(crate) fn one_claim_id_at_once_shares_what_there_is(fixture: &Fixture) {
     for round in 1..=20 {
         fixture.submit_many(2, "default");
@@ -79,7 +80,7 @@ pub(crate) fn one_claim_id_at_once_shares_what_there_is(fixture: &Fixture) {
     }
 }
 
-/// Repeats a claim, all at once, and compares what it is given.
+/// Repeats a claim, all at once, and compares the jobs that each repetition gets.
 fn assert_one_set(fixture: &Fixture, name: &str) {
     let claims = (0..8).map(|_| claiming(claim_request("w", name, &["email"], 3)));
     let sets: BTreeSet<Vec<JobId>> = at_once(fixture, claims.collect())

@@ -58,7 +58,7 @@ pub(crate) fn a_record_of_another_version_is_not_changed(fixture: &Fixture) {
     let remove = |version| RecordChange::remove(name.clone()).expecting(version);
     assert_eq!(fixture.one(Request::PutRecord(remove(1))), changed(2));
     assert_eq!(versions(fixture), [("email".to_owned(), 2)]);
-    // Two callers that know the same version: one of them is told.
+    // Of two callers that know the same version, the second is refused.
     let batch = [5, 6].map(|attempts| Request::PutRecord(put("email", attempts).expecting(2)));
     assert_eq!(fixture.run(batch.to_vec()), [Ok(Answer::Done), changed(3)]);
     assert_eq!(fixture.one(Request::PutRecord(remove(3))), Ok(Answer::Done));

@@ -1,4 +1,4 @@
-//! How attempts end, and what their workers hear, however often they ask.
+//! How attempts end, and what their workers get as answers, however often they report.
 
 use super::fixture::{Fixture, email, ending, settling, token};
 use crate::Request;

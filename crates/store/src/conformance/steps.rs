@@ -1,4 +1,4 @@
-//! Steps: they complete once.
+//! Steps: each completes once.
 
 use super::fixture::{Fixture, email, token};
 use crate::Claimed;

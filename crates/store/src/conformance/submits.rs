@@ -1,4 +1,4 @@
-//! Handing a job over.
+//! Submitting jobs.
 
 use super::fixture::{Fixture, email, submitted};
 use crate::Request;

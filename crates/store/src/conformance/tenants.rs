@@ -1,4 +1,4 @@
-//! Tenants do not meet.
+//! Tenants are isolated from each other.
 
 use super::fixture::{Fixture, claim_request, email, ending, only, settling};
 use crate::{Query, Request};

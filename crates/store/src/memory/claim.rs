@@ -1,4 +1,4 @@
-//! Which due jobs a claim gets: in turn over the queues, then by priority, then by due time.
+//! Which due jobs a claim gets: rotating over the queues, then by priority, then by due time.
 
 use super::{
     execute::Transaction,
@@ -22,7 +22,7 @@ impl Transaction<'_> {
         let claim = Claim::of(scope, claim_request);
         let mut claimed = Vec::new();
         let mut bytes = 0;
-        // One job from each queue in turn, until the claim is full or nobody has a due job left.
+        // One job from each queue in turn, until the claim is full or no queue has a due job left.
         while claimed.len() < max
             && bytes < CLAIM_BYTES_MAX
             && let Some((queue, mut line)) = lines.pop_front()
@@ -39,7 +39,7 @@ impl Transaction<'_> {
         claimed
     }
 
-    /// Starts a job that stood in a line. The engine has the last word.
+    /// Starts a chosen job, if the engine agrees.
     fn start(&mut self, id: JobId, claim: &Claim) -> Option<Claimed> {
         let job = &self.tables.jobs[&id];
         let facts = self.facts(self.tables.records.policy(&job.envelope.job_type));
@@ -54,8 +54,8 @@ impl Transaction<'_> {
 }
 
 impl Tables {
-    /// The leases that an earlier claim of the same name still holds. Of the types that are wanted: a door has
-    /// looked at no others, and names can be guessed.
+    /// The leases that an earlier claim of the same name still holds, of the wanted types only. The
+    /// HTTP API has authorized only these types, and names of claims can be guessed.
     fn held(&self, scope: &Scope, claim_request: &ClaimRequest) -> Vec<Claimed> {
         let claim = (scope.clone(), claim_request.worker.clone(), claim_request.claim.clone());
         let jobs = self.claims.get(&claim).into_iter().flatten().map(|id| &self.jobs[id]);
@@ -69,8 +69,8 @@ impl Tables {
     /// The first due jobs of each queue that the claim may take from; the queue that was not served
     /// for the longest time comes first.
     ///
-    /// Not a cursor that goes round: workers that want different types would keep setting it past
-    /// each other's queues, and one of them could starve.
+    /// A rotating cursor is no alternative: workers that want different types would keep moving it
+    /// past each other's queues, and one of them could starve.
     fn lines(
         &self,
         scope: &Scope,
@@ -89,7 +89,7 @@ impl Tables {
         queues.into_iter().map(|queue| (queue.clone(), line(queue))).collect()
     }
 
-    /// The jobs of a queue that can start now, in the order in which they should.
+    /// The jobs of a queue that can start now, in the order of claims.
     pub(super) fn due(&self, queue: &Queue) -> impl Iterator<Item = JobId> {
         let places = self.ready.get(queue);
         let until = self.rules.due_until(self.now());

@@ -1,13 +1,14 @@
-//! One batch, one transaction: everything in its turn, by the unit of work that all stores share.
+//! One batch, one transaction: executed in the order of its phases by the unit of work that all
+//! stores share.
 
 use super::tables::Tables;
 use crate::{
     queue::Queue,
     random::RandomSource,
     record::Records,
-    seen::{Name, heard, room_for_worker},
+    seen::{Name, room_for_worker, updated_worker},
     store::{Claimed, Reply, Request},
-    unit_of_work::{Effect, OneWriter, Sink, Source, carry_out_batch},
+    unit_of_work::{Effect, OneWriter, Sink, Source, execute_requests},
 };
 use engine::{
     AttemptRecord, AuditEntry, AuditHash, AuditNote, ClaimRequest, Command, Decision, Entropy,
@@ -23,10 +24,9 @@ pub(super) struct Transaction<'t> {
 }
 
 impl Tables {
-    /// Carries out a batch.
     pub(super) fn execute(&mut self, batch: Vec<Request>, random: &dyn RandomSource) -> Vec<Reply> {
         self.settings_version += batch.iter().filter(|request| request.sets()).count() as u64;
-        let Ok(replies) = carry_out_batch(&mut Transaction { tables: self, random }, batch);
+        let Ok(replies) = execute_requests(&mut Transaction { tables: self, random }, batch);
         replies
     }
 
@@ -47,7 +47,7 @@ impl OneWriter for Transaction<'_> {
         Ok(self.claim(scope, claim_request))
     }
 
-    fn see(
+    fn record_worker(
         &mut self,
         name: Name,
         host: Option<Host>,
@@ -57,7 +57,7 @@ impl OneWriter for Transaction<'_> {
         if let Ok(lost) = room_for_worker(&tables.workers, &name, &tables.limits, now) {
             lost.and_then(|lost| tables.workers.remove(&lost));
             let before = tables.workers.remove(&name);
-            tables.workers.insert(name, heard(before, host, job_types, now));
+            tables.workers.insert(name, updated_worker(before, host, job_types, now));
         }
         Ok(())
     }

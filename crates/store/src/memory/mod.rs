@@ -1,7 +1,7 @@
-//! The store that forgets: everything in maps, one lock, no files.
+//! The store in memory: everything in maps, one lock, no files.
 //!
-//! It is the executable specification of [`Store`]: simple enough to be believed by reading, and
-//! what the simulation and the users' tests run on. The other stores must behave like it.
+//! It is the executable specification of [`Store`]: simple enough to verify by reading, and what
+//! the simulation and the users' tests run on. The other stores must behave like it.
 
 mod claim;
 mod execute;
@@ -39,17 +39,17 @@ use tables::Tables;
 
 pub use rules::Rules;
 
-/// A store in memory, as one node holds it.
+/// One node's handle of a store in memory.
 pub struct Memory {
     clock: Arc<dyn Clock>,
     random: Arc<dyn RandomSource>,
     tables: Arc<Mutex<Tables>>,
-    /// Where this node meets the others; nothing where there is only one.
+    /// The connection to the other nodes; `None` where there is only one.
     cluster: Option<ClusterHandle>,
     /// Whether a test has cut this handle off from the tables.
     cut_off: AtomicBool,
-    /// Whether a test has this handle lose all notifications, in both directions.
-    deaf: AtomicBool,
+    /// Whether a test makes this handle lose all notifications, in both directions.
+    loses_notifications: AtomicBool,
     policies_read: AtomicUsize,
 }
 
@@ -69,41 +69,42 @@ impl ClusterHandle {
     }
 }
 
-/// A copy of everything a store knew at one moment.
+/// A copy of a whole store at one moment.
 #[derive(Clone)]
 pub struct Backup(Tables);
 
 impl Memory {
-    /// An empty store that asks `clock` for the time and `random` for chance.
+    /// An empty store with `clock` as its time and `random` as its source of entropy.
     pub fn new(clock: Arc<dyn Clock>, random: Arc<dyn RandomSource>) -> Self {
         Memory::over(clock, random, Arc::default(), None)
     }
 
-    /// An empty store that several nodes of this process may share: each holds one of [`Memory::another`].
+    /// An empty store that several nodes of this process may share; [`Memory::another`] makes the
+    /// handle of each further node.
     pub fn shared(clock: Arc<dyn Clock>, random: Arc<dyn RandomSource>) -> Self {
         let cluster = ClusterHandle::join(Arc::default());
         Memory::over(clock, random, Arc::default(), Some(cluster))
     }
 
-    /// The same with other limits of what one tenant may have.
+    /// The same store with other limits for each tenant.
     #[must_use]
     pub fn with_limits(self, limits: TenantLimits) -> Self {
         self.tables().limits = limits;
         self
     }
 
-    /// The same with other rules, for tests that put a mistake into them.
+    /// The same store with other rules, for tests that seed a bug.
     #[must_use]
     pub fn with_rules(self, rules: Arc<dyn Rules>) -> Self {
         self.tables().rules = rules::SharedRules(rules);
         self
     }
 
-    /// The same store in the hands of another node.
+    /// The handle of another node of the same store.
     ///
     /// # Panics
     ///
-    /// If it was not opened as shared: then there is one node and no other.
+    /// If the store is not [`Memory::shared`]: then it has only one node.
     pub fn another(&self) -> Self {
         let hub = self.cluster.as_ref().expect("it was opened as shared").hub.clone();
         let cluster = Some(ClusterHandle::join(hub));
@@ -116,12 +117,12 @@ impl Memory {
         tables: Arc<Mutex<Tables>>,
         cluster: Option<ClusterHandle>,
     ) -> Self {
-        let (cut_off, deaf, policies_read) = Default::default();
-        Memory { clock, random, tables, cluster, cut_off, deaf, policies_read }
+        let (cut_off, loses_notifications, policies_read) = Default::default();
+        Memory { clock, random, tables, cluster, cut_off, loses_notifications, policies_read }
     }
 
-    /// Whether nothing reaches the tables through this handle from now on: batches and reads are
-    /// answered as unavailable. How an outage looks to one node, for tests.
+    /// Cuts this handle off from the tables, or reconnects it. While it is cut off, batches and
+    /// reads fail as unavailable, as one node sees an outage. For tests.
     pub fn cut_off(&self, cut_off: bool) {
         self.cut_off.store(cut_off, Ordering::SeqCst);
     }
@@ -129,16 +130,17 @@ impl Memory {
     /// Loses all notifications to and from this handle, for tests: they are hints, and may get
     /// lost.
     pub fn lose_notifications(&self) {
-        self.deaf.store(true, Ordering::SeqCst);
+        self.loses_notifications.store(true, Ordering::SeqCst);
     }
 
-    /// Copies everything.
+    /// Copies the whole store.
     pub fn backup(&self) -> Backup {
         Backup(self.tables().clone())
     }
 
-    /// A store as it was at the time of `backup`. It has a new epoch: whoever held a lease then
-    /// may have settled it since, in a future that no longer exists, and must not be believed.
+    /// A store as it was at the time of `backup`, with a new epoch. A worker that held a lease at
+    /// that time may have settled it since, in a future that no longer exists, so its lease must
+    /// not be valid.
     pub fn restore(backup: Backup, clock: Arc<dyn Clock>, random: Arc<dyn RandomSource>) -> Self {
         let Backup(mut tables) = backup;
         tables.epoch += 1;
@@ -148,20 +150,20 @@ impl Memory {
         memory
     }
 
-    /// Forgets what a process forgets when it dies: whatever was not part of a commit.
+    /// Forgets everything that was not committed, as a process does when it dies.
     pub fn restart(&self) {
         let mut tables = self.tables();
         tables.served.clear();
         tables.start_clock(self.clock.read());
     }
 
-    /// Makes everything as it was at the time of `backup`: how a transaction that was never
-    /// committed looks, to a caller who was told that it was. For tests.
+    /// Sets the store back to `backup`, as if later transactions had never been committed, although
+    /// their callers got replies. For tests.
     pub fn rewind(&self, backup: Backup) {
         *self.tables() = backup.0;
     }
 
-    /// How often this handle was asked for the policies: nodes keep them, for tests.
+    /// How often this handle read the policies. For tests: nodes cache them.
     pub fn policies_read(&self) -> usize {
         self.policies_read.load(Ordering::SeqCst)
     }
@@ -178,23 +180,23 @@ impl Memory {
         Ok(self.tables())
     }
 
-    /// The tables at this moment, with the time brought up to date.
-    fn at_this_moment(&self) -> Result<MutexGuard<'_, Tables>, StoreError> {
+    /// The tables, with the clock brought up to date.
+    fn tables_now(&self) -> Result<MutexGuard<'_, Tables>, StoreError> {
         let mut tables = self.locked()?;
         tables.tick(self.clock.read());
         Ok(tables)
     }
 
-    /// The tables at this moment, for what one node does for all; nothing where another leads.
+    /// The up-to-date tables for the leader's work; `None` where another node leads.
     fn as_leader(&self) -> Result<Option<MutexGuard<'_, Tables>>, StoreError> {
-        let tables = self.at_this_moment()?;
+        let tables = self.tables_now()?;
         let role = self.cluster.as_ref().map_or(NodeRole::Visitor, |cluster| *cluster.role());
-        Ok(tables.may_do_chores(role).then_some(tables))
+        Ok(tables.may_maintain(role).then_some(tables))
     }
 
-    /// Where this node meets the others, unless it is to hear nothing of them.
+    /// The connection to the other nodes, unless a test makes it lose all notifications.
     fn listening(&self) -> Option<&ClusterHandle> {
-        self.cluster.as_ref().filter(|_| !self.deaf.load(Ordering::SeqCst))
+        self.cluster.as_ref().filter(|_| !self.loses_notifications.load(Ordering::SeqCst))
     }
 }
 
@@ -204,7 +206,7 @@ impl Execute for Memory {
         batch: Vec<Request>,
         notification: Notification,
     ) -> Result<Vec<Reply>, StoreError> {
-        let replies = self.at_this_moment()?.execute(batch, &*self.random);
+        let replies = self.tables_now()?.execute(batch, &*self.random);
         self.notify_peers(notification);
         Ok(replies)
     }
@@ -235,7 +237,7 @@ impl Store for Memory {
     ) -> Result<Vec<HistoryEntry>, StoreError> {
         let tables = self.locked()?;
         let rows = tables.visible(scope, id).and_then(|job| tables.history.get(&job.id()));
-        // Numbered without gaps from 1, so row `after` is at place `after - 1`.
+        // Rows are numbered without gaps from 1, so row `after` has index `after - 1`.
         let skipped = usize::try_from(after).unwrap_or(usize::MAX);
         Ok(rows.into_iter().flatten().skip(skipped).cloned().collect())
     }
@@ -254,7 +256,7 @@ impl Store for Memory {
     }
 
     async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
-        Ok(self.at_this_moment()?.queues(scope))
+        Ok(self.tables_now()?.queues(scope))
     }
 
     async fn poison_counts(
@@ -266,7 +268,7 @@ impl Store for Memory {
     }
 
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
-        Ok(self.at_this_moment()?.workers(scope))
+        Ok(self.tables_now()?.workers(scope))
     }
 
     async fn records(
@@ -295,15 +297,15 @@ impl Store for Memory {
         scope: &Scope,
         id: JobId,
     ) -> Result<Option<(Job, ExplainFacts)>, StoreError> {
-        Ok(self.at_this_moment()?.explain_facts(scope, id))
+        Ok(self.tables_now()?.explain_facts(scope, id))
     }
 
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
-        Ok(self.at_this_moment()?.overdue(limit))
+        Ok(self.tables_now()?.overdue(limit))
     }
 
     async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
-        Ok(self.at_this_moment()?.next_due(after))
+        Ok(self.tables_now()?.next_due(after))
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
@@ -323,7 +325,7 @@ impl Store for Memory {
     }
 
     async fn heartbeat_node(&self, node: &NodeInfo) -> Result<ClusterView, StoreError> {
-        let mut tables = self.at_this_moment()?;
+        let mut tables = self.tables_now()?;
         let Some(cluster) = &self.cluster else {
             let seen_at = tables.now();
             let seen = NodeStatus { info: node.clone(), seen_at, live: true, leads: true };
@@ -340,13 +342,13 @@ impl Store for Memory {
 
     async fn confirm_settings(&self, node: &NodeInfo, version: u64) -> Result<(), StoreError> {
         if self.cluster.is_some() {
-            self.at_this_moment()?.confirm_settings(node, version);
+            self.tables_now()?.confirm_settings(node, version);
         }
         Ok(())
     }
 
     async fn unconfirmed_nodes(&self, version: u64) -> Result<Vec<UnconfirmedNode>, StoreError> {
-        Ok(self.at_this_moment()?.unconfirmed_nodes(version))
+        Ok(self.tables_now()?.unconfirmed_nodes(version))
     }
 
     async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {
@@ -371,7 +373,7 @@ mod tests {
     use engine::Timestamp;
     use std::{io::Write, sync::Arc};
 
-    fn hands() -> (Arc<ManualClock>, Arc<SeededRandom>) {
+    fn clock_and_random() -> (Arc<ManualClock>, Arc<SeededRandom>) {
         let clock = ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000));
         (Arc::new(clock), Arc::new(SeededRandom::new(1)))
     }
@@ -398,13 +400,13 @@ mod tests {
     }
 
     fn open() -> Fixture {
-        let (clock, random) = hands();
+        let (clock, random) = clock_and_random();
         let memory = Arc::new(Memory::new(clock.clone(), random.clone()));
         fixture(&memory, clock, random, Memory::restore)
     }
 
     fn open_shared() -> ClusterFixture {
-        let (clock, random) = hands();
+        let (clock, random) = clock_and_random();
         let memory = Arc::new(Memory::shared(clock.clone(), random.clone()));
         let fixture = fixture(&memory, clock, random, Memory::restore);
         ClusterFixture { fixture, another: Box::new(move || Arc::new(memory.another())) }
@@ -414,7 +416,8 @@ mod tests {
 
     conformance_shared!(super::open_shared);
 
-    /// Breaks a promise with a store that has a mistake in it.
+    /// Checks that `promise`, a function of the conformance suite, fails on a store with a seeded
+    /// bug.
     #[track_caller]
     fn found(mistake: &str, mistaken: fn() -> Fixture, promise: fn(&Fixture)) {
         promise(&open());
@@ -428,11 +431,11 @@ mod tests {
     fn an_epoch_that_is_not_raised_on_restore_is_found() {
         fn restore(backup: Backup, clock: Arc<dyn Clock>, random: Arc<dyn RandomSource>) -> Memory {
             let Backup(mut tables) = backup;
-            tables.epoch -= 1; // which the restore then raises to what it was
+            tables.epoch -= 1; // the restore raises it to what it was
             Memory::restore(Backup(tables), clock, random)
         }
         fn mistaken() -> Fixture {
-            let (clock, random) = hands();
+            let (clock, random) = clock_and_random();
             let memory = Arc::new(Memory::new(clock.clone(), random.clone()));
             memory.tables().epoch = 1;
             fixture(&memory, clock, random, restore)
@@ -450,7 +453,7 @@ mod tests {
             }
         }
         fn mistaken() -> Fixture {
-            let (clock, random) = hands();
+            let (clock, random) = clock_and_random();
             let memory = Memory::new(clock.clone(), random.clone()).with_rules(Arc::new(Unpaged));
             fixture(&Arc::new(memory), clock, random, Memory::restore)
         }

@@ -1,11 +1,11 @@
-//! Who shares the store, and which of them leads.
+//! The nodes that share the store, and which of them leads.
 
 use super::tables::Tables;
 use crate::node::{NODE_LOST_AFTER, NODES_KEPT, NodeInfo, NodeRole, NodeStatus, UnconfirmedNode};
 use engine::{JobId, Timestamp};
 use std::collections::BTreeMap;
 
-/// A node that was seen.
+/// A node that sent a heartbeat.
 #[derive(Clone)]
 pub(super) struct SeenNode {
     info: NodeInfo,
@@ -15,7 +15,7 @@ pub(super) struct SeenNode {
 }
 
 impl Tables {
-    /// Notes a sign of life, and says what the node is from now on.
+    /// Records a heartbeat, and returns the node's role from now on.
     pub(super) fn heartbeat_node(&mut self, info: &NodeInfo) -> NodeRole {
         let now = self.now();
         self.nodes.retain(|_, seen| seen.seen_at + NODES_KEPT > now);
@@ -24,7 +24,7 @@ impl Tables {
         self.lead.role_of(info, now)
     }
 
-    /// Notes a sign of life, and which settings the node acts by.
+    /// Records a heartbeat, and up to which version the node acts by the settings.
     pub(super) fn confirm_settings(&mut self, info: &NodeInfo, version: u64) {
         let before = self.nodes.get(&info.id).map_or(0, |seen| seen.confirmed);
         let confirmed = before.max(version);
@@ -41,8 +41,8 @@ impl Tables {
         described.collect()
     }
 
-    /// Whether somebody of this part may do what one node does for all.
-    pub(super) fn may_do_chores(&self, role: NodeRole) -> bool {
+    /// Whether a handle of this role may do the leader's work.
+    pub(super) fn may_maintain(&self, role: NodeRole) -> bool {
         match role {
             NodeRole::Visitor => true,
             NodeRole::Follows => false,
@@ -50,11 +50,11 @@ impl Tables {
         }
     }
 
-    /// Everybody who has been seen lately, oldest first.
+    /// All nodes that were seen lately, oldest first.
     pub(super) fn nodes(&self) -> Vec<NodeStatus> {
         let now = self.now();
         let seen = self.nodes.values();
-        let seen = seen.map(|seen| self.lead.sight(seen.info.clone(), seen.seen_at, now));
+        let seen = seen.map(|seen| self.lead.status_of(seen.info.clone(), seen.seen_at, now));
         let mut nodes: Vec<NodeStatus> = seen.collect();
         nodes.sort_by(|a, b| (a.info.started_at, &a.info.id).cmp(&(b.info.started_at, &b.info.id)));
         nodes

@@ -40,7 +40,7 @@ impl NotificationHub {
     }
 }
 
-/// What other nodes sent to one node and it has not taken yet.
+/// The notifications that one node received and has not taken yet.
 #[derive(Default)]
 pub(super) struct NotificationInbox(watch::Sender<Notification>);
 
@@ -48,7 +48,7 @@ impl NotificationInbox {
     /// Takes everything that was sent, as soon as there is something.
     pub(super) async fn take(&self) -> Notification {
         let mut inbox = self.0.subscribe();
-        drop(inbox.wait_for(|waiting| !waiting.is_empty()).await); // the sender is here: not closed
+        drop(inbox.wait_for(|waiting| !waiting.is_empty()).await); // we hold the sender
         let mut taken = Notification::default();
         self.0.send_if_modified(|waiting| {
             taken = mem::take(waiting);

@@ -1,4 +1,4 @@
-//! What can be asked of the memory store, and the chores that remove what nobody asks for.
+//! The reads of the memory store, and the pruning of rows that no read returns any more.
 
 use super::tables::{Key, QueuePosition, Tables};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     seen::{Leases, described},
     store::{
         EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, PoisonCounts, Query, Upcoming,
-        WORKERS_KEPT, told_codes,
+        WORKERS_KEPT, reported_codes,
     },
 };
 use engine::{
@@ -67,7 +67,7 @@ impl Tables {
         let codes = all.counts.values().flatten();
         let groups: Vec<_> =
             codes.map(|(code, count)| (0, digest::of_error(code), *count)).collect();
-        let (told, complete) = told_codes(&groups);
+        let (told, complete) = reported_codes(&groups);
         all.complete = complete;
         all.counts.values_mut().for_each(|codes| {
             codes.retain(|code, _| told.contains(&digest::of_error(code)));

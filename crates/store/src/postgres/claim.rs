@@ -1,12 +1,13 @@
-//! Which due jobs a claim gets: in turn over the queues, then by priority, then by due time.
+//! Which due jobs a claim gets: queues in turn, then by priority, then by due time.
 //!
-//! Claims of one batch that want the same queues share one look: what was found is dealt out among them.
+//! Claims of one batch that want the same queues share one scan; its jobs are distributed among
+//! them.
 
 use super::{
     Inner,
     batch_plan::{BatchPlan, Wanted},
     claim_cursors::{DueScanSummary, RANKS, ranks},
-    error::TransactionError,
+    error::{Result, TransactionError},
     execute::Ready,
     load, locked,
     locks::{self, ClockReading},
@@ -29,32 +30,32 @@ use std::{
 };
 use tokio_postgres::Row;
 
-/// So many jobs are locked and read at a time.
-const LOOK_MAX: usize = 1_000;
-/// A look that left claims unserved is followed by another, so often.
-const LOOKS_MAX: usize = 16;
+/// A scan locks and reads at most this many jobs.
+const SCAN_JOBS_MAX: usize = 1_000;
+/// The number of scans while claims are unserved.
+const SCANS_MAX: usize = 16;
 
-/// The due jobs of one queue, as far as a look has found them.
+/// The due jobs of one queue that scans have found so far.
 struct DueJobs {
     queue: i64,
     found: VecDeque<DueJob>,
-    /// When this transaction last took from it, counted in jobs.
+    /// When this transaction last took a job from the queue, counted in jobs.
     turn: usize,
-    /// There is nothing beyond what was found.
+    /// The scan reached the end of the queue.
     whole: bool,
 }
 
-/// A job that waits, held by this transaction.
+/// A queued job that this transaction has locked.
 struct DueJob {
     stored: Arc<Stored>,
     payload: JsonText,
 }
 
-/// What a look at some queues came to, as it was answered.
+/// The answer to a scan of some queues, as the database gave it.
 pub(super) struct DueScan {
     queues: Vec<i64>,
     room: usize,
-    /// Where it began in each queue, and whether that was the very beginning.
+    /// Where the scan began in each queue, and whether that was the start of the index.
     floors: Vec<([i64; RANKS], bool)>,
     at: Duration,
     share: usize,
@@ -81,14 +82,14 @@ impl ServedClaim<'_> {
 }
 
 impl Inner {
-    /// Serves the claims of a batch; what each got is in their order.
+    /// Serves the claims of a batch; returns what each got, in their order.
     pub(super) async fn claim<'a>(
         &self,
         db: &PooledConnection,
         plan: &BatchPlan<'a>,
         held: &HashMap<i64, Vec<JobId>>,
         ready: &mut Ready,
-    ) -> Result<Vec<Vec<Claimed>>, TransactionError> {
+    ) -> Result<Vec<Vec<Claimed>>> {
         let claims = &plan.claims;
         let mut got: Vec<Option<Vec<Claimed>>> = Vec::new();
         let mut others: Vec<Vec<JobId>> = Vec::new();
@@ -99,13 +100,14 @@ impl Inner {
             others.push(other);
         }
         let mut groups: BTreeMap<Vec<i64>, Vec<usize>> = BTreeMap::new();
-        // By name and not by digest: a worker can choose its name so that two digests are the same.
+        // Compared by name and not by digest: a worker can choose a name whose digest collides with
+        // another's.
         let name = |wanted: &Wanted<'a>| {
             (wanted.scope, &wanted.claim_request.worker, &wanted.claim_request.claim)
         };
         let mut first: BTreeMap<_, usize> = BTreeMap::new();
         for (index, wanted) in claims.iter().enumerate() {
-            // A claim and its repetition may meet in one batch, and get the same.
+            // A claim and its repetition in one batch get the same jobs.
             let is_first = *first.entry(name(wanted)).or_insert(index) == index;
             if got[index].is_none() && is_first {
                 let (now, claim_request) =
@@ -126,7 +128,8 @@ impl Inner {
                 got[served.index] = Some(served.got);
             }
         }
-        // Where there was nowhere to look, nothing is locked yet, and one of them may be repeated.
+        // Where no queue could be scanned, no claim is locked yet, and one of them may be a
+        // repetition.
         let unlocked = std::mem::take(&mut ready.transaction.unlocked_claims);
         expect_new(&unlocked, locks::lock_claims(db, &unlocked).await?)?;
         for (index, wanted) in claims.iter().enumerate() {
@@ -140,15 +143,16 @@ impl Inner {
         Ok(got.into_iter().flatten().collect())
     }
 
-    /// The leases that an earlier claim of the same name still holds. Of the types that are wanted: a door has
-    /// looked at no others, and names can be guessed. The others are only named, so that they are not forgotten.
+    /// The leases that an earlier claim of the same name still holds, of the wanted types only: the
+    /// HTTP API authorized no other types, and names can be guessed. Jobs of other types are only
+    /// returned by id, so that the claim's row keeps them.
     async fn held(
         &self,
         db: &PooledConnection,
         transaction: &Transaction,
         wanted: &Wanted<'_>,
         ids: Option<&Vec<JobId>>,
-    ) -> Result<(Vec<Claimed>, Vec<JobId>), TransactionError> {
+    ) -> Result<(Vec<Claimed>, Vec<JobId>)> {
         let Some(ids) = ids else { return Ok((Vec::new(), Vec::new())) };
         let mut found = load::read(db, ids).await?;
         found.extend(ids.iter().filter_map(|id| Some((*id, transaction.jobs.get(id)?.clone()))));
@@ -179,40 +183,42 @@ impl Inner {
         queues: &[i64],
         mut serving: Vec<ServedClaim<'a>>,
         ready: &mut Ready,
-    ) -> Result<Vec<ServedClaim<'a>>, TransactionError> {
+    ) -> Result<Vec<ServedClaim<'a>>> {
         let mut open: Vec<i64> = queues.to_vec();
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..SCANS_MAX {
             let room: usize = serving.iter().map(ServedClaim::room).sum();
             if room == 0 || open.is_empty() {
                 break;
             }
-            let mut lines = self.look(db, &open, room.min(LOOK_MAX), ready).await?;
+            let mut lines = self.scan(db, &open, room.min(SCAN_JOBS_MAX), ready).await?;
             for served in &mut serving {
-                self.deal(ready, &mut lines, served)?;
+                self.distribute(ready, &mut lines, served)?;
             }
             open = lines.iter().filter(|line| !line.whole).map(|line| line.queue).collect();
             let more = !open.is_empty() && serving.iter().any(|served| served.room() > 0);
             if more {
-                // What was started is out of the lines before they are looked at again.
+                // The next scan must not find the jobs that were just started.
                 self.write(db, &mut ready.transaction).await?;
             }
         }
         Ok(serving)
     }
 
-    /// Gives jobs to one claim, one from each queue in turn: whoever waited longest comes first.
+    /// Gives jobs to one claim, one from each queue in turn. The queue that was served longest ago
+    /// comes first.
     ///
-    /// Not a cursor that goes round: workers that want different types would keep setting it past
-    /// each other's queues, and one of them could starve.
-    fn deal(
+    /// A round-robin cursor would not do: workers that want different types would keep moving it
+    /// past each other's queues, and one of them could starve.
+    fn distribute(
         &self,
         ready: &mut Ready,
         lines: &mut [DueJobs],
         served: &mut ServedClaim<'_>,
-    ) -> Result<(), TransactionError> {
+    ) -> Result<()> {
         let memory = locked(&self.lines);
         while served.room() > 0 {
-            // What this transaction has served comes after all that was served before, once it is committed.
+            // A queue that this transaction has served comes after all queues served before it, as
+            // it will once the transaction is committed.
             let turn = |line: &&mut DueJobs| (line.turn, memory.served(line.queue));
             let waiting = lines.iter_mut().filter(|line| !line.found.is_empty());
             let Some(line) = waiting.min_by_key(turn) else { break };
@@ -228,27 +234,27 @@ impl Inner {
         Ok(())
     }
 
-    /// Finds and locks the first due jobs of these queues, a fair share of each.
-    async fn look(
+    /// Finds and locks the first due jobs of these queues, an equal share of each.
+    async fn scan(
         &self,
         db: &PooledConnection,
         queues: &[i64],
         room: usize,
         ready: &mut Ready,
-    ) -> Result<Vec<DueJobs>, TransactionError> {
+    ) -> Result<Vec<DueJobs>> {
         let transaction = &mut ready.transaction;
         let early =
-            transaction.early.take().filter(|look| look.queues == queues && look.room == room);
+            transaction.early.take().filter(|scan| scan.queues == queues && scan.room == room);
         let DueScan { floors, at, share, rows, clock, .. } = match early {
-            Some(look) => look,
+            Some(scan) => scan,
             None => {
                 let locks = std::mem::take(&mut transaction.unlocked_claims);
-                self.ask_lines(db, (queues, room), &locks, Some(transaction.now)).await?
+                self.scan_queues(db, (queues, room), &locks, Some(transaction.now)).await?
             }
         };
         transaction.go_on_at(clock.place);
         let now = transaction.now;
-        // Rows that were locked gave the transaction a number, if it had none.
+        // Row locks gave the transaction a number, if it had none.
         ready.xact.number = ready.xact.number.or(clock.number);
         let mut found: BTreeMap<i64, Vec<Row>> = BTreeMap::new();
         for row in rows {
@@ -260,7 +266,7 @@ impl Inner {
             let (mut line, until) = self.line(*queue, rows, share)?;
             line.turn =
                 transaction.served.iter().rposition(|of| of == queue).map_or(0, |at| at + 1);
-            transaction.looked.push(DueScanSummary {
+            transaction.scanned.push(DueScanSummary {
                 queue: *queue,
                 whole: *whole,
                 until,
@@ -272,15 +278,16 @@ impl Inner {
         Ok(lines)
     }
 
-    /// Locks what is due, by the time of the store, or of the database where that is not known yet:
-    /// that is never later than the store's, and nearly always the same.
-    pub(super) async fn ask_lines(
+    /// Locks the jobs that are due, by the store's time, or by the database's time while the
+    /// store's is not known yet. The database's time is never later than the store's, and nearly
+    /// always equal.
+    pub(super) async fn scan_queues(
         &self,
         db: &PooledConnection,
         (queues, room): (&[i64], usize),
         locks: &[i64],
         now: Option<Timestamp>,
-    ) -> Result<DueScan, TransactionError> {
+    ) -> Result<DueScan> {
         let at = self.clock.read().monotonic;
         let share = room.div_ceil(queues.len()) + locked(&self.damaged).len();
         let numbers: Vec<i32> = queues.iter().map(|queue| queue_column(*queue)).collect();
@@ -305,13 +312,13 @@ impl Inner {
         Ok(DueScan { queues: queues.to_vec(), room, floors, at, share, rows, clock })
     }
 
-    /// What was found in one queue, in order, and where the look ended if it did not reach the end.
+    /// The jobs found in one queue, in order, and where the scan ended if it did not reach the end.
     fn line(
         &self,
         queue: i64,
         rows: Vec<Row>,
         share: usize,
-    ) -> Result<(DueJobs, Option<(usize, i64)>), TransactionError> {
+    ) -> Result<(DueJobs, Option<(usize, i64)>)> {
         let whole = rows.len() < share;
         let mut found = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -320,7 +327,8 @@ impl Inner {
             let place = (usize::try_from(rank).unwrap_or(0).min(RANKS - 1), run_at, no);
             match load::readable(read(row))? {
                 Some(job) => found.push((place, job)),
-                // What is damaged stays in its line, and takes nobody's place.
+                // A damaged job stays in its queue. Later scans skip it, so it takes no other job's
+                // slot.
                 None => drop(locked(&self.damaged).insert(no)),
             }
         }
@@ -331,9 +339,9 @@ impl Inner {
     }
 }
 
-/// Fails where one of the claims that were locked is repeated: what it was given is its own, and
-/// has to be read first.
-fn expect_new(locked: &[i64], new: usize) -> Result<(), TransactionError> {
+/// Fails if one of the locked claims is a repetition: it must get the jobs it got before, and those
+/// have to be read first.
+fn expect_new(locked: &[i64], new: usize) -> Result<()> {
     if locked.len() == new { Ok(()) } else { Err(TransactionError::Changed) }
 }
 
@@ -342,9 +350,9 @@ fn serving<'a>(index: usize, wanted: &Wanted<'a>) -> ServedClaim<'a> {
     ServedClaim { index, claim, claim_request: wanted.claim_request, got: Vec::new(), bytes: 0 }
 }
 
-/// The first look of a batch in which there are only claims, all for the same queues, and how many jobs they want: it need not
-/// wait for anything, and reads the clock as well.
-pub(super) fn first_look(plan: &BatchPlan<'_>, known: &SettingsCache) -> Option<(Vec<i64>, usize)> {
+/// The first scan of a batch of claims for the same queues, and how many jobs they want. Such a
+/// scan need not wait for anything, and reads the clock as well.
+pub(super) fn first_scan(plan: &BatchPlan<'_>, known: &SettingsCache) -> Option<(Vec<i64>, usize)> {
     let mut wanted = plan
         .claims
         .iter()
@@ -352,10 +360,11 @@ pub(super) fn first_look(plan: &BatchPlan<'_>, known: &SettingsCache) -> Option<
     let queues = wanted.next().filter(|queues| !queues.is_empty())?;
     let room: usize = plan.claims.iter().map(|it| it.claim_request.max.min(CLAIM_MAX)).sum();
     let others = plan.claims.len() < plan.requests.len() || wanted.any(|them| them != queues);
-    (!others && room > 0).then(|| (queues, room.min(LOOK_MAX)))
+    (!others && room > 0).then(|| (queues, room.min(SCAN_JOBS_MAX)))
 }
 
-/// The queues that a claim may take from, by name: of those that were never served, the first comes first.
+/// The queues that a claim may take from, sorted by name: of the queues that were never served, the
+/// first by name comes first.
 fn open_queues(
     known: &SettingsCache,
     is_paused: impl Fn(&Queue) -> bool,
@@ -367,7 +376,7 @@ fn open_queues(
     open.map(|(no, _)| no).collect()
 }
 
-fn read(row: &Row) -> Result<DueJob, TransactionError> {
+fn read(row: &Row) -> Result<DueJob> {
     let (id, no, queue): (_, i64, i32) = (id_of(row, 3)?, row.try_get(1)?, row.try_get(4)?);
     let stored = load::stored_of(id, (no, queue.into()), row.try_get(5)?, row.try_get(2)?)?;
     Ok(DueJob { stored: Arc::new(stored), payload: JsonText::from_stored(row.try_get(6)?) })

@@ -1,51 +1,54 @@
-//! Where claims begin to look.
+//! Where claims begin to scan.
 //!
-//! A row that was claimed leaves a dead entry in the index, and while some transaction elsewhere stays open nobody
-//! can clear it away. So that claims do not walk over all of them again and again, a node remembers for each line, a
-//! queue and a rank, below which time there was nothing left. A job may still appear below it: one that another
-//! node put back, or committed late. So a line is looked at from its very beginning every few seconds.
+//! A claimed row leaves a dead entry in the index, and vacuum cannot remove it while an older
+//! transaction stays open. To avoid walking over these entries again and again, a node remembers a
+//! lower bound per queue and rank: the time below which no job was left. A job may still appear
+//! below it, because another node put it back or committed it late. Therefore a scan starts from
+//! the beginning of the index every few seconds.
 
 use super::pending::PendingWrites;
 use crate::codec::stored::rank_of;
 use engine::{Priority, Timestamp};
 use std::{collections::HashMap, time::Duration};
 
-/// Ranks are the priorities, the highest first.
+/// Ranks are the priorities, highest first.
 pub(super) const RANKS: usize =
     Priority::HIGHEST.number() as usize - Priority::LOWEST.number() as usize + 1;
 
-/// All ranks, as a column has them.
+/// All ranks, typed like the column.
 pub(super) fn ranks() -> Vec<i16> {
     (0..RANKS as i16).collect()
 }
 
-/// A line is looked at from its beginning this often.
-const WHOLE_LOOK_EVERY: Duration = Duration::from_secs(5);
-/// A job may be committed so much later than it became due and still be found at once: whoever hands it over reads or foresees
-/// the time first.
+/// A queue is scanned from the beginning of the index this often.
+const WHOLE_SCAN_EVERY: Duration = Duration::from_secs(5);
+/// A job may be committed this much later than it became due and still be found at once: a submit
+/// reads or predicts the time before it commits.
 const LATE_MS: i64 = 2_000;
 
-/// Floors of all lines of one queue.
+/// The lower bounds of all ranks of one queue.
 #[derive(Clone, Copy)]
 struct LowerBounds {
     by_rank: [i64; RANKS],
-    /// When it was last looked at from the beginning, by the node's own clock.
-    whole_look: Duration,
+    /// When the last scan from the beginning was, by the node's monotonic clock.
+    whole_scan: Duration,
 }
 
-/// Everything a node remembers about lines. Hints only: a claim that finds too little costs time and no job.
+/// What a node remembers about queues. These are hints: a claim that finds too little costs time
+/// and loses no job.
 #[derive(Default)]
 pub(super) struct ClaimCursors {
     floors: HashMap<i64, LowerBounds>,
-    /// When each queue was last served, counted in jobs: whoever waited longest comes first.
+    /// When each queue was last served, counted in jobs. The queue that was served longest ago
+    /// comes first.
     served: HashMap<i64, u64>,
     serves: u64,
 }
 
-/// What a look at one queue came to.
+/// The result of a scan of one queue.
 pub(super) struct DueScanSummary {
     pub(super) queue: i64,
-    /// Whether it was looked at from its beginning.
+    /// Whether the scan began at the start of the index.
     pub(super) whole: bool,
     /// The last job that was found, if there may be more behind it.
     pub(super) until: Option<(usize, i64)>,
@@ -54,33 +57,33 @@ pub(super) struct DueScanSummary {
 }
 
 impl ClaimCursors {
-    /// Where to begin in each line of a queue, and whether that is the very beginning.
+    /// Where a scan begins in each rank of a queue, and whether that is the start of the index.
     pub(super) fn floors(&self, queue: i64, at: Duration) -> ([i64; RANKS], bool) {
         match self.floors.get(&queue) {
-            Some(floors) if at.saturating_sub(floors.whole_look) < WHOLE_LOOK_EVERY => {
+            Some(floors) if at.saturating_sub(floors.whole_scan) < WHOLE_SCAN_EVERY => {
                 (floors.by_rank, false)
             }
             Some(_) | None => ([0; RANKS], true),
         }
     }
 
-    pub(super) fn looked(&mut self, looked: &DueScanSummary) {
-        let start = LowerBounds { by_rank: [0; RANKS], whole_look: looked.at };
-        let floors = self.floors.entry(looked.queue).or_insert(start);
-        if looked.whole {
+    pub(super) fn scanned(&mut self, scanned: &DueScanSummary) {
+        let start = LowerBounds { by_rank: [0; RANKS], whole_scan: scanned.at };
+        let floors = self.floors.entry(scanned.queue).or_insert(start);
+        if scanned.whole {
             *floors = start;
         }
-        let emptied = looked.until.map_or(RANKS, |(rank, _)| rank);
-        let late = looked.now.unix_ms() - LATE_MS;
+        let emptied = scanned.until.map_or(RANKS, |(rank, _)| rank);
+        let late = scanned.now.unix_ms() - LATE_MS;
         for floor in &mut floors.by_rank[..emptied] {
             *floor = (*floor).max(late);
         }
-        if let Some((rank, run_at)) = looked.until {
+        if let Some((rank, run_at)) = scanned.until {
             floors.by_rank[rank] = floors.by_rank[rank].max(run_at.min(late));
         }
     }
 
-    /// Jobs that wait from now on, maybe below a floor.
+    /// Lowers the bounds for jobs that are queued from now on.
     pub(super) fn note(&mut self, pending: &PendingWrites) {
         for touched in pending.jobs.values() {
             let Some(run_at) = touched.now.job.run_at() else { continue };
@@ -111,7 +114,7 @@ mod tests {
     fn after(until: Option<(usize, i64)>) -> [i64; RANKS] {
         let (now, at) = (Timestamp::from_unix_ms(NOW), Duration::from_secs(100));
         let mut lines = ClaimCursors::default();
-        lines.looked(&DueScanSummary { queue: 1, whole: true, until, now, at });
+        lines.scanned(&DueScanSummary { queue: 1, whole: true, until, now, at });
         lines.floors(1, at).0
     }
 
@@ -134,8 +137,8 @@ mod tests {
     fn a_line_is_looked_at_from_its_beginning_again_and_again() {
         let mut lines = ClaimCursors::default();
         let (now, at) = (Timestamp::from_unix_ms(NOW), Duration::from_secs(100));
-        lines.looked(&DueScanSummary { queue: 1, whole: true, until: None, now, at });
+        lines.scanned(&DueScanSummary { queue: 1, whole: true, until: None, now, at });
         assert!(!lines.floors(1, at).1);
-        assert_eq!(lines.floors(1, at + WHOLE_LOOK_EVERY), ([0; RANKS], true));
+        assert_eq!(lines.floors(1, at + WHOLE_SCAN_EVERY), ([0; RANKS], true));
     }
 }

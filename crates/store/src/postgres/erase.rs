@@ -1,6 +1,6 @@
-//! Removing jobs with all that belongs to them. Their announcements stay, without what they said about them.
+//! Removes jobs with all that belongs to them. Their events stay, without the jobs' data.
 
-use super::{error::TransactionError, load::history_rows, pool::PooledConnection, sql};
+use super::{error::Result, load::history_rows, pool::PooledConnection, sql};
 use crate::codec::{
     body::{event_from_row, event_to_row, to_row},
     outbox_page::{OutboxLine, OutboxPages, lines},
@@ -13,10 +13,7 @@ use std::{
 };
 
 /// Erases jobs that have ended.
-pub(super) async fn erase(
-    db: &PooledConnection,
-    erased: &[Arc<Stored>],
-) -> Result<(), TransactionError> {
+pub(super) async fn erase(db: &PooledConnection, erased: &[Arc<Stored>]) -> Result<()> {
     if erased.is_empty() {
         return Ok(());
     }
@@ -33,8 +30,9 @@ pub(super) async fn erase(
     .map(drop)
 }
 
-/// Says less on the lines that are about these jobs, and keeps what may still be said.
-async fn redact(db: &PooledConnection, erased: &[Arc<Stored>]) -> Result<(), TransactionError> {
+/// Redacts the events of these jobs, and keeps the parts of their envelopes that events may still
+/// show.
+async fn redact(db: &PooledConnection, erased: &[Arc<Stored>]) -> Result<()> {
     let places = places(db, erased).await?;
     let asked: Vec<i64> = places.keys().copied().collect();
     let rows = db.rows_about(sql::SHEETS_OF, &asked).await?;
@@ -54,11 +52,8 @@ async fn redact(db: &PooledConnection, erased: &[Arc<Stored>]) -> Result<(), Tra
 
 type Places<'a> = BTreeMap<i64, &'a Arc<Stored>>;
 
-/// Where the announcements of these jobs stand.
-async fn places<'a>(
-    db: &PooledConnection,
-    erased: &'a [Arc<Stored>],
-) -> Result<Places<'a>, TransactionError> {
+/// The outbox positions of these jobs' events.
+async fn places<'a>(db: &PooledConnection, erased: &'a [Arc<Stored>]) -> Result<Places<'a>> {
     let numbers: Vec<i64> = erased.iter().map(|stored| stored.no).collect();
     let by_no: BTreeMap<i64, &Arc<Stored>> =
         erased.iter().map(|stored| (stored.no, stored)).collect();
@@ -75,12 +70,8 @@ async fn places<'a>(
 
 type Told<'a> = (i64, &'a Stored, Arc<Envelope>);
 
-/// A sheet that says less at these places.
-fn redacted<'a>(
-    first: i64,
-    sheet: &[u8],
-    places: &Places<'a>,
-) -> Result<(Vec<u8>, Vec<Told<'a>>), TransactionError> {
+/// An outbox page with the events at these positions redacted.
+fn redacted<'a>(first: i64, sheet: &[u8], places: &Places<'a>) -> Result<(Vec<u8>, Vec<Told<'a>>)> {
     let mut told = Vec::new();
     let mut written: Vec<(i64, Vec<u8>)> = Vec::new();
     let mut seen = BTreeSet::new();

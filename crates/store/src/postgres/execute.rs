@@ -1,9 +1,9 @@
-//! One batch, one transaction: lock, load, decide, write, commit. Everything in its turn.
+//! Executes a batch in one transaction: lock, load, decide, write, commit.
 
 use super::{
     Inner,
     batch_plan::BatchPlan,
-    error::TransactionError,
+    error::{Result, TransactionError},
     locked,
     pool::{Pool, PooledConnection},
     settings_cache::SettingsCache,
@@ -14,47 +14,46 @@ use super::{
 use crate::{
     node::Notification,
     store::{Answer, Reply, Request},
-    unit_of_work::carry_out,
+    unit_of_work::execute_request,
 };
 use engine::{Backoff, JobId};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// Transactions that were in each other's way are tried again so often.
+/// Transactions that collide are tried this often.
 pub(super) const ATTEMPTS_MAX: u32 = 6;
-/// How long they wait before that.
 const COLLISION_BACKOFF: Backoff =
     Backoff::doubling(Duration::from_millis(3), Duration::from_millis(50));
 
 impl Inner {
-    /// Carries out a batch; replies keep the order of the requests.
+    /// Executes a batch; replies keep the order of the requests.
     pub(super) async fn execute(
         &self,
         writers: &Arc<Pool>,
         batch: &[Request],
         notification: &Notification,
-    ) -> Result<Vec<Reply>, TransactionError> {
+    ) -> Result<Vec<Reply>> {
         match self.execute_at_length(writers, (batch, notification), false).await {
-            Err(TransactionError::Unacknowledged(unheard)) => {
-                // It is rare, and as large as all that goes before it.
-                Box::pin(self.hand_over_again(writers, (batch, notification), *unheard)).await
+            Err(TransactionError::Unacknowledged(unacknowledged)) => {
+                // Boxed: this path is rare, and its future is as large as everything before it.
+                Box::pin(self.resubmit(writers, (batch, notification), *unacknowledged)).await
             }
             done => done,
         }
     }
 
-    /// Tries to carry out a batch as often as makes sense.
+    /// Executes a batch, with retries where they make sense.
     pub(super) async fn execute_at_length(
         &self,
         writers: &Arc<Pool>,
         (batch, notification): (&[Request], &Notification),
         mut pessimistic: bool,
-    ) -> Result<Vec<Reply>, TransactionError> {
+    ) -> Result<Vec<Reply>> {
         for attempt in 1..=ATTEMPTS_MAX {
             match self.try_execute(writers, (batch, notification), pessimistic).await {
                 Ok(done) => return Ok(done),
-                // Nothing was done. When those are jobs, it can be.
+                // Nothing was done. The batch can run once these inbox rows are jobs.
                 Err(TransactionError::InInbox(ids)) if attempt < ATTEMPTS_MAX => {
-                    self.let_in(&ids).await?
+                    self.promote_now(&ids).await?
                 }
                 Err(trouble) => self.recover(trouble, attempt, &mut pessimistic).await?,
             }
@@ -62,19 +61,20 @@ impl Inner {
         Err(TransactionError::Contended(None))
     }
 
-    /// Sees to it that the same may be tried again. What is no use to try again is given back.
+    /// Prepares a retry, or returns the error if a retry is no use.
     pub(super) async fn recover(
         &self,
         trouble: TransactionError,
         attempt: u32,
         pessimistic: &mut bool,
-    ) -> Result<(), TransactionError> {
-        // Somebody may be at the very same: what was not there when it was looked up is there now.
-        let unclear = trouble.is_an_echo() || trouble.is_a_repeat();
+    ) -> Result<()> {
+        // Another transaction may have done the same: a row that was missing when it was looked up
+        // exists now.
+        let unclear = trouble.is_aborted_transaction() || trouble.is_duplicate_row();
         let is_contended = trouble.is_a_collision() || trouble.is_a_change() || unclear;
-        // A row that is there already although everything was looked up is no contention: rows
-        // contradict each other, and the batcher has to find the request that meets them.
-        let is_contradiction = trouble.is_a_repeat() && *pessimistic;
+        // A duplicate row although everything was read is no contention. Rows contradict each
+        // other, and the batcher has to find the request that meets them.
+        let is_contradiction = trouble.is_duplicate_row() && *pessimistic;
         if is_contended && !is_contradiction && attempt == ATTEMPTS_MAX {
             return Err(TransactionError::Contended(Some(Box::new(trouble))));
         }
@@ -85,7 +85,7 @@ impl Inner {
         } else if matches!(trouble, TransactionError::Jumped) {
             self.follow_clock().await?;
         } else if trouble.is_a_lost_connection() && attempt == 1 {
-            // Nothing was done, and another connection may be a good one.
+            // Nothing was done, and another connection may work.
             self.lose();
         } else {
             return Err(trouble);
@@ -93,7 +93,8 @@ impl Inner {
         Ok(())
     }
 
-    /// A connection is lost: others may be as bad, and who knows which server answers next.
+    /// Discards all connections and caches after one connection is lost: others may be broken as
+    /// well, and the next connection may reach another server.
     pub(super) fn lose(&self) {
         self.writers.forget_all();
         locked(&self.job_cache).forget_all();
@@ -108,12 +109,12 @@ impl Inner {
         writers: &Arc<Pool>,
         (batch, notification): (&[Request], &Notification),
         pessimistic: bool,
-    ) -> Result<Vec<Reply>, TransactionError> {
+    ) -> Result<Vec<Reply>> {
         let plan = BatchPlan::of(batch, pessimistic);
-        let mut db = writers.lend().await?;
+        let mut db = writers.acquire().await?;
         let known = self.make_queues(&mut db, &plan).await?;
-        if let Some(foreseen) = self.foresee(&db, &plan, &known) {
-            return self.fast_submit(&mut db, &plan, (known, foreseen), notification).await;
+        if let Some(predict) = self.predict(&db, &plan, &known) {
+            return self.fast_submit(&mut db, &plan, (known, predict), notification).await;
         }
         db.within(async |db| {
             let ready = self.transaction(db, &plan, known).await?;
@@ -128,8 +129,9 @@ impl Inner {
         db: &PooledConnection,
         plan: &BatchPlan<'_>,
         known: Arc<SettingsCache>,
-    ) -> Result<Ready, TransactionError> {
-        // Whatever is heard on this connection from now on, the server has not crashed since these were made.
+    ) -> Result<Ready> {
+        // A connection made before this point that still answers later proves that the server has
+        // not crashed since.
         let made = self.readers.made();
         let (mut transaction, held, xact) = self.load(db, plan, known).await?;
         let mut replies: BTreeMap<usize, Reply> = BTreeMap::new();
@@ -151,7 +153,7 @@ impl Inner {
                 | Request::Resume { .. }
                 | Request::PutRecord(_)
                 | Request::Audit(_)
-                | Request::All(_) => carry_out(&mut transaction, request)?,
+                | Request::All(_) => execute_request(&mut transaction, request)?,
             };
             replies.insert(*index, reply);
         }
@@ -180,21 +182,21 @@ impl Inner {
             }
         }
         ready.replies = replies.into_values().collect();
-        ready.workers = self.news_of_workers(seen, ready.transaction.now);
+        ready.workers = self.update_workers(seen, ready.transaction.now);
         Ok(ready)
     }
 }
 
-/// A transaction that has only to be committed.
+/// A transaction that only has to be committed.
 pub(super) struct Ready {
     pub(super) replies: Vec<Reply>,
     pub(super) transaction: Transaction,
     pub(super) workers: WorkersNotification,
-    /// What each claim was given.
+    /// The jobs that each claim got.
     pub(super) given: Vec<(i64, Vec<JobId>)>,
     pub(super) xact: Xact,
-    /// Whether there was nothing in the batch but claims.
+    /// Whether the batch contains only claims.
     pub(super) only_claims: bool,
-    /// How many connections had been made when it began.
+    /// How many connections had been made when the transaction began.
     pub(super) made: u64,
 }

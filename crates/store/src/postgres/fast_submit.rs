@@ -1,16 +1,16 @@
-//! New jobs and nothing else: one statement, one journey.
+//! Submits that contain only new jobs: one statement, one round trip.
 //!
-//! Whoever hands jobs over has nothing to lock, and nothing to read but the time and a place for the announcement. Both are
-//! known before: the time from when it was last read, the place from a small stock, because what a new job announces comes
-//! before all that it will. The statement makes sure that the time is near and that nothing was set since, or does nothing.
-//! What nobody answered for is handed over once more, by the long way, which finds it if it is there: each job has an id of its
-//! own, so it is made once.
+//! Such a batch has nothing to lock. It needs only the time and an outbox position for its events,
+//! and both are predicted: the time from the last reading, the position from a small stock, because
+//! a new job's first event precedes all its later ones. The statement fails if the time is not near
+//! enough or settings have changed. If no answer comes, the batch goes through the full
+//! transaction, which finds the jobs if they exist: each job has its own id, so it is created once.
 
 use super::{
     Inner,
     batch_plan::BatchPlan,
     commit::{ASKED_APART, ASKED_MAX},
-    error::TransactionError,
+    error::{Result, TransactionError},
     locked,
     pool::{Pool, PooledConnection},
     save,
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     node::Notification,
     store::{Reply, Request},
-    unit_of_work::carry_out,
+    unit_of_work::execute_request,
 };
 use engine::Timestamp;
 use std::{
@@ -31,19 +31,19 @@ use std::{
     sync::{Arc, MutexGuard},
 };
 
-/// Places for announcements of new jobs, and so for their numbers: of two jobs of a millisecond the one that came later is to
-/// have the later one.
+/// Reserved outbox positions for the events of new jobs. Job numbers derive from them: of two jobs
+/// of one millisecond, the later one must get the higher number.
 #[derive(Default)]
 pub(super) struct Places {
     pub(super) kept: BTreeSet<i64>,
-    /// The last that was used, and for which time.
+    /// The position that was used last, and for which time.
     used: i64,
     used_at: Timestamp,
-    /// How many connections had been made when the first of these was asked for.
+    /// How many connections had been made when the first of these was reserved.
     made: u64,
 }
 
-/// As many are kept as batches are likely to be under way at once.
+/// As many positions are kept as batches are likely to run at once.
 const KEPT_MAX: usize = 8;
 
 impl Places {
@@ -55,20 +55,21 @@ impl Places {
         Some(place)
     }
 
-    /// Keeps one that nobody has used.
+    /// Keeps an unused position.
     pub(super) fn keep(&mut self, place: i64) {
         if self.kept.len() < KEPT_MAX {
             self.kept.insert(place);
         }
     }
 
-    /// Says that one is used.
+    /// Records that a position was used.
     pub(super) fn pass(&mut self, place: i64, now: Timestamp) {
         self.used = if now > self.used_at { place } else { self.used.max(place) };
         self.used_at = self.used_at.max(now);
     }
 
-    /// Forgets all, if connections were made since: another server may give the same places to others.
+    /// Forgets all positions if connections were made since: another server may give the same
+    /// positions to other transactions.
     fn as_of(&mut self, made: u64) -> &mut Self {
         if self.made != made {
             *self = Places { made, ..Places::default() };
@@ -77,19 +78,19 @@ impl Places {
     }
 }
 
-/// What was sent and not answered for.
+/// A submit that was sent and got no answer.
 #[derive(Debug)]
 pub(super) struct Unacknowledged {
     trouble: TransactionError,
-    /// The numbers that the jobs have, if they were written.
+    /// The numbers of the jobs, if they were written.
     numbers: Vec<i64>,
-    /// What is answered then.
+    /// The replies, if they were written.
     replies: Vec<Reply>,
 }
 
 impl BatchPlan<'_> {
-    /// Whether it is only about new jobs, of which nothing has to be looked up.
-    fn only_hands_over(&self, known: &SettingsCache) -> bool {
+    /// Whether the batch contains only new jobs for which nothing has to be read.
+    fn only_new_jobs(&self, known: &SettingsCache) -> bool {
         let is_plain = |(_, request): &(usize, &Request)| matches!(request, Request::Submit(_));
         let is_free = |new: &&engine::NewJob| {
             new.key.is_none() && known.records.policy(&new.job_type).max_queued.is_none()
@@ -103,32 +104,33 @@ impl BatchPlan<'_> {
 }
 
 impl Inner {
-    /// The time and the place that a batch needs to be written at once, if they can be known.
-    pub(super) fn foresee(
+    /// The time and the position with which a batch can be written at once, if both can be
+    /// predicted.
+    pub(super) fn predict(
         &self,
         db: &PooledConnection,
         plan: &BatchPlan<'_>,
         known: &SettingsCache,
     ) -> Option<(Timestamp, i64)> {
-        // Behind a pooler a statement needs its settings, and so a transaction around it.
-        if !db.is_own() || !plan.only_hands_over(known) {
+        // Behind a pooler, a statement needs its settings and so a transaction around it.
+        if !db.is_own() || !plan.only_new_jobs(known) {
             return None;
         }
-        let now = self.foreseen_time()?;
-        if self.is_pulse_old(now) {
+        let now = self.predicted_time()?;
+        if self.is_liveness_old(now) {
             return None;
         }
         Some((now, self.places().next(now)?))
     }
 
-    /// How many places a batch that goes the long way is to bring along for those that follow.
+    /// How many positions a full transaction reserves for the fast submits that follow.
     pub(super) fn places_wanted(
         &self,
         db: &PooledConnection,
         plan: &BatchPlan<'_>,
         known: &SettingsCache,
     ) -> usize {
-        if !db.is_own() || !plan.only_hands_over(known) {
+        if !db.is_own() || !plan.only_new_jobs(known) {
             return 0;
         }
         let kept = self.places().kept.len();
@@ -147,12 +149,12 @@ impl Inner {
         plan: &BatchPlan<'_>,
         (known, (now, place)): (Arc<SettingsCache>, (Timestamp, i64)),
         notification: &Notification,
-    ) -> Result<Vec<Reply>, TransactionError> {
+    ) -> Result<Vec<Reply>> {
         let settings = known.version;
         let mut transaction = Transaction::new(self, (now, 0), known, vec![place]);
         let mut replies = Vec::with_capacity(plan.requests.len());
         for (_, request) in &plan.requests {
-            replies.push(carry_out(&mut transaction, request)?);
+            replies.push(execute_request(&mut transaction, request)?);
         }
         db.opened();
         let sent = {
@@ -160,7 +162,7 @@ impl Inner {
             self.with_word(db, notification, sending).await
         };
         let sent = match sent {
-            Err(trouble) if trouble.is_silence() => {
+            Err(trouble) if trouble.is_unanswered() => {
                 let numbers = transaction.pending.new.iter().map(|new| new.stored.no).collect();
                 return Err(TransactionError::Unacknowledged(Box::new(Unacknowledged {
                     trouble,
@@ -176,24 +178,24 @@ impl Inner {
         Ok(replies)
     }
 
-    /// Finds out whether what nobody answered for was written, and hands it over again if not. Whatever else goes wrong now, the
-    /// first time may have been right.
-    pub(super) async fn hand_over_again(
+    /// Determines whether an unacknowledged submit was written, and submits it again if not. Any
+    /// later failure still leaves the outcome unknown: the first attempt may have succeeded.
+    pub(super) async fn resubmit(
         &self,
         writers: &Arc<Pool>,
         (batch, notification): (&[Request], &Notification),
-        unheard: Unacknowledged,
-    ) -> Result<Vec<Reply>, TransactionError> {
-        let Unacknowledged { mut trouble, numbers, replies } = unheard;
+        unacknowledged: Unacknowledged,
+    ) -> Result<Vec<Reply>> {
+        let Unacknowledged { mut trouble, numbers, replies } = unacknowledged;
         self.lose();
         for _ in 0..ASKED_MAX {
-            // One that has run and was erased meanwhile would not be found by its id.
+            // A job that has run and was erased meanwhile would not be found by its id.
             if self.are_erased(&numbers).await.unwrap_or(false) {
                 return Ok(replies);
             }
             match self.execute_at_length(writers, (batch, notification), true).await {
                 Ok(replies) => return Ok(replies),
-                Err(again) if again.is_silence() => trouble = again,
+                Err(again) if again.is_unanswered() => trouble = again,
                 Err(again) => return Err(again.unknown()),
             }
             tokio::time::sleep(ASKED_APART).await;
@@ -201,9 +203,9 @@ impl Inner {
         Err(trouble.unknown())
     }
 
-    /// Whether some of these jobs were erased. That is known for as long as their announcements are there.
-    async fn are_erased(&self, numbers: &[i64]) -> Result<bool, TransactionError> {
-        let db = self.readers.lend().await?;
+    /// Whether some of these jobs were erased. That is known for as long as their events are kept.
+    async fn are_erased(&self, numbers: &[i64]) -> Result<bool> {
+        let db = self.readers.acquire().await?;
         Ok(!db.rows(sql::ERASED_AMONG, &[&numbers]).await?.is_empty())
     }
 }

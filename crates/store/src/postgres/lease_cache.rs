@@ -1,12 +1,17 @@
-//! Jobs that this node has written last, as far as it knows.
+//! Jobs that this node wrote last, as far as it knows.
 //!
-//! Nearly every report is about a job that the same node has leased a moment ago. It is decided about from memory, and
-//! nothing is read or locked for it: what ends the job removes its row only where that is still the one this node wrote, by
-//! the transaction that PostgreSQL keeps with every row, and fails otherwise. Then nothing has happened, and
-//! everything is read.
+//! Nearly every report is about a job that the same node leased a moment ago. The engine decides on
+//! the copy in memory, and nothing is read or locked. The statement that ends the job removes its
+//! row only if the row is still the one that this node wrote, and fails otherwise; `xmin`, which
+//! PostgreSQL keeps with every row, names the transaction that wrote it. After such a failure
+//! nothing has happened, and the batch reads everything.
 
 use super::{
-    Inner, batch_plan::BatchPlan, error::TransactionError, locked, transaction::Transaction,
+    Inner,
+    batch_plan::BatchPlan,
+    error::{Result, TransactionError},
+    locked,
+    transaction::Transaction,
     uuid::Xid,
 };
 use crate::{codec::stored::Stored, job_cache::CachedSize};
@@ -16,7 +21,7 @@ use std::{
     sync::Arc,
 };
 
-/// A job with a lease, and the transaction that wrote its row.
+/// A leased job, and the transaction that wrote its row.
 pub(super) struct LeasedRow {
     stored: Arc<Stored>,
     by: Xid,
@@ -32,7 +37,7 @@ impl CachedSize for LeasedRow {
     }
 }
 
-/// What a batch is decided on without having been read, and which transactions wrote it.
+/// The cached jobs that a batch is decided on, and which transactions wrote them.
 #[derive(Default)]
 pub(super) struct CachedLeases {
     pub(super) jobs: HashMap<JobId, Arc<Stored>>,
@@ -40,8 +45,8 @@ pub(super) struct CachedLeases {
 }
 
 impl Inner {
-    /// All jobs of a batch from memory, or none: rows are locked in one order by everybody, so some cannot be locked now and
-    /// others later.
+    /// All jobs of a batch from memory, or none. All transactions lock rows in one order, so a
+    /// batch cannot lock some rows now and others later.
     pub(super) fn recall(&self, plan: &BatchPlan<'_>) -> Option<CachedLeases> {
         if plan.pessimistic || plan.commands.is_empty() {
             return None;
@@ -59,7 +64,7 @@ impl Inner {
         Some(recalled)
     }
 
-    /// Remembers what a transaction has written, now that it is committed.
+    /// Remembers what a committed transaction has written.
     pub(super) fn remember(&self, transaction: &Transaction, by: Option<Xid>) {
         let mut job_cache = locked(&self.job_cache);
         for id in &transaction.changed {
@@ -75,16 +80,16 @@ impl Inner {
     }
 }
 
-/// Whether a command comes from the lease that the job had. Whatever else is said to it may be true of what it has become
-/// since, and would be answered without a row being touched.
+/// Whether a command comes from the lease that the cached job has. Any other command may be right
+/// about what the job has become since, and its answer would touch no row that could prove it.
 fn is_report_under(stored: &Stored, command: &Command) -> bool {
     let holder = stored.job.lease().map(|lease| &lease.token);
     holder.is_some() && command.token() == holder && command.step().is_none()
 }
 
 impl Transaction {
-    /// Fails where a job from memory was left as it was: nothing would prove that it still is.
-    pub(super) fn expect_changes(&self) -> Result<(), TransactionError> {
+    /// Fails if a cached job was left unchanged: then no statement checks that the copy is current.
+    pub(super) fn expect_changes(&self) -> Result<()> {
         let changed = |no: &i64| self.pending.jobs.contains_key(no);
         if self.recalled.keys().all(changed) { Ok(()) } else { Err(TransactionError::Changed) }
     }

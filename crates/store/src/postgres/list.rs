@@ -1,10 +1,11 @@
-//! Pages of jobs: an index proposes, the filter itself disposes.
+//! Pages of jobs. An index proposes jobs, and the filter itself decides.
 //!
-//! Jobs come in the order of their creation, newest first, which is the order of their numbers. A page looks at a
-//! bounded number of jobs: where little matches, it is short and says where to go on.
+//! Jobs come newest first, in the order of their numbers, which is the order of their creation. A
+//! page examines a bounded number of jobs: where little matches, it is short and says where to
+//! continue.
 
 use super::{
-    error::TransactionError,
+    error::Result,
     load,
     pending::queue_column,
     pool::PooledConnection,
@@ -12,7 +13,7 @@ use super::{
     settings_cache::SettingsCache,
     sql,
     transaction::first_number,
-    values::{Param, Value, to_i64},
+    values::{Param, SqlValue, to_i64},
 };
 use crate::{
     cursor::Cursor,
@@ -22,14 +23,14 @@ use crate::{
 use engine::{Scope, Timestamp};
 use std::collections::VecDeque;
 
-/// One page looks at no more jobs than this.
+/// One page examines at most this many jobs.
 const LOOKED_AT_MAX: usize = 10_000;
-/// So many numbers are taken from an index at a time.
+/// This many numbers are read from an index at a time.
 const STRIDE: i64 = 256;
-/// A page is put together from no more indexes than this; beyond, it walks all jobs.
+/// A page merges at most this many index walks; beyond that, it walks all jobs.
 const WALKS_MAX: usize = 64;
 
-pub(super) async fn list(db: &PooledConnection, query: &Query) -> Result<Page, TransactionError> {
+pub(super) async fn list(db: &PooledConnection, query: &Query) -> Result<Page> {
     let limit = query.limit.clamp(1, PAGE_MAX);
     let (mut below, floor) = range(query);
     let mut walks = walks(db, query).await?;
@@ -60,13 +61,13 @@ pub(super) async fn list(db: &PooledConnection, query: &Query) -> Result<Page, T
     }
 }
 
-/// Jobs below this number come after it.
+/// A cursor: the next page has the jobs below this number.
 fn place(below: i64) -> Cursor {
     Cursor::new(below.unsigned_abs(), 0)
 }
 
-/// The number below which the page begins, and the least that can be meant. Numbers begin with the moment of
-/// creation, and no job ends before it was created.
+/// The number below which the page begins, and the lowest number it can contain. Numbers begin with
+/// the time of creation, and no job ends before it was created.
 fn range(query: &Query) -> (i64, i64) {
     let from = query.before.map(|place| to_i64(place.major()));
     let after =
@@ -79,11 +80,11 @@ fn range(query: &Query) -> (i64, i64) {
 /// An index that is walked, newest first.
 struct Walk {
     sql: &'static str,
-    /// What the index is asked for, where it is asked for something.
-    key: Option<Box<dyn Value + Send>>,
-    /// Taken from the index and not looked at yet, the newest first.
+    /// The value that the walk is restricted to, if any.
+    key: Option<Box<dyn SqlValue + Send>>,
+    /// Numbers read from the index and not examined yet, newest first.
     ahead: VecDeque<i64>,
-    /// There is nothing beyond.
+    /// The walk has reached its end.
     whole: bool,
 }
 
@@ -92,17 +93,12 @@ impl Walk {
         Walk { sql, key: None, ahead: VecDeque::new(), whole: false }
     }
 
-    fn of(sql: &'static str, key: impl Value + Send + 'static) -> Self {
+    fn of(sql: &'static str, key: impl SqlValue + Send + 'static) -> Self {
         Walk { key: Some(Box::new(key)), ..Walk::all(sql) }
     }
 
-    /// Takes the next numbers from the index.
-    async fn advance(
-        &mut self,
-        db: &PooledConnection,
-        below: i64,
-        floor: i64,
-    ) -> Result<(), TransactionError> {
+    /// Reads the next numbers from the index.
+    async fn advance(&mut self, db: &PooledConnection, below: i64, floor: i64) -> Result<()> {
         let mut params: Vec<Param<'_>> = vec![&below, &STRIDE, &floor];
         params.extend(self.key.iter().map(|key| &**key as Param<'_>));
         self.ahead = numbers(&db.rows(self.sql, &params).await?)?.into();
@@ -117,7 +113,7 @@ async fn next(
     walks: &mut [Walk],
     below: i64,
     floor: i64,
-) -> Result<Vec<i64>, TransactionError> {
+) -> Result<Vec<i64>> {
     for walk in walks.iter_mut() {
         while walk.ahead.front().is_some_and(|no| *no >= below) {
             walk.ahead.pop_front();
@@ -126,7 +122,7 @@ async fn next(
             walk.advance(db, below, floor).await?;
         }
     }
-    // A walk that is not at its end may go on with anything below its last number.
+    // A walk that is not at its end may continue with any number below its last one.
     let reached = walks.iter().filter(|walk| !walk.whole);
     let reached = reached.filter_map(|walk| walk.ahead.back().copied()).max().unwrap_or(i64::MIN);
     let mut found: Vec<i64> = Vec::new();
@@ -141,8 +137,8 @@ async fn next(
     Ok(found)
 }
 
-/// The walks that meet every job the query can mean.
-async fn walks(db: &PooledConnection, query: &Query) -> Result<Vec<Walk>, TransactionError> {
+/// The walks that together find every job that the query can match.
+async fn walks(db: &PooledConnection, query: &Query) -> Result<Vec<Walk>> {
     let walks = match IndexChoice::of(&query.filter) {
         Some(IndexChoice::Subject(digest)) => vec![Walk::of(sql::LIST_SUBJECT, digest)],
         Some(IndexChoice::Correlation(digest)) => vec![Walk::of(sql::LIST_CORRELATION, digest)],

@@ -1,7 +1,8 @@
-//! What a transaction takes and reads before anything is decided: locks, keys, what claims were given, the clock.
+//! What a transaction locks and reads before anything is decided: locks, keys, what claims got, the
+//! clock.
 
 use super::{
-    error::TransactionError,
+    error::{Result, TransactionError},
     load,
     pending::queue_column,
     pool::PooledConnection,
@@ -15,11 +16,8 @@ use engine::{Envelope, JobId, Timestamp};
 use std::collections::{BTreeMap, HashMap};
 use tokio_postgres::Row;
 
-/// Holds the end of the audit log, where two transactions must not write at the same time.
-pub(super) async fn lock_audit(
-    db: &PooledConnection,
-    needed: bool,
-) -> Result<(), TransactionError> {
+/// Locks the end of the audit log, where two transactions must not write at the same time.
+pub(super) async fn lock_audit(db: &PooledConnection, needed: bool) -> Result<()> {
     if !needed {
         return Ok(());
     }
@@ -29,19 +27,16 @@ pub(super) async fn lock_audit(
     }
 }
 
-/// Holds claims, and says how many of them were given nothing before.
-pub(super) async fn lock_claims(
-    db: &PooledConnection,
-    digests: &[i64],
-) -> Result<usize, TransactionError> {
+/// Locks claims, and returns how many of them have got nothing so far.
+pub(super) async fn lock_claims(db: &PooledConnection, digests: &[i64]) -> Result<usize> {
     Ok(db.rows_about(sql::CLAIMS_LOCK, digests).await?.len())
 }
 
-/// The jobs that claims of these names were given.
+/// The jobs that claims of these names got.
 pub(super) async fn held(
     db: &PooledConnection,
     digests: &[i64],
-) -> Result<HashMap<i64, Vec<JobId>>, TransactionError> {
+) -> Result<HashMap<i64, Vec<JobId>>> {
     let mut held = HashMap::new();
     for row in db.rows_about(sql::CLAIMS_HELD, digests).await? {
         let (digest, ids): (i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
@@ -51,12 +46,12 @@ pub(super) async fn held(
     Ok(held)
 }
 
-/// Adds the keys of these jobs. They never change, so nobody need hold the jobs for that.
+/// Adds the keys of these jobs. A job's key never changes, so the jobs need not be locked for that.
 pub(super) async fn keys_of(
     db: &PooledConnection,
     ids: &[JobId],
     keys: &mut BTreeMap<KeyName, JobId>,
-) -> Result<(), TransactionError> {
+) -> Result<()> {
     for row in db.rows_about(sql::ENVELOPES, &uuids(ids)).await? {
         let (id, no, queue): (_, i64, i32) = (id_of(&row, 0)?, row.try_get(1)?, row.try_get(2)?);
         let Some(envelope) = load::readable(
@@ -72,11 +67,11 @@ pub(super) async fn keys_of(
     Ok(())
 }
 
-/// Takes the keys that are free, and holds those that are not.
+/// Takes the keys that are free, and locks those that are not.
 pub(super) async fn lock_keys(
     db: &PooledConnection,
     keys: &BTreeMap<KeyName, JobId>,
-) -> Result<BTreeMap<KeyName, Key>, TransactionError> {
+) -> Result<BTreeMap<KeyName, Key>> {
     let mut locked = BTreeMap::new();
     if keys.is_empty() {
         return Ok(locked);
@@ -102,7 +97,7 @@ pub(super) async fn lock_keys(
     Ok(locked)
 }
 
-/// The time, and what the house says.
+/// The time, and the columns of `store_meta`.
 #[derive(Clone, Copy, Default)]
 pub(super) struct ClockReading {
     pub(super) now: Timestamp,
@@ -113,11 +108,7 @@ pub(super) struct ClockReading {
     pub(super) server: ServerStart,
 }
 
-/// Reads the clock.
-pub(super) async fn clock(
-    db: &PooledConnection,
-    writes: bool,
-) -> Result<ClockReading, TransactionError> {
+pub(super) async fn clock(db: &PooledConnection, writes: bool) -> Result<ClockReading> {
     let row = db.row(sql::CLOCK, &[&writes], "the house has no row").await?;
     Ok(ClockReading {
         now: Timestamp::from_unix_ms(row.try_get(0)?),
@@ -129,11 +120,8 @@ pub(super) async fn clock(
     })
 }
 
-/// Places of their own for so many blocks of numbers.
-pub(super) async fn places(
-    db: &PooledConnection,
-    count: usize,
-) -> Result<Vec<i64>, TransactionError> {
+/// Outbox positions for this many blocks of job numbers.
+pub(super) async fn places(db: &PooledConnection, count: usize) -> Result<Vec<i64>> {
     if count == 0 {
         return Ok(Vec::new());
     }
@@ -142,10 +130,7 @@ pub(super) async fn places(
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
-pub(super) async fn queued(
-    db: &PooledConnection,
-    queues: Vec<i64>,
-) -> Result<HashMap<i64, u64>, TransactionError> {
+pub(super) async fn queued(db: &PooledConnection, queues: Vec<i64>) -> Result<HashMap<i64, u64>> {
     let queues: Vec<i32> = queues.into_iter().map(queue_column).collect();
     let rows = db.rows_about(sql::QUEUED, &queues).await?;
     let read = |row: &Row| {

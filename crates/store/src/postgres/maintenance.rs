@@ -1,9 +1,9 @@
-//! What can wait: numbering announcements, dropping old rows, adding up counts. One node does it
-//! for all; each transaction here asks first whether it still is that node.
+//! What can wait: numbering events, pruning old rows, rolling up counts. The leader does it for all
+//! nodes; each transaction here first checks that this node still leads.
 
 use super::{
     Inner,
-    error::TransactionError,
+    error::Result,
     load, locked,
     pending::queue_column,
     pool::PooledConnection,
@@ -26,24 +26,25 @@ use std::time::Duration;
 
 /// A claim may be repeated for this long.
 const CLAIMS_KEPT: Duration = Duration::from_secs(3_600);
-/// A tidy round that only meets keys which are in use again ends after so many.
+/// A pruning run ends after this many rounds, even if each round met only keys that are in use
+/// again.
 const ROUNDS_MAX: usize = 100;
 
 impl Inner {
-    /// Gives new announcements their numbers, in the order in which they were written.
-    pub(super) async fn number_events(&self, limit: usize) -> Result<usize, TransactionError> {
-        self.chore(async |db, _| number_events(db, limit).await).await
+    /// Gives new events their numbers, in the order in which they were written.
+    pub(super) async fn number_events(&self, limit: usize) -> Result<usize> {
+        self.as_leader(async |db, _| number_events(db, limit).await).await
     }
 
-    /// Drops what nobody can ask for any more.
-    pub(super) async fn prune(&self, limit: usize) -> Result<usize, TransactionError> {
-        self.chore(async |db, now| {
+    /// Prunes what no request can ask for any more.
+    pub(super) async fn prune(&self, limit: usize) -> Result<usize> {
+        self.as_leader(async |db, now| {
             let mut left = limit;
             let known = self.known_now(db).await?;
             left -= drop_old_keys(db, &known, now, left).await?;
             left -= drop_old_events(db, now, left).await?;
             left -= self.drop_gone_workers(db, now, left).await?;
-            // Nobody could ask for these, so they are not counted.
+            // No request could ask for these rows, so they are not counted.
             let params: [Param<'_>; 2] = [&before(now, CLAIMS_KEPT), &to_i64(limit)];
             tokio::try_join!(
                 biased;
@@ -55,22 +56,22 @@ impl Inner {
         .await
     }
 
-    /// Adds changes of counts up.
-    pub(super) async fn roll_up(&self) -> Result<(), TransactionError> {
-        self.chore(async |db, _| db.run(sql::ROLL_UP, &[&ROLLED_UP_MAX]).await.map(drop)).await
+    /// Adds up the changes of counts.
+    pub(super) async fn roll_up(&self) -> Result<()> {
+        self.as_leader(async |db, _| db.run(sql::ROLL_UP, &[&ROLLED_UP_MAX]).await.map(drop)).await
     }
 
-    /// Does something in a transaction of its own, if it is ours to do.
-    async fn chore<R: Default>(
+    /// Runs maintenance in a transaction of its own, if this node leads.
+    async fn as_leader<R: Default>(
         &self,
-        chore: impl AsyncFnOnce(&PooledConnection, Timestamp) -> Result<R, TransactionError>,
-    ) -> Result<R, TransactionError> {
-        let mut db = self.readers.lend().await?;
+        as_leader: impl AsyncFnOnce(&PooledConnection, Timestamp) -> Result<R>,
+    ) -> Result<R> {
+        let mut db = self.readers.acquire().await?;
         db.within(async |db| {
             let ((), wall) = tokio::try_join!(biased; db.begin(), wall(db))?;
             let now = self.tick(wall);
-            let is_ours = self.may_do_chores(db, now).await?;
-            let done = if is_ours { chore(db, now).await? } else { R::default() };
+            let is_ours = self.may_maintain(db, now).await?;
+            let done = if is_ours { as_leader(db, now).await? } else { R::default() };
             db.script(sql::COMMIT).await?;
             Ok(done)
         })
@@ -82,7 +83,7 @@ impl Inner {
         db: &PooledConnection,
         now: Timestamp,
         limit: usize,
-    ) -> Result<usize, TransactionError> {
+    ) -> Result<usize> {
         let all = self.workers_now(db, &Scope::All).await?;
         let mut gone: Vec<_> = all.into_iter().collect();
         gone.retain(|(_, seen)| {
@@ -103,8 +104,9 @@ impl Inner {
     }
 }
 
-/// The row of the last number is held, so that nobody else numbers at the same time.
-async fn number_events(db: &PooledConnection, limit: usize) -> Result<usize, TransactionError> {
+/// Numbers events. The row of the last number is locked, so that no other node numbers at the same
+/// time.
+async fn number_events(db: &PooledConnection, limit: usize) -> Result<usize> {
     let last = db.row(sql::NUMBERING_LOCK, &[], "the numbering has no row").await?;
     let (mut next, mut left) = (last.try_get::<_, i64>(0)? + 1, to_i64(limit));
     let (mut numbers, mut whole) = (Rows::default(), Vec::new());
@@ -137,16 +139,17 @@ async fn number_events(db: &PooledConnection, limit: usize) -> Result<usize, Tra
     Ok(limit - usize::try_from(left).unwrap_or(0))
 }
 
-/// Counts may have changed so often since they were last added up.
+/// One roll-up adds at most this many changes.
 const ROLLED_UP_MAX: i64 = 20_000;
 
-/// Drops keys whose window is over. A key may belong to another job by now, and its job may live again.
+/// Drops keys whose window is over. A key may belong to another job by now, and its job may have
+/// been redriven.
 async fn drop_old_keys(
     db: &PooledConnection,
     known: &SettingsCache,
     now: Timestamp,
     limit: usize,
-) -> Result<usize, TransactionError> {
+) -> Result<usize> {
     let mut dropped = 0;
     for (queue, names) in known.queues.all() {
         let policy = known.records.policy(&names.job_type);
@@ -178,7 +181,7 @@ async fn drop_free_keys(
     queue: i32,
     ended: &[(String, JobId)],
     (policy, now): (&engine::Policy, Timestamp),
-) -> Result<usize, TransactionError> {
+) -> Result<usize> {
     let mut names: Vec<&str> = ended.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
@@ -198,11 +201,7 @@ async fn drop_free_keys(
     Ok(free.count())
 }
 
-async fn drop_old_events(
-    db: &PooledConnection,
-    now: Timestamp,
-    limit: usize,
-) -> Result<usize, TransactionError> {
+async fn drop_old_events(db: &PooledConnection, now: Timestamp, limit: usize) -> Result<usize> {
     let mut dropped = 0;
     while dropped < limit {
         let of_sheet = drop_from_first_sheet(db, now, limit - dropped).await?;
@@ -214,12 +213,12 @@ async fn drop_old_events(
     Ok(dropped)
 }
 
-/// Drops what is old from the front of the first sheet, as far as it is numbered.
+/// Drops old events from the front of the first page, as far as they are numbered.
 async fn drop_from_first_sheet(
     db: &PooledConnection,
     now: Timestamp,
     limit: usize,
-) -> Result<usize, TransactionError> {
+) -> Result<usize> {
     let rows = db.rows(sql::SHEETS_FIRST, &[]).await?;
     let Some(row) = rows.first() else { return Ok(0) };
     let (first, place, count): (i64, i64, i32) =
@@ -252,7 +251,7 @@ async fn drop_from_first_sheet(
     Ok(old)
 }
 
-/// A moment that lies so far back, as a column.
+/// The time `span` before `now`, as a column value.
 pub(super) fn before(now: Timestamp, span: Duration) -> i64 {
     now.unix_ms().saturating_sub(to_i64(span.as_millis()))
 }

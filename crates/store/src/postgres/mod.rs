@@ -1,9 +1,10 @@
 //! The store for many machines: one schema of a PostgreSQL database, any number of equal nodes.
 //!
-//! A batch is one transaction ([`execute`]): locks in one order, everything loaded, the clock read, the engine asked,
-//! everything written and committed in few journeys; one, where there are only new jobs ([`fast_submit`]). Several run side by
-//! side. What a commit came to when nobody answered is asked for on another connection ([`commit`]). Every row that matters is
-//! sealed, as in the embedded store.
+//! A batch is one transaction ([`execute`]): it takes locks in one order, loads everything, reads
+//! the clock, asks the engine, and writes and commits everything in few round trips. A batch of
+//! only new jobs takes one ([`fast_submit`]). Several batches run side by side. If no answer to a
+//! commit comes, the node determines its outcome on another connection ([`commit`]). Every row that
+//! matters is sealed, as in the embedded store.
 
 mod address;
 mod audit;
@@ -65,7 +66,7 @@ use crate::{
 };
 use claim_cursors::ClaimCursors;
 use engine::{Scope, TenantLimits, Timestamp};
-use error::TransactionError;
+use error::Result;
 use fast_submit::Places;
 use lease_cache::LeasedRow;
 use notification::NotificationQueue;
@@ -79,24 +80,24 @@ use tokio::{runtime::Handle, task::JoinHandle};
 use uuid::Xid;
 use writer_connection::WriterConnections;
 
-/// A store in a database that many nodes share. It does its work on the tokio runtime that opened
-/// it, and on threads that have nothing else to do ([`Execute::execute`](crate::Execute::execute));
-/// reads may be asked for from anywhere.
+/// A store in a database that many nodes share. It works on the tokio runtime that opened it, and
+/// on threads that may be blocked ([`Execute::execute`](crate::Execute::execute)); reads may come
+/// from any runtime.
 pub struct Postgres {
     inner: Arc<Inner>,
-    post: Arc<NotificationQueue>,
+    notifications: Arc<NotificationQueue>,
     listening: JoinHandle<()>,
-    taking_in: JoinHandle<()>,
+    inbox_task: JoinHandle<()>,
 }
 
-/// How a store is opened: how many connections it has, and what a tenant may have.
+/// How a store is opened: how many connections it has, and the limits of a tenant.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// Batches that are carried out side by side; what the address says goes before it.
+    /// Batches that run side by side, unless the address sets the number.
     pub writers: usize,
-    /// Questions that are answered side by side.
+    /// Reads that run side by side.
     pub readers: usize,
-    /// What one tenant may have beside its jobs.
+    /// The limits of one tenant.
     pub tenant_limits: TenantLimits,
 }
 
@@ -106,14 +107,14 @@ impl Default for PostgresOptions {
     }
 }
 
-/// What every question and every batch shares.
+/// What all reads and batches share.
 struct Inner {
     writers: Arc<Pool>,
-    /// The same for threads that have nothing else to do.
+    /// The same for batches that block their thread.
     writer_connections: WriterConnections,
     readers: Arc<Pool>,
     schema: String,
-    /// Only its monotonic hand is looked at: the time is the database's.
+    /// Only its monotonic time is used: the wall-clock time is the database's.
     clock: Arc<dyn Clock>,
     random: Arc<dyn RandomSource>,
     runtime: Handle,
@@ -124,36 +125,37 @@ struct Inner {
     /// Jobs that this node has leased out.
     job_cache: Mutex<JobCache<LeasedRow>>,
     workers: Mutex<Workers>,
-    /// Until when a tenant is taken to have no room for another worker.
+    /// Until when a tenant counts as having its maximum of workers.
     full_scopes: Mutex<BTreeMap<Scope, Timestamp>>,
-    /// Jobs that cannot be read. Claims pass them by.
+    /// Jobs that cannot be read. Claims skip them.
     damaged: Mutex<BTreeSet<i64>>,
     role: Mutex<NodeRole>,
-    post: Arc<NotificationQueue>,
+    notifications: Arc<NotificationQueue>,
     limits: TenantLimits,
 }
 
 impl Postgres {
-    /// Opens the store at `address`, and brings its tables up to date first.
+    /// Opens the store at `address`, after bringing its tables up to date.
     pub async fn open(
         address: &PostgresAddress,
         clock: Arc<dyn Clock>,
         random: Arc<dyn RandomSource>,
         options: PostgresOptions,
     ) -> Result<Self, PostgresError> {
-        let way = schema::way(address)?;
-        schema::migrate(&way.connect().await?, &way).await?;
+        let connector = schema::connector(address)?;
+        schema::migrate(&connector.connect().await?, &connector).await?;
         let writers = address.connections.unwrap_or(options.writers).max(1);
-        let post = NotificationQueue::new((random.entropy().0 >> 64) as u64, address.schema());
-        let writers = Arc::new(Pool::new(way.clone(), writers));
+        let notifications =
+            NotificationQueue::new((random.entropy().0 >> 64) as u64, address.schema());
+        let writers = Arc::new(Pool::new(connector.clone(), writers));
         let inner = Inner {
             writer_connections: WriterConnections::beside(writers.clone()),
             writers,
-            readers: Arc::new(Pool::new(way.clone(), options.readers.max(1))),
+            readers: Arc::new(Pool::new(connector.clone(), options.readers.max(1))),
             schema: address.schema().into(),
             clock,
             random,
-            runtime: way.runtime.clone(),
+            runtime: connector.runtime.clone(),
             known: RwLock::default(),
             time: Mutex::default(),
             places: Mutex::default(),
@@ -163,26 +165,27 @@ impl Postgres {
             full_scopes: Mutex::default(),
             damaged: Mutex::default(),
             role: Mutex::default(),
-            post: post.clone(),
+            notifications: notifications.clone(),
             limits: options.tenant_limits,
         };
         let started = inner.start().await;
         started.map_err(|trouble| PostgresError::Store {
             schema: inner.schema.clone(),
-            source: trouble.told(),
+            source: trouble.into_store_error(),
         })?;
         let inner = Arc::new(inner);
-        let listening = tokio::spawn(post.clone().run(way));
-        let taking_in = tokio::spawn(inbox::run(inner.clone()));
-        Ok(Postgres { inner, post, listening, taking_in })
+        let listening = tokio::spawn(notifications.clone().run(connector));
+        let inbox_task = tokio::spawn(inbox::run(inner.clone()));
+        Ok(Postgres { inner, notifications, listening, inbox_task })
     }
 
-    /// Makes every lease from before void: for a database that was restored from a backup. Whoever held a lease then may
-    /// have settled it since, in a future that no longer exists, and must not be believed.
+    /// Makes every earlier lease void, for a database that was restored from a backup. A worker
+    /// that held such a lease may have settled it after the backup, in a future that no longer
+    /// exists, so its lease must not be accepted.
     pub async fn raise_epoch(&self) -> Result<(), StoreError> {
         let inner = self.inner.clone();
         self.ask(async move {
-            let db = inner.readers.lend().await?;
+            let db = inner.readers.acquire().await?;
             db.run(sql::EPOCH_RAISE, &[]).await.map(drop)
         })
         .await
@@ -192,28 +195,25 @@ impl Postgres {
 impl Drop for Postgres {
     fn drop(&mut self) {
         self.listening.abort();
-        self.taking_in.abort();
+        self.inbox_task.abort();
     }
 }
 
 impl Inner {
-    async fn start(&self) -> Result<(), TransactionError> {
-        let mut db = self.readers.lend().await?;
+    async fn start(&self) -> Result<()> {
+        let mut db = self.readers.acquire().await?;
         let known = SettingsCache::load(&db).await?;
         self.learn(Arc::new(known));
         self.start_time(&mut db).await
     }
 
-    /// What this node knows by heart.
+    /// The settings that this node has in memory.
     fn known(&self) -> Arc<SettingsCache> {
         self.known.read().expect(UNPOISONED).clone()
     }
 
-    /// What is known, read again if the house says that it has changed.
-    async fn known_now(
-        &self,
-        db: &PooledConnection,
-    ) -> Result<Arc<SettingsCache>, TransactionError> {
+    /// The settings, read again if their version has changed.
+    async fn known_now(&self, db: &PooledConnection) -> Result<Arc<SettingsCache>> {
         let known = self.known();
         let row = db.row(sql::SETTINGS_NOW, &[], "the house has no row").await?;
         if known.version == row.try_get::<_, i64>(0)? {
@@ -224,7 +224,7 @@ impl Inner {
         Ok(known)
     }
 
-    /// What was read later goes before what was read earlier.
+    /// Keeps the newer of the settings in memory and these.
     fn learn(&self, known: Arc<SettingsCache>) {
         let mut kept = self.known.write().expect(UNPOISONED);
         if kept.version <= known.version {
@@ -232,7 +232,7 @@ impl Inner {
         }
     }
 
-    /// Takes over what is true since a transaction was committed.
+    /// Updates what this node remembers after a commit.
     fn committed(
         &self,
         transaction: &transaction::Transaction,
@@ -241,7 +241,7 @@ impl Inner {
     ) {
         self.remember(transaction, by);
         let mut lines = locked(&self.lines);
-        transaction.looked.iter().for_each(|looked| lines.looked(looked));
+        transaction.scanned.iter().for_each(|scanned| lines.scanned(scanned));
         lines.note(&transaction.pending);
         transaction.served.iter().for_each(|queue| lines.serve(*queue));
         drop(lines);

@@ -1,8 +1,8 @@
-//! Who shares the schema, and which of them does the chores for all.
+//! The nodes that share the schema, and which of them leads.
 
 use super::{
     Inner,
-    error::TransactionError,
+    error::Result,
     locked,
     maintenance::before,
     pool::PooledConnection,
@@ -15,12 +15,9 @@ use crate::node::{
 use engine::Timestamp;
 
 impl Inner {
-    /// Notes a sign of life of this node, and finds out who leads.
-    pub(super) async fn heartbeat_node(
-        &self,
-        info: &NodeInfo,
-    ) -> Result<ClusterView, TransactionError> {
-        let mut db = self.readers.lend().await?;
+    /// Records a heartbeat of this node, and determines which node leads.
+    pub(super) async fn heartbeat_node(&self, info: &NodeInfo) -> Result<ClusterView> {
+        let mut db = self.readers.acquire().await?;
         let now = self.now(&mut db).await?;
         let attended = db.within(async |db| {
             db.begin().await?;
@@ -42,13 +39,9 @@ impl Inner {
         Ok(ClusterView { leads: matches!(role, NodeRole::Leads { .. }), nodes })
     }
 
-    /// Notes a sign of life of this node, and which settings it acts by.
-    pub(super) async fn confirm_settings(
-        &self,
-        info: &NodeInfo,
-        version: u64,
-    ) -> Result<(), TransactionError> {
-        let mut db = self.readers.lend().await?;
+    /// Records a heartbeat of this node, and which settings it acts by.
+    pub(super) async fn confirm_settings(&self, info: &NodeInfo, version: u64) -> Result<()> {
+        let mut db = self.readers.acquire().await?;
         let now = self.now(&mut db).await?;
         db.within(async |db| {
             let put = put_node(db, info, now, to_i64(version));
@@ -62,7 +55,7 @@ impl Inner {
         &self,
         db: &mut PooledConnection,
         version: u64,
-    ) -> Result<Vec<UnconfirmedNode>, TransactionError> {
+    ) -> Result<Vec<UnconfirmedNode>> {
         let now = self.now(db).await?;
         let mut unconfirmed = Vec::new();
         for row in db.rows(sql::NODES, &[]).await? {
@@ -76,13 +69,9 @@ impl Inner {
         Ok(unconfirmed)
     }
 
-    /// Within a transaction: whether chores that one node does for all may be done here. The fence is held until the
-    /// commit, so that nobody else begins to lead in the meantime.
-    pub(super) async fn may_do_chores(
-        &self,
-        db: &PooledConnection,
-        now: Timestamp,
-    ) -> Result<bool, TransactionError> {
+    /// Within a transaction: whether this node may do the leader's maintenance. The fence is locked
+    /// until the commit, so that no other node takes the lead in the meantime.
+    pub(super) async fn may_maintain(&self, db: &PooledConnection, now: Timestamp) -> Result<bool> {
         let role = *locked(&self.role);
         match role {
             NodeRole::Visitor => Ok(true),
@@ -91,7 +80,7 @@ impl Inner {
         }
     }
 
-    /// Whether it gives signs of life.
+    /// Whether it sends heartbeats.
     pub(super) fn is_node(&self) -> bool {
         *locked(&self.role) != NodeRole::Visitor
     }
@@ -102,30 +91,26 @@ async fn put_node(
     info: &NodeInfo,
     now: Timestamp,
     confirmed: i64,
-) -> Result<(), TransactionError> {
+) -> Result<()> {
     let (started_at, seen_at) = (info.started_at.unix_ms(), now.unix_ms());
     let NodeInfo { id, version, draining, .. } = info;
     let params: [Param<'_>; 6] = [id, version, &started_at, draining, &seen_at, &confirmed];
     db.run(sql::NODE_PUT, &params).await.map(drop)
 }
 
-/// The version of what was set last.
-pub(super) async fn settings_version(db: &PooledConnection) -> Result<u64, TransactionError> {
+/// The version of the records that were set last.
+pub(super) async fn settings_version(db: &PooledConnection) -> Result<u64> {
     let row = db.row(sql::SET_VERSION, &[], "the house has no row").await?;
     Ok(row.try_get::<_, i64>(0)?.unsigned_abs())
 }
 
-async fn lead(db: &PooledConnection, sql: &str) -> Result<Lead, TransactionError> {
+async fn lead(db: &PooledConnection, sql: &str) -> Result<Lead> {
     let row = db.row(sql, &[], "the leader has no row").await?;
     let until = Timestamp::from_unix_ms(row.try_get(2)?);
     Ok(Lead { node: row.try_get(0)?, fence: row.try_get(1)?, until })
 }
 
-async fn nodes(
-    db: &PooledConnection,
-    lead: &Lead,
-    now: Timestamp,
-) -> Result<Vec<NodeStatus>, TransactionError> {
+async fn nodes(db: &PooledConnection, lead: &Lead, now: Timestamp) -> Result<Vec<NodeStatus>> {
     let mut nodes = Vec::new();
     for row in db.rows(sql::NODES, &[]).await? {
         let info = NodeInfo {
@@ -134,7 +119,7 @@ async fn nodes(
             started_at: Timestamp::from_unix_ms(row.try_get(2)?),
             draining: row.try_get(3)?,
         };
-        nodes.push(lead.sight(info, Timestamp::from_unix_ms(row.try_get(4)?), now));
+        nodes.push(lead.status_of(info, Timestamp::from_unix_ms(row.try_get(4)?), now));
     }
     Ok(nodes)
 }

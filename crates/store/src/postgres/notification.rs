@@ -1,8 +1,9 @@
-//! What nodes let each other know: hints over LISTEN and NOTIFY, outside every transaction that writes jobs.
+//! Notifications between nodes: hints over LISTEN and NOTIFY, outside every transaction that writes
+//! jobs.
 //!
-//! A NOTIFY inside a transaction makes all commits of the database wait for each other, so what happened within a
-//! few milliseconds is told together, afterwards: behind a commit, or by a connection of its own. Whoever misses a hint
-//! looks by itself a moment later.
+//! A NOTIFY inside a transaction makes all commits of the database wait for each other. So the
+//! events of a few milliseconds go out together, afterwards: behind a commit, or on a connection of
+//! their own. A node that misses a hint finds the change a moment later, when it polls.
 
 use super::{
     locked,
@@ -25,18 +26,18 @@ use tokio::{
 use tokio_postgres::{AsyncMessage, Client};
 use tracing::debug;
 
-/// News to tell and news that were heard.
+/// Notifications to send, and notifications received.
 pub(super) struct NotificationQueue {
     pub(super) out: Outgoing,
-    /// What this node did by itself is news to whoever waits here, too.
+    /// What this node did itself also wakes those who wait on this node.
     pub(super) inbox: Outgoing,
-    /// Something was enqueued in somebody's own transaction.
+    /// Wakes the inbox task when an application's transaction has enqueued a job.
     pub(super) enqueued: Notify,
-    /// Tells our own news from those of others.
+    /// Marks this node's own notifications, so that it ignores them when they come back.
     pub(super) own: u64,
-    /// Where all nodes of this schema listen.
+    /// The channel on which all nodes of this schema listen.
     channel: String,
-    /// What happens before this is told together.
+    /// Notifications before this time are sent together.
     gathers_until: Mutex<Instant>,
 }
 
@@ -46,16 +47,16 @@ pub(super) struct Outgoing {
     came: Notify,
 }
 
-/// What happens within so long after a word is told together.
+/// Notifications within this time after a NOTIFY are sent together.
 const GATHER: Duration = Duration::from_millis(5);
-/// A connection that broke is made again after about so long.
+/// The time before a broken connection is opened again.
 const RETRY: Duration = Duration::from_millis(500);
-/// A NOTIFY that takes longer than this has got lost.
+/// A NOTIFY that takes longer than this counts as lost.
 const TELL_MAX: Duration = Duration::from_secs(5);
-/// A message of PostgreSQL has no more than 8,000 bytes; who would need more says "any".
+/// PostgreSQL's limit is 8,000 bytes. A longer list of job types becomes "any".
 const BYTES_MAX: usize = 7_000;
 
-/// What `consign.enqueue` says.
+/// The payload that `consign.enqueue` sends.
 const ENQUEUED: &str = "inbox";
 
 impl Outgoing {
@@ -67,7 +68,7 @@ impl Outgoing {
         self.came.notify_one();
     }
 
-    /// Waits until there is something, and takes it.
+    /// Waits until there is a notification, and takes it.
     pub(super) async fn take(&self) -> Notification {
         loop {
             let notification = std::mem::take(&mut *locked(&self.notification));
@@ -91,8 +92,8 @@ impl NotificationQueue {
         })
     }
 
-    /// All that is to be told when these are, and the statement that does it. None where something was told a moment ago: then
-    /// they are to be told with what follows.
+    /// All notifications to send together with this one, and the NOTIFY statement. No statement if
+    /// one was sent a moment ago: then this one goes with those that follow.
     pub(super) fn word(&self, notification: &Notification) -> (Notification, Option<String>) {
         let mut all = notification.clone();
         if notification.is_empty() || self.begin_to_gather().is_err() {
@@ -103,7 +104,8 @@ impl NotificationQueue {
         (all, Some(word))
     }
 
-    /// The first word goes out at once, what follows it goes out together, and not before the moment that is given back.
+    /// The first notification goes out at once. Those after it go out together, not before the time
+    /// that is returned as the error.
     fn begin_to_gather(&self) -> Result<(), Instant> {
         let mut until = locked(&self.gathers_until);
         let now = Instant::now();
@@ -115,35 +117,36 @@ impl NotificationQueue {
     }
 
     fn written(&self, notification: &Notification) -> String {
-        // There is no quote in a number or in the name of a type.
+        // Neither numbers nor names of types contain a quote.
         let text = written(self.own, notification).replace('\'', "");
         format!("notify {}, '{text}'", self.channel)
     }
 
-    /// Listens and tells for as long as the store is there.
-    pub(super) async fn run(self: Arc<Self>, way: Connector) {
+    /// Listens and sends for as long as the store is open.
+    pub(super) async fn run(self: Arc<Self>, connector: Connector) {
         loop {
-            if let Err(error) = self.connected(&way).await {
+            if let Err(error) = self.connected(&connector).await {
                 let error: &dyn std::error::Error = &error;
                 debug!(error, "no news of other nodes can be heard");
             }
             sleep(RETRY).await;
-            // Whatever was said in the meantime was not heard.
+            // Notifications were lost while there was no connection, so everything may have
+            // changed.
             let (any_work, touched, settings) = (true, true, true);
             self.inbox.put(Notification { any_work, touched, settings, ..Notification::default() });
         }
     }
 
-    /// One connection, as long as it lasts.
+    /// Uses one connection until it ends.
     async fn connected(
         self: &Arc<Self>,
-        way: &Connector,
+        connector: &Connector,
     ) -> Result<(), super::error::PostgresError> {
-        let failed = |source| way.unreachable(source);
-        let (client, connection) = way.dial("").await.map_err(failed)?;
-        // The task ends with this value.
+        let failed = |source| connector.unreachable(source);
+        let (client, connection) = connector.dial("").await.map_err(failed)?;
+        // Dropping the set ends the task.
         let mut listening = JoinSet::new();
-        listening.spawn_on(self.clone().listen(connection), &way.runtime);
+        listening.spawn_on(self.clone().listen(connection), &connector.runtime);
         client.batch_execute(&format!("listen {}", self.channel)).await.map_err(failed)?;
         let mut pause = pin!(sleep(Duration::ZERO));
         let mut paused = false;
@@ -172,7 +175,7 @@ impl NotificationQueue {
         timeout(TELL_MAX, client.batch_execute(&notify)).await.unwrap_or(Ok(()))
     }
 
-    /// Drives a connection, and hears what comes over it.
+    /// Drives a connection, and handles the notifications it receives.
     async fn listen(self: Arc<Self>, mut connection: Dialled) {
         while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
             if let AsyncMessage::Notification(note) = message {
@@ -234,17 +237,17 @@ mod tests {
 
     #[test]
     fn the_first_word_goes_out_at_once_and_what_follows_it_together() {
-        let post = NotificationQueue::new(7, "consign");
+        let notifications = NotificationQueue::new(7, "consign");
         let touched = Notification { touched: true, ..Notification::default() };
         let any = Notification { any_work: true, ..Notification::default() };
-        let word = |notification: &Notification| post.word(notification).1;
+        let word = |notification: &Notification| notifications.word(notification).1;
         assert_eq!(word(&Notification::default()), None, "nothing is not worth a word");
         assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 0 0'"));
-        assert_eq!(post.word(&any), (any.clone(), None), "it is told with what follows");
-        post.out.put(any);
-        *post.gathers_until.lock().unwrap() -= GATHER;
+        assert_eq!(notifications.word(&any), (any.clone(), None), "it is told with what follows");
+        notifications.out.put(any);
+        *notifications.gathers_until.lock().unwrap() -= GATHER;
         assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 0 1'"));
-        assert!(locked(&post.out.notification).is_empty(), "nobody need tell it again");
+        assert!(locked(&notifications.out.notification).is_empty(), "nobody need tell it again");
     }
 
     #[test]

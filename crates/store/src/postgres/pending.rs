@@ -1,12 +1,12 @@
-//! What a transaction has decided and not written yet. A job that changes more than once is written as it is
-//! at the end.
+//! What a transaction has decided and not written yet. A job that changes several times is written
+//! once, in its final state.
 
 use super::{
     uuid::{Uuid, to_uuid},
     values::Rows,
 };
 use crate::codec::{
-    body::{Deltas, job_onto, status_number, to_row},
+    body::{Deltas, job_to_row_in, status_number, to_row},
     digest,
     inline_history::InlineHistory,
     outbox_page::OutboxPages,
@@ -29,32 +29,32 @@ pub(super) struct PendingWrites {
     pub(super) deltas: Deltas,
     /// Keys whose job has ended.
     pub(super) ended_keys: Rows<(i32, i64, String, Uuid)>,
-    /// Records as they should be; without a value where they are to go.
+    /// Records to write; `None` removes one.
     pub(super) records: BTreeMap<RecordName, Option<Record>>,
     /// Entries for the audit log.
     pub(super) notes: Vec<AuditNote>,
 }
 
-/// A job that was handed over.
+/// A new job.
 pub(super) struct New {
     pub(super) stored: Arc<Stored>,
     pub(super) payload: JsonText,
 }
 
-/// A job that has changed: how it stands in the tables, and how it should.
+/// A changed job: its place in the tables before, and its state now.
 pub(super) struct ChangedJob {
     pub(super) was: Option<RowLocation>,
     pub(super) now: Arc<Stored>,
 }
 
-/// Where a job stands.
+/// Which table has the job's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowLocation {
     Live,
     Ended,
 }
 
-/// A row of history that no longer fits into the row of its job.
+/// A history row that no longer fits into the row of its job.
 pub(super) struct HistoryRow {
     pub(super) no: i64,
     pub(super) place: Option<i64>,
@@ -79,7 +79,7 @@ impl PendingWrites {
             && self.notes.is_empty()
     }
 
-    /// Notes how a job should stand; `before` is how it stood.
+    /// Stages the new state of a job; `before` is its stored state.
     pub(super) fn touch(&mut self, before: Option<&Stored>, now: Arc<Stored>) {
         let touched = self.jobs.entry(now.no);
         let touched = touched.or_insert_with(|| ChangedJob {
@@ -89,7 +89,7 @@ impl PendingWrites {
         touched.now = now;
     }
 
-    /// The history of a job with one row more; what no longer fits is written to rows of its own.
+    /// Adds an entry to a job's history; entries that no longer fit get rows of their own.
     pub(super) fn note(
         &mut self,
         no: i64,
@@ -107,7 +107,7 @@ impl PendingWrites {
         Ok(recent)
     }
 
-    /// Its job has ended now and had not before: the window of its key begins.
+    /// The job has just ended, so the window of its key begins.
     pub(super) fn end_key(&mut self, before: Option<&Stored>, after: &Stored) {
         let Some(key) = &after.job.envelope.key else { return };
         let was_ended = before.is_some_and(|before| before.job.status().is_ended());
@@ -140,14 +140,14 @@ pub(super) fn ended_row(stored: &Stored) -> EndedRow {
 }
 
 fn body_of(stored: &Stored) -> Vec<u8> {
-    job_onto(Vec::new(), stored.no, &stored.job, &stored.recent)
+    job_to_row_in(Vec::new(), stored.no, &stored.job, &stored.recent)
 }
 
-/// A row of `handed`.
-pub(super) type HandedRow<'a> =
+/// A row of `submission`.
+pub(super) type SubmissionRow<'a> =
     (i64, Uuid, i32, Option<i64>, i64, Option<i64>, Option<&'a str>, Vec<u8>, &'a str);
 
-pub(super) fn handed_row(New { stored, payload }: &New) -> HandedRow<'_> {
+pub(super) fn submission_row(New { stored, payload }: &New) -> SubmissionRow<'_> {
     let envelope = &stored.job.envelope;
     let subject = envelope.subject.as_ref().map(SubjectId::as_str);
     (
@@ -163,7 +163,7 @@ pub(super) fn handed_row(New { stored, payload }: &New) -> HandedRow<'_> {
     )
 }
 
-/// Queues are numbered by a sequence of small integers.
+/// The column `queue.no` is a 32-bit identity.
 pub(super) fn queue_column(queue: i64) -> i32 {
     i32::try_from(queue).expect("it came from a column of this size")
 }

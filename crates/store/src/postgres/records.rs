@@ -1,8 +1,8 @@
-//! Records: one small table for all kinds. Batches decide by policies and pauses, which every node
-//! holds in memory; credentials are read by those who ask for them.
+//! Records: one small table for all kinds. Every node keeps policies and pauses in memory, because
+//! batches depend on them. Credentials are read when they are needed.
 
 use super::{
-    error::TransactionError,
+    error::{Result, TransactionError},
     pool::PooledConnection,
     sql,
     values::{Rows, to_i64},
@@ -15,10 +15,7 @@ use engine::Policy;
 use std::collections::BTreeMap;
 
 /// The records of these kinds.
-pub(super) async fn load(
-    db: &PooledConnection,
-    kinds: &[RecordKind],
-) -> Result<Records, TransactionError> {
+pub(super) async fn load(db: &PooledConnection, kinds: &[RecordKind]) -> Result<Records> {
     let mut records = Records::default();
     let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
     for row in db.rows(sql::RECORDS_OF_KINDS, &[&names]).await? {
@@ -37,11 +34,11 @@ pub(super) async fn load(
 const UNLAWFUL: TransactionError =
     TransactionError::Impossible("a record does not say what its name says");
 
-/// Writes records as they should be; those without a value are removed.
+/// Writes these records; those without a value are removed.
 pub(super) async fn write(
     db: &PooledConnection,
     changed: &BTreeMap<RecordName, Option<Record>>,
-) -> Result<(), TransactionError> {
+) -> Result<()> {
     let (mut removed, mut put) = (Rows::default(), Rows::default());
     for (RecordName { kind, scope, key }, record) in changed {
         let (kind, scope) = (kind.as_str(), to_scope(scope));
@@ -60,12 +57,8 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// Writes what `consign.enqueue` must know of a policy, which itself is a sealed row.
-async fn put_policy(
-    db: &PooledConnection,
-    job_type: &str,
-    policy: &Policy,
-) -> Result<(), TransactionError> {
+/// Writes what `consign.enqueue` must know of a policy, which itself is a sealed record.
+async fn put_policy(db: &PooledConnection, job_type: &str, policy: &Policy) -> Result<()> {
     let (window, max_queued) =
         (to_i64(policy.key_window.as_millis()), policy.max_queued.map(to_i64));
     let has_schema = policy.schema.is_some();

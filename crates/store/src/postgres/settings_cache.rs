@@ -1,6 +1,11 @@
-//! What a node knows by heart: queues, policies and pauses, read again whenever the house says that they changed.
+//! The settings that a node has in memory: queues, policies and pauses. A node reads them again
+//! when their version changes.
 
-use super::{error::TransactionError, pool::PooledConnection, records, sql};
+use super::{
+    error::{Result, TransactionError},
+    pool::PooledConnection,
+    records, sql,
+};
 use crate::{
     queue::{Queue, Queues, is_paused},
     record::{RecordKind, Records},
@@ -9,15 +14,15 @@ use engine::{JobType, Tenant};
 
 #[derive(Default)]
 pub(super) struct SettingsCache {
-    /// What the house said when this was read. What was read may be newer, never older.
+    /// The settings version from before the read. What was read may be newer, never older.
     pub(super) version: i64,
     pub(super) queues: Queues,
-    /// Those that batches are decided by.
+    /// The records that batches depend on.
     pub(super) records: Records,
 }
 
 impl SettingsCache {
-    pub(super) async fn load(db: &PooledConnection) -> Result<Self, TransactionError> {
+    pub(super) async fn load(db: &PooledConnection) -> Result<Self> {
         let kinds = RecordKind::ALL.into_iter().filter(|kind| kind.decides_batches());
         let kinds: Vec<RecordKind> = kinds.collect();
         let (version, queues, records) = tokio::try_join!(
@@ -41,7 +46,7 @@ impl SettingsCache {
     }
 }
 
-fn queue(job_type: &str, tenant: &str) -> Result<Queue, TransactionError> {
+fn queue(job_type: &str, tenant: &str) -> Result<Queue> {
     let job_type = JobType::parse(job_type).map_err(|_| UNLAWFUL)?;
     Ok(Queue { job_type, tenant: Tenant::parse(tenant).map_err(|_| UNLAWFUL)? })
 }

@@ -1,27 +1,30 @@
-//! Nodes that start at once take turns at what only the first may do.
+//! The start-up lock: of nodes that start at once, one at a time makes what the first node makes.
 
-use super::{address::PostgresAddress, error::PostgresError, schema::way, sql};
+use super::{address::PostgresAddress, error::PostgresError, schema::connector, sql};
 use tokio_postgres::Client;
 
-/// The right to make what the first node makes. It ends with this value, with the process, or when nothing was
-/// heard of us for so long that others had better go on.
+/// The right to make what the first node makes. It ends when this value is dropped, when the
+/// process ends, or after the timeout of an idle transaction, so that a stopped node does not block
+/// the others.
 pub struct StartupLock {
     client: Client,
 }
 
-/// A node that was stopped in its turn loses it after the second of these; whoever waits for one waits longer.
+/// A stopped node loses the lock after the idle timeout; a node that waits for the lock waits
+/// longer.
 const TIMEOUTS: &str = "set local lock_timeout = '60s'; set local statement_timeout = '60s'; \
     set local idle_in_transaction_session_timeout = '20s'";
 
 impl PostgresAddress {
-    /// A connection of one's own, made as the store makes its own; it lives on the runtime of whoever asks.
+    /// A connection outside the pools, made as the store makes its own. It runs on the caller's
+    /// runtime.
     pub async fn connect(&self) -> Result<Client, PostgresError> {
-        way(self)?.connect().await
+        connector(self)?.connect().await
     }
 
-    /// Waits until no other node of this schema has its turn. It is held by a transaction, not by a
-    /// session, so that it works through PgBouncer, and in a row that only the schema's owner can
-    /// lock. The tables must be there.
+    /// Waits for the start-up lock of this schema. A transaction holds it, not a session, so that
+    /// it works through PgBouncer. It is a lock on a row that only the schema's owner can lock. The
+    /// tables must exist.
     pub async fn turn(&self) -> Result<StartupLock, PostgresError> {
         let client = self.connect().await?;
         let taken = format!("{}; {TIMEOUTS}; {}", sql::BEGIN_PINNED, sql::STARTUP_LOCK);
@@ -33,7 +36,7 @@ impl PostgresAddress {
 }
 
 impl StartupLock {
-    /// Lets the next one begin at once. Where that fails, the connection is gone, and the turn with it.
+    /// Releases the lock at once. If that fails, the connection is gone, and the lock with it.
     pub async fn end(self) {
         let _ = self.client.batch_execute("rollback").await;
     }

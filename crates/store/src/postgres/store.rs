@@ -1,9 +1,9 @@
-//! How the store is asked: batches on a connection that writes, questions on one that reads, chores in transactions of
-//! their own.
+//! The store's requests: batches on writing connections, reads on reading ones, and maintenance in
+//! transactions of its own.
 
 use super::{
     Inner, Postgres, audit,
-    error::TransactionError,
+    error::{Result, TransactionError},
     inbox, list, load, nodes,
     pool::{Pool, PooledConnection},
     reads, records, sql, workers,
@@ -27,43 +27,43 @@ use futures_util::future::FutureExt;
 use std::{collections::BTreeMap, error::Error, sync::Arc};
 
 impl Postgres {
-    /// Has something done on the runtime of the connections.
+    /// Runs work on the runtime of the connections.
     pub(super) async fn ask<R: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<R, TransactionError>> + Send + 'static,
+        work: impl Future<Output = Result<R>> + Send + 'static,
     ) -> Result<R, StoreError> {
         self.spawned(work, StoreError::OutcomeUnknown).await
     }
 
     async fn spawned<R: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<R, TransactionError>> + Send + 'static,
+        work: impl Future<Output = Result<R>> + Send + 'static,
         ended: fn(Option<Box<dyn Error + Send + Sync>>) -> StoreError,
     ) -> Result<R, StoreError> {
         match self.inner.runtime.spawn(work).await {
-            Ok(done) => done.map_err(TransactionError::told),
+            Ok(done) => done.map_err(TransactionError::into_store_error),
             Err(error) => Err(ended(Some(Box::new(error)))),
         }
     }
 
-    /// Answers a question on a connection of its own.
+    /// Runs a read on a connection of its own.
     async fn read<R, F>(
         &self,
         question: impl FnOnce(Arc<Inner>, PooledConnection) -> F + Send + 'static,
     ) -> Result<R, StoreError>
     where
         R: Send + 'static,
-        F: Future<Output = Result<R, TransactionError>> + Send,
+        F: Future<Output = Result<R>> + Send,
     {
         let inner = self.inner.clone();
         let asked = async move {
-            let db = inner.readers.lend().await?;
+            let db = inner.readers.acquire().await?;
             question(inner, db).await
         };
         self.spawned(asked, StoreError::Unavailable).await
     }
 
-    /// Asks something about one job, if it is in scope.
+    /// Reads something about one job, if it is in scope.
     async fn about<R, F>(
         &self,
         (scope, id): (&Scope, JobId),
@@ -71,7 +71,7 @@ impl Postgres {
     ) -> Result<Option<R>, StoreError>
     where
         R: Send + 'static,
-        F: Future<Output = Result<R, TransactionError>> + Send,
+        F: Future<Output = Result<R>> + Send,
     {
         let ask = || {
             let (scope, question) = (scope.clone(), question.clone());
@@ -85,7 +85,8 @@ impl Postgres {
         self.seek(&[id], ask).await
     }
 
-    /// Asks for jobs, and once more where one was not found that may be in the inbox, or was when it was asked for.
+    /// Reads jobs. If one is missing, it promotes the job's inbox row, if there is one, and reads
+    /// again: the row may also have become a job after the first read.
     async fn seek<R, F>(&self, ids: &[JobId], ask: impl Fn() -> F) -> Result<Option<R>, StoreError>
     where
         F: Future<Output = Result<Option<R>, StoreError>>,
@@ -93,28 +94,28 @@ impl Postgres {
         if let Some(found) = ask().await? {
             return Ok(Some(found));
         }
-        self.let_in(ids).await?;
+        self.promote_now(ids).await?;
         ask().await
     }
 
-    /// Makes jobs of those of these that are in the inbox.
-    async fn let_in(&self, ids: &[JobId]) -> Result<(), StoreError> {
+    /// Promotes those of these jobs that are in the inbox.
+    async fn promote_now(&self, ids: &[JobId]) -> Result<(), StoreError> {
         let (inner, wanted) = (self.inner.clone(), ids.to_vec());
         self.ask(async move {
-            let waiting = inbox::waiting(&inner.readers.lend().await?, &wanted).await?;
-            if waiting.is_empty() { Ok(()) } else { inner.let_in(&waiting).await }
+            let waiting = inbox::waiting(&inner.readers.acquire().await?, &wanted).await?;
+            if waiting.is_empty() { Ok(()) } else { inner.promote_now(&waiting).await }
         })
         .await
     }
 
-    /// Answers a question of several statements, all from one moment.
+    /// Runs a read of several statements on one snapshot.
     async fn read_moment<R, F>(
         &self,
         question: impl FnOnce(Arc<Inner>, Arc<PooledConnection>, Timestamp) -> F + Send + 'static,
     ) -> Result<R, StoreError>
     where
         R: Send + 'static,
-        F: Future<Output = Result<R, TransactionError>> + Send,
+        F: Future<Output = Result<R>> + Send,
     {
         self.read(move |inner, mut db| async move {
             let now = inner.now(&mut db).await?;
@@ -124,7 +125,7 @@ impl Postgres {
                 tokio::try_join!(biased; db.begin_read(), question(inner, db.clone(), now))?;
             let mut db =
                 Arc::into_inner(db).ok_or(TransactionError::Impossible("somebody kept it"))?;
-            // It is on its way before anything that follows, and says nothing that anybody waits for.
+            // The rollback is sent before any later statement, and its answer does not matter.
             if db.script(sql::ROLLBACK).now_or_never().is_none_or(|ended| ended.is_ok()) {
                 db.closed();
             }
@@ -135,7 +136,7 @@ impl Postgres {
 }
 
 impl Execute for Postgres {
-    /// Not for a thread that runs tasks of tokio, which must not be blocked.
+    /// Blocks the calling thread, so it must not run on a thread that runs tokio tasks.
     fn execute(
         &self,
         batch: Vec<Request>,
@@ -145,15 +146,15 @@ impl Execute for Postgres {
             return Ok(Vec::new());
         }
         let inner = &self.inner;
-        // In a box, because it is large, and a runtime moves what it is given more than once.
+        // Boxed: the future is large, and a runtime moves it more than once.
         let work = async |writers: &Arc<Pool>| {
             Box::pin(inner.execute(writers, &batch, &notification)).await
         };
-        inner.writer_connections.within(work).map_err(TransactionError::told)
+        inner.writer_connections.within(work).map_err(TransactionError::into_store_error)
     }
 
     fn notify_peers(&self, notification: Notification) {
-        self.post.out.put(notification);
+        self.notifications.out.put(notification);
     }
 }
 
@@ -164,7 +165,7 @@ impl Store for Postgres {
     }
 
     async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
-        // Never changed; gone only with its job.
+        // A payload never changes, and is deleted only with its job.
         let payload =
             |db, stored: Arc<Stored>| async move { load::payload_if_there(&db, stored.no).await };
         Ok(self.about((scope, id), payload).await?.flatten())
@@ -178,7 +179,8 @@ impl Store for Postgres {
     ) -> Result<Vec<HistoryEntry>, StoreError> {
         let short =
             move |_, stored: Arc<Stored>| async move { load::short_history(&stored, after) };
-        // Most histories are in the row of their job. Of a long one, both parts must be of one moment.
+        // Most histories are in the row of their job. Both parts of a long one must be from one
+        // snapshot.
         match self.about((scope, id), short).await? {
             Some(Some(rows)) => return Ok(rows),
             Some(None) => {}
@@ -354,11 +356,11 @@ impl Store for Postgres {
         if ids.iter().all(|id| found.contains_key(id)) {
             return Ok(found);
         }
-        self.let_in(ids).await?;
+        self.promote_now(ids).await?;
         ask().await
     }
 
     async fn notification(&self) -> Notification {
-        self.post.inbox.take().await
+        self.notifications.inbox.take().await
     }
 }

@@ -1,4 +1,4 @@
-//! The conformance suite on PostgreSQL, each promise in a schema of its own.
+//! The conformance suite on PostgreSQL, each test in a schema of its own.
 
 mod cleartext;
 mod crossed;
@@ -23,7 +23,7 @@ use std::sync::{Arc, LazyLock};
 use test_postgres::Server;
 use tokio::runtime::{Builder, Runtime};
 
-/// One runtime for all: the connections of a test live on it.
+/// One runtime for all tests: their connections run on it.
 pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("it can be built")
 });
@@ -43,7 +43,7 @@ pub(super) fn open_at(
     Arc::new(RUNTIME.block_on(opened).expect("it can be opened"))
 }
 
-/// A clock and dice in the hands of a test, and tables of their own that go by the clock.
+/// A manual clock, a seeded random source, and fresh tables whose clock follows the manual one.
 fn testing() -> (Arc<ManualClock>, Arc<SeededRandom>, PostgresAddress) {
     let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
     let address = fresh_address();
@@ -76,8 +76,8 @@ fn neighbours() -> ClusterFixture {
     ClusterFixture { fixture, another: Box::new(move || another()) }
 }
 
-/// Short words for what tests do with one node.
-fn house_of(
+/// A fixture for tests with one node.
+fn fixture_of(
     store: &Arc<Postgres>,
     clock: &Arc<ManualClock>,
     random: &Arc<SeededRandom>,

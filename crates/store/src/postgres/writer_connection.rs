@@ -1,24 +1,28 @@
-//! Where a thread that has nothing else to do talks to the database: it drives its connection itself.
+//! Connections for threads that may block: the thread drives its connection itself.
 //!
-//! A connection that others drive costs every journey two ways between threads, and a thread that is woken is slower than
-//! the database.
+//! With a connection that another thread drives, every round trip costs two switches between
+//! threads, and waking a thread takes longer than the database does.
 
-use super::{error::TransactionError, locked, pool::Pool};
+use super::{
+    error::{Result, TransactionError},
+    locked,
+    pool::Pool,
+};
 use std::sync::{Arc, Mutex};
 use tokio::runtime::{Builder, Runtime};
 
-/// As many as threads have needed at once.
+/// As many connections as threads have needed at once.
 pub(super) struct WriterConnections {
-    /// What their connections are like.
+    /// The pool whose settings these connections share.
     writers: Arc<Pool>,
     free: Mutex<Vec<WriterConnection>>,
 }
 
-/// A connection at most. It lives only while somebody is in here: that it has ended is noticed by whoever comes next, and finds
-/// another.
+/// At most one connection with its runtime. It is driven only during a call, so the next call
+/// notices when it has ended, and opens another.
 struct WriterConnection {
     pool: Arc<Pool>,
-    /// Always there.
+    /// Always `Some` until the value is dropped.
     runtime: Option<Runtime>,
 }
 
@@ -27,11 +31,9 @@ impl WriterConnections {
         WriterConnections { writers, free: Mutex::default() }
     }
 
-    /// Does something with a connection of this thread's own, and keeps it waiting. Not for a thread that has tasks to run.
-    pub(super) fn within<R>(
-        &self,
-        work: impl AsyncFnOnce(&Arc<Pool>) -> Result<R, TransactionError>,
-    ) -> Result<R, TransactionError> {
+    /// Runs work on a connection that the calling thread drives; blocks the thread. Not for a
+    /// thread that runs tokio tasks.
+    pub(super) fn within<R>(&self, work: impl AsyncFnOnce(&Arc<Pool>) -> Result<R>) -> Result<R> {
         let free = locked(&self.free).pop();
         let writer_connection = free.map_or_else(|| WriterConnection::new(&self.writers), Ok)?;
         let done = writer_connection.runtime().block_on(work(&writer_connection.pool));
@@ -41,7 +43,7 @@ impl WriterConnections {
 }
 
 impl WriterConnection {
-    fn new(writers: &Pool) -> Result<Self, TransactionError> {
+    fn new(writers: &Pool) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime =
             runtime.map_err(|error| TransactionError::NoConnection(Some(Box::new(error))))?;
@@ -55,7 +57,7 @@ impl WriterConnection {
 }
 
 impl Drop for WriterConnection {
-    /// Waits for nobody: the last one who knows the store may be a task.
+    /// Must not wait: the last owner of the store may be a tokio task.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

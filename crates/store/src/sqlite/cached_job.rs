@@ -1,10 +1,10 @@
-//! What the writer remembers of a job that it has just had in hand.
+//! What the writer keeps in memory of a job that it has just read or changed.
 
 use crate::{codec::stored::Stored, job_cache::CachedSize};
 use engine::JsonText;
 use std::sync::Arc;
 
-/// A job, and its payload while nobody has claimed it.
+/// A job, and its payload until the first claim.
 #[derive(Clone)]
 pub(super) struct CachedJob {
     pub(super) stored: Arc<Stored>,

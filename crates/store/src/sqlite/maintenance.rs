@@ -1,9 +1,9 @@
-//! What can wait: numbering announcements, dropping old rows, filling the listing.
+//! Work that can wait: numbering events, dropping old rows, filling the listing.
 
 use super::{
     body::{StoreMeta, event_about, from_row, to_scope},
     digest,
-    error::TransactionError,
+    error::Result,
     load::{self, pair},
     outbox_page::{OutboxPages, lines},
     pending::insert_all,
@@ -15,37 +15,37 @@ use engine::{Envelope, Timestamp, is_live};
 use std::time::Duration;
 
 impl Writer {
-    /// The writer is alone and numbers as it writes; what is left is to publish the numbers.
-    pub(super) fn number_events(&mut self, limit: usize) -> Result<usize, TransactionError> {
-        let last = self.known.next_event - 1;
-        let fixture = self.known.fixture;
-        let numbered = last.min(fixture.numbered.saturating_add(to_i64(limit)));
-        let count = numbered - fixture.numbered;
+    /// The only writer numbers events as it writes them, so this only publishes the numbers.
+    pub(super) fn number_events(&mut self, limit: usize) -> Result<usize> {
+        let last = self.cache.next_event - 1;
+        let store_meta = self.cache.store_meta;
+        let numbered = last.min(store_meta.numbered.saturating_add(to_i64(limit)));
+        let count = numbered - store_meta.numbered;
         if count > 0 {
-            self.save_house(StoreMeta { numbered, ..fixture })?;
+            self.save_store_meta(StoreMeta { numbered, ..store_meta })?;
         }
         Ok(usize::try_from(count).expect("at most the limit"))
     }
 
-    pub(super) fn prune(&mut self, limit: usize) -> Result<usize, TransactionError> {
+    pub(super) fn prune(&mut self, limit: usize) -> Result<usize> {
         self.write_pending()?; // a jump of the clock may have changed jobs
         let mut left = limit;
         left -= self.drop_old_keys(left)?;
         left -= self.drop_old_events(left)?;
         left -= self.drop_gone_workers(left)?;
-        // What an erased job's announcements said of it goes with the last of them. Nobody could ask
-        // for it, so it is not counted.
+        // The envelope of an erased job goes with the last of its events. No caller could read it
+        // any more, so it does not count against the limit.
         self.drop_old_envelopes(limit)?;
         Ok(limit - left)
     }
 
-    fn drop_old_keys(&mut self, limit: usize) -> Result<usize, TransactionError> {
+    fn drop_old_keys(&mut self, limit: usize) -> Result<usize> {
         let mut dropped = 0;
-        for (queue, names) in self.known.queues.all() {
+        for (queue, names) in self.cache.queues.all() {
             if dropped == limit {
                 break;
             }
-            let window = self.known.records.policy(&names.job_type).key_window;
+            let window = self.cache.records.policy(&names.job_type).key_window;
             let values = (queue, before(self.now(), window), to_i64(limit - dropped));
             let old: Vec<(String, i64)> = load::all(&self.db, sql::KEYS_OLD, values, pair)?;
             for (name, no) in &old {
@@ -56,10 +56,10 @@ impl Writer {
         Ok(dropped)
     }
 
-    fn drop_old_events(&mut self, limit: usize) -> Result<usize, TransactionError> {
+    fn drop_old_events(&mut self, limit: usize) -> Result<usize> {
         let mut dropped = 0;
         while dropped < limit {
-            let of_sheet = self.drop_from_first_sheet(limit - dropped)?;
+            let of_sheet = self.drop_from_first_page(limit - dropped)?;
             if of_sheet == 0 {
                 break;
             }
@@ -68,17 +68,17 @@ impl Writer {
         Ok(dropped)
     }
 
-    /// Drops what is old and published from the front of the first sheet.
-    fn drop_from_first_sheet(&mut self, limit: usize) -> Result<usize, TransactionError> {
-        let values = (0, self.known.fixture.numbered);
-        let sheet: Option<(i64, Vec<u8>)> = load::first(&self.db, sql::SHEETS, values, pair)?;
-        let Some((first, sheet)) = sheet else { return Ok(0) };
-        let lines = lines(first, &sheet)?;
+    /// Drops old, published events from the front of the first outbox page.
+    fn drop_from_first_page(&mut self, limit: usize) -> Result<usize> {
+        let values = (0, self.cache.store_meta.numbered);
+        let page: Option<(i64, Vec<u8>)> = load::first(&self.db, sql::OUTBOX_PAGES, values, pair)?;
+        let Some((first, page)) = page else { return Ok(0) };
+        let lines = lines(first, &page)?;
         let until = before(self.now(), EVENTS_KEPT);
         let mut old = 0;
         for line in lines.iter().take(limit) {
             let (_, at) = event_about(line.number, line.sealed)?;
-            if line.number > self.known.fixture.numbered || at.unix_ms() > until {
+            if line.number > self.cache.store_meta.numbered || at.unix_ms() > until {
                 break;
             }
             old += 1;
@@ -86,7 +86,7 @@ impl Writer {
         if old == 0 {
             return Ok(0);
         }
-        load::run(&self.db, sql::SHEET_DELETE, [first])?;
+        load::run(&self.db, sql::OUTBOX_PAGE_DELETE, [first])?;
         if let Some(rest) = lines.get(old) {
             let values = (rest.number, OutboxPages::one(&lines[old..]));
             load::run(&self.db, sql::OUTBOX_INSERT, values)?;
@@ -94,14 +94,14 @@ impl Writer {
         Ok(old)
     }
 
-    fn drop_old_envelopes(&mut self, limit: usize) -> Result<(), TransactionError> {
+    fn drop_old_envelopes(&mut self, limit: usize) -> Result<()> {
         let first: Option<i64> = load::one(&self.db, sql::FIRST_EVENT, [])?;
-        let values = (first.unwrap_or(self.known.next_event), to_i64(limit));
+        let values = (first.unwrap_or(self.cache.next_event), to_i64(limit));
         let mut old = load::numbers(&self.db, sql::ERASED_OLD, values)?.into_iter();
         old.try_for_each(|no| load::run(&self.db, sql::ERASED_DELETE, [no]))
     }
 
-    fn drop_gone_workers(&mut self, limit: usize) -> Result<usize, TransactionError> {
+    fn drop_gone_workers(&mut self, limit: usize) -> Result<usize> {
         let now = self.now();
         let mut workers = self.shared.workers();
         let long_ago = workers.iter().filter(|(_, seen)| {
@@ -121,24 +121,25 @@ impl Writer {
         Ok(gone.len())
     }
 
-    /// Whether there are so many jobs to enter into the listing that it is worth a transaction.
+    /// Whether enough jobs are missing in the listing to be worth a transaction.
     pub(super) fn is_listing_behind(&self) -> bool {
         self.unindexed() >= LISTING_LAG_MIN
     }
 
-    /// Enters the next jobs into the listing when no batch waits. Says whether there are more. A
-    /// listing reads what is not entered yet directly, so no caller waits for this.
+    /// Enters the next jobs into the listing when no batch waits. Returns whether there are more.
+    /// Listings read the missing jobs directly, so no caller waits for this.
     pub(super) fn fill_listing(&mut self) -> bool {
         if !self.is_listing_behind() {
             return false;
         }
-        // What does not work now is tried again after the next batch, which will tell what is wrong.
+        // After a failure, the next batch starts this again; if something is wrong, that batch
+        // reports it.
         self.transact(WriteClass::Progress, Writer::enter_listing)
             .is_ok_and(|entered| entered >= LISTING_BATCH)
     }
 
-    /// The same within a batch, where there are so many that a page of a listing would notice.
-    pub(super) fn keep_up_listing(&mut self) -> Result<(), TransactionError> {
+    /// The same within a batch, if so many are missing that a listing would become slow.
+    pub(super) fn keep_up_listing(&mut self) -> Result<()> {
         if self.unindexed() >= LISTING_LAG_MAX {
             self.enter_listing()?;
         }
@@ -146,14 +147,14 @@ impl Writer {
     }
 
     fn unindexed(&self) -> i64 {
-        self.known.next_no - 1 - self.known.fixture.listed
+        self.cache.next_no - 1 - self.cache.store_meta.listed
     }
 
-    /// Sorted, so that neighbours are written together.
-    fn enter_listing(&mut self) -> Result<usize, TransactionError> {
-        let listed = self.known.fixture.listed;
-        let (mut entries, last) = if listed + 1 >= self.known.unindexed.from {
-            self.take_unlisted(listed + to_i64(LISTING_BATCH))
+    /// Sorts the entries, so that adjacent ones are written together.
+    fn enter_listing(&mut self) -> Result<usize> {
+        let listed = self.cache.store_meta.listed;
+        let (mut entries, last) = if listed + 1 >= self.cache.unindexed.from {
+            self.take_unindexed(listed + to_i64(LISTING_BATCH))
         } else {
             self.read_unlisted()?
         };
@@ -162,56 +163,57 @@ impl Writer {
         insert_all(&self.db, statements, &entries, |values, (digest, no)| {
             values.add(&[&digest::bucket(*no), digest, no])
         })?;
-        self.save_house(StoreMeta { listed: last, ..self.known.fixture })?;
+        self.save_store_meta(StoreMeta { listed: last, ..self.cache.store_meta })?;
         Ok(usize::try_from(last - listed).expect("it goes forward"))
     }
 
-    /// Takes what is known by heart, up to a number. Should the transaction be rolled back, nothing is
-    /// known by heart any more.
-    fn take_unlisted(&mut self, until: i64) -> (Vec<(i64, i64)>, i64) {
-        let entries = &mut self.known.unindexed.entries;
+    /// Takes entries from memory, up to a number. If the transaction is rolled back, the cache is
+    /// read from the file again.
+    fn take_unindexed(&mut self, until: i64) -> (Vec<(i64, i64)>, i64) {
+        let entries = &mut self.cache.unindexed.entries;
         let count = entries.partition_point(|(_, no)| *no <= until);
-        (entries.drain(..count).collect(), until.min(self.known.next_no - 1))
+        (entries.drain(..count).collect(), until.min(self.cache.next_no - 1))
     }
 
-    fn read_unlisted(&mut self) -> Result<(Vec<(i64, i64)>, i64), TransactionError> {
+    fn read_unlisted(&mut self) -> Result<(Vec<(i64, i64)>, i64)> {
         self.write_pending()?;
         let mut statement = self.db.prepare_cached(sql::UNLISTED)?;
-        let mut rows = statement.query((self.known.fixture.listed, to_i64(LISTING_BATCH)))?;
-        let (mut entries, mut count, mut last) = (Vec::new(), 0, self.known.fixture.listed);
+        let mut rows = statement.query((self.cache.store_meta.listed, to_i64(LISTING_BATCH)))?;
+        let (mut entries, mut count, mut last) = (Vec::new(), 0, self.cache.store_meta.listed);
         while let Some(row) = rows.next()? {
             last = row.get(0)?;
             count += 1;
-            // What cannot be read cannot be found by what it is about; `doctor` finds it.
+            // A job that cannot be read gets no entries; `doctor` finds it.
             let Ok(envelope) = from_row::<Envelope>(last, load::blob(row, 1)?) else { continue };
-            let queue = self.known.queues.no(&envelope.job_type, &envelope.tenant);
-            let facets = queue.into_iter().flat_map(|queue| digest::facets(queue, &envelope));
-            entries.extend(facets.map(|digest| (digest, last)));
+            let queue = self.cache.queues.no(&envelope.job_type, &envelope.tenant);
+            let listing_keys =
+                queue.into_iter().flat_map(|queue| digest::listing_keys(queue, &envelope));
+            entries.extend(listing_keys.map(|digest| (digest, last)));
         }
         drop(rows);
         drop(statement);
         if count < LISTING_BATCH {
-            last = self.known.next_no - 1; // the newest may have been erased
+            last = self.cache.next_no - 1; // the newest may have been erased
         }
-        let known = &mut self.known.unindexed.entries;
+        let known = &mut self.cache.unindexed.entries;
         known.drain(..known.partition_point(|(_, no)| *no <= last));
         Ok((entries, last))
     }
 }
 
-/// So many jobs are read directly by listings before it is worth to enter them.
+/// Listings read this many jobs directly before entering them is worth a transaction.
 const LISTING_LAG_MIN: i64 = 4_096;
-/// A store that is never idle enters jobs all the same before there are more than this.
+/// A store that is never idle enters jobs when there are this many, at the latest.
 const LISTING_LAG_MAX: i64 = 6_144;
-/// So many jobs are entered in one transaction, so that it never holds the writer for long.
+/// How many jobs are entered in one transaction, so that it never holds the writer for long.
 const LISTING_BATCH: usize = 4_096;
 
-/// A moment that lies so far back, as a column.
+/// The moment `span` before `now`, as a column.
 pub(super) fn before(now: Timestamp, span: Duration) -> i64 {
     now.unix_ms().saturating_sub(to_i64(span.as_millis()))
 }
 
-/// A number as a column; one that is too large is larger than all.
+/// A number as a column; a number that is too large becomes the largest.
 pub(super) fn to_i64(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }

@@ -1,17 +1,18 @@
-//! Records: one small table. The writer holds all of it in memory, and readers read what they need.
+//! Records: one small table. The writer holds all of it in memory, and readers read the kinds they
+//! need.
 
 use super::{
     body::{from_scope, record_from_row, record_to_row, to_scope},
-    error::TransactionError,
+    error::{Result, TransactionError},
     load::{all, blob, run},
     sql,
 };
 use crate::record::{Record, RecordKind, RecordName, Records};
 use rusqlite::Connection;
 
-/// The records that batches are decided by. A kind that this version does not know is a row of a
-/// later version, or a damaged one: neither may be passed over in silence.
-pub(super) fn load_for_batches(db: &Connection) -> Result<Records, TransactionError> {
+/// The records that decisions in batches need. A kind that this version does not know is a row of a
+/// later version, or a damaged one: neither may be ignored silently.
+pub(super) fn load_for_batches(db: &Connection) -> Result<Records> {
     const UNKNOWN: TransactionError = TransactionError::Impossible(
         "a record is of a kind that this version does not know: it is damaged, or of a later version",
     );
@@ -22,8 +23,7 @@ pub(super) fn load_for_batches(db: &Connection) -> Result<Records, TransactionEr
     load(db, &kinds.collect::<Vec<_>>())
 }
 
-/// The records of these kinds.
-pub(super) fn load(db: &Connection, kinds: &[RecordKind]) -> Result<Records, TransactionError> {
+pub(super) fn load(db: &Connection, kinds: &[RecordKind]) -> Result<Records> {
     const UNLAWFUL: TransactionError =
         TransactionError::Impossible("a record does not say what its name says");
     let mut records = Records::default();
@@ -39,13 +39,13 @@ pub(super) fn load(db: &Connection, kinds: &[RecordKind]) -> Result<Records, Tra
     Ok(records)
 }
 
-pub(super) fn put(db: &Connection, record: &Record) -> Result<(), TransactionError> {
+pub(super) fn put(db: &Connection, record: &Record) -> Result<()> {
     let RecordName { kind, scope, key } = &record.name;
     let values = (kind.as_str(), to_scope(scope), &**key, record_to_row(record));
     run(db, sql::RECORD_PUT, values)
 }
 
-pub(super) fn remove(db: &Connection, name: &RecordName) -> Result<(), TransactionError> {
+pub(super) fn remove(db: &Connection, name: &RecordName) -> Result<()> {
     let values = (name.kind.as_str(), to_scope(&name.scope), &*name.key);
     run(db, sql::RECORD_REMOVE, values)
 }

@@ -1,11 +1,11 @@
-//! What the writer knows by heart: small tables, read once and kept in step with every write.
+//! The writer's tables in memory: small tables, read once and updated with every write.
 //!
-//! All of it can be read from the file again, and is, whenever a transaction was rolled back.
+//! All of it can be read from the file again. That happens after every rollback.
 
 use super::{
     body::{Body, Commit, StoreMeta, from_row, from_scope},
     digest,
-    error::TransactionError,
+    error::{Result, TransactionError},
     load::{all, blob, first, one, pair},
     records,
     seal::{Damage, Kind},
@@ -22,10 +22,10 @@ use rusqlite::{Connection, Params, Row};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct WriterCache {
-    pub(super) fixture: StoreMeta,
+    pub(super) store_meta: StoreMeta,
     /// The latest time that was ever used, so that a restart does not go back behind it.
     pub(super) used_until: Timestamp,
-    /// The time as the file knows it.
+    /// The last time that was written to the file.
     pub(super) written_until: Timestamp,
     pub(super) next_no: i64,
     pub(super) next_event: i64,
@@ -35,27 +35,27 @@ pub(super) struct WriterCache {
     pub(super) queues: Queues,
     pub(super) records: Records,
     pub(super) counts: BTreeMap<i64, Counts>,
-    /// Queues whose counts have changed since they were last written down.
+    /// Queues whose counts have changed since they were last written.
     pub(super) uncounted: BTreeSet<i64>,
     pub(super) ready: BTreeMap<i64, ReadyQueue>,
-    /// The digest of every claim that holds jobs, with the numbers of those.
+    /// The digest of every claim that holds jobs, with the numbers of those jobs.
     pub(super) claims: BTreeSet<(i64, i64)>,
-    /// What is to be entered into the listing, so that it need not be read for that.
+    /// The missing entries of the listing, so that jobs need not be read for them.
     pub(super) unindexed: Unindexed,
-    /// Jobs that cannot be read. Claims pass them by; `doctor` tells about them.
+    /// Jobs that cannot be read. Claims skip them; `doctor` reports them.
     pub(super) damaged: BTreeSet<i64>,
 }
 
 impl WriterCache {
-    pub(super) fn load(db: &Connection) -> Result<Self, TransactionError> {
-        let fixture = load_house(db)?;
+    pub(super) fn load(db: &Connection) -> Result<Self> {
+        let store_meta = load_store_meta(db)?;
         let Counted { counts, uncounted, last_commit, last } = load_counts(db)?;
-        let StoreMeta { numbered, listed, .. } = fixture;
+        let StoreMeta { numbered, listed, .. } = store_meta;
         if !(0..=last.last_event).contains(&numbered) || !(0..=last.last_no).contains(&listed) {
             return Err(TransactionError::Impossible("more is published or listed than there is"));
         }
         Ok(WriterCache {
-            fixture,
+            store_meta,
             used_until: last.at,
             written_until: last.at,
             next_no: last.last_no + 1,
@@ -86,8 +86,8 @@ impl WriterCache {
     }
 }
 
-/// What is known about the waiting jobs of a queue, so that a claim does not look where nothing is.
-/// It only ever says "there is nothing": when in doubt, the claim looks.
+/// Facts about the waiting jobs of a queue, so that a claim does not search where there are none.
+/// They only prove absence: when in doubt, the claim searches.
 #[derive(Clone, Copy)]
 pub(super) struct ReadyQueue {
     /// Bit n: there may be jobs of rank n.
@@ -105,13 +105,13 @@ impl Default for ReadyQueue {
 const RANKS: std::ops::RangeInclusive<u8> = Priority::LOWEST.number()..=Priority::HIGHEST.number();
 
 impl ReadyQueue {
-    /// A job waits here from now on.
+    /// Records that a job waits in this queue.
     pub(super) fn note(&mut self, rank: u8, run_at: Timestamp) {
         self.ranks |= 1 << rank;
         self.not_before = self.not_before.min(run_at);
     }
 
-    /// No job of this rank waits, due or not.
+    /// Records that no job of this rank waits, due or not.
     pub(super) fn none_of(&mut self, rank: u8) {
         self.ranks &= !(1 << rank);
     }
@@ -121,38 +121,31 @@ impl ReadyQueue {
     }
 }
 
-/// Where the newest jobs are to be entered in the listing.
+/// The listing entries of the newest jobs.
 pub(super) struct Unindexed {
-    /// All jobs from this number on are here, unless they were erased or are entered already.
+    /// All jobs from this number on are here, except erased ones and those entered already.
     pub(super) from: i64,
-    /// Facets and numbers of jobs, in the order of those.
+    /// Digests and numbers of jobs, in the order of the numbers.
     pub(super) entries: Vec<(i64, i64)>,
 }
 
-pub(super) fn load_queues(db: &Connection) -> Result<Queues, TransactionError> {
+pub(super) fn load_queues(db: &Connection) -> Result<Queues> {
     read_queues(db, sql::QUEUES, [])
 }
 
-/// The queues in scope: those of one tenant cost nobody else's.
-pub(super) fn load_queues_of(db: &Connection, scope: &Scope) -> Result<Queues, TransactionError> {
+/// The queues in scope: the read of one tenant's queues does not cost the queues of all.
+pub(super) fn load_queues_of(db: &Connection, scope: &Scope) -> Result<Queues> {
     match scope {
         Scope::One(tenant) => read_queues(db, sql::QUEUES_OF, [tenant.as_str()]),
         Scope::All => load_queues(db),
     }
 }
 
-pub(super) fn load_queues_of_type(
-    db: &Connection,
-    job_type: &JobType,
-) -> Result<Queues, TransactionError> {
+pub(super) fn load_queues_of_type(db: &Connection, job_type: &JobType) -> Result<Queues> {
     read_queues(db, sql::QUEUES_OF_TYPE, [job_type.as_str()])
 }
 
-fn read_queues(
-    db: &Connection,
-    sql: &str,
-    params: impl Params,
-) -> Result<Queues, TransactionError> {
+fn read_queues(db: &Connection, sql: &str, params: impl Params) -> Result<Queues> {
     let read = |row: &Row<'_>| {
         let (no, job_type, tenant): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let queue: Queue = from_row(no, blob(row, 3)?)?;
@@ -170,18 +163,18 @@ fn read_queues(
 /// The counts as of the last commit.
 pub(super) struct Counted {
     pub(super) counts: BTreeMap<i64, Counts>,
-    /// Queues whose counts are not written down as they are.
+    /// Queues whose counts have changes that are not rolled up yet.
     uncounted: BTreeSet<i64>,
     last_commit: i64,
     last: Commit,
 }
 
-pub(super) fn load_house(db: &Connection) -> Result<StoreMeta, TransactionError> {
-    let fixture = first(db, sql::HOUSE, [], |row| Ok(from_row(1, blob(row, 0)?)?))?;
-    fixture.ok_or(TransactionError::Impossible("the house has no row"))
+pub(super) fn load_store_meta(db: &Connection) -> Result<StoreMeta> {
+    let store_meta = first(db, sql::STORE_META, [], |row| Ok(from_row(1, blob(row, 0)?)?))?;
+    store_meta.ok_or(TransactionError::Impossible("the house has no row"))
 }
 
-fn load_newest_id(db: &Connection) -> Result<Option<JobId>, TransactionError> {
+fn load_newest_id(db: &Connection) -> Result<Option<JobId>> {
     let newest: Option<Vec<u8>> = one(db, sql::NEWEST_ID, [])?;
     let id = |bytes: Vec<u8>| {
         let bytes =
@@ -191,8 +184,8 @@ fn load_newest_id(db: &Connection) -> Result<Option<JobId>, TransactionError> {
     newest.map(id).transpose()
 }
 
-/// The counts as they were last written down, with all that has changed since.
-pub(super) fn load_counts(db: &Connection) -> Result<Counted, TransactionError> {
+/// The counts as last rolled up, with all changes since.
+pub(super) fn load_counts(db: &Connection) -> Result<Counted> {
     let mut counts = all(db, sql::COUNTERS, [], numbered)?;
     let (mut last_commit, mut last, mut uncounted) = (0, Commit::default(), BTreeSet::new());
     for (no, commit) in load_commits(db)? {
@@ -203,7 +196,7 @@ pub(super) fn load_counts(db: &Connection) -> Result<Counted, TransactionError> 
     Ok(Counted { counts, uncounted, last_commit, last })
 }
 
-fn load_commits(db: &Connection) -> Result<Vec<(i64, Commit)>, TransactionError> {
+fn load_commits(db: &Connection) -> Result<Vec<(i64, Commit)>> {
     all(db, sql::DELTAS, [], numbered)
 }
 
@@ -211,8 +204,8 @@ fn apply(no: i64, commit: &Commit, counts: &mut BTreeMap<i64, Counts>) -> Result
     commit.deltas.apply(counts).ok_or(Damage { kind: Kind::Commit, no })
 }
 
-/// A row that is a number and a body.
-fn numbered<T: Body>(row: &Row<'_>) -> Result<(i64, T), TransactionError> {
+/// A row of a number and a body.
+fn numbered<T: Body>(row: &Row<'_>) -> Result<(i64, T)> {
     let no = row.get(0)?;
     Ok((no, from_row(no, blob(row, 1)?)?))
 }
@@ -222,7 +215,7 @@ pub(super) fn load_counts_of(
     db: &Connection,
     queues: &Queues,
     scope: &Scope,
-) -> Result<BTreeMap<i64, Counts>, TransactionError> {
+) -> Result<BTreeMap<i64, Counts>> {
     match scope {
         Scope::One(_) => load_counts_of_few(db, queues),
         Scope::All => Ok(load_counts(db)?.counts),
@@ -233,7 +226,7 @@ pub(super) fn load_counts_of(
 pub(super) fn load_counts_of_few(
     db: &Connection,
     queues: &Queues,
-) -> Result<BTreeMap<i64, Counts>, TransactionError> {
+) -> Result<BTreeMap<i64, Counts>> {
     let mut counts = BTreeMap::new();
     for (no, _) in queues.all() {
         let counter = first(db, sql::COUNTER, [no], |row| Ok(from_row(no, blob(row, 0)?)?))?;
@@ -246,7 +239,7 @@ pub(super) fn load_counts_of_few(
     Ok(counts)
 }
 
-pub(super) fn load_workers(db: &Connection) -> Result<Workers, TransactionError> {
+pub(super) fn load_workers(db: &Connection) -> Result<Workers> {
     all(db, sql::WORKERS, [], |row| {
         let (scope, name): (String, String) = (row.get(0)?, row.get(1)?);
         let no = digest::of_name(&[&scope, &name]);

@@ -1,12 +1,12 @@
-//! The clock of a database in the hands of a test.
+//! Lets a test control the clock of a database.
 
 use super::ManualClock;
 use crate::postgres::{PostgresAddress, PostgresError, clock_connection};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
-/// Makes the tables at `address`, and lets their time be what `clock` says. For tests: whoever moves the clock does
-/// so outside the runtime that called this.
+/// Makes the tables at `address`, and makes their time follow `clock`. The test must move the clock
+/// outside the runtime that called this.
 pub async fn take_the_clock(
     address: &PostgresAddress,
     clock: &ManualClock,
@@ -25,14 +25,15 @@ pub async fn take_the_clock(
     let set =
         move |ms: i64| names.of(&format!("update consign.hand_clock set ms = {ms}")).into_owned();
     client.batch_execute(&set(reading.wall.unix_ms())).await.map_err(failed)?;
-    clock.take_along(Box::new(move |reading| {
+    clock.set_follower(Box::new(move |reading| {
         let told = runtime.block_on(client.batch_execute(&set(reading.wall.unix_ms())));
         told.expect("the database is there as long as the test");
     }));
     Ok(())
 }
 
-/// Empties the tables at `address`, as if they had just been made: for tests that would make many.
+/// Empties the tables at `address`, as if they had just been made; for tests that would otherwise
+/// make many schemas.
 pub async fn wipe(address: &PostgresAddress) -> Result<(), PostgresError> {
     let (client, names) = clock_connection(address).await?;
     let failed = |source| PostgresError::Migrate { schema: address.schema().into(), source };

@@ -1,26 +1,28 @@
-//! Batches that fail where a test says so: how a disk that fails in part, a store that is gone and
-//! a process that is stopped look to callers that go on asking.
+//! Makes batches fail on purpose. Callers that go on asking see a disk that fails in part, a store
+//! that is unreachable, or a process that is stopped.
 
 use crate::{Execute, Notification, Reply, Request, StoreError};
 use std::sync::{Arc, RwLock};
 
-/// Carries out batches through another, unless a test has them fail. Reads are not wrapped.
+/// Executes batches through another [`Execute`], unless a test makes them fail. Reads are not
+/// wrapped.
 pub struct FaultInjector {
     inside: Arc<dyn Execute>,
     inject: RwLock<Option<Arc<Inject>>>,
 }
 
-/// What becomes of a batch: nothing where it is carried out as usual; else the error that is told,
-/// and whether it is carried out all the same. It may block, which holds the batch up.
+/// Decides the fate of a batch: `None` executes it as usual; otherwise the caller gets the error,
+/// and the flag says whether the batch is executed all the same. It may block, which delays the
+/// batch.
 type Inject = dyn Fn(&[Request]) -> Option<(bool, StoreError)> + Send + Sync;
 
 impl FaultInjector {
-    /// Lets all batches through to `inside` at first.
+    /// Passes all batches to `inside` at first.
     pub fn new(inside: Arc<dyn Execute>) -> Self {
         FaultInjector { inside, inject: RwLock::default() }
     }
 
-    /// Lets `inject` say which batches fail from now on.
+    /// Lets `inject` decide which batches fail from now on.
     pub fn inject(
         &self,
         inject: impl Fn(&[Request]) -> Option<(bool, StoreError)> + Send + Sync + 'static,
@@ -28,7 +30,7 @@ impl FaultInjector {
         *self.inject.write().expect("nothing panics with this lock") = Some(Arc::new(inject));
     }
 
-    /// Refuses every batch as unavailable, or lets them through again.
+    /// Fails every batch as unavailable, or passes them again.
     pub fn refuse_all(&self, refuse: bool) {
         self.inject(move |_| refuse.then_some((false, StoreError::Unavailable(None))));
     }

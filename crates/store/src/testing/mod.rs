@@ -1,5 +1,5 @@
-//! Time and chance in the hands of a test: nothing happens until somebody moves the clock, and a
-//! seed rolls the same dice every time.
+//! Test doubles for time and randomness: time stands still until a test moves the clock, and a seed
+//! yields the same numbers every time.
 
 #[cfg(feature = "postgres")]
 mod database;
@@ -19,72 +19,73 @@ use std::{
     time::Duration,
 };
 
-/// A clock that only a hand moves.
+/// A clock that only the test moves.
 pub struct ManualClock {
-    hands: Mutex<Reading>,
-    /// Told whenever somebody moves the hands.
+    current: Mutex<Reading>,
+    /// Called whenever the test moves the clock.
     follower: Mutex<Option<Follower>>,
 }
 
-/// A clock elsewhere that goes with one in the hands of a test.
+/// A callback that makes another clock follow a [`ManualClock`].
 pub(crate) type Follower = Box<dyn Fn(Reading) + Send + Sync>;
 
 impl ManualClock {
-    /// A clock that stands at `wall`.
+    /// A clock that shows `wall`.
     pub fn at(wall: Timestamp) -> Self {
-        let hands = Mutex::new(Reading { wall, monotonic: Duration::ZERO });
-        ManualClock { hands, follower: Mutex::new(None) }
+        let current = Mutex::new(Reading { wall, monotonic: Duration::ZERO });
+        ManualClock { current, follower: Mutex::new(None) }
     }
 
-    /// Time goes by.
+    /// Advances both clocks.
     pub fn pass(&self, span: Duration) {
-        let mut hands = self.hands();
-        hands.wall = hands.wall + span;
-        hands.monotonic = hands.monotonic.saturating_add(span);
-        self.tell(*hands);
+        let mut current = self.current();
+        current.wall = current.wall + span;
+        current.monotonic = current.monotonic.saturating_add(span);
+        self.notify_follower(*current);
     }
 
-    /// Somebody sets the wall clock, and no time goes by.
+    /// Sets the wall clock off by `ms`; no time elapses.
     pub fn set_off(&self, ms: i64) {
-        let mut hands = self.hands();
-        hands.wall = Timestamp::from_unix_ms(hands.wall.unix_ms().saturating_add(ms));
-        self.tell(*hands);
+        let mut current = self.current();
+        current.wall = Timestamp::from_unix_ms(current.wall.unix_ms().saturating_add(ms));
+        self.notify_follower(*current);
     }
 
-    /// From now on `follower` is told of every move, before anybody else can read it.
-    pub(crate) fn take_along(&self, follower: Follower) {
+    /// Calls `follower` for every move from now on, before any reader sees the new time.
+    pub(crate) fn set_follower(&self, follower: Follower) {
         *self.follower.lock().expect("nothing panics with it in hand") = Some(follower);
     }
 
-    fn tell(&self, reading: Reading) {
+    fn notify_follower(&self, reading: Reading) {
         if let Some(follower) = &*self.follower.lock().expect("nothing panics with it in hand") {
             follower(reading);
         }
     }
 
-    fn hands(&self) -> MutexGuard<'_, Reading> {
-        self.hands.lock().expect("nothing panics with the clock in hand")
+    fn current(&self) -> MutexGuard<'_, Reading> {
+        self.current.lock().expect("nothing panics with the clock in hand")
     }
 }
 
 impl Clock for ManualClock {
     fn read(&self) -> Reading {
-        *self.hands()
+        *self.current()
     }
 }
 
-/// Dice that fall the same way for the same seed. Not for secrets.
+/// A random source that yields the same numbers for the same seed. Not for secrets.
 ///
-/// SplitMix64, written out: a seed must mean the same world next year, whatever a crate changes.
+/// SplitMix64, written out: a seed must mean the same simulation next year, whatever a crate
+/// changes.
 pub struct SeededRandom(Mutex<u64>);
 
 impl SeededRandom {
-    /// The dice of `seed`.
+    /// The random source of `seed`.
     pub fn new(seed: u64) -> Self {
         SeededRandom(Mutex::new(seed))
     }
 
-    /// 64 bits.
+    /// The next 64 bits.
     pub fn next(&self) -> u64 {
         let mut state = self.0.lock().expect("nothing panics with the dice in hand");
         *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);

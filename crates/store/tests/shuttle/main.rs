@@ -1,6 +1,7 @@
-//! Promises and keepers, with every step of every thread chosen by a scheduler.
+//! Tests of the oneshot channel and the dedicated thread in which shuttle schedules every step of
+//! every thread.
 //!
-//! A failure prints the schedule that shows it; `shuttle::replay` lives through it again.
+//! A failure prints its schedule; `shuttle::replay` runs it again.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use shuttle::{future::block_on, thread};
@@ -10,7 +11,7 @@ use std::sync::{
 };
 use store::{DedicatedThread, SenderDropped, oneshot};
 
-/// Lives through `story` with threads that take turns by chance, and again with threads that seldom do.
+/// Runs `story` under random schedules, and again under PCT schedules, which seldom switch threads.
 fn check(story: fn()) {
     const ITERATIONS: usize = 3_000;
     const CHANGES: usize = 3;
@@ -19,7 +20,7 @@ fn check(story: fn()) {
 }
 
 #[test]
-fn whoever_waits_for_a_promise_wakes_up() {
+fn a_waiting_receiver_wakes_up() {
     check(|| {
         let (kept, awaited) = oneshot();
         let (dropped, unanswered) = oneshot::<usize>();
@@ -34,7 +35,7 @@ fn whoever_waits_for_a_promise_wakes_up() {
 }
 
 #[test]
-fn an_answer_is_in_one_hand_whoever_gives_up() {
+fn an_answer_goes_to_exactly_one_side() {
     static ENDINGS: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
     check(|| {
         let (oneshot, mut awaited) = oneshot();
@@ -45,11 +46,11 @@ fn an_answer_is_in_one_hand_whoever_gives_up() {
         let ending = usize::from(was_awaited) + usize::from(taken.is_some());
         ENDINGS[ending].fetch_add(1, Ordering::SeqCst);
     });
-    // Given up before the keeper asks, between its question and its answer, and after the answer.
+    // Given up before `is_awaited`, between `is_awaited` and `keep`, and after `keep`.
     assert!(ENDINGS.iter().all(|seen| seen.load(Ordering::SeqCst) > 0), "{ENDINGS:?}");
 }
 
-/// Counts what happens to it, for an observer who outlives it.
+/// Counts the calls and the drop of an [`Owned`], and outlives it.
 #[derive(Clone, Default)]
 struct Counted {
     work: Arc<AtomicUsize>,
@@ -90,7 +91,7 @@ fn all_that_is_asked_is_answered() {
 }
 
 #[test]
-fn dropping_a_keeper_loses_nothing_that_was_asked() {
+fn dropping_a_dedicated_thread_runs_all_queued_work() {
     check(|| {
         let seen = Counted::default();
         let dedicated_thread = DedicatedThread::start("keeper", Owned(seen.clone())).unwrap();

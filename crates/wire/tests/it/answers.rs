@@ -1,4 +1,4 @@
-//! Every answer, to the letter.
+//! Every answer, compared byte by byte with its file.
 
 use crate::{jobs, shape::check};
 use engine::{
@@ -43,7 +43,7 @@ fn the_seed_s_twelve_fields_come_first_and_in_its_order() {
 }
 
 #[test]
-fn the_next_attempt_is_told_while_the_job_waits_and_only_then() {
+fn the_next_attempt_appears_only_while_the_job_waits() {
     let next = |job: &Job| StatusShape::from(job).next_attempt_at.map(|at| at.0);
     assert_eq!(next(&jobs::plain()), Some(jobs::at(0)));
     assert_eq!(next(&jobs::retrying()), Some(jobs::at(160)));

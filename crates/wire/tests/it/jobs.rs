@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub(crate) const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// So many seconds after 2026-11-15T08:00:00.123Z, when every job of these tests is handed over.
+/// So many seconds after 2026-11-15T08:00:00.123Z, when the tests submit every job.
 pub(crate) fn at(seconds: u64) -> Timestamp {
     Timestamp::from_unix_ms(1_794_729_600_123) + Duration::from_secs(seconds)
 }
@@ -31,7 +31,7 @@ pub(crate) fn payload() -> JsonText {
     JsonText::parse("payload", r#"{"to":"a@example.org","copies":1.0}"#, 100).unwrap()
 }
 
-/// A job with nothing but its type and its correlation.
+/// A job with only a type and a correlation.
 pub(crate) fn plain() -> Job {
     begun(JobDraft {
         job_type: "email".into(),
@@ -40,7 +40,7 @@ pub(crate) fn plain() -> Job {
     })
 }
 
-/// A job with everything a client can say.
+/// A job with every field that a client can set.
 pub(crate) fn full() -> Job {
     begun(JobDraft {
         job_type: "email".into(),
@@ -64,7 +64,7 @@ fn begun(draft: JobDraft) -> Job {
     submit(&new, &Policy::default(), 0, at(0)).unwrap().job
 }
 
-/// The job after `command`, `seconds` after it was handed over.
+/// The job after `command`, `seconds` after its submit.
 #[track_caller]
 pub(crate) fn after(job: &Job, command: &Command, seconds: u64) -> Job {
     match decide(job, command, &facts(&Policy::default(), seconds)).unwrap().effect {
@@ -92,7 +92,7 @@ pub(crate) fn by_worker_1() -> Claim {
     }
 }
 
-/// The job after it was claimed, `seconds` after it was handed over.
+/// The job after a claim, `seconds` after its submit.
 pub(crate) fn claimed(job: &Job, seconds: u64) -> Job {
     match engine::claim(job, &by_worker_1(), &facts(&Policy::default(), seconds)).unwrap().effect {
         Effect::Change(change) => change.job,
@@ -104,7 +104,7 @@ pub(crate) fn token(job: &Job) -> LeaseToken {
     job.lease().unwrap().token
 }
 
-/// A job whose attempt ended as `draft` says after 130 seconds.
+/// A job whose attempt ended after 130 seconds, as `draft` says.
 pub(crate) fn settled(job: &Job, draft: &EndingDraft) -> Job {
     let ending = draft.check().unwrap();
     after(job, &Command::Settle { token: token(job), ending }, 130)
@@ -134,7 +134,7 @@ pub(crate) fn poisoned() -> Job {
     settled(&running(&plain()), &EndingDraft::new(OutcomeWord::Poisoned))
 }
 
-/// A running job that has said how far it is, and was asked to stop.
+/// A running job with progress and a cancel request.
 pub(crate) fn stopping() -> Job {
     let job = running(&full());
     let progress = ProgressReport::check(40, Some("2 of 5 mails")).unwrap();

@@ -1,4 +1,4 @@
-//! Keys and the audit log, as they are asked for and shown.
+//! Requests and answers about keys and the audit log.
 
 use engine::{
     ApiKey, AuditEntry, AuditHash, AuditNote, CorrelationId, Entropy, KeyDraft, KeySecret, Right,
@@ -75,7 +75,7 @@ fn a_key_is_shown_once_and_then_never_again() {
 }
 
 #[test]
-fn an_audit_entry_says_whose_house_it_was_done_in() {
+fn an_audit_entry_names_its_tenant() {
     let note = AuditNote {
         who: "key:1".into(),
         scope: Scope::All,

@@ -1,4 +1,4 @@
-//! Whose job it is: the credential's, never the body's.
+//! The tenant of a job comes from the credential, never from the body.
 
 use engine::{Entropy, JobId, PAYLOAD_BYTES_MAX, SubmitContext, Tenant, Timestamp};
 use wire::{BatchRequest, read};

@@ -1,4 +1,4 @@
-//! What a server says, in the words of a runner.
+//! Reads a server's answers into the runner's types.
 
 use crate::{
     backend::{BackendError, ClaimedJob, LeaseStatus, SettleResult},
@@ -13,11 +13,11 @@ use std::time::Duration;
 use tracing::error;
 use wire::{HeartbeatResult, Json, LeaseWord, Problem, SettleAnswer, StepShape, StepWord};
 
-/// A claimed job. One that is in other words than ours is left to its lease's end, and said.
+/// A claimed job. One that this version cannot read is logged and left until its lease ends.
 pub(super) fn claimed_job(job: wire::ClaimedJob) -> Option<ClaimedJob> {
     let id = job.base.base.job_id.clone();
     let payload = job.base.more.payload.as_ref().map_or("null", Json::as_str);
-    let payload = JsonText::from_stored(payload); // it was read as JSON with all that was around it
+    let payload = JsonText::from_stored(payload); // it was read as JSON with the whole answer
     match job_info(job) {
         Ok(info) => Some(ClaimedJob { info, payload }),
         Err(problem) => {
@@ -71,7 +71,7 @@ pub(super) fn verdicts(answer: SettleAnswer, count: usize) -> SettleResult {
     whole(problems.map(verdict).collect(), count)
 }
 
-/// One of many was not taken: the contract says no, or this job is damaged.
+/// The failure of one item of a page: the contract refuses it, or this job is damaged.
 fn one_refused(problem: Problem) -> BackendError {
     if problem.status < 500 {
         return BackendError::Refused { code: problem.error_code.into(), detail: problem.detail };
@@ -79,7 +79,7 @@ fn one_refused(problem: Problem) -> BackendError {
     BackendError::Away { retry_after: None, source: problem.detail.into() }
 }
 
-/// An answer that has as many parts as the question.
+/// Checks that an answer has one part for each part of the request.
 pub(super) fn whole<T>(parts: Vec<T>, count: usize) -> Result<Vec<T>, BackendError> {
     if parts.len() == count {
         return Ok(parts);
@@ -110,7 +110,7 @@ impl From<ClientError> for BackendError {
             }
             ClientError::Broken { .. }
             | ClientError::TimedOut { .. }
-            | ClientError::Strange { .. } => {
+            | ClientError::UnexpectedResponse { .. } => {
                 BackendError::Unknown { retry_after, source: error.into() }
             }
         }
@@ -121,8 +121,8 @@ fn from_problem(problem: Problem, retry_after: Option<Duration>) -> BackendError
     let Problem { status, detail, error_code, .. } = problem;
     let source = || format!("{detail} ({error_code})").into();
     match (status, error_code.as_str()) {
-        (401 | 403, _) => BackendError::Unwelcome { code: error_code.into(), detail },
-        // A full queue is the contract's no to this job, not to everything that is asked now.
+        (401 | 403, _) => BackendError::Unauthorized { code: error_code.into(), detail },
+        // A full queue refuses this job, not everything that the runner asks for now.
         (_, "QUEUE_FULL") => BackendError::Refused { code: error_code.into(), detail },
         (_, "OUTCOME_UNKNOWN") | (500 | 502 | 504, _) => {
             BackendError::Unknown { retry_after, source: source() }

@@ -1,4 +1,4 @@
-//! What a runner says, in the words of the wire.
+//! Writes a runner's requests as wire types.
 
 use super::CLAIM_MAX;
 use crate::fail::whole_seconds;
@@ -45,7 +45,7 @@ pub(super) fn report(report: &Report) -> SettleItem {
         ..SettleItem::default()
     };
     let worded = |outcome: &str| SettleItem { outcome: outcome.to_owned(), ..blank.clone() };
-    match &report.ending.how {
+    match &report.ending.kind {
         EndingKind::Completed { result, result_url } => SettleItem {
             result: result.as_ref().map(Json::from),
             result_url: result_url.as_ref().map(ToString::to_string),
@@ -109,7 +109,7 @@ mod tests {
         }
     }
 
-    /// What a server makes of what is written here.
+    /// Checks that a server reads the report as it was meant.
     #[track_caller]
     fn check(draft: &EndingDraft) {
         let said = settled(draft);

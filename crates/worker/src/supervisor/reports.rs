@@ -1,4 +1,4 @@
-//! Reports: how attempts ended, told until the backend has taken it.
+//! Reports: how attempts ended, sent until the backend has taken them.
 
 use super::state::{AttemptReport, RunnerState};
 use crate::{
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tokio::{sync::mpsc, time::sleep};
 use tracing::{error, warn};
 
-/// Reports how attempts ended, as many at once as there are. A backend that is away is asked again
-/// for as long as it takes: the token makes repeats safe.
+/// Reports how attempts ended, in pages of all that are ready. A backend that is away is asked
+/// again for as long as it takes: the token makes repeats safe.
 pub(super) async fn send(
     runner: Arc<RunnerState>,
     mut reports: mpsc::UnboundedReceiver<AttemptReport>,
@@ -40,8 +40,8 @@ pub(super) async fn send(
     }
 }
 
-/// Tells the progress of handlers that ended before a heartbeat could: a job that is done should
-/// not stand at half of it for ever. Nothing depends on it, so it is tried once.
+/// Sends the progress of handlers that ended before a heartbeat could: a job that is done should
+/// not show half of it for ever. Nothing depends on it, so it is tried once.
 async fn send_last_progress(runner: &RunnerState, page: &mut [AttemptReport]) {
     let mut heartbeats = vec![Vec::new(); runner.pollers.len()];
     for AttemptReport { poller, id, token, progress, .. } in page {
@@ -50,11 +50,12 @@ async fn send_last_progress(runner: &RunnerState, page: &mut [AttemptReport]) {
             heartbeats[*poller].push(heartbeat);
         }
     }
-    let told = runner.pollers.iter().zip(heartbeats).filter(|(_, own)| !own.is_empty());
-    join_all(told.map(|(poller, own)| runner.backend.heartbeat(&poller.worker, own))).await;
+    let last_progress = runner.pollers.iter().zip(heartbeats).filter(|(_, own)| !own.is_empty());
+    join_all(last_progress.map(|(poller, own)| runner.backend.heartbeat(&poller.worker, own)))
+        .await;
 }
 
-/// Sends the reports of these leases until they are taken, or refused.
+/// Sends the reports of these leases until the backend takes or refuses them.
 async fn persist<'a>(
     runner: &RunnerState,
     tokens: &[LeaseToken],
@@ -69,12 +70,12 @@ async fn persist<'a>(
             Ok(verdicts) => {
                 return tokens.iter().zip(verdicts).for_each(|(token, v)| note(runner, *token, v));
             }
-            // Asking again would be answered in the same way.
+            // A retry would be refused in the same way.
             Err(error @ BackendError::Refused { .. }) => {
                 return tokens.iter().for_each(|token| give_up(runner, *token, &error));
             }
             Err(
-                error @ (BackendError::Unwelcome { .. }
+                error @ (BackendError::Unauthorized { .. }
                 | BackendError::Away { .. }
                 | BackendError::Unknown { .. }),
             ) => {
@@ -90,8 +91,8 @@ fn give_up(runner: &RunnerState, token: LeaseToken, cause: &BackendError) {
     runner.log_about(token, || error!(error = cause, "the report cannot be taken"));
 }
 
-/// A report that was refused: another worker's outcome stands. Nothing is wrong with the store, but
-/// this worker was too slow. Any other failure is that the job is damaged, and stays so.
+/// Logs a report that failed. A refusal means that this worker was too slow, and another worker's
+/// outcome stands. Any other failure means that the job is damaged, and stays so.
 fn note(runner: &RunnerState, token: LeaseToken, verdict: Verdict) {
     match verdict {
         Ok(()) => {}
@@ -100,7 +101,7 @@ fn note(runner: &RunnerState, token: LeaseToken, verdict: Verdict) {
             runner.log_about(token, || warn!(code = &*code, "the report came too late"));
         }
         Err(
-            error @ (BackendError::Unwelcome { .. }
+            error @ (BackendError::Unauthorized { .. }
             | BackendError::Away { .. }
             | BackendError::Unknown { .. }),
         ) => {

@@ -1,4 +1,4 @@
-//! The kit: what a week brings, in milliseconds.
+//! The test harness: a week of retries in milliseconds.
 
 use engine::{Jitter, PolicyDraft, Scope, Status};
 use std::{
@@ -141,7 +141,7 @@ async fn a_snooze_and_a_child_go_by_the_same_clock() {
 #[tokio::test]
 #[should_panic(expected = "use Context::sleep")]
 async fn a_handler_that_waits_for_nothing_is_a_mistake_that_is_told() {
-    tokio::time::pause(); // so that nobody waits for it really
+    tokio::time::pause(); // so that the test does not really wait
     let hangs = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
     let kit = TestHarness::new().with(on("hangs", hangs));
     kit.submit(JobRequest::new("hangs", &())).await;

@@ -3,7 +3,7 @@
 use super::{Show, clean};
 use crate::style::{Style, StyledLine};
 
-/// Rows under titles: each column says how it shows a row.
+/// Rows under titles: each column knows how it shows a row.
 pub(crate) struct Table<'a, T> {
     rows: &'a [T],
     columns: Vec<Column>,
@@ -20,7 +20,7 @@ struct Column {
 pub(crate) struct Cell(StyledLine);
 
 const GAP: usize = 2;
-/// A column that gives way keeps so much.
+/// The minimal width of a column that shrinks.
 const LEAST: usize = 8;
 
 impl<'a, T> Table<'a, T> {
@@ -42,12 +42,12 @@ impl<'a, T> Table<'a, T> {
         self.column(title, cell).but(|column| column.right = true)
     }
 
-    /// Adds a column of texts, which are cut where there is no room.
+    /// Adds a column of texts, which are cut where there is no space.
     pub(crate) fn text<C: Into<Cell>>(self, title: &str, cell: impl Fn(&'a T) -> C) -> Self {
         self.column(title, cell).but(|column| column.shrinks = true)
     }
 
-    /// Shows the last column only to those who want to see everything.
+    /// Shows the last column only in the wide form.
     pub(crate) fn wide(self) -> Self {
         self.but(|column| column.only_wide = true)
     }
@@ -57,12 +57,12 @@ impl<'a, T> Table<'a, T> {
         self
     }
 
-    /// The lines, as wide as there is room.
+    /// The lines, as wide as the output allows.
     pub(crate) fn lines(&self, show: &Show) -> Vec<StyledLine> {
         self.drawn(show.columns(), show.is_wide())
     }
 
-    /// The lines, in at most `room` columns of a terminal as far as the table can give way.
+    /// The lines, in at most `room` columns of a terminal, as far as columns can shrink.
     fn drawn(&self, room: Option<usize>, wide: bool) -> Vec<StyledLine> {
         let shown = self.columns.iter().filter(|column| wide || !column.only_wide);
         let mut shown: Vec<(&Column, usize)> =
@@ -87,7 +87,7 @@ fn widest(lines: &[StyledLine]) -> usize {
     lines.iter().map(StyledLine::width).max().unwrap_or(0)
 }
 
-/// Takes from the widest column that may give way, until all fit or none can.
+/// Narrows the widest column that may shrink, until the table fits or none can.
 fn fit(columns: &mut [(&Column, usize)], room: usize) {
     let gaps = GAP * columns.len().saturating_sub(1);
     // A line that ends in the last column makes some terminals wrap.
@@ -104,12 +104,12 @@ impl Cell {
         Cell(StyledLine::of(tone, clean(text.as_ref())))
     }
 
-    /// What may be absent, which looks like nothing.
+    /// An optional text; an empty cell without one.
     pub(crate) fn maybe(text: Option<impl AsRef<str>>) -> Self {
         text.map_or(Cell(StyledLine::new()), Cell::from)
     }
 
-    /// A number; none of something is faint.
+    /// A number; zero is faint.
     pub(crate) fn count(tone: Style, count: u64) -> Self {
         Cell::toned(if count == 0 { Style::Faint } else { tone }, count.to_string())
     }
@@ -121,7 +121,7 @@ impl<Text: AsRef<str>> From<Text> for Cell {
     }
 }
 
-/// The colour of a state. A server that is newer than we are may know others.
+/// The colour of a state. A newer server may have others.
 pub(crate) fn status_tone(status: &str) -> Style {
     match status {
         "Queued" => Style::Idle,

@@ -1,4 +1,4 @@
-//! Times as people say them.
+//! Times as people write them.
 
 use engine::Timestamp;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) fn ago(at: Rfc3339, now: Timestamp) -> String {
 pub(crate) fn span(span: Duration) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "min")];
     let seconds = span.as_secs();
-    // Two of a unit at least: 90 min says more than 1 h.
+    // Switches to a larger unit only from two of it: 90 min says more than 1 h.
     let large = UNITS.into_iter().find(|(size, _)| seconds >= 2 * size);
     large.map_or(format!("{seconds} s"), |(size, unit)| format!("{} {unit}", seconds / size))
 }

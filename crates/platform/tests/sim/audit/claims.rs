@@ -1,4 +1,4 @@
-//! Claims: the same leases again, and everybody's turn.
+//! Claims: repeated claims get the same leases, and queues take turns.
 
 use super::{
     Auditor, Verdict, ensure,
@@ -19,7 +19,7 @@ pub(super) struct Fairness {
     starved: BTreeMap<QueueName, usize>,
 }
 
-/// A claim as its worker made it.
+/// A claim as its worker sent it.
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimAsked {
     pub(crate) scope: Scope,
@@ -27,7 +27,7 @@ pub(crate) struct ClaimAsked {
 }
 
 impl Auditor {
-    /// After the look: was the claim answered as the contract says? `None`: it was not answered.
+    /// After the read: was the claim answered as the contract says? `None`: it was not answered.
     pub(crate) fn audit_claim(&mut self, asked: &ClaimAsked, heard: Option<&[Claimed]>) -> Verdict {
         let held: BTreeSet<JobId> = self.held_before(asked);
         let fresh = self.started_now(asked);
@@ -52,7 +52,7 @@ impl Auditor {
                 }
             }
         }
-        // A claim that nobody answered may not have happened at all.
+        // A claim without an answer may not have happened at all.
         if held.is_empty() && (heard.is_some() || !fresh.is_empty()) {
             self.in_turn(asked, &fresh)?;
         }
@@ -100,7 +100,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// A lease lasts as long as the worker asked, and no longer than the work may take.
+    /// A lease lasts as long as the worker asked, and no longer than the job's timeout allows.
     fn as_long_as_asked(&self, asked: &ClaimAsked, claimed: &Claimed) -> Verdict {
         let policy = &self.policies[&claimed.job.envelope.job_type];
         let length = asked.claim_request.lease.unwrap_or(policy.lease).min(policy.timeout);
@@ -110,7 +110,7 @@ impl Auditor {
         ensure(lease == promised, "I6", || format!("a lease of {length:?} ends at {lease:?}"))
     }
 
-    /// Whatever a claim got was open to it, and nothing better was left behind in its queue.
+    /// Every claimed job was claimable, and no job that comes before it was left in its queue.
     fn in_order(
         &self,
         asked: &ClaimAsked,
@@ -138,9 +138,10 @@ impl Auditor {
             && !self.paused.contains(queue)
     }
 
-    /// As many as there are, one from each queue in turn, nobody passed over again and again.
+    /// A claim gets as many jobs as there are, one from each queue in turn. No queue is passed over
+    /// again and again.
     fn in_turn(&mut self, asked: &ClaimAsked, fresh: &BTreeSet<JobId>) -> Verdict {
-        // The moment of the claim, where it left a row; else all that is known are its bounds.
+        // The moment of the claim, where it left a row; otherwise only its bounds are known.
         let row = fresh.iter().next().and_then(|id| self.jobs[id].rows.last());
         let (from, until) = row.map_or((self.latest, self.at_most), |row| (row.at, row.at));
         let due = self.due(from, until, asked, fresh);
@@ -173,7 +174,7 @@ impl Auditor {
         for (queue, _) in had {
             let starved = self.fairness.starved.entry(queue.clone()).or_default();
             *starved = if served(queue) > 0 { 0 } else { *starved + 1 };
-            // Others may have come and gone in the meantime, hence the allowance.
+            // Queues may have come and gone meanwhile, hence the allowance.
             let bound = self.policies.len() * 3 + queues;
             ensure(*starved <= bound, "I14", || {
                 format!("{queue:?} was passed over {starved} times")
@@ -182,8 +183,8 @@ impl Auditor {
         Ok(())
     }
 
-    /// The jobs that could have been claimed all the time from `from` to `until`, and those that
-    /// were.
+    /// The jobs that were claimable all the time from `from` to `until`, and those that were
+    /// claimed.
     fn due(
         &self,
         from: Timestamp,

@@ -1,12 +1,12 @@
-//! What workers reported, and what they were told.
+//! What workers reported, and the answers they got.
 
 use super::{Auditor, Verdict, ensure, watch::ClaimWatch};
 use engine::{Job, JobId, LeaseState, LeaseToken, Reason, Refusal, Status};
 use platform::Explained;
 
 impl Auditor {
-    /// After the look: was the report of how an attempt ended answered as the contract says?
-    /// `ending` names it so that equal endings have equal names. `None`: it was not answered.
+    /// After the read: was the report of an attempt's end answered as the contract says? `ending`
+    /// is a text that is equal for equal endings. `None`: it was not answered.
     pub(crate) fn audit_report(
         &mut self,
         id: JobId,
@@ -47,7 +47,7 @@ impl Auditor {
         }
     }
 
-    /// After the look: is the lease as the heartbeat was told?
+    /// After the read: is the lease as the heartbeat's answer said?
     pub(crate) fn audit_pulse(
         &mut self,
         id: JobId,
@@ -83,7 +83,7 @@ impl Auditor {
         }
     }
 
-    /// After the look: a writer reads its own write.
+    /// After the read: an actor reads its own write.
     pub(crate) fn audit_answer(&self, answer: &Job) -> Verdict {
         let read = self.jobs.get(&answer.id()).and_then(|watch| watch.seen.as_ref());
         let same = read.is_some_and(|read| {
@@ -118,7 +118,7 @@ fn accepted(
 }
 
 impl Auditor {
-    /// After the look: does `explain` tell the truth about where the job is?
+    /// After the read: does `explain` describe the job's state truly?
     pub(crate) fn audit_explained(&self, id: JobId, heard: Option<&Explained>) -> Verdict {
         let status = self.jobs.get(&id).and_then(super::watch::Watch::status);
         let Some(heard) = heard else {

@@ -1,4 +1,4 @@
-//! Announcements.
+//! The codec of announcements.
 
 use super::{
     job::{read_job, write_job},
@@ -11,28 +11,28 @@ use crate::codec::{
 use engine::{Envelope, Event, EventKind, Job, Timestamp};
 use std::sync::Arc;
 
-/// The sealed bytes of an announcement about job `no`; its envelope is kept elsewhere.
+/// The sealed bytes of an announcement about job `no`; the envelope is stored elsewhere.
 pub(crate) fn event_to_row(number: i64, no: i64, event: &Event) -> Vec<u8> {
-    event_onto(Vec::new(), number, no, (event.kind, event.at, &event.job))
+    event_to_row_in(Vec::new(), number, no, (event.kind, event.at, &event.job))
 }
 
-/// What an announcement says, and of which job.
-pub(crate) type Told<'a> = (EventKind, Timestamp, &'a Job);
+/// The parts of an announcement: its kind, its time and its job.
+pub(crate) type EventParts<'a> = (EventKind, Timestamp, &'a Job);
 
-/// The same, on paper that was used before.
-pub(crate) fn event_onto(
-    paper: Vec<u8>,
+/// The same, in a reused buffer.
+pub(crate) fn event_to_row_in(
+    buffer: Vec<u8>,
     number: i64,
     no: i64,
-    (kind, at, job): Told<'_>,
+    (kind, at, job): EventParts<'_>,
 ) -> Vec<u8> {
-    let mut out = Encoder::begin_on(paper);
+    let mut out = Encoder::begin_in(buffer);
     (no, (kind, at)).write(&mut out);
     write_job(job, &mut out);
     seal(Kind::Event, number, out.bytes)
 }
 
-/// Which job an announcement is about, and when it happened.
+/// The job that an announcement is about, and the time of the event.
 pub(crate) fn event_about(number: i64, sealed: &[u8]) -> Result<(i64, Timestamp), Damage> {
     open(Kind::Event, number, sealed, |mut from| {
         let (no, (_, at)) = About::read(&mut from)?;
@@ -40,7 +40,7 @@ pub(crate) fn event_about(number: i64, sealed: &[u8]) -> Result<(i64, Timestamp)
     })
 }
 
-/// An announcement and its envelope, put together again.
+/// Reassembles an announcement with its envelope.
 pub(crate) fn event_from_row(
     number: i64,
     sealed: &[u8],
@@ -53,5 +53,5 @@ pub(crate) fn event_from_row(
     })
 }
 
-/// What comes before the job: its number, what happened to it and when.
+/// The fields before the job: its number, the kind of the event and its time.
 type About = (i64, (EventKind, Timestamp));

@@ -1,4 +1,4 @@
-//! What each thing that is kept consists of, in the order in which that is on disk.
+//! The fields of each stored type, in their order on disk.
 
 use super::settings::{Commit, Deltas, StoreMeta, StoredWorker, from_scope, to_scope};
 use crate::{
@@ -22,8 +22,8 @@ macro_rules! texts {
 }
 
 /// Structs by their fields. Each field is named once, so none can be written and not read. A field
-/// may have a codec of its own (`as`). Fields behind the semicolon came later: where none of them
-/// is set, nothing is said of them, as before there were any.
+/// may have a codec of its own (`as`). Fields behind the semicolon were added later: where none of
+/// them is set, none is written, so that the bytes equal those from before the fields existed.
 macro_rules! fields {
     ($($name:ident { $($field:tt $(as $codec:ident)?),+ $(; $($later:ident),+)? })+) => {codecs! {$(
         $name: |value, out| {
@@ -42,7 +42,7 @@ macro_rules! fields {
     (@read $from:ident, $codec:ident) => { $codec::read($from)? };
 }
 
-/// Enums by the numbers of their variants, each with what it holds. The numbers never change.
+/// Enums by the numbers of their variants, each with its content. The numbers never change.
 macro_rules! variants {
     ($($name:ident { $($number:literal $variant:ident . $field:tt),+ })+) => {codecs! {$(
         $name: |value, out| match value {
@@ -57,7 +57,7 @@ macro_rules! variants {
     )+}};
 }
 
-/// Enums that are nothing but a number, and the functions that tell it. The numbers never change.
+/// Enums that are only a number, with a function that returns it. The numbers never change.
 macro_rules! numbers {
     ($($tell:ident: $name:ident { $($number:literal $variant:ident),+ })+) => {
         $(pub(crate) fn $tell(value: $name) -> u64 {
@@ -138,7 +138,7 @@ fields! {
 texts! {
     |text| Self::parse(text).ok() => ClaimId, CorrelationId, ErrorCode, HandlerUrl, Host, JobType,
         KeyName, ResultUrl, StepName, SubjectId, Tenant, TraceParent, WorkerId;
-    // By its name: a number would mean another right as soon as somebody sorts them.
+    // By its name: a number would mean another right as soon as a developer reorders the variants.
     |text| Self::parse(text).ok() => Right;
     |text| Self::parse("types", text).ok() => Pattern;
     |text| Some(Self::from_stored(text)) => IdempotencyKey, JsonText;
@@ -164,7 +164,7 @@ codecs! {
     Scope: |scope, out| out.text(to_scope(scope)), |from| from_scope(from.text()?);
 }
 
-/// How the scope of a lease is written.
+/// The codec of a lease's scope.
 mod optional_tenant {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Jobs: what changes about one, apart from its envelope.
+//! The changing part of a job; its envelope has a row of its own.
 
 use super::open;
 use crate::codec::{
@@ -9,16 +9,21 @@ use crate::codec::{
 use engine::{Envelope, Job};
 use std::sync::Arc;
 
-/// The sealed bytes of what changes about a job, with its youngest history, on paper that was used
-/// before; its envelope is kept elsewhere.
-pub(crate) fn job_onto(paper: Vec<u8>, no: i64, job: &Job, recent: &InlineHistory) -> Vec<u8> {
-    let mut out = Encoder::begin_on(paper);
+/// The sealed bytes of the changing part of a job and its inline history, in a reused buffer; the
+/// envelope is stored elsewhere.
+pub(crate) fn job_to_row_in(
+    buffer: Vec<u8>,
+    no: i64,
+    job: &Job,
+    recent: &InlineHistory,
+) -> Vec<u8> {
+    let mut out = Encoder::begin_in(buffer);
     write_job(job, &mut out);
     recent.write(&mut out);
     seal(Kind::Job, no, out.bytes)
 }
 
-/// What changes about a job, put together with what does not.
+/// Reassembles a job with its envelope.
 pub(crate) fn job_from_row(
     no: i64,
     sealed: &[u8],

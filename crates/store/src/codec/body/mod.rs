@@ -1,6 +1,6 @@
-//! How each thing that is kept looks as bytes. The order of fields is the format: a new field goes to
-//! the end, never between, and a body that stops before it was written when there was no such field. Where that
-//! cannot be told apart, it takes a new form (`bytes::FORM`).
+//! The bytes of each stored type. The order of fields is the format: a new field goes to the end,
+//! never between others. A body that ends before a field was written before that field existed.
+//! Where that is ambiguous, the body takes a new form (`bytes::FORM`).
 
 mod event;
 mod fields;
@@ -8,9 +8,9 @@ mod job;
 mod records;
 mod settings;
 
-pub(crate) use event::{Told, event_about, event_from_row, event_onto, event_to_row};
+pub(crate) use event::{EventParts, event_about, event_from_row, event_to_row, event_to_row_in};
 pub(crate) use fields::status_number;
-pub(crate) use job::{job_from_row, job_onto};
+pub(crate) use job::{job_from_row, job_to_row_in};
 pub(crate) use records::{record_from_row, record_to_row};
 pub(crate) use settings::{COUNTS, Commit, Deltas, StoreMeta, StoredWorker, from_scope, to_scope};
 
@@ -23,7 +23,7 @@ use engine::{
     ApiKey, AuditEntry, Envelope, HistoryEntry, JobType, Policy, Scope, SigningKey, Step,
 };
 
-/// What fills a row of its own.
+/// A type that fills a row of its own.
 pub(crate) trait Body: Codec {
     const KIND: Kind;
 }
@@ -33,23 +33,23 @@ macro_rules! bodies {
 }
 bodies! {
     Envelope: Envelope, History: HistoryEntry, Step: Step, Counts: Counts, Policy: Policy,
-    Worker: StoredWorker, Commit: Commit, Fixture: StoreMeta, Queue: Queue, Pause: (JobType, Scope),
+    Worker: StoredWorker, Commit: Commit, StoreMeta: StoreMeta, Queue: Queue, Pause: (JobType, Scope),
     ApiKey: ApiKey, SigningKey: SigningKey, Audit: AuditEntry
 }
 
 /// The sealed bytes of row `no`.
 pub(crate) fn to_row<T: Body>(no: i64, value: &T) -> Vec<u8> {
-    onto(Vec::with_capacity(160), no, value)
+    to_row_in(Vec::with_capacity(160), no, value)
 }
 
-/// The same, on paper that was used before.
-pub(crate) fn onto<T: Body>(paper: Vec<u8>, no: i64, value: &T) -> Vec<u8> {
-    let mut out = Encoder::begin_on(paper);
+/// The same, in a reused buffer.
+pub(crate) fn to_row_in<T: Body>(buffer: Vec<u8>, no: i64, value: &T) -> Vec<u8> {
+    let mut out = Encoder::begin_in(buffer);
     value.write(&mut out);
     seal(T::KIND, no, out.bytes)
 }
 
-/// What row `no` holds, if it is as it was written.
+/// The value of row `no`, if it is as it was written.
 pub(crate) fn from_row<T: Body>(no: i64, sealed: &[u8]) -> Result<T, Damage> {
     open(T::KIND, no, sealed, whole)
 }
@@ -70,9 +70,9 @@ fn whole<T: Codec>(mut from: Decoder<'_>) -> Option<T> {
     from.end(value)
 }
 
-/// The bytes of a value, for a row that is sealed with more than them.
+/// The unsealed bytes of a value, for a row that seals more than them.
 pub(crate) fn to_plain<T: Body>(value: &T) -> Vec<u8> {
-    let mut out = Encoder::begin_on(Vec::new());
+    let mut out = Encoder::begin_in(Vec::new());
     value.write(&mut out);
     out.bytes
 }

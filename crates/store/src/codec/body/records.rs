@@ -1,4 +1,4 @@
-//! A record as a sealed row: its version, and what its codec wrote.
+//! A record as a sealed row: its version and its body.
 
 use crate::{
     codec::{
@@ -10,7 +10,7 @@ use crate::{
     record::{Record, RecordName},
 };
 
-/// Records have no numbers: their name, as a digest, ties the row to its place.
+/// Records have no numbers: the digest of the name ties the row to its record.
 fn place(name: &RecordName) -> (Kind, i64) {
     (name.kind.seal(), digest::of_name(&[name.kind.as_str(), to_scope(&name.scope), &name.key]))
 }

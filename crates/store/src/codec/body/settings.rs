@@ -1,17 +1,17 @@
-//! Workers and counters, and what the store knows of itself.
+//! Stored workers, counters and metadata of the store.
 
 use crate::queue::Counts;
 use engine::{Host, Job, JobType, Scope, Tenant, Timestamp};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A worker as it was last seen.
+/// A worker as the store last saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredWorker {
     pub(crate) host: Option<Host>,
-    /// Shared: every listing copies those of all workers.
+    /// Shared, because every listing copies the types of all workers.
     pub(crate) job_types: Arc<[JobType]>,
     pub(crate) seen_at: Timestamp,
-    /// It signed off, and gave no sign of life since.
+    /// It signed off, and sent no heartbeat since.
     pub(crate) left: bool,
 }
 
@@ -27,11 +27,11 @@ pub(crate) fn from_scope(column: &str) -> Option<Scope> {
     if column == "*" { Some(Scope::All) } else { Some(Scope::One(Tenant::parse(column).ok()?)) }
 }
 
-/// What the jobs of one commit did to the counts of their queues.
+/// By how much one commit changed the counts of each queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Deltas(pub(crate) BTreeMap<i64, [i64; COUNTS]>);
 
-/// How many numbers there are in [`Counts`].
+/// How many numbers [`Counts`] has.
 pub(crate) const COUNTS: usize = 9;
 
 fn numbers(counts: &Counts) -> [u64; COUNTS] {
@@ -47,7 +47,7 @@ fn counts(numbers: [u64; COUNTS]) -> Counts {
 }
 
 impl Deltas {
-    /// Remembers that the counts of `queue` went from `before` to `after`.
+    /// Records that the counts of `queue` went from `before` to `after`.
     pub(crate) fn add(&mut self, queue: i64, before: &Counts, after: &Counts) {
         let deltas = self.0.entry(queue).or_default();
         for ((delta, was), is) in deltas.iter_mut().zip(numbers(before)).zip(numbers(after)) {
@@ -55,16 +55,16 @@ impl Deltas {
         }
     }
 
-    /// Counts one change of one job: from what it was to what it is.
+    /// Counts one change of one job, from `before` to `after`.
     pub(crate) fn count(&mut self, queue: i64, before: Option<&Job>, after: Option<&Job>) {
-        // Counts do not go below zero; what one change makes of a thousand of each is the same.
+        // Counts cannot go below zero, so the difference is computed from 1,000 of each.
         let some = counts([1_000; COUNTS]);
         let mut changed = some;
         changed.count(before, after);
         self.add(queue, &some, &changed);
     }
 
-    /// Applies the changes to `all`; `None` where they do not fit, so that something is damaged.
+    /// Applies the changes to `all`; `None` where they do not fit, which means damage.
     pub(crate) fn apply(&self, all: &mut BTreeMap<i64, Counts>) -> Option<()> {
         for (queue, deltas) in &self.0 {
             let entry = all.entry(*queue).or_default();
@@ -78,8 +78,8 @@ impl Deltas {
     }
 }
 
-/// What a commit leaves behind beside its rows: the time and the last numbers it used, and what it did
-/// to the counts.
+/// What a commit stores beside its rows: the time and the last numbers that it used, and the
+/// changes of the counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Commit {
     pub(crate) at: Timestamp,
@@ -88,10 +88,10 @@ pub(crate) struct Commit {
     pub(crate) deltas: Deltas,
 }
 
-/// What the house knows of itself.
+/// The metadata of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoreMeta {
-    /// Raised by a restore, so that no lease from before is believed.
+    /// Raised by a restore, so that no earlier lease is valid.
     pub(crate) epoch: u32,
     /// Announcements up to this number are published.
     pub(crate) numbered: i64,

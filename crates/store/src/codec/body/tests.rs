@@ -1,4 +1,4 @@
-//! Bodies come back as they went, and nothing that is not one of ours is read as one.
+//! Bodies are read as they were written, and bytes that are not ours are refused.
 
 use super::*;
 use crate::{
@@ -23,7 +23,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_unix_ms(seconds * 1_000)
 }
 
-/// An envelope in which nothing is absent.
+/// An envelope with every optional field set.
 fn full_envelope() -> Envelope {
     Envelope {
         id: JobId::new(at(1), Entropy(1)),
@@ -65,7 +65,7 @@ fn full_life() -> Life {
     }
 }
 
-/// A row of history in which nothing is absent.
+/// A row of history with every optional field set.
 fn full_entry() -> HistoryEntry {
     let token = LeaseToken { epoch: 0, fence: 1, secret: 2 };
     HistoryEntry {
@@ -129,7 +129,7 @@ fn jobs_and_announcements_come_back_as_they_went() {
         let mut recent = InlineHistory::default();
         recent.push(&full_entry(), Some(7));
         recent.push(&full_entry(), None);
-        let row = job_onto(vec![7; 9], 3, &job, &recent);
+        let row = job_to_row_in(vec![7; 9], 3, &job, &recent);
         let noted = [Some(7), None].map(|event| HistoryRow { event, entry: full_entry() });
         assert_eq!(recent.rows(3), Ok(noted.to_vec()));
         assert_eq!(job_from_row(3, &row, envelope.clone()), Ok((job.clone(), recent)));
@@ -161,7 +161,7 @@ fn everything_comes_back_as_it_went_in_bytes_that_do_not_change() {
     let mut rows = Rows::default();
     for state in states() {
         let job = job(state);
-        rows.add(&job_onto(Vec::new(), 3, &job, &InlineHistory::default()));
+        rows.add(&job_to_row_in(Vec::new(), 3, &job, &InlineHistory::default()));
         let event = Event { kind: EventKind::Redriven, at: at(1), job };
         rows.add(&event_to_row(4, 3, &event));
     }
@@ -237,7 +237,7 @@ fn a_policy_that_was_written_before_is_still_read() {
         0x88, 0xb2, 0xa0, 2, 0x80, 0x90, 0xfb, 0xd3, 9, 1, 7, 1, 8,
     ];
     assert_eq!(from_row(5, &seal(Kind::Policy, 5, before.to_vec())), Ok(policy.clone()));
-    // And whoever goes back to that version can still read what uses neither.
+    // After a downgrade, that version can still read policies that use neither.
     assert_eq!(to_row(5, &policy), seal(Kind::Policy, 5, before.to_vec()));
 }
 
@@ -263,8 +263,8 @@ fn every_status_and_kind_has_a_number_of_its_own() {
 }
 
 proptest! {
-    /// A seal can be right and what it holds still not be ours: a later version wrote it, or somebody
-    /// played with the file. Whatever it is, it is read or refused, and nothing panics.
+    /// A seal can be right and its content still not be ours: a later version wrote it, or a person
+    /// edited the file. It is read or refused, and nothing panics.
     #[test]
     fn no_bytes_make_us_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let mut bytes = bytes;

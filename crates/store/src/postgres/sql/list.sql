@@ -14,7 +14,7 @@ select no from consign.submission
 
 -- name: LIST_SUBJECT
 -- Jobs by the digest of their subject, bucket by bucket from the newest on. There may be thousands
--- of buckets (about an hour of jobs each), and a look at one is a step into an index.
+-- of buckets (about an hour of jobs each), and each costs one step into an index.
 select h.no
   from pg_catalog.generate_series(
          (select no from consign.submission where no < $1::int8 order by no desc limit 1) >> 42,

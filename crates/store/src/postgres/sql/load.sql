@@ -5,8 +5,8 @@
 
 -- name: JOBS_LIVE
 -- Locks live jobs in the order of their numbers, so that no two transactions wait for each other.
--- The rows of `submission` are found first and sorted then: in one step, PostgreSQL may walk an index
--- by number to spare the sorting.
+-- The rows of `submission` are found first and sorted then: in one step, PostgreSQL may walk an
+-- index by number to spare the sorting.
 select h.id, h.no, h.queue, h.envelope, j.body
   from (select * from (
           select id, no, queue, envelope from consign.submission where id = any($1) offset 0) h

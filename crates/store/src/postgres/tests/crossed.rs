@@ -1,7 +1,7 @@
-//! The hunt for deadlocks at the store itself: two nodes carry out batches that want the same keys, jobs, claims, workers
-//! and settings, in whatever order chance has put them, beside everything that a leader does.
+//! A search for deadlocks in the store itself. Two nodes execute batches that want the same keys,
+//! jobs, claims, workers and settings, in random order, beside all maintenance of a leader.
 //!
-//! The store tries again where two transactions were in each other's way, so nobody would notice. PostgreSQL does.
+//! The store retries after a deadlock, so no test would fail. PostgreSQL counts deadlocks.
 
 use super::{RUNTIME, open_at};
 use crate::{
@@ -30,13 +30,13 @@ use test_postgres::{Options, Server};
 
 const NODES: usize = 2;
 const THREADS: usize = 6 * NODES;
-/// Time goes by between two rounds and not within one: a clock that is moved by hand is held meanwhile.
+/// Time passes between two rounds and not within one: the manual clock is locked while it moves.
 const ROUNDS: usize = 25;
 const ROUNDS_APART: Duration = Duration::from_secs(10);
 const BATCHES_EACH: usize = 12;
-/// Requests of a batch, and jobs of a list.
+/// The most requests in a batch, and jobs in a list.
 const BATCH_MAX: u64 = 12;
-/// So few that everybody meets everybody.
+/// Few keys, so that batches meet.
 const KEYS: u64 = 40;
 const TYPES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const JOBS: usize = 60;
@@ -47,7 +47,7 @@ const CLAIMS: u64 = 10;
 fn nobody_waits_in_a_circle_for_rows_of_any_kind() {
     let server = Server::start(Options::fast().with("deadlock_timeout", "5ms"));
     let address: PostgresAddress = server.address().parse().expect("lawful");
-    let ground = Ground::on(&address);
+    let ground = Environment::on(&address);
     for round in 0..ROUNDS {
         ground.over.store(false, Ordering::SeqCst);
         ground.play(round);
@@ -58,7 +58,7 @@ fn nobody_waits_in_a_circle_for_rows_of_any_kind() {
     assert_eq!(deadlocks(&server, &address), 0, "{}", server.log());
 }
 
-/// What PostgreSQL has counted by now, or said in its log.
+/// The deadlocks that PostgreSQL has counted, or written to its log.
 fn deadlocks(server: &Server, address: &PostgresAddress) -> usize {
     let counted: i64 = RUNTIME.block_on(async {
         let client = address.connect().await.expect("it answers");
@@ -69,10 +69,10 @@ fn deadlocks(server: &Server, address: &PostgresAddress) -> usize {
     said.max(usize::try_from(counted).expect("a count"))
 }
 
-struct Ground {
+struct Environment {
     clock: Arc<ManualClock>,
     nodes: Vec<Arc<Postgres>>,
-    /// The last that were handed over, and the last that were claimed.
+    /// The jobs submitted last, and those claimed last.
     jobs: Mutex<Vec<JobId>>,
     held: Mutex<Vec<Claimed>>,
     /// Requests that were not refused.
@@ -80,13 +80,13 @@ struct Ground {
     over: AtomicBool,
 }
 
-impl Ground {
+impl Environment {
     fn on(address: &PostgresAddress) -> Self {
         let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
         RUNTIME.block_on(take_the_clock(address, &clock)).expect("it can be taken");
         let open = |seed| open_at(address, &clock, &Arc::new(SeededRandom::new(seed)));
         let nodes = (0..NODES as u64).map(open).collect();
-        Ground {
+        Environment {
             nodes,
             clock,
             jobs: Mutex::default(),
@@ -98,8 +98,9 @@ impl Ground {
 
     fn play(&self, round: usize) {
         thread::scope(|scope| {
-            let wander = |number| scope.spawn(move || self.wander(round, number));
-            let threads: Vec<_> = (0..THREADS).map(wander).collect();
+            let run_random_batches =
+                |number| scope.spawn(move || self.run_random_batches(round, number));
+            let threads: Vec<_> = (0..THREADS).map(run_random_batches).collect();
             for number in 0..NODES {
                 scope.spawn(move || self.tend(number));
             }
@@ -109,8 +110,8 @@ impl Ground {
         });
     }
 
-    /// One batch after another, of whatever comes.
-    fn wander(&self, round: usize, number: usize) {
+    /// Executes random batches.
+    fn run_random_batches(&self, round: usize, number: usize) {
         let random = SeededRandom::new((round * 1_000 + number) as u64);
         for _ in 0..BATCHES_EACH {
             let batch: Vec<Request> =
@@ -135,7 +136,7 @@ impl Ground {
         }
     }
 
-    /// Nothing where there is nothing yet to ask for.
+    /// A random request; `None` if there is no job yet to ask for.
     fn request(&self, random: &SeededRandom) -> Option<Request> {
         Some(match random.next() % 16 {
             0..4 => Request::Submit(
@@ -177,7 +178,7 @@ impl Ground {
             entropy: entropy(),
             payload_bytes_max: PAYLOAD_BYTES_MAX,
         };
-        // Now and then a batch is of jobs without keys, which go another way.
+        // Some batches contain only jobs without keys, which take the fast submit.
         let key = format!("k{}", random.next() % KEYS);
         let draft = JobDraft {
             job_type: any_type(random).into(),
@@ -187,7 +188,7 @@ impl Ground {
         draft.check(context).expect("a lawful draft")
     }
 
-    /// What the clockwork of a node does.
+    /// What a node's maintenance loop does.
     fn tend(&self, number: usize) {
         let store = &self.nodes[number];
         let info = NodeInfo {
@@ -211,7 +212,7 @@ impl Ground {
     }
 }
 
-/// Adds to the last few.
+/// Adds items, and keeps the last few.
 fn keep<T>(all: &Mutex<Vec<T>>, more: impl IntoIterator<Item = T>) {
     let mut all = all.lock().unwrap();
     all.extend(more);
@@ -233,7 +234,7 @@ fn worker(random: &SeededRandom) -> String {
     format!("w{}", random.next() % WORKERS)
 }
 
-/// What operators and the clock say to jobs.
+/// Commands of operators and of the sweeper.
 fn order(random: &SeededRandom) -> Command {
     match random.next() % 6 {
         0 => Command::Cancel,
@@ -244,7 +245,7 @@ fn order(random: &SeededRandom) -> Command {
     }
 }
 
-/// What workers say.
+/// Commands of workers.
 fn report(held: &Claimed, random: &SeededRandom) -> Command {
     match random.next() % 6 {
         0 => Command::Heartbeat { token: token(held), progress: None },
@@ -259,7 +260,7 @@ fn report(held: &Claimed, random: &SeededRandom) -> Command {
     }
 }
 
-/// What operators say to queues.
+/// Requests of operators about queues.
 fn rule(random: &SeededRandom) -> Request {
     let job_type = job_type(any_type(random));
     match random.next() % 4 {

@@ -1,4 +1,4 @@
-//! New jobs go in one journey, by what was foreseen, and it is found out where that was wrong.
+//! New jobs are written in one round trip by a prediction, and a wrong prediction is detected.
 
 use super::{
     RUNTIME, neighbours, open_at,
@@ -15,12 +15,12 @@ use std::{sync::Arc, time::Duration};
 use test_postgres::{ChaosProxy, Server, When};
 use tokio::time::{sleep, timeout};
 
-/// A store behind a line that breaks, with a clock that stands still.
+/// A store behind a proxy that cuts connections, with a clock that stands still.
 pub(super) struct Scene {
     pub(super) proxy: ChaosProxy,
     random: Arc<SeededRandom>,
     pub(super) store: Arc<Postgres>,
-    /// The way past the line.
+    /// The address without the proxy.
     direct: PostgresAddress,
 }
 
@@ -45,7 +45,7 @@ impl Scene {
         id
     }
 
-    /// Hands one over, and sees that it took the short way: it used the place that was kept for it.
+    /// Submits a job, and checks that it took the fast path: it used the reserved outbox position.
     fn hand_over_at_once(&self) {
         let place = self.store.inner.places().kept.first().copied();
         self.fast_submit();
@@ -54,14 +54,14 @@ impl Scene {
     }
 }
 
-/// Ends the task that takes in what came by SQL. It opens connections and commits whenever its turn
-/// comes: a new connection makes the store forget its places, and one of its commits could be the
-/// one that the proxy is told to lose.
+/// Stops the inbox task. It opens connections and commits at times of its own. A new connection
+/// makes the store forget its outbox positions, and the proxy could lose a commit of that task
+/// instead of the test's.
 fn stop_inbox(store: &Postgres) {
     const APART: Duration = Duration::from_millis(1);
-    store.taking_in.abort();
+    store.inbox_task.abort();
     let ended = async {
-        while !store.taking_in.is_finished() {
+        while !store.inbox_task.is_finished() {
             sleep(APART).await;
         }
     };
@@ -86,7 +86,7 @@ fn what_nobody_answered_for_is_handed_over_once() {
     assert_eq!(depths[0].counts.queued, 6, "each of them once");
 }
 
-/// It may even have been erased before anybody asks what became of it.
+/// The job may even be erased before the store determines the outcome of its commit.
 #[test]
 fn what_was_erased_meanwhile_is_not_handed_over_again() {
     let scene = Scene::new();
@@ -94,7 +94,7 @@ fn what_was_erased_meanwhile_is_not_handed_over_again() {
     scene.hand_over_at_once();
     let (schema, client) = (scene.direct.schema(), scene.direct.connect());
     let client = RUNTIME.block_on(client).expect("it answers");
-    // From now on a job is erased as soon as it is there.
+    // From now on a job is erased as soon as it is written.
     let gone = format!(
         "create function {schema}.erase() returns trigger language plpgsql as $$ begin \
            insert into {schema}.erased select new.no, 0, new.envelope; return null; end $$; \

@@ -1,7 +1,6 @@
-//! A claim that is given nothing leaves nothing: neither a row nor a commit that has to reach the
-//! disk.
+//! A claim that gets nothing leaves nothing: neither a row nor a commit that has to reach the disk.
 
-use super::{RUNTIME, house_of, open_at, testing};
+use super::{RUNTIME, fixture_of, open_at, testing};
 use crate::{
     Store,
     conformance::fixture::{claim_request, email},
@@ -9,7 +8,7 @@ use crate::{
 use engine::Scope;
 use tokio_postgres::Client;
 
-/// How many claims have a row, and which transaction last wrote the worker's.
+/// How many claims have a row, and which transaction last wrote the worker's row.
 fn rows(client: &Client, schema: &str) -> (i64, Option<String>) {
     let rows = format!(
         "select (select count(*) from {schema}.claim), (select xmin::text from {schema}.worker)"
@@ -22,15 +21,15 @@ fn rows(client: &Client, schema: &str) -> (i64, Option<String>) {
 fn claims_that_are_given_nothing_write_nothing() {
     let (clock, random, address) = testing();
     let store = open_at(&address, &clock, &random);
-    let fixture = house_of(&store, &clock, &random);
+    let fixture = fixture_of(&store, &clock, &random);
     fixture.submit(email());
     fixture.claim(claim_request("w", "given", &["email"], 1));
     let client = RUNTIME.block_on(address.connect()).expect("it answers");
     let before = rows(&client, address.schema());
     assert_eq!(before.0, 1, "of the claim that was given a job");
-    // Of a type that has a queue, and of one that has none, for which nothing is looked up.
+    // One type has a queue. The other has none, so nothing is scanned for it.
     for types in [&["email"][..], &["scan"]] {
-        // What a worker says of itself is written once.
+        // What a worker reports of itself is written once.
         assert!(fixture.claim(claim_request("w", "first", types, 1)).is_empty());
         let told = rows(&client, address.schema());
         assert_eq!(told.0, before.0, "only the worker is written");

@@ -1,4 +1,4 @@
-//! Announcements of one job are in the order of its history, whoever was faster.
+//! The events of one job are in the order of its history, whichever transaction was faster.
 
 use super::{RUNTIME, open_at, testing};
 use crate::{
@@ -11,21 +11,21 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
 
-/// What a test waits for happens within this, or not at all.
+/// The longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn now() -> Timestamp {
     Timestamp::from_unix_ms(1_800_000_000_000)
 }
 
-/// A batch that begins before a job is handed over, and ends by starting it, is held up in between: its place in the
-/// outbox must not be the one that it had at the beginning.
+/// A batch begins before a job is submitted, is blocked, and then starts that job. The event's
+/// position in the outbox must not be the one that the batch had at its beginning.
 #[test]
 fn a_start_is_told_after_the_hand_over_that_it_overtook() {
     let (clock, random, address) = testing();
     let store = open_at(&address, &clock, &random);
     RUNTIME.block_on(async {
-        // The queue is there, so that nothing else is in the way.
+        // The queue exists, so that nothing else blocks the batch.
         submit(&store, &random).await;
         let app = address.connect().await.expect("it answers");
         let slow = new_job(&random);
@@ -44,10 +44,10 @@ fn a_start_is_told_after_the_hand_over_that_it_overtook() {
     });
 }
 
-/// Keeps whoever wants to hand over a job of this id waiting.
+/// Blocks any transaction that submits a job with this id.
 async fn hold(app: &Client, address: &PostgresAddress, id: JobId) {
     let schema = address.schema();
-    // Like any other, whatever columns there are.
+    // A copy of another row, so that the test does not name columns.
     let held = format!(
         "begin; insert into {schema}.submission select (jsonb_populate_record(h, '{{\"no\": 1, \"id\": \"{id}\"}}')).* \
          from {schema}.submission h limit 1"
@@ -55,7 +55,7 @@ async fn hold(app: &Client, address: &PostgresAddress, id: JobId) {
     app.batch_execute(&held).await.expect("lawful");
 }
 
-/// Asks as somebody else: within a transaction the same would be seen again and again.
+/// Polls on another connection: within one transaction, the view would never change.
 async fn wait_until_held(address: &PostgresAddress) {
     let watch = address.connect().await.expect("it answers");
     let waiting = format!(
@@ -90,7 +90,7 @@ async fn submit(store: &Arc<Postgres>, random: &SeededRandom) -> JobId {
     id
 }
 
-/// Carries out a batch on a thread that may be blocked.
+/// Executes a batch on a thread that may block.
 pub(super) async fn execute(
     store: &Arc<Postgres>,
     batch: Vec<Request>,
@@ -100,7 +100,7 @@ pub(super) async fn execute(
     done.await.expect("no panic")
 }
 
-/// The transitions of a job in the order in which they are told.
+/// The transitions of a job in the order of its events.
 pub(super) async fn told(store: &Postgres, id: JobId) -> Vec<u64> {
     store.number_events(PAGE_MAX).await.expect("the store works");
     let events = store.events(0, PAGE_MAX).await.expect("the store works");

@@ -1,4 +1,4 @@
-//! Time in which nobody could be heard, because the database was away, or all nodes were.
+//! Time in which no worker could reach the store, because the database or all nodes were down.
 
 use super::neighbours;
 use crate::{
@@ -7,8 +7,8 @@ use crate::{
 };
 use pollster::block_on;
 
-/// After an outage callers are faster than the first sign of life of any node: what they do must not hide that there
-/// was one.
+/// After an outage, a caller's batch may come before the first heartbeat of any node. It must not
+/// hide that there was an outage.
 #[test]
 fn a_time_in_which_no_node_was_there_costs_no_lease() {
     let near = neighbours();
@@ -26,7 +26,7 @@ fn a_time_in_which_no_node_was_there_costs_no_lease() {
     fixture.complete(&held).unwrap();
 }
 
-/// And a worker that is silent while nodes are there is silent.
+/// A worker that is silent while nodes run loses its lease.
 #[test]
 fn a_silent_worker_among_nodes_loses_its_lease() {
     let near = neighbours();

@@ -1,4 +1,4 @@
-//! Records are part of the transaction that sets them, whatever becomes of the connection.
+//! Records are part of the transaction that sets them, even if the connection breaks.
 
 use super::fast_submit::Scene;
 use crate::{Answer, Execute, Notification, Request, Store, conformance::fixture::job_type};
@@ -6,8 +6,8 @@ use engine::Policy;
 use pollster::block_on;
 use test_postgres::{ChaosProxy, When};
 
-/// A record is written by several statements. All of them come before the COMMIT: the connection
-/// that is cut right behind it takes none of them along.
+/// Several statements write a record. All of them come before the COMMIT: a connection cut right
+/// after it loses none of them.
 #[test]
 fn a_record_is_there_when_nobody_answers_for_its_commit() {
     let scene = Scene::new();

@@ -1,4 +1,4 @@
-//! Connections that nobody drives while nothing is to be done.
+//! Writer connections, which are not driven between batches.
 
 use super::open_at;
 use crate::{
@@ -9,8 +9,8 @@ use engine::Timestamp;
 use std::sync::Arc;
 use test_postgres::{Options, Server};
 
-/// That a server was restarted, or that something in between cut what was idle, is not noticed before the next batch, which is
-/// carried out all the same.
+/// The next batch is the first to notice that a server was restarted, or that a proxy cut an idle
+/// connection. It is executed all the same.
 #[test]
 fn a_connection_that_ended_in_the_meantime_costs_no_caller_anything() {
     let server = Server::start(Options::fast());

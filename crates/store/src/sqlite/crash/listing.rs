@@ -1,6 +1,6 @@
-//! A crash while jobs are entered into the listing, behind everybody's back.
+//! A crash while the filler thread enters jobs into the listing.
 
-use super::{super::writer_cache::load_house, check::health, open, points::How, say, start};
+use super::{super::writer_cache::load_store_meta, check::health, open, points::How, say, start};
 use crate::{
     Execute, Notification, PAGE_MAX, Query, Request, SeededRandom, Sqlite, Store,
     random::RandomSource,
@@ -30,7 +30,7 @@ fn a_crash_while_the_listing_is_filled_hides_no_job() {
             .unwrap();
     }
     while listed(&store) == 0 {
-        std::thread::yield_now(); // it is filled when nobody wants anything
+        std::thread::yield_now(); // the filler runs when no batch waits
     }
     let ended = disk.ops();
     drop(store);
@@ -44,7 +44,7 @@ fn a_crash_while_the_listing_is_filled_hides_no_job() {
     say(&format!("{POINTS} crash points while {JOBS} jobs are entered into the listing"));
 }
 
-/// What a job type or a subject lists is what there is.
+/// The listings by job type and by subject have all jobs.
 fn lists_all(store: &Sqlite, jobs: &[NewJob]) {
     let all: BTreeSet<JobId> = list(store, Filter::Everything);
     let there = |new: &&NewJob| all.contains(&new.id);
@@ -76,7 +76,7 @@ fn list(store: &Sqlite, filter: Filter) -> BTreeSet<JobId> {
 }
 
 fn listed(store: &Sqlite) -> i64 {
-    store.readers.ask(load_house).unwrap().listed
+    store.readers.ask(load_store_meta).unwrap().listed
 }
 
 fn new_job(random: &SeededRandom, number: usize) -> NewJob {

@@ -18,7 +18,7 @@ use std::{
     thread,
 };
 
-/// What every CI run lives through.
+/// How many crash points every CI run checks.
 const POINTS: u64 = 5_000;
 const POINTS_PER_STORY: u64 = 400;
 
@@ -78,8 +78,8 @@ fn a_second_crash_while_the_store_recovers_changes_nothing() {
 
 const SECOND_CRASHES_OF: u64 = 4;
 
-/// Recovers, and crashes after some of the operations that this takes. What the store has shown once it
-/// was open, it shows again.
+/// Recovers, and crashes after some of the operations of the recovery. What the store has shown
+/// after opening, it must show again.
 fn crash_again(story: &Story, at: usize, how: How) -> usize {
     let again = how.image(&story.disk, at);
     let before = again.ops();
@@ -109,8 +109,8 @@ fn the_same_seed_is_the_same_story() {
     assert_eq!(trace(&first), trace(&second));
 }
 
-/// Looks at one point again, as a failing run says. Without one it only sees that there is something
-/// to look at.
+/// Repeats one point, with the settings that a failing run prints. Without settings it only runs a
+/// short check.
 #[test]
 fn replay() {
     let Some(seed) = setting("CONSIGN_CRASH_STORY") else {
@@ -127,7 +127,7 @@ fn replay() {
     must_hold(&Story::of(plan), Point { seed, at: at as usize, how });
 }
 
-/// Stories of every age: some begin with an empty disk, others so late that counts are rolled up.
+/// Stories of every age: some begin on an empty disk, others so late that counts are rolled up.
 pub(super) fn plan(seed: u64) -> Plan {
     let (past, quiet) = [(0, 0), (40, 0), (30, 420), (90, 0)][(seed % 4) as usize];
     Plan { seed, past, quiet, steps: 100, hasty: seed % 8 >= 4 }
@@ -146,14 +146,14 @@ pub(super) fn random_points(story: &Story, seed: u64) -> impl Iterator<Item = (u
     })
 }
 
-/// How the machine went down.
+/// How the machine stopped.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum How {
-    /// Only the process did.
+    /// Only the process died.
     Killed,
-    /// Everything was lost that could be.
+    /// Every write that was not synced was lost.
     Strict,
-    /// Of what was not synced, some was there.
+    /// Of the writes that were not synced, some were kept.
     Entropy(u64),
 }
 
@@ -189,7 +189,7 @@ impl FromStr for How {
     }
 }
 
-/// One moment of one story, and how it went down.
+/// One moment of one story, and how the machine stopped.
 pub(super) struct Point {
     pub(super) seed: u64,
     pub(super) at: usize,
@@ -237,7 +237,7 @@ pub(super) fn on_all_cores(pieces: u64, work: impl Fn(u64) + Sync) {
             })
             .collect();
         for hand in hands {
-            // What it has found is its message.
+            // The panic of the thread is the message.
             if let Err(found) = hand.join() {
                 std::panic::resume_unwind(found);
             }

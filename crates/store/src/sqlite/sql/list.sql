@@ -8,8 +8,8 @@ select no from submission where no < ?1 order by no desc limit ?2;
 -- The newest jobs, which are not entered in `listing` yet.
 select no from submission where no < ?1 and no > ?3 order by no desc limit ?2;
 
--- name: LIST_FACET
--- Jobs of one facet (queue, subject, correlation or parent), in one bucket (`bucket`) of numbers.
+-- name: LIST_DIGEST
+-- Jobs with one digest (of a queue, subject, correlation or parent), in one bucket of numbers.
 select no from listing where bucket = ?4 and digest = ?3 and no < ?1 order by no desc limit ?2;
 
 -- name: LIST_LIVE
@@ -37,12 +37,12 @@ select no from job where error = ?3 and no < ?1 order by no desc limit ?2;
 select no from job_ended where error = ?3 and no < ?1 order by no desc limit ?2;
 
 -- name: LAST_NO
--- The newest number, where the search for a moment of creation begins.
+-- The newest number, where the search for a time of creation begins.
 select max(no) from submission;
 
 -- name: FIRST_NO_FROM
--- The first job from a number on. Numbers follow the moments of creation, so a binary search over
--- them finds where a listing up to a moment begins.
+-- The first job from a number on. Numbers follow the times of creation, so a binary search over
+-- them finds where a listing up to a time begins.
 select no, envelope from submission where no >= ?1 order by no limit 1;
 
 -- name: UNLISTED

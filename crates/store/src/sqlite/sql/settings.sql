@@ -1,10 +1,10 @@
 -- Facts about the store and its queues: small tables, read as a whole when the store is opened.
 
--- name: HOUSE
+-- name: STORE_META
 -- The one row about the store itself.
 select body from store_meta;
 
--- name: HOUSE_PUT
+-- name: STORE_META_PUT
 -- Overwrites that row.
 update store_meta set body = ?1;
 

@@ -1,16 +1,17 @@
-//! One file, one process: locks, foreign files, rights, restarts.
+//! One file, one process: locks, foreign files, permissions, restarts.
 
 use super::*;
 
 #[test]
 fn a_second_opening_is_refused_and_says_who_has_it() {
-    let desk = desk();
-    let (clock, random) = hands();
-    let refused = Sqlite::open(&desk.path, clock.clone(), random.clone(), options()).err().unwrap();
+    let test_store = test_store();
+    let (clock, random) = clock_and_random();
+    let refused =
+        Sqlite::open(&test_store.path, clock.clone(), random.clone(), options()).err().unwrap();
     let said = refused.to_string();
     let me = format!("is in use by process {}", std::process::id());
     assert!(said.contains(&me) && said.contains("stop that process first"), "{said}");
-    let Desk { fixture, path, _folder } = desk;
+    let TestStore { fixture, path, _folder } = test_store;
     drop(fixture);
     Sqlite::open(path, clock, random, options()).unwrap();
 }
@@ -18,7 +19,7 @@ fn a_second_opening_is_refused_and_says_who_has_it() {
 #[test]
 fn a_foreign_file_and_a_later_schema_are_refused() {
     let folder = folder();
-    let (clock, random) = hands();
+    let (clock, random) = clock_and_random();
     let foreign = folder.path().join("foreign.db");
     Connection::open(&foreign).unwrap().execute_batch("create table t (x)").unwrap();
     let refused = Sqlite::open(&foreign, clock.clone(), random.clone(), options()).err().unwrap();
@@ -38,10 +39,10 @@ fn a_foreign_file_and_a_later_schema_are_refused() {
 #[test]
 fn nobody_else_may_read_the_files() {
     use std::os::unix::fs::PermissionsExt;
-    let desk = desk();
-    live_a_little(&desk.fixture);
-    super::super::backup(&desk.path, &desk.path.with_file_name("copy.db")).unwrap();
-    for file in std::fs::read_dir(desk.path.parent().unwrap()).unwrap() {
+    let test_store = test_store();
+    live_a_little(&test_store.fixture);
+    super::super::backup(&test_store.path, &test_store.path.with_file_name("copy.db")).unwrap();
+    for file in std::fs::read_dir(test_store.path.parent().unwrap()).unwrap() {
         let file = file.unwrap();
         let mode = file.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600, "{}", file.path().display());
@@ -52,8 +53,8 @@ fn nobody_else_may_read_the_files() {
 #[test]
 fn wide_files_of_ours_become_private_and_planted_ones_are_refused() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-    let (clock, random) = hands();
-    let Desk { fixture, path, _folder } = desk();
+    let (clock, random) = clock_and_random();
+    let TestStore { fixture, path, _folder } = test_store();
     drop(fixture);
     let lock = super::super::file::with(&path, ".lock");
     for file in [&path, &lock] {
@@ -89,10 +90,10 @@ fn wide_files_of_ours_become_private_and_planted_ones_are_refused() {
 
 #[test]
 fn a_closed_store_is_one_file() {
-    let desk = desk();
-    live_a_little(&desk.fixture);
-    desk.fixture.list(Filter::Everything);
-    let Desk { fixture, path, _folder } = desk;
+    let test_store = test_store();
+    live_a_little(&test_store.fixture);
+    test_store.fixture.list(Filter::Everything);
+    let TestStore { fixture, path, _folder } = test_store;
     drop(fixture);
     assert!(
         !super::super::file::with(&path, "-wal").exists(),
@@ -103,11 +104,12 @@ fn a_closed_store_is_one_file() {
 #[cfg(unix)]
 #[test]
 fn another_name_for_the_file_is_no_way_around_the_lock() {
-    let desk = desk();
-    let (clock, random) = hands();
-    let (soft, hard) = (desk.path.with_file_name("soft.db"), desk.path.with_file_name("hard.db"));
-    std::os::unix::fs::symlink(&desk.path, &soft).unwrap();
-    std::fs::hard_link(&desk.path, &hard).unwrap();
+    let test_store = test_store();
+    let (clock, random) = clock_and_random();
+    let (soft, hard) =
+        (test_store.path.with_file_name("soft.db"), test_store.path.with_file_name("hard.db"));
+    std::os::unix::fs::symlink(&test_store.path, &soft).unwrap();
+    std::fs::hard_link(&test_store.path, &hard).unwrap();
     let refused = Sqlite::open(soft, clock.clone(), random.clone(), options()).err().unwrap();
     assert!(matches!(refused, OpenError::Untrusted { .. }), "{refused}");
     let refused = Sqlite::open(hard, clock, random, options()).err().unwrap();
@@ -120,19 +122,19 @@ fn a_foreign_file_stays_as_it_is() {
     let foreign = folder.path().join("foreign.db");
     Connection::open(&foreign).unwrap().execute_batch("create table t (x)").unwrap();
     let before = std::fs::read(&foreign).unwrap();
-    let (clock, random) = hands();
+    let (clock, random) = clock_and_random();
     assert!(Sqlite::open(&foreign, clock, random, options()).is_err());
     assert_eq!(std::fs::read(&foreign).unwrap(), before);
 }
 
 #[test]
 fn a_store_opens_while_somebody_reads_it() {
-    let desk = desk();
-    live_a_little(&desk.fixture);
-    let reader = Connection::open(&desk.path).unwrap();
+    let test_store = test_store();
+    live_a_little(&test_store.fixture);
+    let reader = Connection::open(&test_store.path).unwrap();
     reader.execute_batch("begin; select count(*) from submission").unwrap();
-    (desk.fixture.restart)();
-    assert_eq!(desk.fixture.list(Filter::Everything).len(), 40);
+    (test_store.fixture.restart)();
+    assert_eq!(test_store.fixture.list(Filter::Everything).len(), 40);
 }
 
 #[test]

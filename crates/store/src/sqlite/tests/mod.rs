@@ -1,4 +1,4 @@
-//! The conformance suite on files, and what only files can do.
+//! The conformance suite on files, and tests that only files need.
 
 mod care;
 mod chain;
@@ -27,19 +27,19 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A folder in memory where there is one: what is tested here is not the disk.
+/// A folder in memory if possible: these tests do not test the disk.
 pub(super) fn folder() -> TempDir {
     let in_memory = Path::new("/dev/shm");
     let made = if in_memory.is_dir() { TempDir::new_in(in_memory) } else { TempDir::new() };
     made.expect("there is room for a folder")
 }
 
-/// A failure must not end the test's own process.
+/// The default options, but a failure does not end the test's process.
 pub(super) fn options() -> Options {
     Options { fail_stop: Arc::new(|_| {}), ..Options::default() }
 }
 
-pub(super) fn hands() -> (Arc<ManualClock>, Arc<SeededRandom>) {
+pub(super) fn clock_and_random() -> (Arc<ManualClock>, Arc<SeededRandom>) {
     let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
     (clock, Arc::new(SeededRandom::new(1)))
 }
@@ -49,7 +49,7 @@ fn open() -> Fixture {
 }
 
 fn open_in(folder: Arc<TempDir>) -> (Fixture, Arc<TempDir>) {
-    let (clock, random) = hands();
+    let (clock, random) = clock_and_random();
     let open = {
         let (clock, random, folder) = (clock.clone(), random.clone(), folder.clone());
         move |path: PathBuf| -> Arc<dyn Store> {
@@ -76,25 +76,25 @@ fn open_in(folder: Arc<TempDir>) -> (Fixture, Arc<TempDir>) {
 
 conformance!(super::open);
 
-/// A store in a folder of its own, with the hands of a test on it.
-struct Desk {
+/// A store in a folder of its own, with its fixture.
+struct TestStore {
     fixture: Fixture,
     path: PathBuf,
     _folder: Arc<TempDir>,
 }
 
-fn desk() -> Desk {
+fn test_store() -> TestStore {
     let (fixture, folder) = open_in(Arc::new(folder()));
-    Desk { fixture, path: folder.path().join("consign.db"), _folder: folder }
+    TestStore { fixture, path: folder.path().join("consign.db"), _folder: folder }
 }
 
-impl Desk {
+impl TestStore {
     fn examine(&self) -> crate::Health {
         let now = self.fixture.clock.read().wall;
         super::examine(&self.path, now, &mut |_| {}).expect("it can be examined")
     }
 
-    /// Changes the file behind the store's back.
+    /// Changes the file while the store does not know of it.
     fn tamper(&self, sql: &str) {
         Connection::open(&self.path).unwrap().execute_batch(sql).unwrap();
     }
@@ -105,7 +105,7 @@ impl Desk {
     }
 }
 
-/// A bit of everything: jobs that wait, run, ended each way, with keys, steps and announcements.
+/// Makes jobs in many states: waiting, running, ended each way, with keys, steps and events.
 fn live_a_little(fixture: &Fixture) {
     for n in 0..20 {
         fixture.submit(keyed(&format!("k{n}"), "{\"n\":1}"));

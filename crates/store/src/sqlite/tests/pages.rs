@@ -3,7 +3,7 @@
 use super::*;
 use crate::Notification;
 
-/// Enough jobs that most of them are in the listing, some are not yet, and pages are cut short.
+/// Enough jobs that most are in the listing, some are not yet, and pages are cut short.
 #[test]
 fn listings_are_complete_with_many_jobs() {
     let fixture = open();
@@ -23,7 +23,7 @@ fn listings_are_complete_with_many_jobs() {
         engine::Field::CreatedAt(fixture.job(first).envelope.created_at),
     );
     assert!(fixture.list(created).contains(&first), "found without walking all that came later");
-    // Nothing tells where these are: the page looks at so many jobs and no more.
+    // No index finds these jobs: a page reads its maximum of jobs and stops.
     let neither = Filter::Not(Box::new(Filter::Not(Box::new(subject()))));
     let (mut seen, mut before, mut pages) = (Vec::new(), None, 0);
     loop {

@@ -1,4 +1,4 @@
-//! What the function refuses is what the door refuses, in the same words.
+//! `consign.enqueue` refuses what the HTTP API refuses, in the same words.
 
 use super::{RUNTIME, World, refused};
 use crate::{
@@ -23,7 +23,8 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// A draft and the same in SQL. The texts are `jobType, subject, correlation, key, version`.
+/// A draft and the same arguments in SQL. The texts are `jobType, subject, correlation, key,
+/// version`.
 fn texts() -> Vec<(JobDraft, String)> {
     let long = |chars: usize| "ä".repeat(chars);
     let some = |text: &str| Some(text.to_owned());
@@ -98,7 +99,7 @@ fn what_the_door_refuses_is_refused_in_its_words() {
     assert_eq!(world.count("inbox"), 0, "nothing lawful was left there as refused");
 }
 
-/// All that is wrong, in any order.
+/// The problems in a message, sorted.
 fn sorted(message: &str) -> Vec<&str> {
     let mut problems: Vec<&str> = message.split("; ").collect();
     problems.sort_unstable();
@@ -222,7 +223,7 @@ fn a_tenant_cannot_open_types_without_end() {
     world.sql("update consign.store_meta set enqueue_job_types_max = 3");
     let taken_in = world.must("'type-1'");
     assert!(world.job(taken_in).is_some());
-    // Those that are not taken in yet count as well, within the transaction and after it.
+    // Inbox rows count as well, within the transaction and after it.
     world.sql("begin");
     world.must("'type-2', key => 'k'");
     world.must("'type-2'");

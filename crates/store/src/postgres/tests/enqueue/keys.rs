@@ -1,4 +1,4 @@
-//! One key, one job, whichever way it comes.
+//! One key means one job, whether it comes by SQL or by HTTP.
 
 use super::{Enqueued, PATIENCE, RUNTIME, World, connect, refused};
 use crate::{
@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, thread, time::Duration};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{Client, error::SqlState};
 
-/// The same as the store is told it.
+/// The same submission as the store gets it from the HTTP API.
 fn new_job(world: &World, draft: JobDraft) -> NewJob {
     let clock = crate::Clock::read(&*world.clock).wall;
     let context = SubmitContext {
@@ -90,7 +90,7 @@ fn long_keys_are_stored_as_the_door_stores_them() {
     }
 }
 
-/// Ends the only job that waits.
+/// Ends the only queued job.
 fn end(world: &World, word: OutcomeWord) -> JobId {
     let claimed = world.claim(&["email"], 1).pop().expect("there is one");
     let id = claimed.job.id();
@@ -141,7 +141,7 @@ fn a_poisoned_job_that_lived_again_counts_from_its_last_end() {
     assert_ne!(world.must("'email', '1', key => 'k'"), id);
 }
 
-/// Repeats what was in the way of somebody at the door, as the document says.
+/// Repeats a call that collided with another transaction, as the documentation says.
 fn enqueue_until_taken(world: &World, app: &Client, call: &str) -> (JobId, bool) {
     const TRIES_MAX: usize = 10;
     let answer = (0..TRIES_MAX).find_map(|_| match world.enqueue_by(app, call) {
@@ -195,7 +195,7 @@ fn a_redriven_job_meets_a_key_that_was_given_away_by_sql() {
     assert_eq!(world.enqueue("'email', '2', key => 'k'").unwrap(), (second, true));
 }
 
-/// Waits until somebody of this world waits for another's transaction.
+/// Waits until a call of `consign.enqueue` waits for another transaction's lock.
 fn until_somebody_waits(world: &World) {
     let waits = world.named(
         "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%consign.enqueue(%'",

@@ -1,4 +1,4 @@
-//! From the commit of a stranger to a job like any other.
+//! From an application's commit to a job like any other.
 
 use super::{PATIENCE, RUNTIME, World, connect};
 use crate::{

@@ -1,4 +1,4 @@
-//! Jobs that are handed over by SQL, in a transaction of somebody else's.
+//! Jobs that are submitted by SQL, in an application's transaction.
 
 mod checks;
 mod keys;
@@ -17,10 +17,10 @@ use engine::{Job, JobId, Policy, Scope};
 use std::{sync::Arc, time::Duration};
 use tokio_postgres::{Client, Row};
 
-/// What a test waits for happens within this, or not at all.
+/// The longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A store, and an application beside it that only knows SQL.
+/// A store, and an application beside it that uses only SQL.
 struct World {
     store: Arc<Postgres>,
     app: Client,
@@ -29,7 +29,7 @@ struct World {
     random: Arc<SeededRandom>,
 }
 
-/// What `enqueue` answers: the job, and whether its key had brought it before.
+/// What `enqueue` returns: the job, and whether an earlier submission had its key.
 type Enqueued = Result<(JobId, bool), tokio_postgres::Error>;
 
 impl World {
@@ -40,10 +40,10 @@ impl World {
         World { store, app, address, clock, random }
     }
 
-    /// A world whose node takes in only what somebody asks for.
+    /// A world whose node promotes inbox rows only on request.
     fn idle() -> Self {
         let world = World::new();
-        world.store.taking_in.abort();
+        world.store.inbox_task.abort();
         world
     }
 
@@ -62,7 +62,7 @@ impl World {
         Ok((id_of(&rows[0], 0)?, rows[0].get(1)))
     }
 
-    /// The id of a job that is known to be taken.
+    /// The id of a job whose submission must succeed.
     fn must(&self, arguments: &str) -> JobId {
         let (id, duplicate) = self.enqueue(arguments).expect("it is taken");
         assert!(!duplicate);
@@ -112,7 +112,7 @@ fn connect(address: &PostgresAddress) -> Client {
     RUNTIME.block_on(address.connect()).expect("it answers")
 }
 
-/// State, code of the contract and message of what the function refused.
+/// SQLSTATE, error code and message of a refusal.
 #[track_caller]
 fn refused(enqueued: Enqueued) -> (String, String, String) {
     let error = enqueued.expect_err("it is refused");

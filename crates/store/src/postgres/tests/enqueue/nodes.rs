@@ -1,4 +1,4 @@
-//! Many nodes empty one inbox, and one bad row keeps nothing out.
+//! Many nodes promote rows of one inbox, and a faulty row does not block the others.
 
 use super::{PATIENCE, RUNTIME, World, connect};
 use crate::{Execute, Notification, Request, Store};
@@ -49,7 +49,7 @@ fn an_answer_never_lags_while_others_take_in() {
     }
 }
 
-/// Nothing comes of a job whose payload is "bad".
+/// No job can be made of a row whose payload is "bad".
 const STUMBLE: &str = "create function consign.stumble() returns trigger language plpgsql \
     as $$ begin raise exception using errcode = '22023', message = 'what is this'; end $$; \
     create trigger stumble before insert on consign.submission for each row when (new.payload = '\"bad\"') \

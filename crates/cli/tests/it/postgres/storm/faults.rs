@@ -1,13 +1,13 @@
-//! What comes down on nodes, lines and the database.
+//! Faults for nodes, connections and the database.
 
 use super::{
-    errands::Errands,
     nodes::{NODES, Nodes},
+    worker_processes::WorkerProcesses,
 };
 use crate::serve::{
     storm::{
-        Luck,
-        book::{self, Book},
+        TestRandom,
+        client_log::{self, ClientLog},
     },
     wait_for, wait_until,
 };
@@ -18,28 +18,28 @@ use test_postgres::{ChaosProxy, Counts, Server, When};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// Backends are ended in the midst of whatever they do.
+    /// Terminates backends in the middle of their work.
     Terminate,
-    /// The database is stopped as by a crash, and started again.
+    /// Stops the database as by a crash, and starts it again.
     StopDatabase,
-    /// Lines are cut after a COMMIT, before it is answered.
+    /// Cuts connections after a COMMIT, before its answer arrives.
     LoseReplies,
-    /// Lines are cut when a COMMIT is said, before the database hears of it.
+    /// Cuts connections at a COMMIT, before the database receives it.
     LoseCommits,
-    /// All lines are cut at once.
+    /// Cuts all connections at once.
     CutAll,
-    /// A node is killed with -9 and started again, sometimes twice.
+    /// Kills a node with -9 and restarts it, sometimes twice.
     KillNode,
-    /// A `consign work` is killed with -9, and another one comes.
+    /// Kills a `consign work` with -9 and starts another one.
     KillWorker,
-    /// A node is stopped past the leases that its callers and its handlers have.
+    /// Pauses a node past the leases of its callers and its handlers.
     PauseNode,
-    /// The leader is stopped until another one leads, and goes on.
+    /// Pauses the leader until another node leads, then resumes it.
     PauseLeader,
 }
 
-/// How often each happens in a round. With these a round has 5 stops, about 200 ended backends and more than 20 lost
-/// replies, as the regimen wants it.
+/// How often each fault happens in a round. With these a round has 5 stops, about 200 terminated
+/// backends and more than 20 lost answers, as the test plan requires.
 const DECK: [(Fault, usize); 9] = [
     (Fault::Terminate, 14),
     (Fault::StopDatabase, 5),
@@ -56,22 +56,22 @@ const REPLIES: usize = 3;
 const COMMITS: usize = 2;
 /// Longer than the leases of the storm.
 const PAUSE: Duration = Duration::from_millis(3_500);
-/// Small faults that happen while a node stands still.
+/// Small faults during the pause of a node.
 const MEANWHILE: usize = 2;
 
-pub(super) struct Sky<'a> {
-    luck: Luck,
+pub(super) struct FaultInjector<'a> {
+    random: TestRandom,
     server: &'a Server,
     line: &'a ChaosProxy,
     nodes: &'a Nodes,
-    errands: &'a Errands,
-    book: &'a Book,
-    /// For who reads what came when.
+    worker_processes: &'a WorkerProcesses,
+    client_log: &'a ClientLog,
+    /// For readers of the log: when each fault happened.
     clock: SystemClock,
     seen: Seen,
 }
 
-/// What happened.
+/// Counts of the injected faults.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     backends: usize,
@@ -84,7 +84,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn was_wild(&self, rounds: u64, told: &book::Counts) {
+    pub(super) fn was_wild(&self, rounds: u64, told: &client_log::Counts) {
         let rounds = rounds as usize;
         assert!(self.backends >= 100 * rounds, "hardly any backend was ended: {self:?}");
         assert!(self.line.replies_lost >= 20 * rounds, "hardly any reply was lost: {self:?}");
@@ -100,27 +100,36 @@ impl Seen {
     }
 }
 
-impl<'a> Sky<'a> {
+impl<'a> FaultInjector<'a> {
     pub(super) fn new(
         seed: u64,
         server: &'a Server,
         line: &'a ChaosProxy,
         nodes: &'a Nodes,
-        errands: &'a Errands,
-        book: &'a Book,
+        worker_processes: &'a WorkerProcesses,
+        client_log: &'a ClientLog,
     ) -> Self {
-        let luck = Luck::new(seed as usize + 7_000);
+        let random = TestRandom::new(seed as usize + 7_000);
         let clock = SystemClock::new();
-        Sky { luck, server, line, nodes, errands, book, clock, seen: Seen::default() }
+        FaultInjector {
+            random,
+            server,
+            line,
+            nodes,
+            worker_processes,
+            client_log,
+            clock,
+            seen: Seen::default(),
+        }
     }
 
-    /// Deals the deck so many times, each time in another order.
-    pub(super) fn rage(&mut self, rounds: u64) -> Seen {
+    /// Injects every fault of the deck so many times, in another order each time.
+    pub(super) fn inject(&mut self, rounds: u64) -> Seen {
         for _ in 0..rounds {
             let mut deck: Vec<Fault> =
                 DECK.iter().flat_map(|(fault, times)| vec![*fault; *times]).collect();
             while !deck.is_empty() {
-                let drawn = self.luck.below(deck.len() as u64) as usize;
+                let drawn = self.random.below(deck.len() as u64) as usize;
                 let fault = deck.swap_remove(drawn);
                 self.let_work_go_on();
                 self.tell(&format!("{fault:?}"));
@@ -137,10 +146,10 @@ impl<'a> Sky<'a> {
         println!("{} ms: {what}", self.clock.read().monotonic.as_millis());
     }
 
-    /// Each fault meets work.
+    /// Waits for some work, so that each fault meets work.
     fn let_work_go_on(&mut self) {
-        let enough = self.book.acknowledged() + 3 + self.luck.below(25) as usize;
-        wait_until("work goes on between two faults", || self.book.acknowledged() >= enough);
+        let enough = self.client_log.acknowledged() + 3 + self.random.below(25) as usize;
+        wait_until("work goes on between two faults", || self.client_log.acknowledged() >= enough);
     }
 
     fn strike(&mut self, fault: Fault) {
@@ -162,7 +171,7 @@ impl<'a> Sky<'a> {
             Fault::CutAll => drop(self.line.cut_all()),
             Fault::KillNode => self.kill_node(),
             Fault::KillWorker => {
-                self.errands.replace(self.luck.below(NODES as u64) as usize);
+                self.worker_processes.replace(self.random.below(NODES as u64) as usize);
                 self.seen.workers += 1;
             }
             Fault::PauseNode => self.pause_node(),
@@ -170,23 +179,23 @@ impl<'a> Sky<'a> {
         }
     }
 
-    /// It is away until somebody has noticed.
+    /// Stops the database until a client has noticed.
     fn stop_database(&mut self) {
-        let told = self.book.pages().counts.unanswered;
+        let told = self.client_log.pages().counts.unanswered;
         self.server.stop_immediately();
-        wait_until("somebody notices", || self.book.pages().counts.unanswered > told);
+        wait_until("somebody notices", || self.client_log.pages().counts.unanswered > told);
         self.server.restart();
         self.tell("the database is back");
         self.seen.stops += 1;
     }
 
     fn kill_node(&mut self) {
-        let number = self.luck.below(NODES as u64) as usize;
+        let number = self.random.below(NODES as u64) as usize;
         self.nodes.kill(number);
         let mut launched = self.nodes.launch(number);
-        if self.luck.once_in(3) {
-            // In the midst of its start.
-            thread::sleep(Duration::from_millis(self.luck.below(150)));
+        if self.random.once_in(3) {
+            // During its start.
+            thread::sleep(Duration::from_millis(self.random.below(150)));
             self.nodes.kill(number);
             launched = self.nodes.launch(number);
         }
@@ -194,9 +203,9 @@ impl<'a> Sky<'a> {
         self.seen.kills += 1;
     }
 
-    /// Not a wait for something: that it lasts is the fault.
+    /// Does not wait for a condition: the length of the pause is the fault.
     fn pause_node(&mut self) {
-        let number = self.luck.below(NODES as u64) as usize;
+        let number = self.random.below(NODES as u64) as usize;
         self.nodes.pause(number);
         for _ in 0..MEANWHILE {
             thread::sleep(PAUSE / MEANWHILE as u32);
@@ -206,10 +215,10 @@ impl<'a> Sky<'a> {
         self.seen.pauses += 1;
     }
 
-    /// I7 among nodes: whoever led before it was stopped does not believe so when it comes back. It may lead again, where
-    /// the others are slow, but only as everybody else knows it.
+    /// I7 among nodes: a leader that was paused does not believe that it leads when it resumes. It
+    /// may lead again, where the others are slow, but only as all nodes know it.
     fn pause_leader(&mut self) {
-        // After an outage nodes may have heard of different leaders for a moment.
+        // After an outage, nodes may name different leaders for a moment.
         let old = wait_for("all know who leads", || {
             let views = [0, 1, 2].map(|number| self.nodes.leader_at(number));
             views[0].filter(|_| views.iter().all(|view| *view == views[0]))

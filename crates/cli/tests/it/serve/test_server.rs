@@ -1,4 +1,4 @@
-//! A server of our own: the real binary on a free port, with a folder that outlives it.
+//! A server of a test: the real binary on a free port, with a folder that outlives the process.
 
 use super::{Client, PATIENCE, wait_for, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,40 +16,40 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A running `consign serve`, killed when it is dropped.
-pub(crate) struct House {
+/// A running `consign serve`, killed on drop.
+pub(crate) struct TestServer {
     folder: TempDir,
     data: PathBuf,
     /// The address of its store.
     address: String,
-    /// What it finds in its environment.
+    /// Its environment variables.
     variables: Vec<(String, String)>,
-    /// How many files it may open, where that is not what we may.
+    /// Its limit of open files, where it differs from that of the test.
     open_files_max: Option<u64>,
     port: Arc<AtomicU16>,
     child: Mutex<Child>,
     admin: OnceLock<String>,
 }
 
-impl House {
-    /// Starts a server with nothing but defaults.
+impl TestServer {
+    /// Starts a server with defaults only.
     pub(crate) fn start() -> Self {
-        House::with("")
+        TestServer::with("")
     }
 
     /// Starts a server with this text as its `consign.toml`.
     pub(crate) fn with(settings: &str) -> Self {
         let folder = TempDir::new().unwrap();
         let data = folder.path().join("data");
-        House::on(folder, data, settings)
+        TestServer::on(folder, data, settings)
     }
 
-    /// Starts a server whose data lies in `data`, which may be on another disk.
+    /// Starts a server with its data in `data`, which may be on another disk.
     pub(crate) fn on(folder: TempDir, data: PathBuf, settings: &str) -> Self {
         let address = format!("sqlite:{}", data.join("consign.db").display());
-        let house = House::launched(folder, data, address, settings);
-        house.wait_until_ready();
-        house
+        let test_server = TestServer::launched(folder, data, address, settings);
+        test_server.wait_until_ready();
+        test_server
     }
 
     /// Starts a server that cannot open more files than this, whatever it asks for.
@@ -58,21 +58,21 @@ impl House {
         let data = folder.path().join("data");
         let address = format!("sqlite:{}", data.join("consign.db").display());
         let limit = Some(open_files_max);
-        let house = House::made(folder, data, address, settings, Vec::new(), limit);
-        house.wait_until_ready();
-        house
+        let test_server = TestServer::made(folder, data, address, settings, Vec::new(), limit);
+        test_server.wait_until_ready();
+        test_server
     }
 
     /// Starts one of the nodes of a database.
     pub(crate) fn of_database(address: &str, settings: &str) -> Self {
-        let house = House::launched_on_database(address, settings);
-        house.wait_until_ready();
-        house
+        let test_server = TestServer::launched_on_database(address, settings);
+        test_server.wait_until_ready();
+        test_server
     }
 
     /// The same, without waiting for it.
     pub(crate) fn launched_on_database(address: &str, settings: &str) -> Self {
-        House::launched_in(Vec::new(), address, settings)
+        TestServer::launched_in(Vec::new(), address, settings)
     }
 
     /// The same with these variables, and no others.
@@ -83,11 +83,11 @@ impl House {
     ) -> Self {
         let folder = TempDir::new().unwrap();
         let data = folder.path().join("consign-data");
-        House::made(folder, data, address.into(), settings, variables, None)
+        TestServer::made(folder, data, address.into(), settings, variables, None)
     }
 
     fn launched(folder: TempDir, data: PathBuf, address: String, settings: &str) -> Self {
-        House::made(folder, data, address, settings, Vec::new(), None)
+        TestServer::made(folder, data, address, settings, Vec::new(), None)
     }
 
     fn made(
@@ -102,17 +102,17 @@ impl House {
         let port = Arc::new(AtomicU16::new(0));
         let child = launch(folder.path(), &address, &variables, open_files_max, &port);
         let (child, admin) = (Mutex::new(child), OnceLock::new());
-        House { folder, data, address, variables, open_files_max, port, child, admin }
+        TestServer { folder, data, address, variables, open_files_max, port, child, admin }
     }
 
-    /// A client that shows nothing. It finds the house after a restart, too.
-    pub(crate) fn stranger(&self) -> Client {
+    /// A client without a credential. It finds the server after a restart, too.
+    pub(crate) fn anonymous(&self) -> Client {
         Client::new(self.port.clone())
     }
 
-    /// A client that may do everything for all tenants.
+    /// A client with all rights for all tenants.
     pub(crate) fn admin(&self) -> Client {
-        self.stranger().with_key(self.admin_key())
+        self.anonymous().with_key(self.admin_key())
     }
 
     /// The key that the first start wrote.
@@ -133,7 +133,7 @@ impl House {
 
     /// A client with a new key of that grant.
     pub(crate) fn client(&self, grant: serde_json::Value) -> Client {
-        self.stranger().with_key(&self.key(grant))
+        self.anonymous().with_key(&self.key(grant))
     }
 
     pub(crate) fn data(&self) -> &Path {
@@ -148,27 +148,27 @@ impl House {
         self.child().id()
     }
 
-    /// Everything it has written to standard error since the first start, and to standard output, where
-    /// nothing should be.
+    /// Everything that it has written to stderr since the first start, and to stdout, which should
+    /// be empty.
     pub(crate) fn log(&self) -> String {
         let read = |name| fs::read_to_string(self.folder.path().join(name)).unwrap();
         read(ERR) + &read(OUT)
     }
 
-    /// `kill -9`, and gone when this returns.
+    /// `kill -9`; returns when the process is gone.
     pub(crate) fn kill(&self) {
         self.send(Signal::KILL);
         let status = self.child().wait().unwrap();
         assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "it had ended: {}", self.log());
     }
 
-    /// Asks it to end as an operator does, and waits for that.
+    /// Sends SIGTERM as an operator does, and waits for the end.
     pub(crate) fn stop(&self) -> ExitStatus {
         self.send(Signal::TERM);
         wait_for("the server ends", || self.child().try_wait().unwrap())
     }
 
-    /// Starts it again on the same folder, after it has ended.
+    /// Restarts it on the same folder, after it has ended.
     pub(crate) fn restart(&self) {
         *self.child() = self.launch();
         self.wait_until_ready();
@@ -178,7 +178,7 @@ impl House {
         launch(self.folder.path(), &self.address, &self.variables, self.open_files_max, &self.port)
     }
 
-    /// Starts it again at the address where it was, for those who know no other.
+    /// Restarts it at its last address, for clients that know no other.
     pub(crate) fn restart_in_place(&self) {
         self.launch_in_place();
         self.wait_until_ready();
@@ -197,7 +197,7 @@ impl House {
         *self.child() = child;
     }
 
-    /// How it ended, after it did.
+    /// Waits for the end, and returns the exit status.
     pub(crate) fn stopped(&self) -> ExitStatus {
         self.child().wait().unwrap()
     }
@@ -215,10 +215,11 @@ impl House {
     }
 
     pub(crate) fn wait_until_ready(&self) {
-        let client = self.stranger();
+        let client = self.anonymous();
         wait_until("the server is ready", || {
             if self.has_ended() {
-                // Somebody else may have got the port in the meantime; anything else is told.
+                // Another process may have taken the port in the meantime; any other error fails
+                // the test.
                 assert!(self.log().contains("in use"), "it ended at once: {}", self.log());
                 *self.child() = self.launch();
             }
@@ -232,7 +233,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for TestServer {
     fn drop(&mut self) {
         // It may have ended long ago.
         let child = self.child.get_mut().unwrap();
@@ -292,16 +293,16 @@ pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// How long a client waits for an answer unless it says otherwise.
+/// How long a client waits for an answer by default.
 pub(super) const ANSWER_WITHIN: Duration = PATIENCE;
 
-/// Whether every thread of a process has stopped. The kernel tells one thread of a SIGSTOP, and the
-/// others go on until that one is scheduled: on a busy machine they serve requests meanwhile.
+/// Whether every thread of a process has stopped. The kernel delivers a SIGSTOP to one thread, and
+/// the others go on until that one is scheduled: on a busy machine they serve requests meanwhile.
 fn is_stopped(pid: Pid) -> bool {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).unwrap();
     tasks.into_iter().all(|task| {
         let stat = std::fs::read_to_string(task.unwrap().path().join("stat"));
-        // The state is the first word behind the name, which is in brackets.
+        // The state is the first word after the name, which is in brackets.
         stat.is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
     })
 }

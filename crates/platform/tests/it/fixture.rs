@@ -1,4 +1,4 @@
-//! A platform over an empty memory store, with the clock in hand.
+//! A platform over an empty memory store, with a manual clock.
 
 use engine::{
     ClaimId, ClaimRequest, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Refusal, Scope,
@@ -9,18 +9,18 @@ use pollster::block_on;
 use std::sync::Arc;
 use store::{Claimed, ManualClock, Memory, SeededRandom};
 
-pub(crate) struct House {
+pub(crate) struct Fixture {
     pub(crate) platform: Platform,
     pub(crate) clock: Arc<ManualClock>,
 }
 
-impl House {
+impl Fixture {
     pub(crate) fn new() -> Self {
         let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
         let random = Arc::new(SeededRandom::new(1));
         let store = Arc::new(Memory::new(clock.clone(), random.clone()));
         let platform = Platform::new(store, clock.clone(), random, Settings::default());
-        House { platform, clock }
+        Fixture { platform, clock }
     }
 
     pub(crate) fn submit(&self) -> JobId {
@@ -40,7 +40,7 @@ impl House {
     }
 }
 
-/// The verdict of a store in which nothing is broken.
+/// The verdict of a store without damage.
 #[track_caller]
 pub(crate) fn lawful(verdict: Verdict) -> Result<Status, Refusal> {
     verdict.map_err(|error| match error {
@@ -60,7 +60,7 @@ pub(crate) fn claim_request(name: &str, max: usize) -> ClaimRequest {
     }
 }
 
-/// The fields that a refusal blames.
+/// The fields that a refusal names.
 #[track_caller]
 pub(crate) fn blamed<T>(outcome: Result<T, Error>) -> Vec<&'static str> {
     match outcome {

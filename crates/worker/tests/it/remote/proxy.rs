@@ -1,4 +1,4 @@
-//! The line between a worker and a server, which a test can cut, and on which answers get lost.
+//! A proxy between a worker and a server, which a test can cut, and which can lose answers.
 
 use std::{
     net::SocketAddr,
@@ -16,7 +16,7 @@ use tokio::{
     sync::Notify,
 };
 
-pub(crate) struct Line {
+pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     wire: Arc<Wire>,
 }
@@ -31,13 +31,13 @@ struct Wire {
     server: SocketAddr,
     cut: AtomicBool,
     snip: Notify,
-    /// Answers to this path do not arrive: the next one, or none.
+    /// Which path loses its answers: the next one, or all.
     lose: Mutex<Option<(&'static str, Loss)>>,
     lost: AtomicUsize,
     claims: AtomicUsize,
 }
 
-impl Line {
+impl Proxy {
     pub(crate) async fn to(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -50,10 +50,10 @@ impl Line {
             claims: AtomicUsize::new(0),
         });
         tokio::spawn(accept(listener, wire.clone()));
-        Line { address, wire }
+        Proxy { address, wire }
     }
 
-    /// Nothing goes through any more.
+    /// Lets nothing through any more.
     pub(crate) fn cut(&self) {
         self.wire.cut.store(true, Ordering::SeqCst);
         self.wire.snip.notify_waiters();
@@ -63,12 +63,12 @@ impl Line {
         self.wire.cut.store(false, Ordering::SeqCst);
     }
 
-    /// The next request to this path is carried out, and its answer gets lost.
+    /// The server executes the next request to this path, and its answer gets lost.
     pub(crate) fn lose_answer_to(&self, path: &'static str) {
         *self.wire.lose.lock().unwrap() = Some((path, Loss::Once));
     }
 
-    /// Requests to this path are carried out, and none of their answers arrives.
+    /// The server executes requests to this path, and all their answers get lost.
     pub(crate) fn lose_answers_to(&self, path: &'static str) {
         *self.wire.lose.lock().unwrap() = Some((path, Loss::Always));
     }

@@ -1,6 +1,6 @@
-//! Consign as it is measured: a node over a store in a file.
+//! Consign as it is measured: a node over a store.
 
-use crate::{Error, database::Schema, error::failed, place::Site};
+use crate::{Error, database::BenchSchema, error::failed, place::Site};
 use engine::{ITEMS_MAX, JobDraft, JobId, Tenant};
 use platform::{Node, Settings, SystemClock, SystemRandom};
 use std::{
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 pub(crate) const JOB_TYPE: &str = "bench";
 pub(crate) const PAYLOAD_BYTES: usize = 200;
 pub(crate) const TASKS: usize = 64;
-/// Tasks that hand over whole batches: while one is stored, the next is made.
+/// Tasks that submit whole batches: while one is stored, the next is made.
 const BATCH_TASKS: usize = 4;
 
 #[derive(Clone)]
@@ -27,7 +27,7 @@ pub(crate) struct BenchNode {
 }
 
 impl BenchNode {
-    /// Opens the store that is there, with the settings that everybody gets.
+    /// Opens an existing store, with the default settings.
     pub(crate) async fn open(site: &Site, clock: &Arc<SystemClock>) -> Result<Self, Error> {
         let (clock, random) = (clock.clone(), Arc::new(SystemRandom));
         let (c, d) = (clock.clone(), random.clone());
@@ -37,7 +37,7 @@ impl BenchNode {
                 let opened = Sqlite::open(path, c, d, Options::default());
                 Arc::new(opened.map_err(failed(OPENING))?)
             }
-            Site::Schema(Schema { address, .. }) => {
+            Site::BenchSchema(BenchSchema { address, .. }) => {
                 let opened = Postgres::open(address, c, d, PostgresOptions::default()).await;
                 Arc::new(opened.map_err(failed(OPENING))?)
             }
@@ -47,19 +47,19 @@ impl BenchNode {
         Ok(BenchNode { node: Arc::new(node), clock })
     }
 
-    /// Hands over `jobs` in batches, each of which is answered before the next of its task.
+    /// Submits `jobs` in batches; each task waits for one answer before its next batch.
     pub(crate) async fn submit_batches(&self, jobs: usize) -> Result<(), Error> {
         let next = Arc::new(AtomicUsize::new(0));
         let mut tasks = JoinSet::new();
         for _ in 0..BATCH_TASKS {
-            let (house, next) = (self.clone(), next.clone());
+            let (bench_node, next) = (self.clone(), next.clone());
             tasks.spawn(async move {
                 loop {
                     let first = next.fetch_add(ITEMS_MAX, Ordering::Relaxed);
                     if first >= jobs {
                         return Ok(());
                     }
-                    house.submit_batch(first..(first + ITEMS_MAX).min(jobs)).await?;
+                    bench_node.submit_batch(first..(first + ITEMS_MAX).min(jobs)).await?;
                 }
             });
         }
@@ -73,18 +73,18 @@ impl BenchNode {
         Ok(submitted.iter().map(|job| job.job_id).collect())
     }
 
-    /// Hands over `jobs` one by one from many tasks, and gives how long each took to be answered.
+    /// Submits `jobs` one by one from many tasks, and returns how long each took to be answered.
     pub(crate) async fn submit_one_by_one(&self, jobs: usize) -> Result<Vec<Duration>, Error> {
         let next = Arc::new(AtomicUsize::new(0));
         let mut tasks = JoinSet::new();
         for _ in 0..TASKS {
-            let (house, next) = (self.clone(), next.clone());
+            let (bench_node, next) = (self.clone(), next.clone());
             tasks.spawn(async move {
                 let mut times = Vec::new();
                 while next.fetch_add(1, Ordering::Relaxed) < jobs {
-                    let began = house.now();
-                    house.submit(times.len(), began).await?;
-                    times.push(house.now() - began);
+                    let began = bench_node.now();
+                    bench_node.submit(times.len(), began).await?;
+                    times.push(bench_node.now() - began);
                 }
                 Ok(times)
             });
@@ -102,7 +102,7 @@ impl BenchNode {
     }
 }
 
-/// What all tasks came to; the first that fails ends the others.
+/// The results of all tasks; the first that fails ends the others.
 pub(crate) async fn joined<T: 'static>(
     mut tasks: JoinSet<Result<T, Error>>,
 ) -> Result<Vec<T>, Error> {

@@ -1,5 +1,5 @@
-//! Workers that are processes: `consign work` at each node, and the nodes' own handlers. All run the same program,
-//! which writes down which attempt of which job it is.
+//! Workers in processes of their own: `consign work` at each node, and the nodes' ready-made
+//! handlers. All run the same program, which records the job and the attempt.
 
 use super::{
     nodes::{NODES, Nodes},
@@ -19,28 +19,29 @@ use std::{
 };
 use tempfile::TempDir;
 
-pub(super) struct Errands {
+pub(super) struct WorkerProcesses {
     folder: TempDir,
     workers: Mutex<Vec<Worker>>,
 }
 
-/// A `consign work`, killed when it is dropped.
+/// A `consign work`, killed on drop.
 struct Worker {
     prompt: Prompt,
     child: Child,
 }
 
-impl Errands {
+impl WorkerProcesses {
     pub(super) fn new() -> Self {
-        Errands { folder: TempDir::new().unwrap(), workers: Mutex::new(Vec::new()) }
+        WorkerProcesses { folder: TempDir::new().unwrap(), workers: Mutex::new(Vec::new()) }
     }
 
     fn ran(&self) -> PathBuf {
         self.folder.path().join("ran")
     }
 
-    /// What is run for each job. One short line is written in one go, whoever else writes. Some take a while, so that
-    /// whoever dies or stands still has something in hand.
+    /// The program for each job. A short line is written in one system call, so lines of parallel
+    /// programs do not mix. Some runs take a while, so that a node or worker that is killed or
+    /// paused holds jobs.
     pub(super) fn script(&self) -> String {
         let ran = self.ran().display().to_string();
         format!(
@@ -49,14 +50,14 @@ impl Errands {
         )
     }
 
-    /// One worker at each node.
+    /// Starts one worker at each node.
     pub(super) fn hire(&self, nodes: &Nodes) {
-        let hired =
-            (0..NODES).map(|number| Worker::start(nodes.door(number), nodes.key(), &self.script()));
+        let hired = (0..NODES)
+            .map(|number| Worker::start(nodes.node_client(number), nodes.key(), &self.script()));
         self.workers.lock().unwrap().extend(hired);
     }
 
-    /// A worker dies, and another takes its place.
+    /// Kills a worker and starts another in its place.
     pub(super) fn replace(&self, number: usize) {
         let worker = &mut self.workers.lock().unwrap()[number];
         kill_process(Pid::from_child(&worker.child), Signal::KILL).unwrap();
@@ -64,7 +65,7 @@ impl Errands {
         worker.child = launch(&worker.prompt, &self.script());
     }
 
-    /// I6, I8: no attempt was run twice, by whomever.
+    /// I6, I8: no attempt ran twice, on any worker.
     pub(super) fn ran_once_for_each_attempt(&self) {
         let text = fs::read_to_string(self.ran()).unwrap();
         let mut ran = HashSet::new();
@@ -76,9 +77,9 @@ impl Errands {
 }
 
 impl Worker {
-    fn start(door: &Client, key: &str, script: &str) -> Self {
-        let url = format!("http://{}", door.address());
-        let prompt = Prompt::nobody().set("CONSIGN_URL", &url).set("CONSIGN_KEY", key);
+    fn start(node_client: &Client, key: &str, script: &str) -> Self {
+        let url = format!("http://{}", node_client.address());
+        let prompt = Prompt::unconfigured().set("CONSIGN_URL", &url).set("CONSIGN_KEY", key);
         let child = launch(&prompt, script);
         Worker { prompt, child }
     }

@@ -1,6 +1,6 @@
-//! One type and its runner.
+//! One job type and its runner.
 
-use super::Asked;
+use super::Shutdown;
 use consign::{Registration, Runner, RunningRunner, SLOTS, StartError};
 use engine::{JobType, Policy, ReadyMade};
 use platform::Node;
@@ -8,16 +8,16 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tracing::info;
 
-/// Where the jobs of one type are carried out, as its policy wants it.
-pub(super) struct Post {
+/// The runner for one type, as its policy wants it.
+pub(super) struct TypeRunner {
     handler: Option<ReadyMade>,
     concurrency: Option<u32>,
     timeout: Duration,
-    /// Nothing where the handler is not allowed.
+    /// `None` where the handler is not allowed.
     working: Option<RunningRunner>,
 }
 
-impl Post {
+impl TypeRunner {
     pub(super) async fn start(
         node: &Arc<Node>,
         name: String,
@@ -26,47 +26,48 @@ impl Post {
     ) -> Result<Self, StartError> {
         let slots = policy.concurrency.map_or(SLOTS, |slots| slots as usize);
         let runner = Runner::new(node).name(name).with(duty.slots(slots));
-        Ok(Post { working: Some(runner.start().await?), ..Post::vacant(policy) })
+        Ok(TypeRunner { working: Some(runner.start().await?), ..TypeRunner::vacant(policy) })
     }
 
-    /// Nobody is there, and nobody will be before the policy changes.
+    /// A post without a runner, which stays empty until the policy changes.
     pub(super) fn vacant(policy: &Policy) -> Self {
         let (handler, concurrency) = (policy.handler.clone(), policy.concurrency);
-        Post { handler, concurrency, timeout: policy.timeout, working: None }
+        TypeRunner { handler, concurrency, timeout: policy.timeout, working: None }
     }
 
-    /// Whether it is still what the policy wants. What else a policy says is asked with every claim.
+    /// Whether the runner still fits the policy. The runner reads the rest of the policy with every
+    /// claim.
     pub(super) fn suits(&self, policy: &Policy) -> bool {
         self.handler == policy.handler && self.concurrency == policy.concurrency
     }
 
-    /// Attempts may take so long from now on, and those under way as long as they were told.
+    /// Raises the time limit. Attempts under way keep the limit that they started with.
     pub(super) fn allow(&mut self, timeout: Duration) {
         self.timeout = self.timeout.max(timeout);
     }
 
-    /// Takes no more jobs, and lets those under way end: for as long as their type lets them take, or less where all
-    /// shall end.
-    pub(super) async fn leave(self, job_type: JobType, mut asked: Asked) {
+    /// Claims no more jobs, and lets attempts under way end: for as long as their type allows, or
+    /// less where the server stops.
+    pub(super) async fn leave(self, job_type: JobType, mut shutdown: Shutdown) {
         let Some(working) = self.working else { return };
-        let grace = asked.borrow().unwrap_or(self.timeout + REPORTS);
+        let grace = shutdown.borrow().unwrap_or(self.timeout + REPORTS);
         let mut stopping = pin!(working.stop(grace));
         let stopped = tokio::select! {
             stopped = &mut stopping => Some(stopped),
-            // Dropped, it gives back what still runs.
-            grace = shorter(&mut asked, grace) => timeout(grace, stopping).await.ok(),
+            // Dropping it gives back the attempts that still run.
+            grace = shorter(&mut shutdown, grace) => timeout(grace, stopping).await.ok(),
         };
         let released = stopped.map(|stopped| stopped.released);
         info!(%job_type, released, "a ready-made handler stopped");
     }
 }
 
-/// What attempts that end at the last moment need to be told of.
+/// Time for the reports of attempts that end at the last moment.
 const REPORTS: Duration = Duration::from_secs(5);
 
-/// Waits until there is less time than there was, which may happen more than once.
-async fn shorter(asked: &mut Asked, than: Duration) -> Duration {
-    let shorter = asked.wait_for(|grace| grace.is_some_and(|grace| grace < than)).await;
-    // No time where the server is gone.
+/// Waits until the grace gets shorter, which may happen more than once.
+async fn shorter(shutdown: &mut Shutdown, than: Duration) -> Duration {
+    let shorter = shutdown.wait_for(|grace| grace.is_some_and(|grace| grace < than)).await;
+    // The sender is gone: no time is left.
     shorter.ok().and_then(|grace| *grace).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! What helps against each reason for which a job is not running: the command to type.
+//! Remedies for the reasons that `explain` reports: the command to type.
 
 use wire::ReasonShape;
 
-pub(crate) fn cure(reason: &ReasonShape, job: &str) -> Option<String> {
+pub(crate) fn remedy(reason: &ReasonShape, job: &str) -> Option<String> {
     let job_type = reason.job_type.as_deref().unwrap_or("TYPE");
     Some(match reason.code.as_str() {
         "NO_LIVE_WORKER" => {
@@ -40,14 +40,17 @@ mod tests {
     #[test]
     fn every_reason_of_the_contract_has_a_cure() {
         for code in wire::REASON_CODES {
-            assert!(cure(&of(code), "j").is_some(), "{code}");
+            assert!(remedy(&of(code), "j").is_some(), "{code}");
         }
-        assert_eq!(cure(&of("NEW_IN_A_LATER_SERVER"), "j"), None);
+        assert_eq!(remedy(&of("NEW_IN_A_LATER_SERVER"), "j"), None);
     }
 
     #[test]
     fn cures_can_be_typed_as_they_are() {
-        assert_eq!(cure(&of("QUEUE_PAUSED"), "j").as_deref(), Some("consign queues resume email"));
-        assert!(cure(&of("ENDED"), "j-1").unwrap().starts_with("consign history j-1 "));
+        assert_eq!(
+            remedy(&of("QUEUE_PAUSED"), "j").as_deref(),
+            Some("consign queues resume email")
+        );
+        assert!(remedy(&of("ENDED"), "j-1").unwrap().starts_with("consign history j-1 "));
     }
 }

@@ -1,4 +1,4 @@
-//! A node over a store in memory, with what tests ask of it again and again.
+//! A node over a store in memory, with the helpers that tests share.
 
 use engine::{HistoryEntry, Job, JobId, JobType, PolicyDraft, Scope, Status, Tenant};
 use platform::{Node, Settings, SystemClock, SystemRandom};
@@ -6,30 +6,30 @@ use std::{sync::Arc, time::Duration};
 use store::{FaultInjector, Memory, Store};
 use worker::{JobRequest, Runner, RunningRunner};
 
-pub(crate) struct Shop {
+pub(crate) struct Fixture {
     pub(crate) node: Arc<Node>,
 }
 
-/// Longer than anything lawful takes on a machine that does other things as well.
+/// Longer than anything lawful takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-impl Shop {
+impl Fixture {
     pub(crate) fn open() -> Self {
-        Shop::over(memory())
+        Fixture::over(memory())
     }
 
     pub(crate) fn over(store: Arc<dyn Store>) -> Self {
         let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         let node = Node::start(store, clock, random, Settings::default()).unwrap();
-        Shop { node: Arc::new(node) }
+        Fixture { node: Arc::new(node) }
     }
 
-    /// The same, where a test says which batches fail.
+    /// The same, where a test chooses the batches that fail.
     pub(crate) fn with_faults(store: Arc<dyn Store>) -> (Self, Arc<FaultInjector>) {
         let faults = Arc::new(FaultInjector::new(store.clone()));
         let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         let node = Node::start_with(faults.clone(), store, clock, random, Settings::default());
-        (Shop { node: Arc::new(node.unwrap()) }, faults)
+        (Fixture { node: Arc::new(node.unwrap()) }, faults)
     }
 
     pub(crate) fn runner(&self) -> Runner {
@@ -49,7 +49,7 @@ impl Shop {
         self.node.history(&Scope::All, id, 0).await.unwrap()
     }
 
-    /// What each row of a job's history says: where it went, and why.
+    /// Each row of a job's history: the new status and the error code.
     pub(crate) async fn story(&self, id: JobId) -> Vec<String> {
         let rows = self.history(id).await.into_iter();
         rows.map(|row| match row.error_code {
@@ -74,7 +74,7 @@ pub(crate) fn memory() -> Arc<dyn Store> {
     Arc::new(Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemRandom)))
 }
 
-/// Short leases and short waits, so that a test need not be patient.
+/// Short leases and short waits, to keep tests fast.
 pub(crate) fn brisk() -> PolicyDraft {
     PolicyDraft {
         lease_ms: Some(1_000),
@@ -85,7 +85,6 @@ pub(crate) fn brisk() -> PolicyDraft {
     }
 }
 
-/// Waits until something has happened.
 pub(crate) async fn eventually(what: &str, mut happened: impl AsyncFnMut() -> bool) {
     let waiting = async {
         while !happened().await {
@@ -95,8 +94,8 @@ pub(crate) async fn eventually(what: &str, mut happened: impl AsyncFnMut() -> bo
     tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("in vain: {what}"));
 }
 
-/// Every slot is free, nothing waits to be reported, no thread is lost, and it works.
-pub(crate) async fn at_full_strength(shop: &Shop, working: &RunningRunner, job_type: &str) {
+/// Checks that every slot is free, all reports are taken, no thread is lost, and jobs run.
+pub(crate) async fn at_full_strength(fixture: &Fixture, working: &RunningRunner, job_type: &str) {
     eventually("all slots are free", async || {
         let stats = working.stats();
         stats.running == 0 && stats.unreported == 0
@@ -105,9 +104,9 @@ pub(crate) async fn at_full_strength(shop: &Shop, working: &RunningRunner, job_t
     let slots = working.stats().slots;
     let mut jobs = Vec::new();
     for _ in 0..3 * slots {
-        jobs.push(shop.submit(JobRequest::new(job_type, &"fine")).await);
+        jobs.push(fixture.submit(JobRequest::new(job_type, &"fine")).await);
     }
     for job in jobs {
-        shop.wait_for(job, Status::Completed).await;
+        fixture.wait_for(job, Status::Completed).await;
     }
 }

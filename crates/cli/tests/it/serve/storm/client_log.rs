@@ -1,4 +1,4 @@
-//! What clients were told, written down as they heard it.
+//! The record of what clients were answered.
 
 use super::JOB_TYPE;
 use crate::serve::{Answer, Ask, Client, wait_for};
@@ -15,17 +15,17 @@ use std::{
     time::Duration,
 };
 
-pub(crate) struct Book {
-    /// One for each server, all with a key that opens everything.
-    doors: Vec<Client>,
-    /// Whom somebody asks who got no answer where it asked first.
-    next_door: AtomicUsize,
+pub(crate) struct ClientLog {
+    /// One for each server, all with a key that has all rights.
+    clients: Vec<Client>,
+    /// The next server for a client whose first one did not answer.
+    next_client: AtomicUsize,
     acknowledged: AtomicUsize,
     producers_left: AtomicUsize,
-    /// Nobody needs to hand over more.
+    /// Producers may stop.
     enough: AtomicBool,
     over: AtomicBool,
-    /// Grows with everything that is written down.
+    /// A logical clock: grows with everything that is recorded.
     moment: AtomicUsize,
     pages: Mutex<Pages>,
 }
@@ -49,18 +49,18 @@ pub(crate) struct Submit {
     pub(crate) has_key: bool,
     /// Every attempt fails.
     pub(crate) is_bad: bool,
-    /// Not before, where it was sent with a time.
+    /// The earliest start, where it was sent with one.
     pub(crate) due: Option<Due>,
     /// The ids of all answers.
     pub(crate) told: Vec<String>,
-    /// What was answered to who cancelled it: the status, and whether the worker is to be told.
+    /// The answers to cancels: the status, and whether the worker is to be notified.
     pub(crate) cancels: Vec<(String, bool)>,
 }
 
 /// When a job may start.
 #[derive(Clone, Copy)]
 pub(crate) enum Due {
-    /// So long after it was taken in.
+    /// So long after it was submitted.
     After(Duration),
     /// At this moment.
     At(Timestamp),
@@ -69,7 +69,7 @@ pub(crate) enum Due {
 pub(crate) struct Claim {
     pub(crate) token: String,
     pub(crate) attempt: u64,
-    /// When its answer was read.
+    /// When its answer was read (logical clock).
     pub(crate) answered: usize,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Settle {
     pub(crate) job: String,
     pub(crate) attempt: u64,
     pub(crate) ending: Value,
-    /// When it was sent for the first time.
+    /// When it was first sent (logical clock).
     pub(crate) sent: usize,
     /// All answers: a status, or the code of a problem.
     pub(crate) told: Vec<Result<String, String>>,
@@ -89,9 +89,9 @@ pub(crate) struct Counts {
     pub(crate) cut_submits: usize,
     pub(crate) cut_claims: usize,
     pub(crate) unanswered: usize,
-    /// Of these, how many were told that they had better come again.
+    /// Of these, answers that ask the client to come again.
     pub(crate) refused: usize,
-    /// And that nobody knows.
+    /// And answers of unknown outcome.
     pub(crate) unknown: usize,
     pub(crate) races: usize,
     pub(crate) cancels: usize,
@@ -103,14 +103,14 @@ pub(crate) struct Counts {
 
 /// How long a client waits for an answer of a server that may be dead.
 const WITHIN: Duration = Duration::from_secs(5);
-/// And before it asks again.
+/// The wait before the next try.
 const BREATH: Duration = Duration::from_millis(10);
 
-impl Book {
-    pub(crate) fn new(doors: Vec<Client>, producers: usize) -> Self {
-        Book {
-            doors,
-            next_door: AtomicUsize::new(0),
+impl ClientLog {
+    pub(crate) fn new(clients: Vec<Client>, producers: usize) -> Self {
+        ClientLog {
+            clients,
+            next_client: AtomicUsize::new(0),
             acknowledged: AtomicUsize::new(0),
             producers_left: AtomicUsize::new(producers),
             enough: AtomicBool::new(false),
@@ -128,17 +128,17 @@ impl Book {
         self.moment.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Where a client asks first; each has its own.
-    pub(crate) fn door(&self, number: usize) -> &Client {
-        &self.doors[number % self.doors.len()]
+    /// The server that a client asks first.
+    pub(crate) fn node_client(&self, number: usize) -> &Client {
+        &self.clients[number % self.clients.len()]
     }
 
-    /// Each in turn.
-    pub(crate) fn any_door(&self) -> &Client {
-        self.door(self.next_door.fetch_add(1, Ordering::SeqCst))
+    /// The servers in turn.
+    pub(crate) fn any_client(&self) -> &Client {
+        self.node_client(self.next_client.fetch_add(1, Ordering::SeqCst))
     }
 
-    /// One answer, if one came; a server that cannot is as good as none.
+    /// One answer, if one came; a 503 counts as none.
     pub(crate) fn try_ask(&self, ask: Ask) -> io::Result<Answer> {
         let asked = ask.within(WITHIN).try_send().and_then(|answer| match answer.status {
             503 => Err(self.note_refusal(&answer)),
@@ -163,17 +163,17 @@ impl Book {
         io::ErrorKind::NotConnected.into()
     }
 
-    /// Asks the same until it is answered, by whoever can.
+    /// Repeats the request until a server answers it.
     pub(crate) fn ask(&self, ask: &Ask) -> Answer {
         let first = self.try_ask(ask.clone()).ok();
         first.unwrap_or_else(|| {
-            wait_for("somebody answers", || self.try_ask(ask.clone().at(self.any_door())).ok())
+            wait_for("somebody answers", || self.try_ask(ask.clone().at(self.any_client())).ok())
         })
     }
 
-    /// Sends the request, and hangs up without waiting for the answer.
+    /// Sends the request, and closes the connection without waiting for the answer.
     pub(crate) fn cut(&self, ask: &Ask) {
-        drop(ask.cut()); // whether it arrives is part of the game
+        drop(ask.cut()); // whether it arrives is left open on purpose
     }
 
     pub(crate) fn acknowledge(&self, subject: &Arc<str>, job: &str) {
@@ -206,7 +206,7 @@ impl Book {
         self.enough.load(Ordering::SeqCst) || self.is_over()
     }
 
-    /// What sends everybody home.
+    /// The flag that ends all clients.
     pub(crate) fn over(&self) -> &AtomicBool {
         &self.over
     }
@@ -221,13 +221,13 @@ impl Book {
 
     pub(crate) fn claim_ask(
         &self,
-        door: &Client,
+        node_client: &Client,
         worker: &str,
         claim: &str,
         max: usize,
         lease: u64,
     ) -> Ask {
-        door.post("/api/work/claim").json(&json!({
+        node_client.post("/api/work/claim").json(&json!({
             "workerId": worker, "claimId": claim, "jobTypes": [JOB_TYPE], "max": max,
             "waitSeconds": 1, "leaseSeconds": lease,
         }))
@@ -240,7 +240,7 @@ impl Book {
         pages.submits.get_mut(subject).unwrap().cancels.push(told);
     }
 
-    /// Writes down what a claim brought; the same lease may come twice, under the same name.
+    /// Records the jobs of a claim; the same lease may come twice, under the same claim id.
     pub(crate) fn note_claim(&self, answer: &Answer) -> Vec<Value> {
         let jobs = answer.ok(200)["jobs"].as_array().unwrap().clone();
         let answered = self.now();
@@ -256,7 +256,7 @@ impl Book {
         jobs
     }
 
-    /// Reports an ending until it is answered, and gives the answer.
+    /// Reports an ending until it is answered, and returns the answer.
     pub(crate) fn settle(&self, job: &Value, ending: &Value) -> Result<String, String> {
         let (id, token) = (text(&job["jobId"]), text(&job["lease"]["token"]));
         let mut item = json!({"jobId": id, "token": token});
@@ -269,14 +269,14 @@ impl Book {
             sent,
             told: Vec::new(),
         });
-        let ask = self.any_door().post("/api/work/settle").json(&json!({"items": [item]}));
+        let ask = self.any_client().post("/api/work/settle").json(&json!({"items": [item]}));
         let told = said(&self.ask(&ask).ok(200)["items"][0]);
         self.pages().settles.get_mut(&token).unwrap().told.push(told.clone());
         told
     }
 }
 
-/// What an item came to.
+/// The result of an item.
 pub(crate) fn said(item: &Value) -> Result<String, String> {
     match item["status"].as_str() {
         Some(status) => Ok(status.into()),
