@@ -6,14 +6,14 @@ using System.Text.Json;
 
 namespace Consign.Sample;
 
-/// <summary>A job to hand over. SubjectId is what it is about, and may be any text: a GUID, an order number.</summary>
+/// <summary>A job to submit. SubjectId says what it is about, and may be any text: a GUID, an order number.</summary>
 public sealed record NewJob(string JobType, JsonElement Payload, string? SubjectId = null, string? CorrelationId = null);
 
-/// <summary>The body of 202 Accepted: the job is on disk, and StatusUrl tells how it is.</summary>
+/// <summary>The body of 202 Accepted: the job is on disk, and StatusUrl is the address of its status.</summary>
 public sealed record Accepted(
     Guid JobId, string? SubjectId, string StatusUrl, string CorrelationId, string Status, bool Duplicate);
 
-/// <summary>How far a handler says it is.</summary>
+/// <summary>The progress that a handler reports.</summary>
 public sealed record Progress(int Percent, string? Note);
 
 /// <summary>The status of a job: Queued, Running, then Completed, Failed, Poisoned or Cancelled.</summary>
@@ -25,20 +25,20 @@ public sealed record JobStatus(
     public bool HasEnded => Status is "Completed" or "Failed" or "Poisoned" or "Cancelled";
 }
 
-/// <summary>The server said no, and asking again would not change that. The message is its problem details.</summary>
+/// <summary>The server refused the request, and a retry would not help. The message is its problem details.</summary>
 public sealed class ConsignException(HttpStatusCode status, string problem) : Exception($"{(int)status}: {problem}");
 
 /// <summary>
-/// Speaks to Consign. The HttpClient brings the address of the server (BaseAddress) and the key (Authorization).
+/// A client of the HTTP API. The HttpClient has the address of the server (BaseAddress) and the key (Authorization).
 /// </summary>
 public sealed class ConsignClient(HttpClient http)
 {
-    /// <summary>About five minutes; a client should come to an end some time, a worker's report should not.</summary>
+    /// <summary>About five minutes: a client should give up at some time; a worker's report should not.</summary>
     private const int TriesMax = 35;
 
     /// <summary>
-    /// Hands a job over. The key makes it safe to ask again when an answer got lost: one job comes of it,
-    /// and the second answer says Duplicate.
+    /// Submits a job. The key makes a retry safe when an answer got lost: one job comes of it, and the
+    /// second answer says Duplicate.
     /// </summary>
     public async Task<Accepted> EnqueueAsync(NewJob job, string idempotencyKey, CancellationToken stop = default)
     {
@@ -53,8 +53,8 @@ public sealed class ConsignClient(HttpClient http)
     }
 
     /// <summary>
-    /// Every status that is news, until the job has ended. Between two questions it waits as long as
-    /// Retry-After says, which the server works out from how fast the queue moves.
+    /// Each new status, until the job has ended. Between two requests it waits as long as Retry-After
+    /// says, which the server estimates from how fast the queue moves.
     /// </summary>
     public async IAsyncEnumerable<JobStatus> FollowAsync(
         string statusUrl, [EnumeratorCancellation] CancellationToken stop = default)
@@ -86,7 +86,7 @@ public sealed class ConsignClient(HttpClient http)
         }
     }
 
-    /// <summary>What a worker says (claim, heartbeat, settle, release, leave): asked until it is answered.</summary>
+    /// <summary>A request of a worker (claim, heartbeat, settle, release, leave), retried until answered.</summary>
     public async Task<TAnswer> WorkAsync<TAnswer>(string verb, object body, CancellationToken stop)
     {
         HttpRequestMessage Ask() => new(HttpMethod.Post, $"/api/work/{verb}") { Content = JsonContent.Create(body) };
@@ -95,7 +95,7 @@ public sealed class ConsignClient(HttpClient http)
     }
 
     /// <summary>
-    /// Asks again, with growing waits, while the server is away or says that it may help. A message can be
+    /// Retries, with growing waits, while the server is away or its answer allows a retry. A message can be
     /// sent only once, so each try makes its own.
     /// </summary>
     private async Task<HttpResponseMessage> SendAsync(Func<HttpRequestMessage> ask, int triesMax, CancellationToken stop)
@@ -127,7 +127,7 @@ public sealed class ConsignClient(HttpClient http)
             }
             catch (TaskCanceledException) when (tries < triesMax && !stop.IsCancellationRequested)
             {
-                // HttpClient lost patience.
+                // The request timed out.
             }
             await Task.Delay(after > wait ? after : wait, stop);
             wait = wait < TimeSpan.FromSeconds(5) ? wait * 2 : TimeSpan.FromSeconds(10);

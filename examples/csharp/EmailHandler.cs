@@ -2,7 +2,7 @@ using System.Text.Json;
 
 namespace Consign.Sample;
 
-/// <summary>Only pretends to send a mail; put your own handler in its place.</summary>
+/// <summary>Simulates sending a mail; put your own handler in its place.</summary>
 public sealed class EmailHandler : IJobHandler
 {
     public string JobType => "email";

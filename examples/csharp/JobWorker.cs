@@ -4,21 +4,21 @@ using Microsoft.Extensions.Logging;
 
 namespace Consign.Sample;
 
-/// <summary>A job that is ours for as long as its lease is kept alive.</summary>
+/// <summary>A job that this worker holds as long as heartbeats extend its lease.</summary>
 public sealed record ClaimedJob(
     Guid JobId, string JobType, string? SubjectId, string CorrelationId, int Attempt, int MaxAttempts,
     JsonElement Payload, Lease Lease);
 
 public sealed record Lease(string Token, DateTimeOffset ExpiresAt);
 
-/// <summary>What a handler gets.</summary>
+/// <summary>The job of a handler, and its progress.</summary>
 public sealed class JobContext(ClaimedJob job)
 {
     public ClaimedJob Job { get; } = job;
 
     public Progress? Progress { get; private set; }
 
-    /// <summary>Seen in the status within a second or so.</summary>
+    /// <summary>Reports progress, which the status shows within a second or so.</summary>
     public void Report(int percent, string note) => Progress = new Progress(percent, note);
 }
 
@@ -30,13 +30,13 @@ public interface IJobHandler
 {
     string JobType { get; }
 
-    /// <param name="stop">Cancelled when somebody cancels the job, or when this process is asked to end.</param>
+    /// <param name="stop">Cancelled when the job is cancelled, or when this process is asked to end.</param>
     Task<object?> HandleAsync(JobContext context, CancellationToken stop);
 }
 
 /// <summary>
 /// Ends an attempt with a stable code. It is tried again as the policy of the type says, unless Retryable is
-/// false (a retry cannot help) or Poisoned is true (the message is unreadable). Other exceptions are retried.
+/// false (a retry cannot help) or Poisoned is true (the payload is unreadable). Other exceptions are retried.
 /// </summary>
 public sealed class JobFailedException(string errorCode, string message) : Exception(message)
 {
@@ -47,12 +47,12 @@ public sealed class JobFailedException(string errorCode, string message) : Excep
     public bool Poisoned { get; init; }
 }
 
-/// <summary>One background service per job type, with so many slots: each claims a job, runs it and settles it.</summary>
+/// <summary>One background service per job type, with several slots: each claims a job, runs it and settles it.</summary>
 public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogger<JobWorker> log) : BackgroundService
 {
     private const int Slots = 4;
 
-    // With the job type: each service signs off for itself, and not for the others of this process.
+    // With the job type: each service signs off its own worker, not those of the other services.
     private readonly string workerId = $"{Environment.MachineName}-{Environment.ProcessId}/{handler.JobType}";
 
     private sealed record Claim(ClaimedJob[] Jobs);
@@ -68,7 +68,7 @@ public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogge
     protected override Task ExecuteAsync(CancellationToken stopping) =>
         Task.WhenAll(Enumerable.Range(0, Slots).Select(_ => SlotAsync(stopping)));
 
-    /// <summary>Signs off when every slot has ended: gone at once, and not missed first.</summary>
+    /// <summary>Signs off when every slot has ended, so that the worker is not listed as missing first.</summary>
     public override async Task StopAsync(CancellationToken cancellationToken)
     {
         await base.StopAsync(cancellationToken);
@@ -87,7 +87,7 @@ public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogge
     {
         while (!stopping.IsCancellationRequested)
         {
-            // One claimId per claim: asked again after a broken connection, it brings the same job.
+            // One claimId per claim: repeated after a broken connection, it brings the same job.
             var wish = new
             {
                 workerId, claimId = Guid.NewGuid(), jobTypes = new[] { handler.JobType },
@@ -96,7 +96,7 @@ public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogge
             Claim claim;
             try
             {
-                // Who hangs up while waiting gets nothing leased.
+                // A worker that hangs up while it waits gets nothing leased.
                 claim = await consign.WorkAsync<Claim>("claim", wish, stopping);
             }
             catch (OperationCanceledException)
@@ -121,14 +121,14 @@ public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogge
         var ending = await EndingAsync(context, stop.Token, stopping);
         ended.Cancel();
         await beating;
-        // Not cancelled with the process: a report that is not made lets the job run a second time.
+        // Not cancelled with the process: without a report the job runs a second time.
         var told = ending is null
             ? await consign.WorkAsync<Settled>("release", Items(new { job.JobId, job.Lease.Token }), CancellationToken.None)
             : await consign.WorkAsync<Settled>("settle", Items(ending), CancellationToken.None);
         log.LogInformation("{JobType} is {Status}", job.JobType, told.Items[0].Status ?? told.Items[0].Problem?.ToString());
     }
 
-    /// <summary>How the attempt ended; null when the process is asked to end and the job should be given back.</summary>
+    /// <summary>How the attempt ended; null if the process is asked to end and the job should be given back.</summary>
     private async Task<object?> EndingAsync(JobContext context, CancellationToken stop, CancellationToken stopping)
     {
         var (jobId, token) = (context.Job.JobId, context.Job.Lease.Token);
@@ -157,7 +157,7 @@ public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogge
         }
     }
 
-    /// <summary>Says every second that we live and how far the job is; hears whether it should stop.</summary>
+    /// <summary>Extends the lease every second and reports progress; the answer says whether to stop.</summary>
     private async Task BeatAsync(JobContext context, CancellationTokenSource stop, CancellationToken ended)
     {
         using var timer = new PeriodicTimer(TimeSpan.FromSeconds(1));

@@ -12,7 +12,7 @@ if (string.IsNullOrEmpty(key))
     return 1;
 }
 
-// Longer than any wait that we ask for.
+// Longer than any wait that a request asks for.
 using var http = new HttpClient { BaseAddress = new Uri(url), Timeout = TimeSpan.FromSeconds(60) };
 http.DefaultRequestHeaders.Authorization = new AuthenticationHeaderValue("Bearer", key);
 var consign = new ConsignClient(http);
@@ -35,7 +35,7 @@ switch (args)
         return 2;
 }
 
-// 0 Completed, 3 Failed, 4 Poisoned, 5 Cancelled; 1 when it was not taken.
+// 0 Completed, 3 Failed, 4 Poisoned, 5 Cancelled; 1 when it was not accepted.
 async Task<int> FollowAsync(string jobType, string payload, string idempotencyKey)
 {
     try

@@ -1,17 +1,17 @@
-"""Hands a job to Consign and follows it to its end, in plain Python.
+"""Submits a job to Consign and follows it to its end, in plain Python.
 Start it with: CONSIGN_KEY=$(cat consign-data/admin.key) python3 client.py email '{"to": "ada@example.org"}'
-It ends with 0 when the job is Completed, 3 Failed, 4 Poisoned, 5 Cancelled; 1 when it was not taken."""
+It ends with 0 when the job is Completed, 3 Failed, 4 Poisoned, 5 Cancelled; 1 when it was not accepted."""
 import argparse, http.client, json, os, random, sys, time, uuid
 from urllib import error, parse, request
 
 URL = os.environ.get("CONSIGN_URL", "http://127.0.0.1:8470")
 KEY = os.environ.get("CONSIGN_KEY") or sys.exit("first: export CONSIGN_KEY=$(cat consign-data/admin.key)")
 ENDINGS = {"Completed": 0, "Failed": 3, "Poisoned": 4, "Cancelled": 5}
-PATIENCE = 120  # seconds of asking in vain until we give up
+PATIENCE = 120  # seconds without an answer until the client gives up
 
 
 def ask(path, headers, body=None):
-    """Asks until there is an answer. The Idempotency-Key makes that safe, even if one got lost."""
+    """Retries until there is an answer. The Idempotency-Key makes that safe, even if one got lost."""
     headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json", **headers}
     data = None if body is None else json.dumps(body).encode()
     wait, give_up = 0.25, time.monotonic() + PATIENCE
@@ -31,7 +31,7 @@ def ask(path, headers, body=None):
         if time.monotonic() > give_up:
             sys.exit(f"gave up: {reason}; with --key {given.key} you can safely start again")
         print(f"{reason}; asking again", file=sys.stderr)
-        chance = wait * random.uniform(0.5, 1)  # so that not all come back at once
+        chance = wait * random.uniform(0.5, 1)  # jitter, so that clients do not return at the same time
         time.sleep(max(chance, int(after) if after.isdigit() else 0))
         wait = min(wait * 2, 10)
 

@@ -5,22 +5,22 @@ import http.client, json, logging, os, signal, socket, sys, threading, time, typ
 URL = os.environ.get("CONSIGN_URL", "http://127.0.0.1:8470") + "/api/work/"
 KEY = os.environ.get("CONSIGN_KEY") or sys.exit("first: export CONSIGN_KEY=$(cat consign-data/admin.key)")
 SLOTS = int(os.environ.get("CONSIGN_SLOTS", 4))  # how many jobs at once
-GRACE = float(os.environ.get("CONSIGN_GRACE", 20))  # seconds for what runs when we are asked to end
+GRACE = float(os.environ.get("CONSIGN_GRACE", 20))  # seconds for running jobs when the worker is asked to end
 WORKER = f"{socket.gethostname()}-{os.getpid()}"
 handlers, held, stopping, refused = {}, {}, threading.Event(), threading.Event()
 def handler(job_type): return lambda function: handlers.setdefault(job_type, function)
 
-class Fail(Exception):  # tried again, as after any exception, unless retryable=False or another outcome
+class Fail(Exception):  # the job is tried again, as after any exception, unless retryable=False or another outcome
     def __init__(self, code, message, outcome="failed", **more):
         self.ending = {"outcome": outcome, "errorCode": code, "errorMessage": message, **more}
 
-class Job(types.SimpleNamespace):  # what the server told of it: job.jobId, job.payload, job.attempt, …
+class Job(types.SimpleNamespace):  # the claimed job as the server sent it: job.jobId, job.payload, job.attempt, …
     cancelled, said = False, None
     def report(self, percent, note): self.said = {"percent": int(percent), "note": note}
     def says(self, **more): return {"jobId": self.jobId, "token": self.lease["token"], **more}
 
 @handler("email")
-def send(job):  # only pretends: it takes "seconds", and fails as often as "failures" says
+def send(job):  # simulated: it takes "seconds", and fails in the first "failures" attempts
     if not isinstance(job.payload, dict): raise Fail("BAD_PAYLOAD", "no object", outcome="poisoned")
     if "@" not in job.payload.get("to", "@"): raise Fail("NO_ADDRESS", "no @ in it", retryable=False)
     for percent in range(0, 100, 5):
@@ -30,23 +30,23 @@ def send(job):  # only pretends: it takes "seconds", and fails as often as "fail
     if job.attempt <= job.payload.get("failures", 0): raise Fail("SMTP_DOWN", "nobody is there")
     return {"sent": True}
 
-def post(path, body, tries=10**6):  # until it is answered: what a worker says twice counts once
+def post(path, body, tries=10**6):  # retries until it is answered: a repeated request of a worker counts once
     headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
     ask = urllib.request.Request(URL + path, json.dumps(body).encode(), headers)
     for wait in ([0.2, 0.5, 1, 2] + [5] * 1_000_000)[:tries]:
         try: return json.load(urllib.request.urlopen(ask, timeout=10 + body.get("waitSeconds", 0)))
         except (OSError, http.client.HTTPException, ValueError) as no:
             logging.warning("%s: %s %s", path, no, no.read().decode() if hasattr(no, "code") else "")
-            if getattr(no, "code", 0) in (400, 401, 403):  # asking again would not help
+            if getattr(no, "code", 0) in (400, 401, 403):  # a retry would not help
                 refused.set(); stopping.set(); sys.exit(1)
         time.sleep(wait)
 
-def work():  # one slot: claims, runs, settles; a claimId that is asked again brings the same job
+def work():  # one slot: claims, runs, settles; a repeated claimId brings the same job
     wish = {"workerId": WORKER, "jobTypes": list(handlers), "waitSeconds": 5, "leaseSeconds": 30}
     while not stopping.is_set():
         for claimed in post("claim", {**wish, "claimId": str(uuid.uuid4())})["jobs"]:
             job = held[claimed["lease"]["token"]] = Job(**claimed)
-            if stopping.is_set(): return  # it came too late, and is given back with the others
+            if stopping.is_set(): return  # too late: it is given back with the others
             told = post("settle", {"items": [job.says(**run(job))]})["items"][0]
             logging.info("%s %s: %s", job.jobType, job.jobId, told.get("status") or told["problem"])
             held.pop(job.lease["token"], None)
@@ -61,19 +61,19 @@ def run(job):
     except Exception as bug:
         logging.exception("%s", job.jobId); return {"outcome": "failed", "errorMessage": repr(bug)[:500]}
 
-def beat():  # we live, and so far is each job; the answer says which ones should stop
+def beat():  # extends all leases and reports progress; the answer says which jobs should stop
     jobs = list(held.values())
     beats = {"workerId": WORKER, "leases": [job.says(progress=job.said) for job in jobs]}
-    told = jobs and post("heartbeat", beats, tries=1) or {"leases": []}  # the next one says it again
+    told = jobs and post("heartbeat", beats, tries=1) or {"leases": []}  # not retried: the next heartbeat repeats it
     for job, lease in zip(jobs, told["leases"]): job.cancelled = lease["state"] != "extended"
 
 logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-for number in (signal.SIGTERM, signal.SIGINT):  # asked once it ends in order, asked twice at once
+for number in (signal.SIGTERM, signal.SIGINT):  # the first signal ends it in order, the second at once
     signal.signal(number, lambda *_: os._exit(1) if stopping.is_set() else stopping.set())
 logging.info("%s works on %s", WORKER, ", ".join(handlers))
 for _ in range(SLOTS): threading.Thread(target=work, daemon=True).start()
-while not stopping.wait(1): beat()  # on this thread: none follows `leave`, to make us alive again
+while not stopping.wait(1): beat()  # on this thread: a heartbeat after `leave` would register the worker again
 grace_end = time.monotonic() + GRACE
 while threading.active_count() > 1 and time.monotonic() < grace_end: beat(); time.sleep(1)
-if held: post("release", {"items": [job.says(delaySeconds=1) for job in list(held.values())]})  # not to us
-held.clear(); post("leave", {"workerId": WORKER}, tries=1); sys.exit(refused.is_set())  # gone at once
+if held: post("release", {"items": [job.says(delaySeconds=1) for job in list(held.values())]})  # not to this worker
+held.clear(); post("leave", {"workerId": WORKER}, tries=1); sys.exit(refused.is_set())  # not missing first

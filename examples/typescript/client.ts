@@ -1,8 +1,8 @@
-// Hands a job to Consign and follows it to its end, in TypeScript, for Node 18 and without dependencies.
+// Submits a job to Consign and follows it to its end, in TypeScript, for Node 18 and without dependencies.
 //
 //     CONSIGN_KEY=$(cat consign-data/admin.key) node out/client.js email '{"to": "ada@example.org"}'
 //
-// It ends with 0 when the job is Completed, 3 Failed, 4 Poisoned, 5 Cancelled; 1 when it was not taken.
+// It ends with 0 when the job is Completed, 3 Failed, 4 Poisoned, 5 Cancelled; 1 when it was not accepted.
 
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -11,7 +11,7 @@ import { parseArgs } from "node:util";
 const url = process.env.CONSIGN_URL ?? "http://127.0.0.1:8470";
 const key = process.env.CONSIGN_KEY || leave("first: export CONSIGN_KEY=$(cat consign-data/admin.key)");
 const endings: Record<string, number> = { Completed: 0, Failed: 3, Poisoned: 4, Cancelled: 5 };
-const patienceMs = 120_000; // of asking in vain until we give up
+const patienceMs = 120_000; // without an answer until the client gives up
 
 type Taken = { jobId: string; statusUrl: string; duplicate: boolean };
 type Answer<Body> = { etag: string; news: Body | null };
@@ -21,8 +21,8 @@ type Status = {
 };
 
 /**
- * Asks until there is an answer. A job is handed over with an Idempotency-Key, so that asking again is safe
- * even when the first answer got lost on its way.
+ * Retries until there is an answer. A job is submitted with an Idempotency-Key, so a retry is safe even when
+ * the first answer got lost.
  */
 async function ask<Body>(path: string, more: Record<string, string>, body?: object): Promise<Answer<Body>> {
   const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json", ...more };
@@ -38,14 +38,14 @@ async function ask<Body>(path: string, more: Record<string, string>, body?: obje
       if (answer.ok) return { etag, news: (await answer.json()) as Body };
       reason = await answer.text();
       const passing = answer.status >= 500 || [408, 429].includes(answer.status);
-      if (!passing) leave(`refused: ${reason}`); // and nothing was stored
+      if (!passing) leave(`refused: ${reason}`); // nothing was stored
       afterMs = Number(answer.headers.get("Retry-After") ?? 0) * 1000 || 0;
     } catch (lost) {
       reason = String(lost instanceof Error ? (lost.cause ?? lost.message) : lost);
     }
     if (Date.now() > giveUp) leave(`gave up: ${reason}; with --key ${idempotencyKey} you can safely start again`);
     console.error(`${reason}; asking again`);
-    const chanceMs = waitMs * (0.5 + Math.random() / 2); // so that not all come back at once
+    const chanceMs = waitMs * (0.5 + Math.random() / 2); // jitter, so that clients do not return at the same time
     await sleep(Math.max(afterMs, chanceMs));
   }
 }
@@ -58,7 +58,7 @@ async function handOver(job: object): Promise<string> {
   return taken.statusUrl;
 }
 
-/** Every status that is news, until the job has ended: the server answers when something happens. */
+/** Each new status, until the job has ended: the server answers when the status changes. */
 async function* follow(address: string): AsyncGenerator<Status> {
   let answer = await ask<Status>(address, {});
   for (;;) {

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 const url = process.env.CONSIGN_URL ?? "http://127.0.0.1:8470";
 const key = process.env.CONSIGN_KEY || leave("first: export CONSIGN_KEY=$(cat consign-data/admin.key)");
 const slots = Number(process.env.CONSIGN_SLOTS ?? 4); // how many jobs at once
-const graceMs = Number(process.env.CONSIGN_GRACE ?? 20) * 1000; // for what runs when we are asked to end
+const graceMs = Number(process.env.CONSIGN_GRACE ?? 20) * 1000; // for running jobs when the worker is asked to end
 const workerId = `${hostname()}-${process.pid}`;
 const held = new Set<Job>();
 const lastBeat = new AbortController(); // aborted when no more heartbeats may be sent
@@ -22,7 +22,7 @@ type Claimed = {
   lease: { token: string };
 };
 
-/** Ends an attempt: tried again, as after any error, unless it says `retryable: false` or another outcome. */
+/** Ends an attempt. The job is tried again, as after any error, unless `retryable` is false or the outcome differs. */
 class Fail extends Error {
   readonly ending: Ending;
   constructor(errorCode: string, errorMessage: string, more: Partial<Ending> = {}) {
@@ -31,7 +31,7 @@ class Fail extends Error {
   }
 }
 
-/** What a handler gets. Its signal is aborted when it should stop: pass it on to whatever you wait for. */
+/** A handler's job. Its signal is aborted when the handler should stop: pass it on to every call that waits. */
 class Job {
   readonly stop = new AbortController();
   progress: { percent: number; note: string } | null = null;
@@ -43,10 +43,10 @@ class Job {
   report(percent: number, note: string) { this.progress = { percent: Math.floor(percent), note }; }
 }
 
-/** One function per job type. Whoever blocks the thread holds up the heartbeats of all. */
+/** One function per job type. A function that blocks the thread holds up the heartbeats of all jobs. */
 const handlers: Record<string, (job: Job) => Promise<unknown>> = { email: send };
 
-/** Only pretends: it takes `seconds`, and fails as often as `failures` says. */
+/** Simulated: it takes `seconds`, and fails in the first `failures` attempts. */
 async function send(job: Job) {
   const mail = job.told.payload as { to?: string; seconds?: number; failures?: number };
   if (mail?.constructor !== Object) throw new Fail("BAD_PAYLOAD", "no object", { outcome: "poisoned" });
@@ -59,7 +59,7 @@ async function send(job: Job) {
   return { sent: true };
 }
 
-/** Asks until there is an answer: whatever a worker says may be said twice, and counts once. */
+/** Retries until there is an answer: a repeated request of a worker counts once. */
 async function post<Answer>(path: string, body: object, tries = Infinity): Promise<Answer> {
   const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
   for (let waitMs = 200; ; waitMs = Math.min(waitMs * 2, 5000)) {
@@ -70,7 +70,7 @@ async function post<Answer>(path: string, body: object, tries = Infinity): Promi
       if (answer.ok) return (await answer.json()) as Answer;
       const problem = await answer.text();
       log(`${path}: ${problem}`);
-      if ([400, 401, 403].includes(answer.status)) process.exit(1); // asking again would not help
+      if ([400, 401, 403].includes(answer.status)) process.exit(1); // a retry would not help
     } catch (lost) {
       log(`${path}: ${lost instanceof Error ? (lost.cause ?? lost.message) : lost}`);
     }
@@ -79,7 +79,7 @@ async function post<Answer>(path: string, body: object, tries = Infinity): Promi
   }
 }
 
-/** One slot: claims a job, runs it, settles it. A claimId that is asked again brings the same job. */
+/** One slot: claims a job, runs it, settles it. A repeated claimId brings the same job. */
 async function work() {
   while (!stopping) {
     const wish = { workerId, jobTypes: Object.keys(handlers), waitSeconds: 5, leaseSeconds: 30 };
@@ -87,7 +87,7 @@ async function work() {
     for (const claimed of claim.jobs) {
       const job = new Job(claimed);
       held.add(job);
-      if (stopping) return; // it came too late, and is given back with the others
+      if (stopping) return; // too late: it is given back with the others
       log(`${job.name}: attempt ${claimed.attempt} (${claimed.correlationId})`);
       const items = [{ ...job.lease, ...(await run(job)) }];
       const told = await post<{ items: { status?: string; problem?: object }[] }>("settle", { items });
@@ -110,7 +110,7 @@ async function run(job: Job): Promise<Ending> {
   }
 }
 
-/** Says every second that we live and how far each job is, and hears which ones should stop. */
+/** Extends all leases every second and reports progress; the answer says which jobs should stop. */
 async function beat() {
   for (;;) {
     await sleep(1000, undefined, { signal: lastBeat.signal }).catch(() => null);
@@ -119,22 +119,22 @@ async function beat() {
     if (jobs.length === 0) continue;
     const leases = jobs.map((job) => ({ ...job.lease, progress: job.progress }));
     const sent = post<{ leases: { state: string }[] }>("heartbeat", { workerId, leases }, 1);
-    const told = await sent.catch(() => null); // the next one says it again
+    const told = await sent.catch(() => null); // not retried: the next heartbeat repeats it
     told?.leases.forEach((lease, at) => lease.state === "extended" || jobs[at]?.stop.abort());
   }
 }
 
-/** Lets handlers end, and gives back what did not: in a second, when no slot of ours takes it any more. */
+/** Lets handlers end, and gives back the other jobs with a delay of a second, when no slot here claims any more. */
 async function end() {
-  if (stopping) process.exit(1); // asked twice
+  if (stopping) process.exit(1); // the second signal
   stopping = true;
   await Promise.race([Promise.all(working), sleep(graceMs)]);
   lastBeat.abort();
-  await beating; // a heartbeat beside `leave` or after it would make us alive again
+  await beating; // a heartbeat beside `leave` or after it would register the worker again
   const items = [...held].map((job) => ({ ...job.lease, delaySeconds: 1 }));
   held.clear();
   if (items.length > 0) await post("release", { items });
-  await Promise.race([post("leave", { workerId }), sleep(2000)]); // gone at once, and not missed first
+  await Promise.race([post("leave", { workerId }), sleep(2000)]); // so that it is not listed as missing first
   process.exit(0);
 }
 

@@ -1,4 +1,4 @@
-//! Numbers that are shown, not asserted: they are about a machine as much as about us.
+//! Numbers that are shown, not asserted: they depend on the machine as much as on our code.
 
 use crate::{cargo, root, say};
 use std::{
@@ -9,8 +9,8 @@ use std::{
 const JOBS: &str = "1000000";
 const RUNS: usize = 5;
 
-/// A store with a million queued jobs, opened by fresh processes: how long until the first job is
-/// claimed, and how much memory it takes.
+/// Opens a store with a million queued jobs in fresh processes: measures the time until the first
+/// job is claimed, and the memory that it takes.
 pub(crate) fn open() -> bool {
     let build =
         ["build", "--release", "--locked", "-p", "consign-platform", "--example", "million"];
@@ -28,7 +28,7 @@ fn measure(store: &Path) -> bool {
     say(&filled);
     let runs: Option<Vec<String>> = (0..RUNS).map(|_| million(&["open"], store, &[])).collect();
     let Some(mut runs) = runs else { return false };
-    // All lines have the same words before the first number, so they sort by it.
+    // All lines have the same words before the first number, so sorting them sorts by it.
     runs.sort();
     say(&format!("{}median: {}", runs.concat(), runs[RUNS / 2]))
 }

@@ -4,6 +4,8 @@
 
 mod bench;
 mod deny;
+#[cfg(test)]
+mod names;
 mod prepare;
 mod release;
 mod soak;
@@ -63,12 +65,12 @@ fn main() -> ExitCode {
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// All tests. What they need beside the toolchain is seen to first.
+/// Runs all tests, after installing what they need beside the toolchain.
 fn test() -> bool {
     prepare::prepare() && suites::run(other_tests())
 }
 
-/// What every commit must pass: quick checks first; clippy runs beside the tests that wait.
+/// Runs what every commit must pass: quick checks first; clippy runs beside the tests that wait.
 fn ci() -> bool {
     let lints = CLIPPY.map(|(name, build)| Suite::cargo(name, &clippy(build)));
     let others = lints.into_iter().chain(other_tests()).collect();
@@ -87,14 +89,14 @@ fn clippy(build: &[&'static str]) -> Vec<&'static str> {
     [&["clippy", "--locked"], build, &["--", "-D", "warnings"]].concat()
 }
 
-/// Tests that only cargo can run: those in documentation, and those of another build.
+/// Tests that only cargo can run: doc-tests, and those of another build.
 fn other_tests() -> Vec<Suite> {
     let shuttle = [&["test", "--locked", "--no-fail-fast"], SHUTTLE].concat();
     let documentation = ["test", "--workspace", "--locked", "--no-fail-fast", "--doc"];
     vec![Suite::cargo("shuttle", &shuttle), Suite::cargo("documentation", &documentation)]
 }
 
-/// The builds that clippy looks at. The narrow ones have fewer features than the workspace: a worker
+/// The builds that clippy checks. The narrow ones have fewer features than the workspace: a worker
 /// and a library that only ask a server, and each store alone.
 const CLIPPY: [(&str, &[&str]); 6] = [
     ("clippy", &["--workspace", "--all-targets"]),
@@ -105,9 +107,9 @@ const CLIPPY: [(&str, &[&str]); 6] = [
     ("clippy narrow", &["-p", "consign-store", "--no-default-features", "--features=postgres"]),
 ];
 
-/// The tests in which shuttle chooses which thread moves next. They need locks and threads of their own,
-/// with which no other test runs. The whole workspace is named, though only two crates have such tests:
-/// so what they depend on is built as for all other tests, and not a second time.
+/// The tests in which shuttle schedules the threads. They need locks and threads of shuttle's, with
+/// which no other test runs. Only two crates have such tests, but the whole workspace is named: so
+/// their dependencies are built as for all other tests, and not a second time.
 const SHUTTLE: &[&str] =
     &["--workspace", "--features=consign-store/shuttle,consign-platform/shuttle", "--test=shuttle"];
 
@@ -115,7 +117,7 @@ fn cargo(args: &[&str]) -> bool {
     cargo_with(&[], args)
 }
 
-/// The same with these variables set.
+/// The same with these environment variables.
 fn cargo_with(variables: &[(&str, &str)], args: &[&str]) -> bool {
     let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
     say(&format!("{set}cargo {}\n", args.join(" ")));
@@ -124,7 +126,7 @@ fn cargo_with(variables: &[(&str, &str)], args: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Runs another program in silence, and says whether that went well.
+/// Runs another program without output, and returns whether it succeeded.
 fn run(program: &str, args: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

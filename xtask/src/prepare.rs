@@ -1,33 +1,34 @@
-//! What the tests need beside the toolchain. What is missing is installed, or the run fails and names it:
-//! nothing is skipped. What is there is not fetched again, so that a second run needs no network.
+//! Installs what the tests need beside the toolchain. If that fails, the run fails and names what
+//! is missing: nothing is skipped. Installed tools are not fetched again, so a second run needs no
+//! network.
 
 use crate::{complain_about, root, run, say};
 use std::{fs, path::PathBuf};
 
-/// What Python's tests need: a fuzzer and a generator of clients that read our document.
+/// Python packages for the tests: a fuzzer, and a client generator that reads our API document.
 const PYTHON: [(&str, &str); 2] = [("schemathesis", "4.32.5"), ("openapi-python-client", "0.29.1")];
 
-/// What the examples in TypeScript are compiled with.
+/// The compiler for the TypeScript examples.
 const NODE: [(&str, &str); 2] = [("typescript", "7.0.2"), ("@types/node", "26.6.6")];
 
-/// Debian keeps the server's programs apart from everybody's, and pgbouncer among those for root. Tests
-/// start both themselves, in folders and on ports of their own. The cluster and the service that
-/// Debian's packages bring are neither needed nor touched.
+/// Debian keeps PostgreSQL's programs outside of PATH, and pgbouncer among root's. Tests start both
+/// themselves, in folders and on ports of their own. The cluster and the service of Debian's
+/// packages are neither needed nor touched.
 const POSTGRES: &str = "{ ls /usr/lib/postgresql/*/bin/initdb || command -v initdb; } \
     && (PATH=$PATH:/usr/sbin:/usr/local/sbin; command -v pgbouncer) && psql --version";
 
 pub(crate) fn prepare() -> bool {
     strace()
-        // The README's first request is sent as it stands there.
+        // A test sends the README's first request exactly as it is printed.
         && has("curl", "curl --version", "curl")
-        // Nodes with wrong clocks: the library is what tests need, and the program comes with it.
+        // For nodes with wrong clocks: tests need the library, and the program comes with it.
         && has("libfaketime", "faketime --version", "faketime")
         && has("postgresql or pgbouncer", POSTGRES, "postgresql pgbouncer")
         && python()
         && node()
 }
 
-/// Installs `packages` where a line of shell does not find `what`.
+/// Installs `packages` unless the shell command `found` succeeds.
 fn has(what: &str, found: &str, packages: &str) -> bool {
     let is_found = || run("sh", &["-c", found]);
     is_found()
@@ -37,9 +38,9 @@ fn has(what: &str, found: &str, packages: &str) -> bool {
         ))
 }
 
-/// Tests let system calls of a process fail.
+/// Tests use strace to make system calls fail.
 fn strace() -> bool {
-    // A container may forbid what strace lives by, and only using it tells.
+    // A container may forbid ptrace, which only a trial shows.
     has("strace", "strace -V", "strace")
         && (run("strace", &["-f", "-o", "/dev/null", "true"])
             || complain_about(
@@ -54,7 +55,7 @@ fn python() -> bool {
     if run(&python, &["-c", &asserted_versions()]) {
         return true;
     }
-    // Debian's python3 cannot make an environment without a package of its own.
+    // Debian's python3 needs another package to create a virtual environment.
     if !has("python3 with venv", "python3 -c 'import venv, ensurepip'", "python3 python3-venv") {
         return false;
     }
@@ -67,7 +68,7 @@ fn python() -> bool {
         )
 }
 
-/// A line of Python that fails where a package is not there in its version.
+/// A line of Python that fails unless every package has its version.
 fn asserted_versions() -> String {
     let asserted = PYTHON.map(|(name, version)| format!("assert version({name:?}) == {version:?}"));
     format!("from importlib.metadata import version; {}", asserted.join("; "))
@@ -91,7 +92,7 @@ fn node() -> bool {
         )
 }
 
-/// Lets `program`, which is an installer or runs one, fetch `packages`.
+/// Runs `program`, an installer or its launcher, to fetch `packages`.
 fn fetch(installer: &str, program: &str, args: &[&str], packages: [String; 2]) -> bool {
     say(&format!("{installer} install {}\n", packages.join(" ")));
     run(program, &[args, &packages.each_ref().map(String::as_str)].concat())

@@ -1,4 +1,4 @@
-//! What users get: the binary, a list of what is in it (SBOM), and sums over both.
+//! The release: the binary, its software bill of materials (SBOM), and checksums of both.
 
 use crate::{
     cargo, complain_about,
@@ -51,7 +51,7 @@ fn fill(dist: &Path, metadata: &Value) -> io::Result<()> {
     fs::write(dist.join("SHA256SUMS"), sums)
 }
 
-/// Where cargo has put the binary: not in `target` where `CARGO_TARGET_DIR` names another.
+/// The path of the binary: `CARGO_TARGET_DIR` may name another folder than `target`.
 fn built_binary(metadata: &Value) -> io::Result<PathBuf> {
     let folder = metadata["target_directory"].as_str();
     let folder = folder.ok_or_else(|| io::Error::other("cargo names no target directory"))?;
@@ -74,9 +74,9 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A CycloneDX 1.5 document of what the binary is made of: its dependencies on this platform,
-/// without what only builds or tests it, such as procedural macros and what only they need. It has
-/// neither a date nor a random number, so that the same `Cargo.lock` gives the same document.
+/// A CycloneDX 1.5 document of the binary's dependencies on this platform. It leaves out what only
+/// builds or tests the binary, such as procedural macros and their dependencies. It has neither a
+/// date nor a random number, so that the same `Cargo.lock` gives the same document.
 fn sbom(metadata: &Value) -> Value {
     let packages = packages(metadata);
     let by_id: BTreeMap<&str, &Package> =
@@ -119,7 +119,7 @@ fn component(package: &Package) -> Value {
         "purl": reference(package),
     });
     if let Some(license) = &package.license {
-        // Cargo's old form of a choice is no SPDX expression.
+        // Cargo's old form of a choice is not an SPDX expression.
         component["licenses"] = json!([{"expression": license.replace('/', " OR ")}]);
     }
     component
@@ -130,7 +130,7 @@ fn reference(package: &Package) -> String {
     format!("pkg:cargo/{}@{}", package.name, package.version.to_string().replace('+', "%2B"))
 }
 
-/// Which package uses which, by id, when it runs. Procedural macros run in the compiler; cargo
+/// Which package uses which at run time, by id. Procedural macros run in the compiler, but cargo
 /// lists them among the ordinary dependencies.
 fn edges(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
     let macros = procedural_macros(metadata);

@@ -8,7 +8,7 @@ use crate::{
 const OPEN_TRANSACTION_MINUTES: &str = "10";
 const ATTACK_MINUTES: &str = "60";
 
-/// The words behind `soak`: nothing or `--attack`, each with `--minutes N`; or `--proof`.
+/// Takes the arguments of `soak`: none or `--attack`, each with `--minutes N`; or `--proof`.
 pub(crate) fn soak(words: &[&str]) -> bool {
     match words {
         [] => open_transaction(OPEN_TRANSACTION_MINUTES),
@@ -24,18 +24,19 @@ fn is_count(minutes: &str) -> bool {
     minutes.parse::<u64>().is_ok_and(|minutes| minutes > 0)
 }
 
-/// What it shows is not asserted: it is about PostgreSQL and the machine as much as about us.
+/// Shows its result and asserts nothing: it depends on PostgreSQL and the machine as much as on our
+/// code.
 fn open_transaction(minutes: &str) -> bool {
     example("soak", &["--minutes", minutes])
 }
 
-/// Fails where honest clients noticed the hostile ones, memory grew, or a job was lost.
+/// Fails if honest clients became too slow, memory grew, or a job was lost.
 fn attack(minutes: &str) -> bool {
     const BINARY: [&str; 5] = ["build", "--release", "--locked", "-p", "consign-cli"];
     cargo(&BINARY) && example("attack", &["target/release/consign", minutes])
 }
 
-/// What CI tries with a part of the seeds, at full size. All are tried, also after a failure.
+/// Runs the seeded tests of CI at full size. All are tried, also after a failure.
 fn proof() -> bool {
     const FULL: &[(&str, &str, &[&str])] = &[
         ("CONSIGN_SIM_SEEDS", "60000", &["-p", "consign-platform", "--test", "sim"]),

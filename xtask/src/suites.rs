@@ -1,8 +1,8 @@
-//! Runs all tests: everything is built once, then suites that compute run beside suites that wait.
+//! Runs all tests: builds everything once, then runs suites that compute beside suites that wait.
 //!
 //! `cargo test --workspace` runs one executable after the other. Half of ours mostly wait (for
-//! leases, kills, timeouts, other programs), so that the cores idle; and a suite that waits and one
-//! that computes do not disturb each other as long as the one that computes is the nicer one.
+//! leases, kills, timeouts, other programs), so that the cores would idle. A waiting and a
+//! computing suite do not disturb each other as long as the computing one has the lower priority.
 
 use crate::{complain_about, root, say};
 use serde_json::Value;
@@ -18,7 +18,7 @@ use std::{
     vec,
 };
 
-/// One executable, or a part of it, or another command whose verdict counts.
+/// One test executable, or a part of it, or another command whose result counts.
 pub(crate) struct Suite {
     name: String,
     /// The command that repeats it, for people.
@@ -39,7 +39,7 @@ impl Suite {
         }
     }
 
-    /// The same executable, as several suites: one for each filter, and one for all other tests.
+    /// Splits an executable into several suites: one for each filter, and one for all other tests.
     fn split(self, filters: &[&str]) -> Vec<Suite> {
         let part = |words: Vec<String>, name: &str| Suite {
             name: format!("{} {name}", self.name),
@@ -68,23 +68,23 @@ const WAIT: &[&str] = &[
     "test-postgres it",
 ];
 
-/// The longest of those that compute: they begin first, so that neither is left for the end.
+/// The longest computing suites: they begin first, so that neither is left for the end.
 const COMPUTE_FIRST: &[&str] = &["store", "platform sim"];
 
-/// Suites that are worth more than one lane, and the tests that go apart.
+/// A suite that is split over several lanes, and the filters of its parts.
 const SPLIT: (&str, [&str; 2]) = ("cli it", ["serve::", "postgres::"]);
 
-/// How many suites of a kind run at a time. Those that compute use all cores by themselves; two of
-/// them hide each other's last test that runs alone.
+/// How many suites of a kind run at a time. A computing suite uses all cores, but often ends with
+/// one slow test; the second one fills that gap.
 const COMPUTING_MAX: usize = 2;
 const WAITING_MAX: usize = 1;
 
-/// How much those that compute give way to those that wait, whose tests look at the clock.
+/// The priority of computing suites: below waiting ones, whose tests depend on the clock.
 const COMPUTING_NICENESS: &str = "19";
 const WAITING_NICENESS: &str = "0";
 
-/// Runs the tests of the workspace, and beside them commands of cargo, one after the other: cargo
-/// itself would have them wait for each other.
+/// Runs the tests of the workspace, and beside them cargo commands, one after the other: cargo's
+/// own lock would make them wait for each other.
 pub(crate) fn run(commands: Vec<Suite>) -> bool {
     let Some(built) = build() else { return false };
     let place = |suite: &Suite| WAIT.iter().position(|name| *name == suite.name);
@@ -118,7 +118,7 @@ fn build() -> Option<Vec<Suite>> {
     Some(messages.lines().filter_map(suite).collect())
 }
 
-/// The suite of a message of cargo's, where the message is about a test.
+/// The suite of a cargo message, if the message is about a test.
 fn built_suite(message: &Value) -> Option<Suite> {
     let is_test = message["profile"]["test"].as_bool()?;
     let program = message["executable"].as_str().filter(|_| is_test)?;
@@ -162,7 +162,7 @@ impl Lanes {
     }
 }
 
-/// Runs everything, also after a failure: the one that says it best may be the last.
+/// Runs all suites, also after a failure: the most telling failure may be the last.
 fn run_all(lanes: &[Lanes]) -> Vec<Verdict> {
     let verdicts = &Mutex::new(Vec::new());
     let work = |lanes: &Lanes| {
@@ -182,7 +182,7 @@ fn run_all(lanes: &[Lanes]) -> Vec<Verdict> {
 const UNPOISONED: &str = "no thread panics while it holds a lock";
 
 impl Suite {
-    /// Runs it to its end, and prints all that it said.
+    /// Runs it to its end, and prints all its output.
     fn run(self, niceness: &str) -> Verdict {
         let output = root().join("target/suites").join(self.name.replace([' ', ':', '/'], "-"));
         let output = output.with_extension("log");
@@ -219,16 +219,17 @@ impl Suite {
     }
 }
 
-/// Whether it ended well, and the seconds of CPU that it took.
+/// Whether it succeeded, and the seconds of CPU that it took.
 fn wait(mut child: Child) -> (bool, f64) {
     const LOOK_EVERY: Duration = Duration::from_millis(50);
-    // One child is looked at a time, so that what all children have taken grows by what this one took.
-    static LOOKING: Mutex<()> = Mutex::new(());
+    // Children are polled one at a time, so that the growth of the children's CPU time belongs to
+    // this one.
+    static POLLING: Mutex<()> = Mutex::new(());
     loop {
-        let looking = LOOKING.lock().expect(UNPOISONED);
+        let polling = POLLING.lock().expect(UNPOISONED);
         let cpu_before = cpu_of_children();
         match child.try_wait() {
-            Ok(None) => drop(looking),
+            Ok(None) => drop(polling),
             ended => {
                 let passed = ended.is_ok_and(|end| end.is_some_and(|status| status.success()));
                 return (passed, cpu_of_children() - cpu_before);
@@ -238,7 +239,7 @@ fn wait(mut child: Child) -> (bool, f64) {
     }
 }
 
-/// Says which suites failed, and how each is repeated.
+/// Reports which suites failed, and how to repeat each.
 fn summarize(verdicts: &[Verdict]) -> bool {
     let mut slowest: Vec<&Verdict> = verdicts.iter().collect();
     slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
@@ -257,9 +258,9 @@ fn summarize(verdicts: &[Verdict]) -> bool {
 /// Where the seeds of simulations and storms begin: each commit explores others.
 pub(crate) const SEED: &str = "CONSIGN_SEED";
 
-/// As given, or from the commit's hash; nothing else where there is no commit.
+/// The given seed, or one from the commit's hash; a fixed one where there is no commit.
 pub(crate) fn seed() -> String {
-    // Once: somebody may commit while the tests run, and what is told must be what was tried.
+    // Drawn once: a commit during the run must not change the seed that is reported.
     static DRAWN: OnceLock<String> = OnceLock::new();
     DRAWN.get_or_init(draw_seed).clone()
 }
@@ -275,7 +276,7 @@ fn draw_seed() -> String {
     })
 }
 
-/// Seconds that the cores have spent on children that ended, and on all that these waited for.
+/// CPU seconds of ended children, and of the descendants that these waited for.
 fn cpu_of_children() -> f64 {
     const TICKS_PER_SECOND: f64 = 100.0; // USER_HZ, as /proc has it on every Linux
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The walls between the crates: the table of rooms in ARCHITECTURE.md is what the manifests say.
+//! The dependencies between the crates: the table in ARCHITECTURE.md must match the manifests.
 
 use crate::root;
 use std::{
@@ -11,7 +11,7 @@ use std::{
 type Walls = BTreeMap<String, BTreeSet<String>>;
 
 /// The one crate with unsafe code, because SQLite calls it by pointers. It is for tests, and no
-/// build for users may have it inside.
+/// build for users may contain it.
 const UNSAFE_ROOM: &str = "crash-disk";
 
 const ROOMS_FOR_TESTS: [&str; 2] = [UNSAFE_ROOM, "test-postgres"];
@@ -60,7 +60,7 @@ fn the_one_crate_with_unsafe_code_differs_from_the_others_in_nothing_else() {
 #[test]
 fn only_tests_use_the_crates_that_are_for_tests() {
     for (name, manifest) in manifests() {
-        // As text, so that a table for one platform or a renamed package is seen as well.
+        // As text, so that a table for one platform or a renamed package is found as well.
         let mut manifest = manifest;
         manifest.remove("dev-dependencies");
         manifest.remove("package");
@@ -71,7 +71,7 @@ fn only_tests_use_the_crates_that_are_for_tests() {
     }
 }
 
-/// Rules with a mistake in them are for tests.
+/// Only tests may replace the rules, to seed bugs.
 #[test]
 fn only_tests_replace_the_rules() {
     let replaces = |path: &PathBuf| {
@@ -84,7 +84,7 @@ fn only_tests_replace_the_rules() {
     assert!(users.is_empty(), "{users:?} have rules of their own");
 }
 
-/// What a program must not have to compile that only asks a server.
+/// Packages that a program without a store of its own must not compile.
 const DATABASES: [&str; 5] =
     ["consign-platform", "consign-store", "libsqlite3-sys", "rusqlite", "tokio-postgres"];
 
@@ -100,7 +100,7 @@ fn a_client_and_a_remote_worker_compile_no_database() {
     }
 }
 
-/// The store of one machine needs no driver of the store of many, and the other way round.
+/// The SQLite store needs no PostgreSQL driver, and the other way round.
 #[test]
 fn each_store_compiles_its_own_database_only() {
     for (feature, own, other) in
@@ -118,8 +118,8 @@ fn each_store_compiles_its_own_database_only() {
     }
 }
 
-/// Who may switch on the test doubles of the store for users: the kit with which people test their
-/// own handlers, in a feature of its own that the binary does not have.
+/// The crates that may offer the store's test doubles to users: for the test harness of handlers,
+/// in a feature that the binary does not enable.
 const MAY_PASS_ON_TEST_DOUBLES: [&str; 2] = ["consign", "worker"];
 
 #[test]
@@ -148,7 +148,7 @@ fn tree(args: &[&str]) -> String {
     String::from_utf8(told.stdout).expect("cargo speaks UTF-8")
 }
 
-/// A page that names a test which is gone claims a defence that nothing checks.
+/// A security page that names a removed test would claim a defence that nothing checks.
 #[test]
 fn every_test_that_the_security_page_names_is_there() {
     let page = fs::read_to_string(root().join("docs/security.md")).expect("the page is there");
@@ -186,7 +186,7 @@ fn a_wall_that_is_broken_is_seen() {
     assert_eq!(drawn["wire"], BTreeSet::from(["engine".to_owned()]));
 }
 
-/// What the table allows: rows of the form "| `crates/name` | … | engine, store |".
+/// The dependencies that the table allows: rows like "| `crates/name` | … | engine, store |".
 fn drawn(page: &str) -> Walls {
     let rows = page.lines().filter(|line| line.starts_with("| `crates/"));
     let rooms: BTreeSet<String> = manifests().keys().cloned().collect();
@@ -199,7 +199,7 @@ fn drawn(page: &str) -> Walls {
     .collect()
 }
 
-/// What the manifests use; what only tests use does not count.
+/// The dependencies in the manifests, without those of tests.
 fn built() -> Walls {
     let rooms: BTreeSet<String> = manifests().keys().cloned().collect();
     let uses = |manifest: toml::Table| {

@@ -7,7 +7,7 @@
 //! The server is a process of its own over a store in a new folder; both are gone afterwards.
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 
-use bench::{ATTACK_MEMORY_MIB_MAX, ATTACK_RATIO_MAX, AttackSoak, Place, Times, attack_soak};
+use bench::{ATTACK_MEMORY_MIB_MAX, ATTACK_RATIO_MAX, AttackSoak, RunFolder, Times, attack_soak};
 use std::{env, error::Error, path::Path, process::ExitCode, time::Duration};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -16,7 +16,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         return Err("the path of the binary consign, and how many minutes".into());
     };
     let length = Duration::from_secs(60 * minutes.parse::<u64>()?);
-    let place = Place::folder_in(&env::temp_dir())?;
+    let place = RunFolder::folder_in(&env::temp_dir())?;
     let soak = attack_soak(&place, Path::new(program), length, &mut |what| println!("{what}"))?;
     show(&soak);
     Ok(if soak.is_met() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

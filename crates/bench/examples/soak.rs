@@ -7,7 +7,7 @@
 //! The PostgreSQL is one of its own, on a private port, which ends with this process.
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 
-use bench::{Place, SOAK_JOBS_PER_SECOND, SOAK_RATIO_MAX, Soak, Times, soak};
+use bench::{RunFolder, SOAK_JOBS_PER_SECOND, SOAK_RATIO_MAX, Soak, Times, soak};
 use std::{error::Error, time::Duration};
 use test_postgres::{Options, Server};
 
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => return Err("nothing, or --minutes <how many>".into()),
     };
     let server = Server::start(Options::default());
-    let place = Place::in_database(&server.address())?;
+    let place = RunFolder::in_database(&server.address())?;
     println!("{SOAK_JOBS_PER_SECOND} jobs a second, {minutes} minutes with a transaction open");
     let length = Duration::from_secs(60 * minutes);
     show(&soak(&place, length, &mut |what| println!("{what}"))?);

@@ -1,4 +1,4 @@
-//! The schemas of a run in somebody's database: new when it begins, gone when it ends.
+//! The schemas of a run in an existing database: created when it begins, dropped when it ends.
 
 use crate::{
     Error,
@@ -10,7 +10,7 @@ use store::PostgresAddress;
 use tokio::runtime::Builder;
 use tokio_postgres::{Client, types::FromSqlOwned};
 
-/// A database in which a run makes schemas of its own.
+/// A database in which a run creates schemas of its own.
 pub(crate) struct Database {
     address: Arc<PostgresAddress>,
     prefix: String,
@@ -18,18 +18,18 @@ pub(crate) struct Database {
 
 /// One schema of a run, with one store in it.
 #[derive(Clone)]
-pub(crate) struct Schema {
+pub(crate) struct BenchSchema {
     pub(crate) address: Arc<PostgresAddress>,
     pub(crate) name: String,
 }
 
-/// A schema that is in use at this moment is waited for so long, so many times.
+/// How long, and how often, the run waits for a schema that is in use.
 const DROP: &str = "set lock_timeout = '5s'; set client_min_messages = warning; ";
 const DROPS_MAX: usize = 5;
 const UNREACHED: &str = "the database to measure with cannot be reached";
 
 impl Database {
-    /// Makes sure that no schema of that name is there.
+    /// Checks that no schema of that name exists.
     pub(crate) fn at(address: &str) -> Result<Self, Error> {
         let prefix = format!("consign_bench_{}", std::process::id());
         let address = Arc::new(address.parse().map_err(failed(UNREACHED))?);
@@ -50,14 +50,14 @@ impl Database {
         format!("the schema {}, and two beside it", self.prefix)
     }
 
-    fn schema(&self, store: &str) -> Result<Schema, Error> {
+    fn schema(&self, store: &str) -> Result<BenchSchema, Error> {
         let name = format!("{}{}", self.prefix, store.replace('-', "_"));
         let address = self.address.with_schema(&name).map_err(failed(UNREACHED))?;
-        Ok(Schema { address: Arc::new(address), name })
+        Ok(BenchSchema { address: Arc::new(address), name })
     }
 
-    /// The empty schema of one of [`STORES`]; opening a store makes it.
-    pub(crate) fn fresh(&self, store: &str) -> Result<Schema, Error> {
+    /// The empty schema of one of [`STORES`]; opening a store creates it.
+    pub(crate) fn fresh(&self, store: &str) -> Result<BenchSchema, Error> {
         let schema = self.schema(store)?;
         wait(schema.remove())?;
         Ok(schema)
@@ -73,8 +73,9 @@ impl Database {
     }
 }
 
-impl Schema {
-    /// A connection that finds its tables here; `settings` are as in `name=value, name=value`.
+impl BenchSchema {
+    /// A connection with this schema as its search path; `settings` look like `name=value,
+    /// name=value`.
     pub(crate) async fn connect(&self, settings: &str) -> Result<Client, Error> {
         let client = self.address.connect().await.map_err(failed(UNREACHED))?;
         let path = format!("search_path={}", self.name);
@@ -93,20 +94,21 @@ impl Schema {
         client.batch_execute(&sql).await.map_err(in_database("making a schema"))
     }
 
-    /// Whether there is none of its name.
+    /// Whether no schema of this name exists.
     pub(crate) async fn is_new(&self) -> Result<bool, Error> {
         const SQL: &str = "select to_regnamespace($1) is null";
         answer(&self.connect("").await?, SQL, &self.name, "looking for a schema").await
     }
 
-    /// Asks the server for a checkpoint. It refuses one to many users, and then takes its time.
+    /// Asks the server for a checkpoint. Many users may not run one; then the server takes its
+    /// time.
     pub(crate) async fn settle(&self) -> Result<(), Error> {
         let client = self.connect("").await?;
         drop(client.batch_execute("checkpoint").await);
         Ok(())
     }
 
-    /// What it has on the disk, with indexes and whatever is set aside.
+    /// Its size on disk, with indexes and out-of-line values.
     pub(crate) async fn bytes(&self) -> Result<u64, Error> {
         const SQL: &str = "select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint \
             from pg_class where relnamespace = to_regnamespace($1) and relkind = 'r'";
@@ -127,16 +129,16 @@ impl Schema {
     }
 }
 
-pub(crate) struct Server {
+pub(crate) struct PostgresInfo {
     pub(crate) version: String,
-    /// What it promises about the disk, by name: [`PROMISES`].
+    /// Its durability settings, by name: [`PROMISES`].
     pub(crate) promises: Vec<(&'static str, String)>,
 }
 
-/// The settings without which a commit is no promise.
+/// The settings without which a commit is not durable.
 const PROMISES: [&str; 3] = ["fsync", "synchronous_commit", "full_page_writes"];
 
-impl Server {
+impl PostgresInfo {
     pub(crate) fn of(database: &Database) -> Result<Self, Error> {
         wait(async {
             let client = database.address.connect().await.map_err(failed(UNREACHED))?;
@@ -150,7 +152,7 @@ impl Server {
             for name in PROMISES {
                 promises.push((name, shown(name).await?));
             }
-            Ok(Server { version, promises })
+            Ok(PostgresInfo { version, promises })
         })
     }
 
@@ -160,19 +162,19 @@ impl Server {
         format!("PostgreSQL {} · {}", self.version, promises.join(" "))
     }
 
-    /// What is switched off that must be on.
+    /// The settings that are off and must be on.
     pub(crate) fn unkept(&self) -> Vec<String> {
         let off = self.promises.iter().filter(|(_, value)| !is_kept(value));
         off.map(|(name, value)| format!("{name}={value}")).collect()
     }
 }
 
-/// `local` is on this disk, and the others wait for one more.
+/// `local` is durable on this disk; the others also wait for a replica.
 fn is_kept(value: &str) -> bool {
     ["on", "local", "remote_write", "remote_apply"].contains(&value)
 }
 
-/// What a statement about something with a name answers.
+/// The single value that a query about one name returns.
 async fn answer<T: FromSqlOwned>(
     client: &Client,
     sql: &str,
@@ -182,7 +184,7 @@ async fn answer<T: FromSqlOwned>(
     Ok(client.query_one(sql, &[&name]).await.map_err(in_database(doing))?.get(0))
 }
 
-/// For those who are in no task.
+/// Runs `work` from outside any task, on a runtime of its own.
 fn wait<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(failed("starting a thread for tasks"))?;
@@ -198,7 +200,7 @@ mod tests {
         let server = |fsync: &str, commit: &str| {
             let promises = [("fsync", fsync), ("synchronous_commit", commit)];
             let promises = promises.map(|(name, value)| (name, value.to_owned())).into();
-            Server { version: "15.8".into(), promises }.unkept()
+            PostgresInfo { version: "15.8".into(), promises }.unkept()
         };
         assert!(server("on", "on").is_empty() && server("on", "remote_apply").is_empty());
         assert_eq!(server("off", "off"), ["fsync=off", "synchronous_commit=off"]);

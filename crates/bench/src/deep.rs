@@ -1,18 +1,18 @@
 //! Whether a long queue is slower than a short one, and how much memory it takes.
 //!
-//! Both queues are drained by the same crew, a slice of each in turns. Only the first part of a short queue is
-//! measured, as of the long one: when a queue runs empty its workers wait for each other, which says nothing
-//! about depth.
+//! The same workers drain both queues, a slice of each in turns. Only the first part of the short
+//! queue is measured, as of the long one: when a queue runs empty, its workers wait for each other,
+//! which says nothing about depth.
 
 use crate::{
     Bench, Error, ROUNDS,
-    crew::Crew,
+    bench_node::BenchNode,
     figures::rate,
-    house::House,
     machine::peak_memory_mib,
-    measure::Side::{Ours, Raw},
+    measure::Side::{Ours, RawStore},
     place::{SHALLOW, Site},
     table::thousands,
+    worker_group::WorkerGroup,
 };
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const SHALLOW_JOBS: usize = 10_000;
 
 pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
     let deep = bench.settings.deep;
-    let plan = Plan::of(deep);
+    let plan = DrainPlan::of(deep);
     (bench.say)(&format!("handing over {} jobs …", thousands(deep as f64)));
     let (long, site) = bench.ours()?;
     bench.timed(long.submit_batches(deep))?;
@@ -34,30 +34,30 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
             bench.numbers.push(Ours, "peak_memory", peak_memory_mib()?);
         }
         let at_ease = short_slice(bench, plan)?;
-        bench.numbers.push(Raw, "drain_deep", at_ease);
+        bench.numbers.push(RawStore, "drain_deep", at_ease);
         bench.numbers.push(Ours, "drain_shallow", at_ease);
     }
     Ok(())
 }
 
-/// How much of it is drained at a time.
+/// How many jobs are drained at a time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct DrainPlan {
     pub(crate) shallow: usize,
     slice: usize,
     slots: usize,
 }
 
-impl Plan {
-    /// For a queue of 1,000,000: 8,000 of 10,000, with 2,000 slots. All the slices, and what the crew has in
-    /// hand when each ends, are a small part of the long queue.
+impl DrainPlan {
+    /// For a queue of 1,000,000: 8,000 of 10,000 jobs, with 2,000 slots. All slices, with the jobs
+    /// that are claimed when each ends, are a small part of the long queue.
     pub(crate) fn of(deep: usize) -> Self {
         let shallow = SHALLOW_JOBS.min(deep / 10);
-        Plan { shallow, slice: shallow * 4 / 5, slots: (shallow / 5).max(1) }
+        DrainPlan { shallow, slice: shallow * 4 / 5, slots: (shallow / 5).max(1) }
     }
 }
 
-fn short_slice(bench: &Bench<'_>, plan: Plan) -> Result<f64, Error> {
+fn short_slice(bench: &Bench<'_>, plan: DrainPlan) -> Result<f64, Error> {
     let site = bench.place.fresh(SHALLOW)?;
     let short = bench.open(&site)?;
     bench.timed(short.submit_batches(plan.shallow))?;
@@ -65,21 +65,21 @@ fn short_slice(bench: &Bench<'_>, plan: Plan) -> Result<f64, Error> {
     slice(bench, &short, plan)
 }
 
-/// Closed, so that all of it is on the disk, and opened again: neither queue has a warm cache.
-fn reopened(bench: &Bench<'_>, house: House, site: &Site) -> Result<House, Error> {
-    drop(house);
+/// Closes and opens the store, so that all of it is on disk and neither queue has a warm cache.
+fn reopened(bench: &Bench<'_>, bench_node: BenchNode, site: &Site) -> Result<BenchNode, Error> {
+    drop(bench_node);
     bench.runtime.block_on(site.settle())?;
     bench.open(site)
 }
 
-fn slice(bench: &Bench<'_>, house: &House, plan: Plan) -> Result<f64, Error> {
+fn slice(bench: &Bench<'_>, bench_node: &BenchNode, plan: DrainPlan) -> Result<f64, Error> {
     let drain = async {
-        let crew = Crew::start(house, plan.slots, Arc::new(|_| ())).await?;
-        let settled = crew.until(plan.slice).await?;
-        Ok((crew, settled))
+        let worker_group = WorkerGroup::start(bench_node, plan.slots, Arc::new(|_| ())).await?;
+        let settled = worker_group.until(plan.slice).await?;
+        Ok((worker_group, settled))
     };
-    let ((crew, settled), took) = bench.timed(drain)?;
-    bench.timed(crew.stop())?;
+    let ((worker_group, settled), took) = bench.timed(drain)?;
+    bench.timed(worker_group.stop())?;
     Ok(rate(settled, took))
 }
 
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn the_long_queue_does_not_run_empty() {
         for deep in [DEEP_MIN, 5_000, 123_456, 1_000_000, 50_000_000] {
-            let plan = Plan::of(deep);
+            let plan = DrainPlan::of(deep);
             let drained = ROUNDS * (plan.slice + 2 * plan.slots);
             assert!(drained < deep, "{deep}: {plan:?}");
             assert!(plan.slice > 0 && plan.slice <= plan.shallow, "{deep}: {plan:?}");

@@ -1,4 +1,4 @@
-//! What is made of many numbers: the middle, the tail, the spread.
+//! Summaries of many numbers: median, percentiles, spread.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use std::time::Duration;
 pub(crate) struct Rounds(pub(crate) Vec<f64>);
 
 impl Rounds {
-    /// The middle one, which a single disturbed round cannot move far.
+    /// The median, which a single disturbed round cannot move far.
     pub(crate) fn median(&self) -> f64 {
         percentile(&self.0, 50.0)
     }
 
-    /// Each round of these beside the same round of those.
+    /// The ratio of each round to the same round of `those`.
     pub(crate) fn over(&self, those: &Rounds) -> Rounds {
         Rounds(self.0.iter().zip(&those.0).map(|(ours, raw)| ours / raw).collect())
     }
@@ -23,7 +23,7 @@ impl Rounds {
     }
 }
 
-/// The number that `percent` of all do not exceed; 0 of none.
+/// The number that `percent` of all do not exceed; 0 for an empty list.
 pub(crate) fn percentile(numbers: &[f64], percent: f64) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -37,14 +37,14 @@ pub(crate) fn percentile_ms(times: &[Duration], percent: f64) -> f64 {
     percentile(&ms, percent)
 }
 
-/// How long many of a kind took.
+/// How long requests of one kind took.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     /// How many there were.
     pub count: usize,
-    /// The middle, in milliseconds.
+    /// The median, in milliseconds.
     pub p50: f64,
-    /// What one in a hundred exceeded.
+    /// What one in a hundred exceeded, in milliseconds.
     pub p99: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The files of a run: new when it begins, gone when it ends.
+//! The files of a run: created when it begins, removed when it ends.
 
 use crate::{Error, place::STORES};
 use std::{
@@ -9,13 +9,13 @@ use std::{
 
 pub(crate) struct Files {
     store: PathBuf,
-    /// The folder that was made for them, if one was.
+    /// The folder that the run created for them, if it did.
     folder: Option<PathBuf>,
 }
 
-/// What is added to the name of the store for the folder in which a server lives.
-const DOOR: &str = "-door";
-/// What SQLite and the lock put beside a store.
+/// The suffix of the folder in which a server keeps its store.
+const SERVER_FOLDER: &str = "-door";
+/// The suffixes of the files that SQLite and the lock put beside a store.
 const BESIDE: [&str; 5] = ["", "-wal", "-shm", "-journal", ".lock"];
 
 impl Files {
@@ -31,7 +31,8 @@ impl Files {
 
     /// A new store at `path`, and others beside it. All names must be free.
     pub(crate) fn at(path: &Path) -> Result<Self, Error> {
-        let mut all = STORES.iter().flat_map(|store| files(path, store)).chain([with(path, DOOR)]);
+        let mut all =
+            STORES.iter().flat_map(|store| files(path, store)).chain([with(path, SERVER_FOLDER)]);
         match all.find(|file| file.symlink_metadata().is_ok()) {
             Some(taken) => Err(Error::Exists(taken)),
             None => Ok(Files { store: path.to_owned(), folder: None }),
@@ -40,9 +41,9 @@ impl Files {
 
     /// Removes everything, also while it is in use.
     pub(crate) fn clear(&self) {
-        // Nobody is left to be told; the place was said when the run began.
+        // No caller is left to report an error to; the run named the folder when it began.
         STORES.iter().for_each(|store| drop(self.fresh(store)));
-        drop(fs::remove_dir_all(with(&self.store, DOOR)));
+        drop(fs::remove_dir_all(with(&self.store, SERVER_FOLDER)));
         drop(self.folder.as_ref().map(fs::remove_dir_all));
     }
 
@@ -50,7 +51,8 @@ impl Files {
         self.folder.as_deref().unwrap_or(&self.store)
     }
 
-    /// The path of one of [`STORES`]. Removes its files, and tells of one that stays after the others.
+    /// The path of one of [`STORES`]. Removes its files, and reports one that remains after all
+    /// were tried.
     pub(crate) fn fresh(&self, store: &str) -> Result<PathBuf, Error> {
         let removed = files(&self.store, store).map(|path| match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -63,8 +65,8 @@ impl Files {
     }
 
     /// A new folder for a server, without a file of an earlier part.
-    pub(crate) fn door(&self) -> Result<PathBuf, Error> {
-        let path = with(&self.store, DOOR);
+    pub(crate) fn server_folder(&self) -> Result<PathBuf, Error> {
+        let path = with(&self.store, SERVER_FOLDER);
         let made = match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             Ok(()) | Err(_) => make_private(&path),
@@ -74,7 +76,7 @@ impl Files {
     }
 }
 
-/// A server keeps its keys in a folder of these.
+/// Only for this user: a server keeps its keys in such a folder.
 fn make_private(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(folder)
 }
@@ -121,7 +123,7 @@ mod tests {
             for path in STORES.iter().flat_map(|store| files(&place.store, store)) {
                 fs::write(path, "ours").unwrap();
             }
-            fs::write(place.door().unwrap().join("admin.key"), "ours").unwrap();
+            fs::write(place.server_folder().unwrap().join("admin.key"), "ours").unwrap();
             place.clear();
         }
         let left: Vec<_> =

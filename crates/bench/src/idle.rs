@@ -1,13 +1,13 @@
-//! How soon a job starts when nobody else wants anything, beside one durable commit.
+//! How soon a job starts in an idle system, beside one durable commit.
 
 use crate::{
     Bench, Error, ROUNDS,
-    crew::{Crew, SLOTS, Work},
+    bench_node::{BenchNode, sent_at},
     error::counted,
-    house::{House, sent_at},
     measure::Side,
     place::Site,
-    raw::{Raw, raw_jobs},
+    raw::{RawStore, raw_jobs},
+    worker_group::{SLOTS, Work, WorkerGroup},
 };
 use std::{
     sync::{Arc, Mutex},
@@ -26,51 +26,52 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
         let (nodes, (mut raw, _)) = (nodes(bench)?, bench.raw()?);
         let ((ours, raw), _) = bench.timed(in_turns(&nodes, &mut raw, jobs))?;
         bench.numbers.push_times(Side::Ours, KEYS, &ours);
-        bench.numbers.push_times(Side::Raw, KEYS, &raw);
+        bench.numbers.push_times(Side::RawStore, KEYS, &raw);
     }
     Ok(())
 }
 
-/// Who is handed the jobs, and who runs them. One node does both where a store has only one; otherwise a
-/// job has to cross from one to another.
-fn nodes(bench: &Bench<'_>) -> Result<[House; 2], Error> {
-    let (door, site) = bench.ours()?;
+/// The node that takes submits, and the node that runs jobs. They are one where only one node can
+/// use the store; otherwise a job has to cross from one to the other.
+fn nodes(bench: &Bench<'_>) -> Result<[BenchNode; 2], Error> {
+    let (entry_node, site) = bench.ours()?;
     Ok(match &site {
-        Site::File(_) => [door.clone(), door],
-        Site::Schema(_) => [door, bench.open(&site)?],
+        Site::File(_) => [entry_node.clone(), entry_node],
+        Site::BenchSchema(_) => [entry_node, bench.open(&site)?],
     })
 }
 
-/// From handing over to the handler's first line; and one raw job in one commit, which is what a disk needs
-/// for any promise. They take turns within each gap, so that whatever disturbs the disk disturbs both.
+/// The time from the submit to the handler's first line, and of one raw job in one commit, the
+/// minimum for durability. They take turns within each gap, so that whatever disturbs the disk
+/// disturbs both.
 async fn in_turns(
-    [house, floor]: &[House; 2],
-    raw: &mut Raw,
+    [bench_node, runner_node]: &[BenchNode; 2],
+    raw: &mut RawStore,
     jobs: usize,
 ) -> Result<(Vec<Duration>, Vec<Duration>), Error> {
     let (times, new) = (Arc::new(Mutex::new(Vec::new())), raw_jobs(jobs));
-    let crew = Crew::start(floor, SLOTS, noting(floor, &times)).await?;
-    let (began, mut raw_times) = (house.now(), Vec::new());
+    let worker_group = WorkerGroup::start(runner_node, SLOTS, noting(runner_node, &times)).await?;
+    let (began, mut raw_times) = (bench_node.now(), Vec::new());
     for (number, job) in new.chunks(1).enumerate() {
         let due = began + GAP * number as u32;
-        sleep(due.saturating_sub(house.now())).await;
-        house.submit(number, house.now()).await?;
-        sleep((due + GAP / 2).saturating_sub(house.now())).await;
-        let committing = house.now();
+        sleep(due.saturating_sub(bench_node.now())).await;
+        bench_node.submit(number, bench_node.now()).await?;
+        sleep((due + GAP / 2).saturating_sub(bench_node.now())).await;
+        let committing = bench_node.now();
         raw.submit(job, 1).await?;
-        raw_times.push(house.now() - committing);
+        raw_times.push(bench_node.now() - committing);
     }
-    crew.until(jobs).await?;
-    crew.stop().await?;
+    worker_group.until(jobs).await?;
+    worker_group.stop().await?;
     let times = std::mem::take(&mut *times.lock().expect(UNPOISONED));
     counted("started jobs", jobs, times.len())?;
     Ok((times, raw_times))
 }
 
-fn noting(house: &House, times: &Arc<Mutex<Vec<Duration>>>) -> Work {
-    let (house, times) = (house.clone(), times.clone());
+fn noting(bench_node: &BenchNode, times: &Arc<Mutex<Vec<Duration>>>) -> Work {
+    let (bench_node, times) = (bench_node.clone(), times.clone());
     Arc::new(move |payload| {
-        let waited = sent_at(payload).map(|sent| house.now() - sent);
+        let waited = sent_at(payload).map(|sent| bench_node.now() - sent);
         times.lock().expect(UNPOISONED).extend(waited);
     })
 }

@@ -1,9 +1,9 @@
 //! The result for programs: one object.
 
 use crate::{
-    Backend, ROUNDS, Report,
+    Backend, BenchReport, ROUNDS,
+    bench_node::PAYLOAD_BYTES,
     figures::Rounds,
-    house::PAYLOAD_BYTES,
     measure::{Goal, Measure},
     raw::{
         RAW_BATCH,
@@ -13,8 +13,8 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-impl Report {
-    /// All numbers by name, `ratios` of ours to what stands beside it, and `targets` that passed or did not.
+impl BenchReport {
+    /// All numbers by name, `ratios` of ours to raw or echo, and `targets` that passed or did not.
     pub fn json(&self) -> Value {
         let ratios = self.by_key(|measure| measure.ratio().map(Value::from));
         let targets = self.by_key(|measure| Some(target(measure, measure.goal?)));

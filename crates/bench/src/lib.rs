@@ -1,17 +1,17 @@
-//! THE MEASURE of Consign: what we do beside what the disk could do.
+//! The benchmark of Consign: its throughput and latency beside the limit of the same disk.
 //!
-//! Each number of ours stands beside the raw limit ([`raw`]), measured in the same run, round by round
-//! in turns, because a machine is rarely quiet. [`run`] measures, [`Report::table`] shows it to people and
-//! [`Report::json`] to programs. [`run_http`] does the same for the HTTP door, beside a bare echo.
+//! Each number stands beside the raw limit ([`raw`]), measured in the same run, round by round in
+//! turns, because a machine is rarely quiet. [`run`] measures, [`BenchReport::table`] shows the result
+//! to people and [`BenchReport::json`] to programs. [`run_http`] does the same for the HTTP API, beside
+//! a bare echo.
 #![forbid(unsafe_code)]
 
-mod crew;
+mod bench_node;
 mod database;
 mod deep;
 mod error;
 mod figures;
 mod files;
-mod house;
 mod http;
 mod idle;
 mod json;
@@ -25,6 +25,7 @@ mod report;
 mod soak;
 mod table;
 mod throughput;
+mod worker_group;
 
 pub use error::Error;
 pub use figures::Times;
@@ -33,18 +34,18 @@ pub use http::{
     echo::serve_echo,
     run_http,
 };
-pub use place::Place;
-pub use report::Report;
+pub use place::RunFolder;
+pub use report::BenchReport;
 pub use soak::{SOAK_JOBS_PER_SECOND, SOAK_RATIO_MAX, Soak, soak};
 
+use bench_node::BenchNode;
 use error::failed;
 use figures::rate;
-use house::House;
 use machine::{Backend, Machine};
 use measure::{Numbers, Side};
 use place::{OURS, RAW, Site};
 use platform::SystemClock;
-use raw::Raw;
+use raw::RawStore;
 use report::Beside;
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -55,7 +56,7 @@ use tokio::{
 /// How much is measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
-    /// Jobs in each round of what is about throughput; at least [`JOBS_MIN`].
+    /// Jobs in each round of a throughput measurement; at least [`JOBS_MIN`].
     pub jobs: usize,
     /// Jobs that wait while a deep queue is drained; at least [`DEEP_MIN`].
     pub deep: usize,
@@ -63,19 +64,23 @@ pub struct Settings {
     pub ended: usize,
 }
 
-/// With fewer jobs than these there is nothing to see.
+/// With fewer jobs the numbers mean nothing.
 pub const JOBS_MIN: usize = 100;
-/// The same of a deep queue, which must not run empty while it is measured.
+/// The same for a deep queue, which must not run empty while it is measured.
 pub const DEEP_MIN: usize = 1_000;
-/// The same of ended jobs.
+/// The same for ended jobs.
 pub const ENDED_MIN: usize = 1_000;
-/// Each part is measured so many times, and the middle counts.
+/// How often each part is measured; the median counts.
 const ROUNDS: usize = 5;
-/// Threads for the tasks that hand jobs over and run them, or ask over HTTP.
+/// Threads for the tasks that submit and run jobs, or send HTTP requests.
 const RUNTIME_THREADS: usize = 2;
 
-/// Measures everything, saying what it is at. This blocks for some minutes.
-pub fn run(settings: Settings, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Report, Error> {
+/// Measures everything and reports progress to `say`. Blocking, for some minutes.
+pub fn run(
+    settings: Settings,
+    place: &RunFolder,
+    say: &mut dyn FnMut(&str),
+) -> Result<BenchReport, Error> {
     let mut bench = Bench::new(settings, place, say)?;
     let machine = Machine::of(place, &bench.clock)?;
     // First, while this process has used no memory for anything else.
@@ -88,7 +93,7 @@ pub fn run(settings: Settings, place: &Place, say: &mut dyn FnMut(&str)) -> Resu
 
 struct Bench<'a> {
     settings: Settings,
-    place: &'a Place,
+    place: &'a RunFolder,
     clock: Arc<SystemClock>,
     runtime: Runtime,
     numbers: Numbers,
@@ -98,7 +103,7 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     fn new(
         settings: Settings,
-        place: &'a Place,
+        place: &'a RunFolder,
         say: &'a mut dyn FnMut(&str),
     ) -> Result<Self, Error> {
         let threads = RUNTIME_THREADS;
@@ -108,28 +113,28 @@ impl<'a> Bench<'a> {
         Ok(Bench { settings, place, clock, runtime, numbers: Numbers::default(), say })
     }
 
-    fn ours(&self) -> Result<(House, Site), Error> {
+    fn ours(&self) -> Result<(BenchNode, Site), Error> {
         let site = self.place.fresh(OURS)?;
         Ok((self.open(&site)?, site))
     }
 
-    fn open(&self, site: &Site) -> Result<House, Error> {
-        self.runtime.block_on(House::open(site, &self.clock))
+    fn open(&self, site: &Site) -> Result<BenchNode, Error> {
+        self.runtime.block_on(BenchNode::open(site, &self.clock))
     }
 
-    fn raw(&self) -> Result<(Raw, Site), Error> {
+    fn raw(&self) -> Result<(RawStore, Site), Error> {
         let site = self.place.fresh(RAW)?;
-        Ok((self.runtime.block_on(Raw::open(&site))?, site))
+        Ok((self.runtime.block_on(RawStore::open(&site))?, site))
     }
 
-    /// Notes what a closed store has on the disk, for each job in it.
+    /// Records the size on disk of a closed store, for each job in it.
     fn weigh(&mut self, side: Side, key: &'static str, site: &Site) -> Result<(), Error> {
         let bytes = self.runtime.block_on(site.bytes())?;
         self.numbers.push(side, key, bytes as f64 / self.settings.jobs as f64);
         Ok(())
     }
 
-    /// Does what moves all jobs of a round, and notes under each key how many a second that were.
+    /// Times work that moves all jobs of a round, and records the rate under each key.
     fn race<T>(
         &mut self,
         side: Side,
@@ -155,10 +160,10 @@ impl<'a> Bench<'a> {
         (self.say)(&format!("measuring {what} … round {} of {ROUNDS}", round + 1));
     }
 
-    /// What all of it came to.
-    fn report(self, mut machine: Machine, beside: Beside) -> Report {
+    /// The report of all measurements.
+    fn report(self, mut machine: Machine, beside: Beside) -> BenchReport {
         machine.note_others();
         let measures = self.numbers.measures(&self.settings, &machine.backend);
-        Report { machine, settings: self.settings, beside, measures }
+        BenchReport { machine, settings: self.settings, beside, measures }
     }
 }

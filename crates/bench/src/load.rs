@@ -1,9 +1,9 @@
-//! How long handing over takes while everybody is busy, but not too busy.
+//! How long a submit takes at half of the capacity.
 
 use crate::{
     Bench, Error,
-    crew::{Crew, SLOTS},
-    house::{House, TASKS, joined},
+    bench_node::{BenchNode, TASKS, joined},
+    worker_group::{SLOTS, WorkerGroup},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{task::JoinSet, time::sleep};
@@ -12,14 +12,14 @@ const LOAD_MAX: Duration = Duration::from_secs(4);
 
 pub(crate) fn at_half_load(bench: &Bench<'_>, capacity: f64) -> Result<Vec<Duration>, Error> {
     let pace = Pace::new(capacity / 2.0, bench.settings.jobs);
-    let (house, _) = bench.ours()?;
-    let (times, _) = bench.timed(steadily(&house, pace))?;
+    let (bench_node, _) = bench.ours()?;
+    let (times, _) = bench.timed(steadily(&bench_node, pace))?;
     Ok(times)
 }
 
 #[derive(Clone, Copy)]
 struct Pace {
-    /// Between two jobs of one task.
+    /// The time between two jobs of one task.
     gap: Duration,
     jobs_each: u32,
 }
@@ -32,34 +32,38 @@ impl Pace {
     }
 }
 
-async fn steadily(house: &House, pace: Pace) -> Result<Vec<Duration>, Error> {
-    let crew = Crew::start(house, SLOTS, Arc::new(|_| ())).await?;
-    let (mut tasks, began) = (JoinSet::new(), house.now());
+async fn steadily(bench_node: &BenchNode, pace: Pace) -> Result<Vec<Duration>, Error> {
+    let worker_group = WorkerGroup::start(bench_node, SLOTS, Arc::new(|_| ())).await?;
+    let (mut tasks, began) = (JoinSet::new(), bench_node.now());
     for number in 0..TASKS as u32 {
         let first = began + pace.gap * number / TASKS as u32;
-        tasks.spawn(one_producer(house.clone(), first, pace));
+        tasks.spawn(one_producer(bench_node.clone(), first, pace));
     }
     let jobs = TASKS * pace.jobs_each as usize;
-    let (times, _) = tokio::try_join!(joined(tasks), crew.until(jobs))?;
-    crew.stop().await?;
+    let (times, _) = tokio::try_join!(joined(tasks), worker_group.until(jobs))?;
+    worker_group.stop().await?;
     Ok(times.concat())
 }
 
-async fn one_producer(house: House, first: Duration, pace: Pace) -> Result<Vec<Duration>, Error> {
+async fn one_producer(
+    bench_node: BenchNode,
+    first: Duration,
+    pace: Pace,
+) -> Result<Vec<Duration>, Error> {
     let mut times = Vec::new();
     for number in 0..pace.jobs_each {
         let due = first + pace.gap * number;
-        let early = due.saturating_sub(house.now());
-        // A job that is late because the one before took long has waited since it was due; one that is
-        // late because a timer is coarse has not.
+        let early = due.saturating_sub(bench_node.now());
+        // A job that is late because the one before took long has waited since it was due; one that
+        // is late because a timer is coarse has not.
         let from = if early.is_zero() {
             due
         } else {
             sleep(early).await;
-            house.now()
+            bench_node.now()
         };
-        house.submit(number as usize, from).await?;
-        times.push(house.now() - from);
+        bench_node.submit(number as usize, from).await?;
+        times.push(bench_node.now() - from);
     }
     Ok(times)
 }

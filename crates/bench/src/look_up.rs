@@ -1,39 +1,42 @@
-//! Whether the status of a job is found as quickly among millions of ended jobs as among ten thousand.
+//! Whether the status of a job is found as quickly among millions of ended jobs as among ten
+//! thousand.
 //!
-//! Ended jobs are many, and most of them are copies that the database makes of one of ours: to end ten million
-//! takes an hour, and nobody looks at the copies. The jobs that are looked up have lived, and lie evenly among them.
+//! Most of the ended jobs are copies that the database makes of a real one: to end ten million
+//! takes an hour, and the copies are never read. The jobs that are looked up have run, and lie
+//! evenly among them.
 
 use crate::{
     Bench, Error, ROUNDS,
-    crew::{Crew, SLOTS},
-    database::Schema,
+    bench_node::BenchNode,
+    database::BenchSchema,
     error::{failed, in_database},
-    house::House,
     measure::Side,
     place::{OURS, SHALLOW, Site},
     table::thousands,
+    worker_group::{SLOTS, WorkerGroup},
 };
 use engine::{JobId, Scope};
 use std::{sync::Arc, time::Duration};
 
 const FEW: usize = 10_000;
-/// Jobs that lived and copies of them take turns, so many times.
+/// How often real jobs and copies of them alternate.
 const TURNS: usize = 10;
 /// How many are looked up in a round, one after the other.
 const LOOKS: usize = 2_000;
-/// From one to the next; it is prime, so that all rounds together come by each.
+/// The distance from one to the next; it is prime, so that all rounds together reach each job.
 const STRIDE: usize = 7_919;
 const COPIES: usize = 50_000;
 
-/// Copies the youngest job that has ended. The ids are of this moment, and as random as ours within it.
+/// Copies the youngest ended job. The ids carry the current time, and are as random as ours within
+/// it.
 const COPY: &str = "
 with young as (
     select h.by_correlation, h.subject, h.envelope, h.payload, e.*
-      from handed h join job_ended e on e.no = h.no order by h.no desc limit 1
+      from submission h join job_ended e on e.no = h.no order by h.no desc limit 1
 ), copy as (
     select young.no + i as copy_no, young.* from young, generate_series(1, $1::bigint) as i
 ), copied as (
-    insert into handed (no, id, queue, by_correlation, subject, envelope, payload)
+    insert into submission (no, id, queue, by_correlation, subject, envelope, payload)
     select copy_no, (lpad(to_hex((extract(epoch from clock_timestamp()) * 1000)::bigint), 12, '0')
         || '7' || substr(md5(copy_no::text), 1, 3) || '8' || substr(md5(copy_no::text), 4, 15))::uuid,
         queue, by_correlation # copy_no, subject, envelope, payload from copy
@@ -41,16 +44,16 @@ with young as (
 insert into job_ended (no, queue, status, error, keyed, kept_since, body)
 select copy_no, queue, status, error, keyed, kept_since, body from copy";
 
-/// A store with ended jobs, and those of them that may be looked up.
+/// A store with ended jobs, and the ids of those that may be looked up.
 struct Archive {
-    house: House,
+    bench_node: BenchNode,
     jobs: Vec<JobId>,
 }
 
-/// Nothing where no database makes copies.
+/// Does nothing on SQLite: only PostgreSQL makes the copies.
 pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
     let sites = (bench.place.fresh(OURS)?, bench.place.fresh(SHALLOW)?);
-    let (Site::Schema(many), Site::Schema(few)) = sites else { return Ok(()) };
+    let (Site::BenchSchema(many), Site::BenchSchema(few)) = sites else { return Ok(()) };
     let ended = bench.settings.ended;
     (bench.say)(&format!("ending {} jobs …", thousands(ended as f64)));
     let lived = FEW.min(ended / 10);
@@ -58,7 +61,7 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
     let many = archive(bench, many, lived, ended - lived)?;
     for round in 0..ROUNDS {
         bench.say_round("look-ups among ended jobs", round);
-        for (side, archive) in [(Side::Ours, &many), (Side::Raw, &few)] {
+        for (side, archive) in [(Side::Ours, &many), (Side::RawStore, &few)] {
             let (times, _) = bench.timed(archive.look_up(round))?;
             bench.numbers.push_times(side, ["look_up_p50", "look_up_p99"], &times);
         }
@@ -66,34 +69,34 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// So many jobs that lived, and so many copies among them.
+/// A store with `lived` real jobs, and `copies` among them.
 fn archive(
     bench: &Bench<'_>,
-    schema: Schema,
+    schema: BenchSchema,
     lived: usize,
     copies: usize,
 ) -> Result<Archive, Error> {
-    let house = bench.open(&Site::Schema(schema.clone()))?;
+    let bench_node = bench.open(&Site::BenchSchema(schema.clone()))?;
     let mut jobs = Vec::new();
     for _ in 0..TURNS {
         let work = async {
-            jobs.extend(live(&house, lived / TURNS).await?);
+            jobs.extend(live(&bench_node, lived / TURNS).await?);
             copy(&schema, copies / TURNS).await
         };
         bench.timed(work)?;
     }
-    Ok(Archive { house, jobs })
+    Ok(Archive { bench_node, jobs })
 }
 
-async fn live(house: &House, jobs: usize) -> Result<Vec<JobId>, Error> {
-    let ids = house.submit_batch(0..jobs).await?;
-    let crew = Crew::start(house, SLOTS, Arc::new(|_| ())).await?;
-    crew.until(jobs).await?;
-    crew.stop().await?;
+async fn live(bench_node: &BenchNode, jobs: usize) -> Result<Vec<JobId>, Error> {
+    let ids = bench_node.submit_batch(0..jobs).await?;
+    let worker_group = WorkerGroup::start(bench_node, SLOTS, Arc::new(|_| ())).await?;
+    worker_group.until(jobs).await?;
+    worker_group.stop().await?;
     Ok(ids)
 }
 
-async fn copy(schema: &Schema, copies: usize) -> Result<(), Error> {
+async fn copy(schema: &BenchSchema, copies: usize) -> Result<(), Error> {
     let client = schema.connect("").await?;
     for first in (0..copies).step_by(COPIES) {
         let count = COPIES.min(copies - first) as i64;
@@ -107,9 +110,9 @@ impl Archive {
         let mut times = Vec::new();
         for look in 0..LOOKS {
             let id = self.jobs[(round * LOOKS + look) * STRIDE % self.jobs.len()];
-            let began = self.house.now();
-            self.house.node.job(&Scope::All, id).await.map_err(failed("looking a job up"))?;
-            times.push(self.house.now() - began);
+            let began = self.bench_node.now();
+            self.bench_node.node.job(&Scope::All, id).await.map_err(failed("looking a job up"))?;
+            times.push(self.bench_node.now() - began);
         }
         Ok(times)
     }
@@ -118,14 +121,14 @@ impl Archive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Backend, Place, Settings};
+    use crate::{Backend, RunFolder, Settings};
     use test_postgres::{Options, Server};
 
     #[test]
     fn jobs_that_lived_are_found_among_copies() {
         // Not the shared one: the schemas of a run are named after its process.
         let server = Server::start(Options::fast());
-        let place = Place::in_database(&server.address()).unwrap();
+        let place = RunFolder::in_database(&server.address()).unwrap();
         let (settings, say) = (Settings { jobs: 0, deep: 0, ended: 2_000 }, &mut |_: &str| ());
         let mut bench = Bench::new(settings, &place, say).unwrap();
         measure(&mut bench).unwrap();
@@ -136,14 +139,14 @@ mod tests {
             measures.iter().all(|line| line.ours.0.len() == ROUNDS && line.ours.median() > 0.0)
         );
 
-        let Site::Schema(schema) = bench.place.fresh(OURS).unwrap() else {
+        let Site::BenchSchema(schema) = bench.place.fresh(OURS).unwrap() else {
             panic!("it is a database")
         };
         let archive = archive(&bench, schema.clone(), 100, 900).unwrap();
         assert_eq!(archive.jobs.len(), 100);
         let count = async {
             let client = schema.connect("").await?;
-            let sql = "select count(*) from handed join job_ended using (no)";
+            let sql = "select count(*) from submission join job_ended using (no)";
             Ok(client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0))
         };
         assert_eq!(bench.timed(count).unwrap().0, 1_000);

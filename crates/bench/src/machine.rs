@@ -1,6 +1,6 @@
-//! On what it was measured.
+//! The machine on which a run measures.
 
-use crate::{Error, Place, database::Server, place::Ground};
+use crate::{Error, RunFolder, database::PostgresInfo, place::Storage};
 use platform::SystemClock;
 use std::{fs, path::Path, thread};
 use store::Clock;
@@ -9,28 +9,29 @@ pub(crate) struct Machine {
     /// As `2026-11-15T08:00:00.123Z`.
     pub(crate) date: String,
     pub(crate) cores: usize,
-    /// How much of its processors others used while we measured, from 0 to 1, where the system says.
+    /// The share of the processors that other processes used, from 0 to 1, where the system reports
+    /// it.
     pub(crate) others_share: Option<f64>,
-    /// What the processors had done when the run began.
+    /// The processor counters when the run began.
     pub(crate) before: Option<Ticks>,
-    /// The kind of file system that the stores are on, where the system says.
+    /// The file system of the stores, where the system reports it.
     pub(crate) file_system: Option<String>,
     pub(crate) backend: Backend,
 }
 
 pub(crate) enum Backend {
     Sqlite(&'static str),
-    Postgres(Server),
+    Postgres(PostgresInfo),
 }
 
 impl Machine {
-    pub(crate) fn of(place: &Place, clock: &SystemClock) -> Result<Self, Error> {
-        let (file_system, backend) = match &place.ground {
-            Ground::Files(files) => {
+    pub(crate) fn of(place: &RunFolder, clock: &SystemClock) -> Result<Self, Error> {
+        let (file_system, backend) = match &place.storage {
+            Storage::Files(files) => {
                 (file_system_of(files.shown()), Backend::Sqlite(rusqlite::version()))
             }
-            // Its files are its own business, and may be on another machine.
-            Ground::Database(database) => (None, Backend::Postgres(Server::of(database)?)),
+            // The database's files may be on another machine.
+            Storage::Database(database) => (None, Backend::Postgres(PostgresInfo::of(database)?)),
         };
         Ok(Machine {
             date: wire::format_time(clock.read().wall),
@@ -42,7 +43,8 @@ impl Machine {
         })
     }
 
-    /// Notes how much others had since the beginning; not on PostgreSQL, whose work for us is theirs.
+    /// Records what other processes used; not on PostgreSQL, whose work for us would count as
+    /// theirs.
     pub(crate) fn note_others(&mut self) {
         if let Backend::Sqlite(_) = self.backend {
             let (now, before) = (Ticks::now(), self.before);
@@ -50,7 +52,7 @@ impl Machine {
         }
     }
 
-    /// Whether nothing was on a disk, so that no number says anything about durability.
+    /// Whether all files were in memory, so that no number says anything about durability.
     pub(crate) fn is_in_memory(&self) -> bool {
         self.file_system.as_deref().is_some_and(|kind| ["tmpfs", "ramfs"].contains(&kind))
     }
@@ -63,7 +65,7 @@ fn file_system_of(path: &Path) -> Option<String> {
     file_system(&mounts, &folder.canonicalize().ok()?)
 }
 
-/// The kind of what is mounted closest above `folder`; the last one where several are at one place.
+/// The type of the closest mount above `folder`; the last one where several share a mount point.
 fn file_system(mounts: &str, folder: &Path) -> Option<String> {
     let mounted = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ').skip(1);
@@ -73,7 +75,7 @@ fn file_system(mounts: &str, folder: &Path) -> Option<String> {
     above.max_by_key(|(point, _)| point.len()).map(|(_, kind)| kind.to_owned())
 }
 
-/// The most memory that this process ever had, as Linux knows it.
+/// The highest memory of this process so far, as Linux reports it.
 pub(crate) fn peak_memory_mib() -> Result<f64, Error> {
     memory("/proc/self/status", "VmHWM:")
 }
@@ -90,7 +92,7 @@ fn memory(path: &str, name: &str) -> Result<f64, Error> {
     Ok(kib.ok_or_else(|| Error::Unmeasurable(unsaid()))? / 1024.0)
 }
 
-/// What the processors have done until now, in ticks.
+/// The processor counters, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ticks {
     all: u64,
@@ -99,13 +101,13 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// As Linux counts them; nothing elsewhere.
+    /// As Linux counts them; none on other systems.
     pub(crate) fn now() -> Option<Self> {
         let read = |path| fs::read_to_string(path).ok();
         Ticks::parse(&read("/proc/stat")?, &read("/proc/self/stat")?)
     }
 
-    /// How much of everything since `before` others had, the kernel's own threads included.
+    /// The share of all time since `before` that others used, the kernel's own threads included.
     pub(crate) fn others_since(self, before: Ticks) -> f64 {
         let all = self.all.saturating_sub(before.all).max(1);
         let idle = self.idle.saturating_sub(before.idle);
@@ -114,13 +116,14 @@ impl Ticks {
     }
 
     fn parse(machine: &str, process: &str) -> Option<Self> {
-        // user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in these.
+        // user, nice, system, idle, iowait, irq, softirq, steal; later columns are included in
+        // these.
         let line = machine.lines().next()?.strip_prefix("cpu ")?;
         let spent: Vec<u64> =
             line.split_whitespace().take(8).map_while(|n| n.parse().ok()).collect();
         let [_, _, _, idle, waiting, ..] = spent[..] else { return None };
-        // The name, in brackets, may hold anything. After it: state, ten numbers, then user and system, and
-        // the same of those processes of ours that have ended.
+        // The name, in brackets, may hold anything. After it: state, ten numbers, then user and
+        // system time, and the same of our child processes that have ended.
         let (_, after) = process.rsplit_once(')')?;
         let used = after.split_whitespace().skip(11).take(4).map_while(|n| n.parse::<u64>().ok());
         Some(Ticks { all: spent.iter().sum(), idle: idle + waiting, ours: used.sum() })

@@ -1,4 +1,4 @@
-//! What is measured: a number of ours, what stands beside it, and what we want it to be.
+//! The measures: our number, the number it is compared with, and the target.
 
 use crate::{
     Backend, Settings, deep,
@@ -9,8 +9,8 @@ use crate::{
 };
 use std::{collections::HashMap, time::Duration};
 
-/// All that can be measured, in the order of the table: the key in JSON, the group, the unit, and
-/// the words for people, in which [`Numbers::measures`] replaces what stands in braces.
+/// Everything that can be measured, in the order of the table: the key in JSON, the group, the
+/// unit, and the label, in which [`Numbers::measures`] replaces the placeholders.
 const ALL: [(&str, Group, Unit, &str); 26] = [
     ("whole_lives", Throughput, JobsPerSecond, "whole lives"),
     ("whole_lives_one_by_one", Throughput, JobsPerSecond, "  handed over one by one"),
@@ -40,12 +40,12 @@ const ALL: [(&str, Group, Unit, &str); 26] = [
     ("http_streams_memory", Size, Mebibytes, "memory for {streams} streams"),
 ];
 
-/// Whose number it is.
+/// The side that a number belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Ours,
     /// What ours is compared with.
-    Raw,
+    RawStore,
 }
 
 /// The numbers of a run by their keys, round by round.
@@ -67,7 +67,7 @@ impl Numbers {
         self.push(side, p99, percentile_ms(times, 99.0));
     }
 
-    /// What has numbers, in the order of the table.
+    /// The measures that have numbers, in the order of the table.
     pub(crate) fn measures(mut self, settings: &Settings, backend: &Backend) -> Vec<Measure> {
         let jobs = |count: usize| thousands(count as f64);
         let (start, goal_of): (_, fn(&str) -> _) = match backend {
@@ -77,7 +77,7 @@ impl Numbers {
         let words = [
             ("{start}", start.to_owned()),
             ("{deep}", jobs(settings.deep)),
-            ("{shallow}", jobs(deep::Plan::of(settings.deep).shallow)),
+            ("{shallow}", jobs(deep::DrainPlan::of(settings.deep).shallow)),
             ("{ended}", jobs(settings.ended)),
             ("{streams}", streams::count(settings).to_string()),
         ];
@@ -97,7 +97,7 @@ pub(crate) struct Measure {
     /// Its name in JSON.
     pub(crate) key: &'static str,
     pub(crate) group: Group,
-    /// What it is, for people.
+    /// Its label in the table.
     pub(crate) what: String,
     pub(crate) unit: Unit,
     pub(crate) ours: Rounds,
@@ -123,12 +123,12 @@ pub(crate) enum Unit {
     Mebibytes,
 }
 
-/// What a measure should be.
+/// The target of a measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Goal {
-    /// At least this much of what stands beside it.
+    /// At least this ratio to the raw number.
     RatioAtLeast(f64),
-    /// At most so many times what stands beside it.
+    /// At most this ratio to the raw number.
     RatioAtMost(f64),
     /// At least this, in its unit.
     AtLeast(f64),
@@ -137,7 +137,7 @@ pub(crate) enum Goal {
 }
 
 impl Unit {
-    /// What stands behind a number in the table, and what JSON says.
+    /// The unit in the table, and in JSON.
     pub(crate) fn names(self) -> (&'static str, &'static str) {
         match self {
             Unit::JobsPerSecond => ("/s", "jobs/s"),
@@ -150,12 +150,13 @@ impl Unit {
 }
 
 impl Measure {
-    /// Ours over what stands beside it: of the medians.
+    /// The ratio of our median to the raw one.
     pub(crate) fn ratio(&self) -> Option<f64> {
         self.raw.as_ref().map(|raw| self.ours.median() / raw.median())
     }
 
-    /// The lowest and the highest of the single rounds: of the ratio, or of ours where it stands alone.
+    /// The lowest and the highest of the rounds: of the ratio, or of ours where nothing is beside
+    /// it.
     pub(crate) fn spread(&self) -> (f64, f64) {
         match &self.raw {
             Some(raw) => self.ours.over(raw).spread(),
@@ -163,7 +164,7 @@ impl Measure {
         }
     }
 
-    /// Whether it is as it should be, if anybody has said how.
+    /// Whether it meets its target, if it has one.
     pub(crate) fn is_met(&self) -> Option<bool> {
         let ratio = self.ratio().unwrap_or(f64::NAN);
         self.goal.map(|goal| match goal {
@@ -175,19 +176,19 @@ impl Measure {
     }
 }
 
-/// What we want, all in one place. A target that is missed is a task, not an error.
+/// All targets, in one place. A missed target is a task, not an error.
 pub(crate) fn goal_of(key: &str) -> Option<Goal> {
     Some(match key {
         "whole_lives" | "drain" => Goal::RatioAtLeast(0.5),
         // 64 callers can share a commit by 64 at most, and the raw one has 1,000.
         "submit_one_by_one" => Goal::RatioAtLeast(0.4),
-        // To be stored and started is one commit of ours; waking threads is the rest.
+        // Storing and starting a job is one commit of ours; waking threads is the rest.
         "idle_start_p50" => Goal::RatioAtMost(2.5),
         "idle_start_p99" => Goal::AtMost(10.0),
         "submit_p99_half_load" | "submit_p99_saturated" => Goal::AtMost(25.0),
         "drain_deep" => Goal::RatioAtLeast(0.8),
         "peak_memory" => Goal::AtMost(150.0),
-        // What a durable job costs more than none: a commit shared by 64, and its row.
+        // What a durable job costs beside the echo: a commit shared by 64, and its row.
         "http_enqueue" => Goal::RatioAtLeast(0.2),
         "http_status" => Goal::RatioAtLeast(0.5),
         "http_lives" => Goal::AtLeast(10_000.0),
@@ -197,17 +198,17 @@ pub(crate) fn goal_of(key: &str) -> Option<Goal> {
     })
 }
 
-/// The same where the database is PostgreSQL: each number contains a way over a socket.
+/// The same for PostgreSQL: each number contains a round trip over a socket.
 pub(crate) fn goal_on_postgres(key: &str) -> Option<Goal> {
     Some(match key {
         "whole_lives" => Goal::RatioAtLeast(0.5),
         "drain" => Goal::RatioAtLeast(0.6),
         "submit_one_by_one" => Goal::RatioAtLeast(0.25),
-        // To be stored, told to another node, and claimed there.
+        // A job is stored, another node is notified, and claims it.
         "idle_start_p50" => Goal::RatioAtMost(4.0),
         "idle_start_p99" => Goal::AtMost(20.0),
         "drain_deep" => Goal::RatioAtLeast(0.8),
-        // One page more on the way down an index is allowed.
+        // One more index page is allowed.
         "look_up_p50" => Goal::RatioAtMost(1.5),
         _ => return None,
     })

@@ -1,8 +1,8 @@
-//! What a run makes: new when it begins, gone when it ends.
+//! Everything that a run creates: files or schemas, and child processes.
 
 use crate::{
     Error,
-    database::{Database, Schema},
+    database::{BenchSchema, Database},
     files::{Files, failed},
 };
 use std::{
@@ -12,59 +12,59 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Where a run keeps what it makes. Dropped, it removes all of it.
-pub struct Place {
-    pub(crate) ground: Ground,
+/// Where a run keeps what it creates. When it is dropped, it removes all of it.
+pub struct RunFolder {
+    pub(crate) storage: Storage,
     children: Mutex<Vec<Child>>,
 }
 
-pub(crate) enum Ground {
+pub(crate) enum Storage {
     Files(Files),
     Database(Database),
 }
 
-/// The stores of a run, by their suffix: ours, the raw twin, and the short queue.
+/// The stores of a run, by their suffix: ours, raw, and the short queue.
 pub(crate) const OURS: &str = "";
 pub(crate) const RAW: &str = "-raw";
 pub(crate) const SHALLOW: &str = "-shallow";
 pub(crate) const STORES: [&str; 3] = [OURS, RAW, SHALLOW];
 
-impl Place {
-    fn new(ground: Ground) -> Self {
-        Place { ground, children: Mutex::default() }
+impl RunFolder {
+    fn new(storage: Storage) -> Self {
+        RunFolder { storage, children: Mutex::default() }
     }
 
     /// A new folder in `parent`.
     pub fn folder_in(parent: &Path) -> Result<Self, Error> {
-        Files::folder_in(parent).map(Ground::Files).map(Place::new)
+        Files::folder_in(parent).map(Storage::Files).map(RunFolder::new)
     }
 
     /// A new store at `path`, and others beside it. All names must be free.
     pub fn at(path: &Path) -> Result<Self, Error> {
-        Files::at(path).map(Ground::Files).map(Place::new)
+        Files::at(path).map(Storage::Files).map(RunFolder::new)
     }
 
     /// New schemas in a database, which stays as it is otherwise.
     pub fn in_database(address: &str) -> Result<Self, Error> {
-        Database::at(address).map(Ground::Database).map(Place::new)
+        Database::at(address).map(Storage::Database).map(RunFolder::new)
     }
 
-    /// Removes everything, also while it is in use: for whoever ends the process.
+    /// Removes everything, also while it is in use: for a process that is about to end.
     pub fn clear(&self) {
         self.end_children(|_| true);
-        match &self.ground {
-            Ground::Files(files) => files.clear(),
-            // Nobody is left to be told; the schemas were named when the run began.
-            Ground::Database(database) => drop(database.clear()),
+        match &self.storage {
+            Storage::Files(files) => files.clear(),
+            // No caller is left to report an error to; the run named the schemas when it began.
+            Storage::Database(database) => drop(database.clear()),
         }
     }
 
-    /// Takes care of a process: it ends when the run does, however that ends.
+    /// Takes a child process over: it ends when the run does, however that ends.
     pub(crate) fn adopt(&self, child: Child) {
         self.children().push(child);
     }
 
-    /// Ends those processes of the run that are meant, and waits for each.
+    /// Ends the child processes that `is_meant` selects, and waits for each.
     pub(crate) fn end_children(&self, is_meant: impl Fn(&Child) -> bool) {
         for mut child in self.children().extract_if(.., |child| is_meant(child)) {
             // Both can only fail for a process that is gone.
@@ -77,27 +77,27 @@ impl Place {
         self.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What people are told: where to look while it runs.
+    /// Where the files or schemas are, for people.
     pub fn shown(&self) -> String {
-        match &self.ground {
-            Ground::Files(files) => files.shown().display().to_string(),
-            Ground::Database(database) => database.shown(),
+        match &self.storage {
+            Storage::Files(files) => files.shown().display().to_string(),
+            Storage::Database(database) => database.shown(),
         }
     }
 
-    /// Where one of [`STORES`] is, without anything of an earlier part.
+    /// The path or schema of one of [`STORES`], emptied.
     pub(crate) fn fresh(&self, store: &str) -> Result<Site, Error> {
-        match &self.ground {
-            Ground::Files(files) => files.fresh(store).map(Site::File),
-            Ground::Database(database) => database.fresh(store).map(Site::Schema),
+        match &self.storage {
+            Storage::Files(files) => files.fresh(store).map(Site::File),
+            Storage::Database(database) => database.fresh(store).map(Site::BenchSchema),
         }
     }
 
     /// A new folder for a server, without a file of an earlier part.
-    pub(crate) fn door(&self) -> Result<PathBuf, Error> {
-        match &self.ground {
-            Ground::Files(files) => files.door(),
-            Ground::Database(_) => Err(Error::Unmeasurable(
+    pub(crate) fn server_folder(&self) -> Result<PathBuf, Error> {
+        match &self.storage {
+            Storage::Files(files) => files.server_folder(),
+            Storage::Database(_) => Err(Error::Unmeasurable(
                 "the door is measured over SQLite: leave --store away or name a file with sqlite:<path>"
                     .into(),
             )),
@@ -105,25 +105,25 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for RunFolder {
     fn drop(&mut self) {
         self.clear();
     }
 }
 
-/// Where one store of a run is: ours, or the twin.
+/// Where one store of a run is: ours, or raw.
 #[derive(Clone)]
 pub(crate) enum Site {
     File(PathBuf),
-    Schema(Schema),
+    BenchSchema(BenchSchema),
 }
 
 impl Site {
-    /// Puts what was written where it belongs. A closed file has done so by itself.
+    /// Moves the log into the tables. A closed SQLite file has done so by itself.
     pub(crate) async fn settle(&self) -> Result<(), Error> {
         match self {
             Site::File(_) => Ok(()),
-            Site::Schema(schema) => schema.settle().await,
+            Site::BenchSchema(schema) => schema.settle().await,
         }
     }
 
@@ -133,7 +133,7 @@ impl Site {
                 Ok(file) => Ok(file.len()),
                 Err(error) => Err(failed("weighing", path, error)),
             },
-            Site::Schema(schema) => schema.bytes().await,
+            Site::BenchSchema(schema) => schema.bytes().await,
         }
     }
 }

@@ -1,9 +1,9 @@
-//! What a run came to.
+//! The report of a run.
 
 use crate::{
     Backend, Machine, ROUNDS, Settings,
-    database::Server,
-    house::PAYLOAD_BYTES,
+    bench_node::PAYLOAD_BYTES,
+    database::PostgresInfo,
     http,
     measure::Measure,
     raw::{
@@ -14,20 +14,20 @@ use crate::{
     table::thousands,
 };
 
-/// Everything that was measured, and on what.
-pub struct Report {
+/// Everything that was measured, and on which machine.
+pub struct BenchReport {
     pub(crate) machine: Machine,
     pub(crate) settings: Settings,
     pub(crate) beside: Beside,
     pub(crate) measures: Vec<Measure>,
 }
 
-/// What our numbers stand beside.
+/// What our numbers are compared with.
 #[derive(Clone, Copy)]
 pub(crate) enum Beside {
-    /// What the disk could do: hand-written SQL.
+    /// The limit of the disk: hand-written SQL.
     Disk,
-    /// What a door could do that has nothing behind it: an echo of the same body.
+    /// The limit of HTTP without anything behind it: an echo of the same body.
     Echo,
 }
 
@@ -58,7 +58,7 @@ impl Beside {
     }
 }
 
-fn postgres_notes(server: &Server, batch: &str) -> Vec<String> {
+fn postgres_notes(server: &PostgresInfo, batch: &str) -> Vec<String> {
     let mut notes = vec![
         format!(
             "raw: hand-written SQL, same server, {LANES} connections, {batch} jobs in a commit,"
@@ -74,8 +74,8 @@ fn postgres_notes(server: &Server, batch: &str) -> Vec<String> {
     notes
 }
 
-impl Report {
-    /// When, on what, how much: the first line of the table.
+impl BenchReport {
+    /// When, where, how much: the first line of the table.
     pub(crate) fn headline(&self) -> String {
         let Machine { date, cores, file_system, backend, .. } = &self.machine;
         let (day, time) = (&date[..10], &date[11..16]);
@@ -88,7 +88,7 @@ impl Report {
         format!("{day} {time} UTC · {cores} cores · {backend} · {jobs} jobs")
     }
 
-    /// What one has to know to read the numbers.
+    /// Notes that a reader needs to interpret the numbers.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = vec![format!(
             "medians of {ROUNDS} rounds; spread: lowest to highest round, of the ratio or of ours"
@@ -111,11 +111,11 @@ impl Report {
     }
 }
 
-/// So much is left to the system itself before it is worth a word.
+/// The share of the system itself that needs no note.
 const OTHERS_SHARE_MAX: f64 = 0.1;
 
 #[cfg(test)]
-pub(crate) fn example() -> Report {
+pub(crate) fn example() -> BenchReport {
     use crate::measure::{Goal, Group, Unit, example as measure};
     let machine = Machine {
         date: "2026-11-15T19:00:00.000Z".into(),
@@ -132,5 +132,5 @@ pub(crate) fn example() -> Report {
     let goal = Some(Goal::AtMost(40.0));
     measures.push(Measure { unit: Unit::Mebibytes, group: Group::Size, goal, ..alone });
     let settings = Settings { jobs: 100_000, deep: 1_000_000, ended: 1_000_000 };
-    Report { machine, settings, beside: Beside::Disk, measures }
+    BenchReport { machine, settings, beside: Beside::Disk, measures }
 }

@@ -1,16 +1,16 @@
-//! Whether claims stay quick while somebody holds a transaction open: the rows that die meanwhile cannot be
-//! cleared away, and a queue that walks over them becomes slower by the minute.
+//! Whether claims stay quick while another client holds a transaction open. Meanwhile vacuum cannot
+//! remove dead rows, and a queue that walks over them becomes slower by the minute.
 //!
-//! A steady load with workers, first as it is and then beside the open transaction.
+//! The load with its workers is steady, first without and then with the open transaction.
 
 use crate::{
-    Bench, Error, Place, Settings,
+    Bench, Error, RunFolder, Settings,
+    bench_node::{BenchNode, JOB_TYPE, joined},
     error::{failed, in_database},
     figures::Times,
-    house::{House, JOB_TYPE, joined},
     place::Site,
 };
-use engine::{ClaimId, Ending, EndingDraft, JobType, OutcomeWord, Scope, Wish, WorkerId};
+use engine::{ClaimId, ClaimRequest, Ending, EndingDraft, JobType, OutcomeWord, Scope, WorkerId};
 use platform::Report as Settled;
 use std::time::Duration;
 use store::Claimed;
@@ -19,53 +19,54 @@ use tokio_postgres::Client;
 
 /// Jobs a second.
 pub const SOAK_JOBS_PER_SECOND: u32 = 200;
-/// Claims may become so many times slower, and no more.
+/// The largest ratio of claim times with the open transaction to those without.
 pub const SOAK_RATIO_MAX: f64 = 5.0;
-/// So many minutes at most are measured before the transaction is opened; a quarter of the others.
+/// How long the load runs at most before the transaction is opened; else for a quarter of its time.
 const BEFORE_MAX: Duration = Duration::from_secs(120);
 const SPELL: Duration = Duration::from_secs(60);
 
-/// Those who hand over, each waiting for its answer: one alone would be slower than the load.
+/// Producers, each waiting for its answer: one alone would be slower than the load.
 const PRODUCERS: u32 = 16;
-/// Workers that claim side by side, how many jobs each takes, and how long it waits when there are none.
+/// Workers that claim side by side, how many jobs each takes, and how long it waits when there are
+/// none.
 const WORKERS: u32 = 4;
 const CLAIM: usize = 10;
 const REST: Duration = Duration::from_millis(5);
 
-/// What a soak came to.
+/// The results of a soak.
 #[derive(Clone, Copy, Debug)]
 pub struct Soak {
     /// Without the transaction.
     pub before: Times,
     /// With it.
     pub during: Times,
-    /// With it, in the last minute, when most has piled up.
+    /// With it, in the last minute, when most dead rows have piled up.
     pub last: Times,
 }
 
 impl Soak {
-    /// How many times slower the slow claims became.
+    /// The p99 of claims with the transaction, over that without.
     pub fn ratio(&self) -> f64 {
         self.during.p99 / self.before.p99
     }
 
-    /// Whether that is little enough.
+    /// Whether that is within the target.
     pub fn is_met(&self) -> bool {
         self.ratio() <= SOAK_RATIO_MAX
     }
 }
 
-/// Runs for so long with the transaction open, and for a while before, saying what it is at. This blocks.
-pub fn soak(place: &Place, during: Duration, say: &mut dyn FnMut(&str)) -> Result<Soak, Error> {
+/// Runs for `during` with the transaction open, and for a while before; reports to `say`. Blocking.
+pub fn soak(place: &RunFolder, during: Duration, say: &mut dyn FnMut(&str)) -> Result<Soak, Error> {
     let bench = Bench::new(Settings::default(), place, say)?;
-    let (house, site) = bench.ours()?;
+    let (bench_node, site) = bench.ours()?;
     let Bench { runtime, say, .. } = bench;
     runtime.block_on(async {
         say("claims without the transaction");
-        let before = spells(&house, (during / 4).min(BEFORE_MAX), say).await?;
+        let before = spells(&bench_node, (during / 4).min(BEFORE_MAX), say).await?;
         say("claims while a transaction is held open");
         let open = Open::begin(&site).await?;
-        let during = spells(&house, during, say).await?;
+        let during = spells(&bench_node, during, say).await?;
         open.end().await?;
         let last = during.last().map(|spell| Times::of(spell));
         let (before, during) = (Times::of(&before.concat()), Times::of(&during.concat()));
@@ -73,7 +74,7 @@ pub fn soak(place: &Place, during: Duration, say: &mut dyn FnMut(&str)) -> Resul
     })
 }
 
-/// A transaction that somebody has forgotten.
+/// A forgotten transaction.
 struct Open {
     client: Client,
     number: String,
@@ -81,7 +82,7 @@ struct Open {
 
 impl Open {
     async fn begin(site: &Site) -> Result<Self, Error> {
-        let Site::Schema(schema) = site else {
+        let Site::BenchSchema(schema) = site else {
             let why = "a transaction can only be held open in PostgreSQL";
             return Err(Error::Unmeasurable(why.into()));
         };
@@ -92,7 +93,7 @@ impl Open {
         Ok(Open { client, number })
     }
 
-    /// Makes sure that it was open all the time.
+    /// Checks that it was open all the time.
     async fn end(self) -> Result<(), Error> {
         let still = number(&self.client).await?;
         let ended = self.client.batch_execute("rollback").await;
@@ -105,21 +106,22 @@ impl Open {
     }
 }
 
-/// A transaction with a number keeps what died since it began, and is one that writes.
+/// A transaction with a number counts as one that writes, and keeps all rows that die after its
+/// start.
 async fn number(client: &Client) -> Result<String, Error> {
     let row = client.query_one("select pg_current_xact_id()::text", &[]).await;
     Ok(row.map_err(in_database("looking at a transaction"))?.get(0))
 }
 
-/// Loads it for so long, and gives how long the claims of each minute took.
+/// Loads the node for `length`, and returns how long the claims of each minute took.
 async fn spells(
-    house: &House,
+    bench_node: &BenchNode,
     length: Duration,
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<Vec<Duration>>, Error> {
-    let (end, mut all) = (house.now() + length, Vec::new());
-    while house.now() < end {
-        let times = spell(house, end.min(house.now() + SPELL)).await?;
+    let (end, mut all) = (bench_node.now() + length, Vec::new());
+    while bench_node.now() < end {
+        let times = spell(bench_node, end.min(bench_node.now() + SPELL)).await?;
         let Times { count, p50, p99 } = Times::of(&times);
         say(&format!("  {count} claims, p50 {p50:.2} ms, p99 {p99:.2} ms"));
         all.push(times);
@@ -127,48 +129,49 @@ async fn spells(
     Ok(all)
 }
 
-async fn spell(house: &House, end: Duration) -> Result<Vec<Duration>, Error> {
+async fn spell(bench_node: &BenchNode, end: Duration) -> Result<Vec<Duration>, Error> {
     let mut tasks = JoinSet::new();
     for _ in 0..PRODUCERS {
-        tasks.spawn(producer(house.clone(), end));
+        tasks.spawn(producer(bench_node.clone(), end));
     }
     for number in 0..WORKERS {
-        tasks.spawn(worker(house.clone(), number, end));
+        tasks.spawn(worker(bench_node.clone(), number, end));
     }
     Ok(joined(tasks).await?.concat())
 }
 
-/// A job that is late because the one before took long is handed over at once.
-async fn producer(house: House, end: Duration) -> Result<Vec<Duration>, Error> {
+/// Submits at a steady rate. A job that is late because the one before took long is submitted at
+/// once.
+async fn producer(bench_node: BenchNode, end: Duration) -> Result<Vec<Duration>, Error> {
     let gap = Duration::from_secs(PRODUCERS.into()) / SOAK_JOBS_PER_SECOND;
-    let (mut due, mut number) = (house.now(), 0);
-    while due.max(house.now()) < end {
-        sleep(due.saturating_sub(house.now())).await;
-        house.submit(number, house.now()).await?;
+    let (mut due, mut number) = (bench_node.now(), 0);
+    while due.max(bench_node.now()) < end {
+        sleep(due.saturating_sub(bench_node.now())).await;
+        bench_node.submit(number, bench_node.now()).await?;
         (due, number) = (due + gap, number + 1);
     }
     Ok(Vec::new())
 }
 
-/// Claims and settles, and gives how long each claim took that got jobs.
-async fn worker(house: House, number: u32, end: Duration) -> Result<Vec<Duration>, Error> {
+/// Claims and settles, and returns how long each claim took that got jobs.
+async fn worker(bench_node: BenchNode, number: u32, end: Duration) -> Result<Vec<Duration>, Error> {
     let mut times = Vec::new();
-    while house.now() < end {
-        let began = house.now();
-        let claimed = house.node.claim(&Scope::All, wish(number, began)).await;
+    while bench_node.now() < end {
+        let began = bench_node.now();
+        let claimed = bench_node.node.claim(&Scope::All, claim_request(number, began)).await;
         let claimed = claimed.map_err(failed("claiming"))?;
         if claimed.is_empty() {
             sleep(REST).await;
             continue;
         }
-        times.push(house.now() - began);
-        settle(&house, claimed).await?;
+        times.push(bench_node.now() - began);
+        settle(&bench_node, claimed).await?;
     }
     Ok(times)
 }
 
-fn wish(worker: u32, at: Duration) -> Wish {
-    Wish {
+fn claim_request(worker: u32, at: Duration) -> ClaimRequest {
+    ClaimRequest {
         worker: WorkerId::parse(&format!("worker-{worker}")).expect("a short name"),
         host: None,
         claim: ClaimId::parse(&format!("{worker}-{}", at.as_nanos())).expect("a short name"),
@@ -178,13 +181,13 @@ fn wish(worker: u32, at: Duration) -> Wish {
     }
 }
 
-async fn settle(house: &House, claimed: Vec<Claimed>) -> Result<(), Error> {
+async fn settle(bench_node: &BenchNode, claimed: Vec<Claimed>) -> Result<(), Error> {
     let reports = claimed.iter().map(|claimed| Settled {
         id: claimed.job.id(),
         token: claimed.job.lease().expect("it was claimed").token,
         ending: completed(),
     });
-    let verdicts = house.node.settle(&Scope::All, reports.collect()).await;
+    let verdicts = bench_node.node.settle(&Scope::All, reports.collect()).await;
     for verdict in verdicts.map_err(failed("settling"))? {
         verdict.map_err(failed("settling a job"))?;
     }

@@ -1,7 +1,7 @@
 //! The result for people, in 100 columns.
 
 use crate::{
-    Report,
+    BenchReport,
     measure::{Goal, Measure, Unit},
 };
 use std::fmt::Write;
@@ -9,8 +9,8 @@ use std::fmt::Write;
 /// How wide the columns are: what, ours, raw, ratio, spread, target, ok or missed.
 const WIDTHS: [usize; 7] = [32, 13, 13, 8, 14, 11, 7];
 
-impl Report {
-    /// The numbers in groups, below a line that says on what they were measured.
+impl BenchReport {
+    /// The numbers in groups, below a line about the machine.
     pub fn table(&self) -> String {
         let mut table = format!("{}\n", self.headline());
         for lines in self.measures.chunk_by(|one, next| one.group == next.group) {

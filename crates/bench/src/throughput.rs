@@ -1,19 +1,19 @@
-//! How many jobs a second: handed over, drained, and living their whole lives.
+//! How many jobs a second: submitted, drained, and run as whole lives.
 
 use crate::{
     Bench, Error, ROUNDS,
-    crew::{Crew, SLOTS},
+    bench_node::{BenchNode, TASKS},
     figures::{percentile_ms, rate},
-    house::{House, TASKS},
     load::at_half_load,
-    measure::Side::{Ours, Raw},
+    measure::Side::{Ours, RawStore},
     raw::{RAW_BATCH, raw_jobs},
+    worker_group::{SLOTS, WorkerGroup},
 };
 use std::sync::Arc;
 
 type Step = fn(&mut Bench<'_>) -> Result<(), Error>;
 
-/// What ours and the twin do in turns.
+/// The parts that ours and raw run in turns.
 const PARTS: [(&str, Step, Step); 4] = [
     ("batches and their drain", our_backlog, raw_backlog),
     ("submits one by one", our_submits, raw_submits),
@@ -25,7 +25,8 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
     for round in 0..ROUNDS {
         for (name, ours, raw) in PARTS {
             bench.say_round(name, round);
-            // Who goes first changes, so that nobody always finds the disk busy with the other's files.
+            // The order alternates, so that neither side always finds the disk busy with the
+            // other's files.
             let turns = if round % 2 == 0 { [ours, raw] } else { [raw, ours] };
             turns.into_iter().try_for_each(|step| step(bench))?;
         }
@@ -33,64 +34,65 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Handed over in batches, then drained; between the two the store is closed and weighed.
+/// Submits in batches, then drains; in between the store is closed and its size recorded.
 fn our_backlog(bench: &mut Bench<'_>) -> Result<(), Error> {
     let jobs = bench.settings.jobs;
-    let (house, site) = bench.ours()?;
-    bench.race(Ours, &["submit_batches"], house.submit_batches(jobs))?;
-    drop(house);
+    let (bench_node, site) = bench.ours()?;
+    bench.race(Ours, &["submit_batches"], bench_node.submit_batches(jobs))?;
+    drop(bench_node);
     bench.weigh(Ours, "bytes_queued", &site)?;
 
-    let house = bench.open(&site)?;
-    bench.race(Ours, &["drain"], lives(&house, async { Ok(()) }, jobs))?;
-    drop(house);
+    let bench_node = bench.open(&site)?;
+    bench.race(Ours, &["drain"], lives(&bench_node, async { Ok(()) }, jobs))?;
+    drop(bench_node);
     bench.weigh(Ours, "bytes_ended", &site)
 }
 
 fn raw_backlog(bench: &mut Bench<'_>) -> Result<(), Error> {
     let new = raw_jobs(bench.settings.jobs);
     let (mut raw, site) = bench.raw()?;
-    bench.race(Raw, &["submit_batches", "submit_one_by_one"], raw.submit(&new, RAW_BATCH))?;
+    bench.race(RawStore, &["submit_batches", "submit_one_by_one"], raw.submit(&new, RAW_BATCH))?;
     (raw, _) = bench.timed(raw.reopened(&site))?;
-    bench.weigh(Raw, "bytes_queued", &site)?;
+    bench.weigh(RawStore, "bytes_queued", &site)?;
 
-    bench.race(Raw, &["drain"], raw.drain(new.len()))?;
+    bench.race(RawStore, &["drain"], raw.drain(new.len()))?;
     drop(raw);
-    bench.weigh(Raw, "bytes_ended", &site)
+    bench.weigh(RawStore, "bytes_ended", &site)
 }
 
 fn our_submits(bench: &mut Bench<'_>) -> Result<(), Error> {
-    let (house, _) = bench.ours()?;
-    let submits = house.submit_one_by_one(bench.settings.jobs);
+    let (bench_node, _) = bench.ours()?;
+    let submits = bench_node.submit_one_by_one(bench.settings.jobs);
     bench.race(Ours, &["submit_one_by_one", "submit_one_by_one_64"], submits).map(drop)
 }
 
-/// With as many in a commit as one-by-one callers can share.
+/// With as many jobs in a commit as one-by-one callers can share.
 fn raw_submits(bench: &mut Bench<'_>) -> Result<(), Error> {
     let new = raw_jobs(bench.settings.jobs);
     let (mut raw, _) = bench.raw()?;
-    bench.race(Raw, &["submit_one_by_one_64"], raw.submit(&new, TASKS))
+    bench.race(RawStore, &["submit_one_by_one_64"], raw.submit(&new, TASKS))
 }
 
 fn our_lives(bench: &mut Bench<'_>) -> Result<(), Error> {
     let jobs = bench.settings.jobs;
-    let (house, _) = bench.ours()?;
-    bench.race(Ours, &["whole_lives"], lives(&house, house.submit_batches(jobs), jobs))
+    let (bench_node, _) = bench.ours()?;
+    bench.race(Ours, &["whole_lives"], lives(&bench_node, bench_node.submit_batches(jobs), jobs))
 }
 
 fn raw_lives(bench: &mut Bench<'_>) -> Result<(), Error> {
     let new = raw_jobs(bench.settings.jobs);
     let (mut raw, _) = bench.raw()?;
-    bench.race(Raw, &["whole_lives", "whole_lives_one_by_one"], raw.lives(&new))
+    bench.race(RawStore, &["whole_lives", "whole_lives_one_by_one"], raw.lives(&new))
 }
 
-/// As much as 64 tasks can, and then half of that: in the same round, because what a machine can do
-/// changes with whoever else is on it.
+/// Runs at full capacity of 64 tasks, and then at half of it. Both in the same round, because a
+/// machine's capacity changes with its other load.
 fn our_load(bench: &mut Bench<'_>) -> Result<(), Error> {
     let jobs = bench.settings.jobs;
-    let (house, _) = bench.ours()?;
-    let (times, took) = bench.timed(lives(&house, house.submit_one_by_one(jobs), jobs))?;
-    drop(house);
+    let (bench_node, _) = bench.ours()?;
+    let (times, took) =
+        bench.timed(lives(&bench_node, bench_node.submit_one_by_one(jobs), jobs))?;
+    drop(bench_node);
     let capacity = rate(jobs, took);
     bench.numbers.push(Ours, "whole_lives_one_by_one", capacity);
     bench.numbers.push(Ours, "submit_p99_saturated", percentile_ms(&times, 99.0));
@@ -99,14 +101,14 @@ fn our_load(bench: &mut Bench<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Lets a crew settle `jobs` while `producers` are at work, and gives what these came to.
+/// Lets workers settle `jobs` while `producers` run, and returns the result of these.
 async fn lives<T>(
-    house: &House,
+    bench_node: &BenchNode,
     producers: impl Future<Output = Result<T, Error>>,
     jobs: usize,
 ) -> Result<T, Error> {
-    let crew = Crew::start(house, SLOTS, Arc::new(|_| ())).await?;
-    let (produced, _) = tokio::try_join!(producers, crew.until(jobs))?;
-    crew.stop().await?;
+    let worker_group = WorkerGroup::start(bench_node, SLOTS, Arc::new(|_| ())).await?;
+    let (produced, _) = tokio::try_join!(producers, worker_group.until(jobs))?;
+    worker_group.stop().await?;
     Ok(produced)
 }

@@ -1,11 +1,11 @@
-//! The first key of a house: whoever can read the data folder can let others in.
+//! The first key of an installation: who can read the data folder can create keys for others.
 //!
-//! It is in two places, a file and the store, and the process may die between any two lines. The file comes first:
-//! a secret in a file that the store does not know yet is put into the store by the next start, while a key whose
-//! secret was never written down could not be used by anybody. Of many nodes that start at once on an empty database,
-//! one makes it.
+//! The secret is kept in a file and its key in the store, and the process may die between the two
+//! writes. The file comes first: the next start puts a secret that the store does not know into the
+//! store. In the other order, the store could hold a key whose secret was never written, which no
+//! client could use. Of many nodes that start at once on an empty database, one makes the key.
 
-use crate::{opening, secret_file};
+use crate::{open_store, secret_file};
 use anyhow::{Context, Result, anyhow, bail};
 use engine::{
     ApiKey, AuditEntry, AuditNote, CorrelationId, Grant, JobId, KeyName, KeySecret, Right, Scope,
@@ -15,22 +15,23 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use store::{Clock, Dice, PAGE_MAX, Request, Store};
+use store::{Clock, PAGE_MAX, RandomSource, Request, Store};
 use tracing::warn;
 
-/// What the file is called, in the folder of the store.
+/// Name of the file in the data folder.
 pub(crate) const NAME: &str = "admin.key";
 
-/// Who makes admin keys: a start of the server, or a command.
+/// Makes admin keys: at the first start of the server, or for `consign keys bootstrap`.
 pub(crate) struct AdminKeys<'a> {
     pub(crate) store: &'a Arc<dyn Store>,
     pub(crate) folder: &'a Path,
     pub(crate) clock: &'a dyn Clock,
-    pub(crate) dice: &'a dyn Dice,
+    pub(crate) random: &'a dyn RandomSource,
 }
 
 impl AdminKeys<'_> {
-    /// Makes the first key where the store has none, and says where its secret is, if it is still there.
+    /// Makes the first key where the store has none. Returns the path of its secret, if it is still
+    /// there.
     pub(crate) async fn ensure(&self) -> Result<Option<PathBuf>> {
         let path = self.folder.join(NAME);
         let keys = self.store.keys(None).await.context("the keys cannot be read")?;
@@ -45,13 +46,13 @@ impl AdminKeys<'_> {
         if self.is_first(&secret).await? {
             return Ok(Some(path));
         }
-        // The key came too late, and is ended before anybody was told of it.
+        // Another node was first. This key is revoked before any client can have read its secret.
         self.keep(&secret, FIRST_START, true).await?;
         fs::remove_file(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
         Ok(None)
     }
 
-    /// Makes another key that may do everything, for an operator who has lost the first.
+    /// Makes another key with all rights, for an operator who has lost the first.
     pub(crate) async fn another(&self) -> Result<PathBuf> {
         let path = self.folder.join(NAME);
         if path.exists() {
@@ -63,14 +64,15 @@ impl AdminKeys<'_> {
     }
 
     fn new_secret(&self, path: &Path) -> Result<KeySecret> {
-        let dice = self.dice;
-        let secret = KeySecret::new(dice.roll(), [dice.roll(), dice.roll()]);
+        let random = self.random;
+        let secret = KeySecret::new(random.entropy(), [random.entropy(), random.entropy()]);
         secret_file::write(self.folder, path, &secret.expose())?;
         Ok(secret)
     }
 
-    /// Whether no other node was faster. Nodes take turns at this, but one that was stopped in its turn loses it
-    /// and may wake up later: then the order of the audit log decides, which is the same for everybody.
+    /// Whether no other node was faster. A startup lock lets nodes do this one after another, but a
+    /// node that was paused loses the lock and may resume later. Then the order of the audit log
+    /// decides, which is the same for all nodes.
     async fn is_first(&self, secret: &KeySecret) -> Result<bool> {
         let noted = self.store.audit(&Scope::All, None, PAGE_MAX).await;
         let noted = noted.context("the log cannot be read")?;
@@ -80,7 +82,7 @@ impl AdminKeys<'_> {
         Ok(first.is_none_or(|entry| *entry.target == *secret.id().to_string()))
     }
 
-    /// Puts the key and the note about it into the store, in one transaction.
+    /// Writes the key and its audit entry to the store, in one transaction.
     async fn keep(&self, secret: &KeySecret, who: &'static str, revoked: bool) -> Result<()> {
         let now = self.clock.read().wall;
         let key = ApiKey {
@@ -108,21 +110,21 @@ impl AdminKeys<'_> {
             action,
             target: key.id.to_string().into(),
             detail: Some(detail),
-            correlation: CorrelationId::parse(&JobId::new(now, self.dice.roll()).to_string())?,
+            correlation: CorrelationId::parse(&JobId::new(now, self.random.entropy()).to_string())?,
         };
         let put = Request::put_key(&key).audited(note);
-        let done = opening::execute(self.store.clone(), put).await;
+        let done = open_store::execute(self.store.clone(), put).await;
         let done = done.context("the key cannot be stored")?;
         done.map(drop).map_err(|refusal| anyhow!("the key was refused: {refusal}"))
     }
 }
 
-/// Who made the first key, as the audit log has it.
+/// The actor of the first key in the audit log.
 const FIRST_START: &str = "first start";
 
-/// Whether there is a file and the secret in it opens anything. Another node may have made the
-/// first key since it was written, or an operator revoked it. A file that other users can read or
-/// replace stops the start; one that holds something else is the operator's affair.
+/// Whether the file exists and its secret opens a live key. Another node may have made the first
+/// key since the file was written, or an operator may have revoked the key. A file that other users
+/// can read or replace stops the start. A file with other content is the operator's affair.
 fn is_known(path: &Path, keys: &[ApiKey]) -> Result<bool> {
     let Some(text) = secret_file::read(path)? else { return Ok(false) };
     let Some(secret) = KeySecret::parse(&text) else { return Ok(true) };
@@ -134,7 +136,7 @@ fn is_known(path: &Path, keys: &[ApiKey]) -> Result<bool> {
     Ok(known)
 }
 
-/// The secret that an earlier start has left, before it came to tell the store.
+/// The secret of an earlier start that died before it updated the store.
 fn left_behind(path: &Path) -> Result<Option<KeySecret>> {
     let Some(text) = secret_file::read(path)? else { return Ok(None) };
     KeySecret::parse(&text).map(Some).with_context(|| {

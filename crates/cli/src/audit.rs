@@ -1,9 +1,9 @@
-//! The log of what operators did: asked of a server, or checked in the store itself.
+//! The audit log: read from a server, or verified in the store itself.
 
 use crate::{
     args::{AuditArgs, AuditCommand, AuditVerifyArgs, StoreAddress},
     config::present_store_of,
-    opening, remote,
+    open_store, remote,
 };
 use anyhow::{Context, Result};
 use engine::{AuditEntry, AuditHash};
@@ -30,7 +30,7 @@ fn verify(args: &AuditVerifyArgs) -> Result<ExitCode> {
     let chain = match &address {
         StoreAddress::Sqlite(path) => verify_audit(path, &mut compare)?,
         StoreAddress::Postgres(address) => {
-            opening::block_on(verify_postgres_audit(address, &mut compare))?
+            open_store::block_on(verify_postgres_audit(address, &mut compare))?
         }
     };
     let (entries, head) = match chain {

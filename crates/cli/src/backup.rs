@@ -1,4 +1,4 @@
-//! Copy a store.
+//! Copies a store.
 
 use crate::{
     args::{BackupArgs, StoreAddress},
@@ -12,7 +12,8 @@ pub(crate) fn run(args: &BackupArgs) -> Result<ExitCode> {
     let to = &args.to;
     let store = match present_store_of(&args.store)? {
         StoreAddress::Sqlite(path) => path,
-        // A copy of ours would be a slower pg_dump, and nobody restores what they have not tried before.
+        // A copy by Consign would be a slower pg_dump, and operators should restore only with tools
+        // that they have practised.
         StoreAddress::Postgres(address) => bail!(
             "no backup was made: {address} is backed up with PostgreSQL's own tools, as in \
              `pg_dump --format=custom --schema={} --file={} DATABASE`, or with pg_basebackup and its WAL; \

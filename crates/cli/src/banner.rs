@@ -1,4 +1,4 @@
-//! What a person sees who starts the server by hand.
+//! What the server prints when a person starts it.
 
 use crate::args::StoreAddress;
 use std::{
@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// Where it listens, where things are, and a first request to paste.
+/// The listen address, the paths, and a first request to paste.
 pub(crate) fn banner(
     address: SocketAddr,
     secure: bool,
@@ -34,7 +34,7 @@ pub(crate) fn banner(
     said
 }
 
-/// Somebody who listens everywhere can be reached here, too.
+/// A server that listens on the unspecified address is also reachable on loopback.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip: IpAddr = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -1,11 +1,11 @@
-//! Measure this machine.
+//! Measures this machine.
 
 use crate::{
     args::{BenchArgs, BenchStore},
     signals::{INTERRUPTED, Signals},
 };
 use anyhow::{Context, Result};
-use bench::{Place, Settings};
+use bench::{RunFolder, Settings};
 use std::{
     env,
     io::{stdin, stdout},
@@ -19,7 +19,7 @@ use std::{
 };
 use tokio::runtime::Builder;
 
-/// Whatever the numbers are, it went well: a benchmark is no test.
+/// Succeeds whatever the numbers are: a benchmark is not a test.
 pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
     if args.echo {
         bench::serve_echo(stdin().lock(), stdout()).context("the echo failed")?;
@@ -31,9 +31,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
         ended: usize::try_from(args.ended)?,
     };
     let place = match &args.store {
-        Some(BenchStore::File(path)) => Place::at(path),
-        Some(BenchStore::Database(address)) => Place::in_database(address),
-        None => Place::folder_in(&env::temp_dir()),
+        Some(BenchStore::File(path)) => RunFolder::at(path),
+        Some(BenchStore::Database(address)) => RunFolder::in_database(address),
+        None => RunFolder::folder_in(&env::temp_dir()),
     };
     let place = Arc::new(place.context("nothing was measured")?);
     let interrupted = clear_when_interrupted(&place).context("nothing was measured")?;
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
         bench::run(settings, &place, say)
     };
     while interrupted.load(Ordering::Acquire) {
-        thread::park(); // its files went away under it, and the process is about to end
+        thread::park(); // the interrupt removed its files; the process is about to end
     }
     place.clear();
     let report = report.context("the measuring was given up")?;
@@ -58,8 +58,8 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whoever interrupts it wants the disk back.
-fn clear_when_interrupted(place: &Arc<Place>) -> Result<Arc<AtomicBool>> {
+/// Removes the files of the run when the user interrupts it, so that the disk space is free again.
+fn clear_when_interrupted(place: &Arc<RunFolder>) -> Result<Arc<AtomicBool>> {
     let runtime = Builder::new_current_thread().enable_io().build()?;
     let inside = runtime.enter();
     let mut signals = Signals::new()?;
@@ -69,7 +69,7 @@ fn clear_when_interrupted(place: &Arc<Place>) -> Result<Arc<AtomicBool>> {
     thread::Builder::new().spawn(move || {
         runtime.block_on(signals.any());
         told.store(true, Ordering::Release);
-        // The run goes on beside us, and may be making a file at this very moment.
+        // The run goes on in another thread and may be creating a file right now.
         place.clear();
         thread::sleep(Duration::from_millis(20));
         place.clear();

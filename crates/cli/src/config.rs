@@ -1,4 +1,4 @@
-//! Look at the settings.
+//! The commands that show and check settings.
 
 use crate::{
     args::{ConfigCommand, SettingsArgs, StoreAddress, StoreArgs},
@@ -19,15 +19,15 @@ pub(crate) fn run(command: &ConfigCommand) -> Result<ExitCode> {
     }
 }
 
-/// The settings of this process: what was typed, its environment, and the file.
+/// The settings of this process: flags, environment and file.
 pub(crate) fn load(args: &SettingsArgs) -> Result<Settings> {
     let env = Environment::of_process();
     let file = read(&ConfigPath::of(args, &env))?;
     Ok(Settings::resolve(args, &env, file.as_ref())?)
 }
 
-/// The store that a command is about: what was typed, else what `serve` would open. What was typed is believed
-/// without a look at the file, which may be what is broken.
+/// The store that a command is about: the flag, else the store that `serve` would open. With a
+/// flag, the settings file is not read, because it may be what is broken.
 pub(crate) fn store_of(args: &StoreArgs) -> Result<StoreAddress> {
     if let Some(named) = &args.store {
         return named.parse().map_err(|wrong| anyhow!("--store or CONSIGN_STORE: {wrong}"));
@@ -36,7 +36,8 @@ pub(crate) fn store_of(args: &StoreArgs) -> Result<StoreAddress> {
     Ok(load(&args)?.store)
 }
 
-/// The same for commands that need it to be there; whether a database is, its first answer says.
+/// The same for commands that need an existing store. For a database, only the first query tells
+/// whether it exists.
 pub(crate) fn present_store_of(args: &StoreArgs) -> Result<StoreAddress> {
     let address = store_of(args)?;
     match &address {
@@ -59,7 +60,7 @@ fn read(config: &ConfigPath) -> Result<Option<SourceFile>> {
     }
 }
 
-/// Everything that `serve` would stumble over before it opens the store.
+/// Reports everything that would stop `serve` before it opens the store.
 fn check(args: &SettingsArgs) -> Result<ExitCode> {
     let settings = match load(args) {
         Ok(settings) => settings,
@@ -91,7 +92,7 @@ fn check(args: &SettingsArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is wrong outside of the file: names that resolve to nothing, files that are not what they should be.
+/// Errors outside of the file: names that do not resolve, files that are not what they should be.
 pub(crate) fn beyond_the_file(settings: &Settings) -> Vec<anyhow::Error> {
     let mut wrong = Vec::new();
     wrong.extend(crate::listen::check(settings));

@@ -63,7 +63,7 @@ pub(crate) fn prepare(address: &StoreAddress) -> Result<()> {
     Ok(())
 }
 
-/// What is said of a folder that other users can look into and that is left as it is.
+/// The warning about a folder that other users can read and that is left as it is.
 fn warning(found: &Metadata, address: &StoreAddress) -> Option<String> {
     let (folder, mode) = (address.folder().display(), found.mode() & 0o777);
     let is_own = found.uid() == rustix::process::geteuid().as_raw();
@@ -221,7 +221,8 @@ mod tests {
         check(0o1777, &[], Err("data/consign-data/consign.db"));
     }
 
-    /// In a folder that is not sticky, a neighbour could exchange the folder of its own.
+    /// In a folder that is not sticky, another user could replace the folder that the remedy
+    /// proposes.
     #[test]
     fn a_folder_of_its_own_is_offered_only_where_it_would_be_safe() {
         for mode in [0o777, 0o775, 0o770] {

@@ -15,13 +15,13 @@ const ENDINGS: &str = "\
 Exit codes: 0 done, 1 refused or failed, 2 typed wrong, 3 the job that was waited for did not complete, 4 no server
 there. `consign COMMAND --help` says more; docs/cli.md shows every command at work.";
 
-/// What was typed; where that is wrong or asks for help, the process ends here.
+/// Parses the arguments. On an error or a request for help, the process ends here.
 pub(crate) fn parse() -> Args {
     let matches = command().get_matches();
     Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
-/// All that can be typed, with the commands in groups.
+/// The complete clap command, with subcommands in groups.
 pub(crate) fn command() -> Command {
     let command = Args::command();
     let groups = grouped(&command);

@@ -1,16 +1,16 @@
-//! Keys: asked of a server; and an operator let in who has lost the last one.
+//! Key commands against a server, and `bootstrap` for an operator who has lost the last key.
 
 use crate::{
     admin_key::AdminKeys,
     args::{KeysArgs, KeysCommand, KeysWebhookArgs, StoreArgs},
     config::{present_store_of, store_of},
-    opening,
+    open_store,
     ready_made::signing,
     remote,
 };
 use anyhow::Result;
 use engine::JobType;
-use platform::{SystemClock, SystemDice};
+use platform::{SystemClock, SystemRandom};
 use std::{process::ExitCode, sync::Arc};
 use tokio::runtime::Builder;
 
@@ -25,8 +25,8 @@ pub(crate) fn run(args: &KeysArgs) -> Result<ExitCode> {
     }
 }
 
-/// The secret of one type alone, so that an operator need not hand the key that all are made from
-/// to a receiver.
+/// Prints the secret of one type. So an operator need not give a receiver the key from which all
+/// secrets are derived.
 fn webhook(args: &KeysWebhookArgs) -> Result<ExitCode> {
     let job_type = JobType::parse(&args.job_type)?;
     let folder = store_of(&args.store)?.folder().to_owned();
@@ -34,15 +34,16 @@ fn webhook(args: &KeysWebhookArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whoever can write into the store owns the house anyway; that it was done stands in the audit log.
+/// Needs no further right: a user who can write to the store controls the installation anyway. The
+/// audit log records it.
 fn bootstrap(args: &StoreArgs) -> Result<ExitCode> {
     let address = present_store_of(args)?;
-    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let key = runtime.block_on(async {
-        let store = opening::visit(&address, clock.clone(), dice.clone()).await?;
+        let store = open_store::visit(&address, clock.clone(), random.clone()).await?;
         let folder = address.folder();
-        AdminKeys { store: &store, folder, clock: &*clock, dice: &*dice }.another().await
+        AdminKeys { store: &store, folder, clock: &*clock, random: &*random }.another().await
     })?;
     println!("a key that may do everything is in {}", key.display());
     println!("revoke the one that was lost: `consign keys list`, then `consign keys revoke ID`");

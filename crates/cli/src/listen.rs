@@ -1,4 +1,4 @@
-//! Take the addresses that the server listens at.
+//! Binds the addresses that the server listens at.
 
 use crate::settings::{Listen, Settings, UNPROTECTED, is_open};
 use anyhow::{Context, Result, bail};
@@ -9,7 +9,7 @@ pub(crate) fn listen(settings: &Settings) -> Result<Listeners> {
     let bind = |listen: &Listen| {
         let addresses = addresses_of(listen, settings)?;
         let bound = TcpListener::bind(&addresses[..]).and_then(|listener| {
-            rustix::net::listen(&listener, WAITING_TO_ENTER)?;
+            rustix::net::listen(&listener, BACKLOG)?;
             Ok(listener)
         });
         bound.with_context(|| format!("{listen} cannot be listened at"))
@@ -19,18 +19,19 @@ pub(crate) fn listen(settings: &Settings) -> Result<Listeners> {
     Ok(Listeners { main, health, local: None })
 }
 
-/// Connections that the system keeps for us until we take them; it may keep fewer. With the usual 128, a
-/// thousand clients that come at once wait for seconds, because the system forgets those it has no room for.
-const WAITING_TO_ENTER: i32 = 4_096;
+/// The backlog: connections that the system queues until the server accepts them; the system may
+/// queue fewer. With the usual 128, a thousand clients that connect at once wait for seconds,
+/// because the system drops those for which there is no space.
+const BACKLOG: i32 = 4_096;
 
-/// Whether all addresses that are to be listened at can be.
+/// Errors of the addresses that cannot be bound.
 pub(crate) fn check(settings: &Settings) -> Vec<anyhow::Error> {
     let all = [Some(&settings.listen), settings.health_listen.as_ref()];
     all.into_iter().flatten().filter_map(|listen| addresses_of(listen, settings).err()).collect()
 }
 
-/// The addresses that are meant. A name can mean anything, so it is judged by what it resolves to, and what
-/// was judged is what is used.
+/// The addresses to bind. A name can resolve to anything. So the check is of the resolved
+/// addresses, and the same addresses are bound.
 fn addresses_of(listen: &Listen, settings: &Settings) -> Result<Vec<SocketAddr>> {
     let addresses =
         listen.addresses().with_context(|| format!("{listen} is the name of no address"))?;

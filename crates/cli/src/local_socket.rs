@@ -1,8 +1,8 @@
-//! The Unix socket of a server in its data folder: how commands on the same machine ask it.
+//! The Unix socket of a server in its data folder, for commands on the same machine.
 //!
 //! A TCP port on loopback belongs to the first process that takes it, of any user. A socket in the
-//! data folder belongs to the user of that folder. So the key of the data folder goes by this
-//! socket and never over TCP. The name has the server's TCP port in it: nodes that share a folder
+//! data folder belongs to the user of that folder. So the key of the data folder is sent over this
+//! socket and never over TCP. The server's TCP port is part of the name: nodes that share a folder
 //! have a socket each, and a command finds the one that its URL means.
 
 use crate::data_folder::TEMPORARY;
@@ -40,15 +40,15 @@ pub(crate) fn is_name(name: &str) -> bool {
     port.is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
-/// A socket that is listened at. Dropped, it takes its file away.
+/// A bound socket. Dropping it removes its file.
 pub(crate) struct LocalSocket {
     path: PathBuf,
-    /// Device and inode: the file at `path` may be that of a server which started since.
+    /// Device and inode: the file at `path` may belong to a server that started since.
     identity: (u64, u64),
 }
 
-/// Listens in the data folder. `None` where that is not possible: the server is reached over TCP
-/// then, and commands say that they need a key.
+/// Binds the socket in the data folder. `None` where that is not possible: the server is then
+/// reached over TCP only, and commands say that they need a key.
 pub(crate) fn listen(folder: &Path, port: u16) -> Result<Option<(UnixListener, LocalSocket)>> {
     let path = path(folder, port);
     let shown = path.display();
@@ -65,8 +65,8 @@ pub(crate) fn listen(folder: &Path, port: u16) -> Result<Option<(UnixListener, L
     }
 }
 
-/// Whether a living server has this socket. What is in its place and is no socket of this user is
-/// refused: it stays as it is.
+/// Whether a running server has this socket. A file there that is no socket of this user is an
+/// error, and stays as it is.
 fn is_taken(path: &Path) -> Result<bool> {
     let shown = path.display();
     let found = match fs::symlink_metadata(path) {
@@ -80,12 +80,12 @@ fn is_taken(path: &Path) -> Result<bool> {
         );
     }
     let reachable = Reachable::new(path).with_context(|| format!("{shown} cannot be looked at"))?;
-    // A server that was killed leaves its file behind, and then connections are refused.
+    // A killed server leaves its file behind; connections to it are refused.
     Ok(UnixStream::connect(reachable.path()).is_ok())
 }
 
-/// Binds under a random name and renames: the socket has its mode before it listens, and takes the
-/// place of one that a killed server left in one step.
+/// Binds under a random name and renames. So the socket has its mode before it listens, and it
+/// replaces the file of a killed server in one step.
 fn bind(folder: &Path, path: &Path) -> io::Result<(UnixListener, LocalSocket)> {
     let reachable = Reachable::new(path)?;
     let around = reachable.path().parent().unwrap_or(folder).to_owned();
@@ -120,9 +120,9 @@ impl Drop for LocalSocket {
     }
 }
 
-/// A path by which a socket can be bound or reached. The system takes 107 bytes and no more; a
-/// longer path goes through a descriptor of its folder, and so does one into a folder that must not
-/// be looked up again.
+/// A path by which a socket can be bound or connected. The system takes at most 107 bytes. A longer
+/// path goes through a descriptor of its folder, and so does one into a folder that must not be
+/// resolved again.
 pub(crate) struct Reachable {
     path: PathBuf,
     _folder: Option<OwnedFd>,
@@ -142,13 +142,13 @@ impl Reachable {
         Ok(Reachable::within(opened, name))
     }
 
-    /// A path to `name` in a folder that is open already. It leads nowhere without `/proc`.
+    /// A path to `name` in a folder that is open already. It does not work without `/proc`.
     pub(crate) fn within(folder: OwnedFd, name: impl AsRef<OsStr>) -> Self {
         let path = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string());
         Reachable { path: path.join(name.as_ref()), _folder: Some(folder) }
     }
 
-    /// Good for as long as `self` lives.
+    /// Valid as long as `self` exists.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -183,7 +183,7 @@ mod tests {
         assert!(listen(folder.path(), 1).unwrap().is_none());
         drop(listener); // as after `kill -9`: nothing listens, and the file is there
         let (_second, _its_socket) = listened(folder.path());
-        drop(socket); // the first one takes away only its own
+        drop(socket); // the first one removes only its own file
         assert!(UnixStream::connect(path(folder.path(), 1)).is_ok());
     }
 

@@ -1,4 +1,5 @@
-//! THE BINARY `consign`: the only reader of arguments and environment; it wires the rooms together.
+//! The binary `consign`: the only code that reads arguments and environment. It wires the crates
+//! together.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command for people")]
 
@@ -13,7 +14,6 @@ mod data_folder;
 mod demo;
 mod doctor;
 mod help;
-mod ink;
 mod keys;
 mod listen;
 mod local_socket;
@@ -21,7 +21,7 @@ mod log;
 mod manual;
 mod migrate;
 mod open_files;
-mod opening;
+mod open_store;
 mod ready_made;
 mod remote;
 mod restore;
@@ -31,13 +31,14 @@ mod secret_file;
 mod serve;
 mod settings;
 mod signals;
+mod style;
 mod tls;
 
 use args::Command;
 use std::process::ExitCode;
 
-/// Jobs are made on one thread and let go of on another, again and again, and the system's allocator is slow
-/// at that: draining a queue takes a quarter less time with this one (docs/performance.md).
+/// Jobs are allocated on one thread and freed on another, and the system's allocator is slow at
+/// that: draining a queue takes a quarter less time with mimalloc (docs/performance.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

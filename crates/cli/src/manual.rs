@@ -1,4 +1,4 @@
-//! What can be typed, for shells and for readers of manuals.
+//! Shell completions and manual pages.
 
 use crate::{
     args::{CompletionsArgs, ManArgs},
@@ -14,7 +14,7 @@ use std::{
     process::ExitCode,
 };
 
-/// Prints what a shell reads to complete our commands.
+/// Prints the completion script for a shell.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode> {
     let mut command = help::command();
     command.set_bin_name("consign");

@@ -1,9 +1,9 @@
-//! The schema of the store: which it is, and what brings it up to date.
+//! The schema of the store: its version, and the migrations that it lacks.
 
 use crate::{
     args::{MigrateCommand, StoreAddress, StoreArgs},
     config::present_store_of,
-    opening::block_on,
+    open_store::block_on,
 };
 use anyhow::{Context, Result};
 use std::process::ExitCode;

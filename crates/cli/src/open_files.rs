@@ -1,20 +1,21 @@
-//! How many files this process may open, and what that leaves for connections.
+//! The limit of open files of this process, and what it leaves for connections.
 //!
 //! Every connection is an open file. A server that accepts connections until none is left can
-//! neither read its store nor start a handler, so a part of the limit is kept back.
+//! neither read its store nor start a handler, so a part of the limit is reserved.
 
 use crate::settings::Shares;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::{LOCAL_CONNECTIONS_MAX, Limits};
 use tracing::warn;
 
-/// Kept back for the store, handlers, logs and the listener for health.
+/// Reserved for the store, handlers, logs and the health listener.
 const RESERVE_MIN: u64 = 96;
 const RESERVE_MAX: u64 = 1_024;
-/// However small the limit is, some connections are taken: otherwise nothing could be asked at all.
+/// However small the limit is, some connections are accepted: otherwise no client could ask
+/// anything.
 const CONNECTIONS_MIN: usize = 8;
 
-/// Raises the limit as far as the system lets us, and keeps the connections of `limits` below it.
+/// Raises the limit as far as the system allows, and keeps the connections of `limits` below it.
 pub(crate) fn allow_many(limits: &mut Limits, shares: &Shares) {
     let before = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: before.maximum, ..before });
@@ -32,7 +33,7 @@ pub(crate) fn allow_many(limits: &mut Limits, shares: &Shares) {
     clamp.apply(limits, shares);
 }
 
-/// Fewer connections than the settings say, because the process may not open more files.
+/// A lower limit of connections than the settings say, because the process may not open more files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clamp {
     pub(crate) open_files_max: u64,
@@ -40,25 +41,26 @@ pub(crate) struct Clamp {
 }
 
 impl Clamp {
-    /// What a server that is started like this process would be limited to.
+    /// The clamp of a server that would start with the limits of this process.
     pub(crate) fn of_this_process(limits: &Limits) -> Option<Self> {
         Clamp::of(limits, getrlimit(Resource::Nofile).maximum)
     }
 
-    /// Nothing where all connections fit below the limit. No limit is none.
+    /// `None` where all connections fit below the limit, or where there is no limit.
     fn of(limits: &Limits, open_files_max: Option<u64>) -> Option<Self> {
         let open_files_max = open_files_max?;
         let reserve = (open_files_max / 4).clamp(RESERVE_MIN, RESERVE_MAX);
         let fit = usize::try_from(open_files_max.saturating_sub(reserve)).unwrap_or(usize::MAX);
-        // Connections of the Unix socket come on top of those over TCP. Of a small limit, the socket,
-        // which only this user can open, has no more than half: clients over TCP need places, too.
+        // Connections of the Unix socket come on top of those over TCP. Of a small limit, the
+        // socket, which only this user can open, has no more than half: clients over TCP need
+        // connections, too.
         let local = LOCAL_CONNECTIONS_MAX.min(fit / 2);
         let connections_max = (fit - local).max(CONNECTIONS_MIN);
         (connections_max < limits.connections_max)
             .then_some(Clamp { open_files_max, connections_max })
     }
 
-    /// Those who wait for a job do not yield their connections, so some are left for others.
+    /// Connections that wait for a job do not yield, so some are left for others.
     pub(crate) fn apply(self, limits: &mut Limits, shares: &Shares) {
         limits.connections_max = self.connections_max;
         limits.waiting_max = limits.waiting_max.min(self.connections_max * 4 / 5);
@@ -119,7 +121,7 @@ mod tests {
                 limits.waiting_per_job_max,
             )
         };
-        // 512 connections, and 409 of them may wait.
+        // 512 connections, of which 409 may wait.
         assert_eq!(clamped(settings("")), (AddressShare::Remote(128), 306, 25));
         let named = settings(
             "connections_per_address = 700\nwaiting_per_principal = 500\nwaiting_per_job = 400",

@@ -1,4 +1,4 @@
-//! Make a store from a backup.
+//! Makes a store from a backup.
 
 use crate::{
     args::{RestoreArgs, StoreAddress},

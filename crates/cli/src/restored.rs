@@ -1,15 +1,15 @@
-//! A database came out of a backup: what was promised since then is void.
+//! Marks a database as restored from a backup: leases from before become invalid.
 
 use crate::{
     args::{StoreAddress, StoreArgs},
     config::store_of,
-    opening,
+    open_store,
 };
 use anyhow::{Result, anyhow, bail};
 use engine::{AuditNote, CorrelationId, JobId, Scope};
-use platform::{SystemClock, SystemDice};
+use platform::{SystemClock, SystemRandom};
 use std::{process::ExitCode, sync::Arc};
-use store::{Clock, Dice, Postgres, PostgresAddress, PostgresOptions, Request};
+use store::{Clock, Postgres, PostgresAddress, PostgresOptions, RandomSource, Request};
 use tokio::runtime::Builder;
 
 pub(crate) fn run(args: &StoreArgs) -> Result<ExitCode> {
@@ -29,9 +29,9 @@ pub(crate) fn run(args: &StoreArgs) -> Result<ExitCode> {
 }
 
 async fn void_leases(address: &PostgresAddress) -> Result<()> {
-    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-    let opened = Postgres::open(address, clock.clone(), dice.clone(), PostgresOptions::default());
-    let store = opened.await.map_err(opening::told_now)?;
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+    let opened = Postgres::open(address, clock.clone(), random.clone(), PostgresOptions::default());
+    let store = opened.await.map_err(open_store::with_remedy_now)?;
     store.raise_epoch().await?;
     let note = AuditNote {
         who: "consign restored".into(),
@@ -39,8 +39,10 @@ async fn void_leases(address: &PostgresAddress) -> Result<()> {
         action: "store.restored",
         target: address.schema().into(),
         detail: None,
-        correlation: CorrelationId::parse(&JobId::new(clock.read().wall, dice.roll()).to_string())?,
+        correlation: CorrelationId::parse(
+            &JobId::new(clock.read().wall, random.entropy()).to_string(),
+        )?,
     };
-    let done = opening::execute(Arc::new(store), Request::Audit(note)).await?;
+    let done = open_store::execute(Arc::new(store), Request::Audit(note)).await?;
     done.map(drop).map_err(|refusal| anyhow!("the note for the audit log was refused: {refusal}"))
 }

@@ -1,6 +1,6 @@
-//! The terminal: one picture that is drawn over itself, and a cursor that comes back.
+//! The terminal: one picture that is drawn over itself, and a cursor that is restored.
 
-use crate::ink::Line;
+use crate::style::StyledLine;
 use std::io::{self, Write};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +27,12 @@ impl Screen {
         Ok(Screen { colours, drawn: 0, size: size() })
     }
 
-    /// What it is now: people pull at their windows.
+    /// The current size: users resize their windows.
     pub(crate) fn size(&self) -> Size {
         size()
     }
 
-    pub(crate) fn draw(&mut self, lines: &[Line]) -> io::Result<()> {
+    pub(crate) fn draw(&mut self, lines: &[StyledLine]) -> io::Result<()> {
         let mut frame = self.back();
         for line in lines {
             let text = if self.colours { line.coloured() } else { line.text() };
@@ -43,22 +43,22 @@ impl Screen {
         put(&frame)
     }
 
-    /// Puts lines that stay where the picture is, and the picture away.
-    pub(crate) fn leave(&mut self, lines: &[Line]) -> io::Result<()> {
+    /// Replaces the picture with lines that stay.
+    pub(crate) fn leave(&mut self, lines: &[StyledLine]) -> io::Result<()> {
         self.draw(lines)?;
         self.drawn = 0;
         Ok(())
     }
 
-    /// Takes the picture away, and gives the cursor back.
+    /// Removes the picture and shows the cursor again.
     pub(crate) fn close(mut self) -> io::Result<()> {
         let frame = format!("{}{CLEAR_BELOW}", self.back());
         self.drawn = 0;
         put(&frame)
     }
 
-    /// To where the last picture began. A terminal whose width has changed has broken its lines anew, and nobody
-    /// knows where that is.
+    /// Moves to the start of the last picture. A terminal whose width has changed has wrapped its
+    /// lines anew, and then that place is unknown.
     fn back(&mut self) -> String {
         let size = size();
         if std::mem::replace(&mut self.size, size) != size {
@@ -73,18 +73,18 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        drop(put(SHOW_CURSOR)); // nobody is left to hear that it failed
+        drop(put(SHOW_CURSOR)); // a failure cannot be reported any more
     }
 }
 
-/// In one piece, so that no half of a picture is seen.
+/// One write, so that the terminal never shows half of a picture.
 fn put(frame: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(frame.as_bytes())?;
     out.flush()
 }
 
-/// The size of the terminal, or the usual one where it does not tell.
+/// The size of the terminal, or a default where it reports none.
 pub(crate) fn size() -> Size {
     let told = rustix::termios::tcgetwinsize(io::stdout()).ok();
     let told = told.filter(|size| size.ws_col > 0 && size.ws_row > 0);

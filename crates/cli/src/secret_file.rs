@@ -1,4 +1,5 @@
-//! Secrets that lie in the data folder: for this user alone, whole or not at all, and never written over.
+//! Secrets in the data folder: readable by this user alone, written whole or not at all, and never
+//! overwritten.
 
 use crate::data_folder::TEMPORARY;
 use anyhow::{Context, Result, bail};
@@ -13,8 +14,8 @@ use std::{
 pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     let shown = path.display();
     let unreadable = || format!("{shown} cannot be read");
-    // Whoever can put a link here must not choose which file becomes a secret.
-    // Nor must a FIFO hold up the start.
+    // A user who can place a link here must not choose which file becomes a secret. Nor must a FIFO
+    // block the start.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let mut file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
@@ -45,7 +46,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     Ok(Some(text.trim().to_owned()))
 }
 
-/// Writes the file as a whole or not at all, for this user alone, and never over another.
+/// Writes the file as a whole or not at all, readable by this user alone, and never over another.
 pub(crate) fn write(folder: &Path, path: &Path, text: &str) -> Result<()> {
     let written = || -> Result<()> {
         let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder)?; // mode 0600

@@ -1,4 +1,4 @@
-//! Open the door, and close it in order.
+//! Runs the server, and shuts it down in order.
 
 use crate::{
     admin_key::AdminKeys,
@@ -6,7 +6,7 @@ use crate::{
     banner::banner,
     config, listen, local_socket,
     log::{self, Looks},
-    open_files, opening,
+    open_files, open_store,
     ready_made::{Kit, ReadyMadeHandlers},
     settings::{DeclaredType, Settings},
     signals::Signals,
@@ -14,19 +14,19 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use engine::{CorrelationId, JobId, Scope};
-use platform::{Actor, Node, SystemClock, SystemDice};
+use platform::{Actor, Node, SystemClock, SystemRandom};
 use server::{Listeners, Server};
 use std::{process::ExitCode, sync::Arc, time::Duration};
-use store::{Clock, Dice};
+use store::{Clock, RandomSource};
 use tokio::{runtime::Builder, task::spawn_blocking, time::timeout};
 use tracing::{error, info, warn};
 
-/// So long may requests take that were under way when we were asked to end. Whoever asks waits half a minute,
-/// usually, before they kill.
+/// How long requests under way may take after a signal. A service manager usually waits half a
+/// minute before it kills.
 const GRACE: Duration = Duration::from_secs(25);
-/// So long handlers may take to give their jobs back, once the server was asked twice.
+/// How long handlers may take to give their jobs back after a second signal.
 const GIVE_BACK_MAX: Duration = Duration::from_secs(5);
-/// What still runs after that is not waited for.
+/// How long the runtime waits for the rest.
 const LEFTOVERS: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
 }
 
 async fn serve(settings: Settings, looks: Looks) -> Result<()> {
-    // Asked to end while we start, we end as soon as we have started.
+    // A signal during the start takes effect after the start.
     let mut signals = Signals::new()?;
     if let Some(danger) = settings.dangers() {
         warn!("{danger}");
@@ -59,34 +59,34 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     let tls = certificates.as_ref().map(Certificates::config);
     let secure = tls.is_some();
     let listeners = listen::listen(&settings)?;
-    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let (address, patience) = (&settings.store, settings.wait_for_store);
     let limits = settings.tenant_limits;
     let folder = address.folder();
     let (store, turn) = tokio::select! {
-        opened = opening::open(address, patience, limits, clock.clone(), dice.clone()) => opened?,
+        opened = open_store::open(address, patience, limits, clock.clone(), random.clone()) => opened?,
         () = signals.any() => {
             info!("asked to end while the store was waited for");
             return Ok(());
         }
     };
-    let keys = AdminKeys { store: &store, folder, clock: &*clock, dice: &*dice };
+    let keys = AdminKeys { store: &store, folder, clock: &*clock, random: &*random };
     let admin_key = keys.ensure().await?;
     let Settings { payload_bytes_max, strict_types, .. } = settings;
     let node = platform::Settings { payload_bytes_max, strict_types };
-    let node = Arc::new(Node::start(store, clock.clone(), dice.clone(), node)?);
-    declare(&node, &settings.types, &*clock, &*dice).await?;
-    let kit = Kit::new(&settings, folder, clock.clone(), &*dice)?;
-    let name = format!("serve-{:08x}", dice.roll().0 >> 96);
+    let node = Arc::new(Node::start(store, clock.clone(), random.clone(), node)?);
+    declare(&node, &settings.types, &*clock, &*random).await?;
+    let kit = Kit::new(&settings, folder, clock.clone(), &*random)?;
+    let name = format!("serve-{:08x}", random.entropy().0 >> 96);
     let door = settings.door.clone();
-    // Before TCP is answered: a command that saw the server ready finds the socket.
+    // Before TCP is served: a command that saw the server ready finds the socket.
     let (local, _local_socket) =
         local_socket::listen(folder, listeners.main.local_addr()?.port())?.unzip();
     let listeners = Listeners { local, ..listeners };
-    let server = Server::start(node.clone(), clock, dice, door, listeners, tls).await?;
+    let server = Server::start(node.clone(), clock, random, door, listeners, tls).await?;
     let _renewing = certificates.map(Certificates::follow);
     if let Some(turn) = turn {
-        turn.end().await; // key, types, secrets and what signs addresses are there
+        turn.end().await; // keys, types and signing secrets exist
     }
     let mut handlers = ReadyMadeHandlers::start(&node, kit, name).await?;
     let address = server.address();
@@ -109,7 +109,7 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
         () = signals.any() => {
             warn!("asked again: what was under way is cut off");
             // Before the node closes: a job whose handler is cut off here is given back, and does
-            // not wait for its lease to run out.
+            // not wait for its lease to expire.
             if timeout(GIVE_BACK_MAX, handlers.stop(Duration::ZERO)).await.is_err() {
                 warn!("some handlers did not end: their jobs run again when their leases have run out");
             }
@@ -121,19 +121,19 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     Ok(())
 }
 
-/// Tells the store what the file says about types. What it knows already is not noted a second time.
+/// Writes the job types of the file to the store. An unchanged type gets no second audit entry.
 async fn declare(
     node: &Node,
     types: &[DeclaredType],
     clock: &dyn Clock,
-    dice: &dyn Dice,
+    random: &dyn RandomSource,
 ) -> Result<()> {
     let known = node.policies().await?;
-    let correlation = JobId::new(clock.read().wall, dice.roll()).to_string();
+    let correlation = JobId::new(clock.read().wall, random.entropy()).to_string();
     let correlation = CorrelationId::parse(&correlation)?;
     let actor = Actor { who: "config".into(), scope: Scope::All, correlation };
-    let news = types.iter().filter(|told| known.get(&told.job_type) != Some(&told.policy));
-    for told in news {
+    let notification = types.iter().filter(|told| known.get(&told.job_type) != Some(&told.policy));
+    for told in notification {
         node.set_policy(told.job_type.clone(), &told.draft, Some(&actor))
             .await
             .with_context(|| format!("the type {} cannot be declared", told.job_type))?;

@@ -1,12 +1,12 @@
-//! How a process is asked to end, and what it says when it does.
+//! Signals that end a process, and its exit code then.
 
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What shells say of a process that was ended with Ctrl-C.
+/// The exit code that shells use after Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// The three ways in which a process is asked to end. To be made within a runtime.
+/// The three signals that ask a process to end. Its constructor needs a runtime.
 pub(crate) struct Signals([Signal; 3]);
 
 impl Signals {

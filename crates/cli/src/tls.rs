@@ -1,4 +1,4 @@
-//! The certificate of the door and its key, from PEM files.
+//! The server's certificate and its key, from PEM files.
 
 use crate::settings::TlsFiles;
 use anyhow::{Context, Result, bail};
@@ -27,16 +27,16 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-/// Makes the cryptography that we use the one of this process, before anybody needs any.
+/// Makes our cryptography provider the default of this process, before its first use.
 pub(crate) fn install_provider() {
-    // Only a second call could fail, and then it is there already.
+    // Only a second call can fail, and then it is installed already.
     drop(aws_lc_rs::default_provider().install_default());
 }
 
-/// So often it is looked whether the files have changed.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often the files are checked for changes.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The certificate that is served, and the files that it comes from.
+/// The served certificate, and its files.
 pub(crate) struct Certificates {
     files: TlsFiles,
     served: Arc<Served>,
@@ -44,9 +44,9 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Reads both files, and sees to it that they belong together.
+    /// Reads both files, and checks that they belong together.
     pub(crate) fn load(files: &TlsFiles) -> Result<Self> {
-        // Before they are read: a change in between is seen at the next look.
+        // Before the files are read: the next check then sees a change in between.
         let stamp = Stamp::of(files);
         let served = Arc::new(Served(RwLock::new(load(files)?)));
         Ok(Certificates { files: files.clone(), served, stamp })
@@ -59,19 +59,19 @@ impl Certificates {
         Arc::new(config)
     }
 
-    /// Reads the files again whenever they change, until what it gives back is dropped. Connections
-    /// that are open keep the certificate that they began with.
+    /// Reloads the files whenever they change, until the returned set is dropped. Open connections
+    /// keep the certificate with which they started.
     pub(crate) fn follow(self) -> JoinSet<()> {
         let mut following = JoinSet::new();
-        following.spawn(self.look_again_and_again());
+        following.spawn(self.reload_when_changed());
         following
     }
 
-    async fn look_again_and_again(mut self) {
-        // Files that could not be used, and at how many looks in a row.
+    async fn reload_when_changed(mut self) {
+        // Files that could not be used, and at how many checks in a row.
         let mut failed: Option<(Stamp, u64)> = None;
         loop {
-            sleep(LOOK_EVERY).await;
+            sleep(POLL_INTERVAL).await;
             let stamp = Stamp::of(&self.files);
             if stamp == self.stamp {
                 continue;
@@ -85,13 +85,13 @@ impl Certificates {
                     failed = None;
                     info!(cert = %self.files.cert.display(), "a renewed certificate is served");
                 }
-                // The next look tries again, also where the files stay as they are: the old
+                // The next check tries again, also where the files stay as they are: the old
                 // certificate would otherwise be served until it expires.
                 Err(error) => {
                     let before = failed.filter(|(seen, _)| *seen == stamp);
-                    let looks = before.map_or(0, |(_, looks)| looks) + 1;
-                    failed = Some((stamp, looks));
-                    if looks == WARN_AT_LOOK {
+                    let checks = before.map_or(0, |(_, checks)| checks) + 1;
+                    failed = Some((stamp, checks));
+                    if checks == WARN_AT_CHECK {
                         let error = format!("{error:#}");
                         warn!(
                             error,
@@ -104,9 +104,9 @@ impl Certificates {
     }
 }
 
-/// A certificate is written before its key. So the first look at files that do not fit together
-/// passes in silence, the second one warns, and later ones repeat nothing.
-const WARN_AT_LOOK: u64 = 2;
+/// Tools write a certificate before its key. So the first check of files that do not match is
+/// silent, the second one warns, and later ones repeat nothing.
+const WARN_AT_CHECK: u64 = 2;
 
 #[derive(Debug)]
 struct Served(RwLock<Arc<CertifiedKey>>);
@@ -119,8 +119,8 @@ impl ResolvesServerCert for Served {
 
 const UNPOISONED: &str = "nothing panics with the certificate in hand";
 
-/// What changes when either file is written or replaced, or gets another mode or owner. Nothing of a
-/// file that is not there.
+/// Changes when either file is written or replaced, or gets another mode or owner. `None` for a
+/// missing file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp([Option<FileStamp>; 2]);
 
@@ -139,7 +139,7 @@ impl Stamp {
     }
 }
 
-/// Reads both files, and sees to it that they belong together.
+/// Reads both files, and checks that they belong together.
 pub(crate) fn load(files: &TlsFiles) -> Result<Arc<CertifiedKey>> {
     let chain = chain(&files.cert)?;
     let key = key(&files.key)?;
@@ -200,11 +200,11 @@ fn refuse_exposed(path: &Path, found: &Metadata) -> Result<()> {
     Ok(())
 }
 
-/// Opens a file once: what is checked is what was read. Links are followed: tools that renew
-/// certificates point with them to the newest.
+/// Opens a file once: the checked file is the one that is read. Links are followed: tools that
+/// renew certificates point with them to the newest.
 fn read(path: &Path, what: &str) -> Result<(Vec<u8>, Metadata)> {
     let problem = || access_problem(path, what);
-    // A FIFO would hold up the thread that reads renewed certificates, for ever.
+    // A FIFO would block the thread that reads renewed certificates, for ever.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
     let mut file = opened.with_context(problem)?;
@@ -217,7 +217,7 @@ fn read(path: &Path, what: &str) -> Result<(Vec<u8>, Metadata)> {
     Ok((pem, found))
 }
 
-/// What is said of a file that the system does not let us read: whose it is, and who we are.
+/// The error for a file that the system does not let us read: its owner, and our user.
 fn access_problem(path: &Path, what: &str) -> String {
     let user = rustix::process::geteuid().as_raw();
     let of = fs::metadata(path).map_or(String::new(), |file| {
@@ -227,7 +227,7 @@ fn access_problem(path: &Path, what: &str) -> String {
     format!("the {what} {}{of} cannot be read by user {user}", path.display())
 }
 
-/// The text of a key is nobody's business: only what kind of damage it has is told.
+/// The error names only the kind of damage: the text of a key is secret.
 #[expect(clippy::wildcard_enum_match_arm, reason = "more kinds of damage may come")]
 fn unreadable(path: &Path, error: &Error) -> anyhow::Error {
     let why = match error {

@@ -1,4 +1,4 @@
-//! Where a server is.
+//! The address of a server.
 
 use crate::ClientError;
 use reqwest::Url;
@@ -9,20 +9,20 @@ use std::{fmt, net::IpAddr};
 pub struct Address(Url);
 
 impl Address {
-    /// Reads what somebody typed.
+    /// Parses the text of an address.
     pub fn parse(text: &str) -> Result<Self, ClientError> {
         let wrong = |why: &str| {
-            let told =
+            let message =
                 format!("`{text}` is no address of a server: {why}, as in http://127.0.0.1:8470");
-            ClientError::Setup(told)
+            ClientError::Setup(message)
         };
         let mut url = Url::parse(text).map_err(|_| wrong("it must be a URL"))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err(wrong("it must begin with http:// or https://"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            let told = "the address must not hold a user or a password; a key goes elsewhere";
-            return Err(ClientError::Setup(told.into()));
+            let message = "the address must not hold a user or a password; a key goes elsewhere";
+            return Err(ClientError::Setup(message.into()));
         }
         if url.query().is_some() || url.fragment().is_some() {
             return Err(wrong("it must end with its path"));
@@ -33,7 +33,7 @@ impl Address {
         Ok(Address(url))
     }
 
-    /// Whether what is sent there never leaves this machine.
+    /// Whether the address is on this machine, so that no request leaves it.
     pub fn is_this_machine(&self) -> bool {
         let host = self.0.host_str().unwrap_or_default();
         let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -41,12 +41,12 @@ impl Address {
         address.map_or(bare == "localhost", |address| address.to_canonical().is_loopback())
     }
 
-    /// Whether nobody on the way can read along.
+    /// Whether the connection is encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.0.scheme() == "https"
     }
 
-    /// The TCP port, said or implied.
+    /// The TCP port, explicit or of the scheme.
     pub fn port(&self) -> u16 {
         self.0.port_or_known_default().unwrap_or(80)
     }
@@ -54,12 +54,12 @@ impl Address {
     /// The same address without TLS, for a socket that needs none.
     pub(crate) fn unencrypted(&self) -> Self {
         let mut url = self.0.clone();
-        // A URL of http or https takes either scheme.
+        // A URL of http or https accepts either scheme.
         let _ = url.set_scheme("http");
         Address(url)
     }
 
-    /// The address made of these segments below it.
+    /// The URL of these path segments below the address.
     pub(crate) fn below(&self, path: &[&str]) -> Url {
         let mut url = self.0.clone();
         if let Ok(mut segments) = url.path_segments_mut() {

@@ -1,50 +1,50 @@
-//! Why there is no answer, or not the one that was hoped for.
+//! Why a request failed or was refused.
 
 use std::{path::PathBuf, time::Duration};
 use wire::Problem;
 
-/// Why a request came to nothing.
+/// Why a request has no good answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The address, the key or the certificate cannot be used.
     #[error("{0}")]
     Setup(String),
-    /// Nobody is there.
+    /// No server answers at the address.
     #[error("{address} cannot be reached")]
     Unreachable {
-        /// Where it was looked for.
+        /// The address.
         address: String,
-        /// The Unix socket by which it was looked for, if it was one.
+        /// The Unix socket, if the request went over one.
         socket: Option<PathBuf>,
-        /// What the system said.
+        /// The error of the system.
         source: reqwest::Error,
     },
-    /// It was asked, and nobody knows what came of it.
+    /// The request failed after the client had connected. Its outcome is unknown.
     #[error("the connection to {address} broke before the answer came")]
     Broken {
-        /// Who was asked.
+        /// The address.
         address: String,
-        /// What the system said.
+        /// The error of the system.
         source: reqwest::Error,
     },
-    /// It was asked, and no answer came in time.
+    /// The request was sent, and no answer came in time.
     #[error("{address} did not answer in time")]
     TimedOut {
-        /// Who was asked.
+        /// The address.
         address: String,
     },
-    /// The contract says no, or cannot say yes now.
+    /// The server refused the request, or cannot serve it now.
     #[error("{}", .problem.detail)]
     Refused {
-        /// The no.
+        /// The problem details.
         problem: Box<Problem>,
-        /// When it is worth asking again.
+        /// How long to wait before a retry.
         retry_after: Option<Duration>,
     },
-    /// An answer that is not in the words of the contract.
+    /// An answer outside the contract.
     #[error("{address} answered {status}, but not as Consign does; is it the right address?")]
-    Strange {
-        /// Who was asked.
+    UnexpectedResponse {
+        /// The address.
         address: String,
         /// The status of the answer.
         status: u16,
@@ -52,25 +52,25 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The problem, where the contract said no.
+    /// The problem, where the server refused.
     pub fn problem(&self) -> Option<&Problem> {
         let ClientError::Refused { problem, .. } = self else { return None };
         Some(problem)
     }
 
-    /// The stable code, where the contract said no.
+    /// The stable code, where the server refused.
     pub fn code(&self) -> Option<&str> {
         self.problem().map(|problem| problem.error_code.as_str())
     }
 
-    /// How long the server asks to be left alone.
+    /// How long the server asks the caller to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         let ClientError::Refused { retry_after, .. } = self else { return None };
         *retry_after
     }
 
-    /// Whether the same request may be answered otherwise a moment later. It is only safe to repeat what has a key,
-    /// a token or a claim's name, or changes nothing.
+    /// Whether the same request may get another answer later. Only a request that has a key, a
+    /// token or a claim id, or changes nothing, is safe to repeat.
     pub fn is_worth_repeating(&self) -> bool {
         match self {
             ClientError::Setup(_) => false,
@@ -78,13 +78,13 @@ impl ClientError {
             | ClientError::Broken { .. }
             | ClientError::TimedOut { .. } => true,
             ClientError::Refused { problem, .. } => passes(problem.status),
-            // What stands in front of a server speaks for it while it restarts.
-            ClientError::Strange { status, .. } => passes(*status),
+            // A proxy in front of the server answers for it while it restarts.
+            ClientError::UnexpectedResponse { status, .. } => passes(*status),
         }
     }
 }
 
-/// Whether a status is about now, and not about the request.
+/// Whether a status is about the moment, and not about the request.
 fn passes(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504)
 }

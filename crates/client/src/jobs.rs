@@ -1,4 +1,4 @@
-//! Jobs: handed over, followed, stopped.
+//! Jobs: submit, follow, cancel.
 
 use crate::{Client, ClientError, send::retry_after};
 use reqwest::{
@@ -17,51 +17,51 @@ use wire::{
 pub struct ListQuery {
     /// A filter over jobs (docs/filter.md).
     pub filter: Option<String>,
-    /// How many at most.
+    /// How many jobs at most.
     pub top: Option<u32>,
-    /// Where the page before ended.
+    /// The cursor of the previous page.
     pub cursor: Option<String>,
 }
 
-/// What a caller has seen of a status.
+/// The version of a status that a caller has seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Since(String);
 
-/// What asking for a status brought.
+/// The answer to a poll.
 #[derive(Clone, Debug)]
 pub enum Polled {
-    /// It is as it was.
+    /// The status has not changed.
     Same,
-    /// It is so now.
+    /// The status has changed.
     Now {
         /// The status.
         status: Box<StatusShape>,
-        /// What to ask with next.
+        /// What the next poll sends.
         since: Option<Since>,
-        /// When that is worth it; none after the end.
+        /// When the next poll is worth it; none after the end.
         retry_after: Option<Duration>,
     },
 }
 
 impl Client {
-    /// Hands a job over. Give it a key: then it is safe to repeat.
+    /// Submits a job. With a key, the call is safe to repeat.
     pub async fn submit(&self, job: &SubmitRequest) -> Result<SubmittedShape, ClientError> {
         self.post(&["api", "jobs"], job).await
     }
 
-    /// Hands several over, all or none.
+    /// Submits several jobs, all or none.
     pub async fn submit_all(&self, jobs: &[SubmitRequest]) -> Result<BatchAnswer, ClientError> {
         let body = serde_json::json!({ "jobs": jobs });
         self.post(&["api", "jobs", "batch"], &body).await
     }
 
-    /// How a job is now.
+    /// The status of a job.
     pub async fn status(&self, id: &str) -> Result<StatusShape, ClientError> {
         self.get(&["api", "jobs", id, "status"]).await
     }
 
-    /// How a job is as soon as it differs from what was seen (or, where nothing was, as soon as it has ended), or
-    /// when `wait` is over.
+    /// The status of a job as soon as it differs from `since` (without `since`, as soon as the job
+    /// has ended), or after `wait`.
     pub async fn poll(
         &self,
         id: &str,
@@ -69,7 +69,7 @@ impl Client {
         wait: Duration,
     ) -> Result<Polled, ClientError> {
         let path = ["api", "jobs", id, "status"];
-        let mut request = self.patient(Method::GET, &path, wait);
+        let mut request = self.waiting_request(Method::GET, &path, wait);
         if !wait.is_zero() {
             request = request.query(&[("wait", wait.as_secs())]);
         }
@@ -87,12 +87,12 @@ impl Client {
         Ok(Polled::Now { status, since, retry_after })
     }
 
-    /// The whole job; its payload for those who may see it.
+    /// The whole job, with its payload for callers who may see it.
     pub async fn job(&self, id: &str) -> Result<JobShape, ClientError> {
         self.get(&["api", "jobs", id]).await
     }
 
-    /// All that happened to a job.
+    /// The history of a job.
     pub async fn history(&self, id: &str) -> Result<Page<HistoryShape>, ClientError> {
         self.every_page(&["api", "jobs", id, "history"]).await
     }
@@ -102,12 +102,12 @@ impl Client {
         self.get(&["api", "jobs", id, "explain"]).await
     }
 
-    /// Stops a job.
+    /// Cancels a job.
     pub async fn cancel(&self, id: &str) -> Result<StatusShape, ClientError> {
         self.read(self.request(Method::POST, &["api", "jobs", id, "cancel"])).await
     }
 
-    /// Stops every job that a filter means.
+    /// Cancels every job that a filter matches.
     pub async fn cancel_matching(&self, filter: &str) -> Result<BulkAnswer, ClientError> {
         let body = BulkRequest { filter: filter.to_owned() };
         self.post(&["api", "jobs", "cancel"], &body).await
@@ -117,12 +117,12 @@ impl Client {
     pub async fn redrive(
         &self,
         id: &str,
-        how: &RedriveRequest,
+        options: &RedriveRequest,
     ) -> Result<StatusShape, ClientError> {
-        self.post(&["api", "jobs", id, "redrive"], how).await
+        self.post(&["api", "jobs", id, "redrive"], options).await
     }
 
-    /// Erases an ended job: payload, history and all.
+    /// Erases an ended job with its payload and history.
     pub async fn erase(&self, id: &str) -> Result<(), ClientError> {
         self.send(self.request(Method::DELETE, &["api", "jobs", id])).await.map(drop)
     }

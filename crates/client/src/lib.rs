@@ -1,8 +1,9 @@
-//! THE OTHER SIDE OF THE DOOR: the contract of Consign for those who ask over HTTP.
+//! A typed client of the HTTP API of Consign.
 //!
-//! The command line and workers in other processes use it. It goes where its user says, while `outbound` goes where
-//! somebody else's settings say; so the two share nothing. One method per route, in the words of `wire`; what is
-//! worth asking again is said by [`ClientError::is_worth_repeating`], and nothing is asked again in here.
+//! The command line and workers in other processes use it. It connects to the address that its user
+//! gives, while `outbound` connects to addresses from policies; so the two share nothing. It has
+//! one method per route, with the types of `wire`. It never retries:
+//! [`ClientError::is_worth_repeating`] tells the caller what is worth a retry.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -18,4 +19,4 @@ pub use error::ClientError;
 pub use jobs::{ListQuery, Polled, Since};
 pub use operate::PoisonQuery;
 pub use send::Client;
-pub use stream::{Told, Watching};
+pub use stream::{JobStream, StreamEvent};

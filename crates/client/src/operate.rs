@@ -1,4 +1,4 @@
-//! What operators ask: queues, poison, workers, types, keys, the audit log.
+//! Requests of operators: queues, poison, workers, types, keys, the audit log.
 
 use crate::{
     Client, ClientError,
@@ -11,9 +11,9 @@ use wire::{
     PoisonRequest, PolicyShape, QueueShape, TypeShape, WorkerShape,
 };
 
-/// The most that a page holds.
+/// The most entries of a page.
 const PAGE_MAX: u32 = 1_000;
-/// A list that goes on for longer does not end, and its rest is left to be asked for.
+/// More pages than this are not read: such a list may never end.
 const PAGES_MAX: usize = 1_000;
 
 /// Which poisoned jobs a page shows.
@@ -24,13 +24,13 @@ pub struct PoisonQuery {
     pub job_type: Option<String>,
     /// Only with this code.
     pub error_code: Option<String>,
-    /// How many at most.
+    /// How many jobs at most.
     pub top: Option<u32>,
-    /// Where the page before ended.
+    /// The cursor of the previous page.
     pub cursor: Option<String>,
 }
 
-/// A page of a list that is read from its beginning to its end.
+/// A page of a list that is read from beginning to end.
 #[derive(Serialize)]
 struct PageQuery<'a> {
     top: Option<u32>,
@@ -48,12 +48,12 @@ impl Client {
         self.get(&["api", "queues", job_type]).await
     }
 
-    /// Lets no more jobs of a type start.
+    /// Pauses a queue: no more jobs of the type start.
     pub async fn pause(&self, job_type: &str) -> Result<QueueShape, ClientError> {
         self.read(self.request(Method::POST, &["api", "queues", job_type, "pause"])).await
     }
 
-    /// Lets jobs of a type start again.
+    /// Resumes a queue: jobs of the type start again.
     pub async fn resume(&self, job_type: &str) -> Result<QueueShape, ClientError> {
         self.read(self.request(Method::POST, &["api", "queues", job_type, "resume"])).await
     }
@@ -68,17 +68,17 @@ impl Client {
         self.post(&["api", "poison", "redrive"], which).await
     }
 
-    /// Takes poisoned jobs out of their queue for good.
+    /// Removes poisoned jobs from the poison queue for good.
     pub async fn discard_poison(&self, which: &PoisonRequest) -> Result<BulkAnswer, ClientError> {
         self.post(&["api", "poison", "discard"], which).await
     }
 
-    /// Who takes jobs.
+    /// All workers.
     pub async fn workers(&self) -> Result<Page<WorkerShape>, ClientError> {
         self.every_page(&["api", "workers"]).await
     }
 
-    /// The processes that serve.
+    /// All nodes.
     pub async fn nodes(&self) -> Result<Page<NodeShape>, ClientError> {
         self.get(&["api", "nodes"]).await
     }
@@ -97,7 +97,7 @@ impl Client {
         self.read(json(self.request(Method::PUT, &["api", "types", job_type]), policy)).await
     }
 
-    /// Makes a key; this is the only time that it is shown.
+    /// Makes a key. Only this answer contains it.
     pub async fn create_key(&self, key: &KeyRequest) -> Result<KeyCreated, ClientError> {
         self.post(&["api", "keys"], key).await
     }
@@ -107,20 +107,21 @@ impl Client {
         self.every_page(&["api", "keys"]).await
     }
 
-    /// Ends a key, and gives the number of nodes that have not confirmed it.
+    /// Revokes a key, and returns the number of nodes that have not confirmed it.
     pub async fn revoke_key(&self, id: &str) -> Result<u64, ClientError> {
         let response = self.send(self.request(Method::DELETE, &["api", "keys", id])).await?;
         Ok(unconfirmed_nodes(response.headers()))
     }
 
-    /// The same for a key and every key that was made with it.
+    /// Revokes a key and every key made with it, and returns the number of nodes that have not
+    /// confirmed it.
     pub async fn revoke_key_and_descendants(&self, id: &str) -> Result<u64, ClientError> {
         let request = self.request(Method::DELETE, &["api", "keys", id]);
         let response = self.send(request.query(&[("descendants", "true")])).await?;
         Ok(unconfirmed_nodes(response.headers()))
     }
 
-    /// A page of what operators did, newest first.
+    /// A page of the audit log, newest first.
     pub async fn audit(
         &self,
         top: Option<u32>,
@@ -130,7 +131,7 @@ impl Client {
         self.read(self.request(Method::GET, &["api", "audit"]).query(&query)).await
     }
 
-    /// All pages of a list, as one: for lists that are bounded, and read as a whole.
+    /// All pages of a list as one, for lists that are bounded.
     pub(crate) async fn every_page<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -148,7 +149,7 @@ impl Client {
         Ok(all)
     }
 
-    /// Whether the server can take jobs.
+    /// Whether the server can accept jobs.
     pub async fn ready(&self) -> Result<(), ClientError> {
         self.send(self.request(Method::GET, &["readyz"])).await.map(drop)
     }

@@ -1,4 +1,4 @@
-//! The one place from which requests are sent and in which answers are read.
+//! Sends requests and reads answers. No other file does.
 
 use crate::{Address, ClientError};
 use reqwest::{
@@ -16,38 +16,39 @@ use std::{
 };
 use wire::{Problem, Secret};
 
-/// A caller of one server, with one credential. Cheap to clone; clones share their connections.
+/// A client of one server, with one credential. Cheap to clone; clones share their connections.
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
     address: Address,
-    /// As it is told.
+    /// The address as errors name it.
     shown: String,
     key: Option<Secret>,
     authority: Option<Arc<[u8]>>,
     socket: Option<Arc<Socket>>,
 }
 
-/// A Unix socket by which a server is asked.
+/// The Unix socket of a server.
 struct Socket {
-    /// As people know it.
+    /// The path that errors name.
     shown: PathBuf,
-    /// As the system is asked for it; it may be shorter.
+    /// The path that the system gets; it may be shorter.
     path: PathBuf,
 }
 
-/// What a server that is well answers in, beside what it was asked to wait.
+/// How long a healthy server takes at most, beside the wait that the request asks for.
 const ANSWER: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(5);
 
 impl Client {
-    /// A client of the server at `address`, such as `http://127.0.0.1:8470`, who shows `key`, or nothing.
+    /// A client of the server at `address`, such as `http://127.0.0.1:8470`, that sends `key`, if
+    /// any.
     pub fn new(address: &str, key: Option<&Secret>) -> Result<Self, ClientError> {
         Self::build(address, key, None, None)
     }
 
-    /// The same over a Unix socket of that server: nothing goes over TCP. Errors name the socket as
-    /// `shown`, and `path` is what the system is asked for.
+    /// A client over a Unix socket of that server: nothing goes over TCP. Errors name the socket as
+    /// `shown`, and the system gets `path`.
     pub fn over_socket(
         address: &str,
         key: Option<&Secret>,
@@ -58,7 +59,7 @@ impl Client {
         Self::build(address, key, None, Some(Arc::new(socket)))
     }
 
-    /// The same for a server whose certificate was signed by an authority of its own; `authority` is PEM.
+    /// A client of a server whose certificate is signed by a private authority; `authority` is PEM.
     pub fn trusting(
         address: &str,
         key: Option<&Secret>,
@@ -77,9 +78,9 @@ impl Client {
         let shown = address.to_string();
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("consign/", env!("CARGO_PKG_VERSION")))
-            .redirect(Policy::none()) // a credential goes where its owner sent it
+            .redirect(Policy::none()) // a credential goes only to the configured address
             .no_proxy()
-            // What is meant for this machine must not be led elsewhere by whoever answers for names.
+            // A name server must not lead requests for this machine elsewhere.
             .resolve_to_addrs("localhost", &loopback())
             .connect_timeout(CONNECT)
             .default_headers(credential(key)?);
@@ -97,29 +98,35 @@ impl Client {
         Ok(Client { http, address, shown, key, authority, socket })
     }
 
-    /// The same caller with connections of its own: for a thread that must not wait for what others do with theirs.
+    /// A client with connections of its own, for a thread that must not wait for the requests of
+    /// others.
     pub fn apart(&self) -> Result<Self, ClientError> {
         let (key, authority) = (self.key.as_ref(), self.authority.as_deref());
         Self::build(&self.shown, key, authority, self.socket.clone())
     }
 
-    /// Where it asks.
+    /// The address of the server.
     pub fn address(&self) -> &str {
         &self.shown
     }
 
-    /// A request to the address made of these segments.
+    /// A request to the URL of these path segments.
     pub(crate) fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
         self.http.request(method, self.address.below(path)).timeout(ANSWER)
     }
 
-    /// The same for an answer that may be held back for `wait`.
-    pub(crate) fn patient(&self, method: Method, path: &[&str], wait: Duration) -> RequestBuilder {
+    /// A request whose answer the server may hold back for `wait`.
+    pub(crate) fn waiting_request(
+        &self,
+        method: Method,
+        path: &[&str],
+        wait: Duration,
+    ) -> RequestBuilder {
         self.http.request(method, self.address.below(path)).timeout(ANSWER + wait)
     }
 
-    /// The same for an answer without end.
-    pub(crate) fn endless(&self, path: &[&str]) -> RequestBuilder {
+    /// A request for an answer without end.
+    pub(crate) fn stream_request(&self, path: &[&str]) -> RequestBuilder {
         self.http.get(self.address.below(path))
     }
 
@@ -135,7 +142,7 @@ impl Client {
         self.read(json(self.request(Method::POST, path), body)).await
     }
 
-    /// Sends, and reads what a yes holds.
+    /// Sends a request, and reads the body of a successful answer.
     pub(crate) async fn read<T: DeserializeOwned>(
         &self,
         request: RequestBuilder,
@@ -144,7 +151,7 @@ impl Client {
         self.body(response).await
     }
 
-    /// Sends, and gives back a yes (or a 304, which is one); every no is an error.
+    /// Sends a request and returns a successful response or a 304; any other status is an error.
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
         let response = request.send().await.map_err(|error| self.failed(error))?;
         let status = response.status();
@@ -155,7 +162,7 @@ impl Client {
         let bytes = response.bytes().await.map_err(|error| self.failed(error))?;
         Err(match serde_json::from_slice::<Problem>(&bytes) {
             Ok(problem) => ClientError::Refused { problem: Box::new(problem), retry_after },
-            Err(_) => self.strange(status),
+            Err(_) => self.unexpected_response(status),
         })
     }
 
@@ -165,11 +172,11 @@ impl Client {
     ) -> Result<T, ClientError> {
         let status = response.status();
         let bytes = response.bytes().await.map_err(|error| self.failed(error))?;
-        serde_json::from_slice(&bytes).map_err(|_| self.strange(status))
+        serde_json::from_slice(&bytes).map_err(|_| self.unexpected_response(status))
     }
 
-    pub(crate) fn strange(&self, status: StatusCode) -> ClientError {
-        ClientError::Strange { address: self.address().into(), status: status.as_u16() }
+    pub(crate) fn unexpected_response(&self, status: StatusCode) -> ClientError {
+        ClientError::UnexpectedResponse { address: self.address().into(), status: status.as_u16() }
     }
 
     pub(crate) fn timed_out(&self) -> ClientError {
@@ -194,7 +201,7 @@ fn loopback() -> [SocketAddr; 2] {
     [(Ipv4Addr::LOCALHOST, 0).into(), (Ipv6Addr::LOCALHOST, 0).into()]
 }
 
-/// The key stays where it is.
+/// Hides the key.
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("address", &self.address()).finish_non_exhaustive()
@@ -212,7 +219,7 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// How many nodes have not confirmed what was set; 0 where the answer does not say.
+/// How many nodes have not confirmed a change; 0 where the answer does not say.
 pub(crate) fn unconfirmed_nodes(headers: &HeaderMap) -> u64 {
     let nodes = headers.get("consign-unconfirmed-nodes").and_then(|value| value.to_str().ok());
     nodes.and_then(|nodes| nodes.trim().parse().ok()).unwrap_or(0)
@@ -244,8 +251,8 @@ mod tests {
             assert!(Client::new(good, None).is_ok(), "{good}");
         }
         for bad in ["", "127.0.0.1:8470", "ftp://x/", "http://u:secret@x/", "http://x/?a=b"] {
-            let told = Client::new(bad, None).unwrap_err().to_string();
-            assert!(bad.is_empty() || !told.contains("secret"), "{told}");
+            let message = Client::new(bad, None).unwrap_err().to_string();
+            assert!(bad.is_empty() || !message.contains("secret"), "{message}");
         }
     }
 
@@ -275,7 +282,7 @@ mod tests {
     #[test]
     fn a_server_that_is_not_there_is_said_so() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        // Whoever had this port is gone.
+        // The listener that had this port is closed.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);

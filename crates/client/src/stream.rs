@@ -1,31 +1,31 @@
 //! The life of a job as it happens, by server-sent events.
 //!
-//! Read by ourselves: the crates for it hold an event of any size and pass over comments, so that
-//! neither a bound nor the server's signs of life could be seen from outside.
+//! This module parses the stream itself. The crates for it hold events of any size and skip
+//! comments, so they would allow neither a bound nor a check of the server's keep-alive.
 
 use crate::{Client, ClientError};
 use reqwest::{Response, StatusCode};
 use std::{collections::VecDeque, time::Duration};
 use wire::StatusShape;
 
-/// Somebody who listens to the events of one job.
-pub struct Watching {
+/// A subscription to the events of one job.
+pub struct JobStream {
     client: Client,
     response: Option<Response>,
-    /// What came and is not a whole line yet.
+    /// Bytes that are not a whole line yet.
     rest: Vec<u8>,
-    event: Event,
-    ready: VecDeque<Told>,
+    event: SseEvent,
+    ready: VecDeque<StreamEvent>,
 }
 
-/// What was told about a job.
+/// An event about a job.
 #[derive(Clone, Debug)]
-pub enum Told {
-    /// How it is, and the number of the transition that made it so.
+pub enum StreamEvent {
+    /// The status, and the number of the transition that led to it.
     Status {
-        /// To be sent by whoever comes back.
+        /// Sent as `last_event_id` to resume the stream.
         seq: String,
-        /// How it is.
+        /// The status.
         status: Box<StatusShape>,
     },
     /// The stream failed.
@@ -35,62 +35,66 @@ pub enum Told {
     },
 }
 
-/// An event whose lines come one by one.
+/// An event that arrives line by line.
 #[derive(Default)]
-struct Event {
+struct SseEvent {
     id: String,
     name: String,
     data: String,
 }
 
-/// The server says something every ten seconds.
+/// The server sends at least a comment every ten seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(35);
-/// No status is so long.
+/// A longer event is no status.
 const EVENT_BYTES_MAX: usize = 1024 * 1024;
 
 impl Client {
-    /// Listens to a job, from the beginning or from what was heard last.
-    pub async fn watch(&self, id: &str, heard: Option<&str>) -> Result<Watching, ClientError> {
-        let mut request = self.endless(&["api", "jobs", id, "events"]);
-        if let Some(heard) = heard {
-            request = request.header("Last-Event-ID", heard);
+    /// Subscribes to a job, from the beginning or after the event `last_event_id`.
+    pub async fn watch(
+        &self,
+        id: &str,
+        last_event_id: Option<&str>,
+    ) -> Result<JobStream, ClientError> {
+        let mut request = self.stream_request(&["api", "jobs", id, "events"]);
+        if let Some(last_event_id) = last_event_id {
+            request = request.header("Last-Event-ID", last_event_id);
         }
         let sent = tokio::time::timeout(SILENCE_MAX, self.send(request)).await;
         let response = sent.map_err(|_| self.timed_out())??;
         let over = response.status() == StatusCode::NO_CONTENT;
         let response = (!over).then_some(response);
-        let (rest, event, ready) = (Vec::new(), Event::default(), VecDeque::new());
-        Ok(Watching { client: self.clone(), response, rest, event, ready })
+        let (rest, event, ready) = (Vec::new(), SseEvent::default(), VecDeque::new());
+        Ok(JobStream { client: self.clone(), response, rest, event, ready })
     }
 }
 
-impl Watching {
-    /// What is told next; nothing when the story is over.
-    pub async fn next(&mut self) -> Result<Option<Told>, ClientError> {
+impl JobStream {
+    /// The next event; `None` when the stream is over.
+    pub async fn next(&mut self) -> Result<Option<StreamEvent>, ClientError> {
         loop {
-            if let Some(told) = self.ready.pop_front() {
-                return Ok(Some(told));
+            if let Some(received) = self.ready.pop_front() {
+                return Ok(Some(received));
             }
             let Some(response) = &mut self.response else { return Ok(None) };
             let chunk = tokio::time::timeout(SILENCE_MAX, response.chunk()).await;
             let chunk = chunk.map_err(|_| self.client.timed_out())?;
             match chunk.map_err(|error| self.client.failed(error))? {
-                Some(bytes) => self.hear(&bytes)?,
+                Some(bytes) => self.receive(&bytes)?,
                 None => self.response = None,
             }
         }
     }
 
-    fn hear(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
+    fn receive(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
         self.rest.extend_from_slice(bytes);
         while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.rest.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line);
             self.line(line.trim_end_matches(['\r', '\n']))?;
         }
-        let Event { id, name, data } = &self.event;
+        let SseEvent { id, name, data } = &self.event;
         if self.rest.len() + id.len() + name.len() + data.len() > EVENT_BYTES_MAX {
-            return Err(self.client.strange(StatusCode::OK));
+            return Err(self.client.unexpected_response(StatusCode::OK));
         }
         Ok(())
     }
@@ -102,24 +106,24 @@ impl Watching {
             "id" => self.event.id = value.into(),
             "event" => self.event.name = value.into(),
             "data" => self.event.data.push_str(value),
-            _ if line.is_empty() => return self.whole(),
-            _ => {} // a comment, or what we do not know
+            _ if line.is_empty() => return self.finish_event(),
+            _ => {} // a comment, or an unknown field
         }
         Ok(())
     }
 
-    fn whole(&mut self) -> Result<(), ClientError> {
-        let Event { id, name, data } = std::mem::take(&mut self.event);
-        let told = match name.as_str() {
+    fn finish_event(&mut self) -> Result<(), ClientError> {
+        let SseEvent { id, name, data } = std::mem::take(&mut self.event);
+        let received = match name.as_str() {
             "status" => {
                 let status = serde_json::from_str(&data);
-                let status = status.map_err(|_| self.client.strange(StatusCode::OK))?;
-                Told::Status { seq: id, status }
+                let status = status.map_err(|_| self.client.unexpected_response(StatusCode::OK))?;
+                StreamEvent::Status { seq: id, status }
             }
-            "error" => Told::Failed { detail: data },
+            "error" => StreamEvent::Failed { detail: data },
             _ => return Ok(()),
         };
-        self.ready.push_back(told);
+        self.ready.push_back(received);
         Ok(())
     }
 }
@@ -132,8 +136,12 @@ mod tests {
         net::TcpListener,
     };
 
-    /// Listens to a server that sends `beginning` once and then `more` for as long as it is heard.
-    async fn told_by(beginning: &'static str, more: &'static str) -> Result<Told, ClientError> {
+    /// Subscribes to a server that sends `beginning` once, and then `more` until the client hangs
+    /// up.
+    async fn receive_from(
+        beginning: &'static str,
+        more: &'static str,
+    ) -> Result<StreamEvent, ClientError> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let server = async {
@@ -148,24 +156,27 @@ mod tests {
             Ok(watching.next().await?.unwrap())
         };
         tokio::select! {
-            told = client => told,
+            received = client => received,
             () = server => panic!("whoever listens is gone"),
         }
     }
 
     #[tokio::test]
-    async fn an_event_is_told_once_its_empty_line_has_come() {
-        let told =
-            told_by(": still here\n\nid: 7\r\nevent: error\r\ndata:{}\r\n\r\n", ":\n\n").await;
-        assert!(matches!(told, Ok(Told::Failed { detail }) if detail == "{}"));
+    async fn an_event_is_complete_at_its_empty_line() {
+        let received =
+            receive_from(": still here\n\nid: 7\r\nevent: error\r\ndata:{}\r\n\r\n", ":\n\n").await;
+        assert!(matches!(received, Ok(StreamEvent::Failed { detail }) if detail == "{}"));
     }
 
     #[tokio::test]
     async fn what_never_ends_is_not_kept() {
         let line: &str = "data: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n";
         for more in [line, line.trim_end()] {
-            let told = told_by("event: status\n", more).await;
-            assert!(matches!(told, Err(ClientError::Strange { .. })), "{told:?}");
+            let received = receive_from("event: status\n", more).await;
+            assert!(
+                matches!(received, Err(ClientError::UnexpectedResponse { .. })),
+                "{received:?}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What workers ask.
+//! Requests of workers.
 
 use crate::{Client, ClientError, send::json};
 use reqwest::Method;
@@ -9,16 +9,17 @@ use wire::{
 };
 
 impl Client {
-    /// Takes jobs under leases, and waits for them as long as the request says. Dropped while it waits, it leaves
-    /// nothing leased; broken off, it is repeated under the same `claimId`.
-    pub async fn claim(&self, wish: &ClaimRequest) -> Result<ClaimAnswer, ClientError> {
-        let wait = u64::try_from(wish.wait_seconds.unwrap_or(0)).unwrap_or(0);
+    /// Claims jobs, and waits for them as long as the request says. A claim that is dropped while
+    /// it waits leaves nothing leased; after a broken connection, repeat it under the same
+    /// `claimId`.
+    pub async fn claim(&self, claim_request: &ClaimRequest) -> Result<ClaimAnswer, ClientError> {
+        let wait = u64::try_from(claim_request.wait_seconds.unwrap_or(0)).unwrap_or(0);
         let path = ["api", "work", "claim"];
-        let request = self.patient(Method::POST, &path, Duration::from_secs(wait));
-        self.read(json(request, wish)).await
+        let request = self.waiting_request(Method::POST, &path, Duration::from_secs(wait));
+        self.read(json(request, claim_request)).await
     }
 
-    /// Keeps leases, and tells how far the work is.
+    /// Extends leases, and reports progress.
     pub async fn heartbeat(
         &self,
         beats: &HeartbeatRequest,
@@ -26,17 +27,17 @@ impl Client {
         self.post(&["api", "work", "heartbeat"], beats).await
     }
 
-    /// Says how attempts ended.
+    /// Reports how attempts ended.
     pub async fn settle(&self, reports: &SettleRequest) -> Result<SettleAnswer, ClientError> {
         self.post(&["api", "work", "settle"], reports).await
     }
 
-    /// Gives jobs back.
+    /// Releases jobs.
     pub async fn release(&self, jobs: &ReleaseRequest) -> Result<SettleAnswer, ClientError> {
         self.post(&["api", "work", "release"], jobs).await
     }
 
-    /// Signs a worker off, which is gone at once.
+    /// Signs a worker off; the server counts it as gone at once.
     pub async fn leave(&self, worker: &LeaveRequest) -> Result<LeaveAnswer, ClientError> {
         self.post(&["api", "work", "leave"], worker).await
     }

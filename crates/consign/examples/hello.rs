@@ -1,4 +1,4 @@
-//! Hand a job over, work on it, see what came of it: `cargo run -p consign --example hello`
+//! Submit a job, run it, and read its result: `cargo run -p consign --example hello`
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 
 use consign::{Consign, Context, Fail, JobRequest, on};
@@ -21,15 +21,15 @@ async fn send(email: Email, context: Context) -> Result<String, Fail> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let consign = Consign::open("consign-data/hello.db")?;
-    let working = consign.runner().with(on("email", send).slots(4)).start().await?;
+    let running = consign.runner().with(on("email", send).slots(4)).start().await?;
 
     let email = Email { to: "ada@example.org".into() };
     let job = consign.submit(JobRequest::new("email", &email).subject("order/7")).await?;
-    println!("handed over as {}", job.job_id); // it is on disk now
+    println!("submitted as {}", job.job_id); // it is on disk now
 
     let job = consign.wait(job.job_id, Duration::from_secs(10)).await?;
     let result: Option<String> = consign::result_of(&job)?;
     println!("{}: {}", job.status(), result.unwrap_or_default());
-    working.stop(Duration::from_secs(10)).await;
+    running.stop(Duration::from_secs(10)).await;
     Ok(())
 }

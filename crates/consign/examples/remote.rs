@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let email = Email { to: "ada@example.org".into() };
     let job = consign.submit(JobRequest::new("email", &email).subject("order/7")).await?;
-    println!("handed over as {}", job.job_id); // it is on the server's disk now
+    println!("submitted as {}", job.job_id); // it is on the server's disk now
 
     let job = consign.wait(&job.job_id, Duration::from_secs(10)).await?;
     let result: Option<String> = consign::result_of(&job)?;

@@ -1,7 +1,7 @@
 //! A job in steps that are done once, however often it is tried: `cargo run -p consign --example steps`
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 
-use consign::{Begun, Consign, Context, Fail, Jitter, JobRequest, PolicyDraft, on};
+use consign::{Consign, Context, Fail, Jitter, JobRequest, PolicyDraft, StepState, on};
 use std::time::Duration;
 
 /// Charges a card and then sends a receipt. The mail server fails twice; the card is charged once.
@@ -10,7 +10,7 @@ async fn checkout(order: u32, context: Context) -> Result<String, Fail> {
     let receipt: String = context
         .step("charge", |begun| async move {
             // Should the process have died in here before, only the bank knows how far it came.
-            if begun == Begun::Again {
+            if begun == StepState::Again {
                 println!("attempt {attempt}: asking the bank whether order {order} was charged");
             }
             println!("attempt {attempt}: charging for order {order}");

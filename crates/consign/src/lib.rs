@@ -1,6 +1,6 @@
-//! Consign in your own process: one job contract, one life, one status.
+//! Consign in your own process: every job runs by one contract and has one status.
 //!
-//! Open a store, hand jobs over, and let a [`Runner`] work on them:
+//! Open a store, submit jobs, and let a [`Runner`] work on them:
 //!
 //! ```
 //! use consign::{Consign, Context, Fail, JobRequest, Status, on};
@@ -24,16 +24,16 @@
 //!
 //! | look for | in |
 //! |---|---|
-//! | handing jobs over, looking at them, cancelling and redriving them | [`Consign`], [`JobRequest`] |
-//! | writing handlers | [`on`], [`Handler`], [`Context`] (progress, steps, children, stopping), [`Fail`] (the ways to fail) |
-//! | running them | [`Runner`], [`Duty`] (slots, lease, policy), [`Working`] (strength, stopping) |
+//! | submitting, reading, cancelling and redriving jobs | [`Consign`], [`JobRequest`] |
+//! | writing handlers | [`on`], [`Handler`], [`Context`] (progress, steps, children), [`Fail`] |
+//! | running them | [`Runner`], [`Registration`] (slots, lease, policy), [`RunningRunner`] |
 //! | how jobs of a type are treated | [`PolicyDraft`], [`Policy`] |
 //! | testing them | [`testing`] |
 //! | everything else, for any tenant | [`Consign::node`] |
-//! | the same with a server elsewhere | [`Remote`] |
+//! | the same with a remote server | [`Remote`] |
 //!
 //! With `default-features = false` there is [`Remote`] and its runners, and no database is
-//! compiled. The feature `local` adds [`Consign`], and `testing` the kit for tests of handlers.
+//! compiled. The feature `local` adds [`Consign`], and `testing` the test harness for handlers.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "local")]
@@ -57,21 +57,21 @@ pub use wire::{BatchItem, StatusShape, SubmittedShape};
 #[cfg(feature = "testing")]
 pub use worker::testing;
 pub use worker::{
-    AskError, Begun, Brief, Context, Duty, Fail, Handler, JobRequest, Runner, SLOTS, StartError,
-    Stopped, Strength, Why, Working, on, on_handler,
+    BackendError, Context, Fail, Handler, JobInfo, JobRequest, Registration, Runner, RunnerStats,
+    RunningRunner, SLOTS, StartError, StepState, StopReason, Stopped, on, on_handler,
 };
 
 use serde::de::DeserializeOwned;
 
-/// What came of a job, if its handler gave a result. One of more than 4 KiB is not kept, and the job's message
-/// says so: put it somewhere else, and leave its address with [`Context::result_url`].
+/// The result of a job, if its handler returned one. A result of more than 4 KiB is not kept, and
+/// the job's message says so: store it elsewhere, and set its address with [`Context::result_url`].
 pub fn result_of<T: DeserializeOwned>(
     job: &impl HasResult,
 ) -> Result<Option<T>, serde_json::Error> {
     job.result_text().map(serde_json::from_str).transpose()
 }
 
-/// A job that may have come to something: here, or as a server tells of it.
+/// A job that may have a result: of an own store, or as a server reports it.
 pub trait HasResult {
     /// Its result, as JSON.
     fn result_text(&self) -> Option<&str>;

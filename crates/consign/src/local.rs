@@ -1,17 +1,17 @@
-//! For those who have a store of their own: jobs and handlers of this process.
+//! Consign over a store of its own: jobs and handlers of this process.
 
 use engine::{HistoryEntry, Job, JobId, Scope, Submitted, Tenant};
-use platform::{Changed, Error, Explained, Node, Settings, SystemClock, SystemDice};
+use platform::{Changed, Error, Explained, Node, Settings, SystemClock, SystemRandom};
 use std::{fs::DirBuilder, io, os::unix::fs::DirBuilderExt, path::Path, sync::Arc, time::Duration};
 use store::{Memory, OpenError, Options, QueueDepth, Sqlite, Store};
 use worker::{JobRequest, Runner};
 
-/// Consign over one store, for one tenant. Copies are the same.
+/// Consign over one store, for one tenant. Clones share the store.
 #[derive(Clone)]
 pub struct Consign {
     node: Arc<Node>,
     tenant: Tenant,
-    /// Whether its runners take everybody's jobs.
+    /// Whether its runners take the jobs of all tenants.
     runs_all: bool,
 }
 
@@ -27,42 +27,42 @@ pub enum ConsignError {
 }
 
 impl Consign {
-    /// Opens the store in this file, or makes a new one. One process has it at a time.
+    /// Opens the store in this file, or creates one. Only one process can open it at a time.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ConsignError> {
         let path = path.as_ref();
         if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
-            // Payloads are in the store: a folder that is made for it is for this user alone.
+            // The store holds payloads, so a new folder is readable by this user alone.
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-        let store = Sqlite::open(path, clock, dice, Options::default())?;
+        let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+        let store = Sqlite::open(path, clock, random, Options::default())?;
         Ok(Self::over(Arc::new(store))?)
     }
 
     /// A store that forgets everything when it is dropped.
     pub fn in_memory() -> Result<Self, ConsignError> {
-        let memory = Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemDice));
+        let memory = Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         Ok(Self::over(Arc::new(memory))?)
     }
 
     /// Consign over any store.
     pub fn over(store: Arc<dyn Store>) -> io::Result<Self> {
-        let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-        let node = Node::start(store, clock, dice, Settings::default())?;
+        let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+        let node = Node::start(store, clock, random, Settings::default())?;
         Ok(Consign { node: Arc::new(node), tenant: Tenant::default_tenant(), runs_all: true })
     }
 
-    /// The same store, for one tenant: it sees, hands over and runs only its own jobs.
+    /// The same store, for one tenant: it reads, submits and runs only that tenant's jobs.
     pub fn for_tenant(&self, tenant: &str) -> Result<Self, Error> {
         Ok(Consign { node: self.node.clone(), tenant: Tenant::parse(tenant)?, runs_all: false })
     }
 
-    /// Hands a job over: when this returns, it is on disk, and so is its status.
+    /// Submits a job: when this returns, the job is on disk, and so is its status.
     pub async fn submit(&self, request: JobRequest) -> Result<Submitted, Error> {
         self.node.submit(&self.tenant, request.into_draft()?).await
     }
 
-    /// Hands all of these over, or none.
+    /// Submits all of these jobs, or none.
     pub async fn submit_all(&self, requests: Vec<JobRequest>) -> Result<Vec<Submitted>, Error> {
         let drafts = requests.into_iter().map(JobRequest::into_draft);
         self.node.submit_all(&self.tenant, drafts.collect::<Result<_, _>>()?).await
@@ -73,25 +73,25 @@ impl Consign {
         self.node.job(&self.scope(), id).await
     }
 
-    /// Waits until a job has ended, at most so long, and gives it as it is then. It also comes back
-    /// when [`Self::close`] leaves nobody to end it.
+    /// Waits until a job has ended, at most `longest`, and returns it as it is then. It also
+    /// returns when [`Self::close`] leaves no node to end the job.
     pub async fn wait(&self, id: JobId, longest: Duration) -> Result<Job, Error> {
         let end = tokio::time::Instant::now() + longest.min(WAIT_MAX);
-        let mut watch = self.node.watch(id); // before the first look
+        let mut watch = self.node.watch(id); // before the first read
         loop {
             let job = self.job(id).await?;
             let now = tokio::time::Instant::now();
             if job.status().is_ended() || now >= end {
                 return Ok(job);
             }
-            let next_look = end.min(now + WAIT_LOOKS_APART);
-            if let Ok(Changed::Closed) = tokio::time::timeout_at(next_look, watch.changed()).await {
+            let next_read = end.min(now + READ_EVERY);
+            if let Ok(Changed::Closed) = tokio::time::timeout_at(next_read, watch.changed()).await {
                 return self.job(id).await;
             }
         }
     }
 
-    /// What has happened to a job.
+    /// The history of a job.
     pub async fn history(&self, id: JobId) -> Result<Vec<HistoryEntry>, Error> {
         self.node.history(&self.scope(), id, 0).await
     }
@@ -121,18 +121,19 @@ impl Consign {
         self.node.queues(&self.scope()).await
     }
 
-    /// A runner for jobs of all tenants, or of [one](Self::for_tenant): give it duties, start it.
+    /// A runner for jobs of all tenants, or of [one](Self::for_tenant): add handlers, then start
+    /// it.
     pub fn runner(&self) -> Runner {
         let runner = Runner::new(&self.node);
         if self.runs_all { runner } else { runner.tenant(self.tenant.as_str()) }
     }
 
-    /// Takes nothing new, finishes what waits, and stops. Stop runners first: what they cannot
-    /// report any more is run again when its lease is over.
+    /// Accepts no new requests, finishes those that wait, and stops. Stop runners first: jobs that
+    /// they cannot report any more run again when their lease is over.
     pub async fn close(self) {
         let node = self.node.clone();
         drop(self);
-        // It blocks for as long as the last commit takes, and nobody else should.
+        // Closing blocks for as long as the last commit takes, so it gets a thread of its own.
         drop(tokio::task::spawn_blocking(move || node.close()).await);
     }
 
@@ -146,7 +147,7 @@ impl Consign {
     }
 }
 
-/// Nobody waits longer than a year, and no clock can count much further.
+/// A longer wait is pointless, and clocks cannot count much further.
 const WAIT_MAX: Duration = Duration::from_secs(365 * 86_400);
-/// A caller that waits looks this often by itself: other nodes of a shared store do not wake it.
-const WAIT_LOOKS_APART: Duration = Duration::from_secs(5);
+/// How often a waiting caller reads the job itself: other nodes of a shared store do not wake it.
+const READ_EVERY: Duration = Duration::from_secs(5);

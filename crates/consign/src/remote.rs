@@ -1,4 +1,4 @@
-//! For those who have a server: the same handlers and the same jobs, over HTTP.
+//! Consign over a server: the same handlers and the same jobs, over HTTP.
 
 use client::{Client, ClientError, Polled};
 use engine::{Backoff, FieldProblem};
@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use wire::{BatchAnswer, RedriveRequest, Secret, StatusShape, SubmitRequest, SubmittedShape};
 use worker::{JobRequest, Runner};
 
-/// A server elsewhere, and who asks it. Copies are the same.
+/// A remote server and the key to use it with. Clones are equal.
 ///
 /// ```no_run
 /// use consign::{Context, Fail, JobRequest, Remote, on};
@@ -38,40 +38,41 @@ pub enum RemoteError {
     /// The request cannot be written.
     #[error("{0}")]
     Unwritable(#[from] FieldProblem),
-    /// It was not answered, or not with a yes.
+    /// The server did not answer, or answered with an error.
     #[error(transparent)]
     Client(#[from] ClientError),
 }
 
-/// How often something is asked that is safe to repeat: about half a minute.
+/// How often a request that is safe to repeat is sent: for about half a minute.
 const TRIES_MAX: u32 = 10;
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
-/// Whoever is told to come back later than this is told so.
+/// A longer `Retry-After` than this is returned to the caller instead of being waited for.
 const OBEYED_MAX: Duration = Duration::from_secs(30);
 /// How long a server is asked to hold its answer back, in seconds.
 const POLL_SECONDS: u64 = 30;
-/// Nobody waits longer than a year, and no clock can count much further.
+/// A longer wait is pointless, and clocks cannot count much further.
 const WAIT_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 impl Remote {
-    /// The server at `address`, such as `http://127.0.0.1:8470`, for whoever has `key`. Nothing is sent yet.
+    /// The server at `address`, such as `http://127.0.0.1:8470`, used with `key`. Nothing is sent
+    /// yet.
     pub fn connect(address: &str, key: &str) -> Result<Self, ClientError> {
         Ok(Remote { client: Client::new(address, Some(&Secret::new(key)))? })
     }
 
-    /// The same with a client that was made otherwise.
+    /// The same with an existing client.
     pub fn over(client: Client) -> Self {
         Remote { client }
     }
 
-    /// Hands a job over: when this returns, it is on the server's disk. While nobody knows whether it is, it is
-    /// handed over again under the same key, so that one job comes of it.
+    /// Submits a job: when this returns, the job is on the server's disk. While that is unknown,
+    /// the job is submitted again under the same key, so that only one job comes of it.
     pub async fn submit(&self, request: JobRequest) -> Result<SubmittedShape, RemoteError> {
         let request = written(request)?;
         Ok(repeated(async || self.client.submit(&request).await).await?)
     }
 
-    /// Hands all of these over, or none, with the same care.
+    /// Submits all of these jobs, or none, with the same repeats.
     pub async fn submit_all(
         &self,
         requests: Vec<JobRequest>,
@@ -82,12 +83,12 @@ impl Remote {
         Ok(items)
     }
 
-    /// How a job is now.
+    /// The status of a job now.
     pub async fn status(&self, id: &str) -> Result<StatusShape, ClientError> {
         repeated(async || self.client.status(id).await).await
     }
 
-    /// Waits until a job has ended, at most so long, and gives it as it is then.
+    /// Waits until a job has ended, at most `longest`, and returns it as it is then.
     pub async fn wait(&self, id: &str, longest: Duration) -> Result<StatusShape, ClientError> {
         let end = Instant::now() + longest.min(WAIT_MAX);
         loop {
@@ -97,7 +98,7 @@ impl Remote {
             let polled = repeated(async || self.client.poll(id, None, wait).await).await?;
             let status = match polled {
                 Polled::Now { status, .. } => *status,
-                Polled::Same => continue, // nobody says so who was not asked what is new
+                Polled::Same => continue, // cannot happen without a version to compare with
             };
             if status.completed_at.is_some() || Instant::now() >= end {
                 return Ok(status);
@@ -115,7 +116,7 @@ impl Remote {
         self.client.redrive(id, &RedriveRequest::default()).await
     }
 
-    /// A runner for the jobs that the key is for; give it duties and start it.
+    /// A runner for the jobs that the key may claim: add handlers, then start it.
     pub fn runner(&self) -> Runner {
         Runner::remote(&self.client)
     }
@@ -126,12 +127,12 @@ impl Remote {
     }
 }
 
-/// A request that can be sent twice: where nobody gave it a key, it gets one.
+/// A request that can be sent twice: without a key of its own, it gets a random one.
 fn written(request: JobRequest) -> Result<SubmitRequest, RemoteError> {
     Ok(SubmitRequest::try_from(request.or_random_key().into_draft()?)?)
 }
 
-/// Asks until there is an answer that asking again would not change.
+/// Repeats a request until its answer is final.
 async fn repeated<T>(ask: impl AsyncFn() -> Result<T, ClientError>) -> Result<T, ClientError> {
     for failures in 1..TRIES_MAX {
         let error = match ask().await {

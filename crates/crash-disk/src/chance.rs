@@ -1,10 +1,10 @@
-//! Chance that comes from a seed, so that a crash which broke something can be had again.
+//! Random numbers from a seed, so that a crash which broke something can be repeated.
 
-/// A row of numbers that look random and follow from the seed (splitmix64).
+/// A sequence of pseudo-random numbers from a seed (splitmix64).
 pub(crate) struct Chance(u64);
 
 impl Chance {
-    /// The numbers for one seed and one moment: the same seed is another story at each moment.
+    /// The numbers for one seed and one moment: the same seed gives other numbers at each moment.
     pub(crate) fn new(seed: u64, at: usize) -> Self {
         let mut chance = Chance(seed);
         Chance(chance.next() ^ (at as u64).wrapping_mul(0xd134_2543_de82_ef95))

@@ -1,4 +1,4 @@
-//! A disk, as a test holds it in its hands.
+//! A disk, with the operations that a test applies to it.
 
 use crate::{
     chance::Chance,
@@ -18,8 +18,8 @@ use std::{
     },
 };
 
-/// A disk with a few files and without folders. Clones are the same disk; it goes away with the
-/// last of them and with the last connection to it.
+/// A disk with a few files and without folders. Clones are the same disk. It is freed with its last
+/// clone and the last connection to it.
 #[derive(Clone)]
 pub struct Disk(Arc<Shared>);
 
@@ -34,57 +34,58 @@ impl Disk {
         Disk::holding([] as [(&str, Vec<u8>); 0])
     }
 
-    /// A disk on which these files are, durably.
+    /// A disk with these files, durably.
     pub fn holding<N: Into<Arc<str>>>(files: impl IntoIterator<Item = (N, Vec<u8>)>) -> Self {
         Disk::plug_in(Live::holding(files.into_iter().map(|(name, bytes)| (name.into(), bytes))))
     }
 
-    /// Where SQLite finds `file` on this disk, with the VFS named [`VFS_NAME`](crate::VFS_NAME).
+    /// The path by which SQLite finds `file` on this disk, with the VFS named
+    /// [`VFS_NAME`](crate::VFS_NAME).
     pub fn path(&self, file: &str) -> String {
         format!("/{}/{file}", self.0.number)
     }
 
-    /// Opens the database `file`, and makes it if it is not there.
+    /// Opens the database `file`, and creates it if it does not exist.
     pub fn open(&self, file: &str) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         Connection::open_with_flags_and_vfs(self.path(file), flags, crate::VFS_NAME)
     }
 
-    /// How many creations, writes, truncations, deletions and syncs were asked of this disk.
+    /// How many creations, writes, truncations, deletions and syncs this disk has logged.
     pub fn ops(&self) -> usize {
         self.live().log.len()
     }
 
-    /// A line of text for each of some operations.
+    /// One line of text for each operation in `ops`.
     pub fn describe(&self, ops: Range<usize>) -> Vec<String> {
         let live = self.live();
         let line = |(number, op)| format!("{}: {op}", ops.start + number);
         live.log[ops.clone()].iter().enumerate().map(line).collect()
     }
 
-    /// What may be found when the power failed after the first `at` operations. The same seed finds
-    /// the same. The new disk is sound: it has room, and neither faults nor lies. Panics, as its
-    /// sisters do, if there were not so many operations.
+    /// A disk as it may be after a power failure behind the first `at` operations. The same seed
+    /// gives the same disk. The new disk has no faults: it has space, and syncs as it should.
+    /// Panics, as the two methods below do, if there were not so many operations.
     pub fn after_power_loss(&self, at: usize, seed: u64) -> Disk {
         self.found(at, Luck::Some(Chance::new(seed, at)))
     }
 
-    /// What is found when the power failed after the first `at` operations and everything was lost
-    /// that could be.
+    /// The disk after a power failure behind the first `at` operations, where all was lost that
+    /// could be lost.
     pub fn after_power_loss_strict(&self, at: usize) -> Disk {
         self.found(at, Luck::None)
     }
 
-    /// What is found when the process died after the first `at` operations, and the machine lived.
+    /// The disk after the process died behind the first `at` operations, and the machine did not.
     /// The new disk continues the log: what was not synced can still be lost.
     pub fn after_kill(&self, at: usize) -> Disk {
         let live = self.live();
         Disk::plug_in(Live::replayed(live.base.clone(), live.log[..at].to_vec()))
     }
 
-    /// Gives the disk a size, in bytes of all files together. What would make them larger fails
+    /// Limits the disk to so many bytes of all files together. An operation beyond the limit fails
     /// with `SQLITE_FULL`, after as much of it as fits. Neither scratch files nor the shared memory
-    /// of WAL mode count, though on a real disk both take room.
+    /// of WAL mode count, though both take space on a real disk.
     pub fn capacity(&self, bytes: Option<u64>) {
         self.live().capacity = bytes;
     }
@@ -94,12 +95,12 @@ impl Disk {
         self.live().faults.add(fault);
     }
 
-    /// Makes the disk say that it synced without doing so.
+    /// Makes the disk report syncs as done without doing them.
     pub fn ignore_syncs(&self, ignore: bool) {
         self.live().ignore_syncs = ignore;
     }
 
-    /// Turns one bit of a file around, durably. Panics if it has no such byte.
+    /// Flips one bit of a file, durably. Panics if the file has no such byte.
     pub fn flip_bit(&self, file: &str, offset: usize, bit: u8) {
         assert!(bit < 8, "a byte has eight bits");
         let mut live = self.live();
@@ -108,28 +109,29 @@ impl Disk {
         live.change(id, Change::FlipBit { offset, bit });
     }
 
-    /// Cuts a file off at `size`, durably. Panics if there is no such file.
+    /// Cuts a file to `size` bytes, durably. Panics if the file does not exist.
     pub fn cut(&self, file: &str, size: usize) {
         let mut live = self.live();
         let id = there(&live, file);
         live.change(id, Change::Cut { size });
     }
 
-    /// The names of the files, and how large they are.
+    /// The names and sizes of the files.
     pub fn files(&self) -> Vec<(String, u64)> {
         let live = self.live();
         live.names().map(|(name, file)| (name.to_string(), file.bytes.len() as u64)).collect()
     }
 
-    /// What is in a file, if it is there.
+    /// The content of a file, if it exists.
     pub fn contents(&self, file: &str) -> Option<Vec<u8>> {
         let live = self.live();
         live.named(file).map(|file| live.file(file).bytes.clone())
     }
 
     pub(crate) fn live(&self) -> MutexGuard<'_, Live> {
-        // A test that asks for what is not there panics with the disk in its hand, before anything
-        // was changed; that is no reason to bring down the threads that still use the disk.
+        // Ignores poisoning: a test that names a missing file panics while it holds the lock,
+        // before anything was changed. That must not bring down the threads that still use the
+        // disk.
         self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -153,15 +155,14 @@ impl Default for Disk {
     }
 }
 
-/// Finds the disk of a path, and what the path calls the file.
+/// Finds the disk of a path, and the file's name on it.
 pub(crate) fn find(path: &str) -> Option<(Disk, &str)> {
     let (number, file) = path.strip_prefix('/')?.split_once('/')?;
     let disk = plugged_in().get(&number.parse().ok()?)?.upgrade()?;
     Some((Disk(disk), file))
 }
 
-/// All disks that somebody holds. SQLite knows one VFS and tells us paths, so this is where the
-/// paths lead.
+/// All disks in use. SQLite knows one VFS and passes paths, so this map finds the disk of a path.
 static PLUGGED_IN: Mutex<BTreeMap<u64, Weak<Shared>>> = Mutex::new(BTreeMap::new());
 static NEXT: AtomicU64 = AtomicU64::new(1);
 

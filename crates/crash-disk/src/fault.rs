@@ -1,4 +1,4 @@
-//! Operations that are going to fail.
+//! Operations that will fail.
 
 use crate::Code;
 use std::ffi::c_int;
@@ -6,29 +6,30 @@ use std::ffi::c_int;
 /// One operation of a live disk that will fail, once.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// What fails.
+    /// Which kind of operation fails.
     pub op: FaultyOp,
     /// Which one fails, counted from now: 1 is the next.
     pub nth: usize,
-    /// What SQLite is told, for example `rusqlite::ffi::SQLITE_IOERR_FSYNC`.
+    /// The result code for SQLite, for example `rusqlite::ffi::SQLITE_IOERR_FSYNC`.
     pub code: c_int,
 }
 
-/// The operations that can be made to fail.
+/// The kinds of operations that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultyOp {
-    /// Nothing is read.
+    /// A read: nothing is read.
     Read,
-    /// Nothing is written.
+    /// A write: nothing is written.
     Write,
-    /// The size stays as it is.
+    /// A truncation: the size stays as it is.
     Truncate,
-    /// What was written to the file since its last sync stays uncertain for ever: a later sync
-    /// does not help it. Linux does this, and a program that only asks again loses its data.
+    /// A sync: data written since the file's last sync stays uncertain for ever, and a later sync
+    /// does not help. Linux behaves like this, and a program that only retries the sync loses its
+    /// data.
     Sync,
 }
 
-/// The faults that have not come up yet.
+/// The faults that have not happened yet.
 #[derive(Default)]
 pub(crate) struct Faults(Vec<Fault>);
 
@@ -38,12 +39,12 @@ impl Faults {
         self.0.push(fault);
     }
 
-    /// Counts an operation, and says no to it if its time has come.
+    /// Counts an operation, and lets it fail if a fault is due.
     pub(crate) fn meet(&mut self, op: FaultyOp) -> Result<(), Code> {
         for fault in self.0.iter_mut().filter(|fault| fault.op == op) {
             fault.nth = fault.nth.saturating_sub(1);
         }
-        // Of two that are due together, the second has to wait for the next operation.
+        // Of two faults that are due together, the second waits for the next operation.
         match self.0.iter().position(|fault| fault.op == op && fault.nth == 0) {
             Some(due) => Err(Code(self.0.remove(due).code)),
             None => Ok(()),

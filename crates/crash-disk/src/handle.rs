@@ -1,10 +1,10 @@
-//! An open file, as one connection has it.
+//! An open file of one connection.
 
 use crate::{
     Code,
     disk::{self, Disk},
     live::Live,
-    locks::{HandleId, Level, SlotWish, Slots},
+    locks::{HandleId, Level, SlotRequest, Slots},
     log::FileId,
 };
 use rusqlite::ffi;
@@ -13,21 +13,21 @@ use std::{
     sync::MutexGuard,
 };
 
-/// One open file on one disk. The disk lives at least as long.
+/// One open file. It keeps its disk alive.
 pub(crate) struct Handle {
     disk: Disk,
     file: FileId,
     me: HandleId,
-    /// Set for files that go away when they are closed.
+    /// Set for files that are deleted on close.
     passing: Option<String>,
 }
 
-/// The name of the one file on a disk that was made for it.
+/// The name of the file on a disk that was made for one scratch file.
 const SCRATCH: &str = "scratch";
 
 impl Handle {
-    /// Opens the file at `path`. A file without a path is scratch paper: it gets a disk to itself,
-    /// so that what is written there is in nobody's log.
+    /// Opens the file at `path`. A file without a path is a scratch file: it gets a disk of its
+    /// own, so that its writes are in no test's log.
     pub(crate) fn open(path: Option<&str>, flags: c_int) -> Result<Self, Code> {
         let (disk, name) = match path {
             Some(path) => disk::find(path).ok_or(Code(ffi::SQLITE_CANTOPEN))?,
@@ -69,12 +69,12 @@ impl Handle {
         self.live().file(self.file).bytes.len()
     }
 
-    pub(crate) fn lock(&self, wish: Level) -> Result<(), Code> {
-        self.live().file_mut(self.file).locks.lock(self.me, wish)
+    pub(crate) fn lock(&self, request: Level) -> Result<(), Code> {
+        self.live().file_mut(self.file).locks.lock(self.me, request)
     }
 
-    pub(crate) fn unlock(&self, wish: Level) {
-        self.live().file_mut(self.file).locks.unlock(self.me, wish);
+    pub(crate) fn unlock(&self, request: Level) {
+        self.live().file_mut(self.file).locks.unlock(self.me, request);
     }
 
     pub(crate) fn is_reserved(&self) -> bool {
@@ -85,11 +85,11 @@ impl Handle {
         self.live().file_mut(self.file).shm.region(self.me, number, size, extend)
     }
 
-    pub(crate) fn lock_slots(&self, slots: Slots, wish: SlotWish) -> Result<(), Code> {
-        self.live().file_mut(self.file).shm.locks.wish(self.me, slots, wish)
+    pub(crate) fn lock_slots(&self, slots: Slots, request: SlotRequest) -> Result<(), Code> {
+        self.live().file_mut(self.file).shm.locks.request(self.me, slots, request)
     }
 
-    /// After this, what others did before it is seen: they took the same mutex.
+    /// After this call, all earlier changes by other handles are visible: they took the same mutex.
     pub(crate) fn barrier(&self) {
         drop(self.live());
     }

@@ -1,8 +1,8 @@
-//! What may be found on a disk after its power failed.
+//! What a disk may contain after a power failure.
 //!
-//! Certain is what was synced. Of the rest, each write may be there, or not, or in part, whatever
-//! happened to the writes before and after it: caches write back in the order they like. Names are
-//! kinder: a folder is journaled, so that for each name some beginning of its story is found.
+//! Only synced data is certain. Of the rest, each write may be there, or not, or in part,
+//! independently of the writes before and after it: caches write back in any order. Names are
+//! safer: a folder is journaled, so that for each name some prefix of its changes is found.
 
 use crate::{
     chance::Chance,
@@ -10,18 +10,18 @@ use crate::{
 };
 use std::{collections::BTreeMap, ops::Range};
 
-/// What a disk writes at once. A write that is longer can be torn at these borders.
+/// What a disk writes atomically. A longer write can be torn at these borders.
 const SECTOR: usize = 512;
 
-/// How lucky we are with what was not synced.
+/// What happens to data that was not synced.
 pub(crate) enum Luck {
     /// All of it is lost.
     None,
-    /// Chance decides about each piece.
+    /// A random choice for each piece.
     Some(Chance),
 }
 
-/// The files that are found when the power failed after all of `log`.
+/// The files after a power failure behind all of `log`.
 pub(crate) fn found(base: &Base, log: &[Op], mut luck: Luck) -> BTreeMap<Name, Vec<u8>> {
     let certain = certain(log);
     let mut files = BTreeMap::new();
@@ -40,7 +40,7 @@ pub(crate) fn found(base: &Base, log: &[Op], mut luck: Luck) -> BTreeMap<Name, V
     files
 }
 
-/// For each operation, whether a later sync (or its nature) made it certain.
+/// For each operation, whether a later sync (or its kind) made it certain.
 fn certain(log: &[Op]) -> Vec<bool> {
     let mut certain = vec![false; log.len()];
     let mut waiting = Waiting::default();
@@ -69,9 +69,10 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// A sync of a file keeps its bytes and its name. It keeps every deletion as well, because one
-    /// journal of the file system holds them all, in order; a new file is another matter: its name
-    /// may be there, but who never synced it has no right to rely on it.
+    /// A sync of a file makes its bytes and its name durable. It makes every deletion durable as
+    /// well, because one journal of the file system holds them all, in order. Not so the name of
+    /// another new file: it may be there, but a program that never synced that file must not rely
+    /// on it.
     fn synced(&mut self, file: FileId, certain: &mut [bool]) {
         let changes = self.changes.remove(&file).unwrap_or_default();
         let creations = self.creations.extract_if(.., |(created, _)| *created == file);
@@ -85,8 +86,8 @@ impl Waiting {
     }
 }
 
-/// Which file each name leads to. Of the story of a name, what is certain is there and what comes
-/// before that; where it stops after that is a matter of luck.
+/// The file of each name. Of the changes of a name, the last certain one and all before it are
+/// there; how many follow is random.
 fn names(base: &Base, log: &[Op], certain: &[bool], luck: &mut Luck) -> BTreeMap<Name, FileId> {
     let mut stories: BTreeMap<Name, Vec<(Option<FileId>, bool)>> = BTreeMap::new();
     for (name, (file, _)) in base {
@@ -134,8 +135,8 @@ fn contents<'a>(
     bytes
 }
 
-/// How one file fares. Files differ, so that one may be all there while another is all lost: with
-/// an even chance for each write, long runs of either would never be seen.
+/// How likely the writes of one file are kept. Files differ, so that one may be complete while
+/// another is lost: with an even chance for each write, long runs of either would never occur.
 struct Weather<'a> {
     chance: &'a mut Chance,
     kept_eighths: u64,
@@ -176,8 +177,8 @@ impl<'a> Weather<'a> {
         }
     }
 
-    /// The size of a file may be kept without the bytes; then it holds zeros, or what somebody
-    /// else had written there before.
+    /// The size of a file may be kept without its bytes. Then it holds zeros, or old data of
+    /// another file.
     fn grow(&mut self, bytes: &mut Vec<u8>, size: usize) {
         if size <= bytes.len() || self.chance.eighths(5) {
             return;

@@ -1,10 +1,10 @@
-//! A disk in memory, for SQLite under test, that can lose its power.
+//! A disk in memory, for SQLite under test, that can lose power.
 //!
 //! SQLite writes to it through a VFS of its own ([`VFS_NAME`]), with several connections and in WAL
-//! mode as on a real file system. Each [`Disk`] keeps a log of what was asked of it; from the log
-//! it makes the disks that may be found after the power failed, or the process died, between any
-//! two operations ([`Disk::after_power_loss`], [`Disk::after_kill`]). A live disk can also run full,
-//! fail, lie about its syncs, and rot.
+//! mode, as on a real file system. Each [`Disk`] keeps a log of its operations. From the log it
+//! makes the disks that may be left after a power failure, or after the death of the process,
+//! between any two operations ([`Disk::after_power_loss`], [`Disk::after_kill`]). A live disk can
+//! also become full, fail, report syncs that it did not do, and rot.
 //!
 //! ```
 //! # fn main() -> rusqlite::Result<()> {
@@ -19,7 +19,7 @@
 //! # }
 //! ```
 //!
-//! It is for tests only: no crate may have it among its ordinary dependencies.
+//! For tests only: no crate may have it among its ordinary dependencies.
 
 #![deny(unsafe_code)]
 

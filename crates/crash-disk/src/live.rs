@@ -1,4 +1,4 @@
-//! A disk as a running process sees it: what is written is there at once, synced or not.
+//! A disk as a running process sees it: a write is visible at once, synced or not.
 
 use crate::{
     Code,
@@ -10,7 +10,7 @@ use crate::{
 use rusqlite::ffi;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// The files of a disk, what was asked of it, and what is wrong with it.
+/// The files of a disk, the log of its operations, and its faults.
 #[derive(Default)]
 pub(crate) struct Live {
     pub(crate) base: Base,
@@ -34,7 +34,7 @@ pub(crate) struct LiveFile {
 }
 
 impl Live {
-    /// A disk on which some files are there for certain.
+    /// A disk with some durable files.
     pub(crate) fn holding(files: impl IntoIterator<Item = (Name, Vec<u8>)>) -> Self {
         let mut live = Live::default();
         for (name, bytes) in files {
@@ -45,7 +45,7 @@ impl Live {
         live
     }
 
-    /// A disk on which all of `log` was asked, as it is when no process uses it any more.
+    /// A disk after all operations of `log`, when no process uses it any more.
     pub(crate) fn replayed(base: Base, log: Vec<Op>) -> Self {
         let mut live = Live { base, ..Live::default() };
         live.fill_from_base();
@@ -61,7 +61,7 @@ impl Live {
         }
     }
 
-    /// A number that nothing on this disk has yet.
+    /// A number that is not yet used on this disk.
     pub(crate) fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
@@ -111,7 +111,7 @@ impl Live {
         self.forget_if_unused(file);
     }
 
-    /// Fills all of `into`, with zeros where the file has ended.
+    /// Fills all of `into`, with zeros behind the end of the file.
     pub(crate) fn read(
         &mut self,
         file: FileId,
@@ -126,7 +126,7 @@ impl Live {
         if there < into.len() { Err(Code(ffi::SQLITE_IOERR_SHORT_READ)) } else { Ok(()) }
     }
 
-    /// On a disk that runs full, what still fits is written all the same.
+    /// On a disk that becomes full, the part that still fits is written.
     pub(crate) fn write(&mut self, file: FileId, offset: usize, data: &[u8]) -> Result<(), Code> {
         self.faults.meet(FaultyOp::Write)?;
         let fits = self.end_of_room(file).saturating_sub(offset).min(data.len());
@@ -171,7 +171,7 @@ impl Live {
         self.files[&file].bytes.len().saturating_add(free)
     }
 
-    /// The one place where anything changes on a disk, so that the log is the whole truth.
+    /// The only function that changes a disk, so that the log is complete.
     fn record(&mut self, op: Op) {
         match &op {
             Op::Create { file, name } => {
@@ -181,8 +181,8 @@ impl Live {
             }
             Op::Delete { name } => self.unlink(name),
             Op::Change { file, change } => {
-                // A replayed log speaks of files that were deleted while they were open; here
-                // nobody has them open, and they are gone.
+                // A replayed log has operations on files that were deleted while open. Here no
+                // handle has them open, so they are gone.
                 if let Some(file) = self.files.get_mut(file) {
                     change.apply(&mut file.bytes);
                 }

@@ -1,5 +1,5 @@
-//! Who may do what to a file: the five levels of SQLite's file locks, and the eight locks of its
-//! shared memory. Nobody waits here; who cannot have a lock is told that it is busy.
+//! The locks of a file: the five levels of SQLite's file locks, and the eight locks of its shared
+//! memory. No call waits: if a lock is taken, the caller gets `SQLITE_BUSY`.
 
 use crate::Code;
 use rusqlite::ffi::{self, SQLITE_BUSY};
@@ -15,9 +15,9 @@ pub(crate) enum Level {
     None,
     /// Reads.
     Shared,
-    /// Means to write; others read on.
+    /// Intends to write; others go on reading.
     Reserved,
-    /// Waits for the readers to go; no new ones come in.
+    /// Waits for the readers to finish; new readers are refused.
     Pending,
     /// Writes, alone.
     Exclusive,
@@ -40,33 +40,33 @@ impl Level {
 pub(crate) struct FileLocks(BTreeMap<HandleId, Level>);
 
 impl FileLocks {
-    pub(crate) fn lock(&mut self, me: HandleId, wish: Level) -> Result<(), Code> {
+    pub(crate) fn lock(&mut self, me: HandleId, request: Level) -> Result<(), Code> {
         let (mine, others) = (self.level(me), self.others(me));
-        if wish <= mine {
+        if request <= mine {
             return Ok(());
         }
-        let refused_by = match wish {
+        let refused_by = match request {
             Level::None | Level::Shared => Level::Pending,
             Level::Reserved | Level::Pending | Level::Exclusive => Level::Reserved,
         };
         if others >= refused_by {
             return Err(Code(SQLITE_BUSY));
         }
-        if wish == Level::Exclusive && others >= Level::Shared {
-            // A writer keeps new readers out while it waits. Who comes straight from reading, to
-            // roll back a hot journal, does not: two of them would shut each other out for ever.
+        if request == Level::Exclusive && others >= Level::Shared {
+            // A writer refuses new readers while it waits. A reader that locks exclusively to roll
+            // back a hot journal does not: two of them would block each other for ever.
             if mine >= Level::Reserved {
                 self.0.insert(me, Level::Pending);
             }
             return Err(Code(SQLITE_BUSY));
         }
-        self.0.insert(me, wish);
+        self.0.insert(me, request);
         Ok(())
     }
 
-    pub(crate) fn unlock(&mut self, me: HandleId, wish: Level) {
-        if wish < self.level(me) {
-            self.0.insert(me, wish);
+    pub(crate) fn unlock(&mut self, me: HandleId, request: Level) {
+        if request < self.level(me) {
+            self.0.insert(me, request);
         }
         self.0.retain(|_, level| *level > Level::None);
     }
@@ -97,15 +97,15 @@ impl Slots {
     }
 }
 
-/// What is wished of the locks of a shared memory.
+/// A change of the locks of a shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SlotWish {
+pub(crate) enum SlotRequest {
     Shared,
     Exclusive,
     Unlock,
 }
 
-/// The locks of one shared memory, by who uses it.
+/// The locks of one shared memory, by the handle that holds them.
 #[derive(Default)]
 pub(crate) struct SlotLocks(BTreeMap<HandleId, Held>);
 
@@ -128,22 +128,27 @@ impl SlotLocks {
         self.0.is_empty()
     }
 
-    /// Locks all the slots or none.
-    pub(crate) fn wish(&mut self, me: HandleId, slots: Slots, wish: SlotWish) -> Result<(), Code> {
+    /// Changes the locks of all the slots or of none.
+    pub(crate) fn request(
+        &mut self,
+        me: HandleId,
+        slots: Slots,
+        request: SlotRequest,
+    ) -> Result<(), Code> {
         let Slots(mask) = slots;
-        let in_the_way = |held: &Held| match wish {
-            SlotWish::Shared => held.exclusive & mask != 0,
-            SlotWish::Exclusive => (held.shared | held.exclusive) & mask != 0,
-            SlotWish::Unlock => false,
+        let in_the_way = |held: &Held| match request {
+            SlotRequest::Shared => held.exclusive & mask != 0,
+            SlotRequest::Exclusive => (held.shared | held.exclusive) & mask != 0,
+            SlotRequest::Unlock => false,
         };
         if self.0.iter().any(|(other, held)| *other != me && in_the_way(held)) {
             return Err(Code(SQLITE_BUSY));
         }
         let mine = self.0.entry(me).or_default();
-        match wish {
-            SlotWish::Shared => mine.shared |= mask,
-            SlotWish::Exclusive => mine.exclusive |= mask,
-            SlotWish::Unlock => {
+        match request {
+            SlotRequest::Shared => mine.shared |= mask,
+            SlotRequest::Exclusive => mine.exclusive |= mask,
+            SlotRequest::Unlock => {
                 (mine.shared, mine.exclusive) = (mine.shared & !mask, mine.exclusive & !mask)
             }
         }
@@ -196,16 +201,16 @@ mod tests {
     #[test]
     fn slots_are_shared_by_many_or_held_by_one() {
         let mut locks = SlotLocks::default();
-        let wish = |locks: &mut SlotLocks, me, first, count, wish| {
-            locks.wish(me, Slots::new(first, count), wish)
+        let request = |locks: &mut SlotLocks, me, first, count, request| {
+            locks.request(me, Slots::new(first, count), request)
         };
-        assert_eq!(wish(&mut locks, A, 3, 1, SlotWish::Shared), Ok(()));
-        assert_eq!(wish(&mut locks, B, 3, 1, SlotWish::Shared), Ok(()));
-        assert_eq!(wish(&mut locks, B, 2, 3, SlotWish::Exclusive), BUSY);
-        assert_eq!(wish(&mut locks, A, 3, 1, SlotWish::Unlock), Ok(()));
-        assert_eq!(wish(&mut locks, B, 3, 1, SlotWish::Unlock), Ok(()));
-        assert_eq!(wish(&mut locks, B, 2, 3, SlotWish::Exclusive), Ok(()));
-        assert_eq!(wish(&mut locks, A, 4, 1, SlotWish::Shared), BUSY);
-        assert_eq!(wish(&mut locks, A, 5, 3, SlotWish::Shared), Ok(()));
+        assert_eq!(request(&mut locks, A, 3, 1, SlotRequest::Shared), Ok(()));
+        assert_eq!(request(&mut locks, B, 3, 1, SlotRequest::Shared), Ok(()));
+        assert_eq!(request(&mut locks, B, 2, 3, SlotRequest::Exclusive), BUSY);
+        assert_eq!(request(&mut locks, A, 3, 1, SlotRequest::Unlock), Ok(()));
+        assert_eq!(request(&mut locks, B, 3, 1, SlotRequest::Unlock), Ok(()));
+        assert_eq!(request(&mut locks, B, 2, 3, SlotRequest::Exclusive), Ok(()));
+        assert_eq!(request(&mut locks, A, 4, 1, SlotRequest::Shared), BUSY);
+        assert_eq!(request(&mut locks, A, 5, 3, SlotRequest::Shared), Ok(()));
     }
 }

@@ -1,17 +1,17 @@
-//! What was asked of a disk, in order.
+//! The operations of a disk, in order.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 pub(crate) type Name = Arc<str>;
 
-/// One file, whatever its name: a file that is deleted and made again is two files.
+/// One file, whatever its name: a file that is deleted and created again is two files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileId(pub(crate) u64);
 
-/// What was on the disk before its log begins, all of it for certain.
+/// The files on the disk before its log begins, all of them durable.
 pub(crate) type Base = BTreeMap<Name, (FileId, Arc<[u8]>)>;
 
-/// One thing that was asked of a disk, and happened as far as a running process can see.
+/// One operation of a disk, which has happened as far as a running process can see.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Create { file: FileId, name: Name },
@@ -26,18 +26,18 @@ pub(crate) enum Op {
 pub(crate) enum Change {
     Write { offset: usize, data: Arc<[u8]> },
     Truncate { size: usize },
-    // The last two are damage: nobody asked for them, no sync is needed to keep them.
+    // The last two are damage: no program requested them, and no sync is needed to keep them.
     FlipBit { offset: usize, bit: u8 },
     Cut { size: usize },
 }
 
-/// What a sync was worth.
+/// What a sync achieved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sync {
     Done,
-    /// The disk said that it was done.
+    /// The disk reported success and did nothing.
     Ignored,
-    /// The disk said that it failed, and forgot what it still had to write.
+    /// The disk reported a failure, and dropped the data that it still had to write.
     Failed,
 }
 
@@ -63,7 +63,7 @@ impl Change {
     }
 }
 
-/// Puts `data` where it belongs; what lies between it and the end of the file becomes zeros.
+/// Writes `data` at its offset; a gap behind the end of the file becomes zeros.
 pub(crate) fn write(bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
     let end = offset + data.len();
     if bytes.len() < end {

@@ -1,5 +1,5 @@
-//! The memory that the connections to one database share in WAL mode. It is an index of the log,
-//! lives as long as somebody uses it, and no crash leaves anything of it.
+//! The memory that the connections to one database share in WAL mode. It is an index of the log. It
+//! exists as long as a connection uses it, and no crash leaves anything of it.
 
 use crate::locks::{HandleId, SlotLocks};
 use std::{
@@ -10,14 +10,14 @@ use std::{
 /// The shared memory of one file.
 #[derive(Default)]
 pub(crate) struct Shm {
-    /// Each region stays where it is in memory while the list grows. Atomics, because SQLite writes
-    /// there while we hold only a shared reference.
+    /// Regions do not move in memory while the list grows. Atomics, because SQLite writes there
+    /// while this code holds only a shared reference.
     regions: Vec<Arc<[AtomicU64]>>,
     pub(crate) locks: SlotLocks,
 }
 
 impl Shm {
-    /// Where a region lies; nowhere, if it does not exist and may not be made.
+    /// The address of a region; none if it does not exist and may not be created.
     pub(crate) fn region(
         &mut self,
         me: HandleId,
@@ -33,7 +33,7 @@ impl Shm {
         self.regions.get(number).map(|region| region.as_ptr().cast_mut().cast())
     }
 
-    /// The last one to leave takes the memory along.
+    /// The last handle to leave frees the memory.
     pub(crate) fn leave(&mut self, me: HandleId) {
         self.locks.leave(me);
         if self.locks.nobody_is_left() {

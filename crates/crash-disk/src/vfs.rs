@@ -1,14 +1,14 @@
-//! The VFS: what SQLite calls, in its own language. Nothing is decided here, each function takes
-//! pointers apart and asks the [`Handle`]. All the unsafe code of the house is in this file.
+//! The VFS: the C functions that SQLite calls. They decide nothing: each converts its pointers and
+//! calls the [`Handle`]. All unsafe code of the workspace is in this file.
 //!
-//! What makes it sound is SQLite's side of the bargain: a file it hands us is one that `open` filled
-//! and `close` has not seen, each buffer is as long as it says, and each name ends with a zero. A
-//! panic in here stops the process, as Rust does at every border to C.
+//! It is sound because SQLite keeps its side of the interface: a file that it passes was filled by
+//! `open` and not yet passed to `close`, each buffer has the stated length, and each name ends with
+//! a zero. A panic in here aborts the process, as Rust does at every C function border.
 
 use crate::{
     Code, disk,
     handle::Handle,
-    locks::{Level, SlotWish, Slots},
+    locks::{Level, SlotRequest, Slots},
 };
 use rusqlite::ffi::{
     self, SQLITE_OK, sqlite3_file, sqlite3_filename, sqlite3_int64, sqlite3_io_methods, sqlite3_vfs,
@@ -19,23 +19,23 @@ use std::{
     sync::Once,
 };
 
-/// The name under which SQLite knows all the disks.
+/// The name by which SQLite knows the VFS of all disks.
 pub const VFS_NAME: &str = "crash-disk";
 const VFS_NAME_IN_C: &CStr = c"crash-disk";
 
-/// What a database may do at once without tearing, as far as SQLite knows. A real disk of today
-/// says the same; it tears at 512 bytes all the same.
+/// What a database may write atomically, as far as SQLite knows. A real disk of today states the
+/// same, and this disk tears writes at 512 bytes all the same.
 const SECTOR_SIZE: c_int = 4096;
 
 const PATH_LENGTH_MAX: c_int = 512;
 
-/// Tells SQLite about us, the first time.
+/// Registers the VFS with SQLite, at the first call.
 pub(crate) fn register() {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
-        // Never given back: SQLite keeps the pointer as long as the process lives.
+        // Never freed: SQLite keeps the pointer as long as the process runs.
         let vfs = Box::into_raw(Box::new(vfs()));
-        // SAFETY: `vfs` points to a complete table that stays where it is for ever.
+        // SAFETY: `vfs` points to a complete table that is never moved or freed.
         let code = unsafe { ffi::sqlite3_vfs_register(vfs, 0) };
         assert_eq!(code, SQLITE_OK, "sqlite takes any vfs whose table is complete");
     });
@@ -92,7 +92,7 @@ static IO_METHODS: sqlite3_io_methods = sqlite3_io_methods {
     xUnfetch: None,
 };
 
-/// What SQLite keeps for an open file: the part it knows, and our pointer behind it.
+/// SQLite's data of an open file: its own part, and our pointer behind it.
 #[repr(C)]
 struct OpenFile {
     known_to_sqlite: sqlite3_file,
@@ -108,7 +108,7 @@ const _: () = {
 /// The handle behind a file of SQLite.
 ///
 /// # Safety
-/// `file` was filled by [`open`] and is not closed before the reference was used.
+/// [`open`] filled `file`, and it is not closed before the last use of the reference.
 unsafe fn handle<'a>(file: *mut sqlite3_file) -> &'a Handle {
     // SAFETY: by the contract above `file` is the beginning of an `OpenFile` with a live handle.
     unsafe { &*(*file.cast::<OpenFile>()).handle }
@@ -117,7 +117,7 @@ unsafe fn handle<'a>(file: *mut sqlite3_file) -> &'a Handle {
 /// The text of a name.
 ///
 /// # Safety
-/// `name` is null or ends with a zero, and stays as it is while the text is used.
+/// `name` is null or ends with a zero, and does not change while the text is used.
 unsafe fn text<'a>(name: *const c_char) -> Option<&'a str> {
     if name.is_null() {
         return None;
@@ -130,7 +130,7 @@ fn answer(result: Result<(), Code>) -> c_int {
     result.map_or_else(|Code(code)| code, |()| SQLITE_OK)
 }
 
-/// Offsets and sizes come from SQLite, which has none below zero.
+/// Converts an offset or a size from SQLite, which is never below zero.
 fn size(number: impl TryInto<usize>) -> usize {
     number.try_into().ok().expect("sqlite counts from zero")
 }
@@ -150,14 +150,14 @@ unsafe extern "C" fn open(
     };
     let (methods, handle, code) = match opened {
         Ok(handle) => (&raw const IO_METHODS, Box::into_raw(Box::new(handle)), SQLITE_OK),
-        // Without methods SQLite knows that there is nothing to close.
+        // Without methods, SQLite knows that there is nothing to close.
         Err(Code(code)) => (ptr::null(), ptr::null_mut(), code),
     };
     let filled = OpenFile { known_to_sqlite: sqlite3_file { pMethods: methods }, handle };
-    // SAFETY: SQLite gives room for `szOsFile` bytes, aligned for any pointer.
+    // SAFETY: SQLite provides `szOsFile` bytes, aligned for any pointer.
     unsafe { file.cast::<OpenFile>().write(filled) };
     if !out_flags.is_null() {
-        // SAFETY: not null, so it points to a number of the caller.
+        // SAFETY: not null, so it points to the caller's number.
         unsafe { *out_flags = flags };
     }
     code
@@ -178,7 +178,7 @@ unsafe extern "C" fn read(
     let into = into.cast::<u8>();
     // SAFETY: the buffer is SQLite's own, and `amount` bytes long.
     unsafe { into.write_bytes(0, size(amount)) };
-    // SAFETY: the same buffer; C does not promise that anything was in there, we just saw to it.
+    // SAFETY: the same buffer. C does not promise that it is initialised; the line above did that.
     let into = unsafe { slice::from_raw_parts_mut(into, size(amount)) };
     // SAFETY: an open file.
     answer(unsafe { handle(file) }.read(size(offset), into))
@@ -196,9 +196,9 @@ unsafe extern "C" fn write(
     answer(unsafe { handle(file) }.write(size(offset), data))
 }
 
-unsafe extern "C" fn truncate(file: *mut sqlite3_file, wish: sqlite3_int64) -> c_int {
+unsafe extern "C" fn truncate(file: *mut sqlite3_file, request: sqlite3_int64) -> c_int {
     // SAFETY: an open file.
-    answer(unsafe { handle(file) }.truncate(size(wish)))
+    answer(unsafe { handle(file) }.truncate(size(request)))
 }
 
 unsafe extern "C" fn sync(file: *mut sqlite3_file, _flags: c_int) -> c_int {
@@ -207,24 +207,24 @@ unsafe extern "C" fn sync(file: *mut sqlite3_file, _flags: c_int) -> c_int {
 }
 
 unsafe extern "C" fn file_size(file: *mut sqlite3_file, out: *mut sqlite3_int64) -> c_int {
-    // SAFETY: an open file, and a number of the caller.
+    // SAFETY: an open file, and the caller's number.
     unsafe { *out = handle(file).size() as sqlite3_int64 };
     SQLITE_OK
 }
 
-unsafe extern "C" fn lock(file: *mut sqlite3_file, wish: c_int) -> c_int {
+unsafe extern "C" fn lock(file: *mut sqlite3_file, request: c_int) -> c_int {
     // SAFETY: an open file.
-    answer(unsafe { handle(file) }.lock(Level::of(wish)))
+    answer(unsafe { handle(file) }.lock(Level::of(request)))
 }
 
-unsafe extern "C" fn unlock(file: *mut sqlite3_file, wish: c_int) -> c_int {
+unsafe extern "C" fn unlock(file: *mut sqlite3_file, request: c_int) -> c_int {
     // SAFETY: an open file.
-    unsafe { handle(file) }.unlock(Level::of(wish));
+    unsafe { handle(file) }.unlock(Level::of(request));
     SQLITE_OK
 }
 
 unsafe extern "C" fn check_reserved_lock(file: *mut sqlite3_file, out: *mut c_int) -> c_int {
-    // SAFETY: an open file, and a number of the caller.
+    // SAFETY: an open file, and the caller's number.
     unsafe { *out = handle(file).is_reserved().into() };
     SQLITE_OK
 }
@@ -237,8 +237,8 @@ unsafe extern "C" fn sector_size(_: *mut sqlite3_file) -> c_int {
     SECTOR_SIZE
 }
 
-/// What SQLite's own VFS claims on Linux, and no more: a write that is torn leaves the bytes beside
-/// it alone.
+/// The same as SQLite's own VFS claims on Linux, and no more: a torn write does not change the
+/// bytes beside it.
 unsafe extern "C" fn device_characteristics(_: *mut sqlite3_file) -> c_int {
     ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE
 }
@@ -252,7 +252,7 @@ unsafe extern "C" fn shm_map(
 ) -> c_int {
     // SAFETY: an open file.
     let region = unsafe { handle(file) }.region(size(region), size(region_size), extend != 0);
-    // SAFETY: a pointer of the caller. The region it then points to stays until `shm_unmap`.
+    // SAFETY: the caller's pointer. The region it then points to exists until `shm_unmap`.
     unsafe { *out = region.unwrap_or(ptr::null_mut()) };
     SQLITE_OK
 }
@@ -263,15 +263,15 @@ unsafe extern "C" fn shm_lock(
     count: c_int,
     flags: c_int,
 ) -> c_int {
-    let wish = if flags & ffi::SQLITE_SHM_UNLOCK != 0 {
-        SlotWish::Unlock
+    let request = if flags & ffi::SQLITE_SHM_UNLOCK != 0 {
+        SlotRequest::Unlock
     } else if flags & ffi::SQLITE_SHM_SHARED != 0 {
-        SlotWish::Shared
+        SlotRequest::Shared
     } else {
-        SlotWish::Exclusive
+        SlotRequest::Exclusive
     };
     // SAFETY: an open file.
-    answer(unsafe { handle(file) }.lock_slots(Slots::new(first, count), wish))
+    answer(unsafe { handle(file) }.lock_slots(Slots::new(first, count), request))
 }
 
 unsafe extern "C" fn shm_barrier(file: *mut sqlite3_file) {
@@ -303,15 +303,15 @@ unsafe extern "C" fn access(
         let live = disk.live();
         live.named(file).map(|file| live.file(file).bytes.len())
     });
-    // An empty file counts as none when SQLite asks whether it exists, as on Linux: an empty
-    // journal has nothing to say.
+    // When SQLite asks whether a file exists, an empty file counts as missing, as on Linux: an
+    // empty journal has no content to roll back.
     let there = bytes.is_some_and(|bytes| bytes > 0 || flags != ffi::SQLITE_ACCESS_EXISTS);
-    // SAFETY: a number of the caller.
+    // SAFETY: the caller's number.
     unsafe { *out = there.into() };
     SQLITE_OK
 }
 
-/// Our paths are full, or lead nowhere.
+/// Paths are absolute, or name no disk.
 unsafe extern "C" fn full_pathname(
     _: *mut sqlite3_vfs,
     name: *const c_char,
@@ -323,38 +323,38 @@ unsafe extern "C" fn full_pathname(
     if name.len() > size(room) {
         return ffi::SQLITE_CANTOPEN;
     }
-    // SAFETY: there is room for `room` bytes, which is enough, and the two do not overlap.
+    // SAFETY: `out` has `room` bytes, which is enough, and the two buffers do not overlap.
     unsafe { ptr::copy_nonoverlapping(name.as_ptr().cast(), out, name.len()) };
     SQLITE_OK
 }
 
-/// SQLite's own VFS, for what has nothing to do with disks.
+/// SQLite's default VFS, for functions that have nothing to do with disks.
 fn system() -> *mut sqlite3_vfs {
-    // SAFETY: no name means the default, which is there since SQLite was initialised.
+    // SAFETY: a null name means the default, which exists since SQLite was initialised.
     unsafe { ffi::sqlite3_vfs_find(ptr::null()) }
 }
 
 unsafe extern "C" fn randomness(_: *mut sqlite3_vfs, amount: c_int, out: *mut c_char) -> c_int {
     let vfs = system();
-    // SAFETY: the default VFS is complete, and gets what we got.
+    // SAFETY: the default VFS is complete, and gets our arguments.
     unsafe { (*vfs).xRandomness.map_or(0, |randomness| randomness(vfs, amount, out)) }
 }
 
 unsafe extern "C" fn sleep(_: *mut sqlite3_vfs, microseconds: c_int) -> c_int {
     let vfs = system();
-    // SAFETY: the default VFS is complete, and gets what we got.
+    // SAFETY: the default VFS is complete, and gets our arguments.
     unsafe { (*vfs).xSleep.map_or(0, |sleep| sleep(vfs, microseconds)) }
 }
 
 unsafe extern "C" fn current_time(_: *mut sqlite3_vfs, out: *mut f64) -> c_int {
     let vfs = system();
-    // SAFETY: the default VFS is complete, and gets what we got.
+    // SAFETY: the default VFS is complete, and gets our arguments.
     unsafe { (*vfs).xCurrentTime.map_or(ffi::SQLITE_ERROR, |time| time(vfs, out)) }
 }
 
 unsafe extern "C" fn current_time_int64(_: *mut sqlite3_vfs, out: *mut sqlite3_int64) -> c_int {
     let vfs = system();
-    // SAFETY: the default VFS is complete (version 2 and later have this), and gets what we got.
+    // SAFETY: the default VFS is complete (version 2 and later have this), and gets our arguments.
     unsafe { (*vfs).xCurrentTimeInt64.map_or(ffi::SQLITE_ERROR, |time| time(vfs, out)) }
 }
 

@@ -16,29 +16,29 @@ use std::{fmt, time::Duration};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ending {
-    /// How it ended.
-    pub how: How,
+    /// The kind of ending.
+    pub kind: EndingKind,
     /// A sentence for people.
     pub message: Option<Box<str>>,
 }
 
-/// The ways in which an attempt ends.
+/// The kinds of endings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of a draft")]
-pub enum How {
+pub enum EndingKind {
     /// The work is done.
     Completed { result: Option<JsonText>, result_url: Option<ResultUrl> },
-    /// It did not work this time. The handler may know better than the policy when to try again.
+    /// The attempt failed. The handler may know better than the policy when to retry.
     Failed { failure: Failure, retry_after: Option<Duration> },
-    /// It will never work.
+    /// A retry cannot help.
     FailedForGood(Failure),
-    /// The message cannot be read.
+    /// The handler cannot read the payload.
     Poisoned(Failure),
-    /// The handler stopped because it was asked to.
+    /// The handler stopped because of a cancel request.
     Cancelled,
 }
 
-/// The contract's word for how an attempt ended.
+/// The contract's name for the outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the variants are the contract's own words")]
 pub enum OutcomeWord {
@@ -48,7 +48,7 @@ pub enum OutcomeWord {
     Cancelled,
 }
 
-/// A report as it came in, unchecked. It has no `Debug`: results are never logged.
+/// A report as it arrives, unchecked. It has no `Debug`: results are never logged.
 #[derive(Clone)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct EndingDraft {
@@ -62,11 +62,11 @@ pub struct EndingDraft {
     pub result_url: Option<String>,
 }
 
-/// A result is a small thing; a large one goes somewhere else and leaves its address.
+/// A larger result is stored elsewhere, and the report carries its URL.
 pub const RESULT_BYTES_MAX: usize = 4 * 1024;
 
 impl EndingDraft {
-    /// A report with nothing but its outcome.
+    /// A report with only an outcome.
     pub fn new(outcome: OutcomeWord) -> Self {
         EndingDraft {
             outcome,
@@ -87,7 +87,7 @@ impl EndingDraft {
         };
         let mut findings = Findings::default();
         let code = findings.keep(self.failure_code());
-        let said = findings.keep_given(text("errorMessage", &self.error_message));
+        let message_text = findings.keep_given(text("errorMessage", &self.error_message));
         let retry_after = self.retry_after_seconds.map(|s| check_delay("retryAfterSeconds", s));
         let retry_after = findings.keep_given(retry_after);
         let message = findings.keep_given(text("message", &self.message));
@@ -98,15 +98,15 @@ impl EndingDraft {
         let (Some(code), true) = (code, findings.is_empty()) else {
             return Err(findings.into_problems());
         };
-        let failure = Failure { code, message: said };
-        let how = match (self.outcome, self.retryable.unwrap_or(true)) {
-            (OutcomeWord::Completed, _) => How::Completed { result, result_url },
-            (OutcomeWord::Failed, true) => How::Failed { failure, retry_after },
-            (OutcomeWord::Failed, false) => How::FailedForGood(failure),
-            (OutcomeWord::Poisoned, _) => How::Poisoned(failure),
-            (OutcomeWord::Cancelled, _) => How::Cancelled,
+        let failure = Failure { code, message: message_text };
+        let kind = match (self.outcome, self.retryable.unwrap_or(true)) {
+            (OutcomeWord::Completed, _) => EndingKind::Completed { result, result_url },
+            (OutcomeWord::Failed, true) => EndingKind::Failed { failure, retry_after },
+            (OutcomeWord::Failed, false) => EndingKind::FailedForGood(failure),
+            (OutcomeWord::Poisoned, _) => EndingKind::Poisoned(failure),
+            (OutcomeWord::Cancelled, _) => EndingKind::Cancelled,
         };
-        Ok(Ending { how, message })
+        Ok(Ending { kind, message })
     }
 
     fn failure_code(&self) -> Checked<ErrorCode> {
@@ -120,26 +120,26 @@ impl EndingDraft {
     }
 }
 
-/// A fingerprint of how an attempt ended: a repeat is told from a contradiction by it.
+/// A digest of how an attempt ended. It distinguishes a repeated report from a contradicting one.
 ///
-/// It covers what was decided (outcome, code, result), not the sentences for people: a client that
-/// words its message anew on every try still repeats itself.
+/// It covers what counts (outcome, code, result), not the sentences for people: a client that
+/// rewords its message on every retry still repeats itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct EndingDigest(pub [u8; 16]);
 
 impl EndingDigest {
-    /// The fingerprint of a settled attempt.
+    /// The digest of a settled attempt.
     pub fn of(ending: &Ending) -> Self {
-        let (word, code) = match &ending.how {
-            How::Completed { result, result_url } => {
+        let (word, code) = match &ending.kind {
+            EndingKind::Completed { result, result_url } => {
                 let result = result.as_ref().map(JsonText::canonical).unwrap_or_default();
                 let url = result_url.as_ref().map_or("", ResultUrl::as_str);
                 return Self::digest(&["completed", &result, url]);
             }
-            How::Failed { failure, .. } => ("failed", failure),
-            How::FailedForGood(failure) => ("failed for good", failure),
-            How::Poisoned(failure) => ("poisoned", failure),
-            How::Cancelled => return Self::digest(&["cancelled"]),
+            EndingKind::Failed { failure, .. } => ("failed", failure),
+            EndingKind::FailedForGood(failure) => ("failed for good", failure),
+            EndingKind::Poisoned(failure) => ("poisoned", failure),
+            EndingKind::Cancelled => return Self::digest(&["cancelled"]),
         };
         Self::digest(&[word, code.code.as_str()])
     }
@@ -162,14 +162,15 @@ impl fmt::Debug for EndingDigest {
     }
 }
 
-/// What is remembered of an attempt that its worker ended, so that a repeat gets the same answer.
+/// What is kept of an attempt that its worker ended, so that a repeated report gets the same
+/// answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptRecord {
-    /// The lease that was ended.
+    /// The lease that the report ended.
     pub token: LeaseToken,
-    /// How.
+    /// The digest of the report.
     pub ending: EndingDigest,
-    /// What the job became by it, which is what the worker was told.
+    /// The status of the job after the report, which is the answer that the worker got.
     pub status: Status,
 }
 
@@ -179,13 +180,13 @@ mod tests {
 
     #[test]
     fn the_word_and_retryable_make_the_ending() {
-        let how = |outcome, retryable| {
-            EndingDraft { retryable, ..EndingDraft::new(outcome) }.check().unwrap().how
+        let kind = |outcome, retryable| {
+            EndingDraft { retryable, ..EndingDraft::new(outcome) }.check().unwrap().kind
         };
-        assert!(matches!(how(OutcomeWord::Failed, None), How::Failed { .. }));
-        assert!(matches!(how(OutcomeWord::Failed, Some(true)), How::Failed { .. }));
-        assert!(matches!(how(OutcomeWord::Failed, Some(false)), How::FailedForGood(_)));
-        assert!(matches!(how(OutcomeWord::Completed, Some(false)), How::Completed { .. }));
+        assert!(matches!(kind(OutcomeWord::Failed, None), EndingKind::Failed { .. }));
+        assert!(matches!(kind(OutcomeWord::Failed, Some(true)), EndingKind::Failed { .. }));
+        assert!(matches!(kind(OutcomeWord::Failed, Some(false)), EndingKind::FailedForGood(_)));
+        assert!(matches!(kind(OutcomeWord::Completed, Some(false)), EndingKind::Completed { .. }));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The audit log: what people did to the house, each entry tied to the one before it.
+//! The audit log: management actions, in a hash chain.
 
 use crate::{
     key::{hex, unhex},
@@ -8,24 +8,25 @@ use crate::{
 use sha2::{Digest, Sha256};
 use std::{fmt, sync::Arc};
 
-/// What is to be remembered of a management action.
+/// A management action, as the audit log records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditNote {
-    /// Who did it: `key:…`, `jwt:…`, `config`.
+    /// The principal that acted: `key:…`, `jwt:…`, `config`.
     pub who: Arc<str>,
-    /// Whose house it was done in: who may read the entry.
+    /// The tenants concerned. It decides who may read the entry.
     pub scope: Scope,
-    /// What was done: `job.redrive`, `queue.pause`, `key.create`.
+    /// The action: `job.redrive`, `queue.pause`, `key.create`.
     pub action: &'static str,
-    /// What it was done to: an id, a type, a filter.
+    /// The target: an id, a type, a filter.
     pub target: Arc<str>,
-    /// What else is worth knowing; neither payloads nor secrets.
+    /// Further details, without payloads and secrets.
     pub detail: Option<Arc<str>>,
-    /// What to search the logs for.
+    /// The correlation id under which the logs have the request.
     pub correlation: CorrelationId,
 }
 
-/// One line of the audit log: a note, numbered from 1 without gaps, and dated by the store's clock.
+/// One entry of the audit log: a note, numbered from 1 without gaps, and dated by the store's
+/// clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of AuditNote")]
 pub struct AuditEntry {
@@ -37,16 +38,17 @@ pub struct AuditEntry {
     pub target: Arc<str>,
     pub detail: Option<Arc<str>>,
     pub correlation: CorrelationId,
-    /// The digest of all of the above and of the entry before.
+    /// The digest of all other fields and of the previous entry's hash.
     pub hash: AuditHash,
 }
 
-/// Ties an entry to all before it: whoever changes one has to change every later one.
+/// The hash of an entry. It covers the previous hash, so that a changed entry breaks all later
+/// ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct AuditHash(pub [u8; 32]);
 
 impl AuditHash {
-    /// What the first entry is tied to.
+    /// The hash before the first entry.
     pub const FIRST: AuditHash = AuditHash([0; 32]);
 
     /// Reads the form that is shown.
@@ -77,7 +79,7 @@ impl AuditEntry {
         AuditEntry { hash: entry.digest(before), ..entry }
     }
 
-    /// Whether it stands as it was written, after an entry with the hash `before`.
+    /// Whether the entry is unchanged, and follows an entry with the hash `before`.
     pub fn follows(&self, before: AuditHash) -> bool {
         self.hash == self.digest(before)
     }
@@ -99,7 +101,7 @@ impl AuditEntry {
             self.correlation.as_str(),
         ];
         for text in texts {
-            // Length first: no text can run over into the next.
+            // Length first, so that no text can continue into the next.
             hash.update((text.len() as u64).to_be_bytes());
             hash.update(text);
         }

@@ -1,7 +1,8 @@
-//! What the audit log says of a setting: how it was, and how it is.
+//! The detail of an audit entry about a setting: its value before and after.
 //!
-//! Only what changed is told. Secrets, schemas and whatever is long stand there as SHA-256 digests:
-//! who has the text can show that it was this one, and who reads the log learns nothing from it.
+//! Only changed fields appear. Secrets, schemas and long values appear as SHA-256 digests: the
+//! owner of a text can prove that it was this one, and a reader of the log learns nothing from the
+//! digest.
 
 use crate::{
     credential::ApiKey,
@@ -15,15 +16,15 @@ use crate::{
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-/// No detail is longer, in bytes.
+/// The bound of every detail, in bytes.
 pub const AUDIT_DETAIL_BYTES_MAX: usize = 2_000;
 
-/// A list that is longer than this, in bytes, is told as its length and a digest.
+/// A list longer than this, in bytes, appears as its length and a digest.
 const LIST_BYTES_MAX: usize = 256;
-/// A word of a command or an origin that is longer than this is cut.
+/// A longer word of a command or origin is cut.
 const WORD_CHARS_MAX: usize = 64;
 
-/// What changed in the policy of a type. A type that nothing was set for has the default policy.
+/// What changed in the policy of a type. A type without a policy of its own has the default.
 pub fn policy_change(before: Option<&Policy>, after: &Policy) -> Arc<str> {
     let default = Policy::default();
     let (before, after) = (fields(before.unwrap_or(&default)), fields(after));
@@ -36,31 +37,31 @@ pub fn policy_change(before: Option<&Policy>, after: &Policy) -> Arc<str> {
     bounded(&changes.join("; "))
 }
 
-/// What a new key may.
+/// The grant of a new key.
 pub fn key_grant(key: &ApiKey) -> Arc<str> {
     let rights: Vec<&str> = key.grant.rights.iter().map(Right::as_str).collect();
-    let mut told = vec![
+    let mut detail_text = vec![
         name_of(key),
         format!("tenant {}", key.grant.scope.as_str()),
         format!("scopes {}", rights.join(" ")),
     ];
-    told.extend(limit("types", &key.grant.types));
-    told.extend(limit("subjects", &key.grant.subjects));
-    told.extend(key.expires_at.map(|at| format!("expiresAt {}", rfc3339(at))));
-    bounded(&told.join("; "))
+    detail_text.extend(limit("types", &key.grant.types));
+    detail_text.extend(limit("subjects", &key.grant.subjects));
+    detail_text.extend(key.expires_at.map(|at| format!("expiresAt {}", rfc3339(at))));
+    bounded(&detail_text.join("; "))
 }
 
-/// That a key was ended, and when.
+/// The revocation of a key, and when it takes effect.
 pub fn key_revocation(key: &ApiKey) -> Arc<str> {
     bounded(&format!("{}; {}", name_of(key), revocation(key.revoked_at)))
 }
 
-/// That a key which signs addresses was ended, and when.
+/// The revocation of a signing key, and when it takes effect.
 pub fn signing_key_revocation(revoked_at: Option<Timestamp>) -> Arc<str> {
     bounded(&revocation(revoked_at))
 }
 
-/// What a pause of `scope` changes where `pauses` hold already, and why it was asked for.
+/// What a pause of `scope` adds to `pauses`, and its reason.
 pub fn pause_change(
     pauses: &BTreeSet<(JobType, Scope)>,
     scope: &Scope,
@@ -68,13 +69,12 @@ pub fn pause_change(
     reason: Option<&PauseReason>,
 ) -> Arc<str> {
     let own = pauses.contains(&(job_type.clone(), scope.clone()));
-    let told = if own { "paused already" } else { "active → paused" };
+    let detail_text = if own { "paused already" } else { "active → paused" };
     let why = reason.map(|reason| format!("; reason: {reason}")).unwrap_or_default();
-    bounded(&format!("{}: {told}{why}", tenants_of(scope)))
+    bounded(&format!("{}: {detail_text}{why}", tenants_of(scope)))
 }
 
-/// What a resume of `scope` changes where `pauses` hold. A resume for all tenants lifts each of
-/// them.
+/// What a resume of `scope` removes from `pauses`. A resume for all tenants removes every pause.
 pub fn resume_change(
     pauses: &BTreeSet<(JobType, Scope)>,
     scope: &Scope,
@@ -83,7 +83,7 @@ pub fn resume_change(
     let of_type = pauses.iter().filter(|(paused, _)| paused == job_type).map(|(_, of)| of);
     let (lifted, kept): (Vec<&Scope>, Vec<&Scope>) =
         of_type.partition(|of| *scope == Scope::All || *of == scope);
-    let told = match (scope, lifted.is_empty()) {
+    let detail_text = match (scope, lifted.is_empty()) {
         (_, true) => "active already".to_owned(),
         (Scope::One(_), false) => "paused → active".to_owned(),
         (Scope::All, false) => {
@@ -93,7 +93,7 @@ pub fn resume_change(
     };
     let still = kept.contains(&&Scope::All);
     let still = if still { ", but paused for every tenant" } else { "" };
-    bounded(&format!("{}: {told}{still}", tenants_of(scope)))
+    bounded(&format!("{}: {detail_text}{still}", tenants_of(scope)))
 }
 
 /// Every field of a policy by its name in the API, in a fixed order.
@@ -119,8 +119,8 @@ fn fields(policy: &Policy) -> [(&'static str, String); 14] {
     ]
 }
 
-/// A program or the origin of an address in plain sight: where jobs went is what an auditor asks.
-/// Arguments, paths and queries may hold secrets.
+/// A program and the origin of an address appear in plain text, because an auditor asks where jobs
+/// went. Arguments, paths and queries may hold secrets.
 fn handler(handler: &ReadyMade) -> String {
     match handler {
         ReadyMade::Http(url) => {
@@ -130,7 +130,7 @@ fn handler(handler: &ReadyMade) -> String {
             format!("http {} {}", word(origin), digest(url.as_str().as_bytes()))
         }
         ReadyMade::Exec(command) => {
-            // A word has no NUL, so no two commands have one text.
+            // A word has no NUL, so two different commands never have the same text.
             let whole = command.words().join("\0");
             format!("exec {} {}", word(command.program()), digest(whole.as_bytes()))
         }
@@ -179,7 +179,7 @@ fn tenants_of(scope: &Scope) -> String {
     }
 }
 
-/// In the largest unit that divides it, as policies are written.
+/// Writes a span in the largest unit that divides it, as policies do.
 fn span(span: Duration) -> String {
     const UNITS: [(&str, u128); 4] =
         [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
@@ -192,7 +192,8 @@ fn span(span: Duration) -> String {
     }
 }
 
-/// As the API writes moments. The calendar is counted from March, so that a leap day ends a year.
+/// Writes a timestamp as the API does. The calendar counts from March, so that a leap day ends a
+/// year.
 fn rfc3339(at: Timestamp) -> String {
     const DAY_MS: i64 = 86_400_000;
     let (days, ms) = (at.unix_ms() / DAY_MS + 719_468, at.unix_ms() % DAY_MS);
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_is_told() {
+    fn only_changed_fields_appear() {
         let policy = |draft: PolicyDraft| draft.check().unwrap();
         let first = policy(PolicyDraft { max_attempts: Some(7), ..PolicyDraft::default() });
         assert_eq!(&*policy_change(None, &first), "maxAttempts 3 → 7");
@@ -234,13 +235,13 @@ mod tests {
             max_queued: Some(5),
             ..PolicyDraft::default()
         });
-        let told =
+        let detail_text =
             "backoff.factor 2 → 1.5; lease 30s → 1500ms; maxQueued none → 5; retention 30d → 0s";
-        assert_eq!(&*policy_change(Some(&first), &second), told);
+        assert_eq!(&*policy_change(Some(&first), &second), detail_text);
     }
 
     #[test]
-    fn secrets_are_told_as_digests() {
+    fn secrets_appear_as_digests() {
         let with = |handler: ReadyMadeDraft| {
             let schema = Some(r#"{"title": "planted"}"#.into());
             let draft = PolicyDraft { handler: Some(handler), schema, ..PolicyDraft::default() };
@@ -250,19 +251,19 @@ mod tests {
         let exec = with(ReadyMadeDraft::Exec(words));
         assert!(exec.starts_with("handler none → exec sh sha256:"), "{exec}");
         assert!(exec.contains("; schema none → sha256:") && !exec.contains("planted"), "{exec}");
-        for (url, told) in [
+        for (url, detail_text) in [
             ("https://a.example/planted", "http https://a.example sha256:"),
             ("https://a.example?planted=1", "http https://a.example sha256:"),
             ("http://a.example:8080", "http http://a.example:8080 sha256:"),
             ("https://a.example#planted/x", "http https://a.example sha256:"),
         ] {
             let http = with(ReadyMadeDraft::Http(url.into()));
-            assert!(http.contains(told) && !http.contains("planted"), "{http}");
+            assert!(http.contains(detail_text) && !http.contains("planted"), "{http}");
         }
     }
 
     #[test]
-    fn a_grant_is_told_and_bounded() {
+    fn a_grant_appears_and_is_bounded() {
         let patterns = |texts: &[String]| -> Vec<Pattern> {
             texts.iter().map(|text| Pattern::parse("types", text).unwrap()).collect()
         };
@@ -281,12 +282,12 @@ mod tests {
             expires_at: Some(Timestamp::from_unix_ms(1_924_992_000_000)),
             revoked_at: None,
         };
-        let told = "name \"shop\"; tenant acme; scopes jobs:read work; types mail.* fax; \
+        let detail_text = "name \"shop\"; tenant acme; scopes jobs:read work; types mail.* fax; \
                     expiresAt 2031-01-01T00:00:00.000Z";
-        assert_eq!(&*key_grant(&key), told);
+        assert_eq!(&*key_grant(&key), detail_text);
         key.revoked_at = Some(Timestamp::from_unix_ms(951_782_400_000));
-        let told = "name \"shop\"; revokedAt none → 2000-02-29T00:00:00.000Z";
-        assert_eq!(&*key_revocation(&key), told);
+        let detail_text = "name \"shop\"; revokedAt none → 2000-02-29T00:00:00.000Z";
+        assert_eq!(&*key_revocation(&key), detail_text);
         let many: Vec<String> = (0..100).map(|n| format!("{n}{}", "x".repeat(250))).collect();
         key.grant.types = patterns(&many);
         assert!(key_grant(&key).contains("types 100 sha256:"), "{}", key_grant(&key));
@@ -296,20 +297,20 @@ mod tests {
     }
 
     #[test]
-    fn pauses_are_told_by_what_they_change() {
+    fn pauses_appear_as_changes() {
         let job_type = JobType::parse("mail").unwrap();
         let (acme, all) = (tenant("acme"), Scope::All);
         let none = BTreeSet::new();
         let one = BTreeSet::from([(job_type.clone(), acme.clone())]);
         let both =
             BTreeSet::from([(job_type.clone(), acme.clone()), (job_type.clone(), Scope::All)]);
-        let check = |told: Arc<str>, expected: &str| assert_eq!(&*told, expected);
+        let check = |detail_text: Arc<str>, expected: &str| assert_eq!(&*detail_text, expected);
         check(pause_change(&none, &acme, &job_type, None), "tenant acme: active → paused");
         check(pause_change(&one, &acme, &job_type, None), "tenant acme: paused already");
         check(pause_change(&one, &all, &job_type, None), "every tenant: active → paused");
         let reason = PauseReason::parse("SMTP is down").unwrap();
-        let told = "tenant acme: active → paused; reason: SMTP is down";
-        check(pause_change(&none, &acme, &job_type, Some(&reason)), told);
+        let detail_text = "tenant acme: active → paused; reason: SMTP is down";
+        check(pause_change(&none, &acme, &job_type, Some(&reason)), detail_text);
         check(resume_change(&one, &acme, &job_type), "tenant acme: paused → active");
         check(resume_change(&none, &acme, &job_type), "tenant acme: active already");
         let still = "tenant acme: paused → active, but paused for every tenant";

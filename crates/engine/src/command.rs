@@ -1,8 +1,8 @@
-//! What can be asked of a job, what a decision may know, and what comes of it.
+//! Commands about a job, the facts that a decision may use, and its result.
 
 use crate::{
     attempt::{AttemptRecord, Ending},
-    chance::Chance,
+    entropy::Entropy,
     job::{Change, Job, ProgressReport, Status},
     json::JsonText,
     lease::LeaseToken,
@@ -14,74 +14,75 @@ use crate::{
 };
 use std::time::Duration;
 
-/// What somebody wants done to one job. The token is the lease of the worker that reports.
+/// A command about one job. The token is the lease of the worker that reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub enum Command {
-    /// Its worker is alive, and may say how far it is.
+    /// The worker is alive, and may report progress.
     Heartbeat { token: LeaseToken, progress: Option<ProgressReport> },
-    /// Its worker reports how the attempt ended.
+    /// The worker reports how the attempt ended.
     Settle { token: LeaseToken, ending: Ending },
-    /// Its worker gives it back untried. For `delay`, nobody should try.
+    /// The worker gives the job back. No worker gets it before `delay` is over.
     Release { token: LeaseToken, reason: ReleaseReason, delay: Duration },
-    /// Somebody does not want it any more.
+    /// A caller cancels the job.
     Cancel,
-    /// The sweeper found that it can no longer start in time.
+    /// The sweeper found that the job did not start before its `expiresAt`.
     Expire,
-    /// The sweeper found that its attempt takes too long.
+    /// The sweeper found that the attempt exceeded its timeout.
     Timeout,
-    /// The sweeper found that its worker gave no sign of life.
+    /// The sweeper found that the lease ran out without a heartbeat.
     LeaseExpiry,
-    /// Somebody gives an ended job another life, with as many attempts as before or with
+    /// An operator gives an ended job another life, with as many attempts as before or with
     /// `max_attempts`.
     Redrive { max_attempts: Option<u32>, reset_steps: bool },
-    /// Somebody takes it out of the poison queue for good.
+    /// An operator removes the job from the poison queue for good.
     Discard,
-    /// Somebody wants every trace of an ended job gone.
+    /// A caller erases an ended job and everything that belongs to it.
     Erase,
-    /// The sweeper found that it has been kept long enough.
+    /// The sweeper found that the job's retention is over.
     Purge,
-    /// Its handler is about to do a step.
+    /// The handler begins a step.
     BeginStep { token: LeaseToken, name: StepName },
-    /// Its handler has done a step, whose result is remembered.
+    /// The handler finished a step, whose result is stored.
     FinishStep { token: LeaseToken, name: StepName, result: JsonText },
 }
 
-/// Who claims, under which name, and for how long.
+/// The worker that claims, the name of its claim, and the lease that it wants.
 ///
-/// Not a [`Command`]: nobody names the job it wants to claim. Stores choose by pauses, turns and claim
-/// ids, and then ask [`crate::claim`].
+/// Not a [`Command`]: a claim names no job. Stores choose a job by pauses, turns and claim ids, and
+/// then ask [`crate::claim`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Whose jobs it may take. Two tenants may both have a `worker-1`.
+    /// The tenants whose jobs the worker may take. Two tenants may both have a `worker-1`.
     pub scope: Scope,
-    /// Who.
+    /// The worker.
     pub worker: WorkerId,
-    /// The worker's own handle for this claim.
+    /// The worker's own name for this claim.
     pub id: ClaimId,
-    /// How long without a sign of life; the policy's where the worker does not say.
+    /// How long the lease holds without a heartbeat; the policy decides where the worker does not
+    /// say.
     pub lease: Option<Duration>,
 }
 
-/// A worker's wish for work.
+/// A worker's request for jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
-    /// Who.
+pub struct ClaimRequest {
+    /// The worker.
     pub worker: WorkerId,
-    /// On which machine, if it says.
+    /// The machine, if the worker names it.
     pub host: Option<Host>,
-    /// Its handle for this claim: a repeat gets the leases that are still held.
+    /// The worker's name for this claim: a repeated request gets the leases that still hold.
     pub claim: ClaimId,
-    /// What it can do.
+    /// The job types that the worker handles.
     pub job_types: Vec<JobType>,
-    /// How many it has room for.
+    /// How many jobs the worker takes at most.
     pub max: usize,
-    /// How long it may be silent, if the type's policy should not say.
+    /// The lease that the worker wants instead of the policy's.
     pub lease: Option<Duration>,
 }
 
-impl Wish {
-    /// Whether it asks for jobs of this type.
+impl ClaimRequest {
+    /// Whether the request includes this type.
     pub fn wants(&self, job_type: &JobType) -> bool {
         self.job_types.contains(job_type)
     }
@@ -90,11 +91,11 @@ impl Wish {
 /// Why a worker gives a job back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseReason {
-    /// The worker stops.
+    /// The worker shuts down.
     Released,
-    /// The handler wants to be called later.
+    /// The handler snoozes: it asks to be called later.
     Snoozed,
-    /// The worker was gone before it learned of its claim. This costs the job nothing at all.
+    /// The worker was gone before it received its claim. This costs the job nothing at all.
     Undelivered,
     /// The worker's machine could not start the handler: it lacks descriptors, processes or memory.
     /// This says nothing about the job, and costs it nothing.
@@ -106,86 +107,86 @@ pub enum ReleaseReason {
 pub struct Facts<'a> {
     /// The store's clock.
     pub now: Timestamp,
-    /// How often this store has been restored.
+    /// How often this store was restored.
     pub epoch: u32,
-    /// The policy of the job's type, as it is now.
+    /// The current policy of the job's type.
     pub policy: &'a Policy,
-    /// One roll of the dice.
-    pub chance: Chance,
-    /// The record of the attempt that the command's token ended before, if it did.
+    /// Random bits for this decision.
+    pub entropy: Entropy,
+    /// The record of the attempt that the command's token ended earlier, if it did.
     pub record: Option<&'a AttemptRecord>,
-    /// The step that the command names, if it was begun before.
+    /// The step that the command names, if a handler has begun it.
     pub step: Option<&'a Step>,
-    /// How many steps the job has begun; asked only when it begins another.
+    /// How many steps the job has. Only the begin of another step reads it.
     pub steps: u64,
 }
 
 impl Claim {
-    /// The claim that a wish comes to when its store has found a job for it.
-    pub fn of(scope: &Scope, wish: &Wish) -> Self {
+    /// The claim of `claim_request`, for a job that the store has found.
+    pub fn of(scope: &Scope, claim_request: &ClaimRequest) -> Self {
         Claim {
             scope: scope.clone(),
-            worker: wish.worker.clone(),
-            id: wish.claim.clone(),
-            lease: wish.lease,
+            worker: claim_request.worker.clone(),
+            id: claim_request.claim.clone(),
+            lease: claim_request.lease,
         }
     }
 }
 
 impl Facts<'_> {
-    /// The same facts, but not before the job last changed: two nodes may read their database's clock
-    /// in one order and get the job in the other.
+    /// The same facts, but not before the job's last change: two nodes may read their database's
+    /// clock in one order and lock the job in the other.
     pub(crate) fn no_earlier_than(&self, job: &Job) -> Self {
         Facts { now: self.now.max(job.changed_at), ..*self }
     }
 }
 
-/// A complete change or a lawful no; nothing half-way.
-pub type Decision = Result<Ruling, Refusal>;
+/// A complete change or a refusal; nothing half-way.
+pub type Decision = Result<Decided, Refusal>;
 
-/// What is done, and what is answered.
+/// The effect of a decision, and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ruling {
-    /// What the store has to save.
+pub struct Decided {
+    /// What the store saves.
     pub effect: Effect,
-    /// What the caller learns.
+    /// What the caller gets.
     pub answer: Answer,
 }
 
-/// What the store has to save.
+/// What the store saves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing: it was so already.
+    /// Nothing changes.
     Nothing,
-    /// The job as it will be.
+    /// The job after the change.
     Change(Box<Change>),
-    /// The job and all that belongs to it goes.
+    /// The job and all that belongs to it are deleted.
     Erase,
 }
 
-/// What the caller learns.
+/// What the caller gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The job as it is now.
+    /// The job after the decision.
     Job(Box<Job>),
-    /// What the attempt's end made of the job.
+    /// The status of the job after the attempt.
     Settled(Status),
-    /// How the lease stands.
-    Pulse(Pulse),
-    /// How the step stands.
+    /// The state of the lease.
+    LeaseState(LeaseState),
+    /// The state of the step.
     Step(StepAnswer),
-    /// It is gone.
+    /// The job is erased.
     Erased,
 }
 
-/// How a lease stands after a heartbeat.
+/// The state of a lease after a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pulse {
+pub enum LeaseState {
     /// It holds until then.
     Extended(Timestamp),
-    /// It holds until then, but the job should stop.
+    /// It holds until then, but a caller wants the job cancelled.
     CancelRequested(Timestamp),
-    /// It is somebody else's job now, or nobody's.
+    /// The lease no longer holds: the job is queued again, or another worker has it.
     Lost,
     /// The job has ended.
     Ended,
@@ -222,7 +223,7 @@ impl Command {
         }
     }
 
-    /// The step that this command is about.
+    /// The step that this command names.
     pub fn step(&self) -> Option<&StepName> {
         if let Command::BeginStep { name, .. } | Command::FinishStep { name, .. } = self {
             return Some(name);

@@ -1,7 +1,7 @@
-//! What a credential is made of: API keys, and the keys with which status addresses are signed.
+//! API keys, and the keys that sign status URLs.
 
 use crate::{
-    chance::Chance,
+    entropy::Entropy,
     field::{Checked, FieldProblem},
     key::{hex, sha256, unhex},
     principal::Grant,
@@ -10,16 +10,16 @@ use crate::{
 };
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-/// Names a key, for lists and logs; it is no secret.
+/// Names a key in lists and logs. It is no secret.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(pub u64);
 
 impl KeyId {
-    fn new(chance: Chance) -> Self {
-        KeyId((chance.0 >> 64) as u64)
+    fn new(entropy: Entropy) -> Self {
+        KeyId((entropy.0 >> 64) as u64)
     }
 
-    /// What logs and the audit call the principal that shows this key.
+    /// The name in logs and the audit log of the principal that shows this key.
     pub fn principal(self) -> String {
         format!("key:{self}")
     }
@@ -43,15 +43,16 @@ impl fmt::Debug for KeyId {
     }
 }
 
-/// 256 random bits of two rolls.
-fn all_bits([first, second]: [Chance; 2]) -> [u8; 32] {
+/// 256 random bits out of twice 128.
+fn all_bits([first, second]: [Entropy; 2]) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes[..16].copy_from_slice(&first.0.to_be_bytes());
     bytes[16..].copy_from_slice(&second.0.to_be_bytes());
     bytes
 }
 
-/// 256 random bits that open a door. Shown once, kept only as a digest, never in a log.
+/// The secret of an API key: 256 random bits. It is shown once, kept only as a digest, and never
+/// logged.
 #[derive(Clone)]
 pub struct KeySecret {
     id: KeyId,
@@ -61,28 +62,28 @@ pub struct KeySecret {
 impl KeySecret {
     const PREFIX: &str = "csk_";
 
-    /// Makes a new one.
-    pub fn new(id: Chance, secret: [Chance; 2]) -> Self {
+    /// Makes a new secret.
+    pub fn new(id: Entropy, secret: [Entropy; 2]) -> Self {
         KeySecret { id: KeyId::new(id), bytes: all_bits(secret) }
     }
 
-    /// Reads what a caller shows; nothing where it is no key of ours.
+    /// Reads what a caller shows; `None` where it has not the form of a key.
     pub fn parse(text: &str) -> Option<Self> {
         let (id, secret) = text.strip_prefix(Self::PREFIX)?.split_once('_')?;
         Some(KeySecret { id: KeyId::parse(id).ok()?, bytes: unhex(secret)? })
     }
 
-    /// Which key it says it is.
+    /// The id that the secret contains.
     pub fn id(&self) -> KeyId {
         self.id
     }
 
-    /// What is kept of it.
+    /// The digest, which the store keeps.
     pub fn digest(&self) -> KeyDigest {
         KeyDigest(sha256(&self.bytes))
     }
 
-    /// The key as its owner has to send it. To be shown once.
+    /// The key as its owner sends it. To be shown once.
     pub fn expose(&self) -> String {
         format!("{}{}_{}", Self::PREFIX, self.id, hex(&self.bytes))
     }
@@ -94,12 +95,12 @@ impl fmt::Debug for KeySecret {
     }
 }
 
-/// What is kept of a key: enough to know it again, not enough to use it.
+/// The digest of a key: enough to recognise the key, not enough to use it.
 #[derive(Clone, Copy)]
 pub struct KeyDigest(pub [u8; 32]);
 
 impl KeyDigest {
-    /// Takes the same time wherever they differ.
+    /// Compares in constant time.
     pub fn is(&self, other: &KeyDigest) -> bool {
         let differences = self.0.iter().zip(other.0).fold(0, |all, (a, b)| all | (a ^ b));
         std::hint::black_box(differences) == 0
@@ -120,7 +121,7 @@ impl fmt::Debug for KeyDigest {
     }
 }
 
-/// An API key, as it is kept: who it is for and what it may, but only the digest of its secret.
+/// An API key as the store keeps it: its id and grant, but only the digest of its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct ApiKey {
@@ -136,18 +137,19 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
-    /// Whether it opens a door at `now`.
+    /// Whether the key is valid at `now`.
     pub fn is_good(&self, now: Timestamp) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|at| now < at)
     }
 }
 
-/// The keys of `keys` that were made with the key `id`, by themselves or through others, in the
+/// The keys of `keys` that were made with the key `id`, directly or through other keys, in the
 /// order of `keys`. The key itself is not among them.
 pub fn descendants(keys: &[ApiKey], id: KeyId) -> Vec<&ApiKey> {
     let mut makers = BTreeSet::from([id.principal()]);
-    // A key is made after its maker, but two clocks may say otherwise: looked at again until a
-    // round finds no other. Each round finds one at least, so there are at most as many as keys.
+    // A key is made after its maker, but two clocks may disagree. So the loop repeats until a round
+    // finds no other key. Each round finds at least one, so there are at most as many rounds as
+    // keys.
     loop {
         let made = keys.iter().filter(|key| makers.contains(&*key.created_by));
         let names: BTreeSet<String> = made.map(|key| key.id.principal()).collect();
@@ -161,7 +163,7 @@ pub fn descendants(keys: &[ApiKey], id: KeyId) -> Vec<&ApiKey> {
     keys.iter().filter(is_made).collect()
 }
 
-/// A key that is asked for, and may be made.
+/// A key that a caller asks for, checked and permitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of ApiKey")]
 pub struct KeyDraft {
@@ -170,22 +172,22 @@ pub struct KeyDraft {
     pub expires_at: Option<Timestamp>,
 }
 
-/// A key that signs status addresses. Old ones are kept until nothing that they signed is valid.
+/// A key that signs status URLs. An old one is kept until no URL that it signed is valid.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SigningKey {
-    /// Which.
+    /// The id.
     pub id: KeyId,
-    /// The key itself: whoever has it can sign.
+    /// The key itself: its holder can sign.
     pub secret: [u8; 32],
     /// When it was made.
     pub created_at: Timestamp,
-    /// When somebody ended it: nothing that it signed is valid any more.
+    /// When it was revoked. No URL that it signed is valid from then on.
     pub revoked_at: Option<Timestamp>,
 }
 
 impl SigningKey {
-    /// Makes a new one.
-    pub fn new(id: Chance, secret: [Chance; 2], created_at: Timestamp) -> Self {
+    /// Makes a new signing key.
+    pub fn new(id: Entropy, secret: [Entropy; 2], created_at: Timestamp) -> Self {
         let (id, secret) = (KeyId::new(id), all_bits(secret));
         SigningKey { id, secret, created_at, revoked_at: None }
     }
@@ -203,20 +205,20 @@ mod tests {
 
     #[test]
     fn a_key_is_read_back_and_known_by_its_digest() {
-        let secret = KeySecret::new(Chance(7 << 64), [Chance(1), Chance(2)]);
+        let secret = KeySecret::new(Entropy(7 << 64), [Entropy(1), Entropy(2)]);
         let shown = secret.expose();
         assert_eq!(shown.len(), 4 + 16 + 1 + 64);
         assert!(shown.starts_with("csk_0000000000000007_"));
         let read = KeySecret::parse(&shown).unwrap();
         assert_eq!((read.id(), read.digest()), (secret.id(), secret.digest()));
         assert!(!format!("{secret:?} {:?}", secret.digest()).contains("01"));
-        let other = KeySecret::new(Chance(7 << 64), [Chance(1), Chance(3)]);
+        let other = KeySecret::new(Entropy(7 << 64), [Entropy(1), Entropy(3)]);
         assert_ne!(other.digest(), secret.digest());
     }
 
     #[test]
     fn what_is_no_key_is_not_read() {
-        let shown = KeySecret::new(Chance(0), [Chance(1), Chance(2)]).expose();
+        let shown = KeySecret::new(Entropy(0), [Entropy(1), Entropy(2)]).expose();
         let upper = shown.to_uppercase();
         let longer = format!("{shown}0");
         for bad in ["", "csk_", "csk__", "csk_0_0", &shown[4..], &upper, &longer, "ä"] {
@@ -253,7 +255,7 @@ mod tests {
             key(3, &by(2)),
             key(5, &by(1)),
             key(6, "jwt:key"),
-            key(7, &by(7)), // nothing made itself, but a loop must end
+            key(7, &by(7)), // no key makes itself, but the loop must end
         ];
         let found = |id: u64| -> Vec<u64> {
             descendants(&keys, KeyId(id)).into_iter().map(|key| key.id.0).collect()
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_ends_by_its_time_or_by_somebody() {
+    fn a_key_ends_by_expiry_or_revocation() {
         let at = Timestamp::from_unix_ms;
         let key = key(1, "test");
         assert!(key.is_good(at(9)) && !key.is_good(at(10)));

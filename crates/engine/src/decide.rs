@@ -1,13 +1,15 @@
 //! THE RULES: what may happen to a job, and what comes of it.
 //!
-//! Nothing here reads a clock or a disk: the facts come in, a [`Ruling`] or a [`Refusal`] goes out.
-//! That is what lets the simulation live through a year of failures from one seed. Every path that
-//! changes a job comes through here, the sweeper's too: a rescuer that writes "queued" over a finished
-//! job is the most common bug of this field.
+//! Nothing here reads a clock or a disk: facts go in, a [`Decided`] or a [`Refusal`] comes out.
+//! That lets the simulation run through a year of failures from one seed. Every path that changes a
+//! job goes through here, the sweeper's too: a sweeper that writes "queued" over a finished job is
+//! the most common bug of this field.
 
 use crate::{
-    attempt::{Ending, EndingDigest, How},
-    command::{Answer, Claim, Command, Decision, Effect, Facts, Pulse, ReleaseReason, Ruling},
+    attempt::{Ending, EndingDigest, EndingKind},
+    command::{
+        Answer, Claim, Command, Decided, Decision, Effect, Facts, LeaseState, ReleaseReason,
+    },
     field::cut,
     job::{Change, Ended, Job, Life, Note, Progress, ProgressReport, State, Status},
     lease::{Lease, LeaseToken},
@@ -19,16 +21,16 @@ use crate::{
 };
 use std::time::Duration;
 
-/// An attempt may be given back this often in one life at no cost.
+/// An attempt may be released this often in one life at no cost.
 pub const RELEASES_MAX: u32 = 20;
 
-/// A job may be claimed and not be started this often at no cost. After that it is an ordinary
-/// release, so that the history of a job that one broken worker takes again and again is bounded.
+/// A job may be claimed and not started this often at no cost. After that, it counts as an ordinary
+/// release. This bounds the history of a job that one broken worker claims again and again.
 pub const NOT_STARTED_MAX: u64 = 100;
 
-/// How long a job waits after its first claim that was not started. The wait doubles with each, six
-/// times at most: a machine that is short of descriptors for minutes makes few rounds, and other
-/// workers get their turn.
+/// How long a job waits after its first claim that was not started. The wait doubles with each such
+/// claim, at most six times. A machine that lacks descriptors for minutes then makes few claims,
+/// and other workers get their turn.
 const NOT_STARTED_BACKOFF: Backoff =
     Backoff::doubling(Duration::from_secs(1), Duration::from_secs(64));
 
@@ -54,14 +56,15 @@ pub fn decide(job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
     }
 }
 
-/// Whether a worker may take `job` at `now`. Stores choose by it, and the claim itself asks again.
+/// Whether a worker may take `job` at `now`. Stores choose jobs by it, and [`claim`] checks it
+/// again.
 pub fn is_claimable(job: &Job, now: Timestamp) -> bool {
     job.run_at().is_some_and(|run_at| run_at <= now)
         && !has_expired(job, now)
         && job.has_attempts_left()
 }
 
-/// What the sweeper should do about a job, if anything: which of its times has run out.
+/// What the sweeper does about a job whose time has run out; `None` where nothing is due.
 pub fn overdue(job: &Job, policy: &Policy, now: Timestamp) -> Option<Command> {
     match &job.state {
         State::Queued { .. } => has_expired(job, now).then_some(Command::Expire),
@@ -74,14 +77,14 @@ pub fn overdue(job: &Job, policy: &Policy, now: Timestamp) -> Option<Command> {
     }
 }
 
-/// What a jump of the store's clock does to a job: it costs no lease. The clock was wrong, the worker
-/// was not silent.
+/// What a jump of the store's clock does to a job: its lease moves by as much. The clock was wrong;
+/// the worker was not silent.
 pub fn clock_jumped(job: &Job, by: Duration) -> Option<Change> {
     let lease = job.lease()?.shifted(by);
     Some(Job::touched(Job { state: State::Running(lease), ..job.clone() }))
 }
 
-/// Decides whether a worker may take a job that its store has chosen for it.
+/// Decides whether a worker may take a job that its store has chosen.
 pub fn claim(job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
     let facts = &facts.no_earlier_than(job);
     let Some(due_at) = job.run_at() else {
@@ -95,7 +98,7 @@ pub fn claim(job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
     let length = claim.lease.unwrap_or(facts.policy.lease);
     let deadline = now + facts.policy.timeout;
     let lease = Lease {
-        token: LeaseToken { epoch: facts.epoch, fence, secret: facts.chance.0 },
+        token: LeaseToken { epoch: facts.epoch, fence, secret: facts.entropy.0 },
         scope: claim.scope.clone(),
         worker: claim.worker.clone(),
         claim: claim.id.clone(),
@@ -105,8 +108,8 @@ pub fn claim(job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
         deadline,
         length,
     };
-    // Counted when the job is claimed, not when it settles: a worker that dies in silence must still
-    // use up an attempt, or a job that kills its worker would run forever.
+    // Counted when the job is claimed, not when it settles: a worker that dies in silence must
+    // still use up an attempt, or a job that kills its worker would run forever.
     let life = Life {
         attempt: job.life.attempt + 1,
         started_at: job.life.started_at.or(Some(now)),
@@ -125,15 +128,16 @@ fn heartbeat(
     progress: Option<&ProgressReport>,
     facts: &Facts<'_>,
 ) -> Decision {
-    let Some(lease) = held(job, token, facts) else {
-        let pulse = if job.status().is_ended() { Pulse::Ended } else { Pulse::Lost };
-        return Ok(Ruling { effect: Effect::Nothing, answer: Answer::Pulse(pulse) });
+    let Some(lease) = held_lease(job, token, facts) else {
+        let lease_state =
+            if job.status().is_ended() { LeaseState::Ended } else { LeaseState::Lost };
+        return Ok(Decided { effect: Effect::Nothing, answer: Answer::LeaseState(lease_state) });
     };
-    // Past the deadline nothing is extended. The worker sees a lease that is over, and a silent one
-    // does not turn into a slow one by waking up late.
+    // Past the deadline, no heartbeat extends the lease. The worker gets the old expiry, which is
+    // over. So a silent worker does not become a slow one by waking up late.
     if facts.now >= lease.deadline {
-        let pulse = Answer::Pulse(pulse_of(job, lease.expires_at));
-        return Ok(Ruling { effect: Effect::Nothing, answer: pulse });
+        let lease_state = Answer::LeaseState(lease_state_of(job, lease.expires_at));
+        return Ok(Decided { effect: Effect::Nothing, answer: lease_state });
     }
     let expires_at = lease.extended(facts.now);
     let mut job = job.clone();
@@ -143,21 +147,21 @@ fn heartbeat(
         job.life.progress = Some(Progress { report: report.clone(), at: facts.now });
         job.version += 1;
     }
-    let answer = Answer::Pulse(pulse_of(&job, expires_at));
-    Ok(Ruling { effect: Effect::Change(Box::new(Job::touched(job))), answer })
+    let answer = Answer::LeaseState(lease_state_of(&job, expires_at));
+    Ok(Decided { effect: Effect::Change(Box::new(Job::touched(job))), answer })
 }
 
-fn pulse_of(job: &Job, expires_at: Timestamp) -> Pulse {
+fn lease_state_of(job: &Job, expires_at: Timestamp) -> LeaseState {
     if job.life.cancel_requested {
-        Pulse::CancelRequested(expires_at)
+        LeaseState::CancelRequested(expires_at)
     } else {
-        Pulse::Extended(expires_at)
+        LeaseState::Extended(expires_at)
     }
 }
 
 fn settle(job: &Job, token: &LeaseToken, ending: &Ending, facts: &Facts<'_>) -> Decision {
     let digest = EndingDigest::of(ending);
-    let Some(lease) = held(job, token, facts) else {
+    let Some(lease) = held_lease(job, token, facts) else {
         return answered_before(token, digest, facts);
     };
     let mut note = reported(lease, digest);
@@ -165,28 +169,28 @@ fn settle(job: &Job, token: &LeaseToken, ending: &Ending, facts: &Facts<'_>) -> 
     // A worker that reports is not lost, whatever it reports.
     let life = Life { losses: 0, message: ending.message.clone(), ..job.life.clone() };
     let now = facts.now;
-    Ok(settled(match &ending.how {
-        // Also when a cancel was requested: what finished first stands.
-        How::Completed { result, result_url } => {
+    Ok(settled(match &ending.kind {
+        // Also when a cancel was requested: the job has finished first.
+        EndingKind::Completed { result, result_url } => {
             let (result, result_url) = (result.clone(), result_url.clone());
             let life = Life { last_failure: None, result, result_url, ..life };
             job.moved(State::Completed(ended(now)), life, now, note)
         }
-        How::Failed { failure, retry_after } => {
-            let delay = facts.policy.delay_after(job.life.attempt, facts.chance);
+        EndingKind::Failed { failure, retry_after } => {
+            let delay = facts.policy.delay_after(job.life.attempt, facts.entropy);
             fail(job, life, failure, retry_after.unwrap_or(delay), now, note)
         }
-        How::FailedForGood(failure) => {
+        EndingKind::FailedForGood(failure) => {
             failed(job, State::Failed(ended(now)), life, failure, now, note)
         }
-        How::Poisoned(failure) => {
+        EndingKind::Poisoned(failure) => {
             failed(job, State::Poisoned(ended(now)), life, failure, now, note)
         }
-        How::Cancelled => job.moved(State::Cancelled(ended(now)), life, now, note),
+        EndingKind::Cancelled => job.moved(State::Cancelled(ended(now)), life, now, note),
     }))
 }
 
-/// What every retryable failure comes to, whoever states it.
+/// What every retryable failure leads to, whether a worker or the sweeper states it.
 fn fail(
     job: &Job,
     life: Life,
@@ -224,7 +228,7 @@ fn release(
     facts: &Facts<'_>,
 ) -> Decision {
     let digest = EndingDigest::given_back();
-    let Some(lease) = held(job, token, facts) else {
+    let Some(lease) = held_lease(job, token, facts) else {
         return answered_before(token, digest, facts);
     };
     let now = facts.now;
@@ -253,13 +257,13 @@ fn release(
     Ok(settled(job.moved(State::Queued { run_at: now + delay }, life, now, note)))
 }
 
-/// When a job may be claimed again that its worker could not start; none where that is an ordinary
-/// release, because the attempt showed that it began, or because it was so too often.
+/// When another worker may claim a job that was not started. `None` where the release is an
+/// ordinary one: the attempt showed that it began, or too many claims of the job were not started.
 fn run_at_after_not_started(job: &Job, lease: &Lease, now: Timestamp) -> Option<Timestamp> {
     let first_expiry = (lease.started_at + lease.length).min(lease.deadline);
     let began = job.life.progress.is_some() || lease.expires_at > first_expiry;
-    // Claims that used up no attempt and were no release. Those of earlier lives count as well:
-    // they made history, too.
+    // Claims that used up no attempt and were no release. Those of earlier lives count as well,
+    // because they made history rows, too.
     let free_releases = job.life.releases.min(RELEASES_MAX);
     let counted = u64::from(job.life.attempt) + u64::from(free_releases);
     let untried = job.fence.saturating_sub(counted);
@@ -270,7 +274,7 @@ fn run_at_after_not_started(job: &Job, lease: &Lease, now: Timestamp) -> Option<
     Some(now + NOT_STARTED_BACKOFF.ceiling(claims))
 }
 
-/// No handler saw this claim. It is not a release, not a sign of life, and no start.
+/// No handler saw this claim. It counts as no release, no heartbeat and no start.
 fn untried(job: &Job, lease: &Lease, run_at: Timestamp, now: Timestamp, note: Note) -> Change {
     let first_start = job.life.started_at.filter(|started| *started != lease.started_at);
     let attempt = job.life.attempt.saturating_sub(1);
@@ -308,7 +312,7 @@ fn expire(job: &Job, now: Timestamp) -> Decision {
     if !has_expired(job, now) {
         return Err(Refusal::NotDue);
     }
-    // The last error would be overwritten by this one, and it is what a person will look for.
+    // The new failure overwrites the last error, which is what an operator will look for.
     let last = job.life.last_failure.as_ref();
     let message = last.map(|failure| match &failure.message {
         Some(text) => cut(&format!("last error {}: {text}", failure.code), MESSAGE_BYTES_MAX),
@@ -325,7 +329,7 @@ fn timeout(job: &Job, facts: &Facts<'_>) -> Decision {
         return Err(Refusal::NotDue);
     }
     let failure = Failure::ours(failure_codes::HANDLER_TIMEOUT, "ran longer than its timeout");
-    let delay = facts.policy.delay_after(job.life.attempt, facts.chance);
+    let delay = facts.policy.delay_after(job.life.attempt, facts.entropy);
     let note = Note { worker: Some(lease.worker.clone()), ..Note::default() };
     Ok(changed(fail(job, job.life.clone(), &failure, delay, facts.now, note)))
 }
@@ -348,7 +352,7 @@ fn lease_expiry(job: &Job, facts: &Facts<'_>) -> Decision {
     }
     let failure =
         Failure::ours(failure_codes::LEASE_EXPIRED, format!("no sign of life from {worker}"));
-    let delay = facts.policy.delay_after(job.life.attempt, facts.chance);
+    let delay = facts.policy.delay_after(job.life.attempt, facts.entropy);
     Ok(changed(fail(job, life, &failure, delay, facts.now, note)))
 }
 
@@ -390,21 +394,25 @@ fn erase(job: &Job) -> Decision {
     if !job.status().is_ended() {
         return Err(Refusal::NotEnded { status: job.status() });
     }
-    Ok(Ruling { effect: Effect::Erase, answer: Answer::Erased })
+    Ok(Decided { effect: Effect::Erase, answer: Answer::Erased })
 }
 
 fn purge(job: &Job, facts: &Facts<'_>) -> Decision {
     if !may_be_purged(job, facts.policy, facts.now) {
         return Err(Refusal::NotDue);
     }
-    Ok(Ruling { effect: Effect::Erase, answer: Answer::Erased })
+    Ok(Decided { effect: Effect::Erase, answer: Answer::Erased })
 }
 
-/// The lease, if `token` is the one that counts.
+/// The lease, if `token` is the newest.
 ///
-/// The token decides, not the clock. A worker that overran its lease, but whose job nobody else has
-/// taken, did the work; refusing it would only make the job run a second time.
-pub(crate) fn held<'a>(job: &'a Job, token: &LeaseToken, facts: &Facts<'_>) -> Option<&'a Lease> {
+/// The token decides, not the clock. A worker that overran its lease, but whose job no other worker
+/// has taken, did the work. To refuse it would only make the job run a second time.
+pub(crate) fn held_lease<'a>(
+    job: &'a Job,
+    token: &LeaseToken,
+    facts: &Facts<'_>,
+) -> Option<&'a Lease> {
     let lease = job.lease()?;
     let valid = lease.token == *token && lease.holds_in(facts.epoch);
     valid.then_some(lease)
@@ -415,7 +423,7 @@ fn answered_before(token: &LeaseToken, digest: EndingDigest, facts: &Facts<'_>) 
     let record = facts.record.filter(|record| record.token == *token);
     match record {
         Some(record) if record.ending == digest => {
-            Ok(Ruling { effect: Effect::Nothing, answer: Answer::Settled(record.status) })
+            Ok(Decided { effect: Effect::Nothing, answer: Answer::Settled(record.status) })
         }
         Some(record) => Err(Refusal::AlreadyEnded { status: record.status }),
         None => Err(Refusal::LeaseLost),
@@ -440,13 +448,13 @@ fn lapsed(lease: &Lease, now: Timestamp) -> bool {
     now >= lease.expires_at && lease.expires_at < lease.deadline
 }
 
-/// Kept long enough, and nobody still has to look at it.
+/// Retention is over, and the job does not wait for an operator.
 fn may_be_purged(job: &Job, policy: &Policy, now: Timestamp) -> bool {
     kept_since(job).is_some_and(|since| since + policy.kept_for(job.envelope.key.is_some()) <= now)
 }
 
-/// The moment from which an ended job's retention counts; none for a poisoned one that still waits
-/// for a person. Stores find old jobs by it, and the purge itself asks again.
+/// When the retention of an ended job begins; `None` for a poisoned job that still waits for an
+/// operator. Stores find old jobs by it, and the purge checks it again.
 pub fn kept_since(job: &Job) -> Option<Timestamp> {
     match job.state {
         State::Queued { .. } | State::Running(_) => None,
@@ -467,16 +475,16 @@ fn reported(lease: &Lease, digest: EndingDigest) -> Note {
     }
 }
 
-fn changed(change: Change) -> Ruling {
+fn changed(change: Change) -> Decided {
     let answer = Answer::Job(Box::new(change.job.clone()));
-    Ruling { effect: Effect::Change(Box::new(change)), answer }
+    Decided { effect: Effect::Change(Box::new(change)), answer }
 }
 
-fn settled(change: Change) -> Ruling {
+fn settled(change: Change) -> Decided {
     let answer = Answer::Settled(change.job.status());
-    Ruling { effect: Effect::Change(Box::new(change)), answer }
+    Decided { effect: Effect::Change(Box::new(change)), answer }
 }
 
-fn stands(job: &Job) -> Ruling {
-    Ruling { effect: Effect::Nothing, answer: Answer::Job(Box::new(job.clone())) }
+fn stands(job: &Job) -> Decided {
+    Decided { effect: Effect::Nothing, answer: Answer::Job(Box::new(job.clone())) }
 }

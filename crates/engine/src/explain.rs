@@ -6,18 +6,18 @@ use crate::{
     time::Timestamp,
 };
 
-/// What stands around a job.
+/// Facts about the surroundings of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct ExplainFacts {
     /// The store's clock.
     pub now: Timestamp,
-    /// Somebody paused its queue.
+    /// Whether its queue is paused.
     pub paused: bool,
-    /// Workers that are alive and claim its type.
+    /// Live workers that claim its type.
     pub live_workers: u64,
     /// Due jobs of its queue that come before it.
     pub ahead: u64,
-    /// Jobs of its type that run now.
+    /// Running jobs of its type.
     pub running: u64,
     /// Slots of its type's ready-made handler, if that is limited.
     pub concurrency: Option<u32>,
@@ -39,8 +39,8 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The same for a reader of one tenant. Slots are shared by all: that they are taken is told,
-    /// not how many jobs the others run beyond them.
+    /// The reason for a reader who sees one tenant. All tenants share the slots: the reader learns
+    /// that they are taken, but not how many jobs of other tenants run beyond them.
     pub fn for_one_tenant(self) -> Self {
         if let Reason::LimitReached { limit, .. } = self {
             return Reason::LimitReached { running: limit.into(), limit };
@@ -49,8 +49,8 @@ impl Reason {
     }
 }
 
-/// Everything that keeps `job` from running now, the most stubborn reason first.
-pub fn explain(job: &Job, around: &Surroundings) -> Vec<Reason> {
+/// All reasons why `job` does not run now, the most lasting one first.
+pub fn explain(job: &Job, around: &ExplainFacts) -> Vec<Reason> {
     match &job.state {
         State::Queued { run_at } => waiting(job, *run_at, around),
         State::Running(lease) => {
@@ -69,7 +69,7 @@ pub fn explain(job: &Job, around: &Surroundings) -> Vec<Reason> {
     }
 }
 
-fn waiting(job: &Job, run_at: Timestamp, around: &Surroundings) -> Vec<Reason> {
+fn waiting(job: &Job, run_at: Timestamp, around: &ExplainFacts) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let job_type = &job.envelope.job_type;
     if around.paused {
@@ -92,7 +92,7 @@ fn waiting(job: &Job, run_at: Timestamp, around: &Surroundings) -> Vec<Reason> {
     if let Some(limit) = limit {
         reasons.push(Reason::LimitReached { running: around.running, limit });
     }
-    // Nothing holds it but its place in the line, be it the first.
+    // Only its position in the queue keeps it waiting, even if it is the first.
     if around.ahead > 0 || reasons.is_empty() {
         reasons.push(Reason::BehindOthers { ahead: around.ahead });
     }
@@ -115,7 +115,7 @@ impl Reason {
         }
     }
 
-    /// A sentence for people. Times are left to the door, which knows how to write them.
+    /// A sentence for people. It has no times: the HTTP API and the command line format those.
     pub fn detail(&self) -> String {
         match self {
             Reason::NoLiveWorker { job_type } => {

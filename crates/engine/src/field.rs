@@ -1,30 +1,30 @@
-//! What is wrong with a field, and the checks that several fields share.
+//! Problems with fields, and the checks that several fields share.
 
 use crate::refusal::Refusal;
 use std::{borrow::Cow, ops::RangeInclusive};
 
-/// One field that cannot be accepted, and why.
+/// One field that is refused, and why.
 ///
-/// `field` is the contract's name for it (`jobType`, `backoff.base`), so that a door can turn it
-/// into a pointer and a person can find it in what they sent.
+/// `field` is the contract's name for it (`jobType`, `backoff.base`), so that the HTTP API can turn
+/// it into a pointer, and the caller finds it in the request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}{within}: {detail}")]
 pub struct FieldProblem {
     /// The contract's name of the field.
     pub field: &'static str,
-    /// Where in the field, as a JSON pointer that begins at it; empty where it is the field itself.
+    /// Where in the field, as a JSON pointer that begins at it; empty for the field itself.
     pub within: Box<str>,
     /// What is wrong, and what would be right.
     pub detail: String,
 }
 
 impl FieldProblem {
-    /// Says what is wrong with `field`.
+    /// A problem with `field`.
     pub fn new(field: &'static str, detail: impl Into<String>) -> Self {
         FieldProblem { field, within: "".into(), detail: detail.into() }
     }
 
-    /// The same about what stands at `pointer` within the field.
+    /// The same problem, at `pointer` within the field.
     pub fn within(self, pointer: impl Into<Box<str>>) -> Self {
         FieldProblem { within: pointer.into(), ..self }
     }
@@ -39,14 +39,14 @@ pub(crate) fn check_text(field: &'static str, text: &str, chars_max: usize) -> C
         return Err(FieldProblem::new(field, "must not be empty"));
     }
     refuse_nul(field, text)?;
-    // Bytes bound characters from above, so that most texts are never counted.
+    // A text has no more characters than bytes, so most texts need no count.
     if text.len() > chars_max && text.chars().count() > chars_max {
         return Err(FieldProblem::new(field, format!("must have at most {chars_max} characters")));
     }
     Ok(())
 }
 
-/// Refuses U+0000: PostgreSQL cannot hold it, and both stores must accept the same texts.
+/// Refuses U+0000: PostgreSQL cannot hold it, and all stores must accept the same texts.
 pub(crate) fn refuse_nul(field: &'static str, text: &str) -> Checked<()> {
     if text.contains('\0') {
         return Err(FieldProblem::new(field, "must not contain U+0000"));
@@ -60,7 +60,7 @@ pub(crate) fn cut_text(field: &'static str, text: &str, bytes_max: usize) -> Che
     Ok(cut(text, bytes_max))
 }
 
-/// The same for text of our own, which has no U+0000.
+/// The same for text of the engine's own, which has no U+0000.
 pub(crate) fn cut(text: &str, bytes_max: usize) -> Box<str> {
     cut_with(text, bytes_max, "…").into()
 }
@@ -92,7 +92,7 @@ pub fn check_count(field: &'static str, count: usize, range: RangeInclusive<usiz
     Err(FieldProblem::new(field, format!("must have {min} to {max} entries, but has {count}")))
 }
 
-/// Everything that is wrong with a request, so that its sender learns it all at once.
+/// All problems of a request, so that its sender learns them at once.
 #[derive(Debug, Default)]
 pub struct Findings(Vec<FieldProblem>);
 
@@ -102,7 +102,7 @@ impl Findings {
         checked.map_err(|problem| self.0.push(problem)).ok()
     }
 
-    /// Keeps an optional value, or the problem; an absent value is none.
+    /// Keeps an optional value, or the problem; an absent value is no problem.
     pub fn keep_given<T>(&mut self, checked: Option<Checked<T>>) -> Option<T> {
         checked.and_then(|checked| self.keep(checked))
     }
@@ -112,17 +112,17 @@ impl Findings {
         checked.map_err(|problems| self.0.extend(problems)).ok()
     }
 
-    /// Whether nothing is wrong.
+    /// Whether there is no problem.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All that is wrong.
+    /// All problems.
     pub fn into_problems(self) -> Vec<FieldProblem> {
         self.0
     }
 
-    /// The refusal that names it all.
+    /// The refusal that names all problems.
     pub fn refusal(self) -> Refusal {
         Refusal::Invalid(self.0)
     }

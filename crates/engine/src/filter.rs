@@ -1,7 +1,7 @@
 //! Which jobs a listing shows: a tree of comparisons over the contract's filter fields.
 //!
-//! The text form (`$filter`) is read by the wire; stores turn the tree into a query. Its meaning is
-//! [`Filter::matches`], and every store has to agree with it.
+//! `wire` reads the text form (`$filter`); stores turn the tree into a query. Its meaning is
+//! [`Filter::matches`], and every store must agree with it.
 
 use crate::{
     job::{Job, Status},
@@ -18,11 +18,11 @@ pub enum Filter {
     Everything,
     /// One field compared with one value.
     Compare(Comparison, Field),
-    /// All of these.
+    /// All of these hold.
     And(Vec<Filter>),
-    /// Any of these.
+    /// At least one of these holds.
     Or(Vec<Filter>),
-    /// Not this.
+    /// This does not hold.
     Not(Box<Filter>),
 }
 
@@ -40,7 +40,7 @@ pub enum Field {
     ParentId(JobId),
 }
 
-/// How a field stands to its value.
+/// How a field compares to its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the variants are OData's own words")]
 pub enum Comparison {
@@ -58,7 +58,7 @@ impl Filter {
         Filter::Compare(Comparison::Eq, field)
     }
 
-    /// Whether `job` is shown.
+    /// Whether the filter includes `job`.
     pub fn matches(&self, job: &Job) -> bool {
         match self {
             Filter::Everything => true,
@@ -71,7 +71,7 @@ impl Filter {
 }
 
 impl Field {
-    /// How the job's value stands to ours; nothing where the job has none.
+    /// How the job's value compares to the filter's; `None` where the job has no value.
     fn of(&self, job: &Job) -> Option<Ordering> {
         let envelope = &job.envelope;
         match self {

@@ -1,4 +1,4 @@
-//! The written memory of a job: one numbered row per transition, without gaps.
+//! The history of a job: one numbered row per transition, without gaps.
 
 use crate::{
     attempt::{AttemptRecord, EndingDigest},
@@ -15,20 +15,20 @@ pub struct HistoryEntry {
     pub seq: u64,
     /// When it happened, by the store's clock.
     pub at: Timestamp,
-    /// What the job was; nothing before it was handed over.
+    /// The status before; `None` for the row of the submit.
     pub from: Option<Status>,
-    /// What it became.
+    /// The status after.
     pub to: Status,
     /// The attempt that this row is about.
     pub attempt: u32,
-    /// Who ran it.
+    /// The worker that ran the attempt.
     pub worker: Option<WorkerId>,
-    /// Why it failed, if it did.
+    /// The error code, if the attempt failed.
     pub error_code: Option<ErrorCode>,
     /// A sentence for people.
     pub message: Option<Box<str>>,
-    /// The report that a worker ended its lease with. Kept here and not in a table of its own: the
-    /// row is written anyway, and it is all that a repeated report needs.
+    /// The report with which a worker ended its lease. It is kept here, not in a table of its own:
+    /// the row is written anyway, and it is all that a repeated report needs.
     pub settled: Option<(LeaseToken, EndingDigest)>,
 }
 

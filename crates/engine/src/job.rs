@@ -1,4 +1,4 @@
-//! A job: what was handed over, what has become of it, and the moves it can make.
+//! A job: its envelope, its state, and its transitions.
 
 use crate::{
     attempt::EndingDigest,
@@ -15,18 +15,18 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// A job and its status: one thing, so that neither can be without the other.
+/// A job and its status are one value, so that neither can exist without the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// What was handed over. It never changes, and is shared by all copies.
+    /// What the client submitted. It never changes, and all copies share it.
     pub envelope: Arc<Envelope>,
-    /// Where it stands.
+    /// The current state.
     pub state: State,
     /// What has happened in this life; a redrive begins a new one.
     pub life: Life,
     /// Attempts that this life may use.
     pub max_attempts: u32,
-    /// Not started after this moment.
+    /// The job does not start after this time.
     pub expires_at: Option<Timestamp>,
     /// Claims so far in all lives: the fence of the newest lease.
     pub fence: u64,
@@ -34,11 +34,11 @@ pub struct Job {
     pub seq: u64,
     /// Grows with every change that a reader of the status can see.
     pub version: u64,
-    /// When it last changed. A job does not go back in time, whatever a clock does.
+    /// The time of the last change. It never goes back, whatever a clock does.
     pub changed_at: Timestamp,
 }
 
-/// What a client handed over.
+/// What a client submitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct Envelope {
@@ -55,7 +55,7 @@ pub struct Envelope {
     pub created_at: Timestamp,
 }
 
-/// The client's own word for the shape of its payload, a number or a text.
+/// The client's own name for the shape of its payload, a number or a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "said above")]
 pub enum PayloadVersion {
@@ -68,14 +68,14 @@ pub enum PayloadVersion {
 pub struct Priority(pub(crate) u8);
 
 impl Priority {
-    /// The last there is.
+    /// The lowest priority.
     pub const LOWEST: Priority = Priority(0);
-    /// What a job has that asks for none.
+    /// The priority of a job that asks for none.
     pub const DEFAULT: Priority = Priority(4);
-    /// The first there is.
+    /// The highest priority.
     pub const HIGHEST: Priority = Priority(9);
 
-    /// The priority of that number, if there is one.
+    /// The priority with that number, if there is one.
     pub fn from_number(number: u8) -> Option<Self> {
         (number <= Self::HIGHEST.0).then_some(Priority(number))
     }
@@ -86,32 +86,32 @@ impl Priority {
     }
 }
 
-/// Where a job stands, with what belongs to that state and to no other.
+/// The state of a job, with the data that belongs to that state alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It waits, at least until `run_at`.
+    /// The job waits, at least until `run_at`.
     Queued {
-        /// Not before.
+        /// The earliest start.
         run_at: Timestamp,
     },
-    /// A worker holds it.
+    /// A worker holds a lease on the job.
     Running(Lease),
-    /// The work was done.
+    /// The work is done.
     Completed(Ended),
     /// A retry cannot help.
     Failed(Ended),
-    /// The attempts are spent or the message is unreadable; it waits for a person.
+    /// The attempts are spent or the payload is unreadable; the job waits for an operator.
     Poisoned(Ended),
-    /// Somebody did not want it any more, or it was too late.
+    /// A caller cancelled the job, or it did not start in time.
     Cancelled(Ended),
 }
 
 /// When a life ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// When.
+    /// When the life ended.
     pub at: Timestamp,
-    /// When a poisoned job was taken out of the poison queue for good.
+    /// When an operator removed a poisoned job from the poison queue for good.
     pub discarded_at: Option<Timestamp>,
 }
 
@@ -120,51 +120,51 @@ pub struct Ended {
 pub struct Life {
     /// 0 for the first life.
     pub redrive_count: u32,
-    /// When it was first due.
+    /// When it first became due.
     pub due_at: Timestamp,
-    /// When it was first started.
+    /// When it first started.
     pub started_at: Option<Timestamp>,
-    /// Attempts started and not given back.
+    /// Attempts started and not released.
     pub attempt: u32,
-    /// Attempts given back.
+    /// Attempts released.
     pub releases: u32,
     /// Workers lost in a row.
     pub losses: u32,
-    /// Somebody wants it stopped.
+    /// Whether a caller asked for a cancel.
     pub cancel_requested: bool,
-    /// Why the last attempt failed; nothing after success.
+    /// Why the last attempt failed; `None` after success.
     pub last_failure: Option<Failure>,
     /// A sentence for people.
     pub message: Option<Box<str>>,
-    /// How far the handler says it is.
+    /// The last progress that the handler reported.
     pub progress: Option<Progress>,
-    /// What came of it, where it is small.
+    /// The result, where it is small.
     pub result: Option<JsonText>,
-    /// Where it can be fetched, where it is not.
+    /// Where a large result can be fetched.
     pub result_url: Option<ResultUrl>,
 }
 
-/// How far a handler said it was, and when.
+/// A progress report, and when it arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What it said.
+    /// The report.
     pub report: ProgressReport,
-    /// When.
+    /// When it arrived.
     pub at: Timestamp,
 }
 
-/// How far a handler says it is. Only [`ProgressReport::check`] makes one.
+/// The progress of a handler. Only [`ProgressReport::check`] makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProgressReport {
     /// 0 to 100.
     pub percent: u8,
-    /// A few words, at most 256 bytes.
+    /// A short text, at most 256 bytes.
     pub note: Option<Box<str>>,
 }
 
 impl ProgressReport {
-    /// Checks what a handler says; a long note is cut.
+    /// Checks a progress report and cuts a long note.
     pub fn check(percent: i64, note: Option<&str>) -> Checked<Self> {
         const NOTE_BYTES_MAX: usize = 256;
         let percent = check_range("progress.percent", percent, 0..=100)?;
@@ -202,12 +202,12 @@ impl Life {
 }
 
 impl Job {
-    /// Its name.
+    /// The id.
     pub fn id(&self) -> JobId {
         self.envelope.id
     }
 
-    /// The contract's word for where it stands.
+    /// The contract's name for the state.
     pub fn status(&self) -> Status {
         match self.state {
             State::Queued { .. } => Status::Queued,
@@ -219,7 +219,7 @@ impl Job {
         }
     }
 
-    /// When this life ended, if it has, and whether it was discarded.
+    /// When this life ended, if it has, and whether the job was discarded.
     pub fn ended(&self) -> Option<Ended> {
         match self.state {
             State::Queued { .. } | State::Running(_) => None,
@@ -233,7 +233,7 @@ impl Job {
         self.ended().map(|ended| ended.at)
     }
 
-    /// The lease, while somebody holds it.
+    /// The lease, while a worker holds one.
     pub fn lease(&self) -> Option<&Lease> {
         match &self.state {
             State::Running(lease) => Some(lease),
@@ -242,7 +242,7 @@ impl Job {
         }
     }
 
-    /// When it may start, while it waits.
+    /// The earliest start, while the job waits.
     pub fn run_at(&self) -> Option<Timestamp> {
         match self.state {
             State::Queued { run_at } => Some(run_at),
@@ -256,23 +256,23 @@ impl Job {
     }
 }
 
-/// A decision carried out: the job as it will be, and what is written down with it.
+/// The result of a decision: the job after it, and what is written with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The whole job afterwards.
     pub job: Job,
-    /// The history row, unless only the lease or the progress moved.
+    /// The history row, unless only the lease or the progress changed.
     pub entry: Option<HistoryEntry>,
-    /// What is announced, if anything.
+    /// The event to announce, if any.
     pub event: Option<EventKind>,
-    /// What becomes of the job's steps.
+    /// What happens to the job's steps.
     pub steps: StepsChange,
-    /// Whether the job takes its key, where it has one and nobody else does. A new job does; a
-    /// redriven one takes back what it lost to time, but not what went to another job.
+    /// Whether the job takes its key, if it has one and no other job holds it. A new job does. A
+    /// redriven job takes back a key that expired, but not one that another job has taken since.
     pub takes_key: bool,
 }
 
-/// What a history row says beside the states.
+/// The contents of a history row beside the states.
 #[derive(Default)]
 pub(crate) struct Note {
     pub(crate) worker: Option<WorkerId>,
@@ -288,7 +288,7 @@ impl Note {
 }
 
 impl Job {
-    /// A move to `state` with `life`: numbered, dated, written down and announced.
+    /// A transition to `state` with `life`: numbered, dated, with a history row and an event.
     pub(crate) fn moved(&self, state: State, life: Life, now: Timestamp, note: Note) -> Change {
         let (seq, version) = (self.seq + 1, self.version + 1);
         let job = Job { state, life, seq, version, changed_at: now, ..self.clone() };
@@ -301,13 +301,14 @@ impl Job {
             (from, to) if from == to => None, // a cancel is requested, a poisoned job discarded
             (_, to) => Some(EventKind::of(to)),
         };
-        // A claim and a redrive are about the attempt they lead to, all else about the one before.
+        // A claim and a redrive are about the attempt that they begin, all else about the one
+        // before.
         let attempt = match (from, to) {
             (Status::Queued, Status::Running) => job.life.attempt,
             (from, Status::Queued) if from.is_ended() => job.life.attempt,
             _ => self.life.attempt,
         };
-        let (error_code, said) = match note.failure {
+        let (error_code, failure_message) = match note.failure {
             Some(failure) => (Some(failure.code), failure.message),
             None => (None, None),
         };
@@ -319,13 +320,13 @@ impl Job {
             attempt,
             worker: note.worker,
             error_code,
-            message: said.or(note.message),
+            message: failure_message.or(note.message),
             settled: note.settled,
         };
         Change { entry: Some(entry), event, ..Job::touched(job) }
     }
 
-    /// A change that moves no state, and so writes no history.
+    /// A change without a transition, and so without a history row.
     pub(crate) fn touched(job: Job) -> Change {
         Change { job, entry: None, event: None, steps: StepsChange::Kept, takes_key: false }
     }

@@ -1,30 +1,30 @@
-//! The name of one job: a UUIDv7, always ours, so that ids sort by age.
+//! The id of a job: a UUIDv7. Consign always makes it, so that ids sort by age.
 
 use crate::{
-    chance::Chance,
+    entropy::Entropy,
     field::{Checked, FieldProblem},
     time::Timestamp,
 };
 use std::fmt;
 use uuid::Uuid;
 
-/// Names one job for ever.
+/// The permanent id of one job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(Uuid);
 
 impl JobId {
-    /// A new id from the moment and a roll of the dice.
-    pub fn new(at: Timestamp, chance: Chance) -> Self {
+    /// A new id from the time and random bits.
+    pub fn new(at: Timestamp, entropy: Entropy) -> Self {
         let mut random = [0; 10];
-        random.copy_from_slice(&chance.0.to_be_bytes()[..10]);
+        random.copy_from_slice(&entropy.0.to_be_bytes()[..10]);
         JobId(
             uuid::Builder::from_unix_timestamp_millis(at.unix_ms().unsigned_abs(), &random)
                 .into_uuid(),
         )
     }
 
-    /// Reads an id in the usual hyphenated form. Any UUID is accepted: one that is not ours is
-    /// simply not found.
+    /// Reads an id in the usual hyphenated form. It accepts any UUID: one that Consign did not make
+    /// simply matches no job.
     pub fn parse(text: &str) -> Checked<Self> {
         match Uuid::try_parse(text) {
             Ok(uuid) if text.len() == 36 => Ok(JobId(uuid)),
@@ -37,7 +37,7 @@ impl JobId {
         self.0.into_bytes()
     }
 
-    /// An id that a store kept as bytes.
+    /// The id of bytes that a store kept.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         JobId(Uuid::from_bytes(bytes))
     }
@@ -61,8 +61,8 @@ mod tests {
 
     #[test]
     fn an_id_is_a_uuid_of_version_7_and_sorts_by_age() {
-        let older = JobId::new(Timestamp::from_unix_ms(1_000), Chance(u128::MAX));
-        let newer = JobId::new(Timestamp::from_unix_ms(1_001), Chance(0));
+        let older = JobId::new(Timestamp::from_unix_ms(1_000), Entropy(u128::MAX));
+        let newer = JobId::new(Timestamp::from_unix_ms(1_001), Entropy(0));
         assert!(older < newer);
         assert_eq!(older.0.get_version_num(), 7);
         assert_eq!(JobId::parse(&older.to_string()), Ok(older));

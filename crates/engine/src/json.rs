@@ -1,9 +1,9 @@
 //! JSON as text that has been checked, and its canonical form.
 //!
-//! The engine knows no serde: a payload is the client's business and is kept as it came. What the
-//! engine needs is to know that it is JSON, and whether two of them say the same. Numbers are
-//! compared as exact decimals (`1`, `1.0` and `10e-1` are one number; 9007199254740993 and
-//! 9007199254740992 are two), because a float would call two different jobs the same.
+//! The engine has no serde: a payload belongs to the client and is kept as it arrived. The engine
+//! needs to know whether a text is JSON, and whether two texts mean the same. Numbers compare as
+//! exact decimals (`1`, `1.0` and `10e-1` are one number; 9007199254740993 and 9007199254740992 are
+//! two), because a float would make two different jobs equal.
 
 use crate::field::{Checked, FieldProblem};
 use std::{fmt, sync::Arc};
@@ -29,13 +29,13 @@ impl JsonText {
         Ok(JsonText(text.into()))
     }
 
-    /// A text that was checked before a store kept it. Reading it again would cost more than
+    /// A text that was checked before a store kept it. Parsing it again would cost more than
     /// everything else that a claim does.
     pub fn from_stored(text: &str) -> Self {
         JsonText(text.into())
     }
 
-    /// The text as it came, without the white space around it.
+    /// The text as it arrived, without the white space around it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -45,7 +45,7 @@ impl JsonText {
         self.0.clone()
     }
 
-    /// A form that is equal for two texts exactly when they say the same.
+    /// A form that is equal for two texts exactly when they mean the same.
     pub fn canonical(&self) -> String {
         let mut out = String::with_capacity(self.0.len());
         let value = scan(&self.0, true).expect("checked when this text was made");
@@ -63,7 +63,7 @@ impl fmt::Debug for JsonText {
 
 const SPACE: &[char] = &[' ', '\t', '\n', '\r'];
 
-/// Strings and numbers stay slices of the text until someone wants the canonical form.
+/// Strings and numbers stay slices of the text. Only the canonical form decodes them.
 enum Value<'a> {
     Word(&'a str),
     Number(&'a str),
@@ -72,8 +72,8 @@ enum Value<'a> {
     Object(Vec<(&'a str, Value<'a>)>),
 }
 
-/// What is in arrays and objects is kept for the canonical form only: to know that it is JSON, it
-/// need not be.
+/// With `keeps`, the contents of arrays and objects are kept for the canonical form. The check
+/// alone does not need them.
 fn scan(text: &str, keeps: bool) -> Result<Value<'_>, String> {
     let mut scan = Scan { text, at: 0, keeps };
     let value = scan.value(0)?;
@@ -232,7 +232,7 @@ impl<'a> Scan<'a> {
             let _ = self.take(b'+') || self.take(b'-');
             let from = self.at;
             self.digits()?;
-            // Also what keeps the arithmetic of `Decimal` far from overflow.
+            // This also keeps the arithmetic of `Decimal` far from overflow.
             if self.at - from > 9 {
                 return Err(self.wrong("an exponent out of all proportion"));
             }
@@ -300,7 +300,7 @@ impl Value<'_> {
             Value::Object(members) => {
                 let mut members: Vec<_> =
                     members.iter().map(|(name, value)| (unescaped(name), value)).collect();
-                // Stable: a name given twice keeps its order, so nothing is silently dropped.
+                // Stable: a repeated name keeps its order, so no member is silently dropped.
                 members.sort_by(|a, b| a.0.cmp(&b.0));
                 out.push('{');
                 for (name, value) in members {
@@ -459,7 +459,7 @@ mod tests {
         fn we_accept_what_serde_accepts(text in r#"[\[\]{}",:0-9eE+. \\untrlfase-]{0,24}"#) {
             let ours = JsonText::parse("payload", &text, 1 << 20).is_ok();
             let theirs = serde_json::from_str::<serde_json::Value>(&text).is_ok();
-            // serde_json also refuses numbers that no f64 holds; those we keep.
+            // serde_json also refuses numbers that no f64 holds; `JsonText` accepts them.
             prop_assert!(ours || !theirs, "{text} is JSON");
             prop_assert!(theirs || !ours || text.contains(['e', 'E']), "{text} is not JSON");
         }

@@ -1,4 +1,5 @@
-//! Idempotency: the client's own handle for a job, so that handing it over twice makes one job.
+//! Idempotency keys: the client's own name for a submission, so that a repeated submit makes one
+//! job.
 
 use crate::{
     field::{Checked, check_text},
@@ -13,7 +14,7 @@ const KEY_CHARS_MAX: usize = 1024;
 const STORED_AS_IS_CHARS_MAX: usize = 128;
 const HASHED: &str = "sha256:";
 
-/// An idempotency key in the form that is stored: short ones as they are, long ones hashed.
+/// An idempotency key in its stored form: short ones unchanged, long ones hashed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdempotencyKey(Arc<str>);
 
@@ -41,26 +42,26 @@ impl IdempotencyKey {
     }
 }
 
-/// The key of a job, with what the job is, for the day the key comes again.
+/// The key of a job, with the job's content for comparison when the key is used again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobKey {
-    /// The client's handle.
+    /// The client's key.
     pub name: IdempotencyKey,
-    /// What was handed over under it.
+    /// The content submitted under it.
     pub content: ContentDigest,
 }
 
-/// What a job is, for the question whether a repeated key means the same job.
+/// The content of a job: decides whether a repeated key means the same job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentDigest(pub [u8; 32]);
 
 impl ContentDigest {
-    /// Digests what the contract calls the same job within one type: subject and payload.
+    /// Digests what makes two jobs of one type the same by the contract: subject and payload.
     pub fn of(subject: Option<&SubjectId>, payload: &JsonText) -> Self {
         let subject = subject.map_or("", SubjectId::as_str);
         let mut hash = Sha256::new();
-        // Length first: a subject cannot run over into the payload. No subject has no length 0 twin,
-        // because an empty subject is refused.
+        // Length first: a subject cannot continue into the payload. An absent subject has length 0,
+        // and no other subject has, because an empty one is refused.
         hash.update(subject.len().to_be_bytes());
         hash.update(subject);
         hash.update(payload.canonical());
@@ -86,7 +87,7 @@ pub fn hex(bytes: &[u8]) -> String {
 /// Reads what [`hex`] writes, and no other spelling.
 pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
-    // Nothing is reserved for a text that is longer than it may be.
+    // A text of the wrong length costs no memory.
     if text.len() != 2 * N {
         return None;
     }
@@ -94,7 +95,7 @@ pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// Reads what [`hex`] wrote, however long it is. The caller bounds it.
+/// Reads what [`hex`] wrote, at any length. The caller bounds it.
 pub fn unhex_all(text: &str) -> Option<Vec<u8>> {
     HEXLOWER.decode(text.as_bytes()).ok()
 }

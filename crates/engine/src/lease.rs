@@ -1,4 +1,4 @@
-//! The right to run a job for a while.
+//! The right to run a job for some time.
 
 use crate::{
     field::{Checked, FieldProblem},
@@ -7,14 +7,14 @@ use crate::{
 };
 use std::{fmt, time::Duration};
 
-/// Proof of one claim. Each claim of a job makes a new one, and only the newest is believed.
+/// Proof of one claim. Each claim of a job makes a new token, and only the newest is accepted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseToken {
     /// Raised when a store is restored from a backup, so that no older lease becomes valid again.
     pub epoch: u32,
     /// Counts the claims of the job; it only grows.
     pub fence: u64,
-    /// What nobody can guess.
+    /// Random bits, so that no token can be guessed.
     pub secret: u128,
 }
 
@@ -36,7 +36,7 @@ impl LeaseToken {
             fence: fence.parse().ok()?,
             secret: u128::from_str_radix(secret, 16).ok()?,
         };
-        // One token has one spelling: no signs, no leading zeros, no capitals.
+        // A token has one spelling: no signs, no leading zeros, no capitals.
         (token.to_string() == text).then_some(token)
     }
 }
@@ -47,44 +47,44 @@ impl fmt::Display for LeaseToken {
     }
 }
 
-/// Tokens are secrets between us and one worker: logs show only which claim it was.
+/// Tokens are secrets between the server and one worker: logs show only the claim.
 impl fmt::Debug for LeaseToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LeaseToken({}-{})", self.epoch, self.fence)
     }
 }
 
-/// Who runs a job, and until when nobody else may.
+/// The worker that runs a job, and until when no other may.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// What the worker must show with every report.
+    /// The token that the worker shows with every report.
     pub token: LeaseToken,
-    /// Whose jobs its holder may take: with the name, who it is.
+    /// The tenants whose jobs the holder may take. Scope and name together identify the holder.
     pub scope: Scope,
-    /// Who holds it.
+    /// The worker that holds the lease.
     pub worker: WorkerId,
-    /// The claim that made it.
+    /// The claim that made the lease.
     pub claim: ClaimId,
-    /// When the job was due before it was claimed: its place in the line, should nobody learn of the
-    /// claim.
+    /// When the job was due before the claim. If the worker never receives the claim, the job
+    /// returns to this position in the queue.
     pub due_at: Timestamp,
     /// When this attempt started.
     pub started_at: Timestamp,
-    /// When it lapses unless the worker sends a sign of life.
+    /// When the lease runs out unless the worker sends a heartbeat.
     pub expires_at: Timestamp,
-    /// When the attempt has taken too long; no heartbeat reaches beyond it.
+    /// When the attempt reaches its timeout. No heartbeat extends the lease beyond it.
     pub deadline: Timestamp,
-    /// How far one heartbeat reaches.
+    /// How far one heartbeat extends the lease.
     pub length: Duration,
 }
 
 impl Lease {
-    /// The expiry after a sign of life at `now`: never earlier than before, never past the deadline.
+    /// The expiry after a heartbeat at `now`: never earlier than before, never past the deadline.
     pub(crate) fn extended(&self, now: Timestamp) -> Timestamp {
         self.expires_at.max(now + self.length).min(self.deadline)
     }
 
-    /// Whether it was made since the store was last restored.
+    /// Whether the lease was made since the store was last restored.
     pub fn holds_in(&self, epoch: u32) -> bool {
         self.token.epoch == epoch
     }

@@ -1,8 +1,8 @@
 //! THE RULES of Consign.
 //!
-//! What a job is, what may become of it, and when. Everything here is pure: no async, no clock, no
-//! I/O, no randomness, no serde. The way in is [`submit()`] for a job that begins, [`claim()`] for one
-//! that a worker takes, and [`decide()`] for everything else.
+//! What a job is, what may happen to it, and when. Everything here is pure: no async, no clock, no
+//! I/O, no randomness, no serde. [`submit()`] begins a job, [`claim()`] gives it to a worker, and
+//! [`decide()`] does everything else.
 #![forbid(unsafe_code)]
 
 #[macro_use]
@@ -11,11 +11,10 @@ mod named_enum;
 mod attempt;
 mod audit;
 mod audit_detail;
-mod call;
-mod chance;
 mod command;
 mod credential;
 mod decide;
+mod entropy;
 mod explain;
 mod field;
 mod filter;
@@ -25,6 +24,7 @@ mod job_id;
 mod json;
 mod key;
 mod lease;
+mod limits;
 mod new_job;
 mod outcome;
 mod policy;
@@ -40,23 +40,23 @@ mod time;
 mod worker;
 
 pub use attempt::{
-    AttemptRecord, Ending, EndingDigest, EndingDraft, How, OutcomeWord, RESULT_BYTES_MAX,
+    AttemptRecord, Ending, EndingDigest, EndingDraft, EndingKind, OutcomeWord, RESULT_BYTES_MAX,
 };
 pub use audit::{AuditEntry, AuditHash, AuditNote};
 pub use audit_detail::{
     AUDIT_DETAIL_BYTES_MAX, key_grant, key_revocation, pause_change, policy_change, resume_change,
     signing_key_revocation,
 };
-pub use call::{CLAIM_BYTES_MAX, CLAIM_MAX, CLAIM_TYPES_MAX, ITEMS_MAX};
-pub use chance::Chance;
 pub use command::{
-    Answer, Claim, Command, Decision, Effect, Facts, Pulse, ReleaseReason, Ruling, Wish,
+    Answer, Claim, ClaimRequest, Command, Decided, Decision, Effect, Facts, LeaseState,
+    ReleaseReason,
 };
 pub use credential::{ApiKey, KeyDigest, KeyDraft, KeyId, KeySecret, SigningKey, descendants};
 pub use decide::{
     NOT_STARTED_MAX, RELEASES_MAX, claim, clock_jumped, decide, is_claimable, kept_since, overdue,
 };
-pub use explain::{Reason, Surroundings, explain};
+pub use entropy::Entropy;
+pub use explain::{ExplainFacts, Reason, explain};
 pub use field::{Checked, FieldProblem, Findings, check_count, check_range};
 pub use filter::{Comparison, Field, Filter};
 pub use history::HistoryEntry;
@@ -68,7 +68,10 @@ pub use job_id::JobId;
 pub use json::{JSON_DEPTH_MAX, JsonText};
 pub use key::{ContentDigest, IdempotencyKey, JobKey, hex, unhex, unhex_all};
 pub use lease::{Lease, LeaseToken};
-pub use new_job::{Intake, JobDraft, NewJob, PAYLOAD_BYTES_HARD_MAX, PAYLOAD_BYTES_MAX, Start};
+pub use limits::{CLAIM_BYTES_MAX, CLAIM_MAX, CLAIM_TYPES_MAX, ITEMS_MAX};
+pub use new_job::{
+    JobDraft, NewJob, PAYLOAD_BYTES_HARD_MAX, PAYLOAD_BYTES_MAX, Start, SubmitContext,
+};
 pub use outcome::{Event, EventKind, Failure, MESSAGE_BYTES_MAX, failure_codes};
 pub use policy::{
     ATTEMPTS_MAX, Backoff, Jitter, Policy, PolicyDraft, SCHEMA_BYTES_MAX, check_lease,

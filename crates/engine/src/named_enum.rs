@@ -1,6 +1,6 @@
 //! Enums whose variants have names that the contract fixes.
 
-/// Declares an enum, the list of its variants, and their names. None can be forgotten anywhere.
+/// Declares an enum, the list of its variants, and their names, so that all three agree.
 macro_rules! named_enum {
     ($(#[$meta:meta])* pub enum $name:ident { $($variant:ident = $text:literal,)+ }) => {
         $(#[$meta])*
@@ -11,17 +11,17 @@ macro_rules! named_enum {
         }
 
         impl $name {
-            /// All of them, in the contract's order.
+            /// All variants, in the contract's order.
             pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
 
-            /// The contract's word.
+            /// The contract's name.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)+
                 }
             }
 
-            /// The one that the contract calls `text`.
+            /// The variant that the contract calls `text`.
             pub fn from_name(text: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|one| one.as_str() == text)
             }

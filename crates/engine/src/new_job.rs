@@ -1,7 +1,7 @@
-//! A job as a client hands it over, and the checks it must pass before anybody else sees it.
+//! A job as a client submits it, and the checks before the store gets it.
 
 use crate::{
-    chance::Chance,
+    entropy::Entropy,
     field::{Checked, FieldProblem, Findings, check_range, check_text},
     job::{PayloadVersion, Priority},
     job_id::JobId,
@@ -14,12 +14,12 @@ use crate::{
 };
 use std::time::Duration;
 
-/// No setting makes payloads larger than this.
+/// No setting allows larger payloads than this.
 pub const PAYLOAD_BYTES_HARD_MAX: usize = 1024 * 1024;
-/// What a payload may have where nothing else is set.
+/// The default bound of payloads.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
 
-/// A job as it came in, unchecked. It has no `Debug`: payloads are never logged.
+/// A job as it arrives, unchecked. It has no `Debug`: payloads are never logged.
 #[derive(Clone, Default)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct JobDraft {
@@ -40,16 +40,16 @@ pub struct JobDraft {
     pub traceparent: Option<String>,
 }
 
-/// What the house adds to a draft: never the client's to choose.
+/// What the server adds to a draft, and no client may choose.
 #[derive(Clone, Debug)]
-pub struct Intake {
-    /// The id the job will have.
+pub struct SubmitContext {
+    /// The id that the job gets.
     pub id: JobId,
-    /// Whose credential it was.
+    /// The tenant of the caller's credential.
     pub tenant: Tenant,
-    /// What becomes its correlation where the client gave none.
-    pub chance: Chance,
-    /// What a payload may have here.
+    /// Random bits for the correlation id, where the client gave none.
+    pub entropy: Entropy,
+    /// The configured bound of payloads.
     pub payload_bytes_max: usize,
 }
 
@@ -77,19 +77,19 @@ pub struct NewJob {
 /// When a job may start. A delay counts from the store's clock, not from the client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// As soon as somebody can.
+    /// As soon as a worker is free.
     Now,
-    /// Not before this moment.
+    /// Not before this time.
     At(Timestamp),
-    /// Not before so much time has gone by.
+    /// Not before this delay is over.
     After(Duration),
 }
 
 impl JobDraft {
     /// Checks every field and names all that are wrong, not only the first.
-    pub fn check(self, intake: Intake) -> Result<NewJob, Refusal> {
+    pub fn check(self, context: SubmitContext) -> Result<NewJob, Refusal> {
         let payload = self.payload.as_deref().unwrap_or("null");
-        let bytes_max = intake.payload_bytes_max.min(PAYLOAD_BYTES_HARD_MAX);
+        let bytes_max = context.payload_bytes_max.min(PAYLOAD_BYTES_HARD_MAX);
         if payload.len() > bytes_max {
             return Err(Refusal::PayloadTooLarge { bytes: payload.len(), bytes_max });
         }
@@ -102,7 +102,8 @@ impl JobDraft {
         let correlation = findings.keep_given(correlation);
         let name = findings.keep_given(self.idempotency_key.as_deref().map(IdempotencyKey::parse));
         let parent = findings.keep_given(self.parent_id.as_deref().map(parse_parent));
-        // By the standard, what cannot be read is as good as absent: a proxy's header costs no job.
+        // By the standard, an unreadable trace context counts as absent: a proxy's header never
+        // costs a job.
         let traceparent = self.traceparent.as_deref().and_then(|t| TraceParent::parse(t).ok());
         let max_attempts = findings.keep_given(self.max_attempts.map(check_max_attempts));
         let priority = findings.keep(self.checked_priority());
@@ -118,11 +119,11 @@ impl JobDraft {
         };
         let fallback = || match &traceparent {
             Some(trace) => trace.trace_id(),
-            None => fresh_correlation(intake.chance),
+            None => fresh_correlation(context.entropy),
         };
         Ok(NewJob {
-            id: intake.id,
-            tenant: intake.tenant,
+            id: context.id,
+            tenant: context.tenant,
             job_type,
             correlation: correlation.unwrap_or_else(fallback),
             key: name.map(|name| JobKey {
@@ -172,9 +173,9 @@ fn parse_parent(text: &str) -> Checked<JobId> {
     JobId::parse(text).map_err(|problem| FieldProblem { field: "parentId", ..problem })
 }
 
-/// A new UUID, where nobody gave a correlation. Version 4: it says nothing about time.
-fn fresh_correlation(chance: Chance) -> CorrelationId {
-    let uuid = uuid::Builder::from_random_bytes(chance.0.to_be_bytes()).into_uuid();
+/// A new UUID, where the client gave no correlation id. Version 4: it reveals no time.
+fn fresh_correlation(entropy: Entropy) -> CorrelationId {
+    let uuid = uuid::Builder::from_random_bytes(entropy.0.to_be_bytes()).into_uuid();
     CorrelationId::parse(&uuid.to_string()).expect("36 characters")
 }
 
@@ -182,11 +183,11 @@ fn fresh_correlation(chance: Chance) -> CorrelationId {
 mod tests {
     use super::*;
 
-    fn intake() -> Intake {
-        Intake {
-            id: JobId::new(Timestamp::from_unix_ms(1), Chance(1)),
+    fn context() -> SubmitContext {
+        SubmitContext {
+            id: JobId::new(Timestamp::from_unix_ms(1), Entropy(1)),
             tenant: Tenant::default_tenant(),
-            chance: Chance(7),
+            entropy: Entropy(7),
             payload_bytes_max: PAYLOAD_BYTES_MAX,
         }
     }
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn the_least_a_client_must_say_is_the_type() {
-        let new = draft().check(intake()).unwrap();
+        let new = draft().check(context()).unwrap();
         assert_eq!((new.priority, new.start, new.key), (Priority::DEFAULT, Start::Now, None));
         assert_eq!(new.payload.as_str(), "null");
         assert_eq!(new.correlation.as_str().len(), 36);
@@ -207,10 +208,10 @@ mod tests {
     fn correlation_is_the_client_s_or_the_trace_s_or_new() {
         let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned();
         let traced = JobDraft { traceparent: Some(traceparent), ..draft() };
-        let new = traced.clone().check(intake()).unwrap();
+        let new = traced.clone().check(context()).unwrap();
         assert_eq!(new.correlation.as_str(), "0af7651916cd43dd8448eb211c80319c");
         let own = JobDraft { correlation_id: Some("mine".into()), ..traced };
-        assert_eq!(own.check(intake()).unwrap().correlation.as_str(), "mine");
+        assert_eq!(own.check(context()).unwrap().correlation.as_str(), "mine");
     }
 
     #[test]
@@ -231,7 +232,7 @@ mod tests {
             parent_id: Some("x".into()),
             traceparent: Some("x".into()),
         };
-        let refusal = hostile.clone().check(intake()).unwrap_err();
+        let refusal = hostile.clone().check(context()).unwrap_err();
         let mut fields: Vec<_> = refusal.problems().iter().map(|p| p.field).collect();
         fields.sort_unstable();
         assert_eq!(
@@ -251,19 +252,19 @@ mod tests {
             ]
         );
         let both = JobDraft { run_at: Some(1), delay_seconds: Some(1), ..draft() };
-        assert_eq!(both.check(intake()).unwrap_err().problems()[0].field, "delaySeconds");
+        assert_eq!(both.check(context()).unwrap_err().problems()[0].field, "delaySeconds");
         for seconds in [-1, i64::MIN, i64::MAX] {
             let late = JobDraft { delay_seconds: Some(seconds), ..draft() };
-            assert_eq!(late.check(intake()).unwrap_err().problems()[0].field, "delaySeconds");
+            assert_eq!(late.check(context()).unwrap_err().problems()[0].field, "delaySeconds");
         }
     }
 
     #[test]
     fn a_large_payload_is_refused_before_anything_else() {
         let large = JobDraft { payload: Some("x".repeat(PAYLOAD_BYTES_MAX + 1)), ..draft() };
-        let refusal = large.check(intake()).unwrap_err();
+        let refusal = large.check(context()).unwrap_err();
         assert_eq!(refusal.code(), "PAYLOAD_TOO_LARGE");
-        let setting = Intake { payload_bytes_max: usize::MAX, ..intake() };
+        let setting = SubmitContext { payload_bytes_max: usize::MAX, ..context() };
         let huge = JobDraft { payload: Some("x".repeat(PAYLOAD_BYTES_HARD_MAX + 1)), ..draft() };
         assert_eq!(huge.check(setting).unwrap_err().code(), "PAYLOAD_TOO_LARGE");
     }

@@ -1,4 +1,4 @@
-//! What becomes of a job, and how the world hears of it.
+//! What becomes of a job, and the events that announce it.
 
 use crate::{
     job::{Envelope, Job, Life, Status},
@@ -26,24 +26,24 @@ impl Failure {
 /// `errorMessage` and `message` are cut to this.
 pub const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// Failures that we state ourselves, beside those that handlers report.
+/// Codes of failures that Consign states itself, beside those that handlers report.
 pub mod failure_codes {
     /// The attempt took longer than the type's timeout.
     pub const HANDLER_TIMEOUT: &str = "HANDLER_TIMEOUT";
-    /// The worker gave no sign of life before its lease ran out.
+    /// The worker sent no heartbeat before its lease ran out.
     pub const LEASE_EXPIRED: &str = "LEASE_EXPIRED";
     /// Too many workers in a row were lost over this job.
     pub const WORKER_LOST: &str = "WORKER_LOST";
     /// The job was not started before its `expiresAt`.
     pub const JOB_EXPIRED: &str = "JOB_EXPIRED";
-    /// The job was given back more often than is free, and its attempts are spent.
+    /// The job was released more often than is free, and its attempts are spent.
     pub const RELEASE_LIMIT: &str = "RELEASE_LIMIT";
     /// A handler reported a failure without a code.
     pub const HANDLER_FAILED: &str = "HANDLER_FAILED";
-    /// A handler could not read its message and gave no code.
+    /// A handler could not read its payload and gave no code.
     pub const MESSAGE_UNREADABLE: &str = "MESSAGE_UNREADABLE";
 
-    /// All of them.
+    /// All of these codes.
     pub const ALL: [&str; 7] = [
         HANDLER_TIMEOUT,
         LEASE_EXPIRED,
@@ -56,8 +56,7 @@ pub mod failure_codes {
 }
 
 named_enum! {
-    /// What a transition is called when it is announced: the last part of the CloudEvents type
-    /// `consign.job.…`.
+    /// The kinds of announced transitions: the last part of the CloudEvents type `consign.job.…`.
     pub enum EventKind {
         Queued = "queued",
         Running = "running",
@@ -71,7 +70,7 @@ named_enum! {
 }
 
 impl EventKind {
-    /// The event of a job ending as `status`, or of its being queued or running.
+    /// The event of a transition to `status`.
     pub(crate) fn of(status: Status) -> Self {
         match status {
             Status::Queued => EventKind::Queued,
@@ -84,14 +83,14 @@ impl EventKind {
     }
 }
 
-/// One announcement, as it is written to the outbox with the transition itself.
+/// One announcement, written to the outbox in the transaction of its transition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// What happened.
     pub kind: EventKind,
     /// When.
     pub at: Timestamp,
-    /// The job as it was right after it happened; its `seq` is the number of the transition.
+    /// The job right after the transition; its `seq` is the number of the transition.
     pub job: Job,
 }
 
@@ -101,8 +100,8 @@ impl Event {
         (self.job.id(), self.job.seq)
     }
 
-    /// The announcement without what an erased job must not leave behind: what it was about, what was
-    /// said, and what came of it. That something happened, and when, stays.
+    /// The announcement without what an erased job must not leave behind: subject, messages and
+    /// result. That the transition happened, and when, stays.
     pub fn redacted(&self) -> Event {
         let envelope = Envelope { subject: None, key: None, ..(*self.job.envelope).clone() };
         let failure = self.job.life.last_failure.clone();

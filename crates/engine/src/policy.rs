@@ -1,7 +1,7 @@
-//! How jobs of one type are treated: attempts, leases, waiting, keeping.
+//! How jobs of one type are treated: attempts, leases, backoff, retention.
 
 use crate::{
-    chance::Chance,
+    entropy::Entropy,
     field::{Checked, FieldProblem, Findings, check_range},
     json::JsonText,
     ready_made::{ReadyMade, ReadyMadeDraft},
@@ -19,7 +19,7 @@ pub struct Policy {
     pub timeout: Duration,
     /// How long to wait between attempts.
     pub backoff: Backoff,
-    /// Workers that may be lost in a row before the job is taken for their killer.
+    /// How many workers in a row may be lost before the job is taken for the cause.
     pub lost_workers_max: u32,
     /// How long a key stays taken after its job has ended.
     pub key_window: Duration,
@@ -29,30 +29,30 @@ pub struct Policy {
     pub max_queued: Option<u64>,
     /// Slots of a ready-made handler, if that is limited.
     pub concurrency: Option<u32>,
-    /// The JSON Schema that payloads must keep, if there is one. The engine only knows that it is JSON.
+    /// The JSON Schema that payloads must match, if any. The engine only knows that it is JSON.
     pub schema: Option<JsonText>,
-    /// What carries the jobs out where no worker of their own does.
+    /// What runs the jobs where no worker of their own does.
     pub handler: Option<ReadyMade>,
 }
 
-/// The waiting time between attempts: `base × factor^(attempt − 1)`, at most `max`.
+/// The wait between attempts: `base × factor^(attempt − 1)`, at most `max`.
 ///
-/// The one backoff of the workspace: of jobs, as the policy of their type says, and of our own code
-/// that asks again what did not work ([`Backoff::doubling`]).
+/// The workspace has only this backoff: for jobs, as the policy of their type says, and for our own
+/// retries ([`Backoff::doubling`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// The ceiling after the first attempt.
     pub base: Duration,
-    /// Growth per attempt in hundredths: whole numbers wait alike on every machine.
+    /// Growth per attempt in hundredths. Integers give the same waits on every machine.
     pub factor_hundredths: u32,
-    /// The ceiling of ceilings.
+    /// The upper bound of every wait.
     pub max: Duration,
-    /// How chance spreads the retries of jobs that failed together.
+    /// How random bits spread the retries of jobs that failed together.
     pub jitter: Jitter,
 }
 
 named_enum! {
-    /// How chance shortens a wait: to anywhere between nothing and the ceiling, or not at all.
+    /// How random bits shorten a wait: to anything between nothing and the ceiling, or not at all.
     pub enum Jitter {
         Full = "full",
         None = "none",
@@ -92,18 +92,18 @@ const DAY: u64 = 86_400;
 
 impl Policy {
     /// How long a job waits after its `attempt`-th attempt failed.
-    pub fn delay_after(&self, attempt: u32, chance: Chance) -> Duration {
+    pub fn delay_after(&self, attempt: u32, entropy: Entropy) -> Duration {
         let ceiling = self.backoff.ceiling(attempt);
         match self.backoff.jitter {
-            Jitter::Full => chance.up_to(ceiling),
+            Jitter::Full => entropy.up_to(ceiling),
             Jitter::None => ceiling,
         }
     }
 
     /// How long an ended job with or without a key is kept.
     ///
-    /// A job outlives its key: whoever repeats the key is sent to the first job's status, which
-    /// has to be there.
+    /// A job outlives its key: a client that repeats the key is sent to the first job's status,
+    /// which has to exist.
     pub fn kept_for(&self, has_key: bool) -> Duration {
         if has_key { self.retention.max(self.key_window) } else { self.retention }
     }
@@ -115,18 +115,18 @@ impl Backoff {
         Backoff { base, factor_hundredths: 200, max, jitter: Jitter::None }
     }
 
-    /// A wait in the upper half of the ceiling: callers that failed together do not come back
-    /// together, and none comes back at once.
-    pub fn spread(&self, attempt: u32, chance: Chance) -> Duration {
+    /// A wait in the upper half of the ceiling: callers that failed together do not retry together,
+    /// and none retries at once.
+    pub fn spread(&self, attempt: u32, entropy: Entropy) -> Duration {
         let half = self.ceiling(attempt) / 2;
-        half + chance.up_to(half)
+        half + entropy.up_to(half)
     }
 
     /// The longest wait after the `attempt`-th attempt.
     pub fn ceiling(&self, attempt: u32) -> Duration {
         let max = self.max.as_millis();
         let mut ceiling = self.base.as_millis();
-        // Ends early: a factor above 1 reaches any lawful maximum long before the hundredth attempt.
+        // Ends early: a factor above 1 reaches any valid maximum long before the hundredth attempt.
         for _ in 1..attempt.min(ATTEMPTS_MAX) {
             if ceiling >= max {
                 break;
@@ -137,10 +137,10 @@ impl Backoff {
     }
 }
 
-/// More attempts than this are not given to any job.
+/// The most attempts of any job.
 pub const ATTEMPTS_MAX: u32 = 100;
 
-/// Checks a number of attempts, whoever asked for it.
+/// Checks a number of attempts, of a job or of a policy.
 pub fn check_max_attempts(attempts: i64) -> Checked<u32> {
     check_range("maxAttempts", attempts, 1..=ATTEMPTS_MAX)
 }
@@ -151,7 +151,7 @@ pub fn check_lease(seconds: i64) -> Checked<Duration> {
     Ok(Duration::from_secs(seconds.into()))
 }
 
-/// A policy as somebody wrote it, unchecked; what is absent takes the default.
+/// A policy as it was written, unchecked; an absent field takes the default.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "each field is the draft of the field of the same name in Policy")]
 pub struct PolicyDraft {
@@ -216,10 +216,10 @@ impl PolicyDraft {
     }
 }
 
-/// More than this is no schema, but a burden on every submit.
+/// A larger schema would slow down every submit.
 pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
 
-/// A schema is an object, or the word that takes everything or nothing.
+/// A schema is an object or a boolean.
 fn check_schema(text: &str) -> Checked<JsonText> {
     let schema = JsonText::parse("schema", text, SCHEMA_BYTES_MAX)?;
     let lawful = schema.as_str().starts_with('{') || ["true", "false"].contains(&schema.as_str());
@@ -229,7 +229,7 @@ fn check_schema(text: &str) -> Checked<JsonText> {
     Ok(schema)
 }
 
-/// A bound of a span of time, with the words that people write for it.
+/// A bound of a span of time, with its spelling in policies.
 type Span = (&'static str, u64);
 const NOTHING: Span = ("0s", 0);
 const SECOND: Span = ("1s", 1);
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn waits_that_double_are_spread_over_their_upper_half() {
         let backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(1));
-        let ms = |attempt, chance| backoff.spread(attempt, Chance(chance)).as_millis();
+        let ms = |attempt, entropy| backoff.spread(attempt, Entropy(entropy)).as_millis();
         assert_eq!([1, 2, 3, 4, 5, 99].map(|n| ms(n, 0)), [50, 100, 200, 400, 500, 500]);
         assert_eq!([1, 2, 5].map(|n| ms(n, u128::MAX)), [100, 200, 1_000]);
         assert_eq!(ms(3, 1 << 127), 300);
@@ -275,10 +275,10 @@ mod tests {
     #[test]
     fn jitter_is_full_unless_switched_off() {
         let mut policy = Policy::default();
-        assert_eq!(policy.delay_after(2, Chance(0)), Duration::ZERO);
-        assert_eq!(policy.delay_after(2, Chance(u128::MAX)), Duration::from_secs(4));
+        assert_eq!(policy.delay_after(2, Entropy(0)), Duration::ZERO);
+        assert_eq!(policy.delay_after(2, Entropy(u128::MAX)), Duration::from_secs(4));
         policy.backoff.jitter = Jitter::None;
-        assert_eq!(policy.delay_after(2, Chance(0)), Duration::from_secs(4));
+        assert_eq!(policy.delay_after(2, Entropy(0)), Duration::from_secs(4));
     }
 
     #[test]

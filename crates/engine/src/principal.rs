@@ -1,6 +1,7 @@
-//! Who may do what: the rights of a credential, and the limits of its sight.
+//! Authorization: the rights of a credential, and which jobs it reaches.
 //!
-//! A door learns who is asking; whether that one may is decided here, so that every door decides alike.
+//! The HTTP API authenticates the caller. The engine decides what the caller may do, so that all
+//! callers of the engine decide alike.
 
 use crate::{
     field::{Checked, FieldProblem, check_text},
@@ -11,7 +12,7 @@ use crate::{
 use std::sync::Arc;
 
 named_enum! {
-    /// One thing that a credential may do. The contract calls them scopes.
+    /// One permission of a credential. The contract calls it a scope.
     pub enum Right {
         JobsEnqueue = "jobs:enqueue",
         JobsRead = "jobs:read",
@@ -41,12 +42,12 @@ impl Right {
 pub struct Rights(u16);
 
 impl Rights {
-    /// Whether `right` is among them. An admin has every right, because it could give itself any.
+    /// Whether `right` is among them. An admin has every right, because it could grant itself any.
     pub fn include(self, right: Right) -> bool {
         self.has(right) || self.has(Right::Admin)
     }
 
-    /// Those that were given, in the contract's order.
+    /// The rights of the set, in the contract's order.
     pub fn iter(self) -> impl Iterator<Item = Right> {
         Right::ALL.into_iter().filter(move |right| self.has(*right))
     }
@@ -62,7 +63,7 @@ impl FromIterator<Right> for Rights {
     }
 }
 
-/// A text in which `*` stands for any text, also for none.
+/// A text in which `*` stands for any text, also the empty one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(Arc<str>);
 
@@ -79,13 +80,13 @@ impl Pattern {
         &self.0
     }
 
-    /// Whether `text` fits. Takes time in proportion to the length of both at most.
+    /// Whether `text` matches. Takes time in proportion to the length of both at most.
     pub fn matches(&self, text: &str) -> bool {
         let Some((first, rest)) = self.0.split_once('*') else { return &*self.0 == text };
         let Some(mut left) = text.strip_prefix(first) else { return false };
         let mut parts = rest.split('*');
         let last = parts.next_back().unwrap_or_default();
-        // The first place where a part fits leaves the most room for those behind it.
+        // The earliest match of a part leaves the most text for the parts after it.
         for part in parts {
             let Some(at) = left.find(part) else { return false };
             left = &left[at + part.len()..];
@@ -93,27 +94,28 @@ impl Pattern {
         left.ends_with(last)
     }
 
-    /// Whether everything that fits `narrower` fits this as well.
+    /// Whether everything that matches `narrower` matches this as well.
     fn covers(&self, narrower: &Pattern) -> bool {
-        // A star of the narrower one is matched by a star of ours or by nothing: no text of ours has one.
+        // A `*` of `narrower` is matched by a `*` of this pattern or by nothing: no plain part
+        // contains one.
         self.matches(&narrower.0)
     }
 }
 
-/// What was granted: whose jobs, what may be done, and to which of them.
+/// What was granted: the tenants, the rights, and the jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Whose jobs.
+    /// The tenants.
     pub scope: Scope,
-    /// What may be done.
+    /// The rights.
     pub rights: Rights,
-    /// Only jobs of these types; all where there are none.
+    /// Only jobs of these types; an empty list means all.
     pub types: Vec<Pattern>,
-    /// Only jobs about these subjects; all, and those about nothing, where there are none.
+    /// Only jobs with these subjects; an empty list means all jobs, also those without a subject.
     pub subjects: Vec<Pattern>,
 }
 
-/// Why somebody may not. It says no more than the caller's own credential does.
+/// Why a caller may not act. It reveals no more than the caller's own credential does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each is spelled out by its sentence")]
 pub enum Denied {
@@ -121,7 +123,7 @@ pub enum Denied {
     Right(Right),
     #[error("the credential is limited to other job types")]
     JobType,
-    /// Also where the job is about nothing.
+    /// Also where the job has no subject.
     #[error("the credential is limited to other subjects")]
     Subject,
     #[error("the credential is limited to subjects, and a queue is about all of them")]
@@ -133,12 +135,12 @@ pub enum Denied {
 }
 
 impl Grant {
-    /// Whether this may be done at all.
+    /// Whether the grant has this right.
     pub fn may(&self, right: Right) -> Result<(), Denied> {
         if self.rights.include(right) { Ok(()) } else { Err(Denied::Right(right)) }
     }
 
-    /// Whether jobs of this type are within reach.
+    /// Whether the grant reaches jobs of this type.
     pub fn may_type(&self, job_type: &JobType) -> Result<(), Denied> {
         let fits = |pattern: &Pattern| pattern.matches(job_type.as_str());
         if self.types.is_empty() || self.types.iter().any(fits) {
@@ -147,7 +149,7 @@ impl Grant {
         Err(Denied::JobType)
     }
 
-    /// Whether jobs about this are within reach.
+    /// Whether the grant reaches jobs with this subject.
     pub fn may_subject(&self, subject: Option<&SubjectId>) -> Result<(), Denied> {
         let fits = |pattern: &Pattern| subject.is_some_and(|s| pattern.matches(s.as_str()));
         if self.subjects.is_empty() || self.subjects.iter().any(fits) {
@@ -156,26 +158,28 @@ impl Grant {
         Err(Denied::Subject)
     }
 
-    /// Whether this job is within reach. Whose it is was asked before: a job of another tenant is not found.
+    /// Whether the grant reaches this job. The tenant was checked before: the job of another tenant
+    /// is not found.
     pub fn may_touch(&self, envelope: &Envelope) -> Result<(), Denied> {
         self.may_type(&envelope.job_type)?;
         self.may_subject(envelope.subject.as_ref())
     }
 
-    /// Whether a worker may be given whatever comes: nobody asks a queue for subjects.
+    /// Whether a worker may claim these types. Claims cannot choose subjects, so the grant must
+    /// reach all.
     pub fn may_claim(&self, job_types: &[JobType]) -> Result<(), Denied> {
         job_types.iter().try_for_each(|job_type| self.may_whole_type(job_type))
     }
 
-    /// Whether all jobs of this type are within reach, whoever they are about: what is done to a queue is
-    /// done to all of them.
+    /// Whether the grant reaches all jobs of this type, whatever their subjects: an action on a
+    /// queue affects all of them.
     pub fn may_whole_type(&self, job_type: &JobType) -> Result<(), Denied> {
         self.may_type(job_type)?;
         if self.subjects.is_empty() { Ok(()) } else { Err(Denied::Queue) }
     }
 
-    /// Whether nothing of its tenants is out of reach: what names jobs without saying what they are is for
-    /// those only.
+    /// Whether the grant reaches everything of its tenants. An action that names jobs without their
+    /// types and subjects needs that.
     pub fn may_everything(&self) -> Result<(), Denied> {
         if !self.types.is_empty() {
             return Err(Denied::JobType);
@@ -183,8 +187,8 @@ impl Grant {
         if self.subjects.is_empty() { Ok(()) } else { Err(Denied::Subject) }
     }
 
-    /// Whether this may name the handler of a type: a program of this machine, or an address that
-    /// every tenant's jobs of the type go to. Only a grant without any limit may.
+    /// Whether the grant may name the handler of a type: a program of this machine, or an address
+    /// that gets every tenant's jobs of the type. Only a grant without any limit may.
     pub fn may_name_handlers(&self) -> Result<(), Denied> {
         self.may(Right::Admin)?;
         if self.scope != Scope::All {
@@ -193,7 +197,7 @@ impl Grant {
         self.may_everything()
     }
 
-    /// Whether one who has this may grant `other`: nobody gives away more than they have.
+    /// Whether a caller with this grant may grant `other`: only what the caller itself has.
     pub fn may_grant(&self, other: &Grant) -> Result<(), Denied> {
         self.may(Right::Admin)?;
         if self.scope != Scope::All && self.scope != other.scope {
@@ -214,22 +218,23 @@ fn covers(wider: &[Pattern], narrower: &[Pattern]) -> bool {
     wider.is_empty() || (!narrower.is_empty() && narrower.iter().all(covered))
 }
 
-/// Somebody who passed a door.
+/// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
-    /// What logs and the audit call it: `key:…`, `jwt:…`.
+    /// The name in logs and the audit log: `key:…`, `jwt:…`.
     pub who: Arc<str>,
-    /// What it may.
+    /// What the caller may do.
     pub grant: Grant,
-    /// When its credential ends by itself.
+    /// When the credential expires.
     pub expires_at: Option<Timestamp>,
 }
 
 impl Principal {
-    /// When a key ends that this principal makes and wants to end at `wanted`.
+    /// When a new key of this principal expires, if the caller wants it to expire at `wanted`.
     ///
-    /// No key outlives the credential that made it, or an end would be no end: a later one is
-    /// refused, not shortened, because its owner would count on it. An absent one is the maker's.
+    /// No key outlives the credential that made it, or expiry would have no effect. A later time is
+    /// refused, not shortened, because the owner would count on it. An absent one becomes the
+    /// maker's.
     pub fn end_of_new_key(&self, wanted: Option<Timestamp>) -> Checked<Option<Timestamp>> {
         match (self.expires_at, wanted) {
             (Some(own), Some(wanted)) if wanted > own => {
@@ -325,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_grants_more_than_they_have() {
+    fn a_grant_cannot_exceed_its_grantor() {
         let admin = grant(&[Right::Admin]);
         let all = Grant { scope: Scope::All, ..admin.clone() };
         assert_eq!(all.may_grant(&admin), Ok(()));

@@ -1,7 +1,7 @@
 //! Ready-made handlers: work that needs no code of its own, only an address or a program.
 //!
-//! What is kept here is what somebody wishes for. Whether an address may be reached is asked when it is
-//! reached, because only then is known where it leads.
+//! A policy stores only what was configured. Whether an address may be reached is checked on each
+//! call, because only then is known where it leads.
 
 use crate::{
     field::{Checked, FieldProblem, check_count, refuse_nul},
@@ -9,17 +9,17 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// What carries out the jobs of a type, where no worker of its own does.
+/// What runs the jobs of a type, where no worker of its own does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadyMade {
-    /// The job is pushed to this address.
+    /// Push each job to this address.
     Http(HandlerUrl),
-    /// This program gets the job on its standard input.
+    /// Run this program with the job on its standard input.
     Exec(ExecCommand),
 }
 
 impl ReadyMade {
-    /// The contract's word for what it is.
+    /// The contract's name for the kind of handler.
     pub fn kind(&self) -> &'static str {
         match self {
             ReadyMade::Http(_) => "http",
@@ -28,18 +28,18 @@ impl ReadyMade {
     }
 }
 
-/// Who may name handlers of one kind.
+/// Where handlers of one kind may be configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandlerSource {
-    /// The file of settings, and the API.
+    /// In the configuration file and through the API.
     All,
-    /// The file of settings alone.
+    /// In the configuration file only.
     File,
-    /// Nobody: none is run.
+    /// Nowhere: no such handler runs.
     Off,
 }
 
-/// Who may name handlers, by their kind.
+/// Where handlers may be configured, by their kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandlerSources {
     /// Programs of this machine.
@@ -49,15 +49,15 @@ pub struct HandlerSources {
 }
 
 impl Default for HandlerSources {
-    /// A program runs as the server's user, so no key alone may name one. An address is checked
-    /// when it is reached.
+    /// A program runs as the server's user, so an API key alone may not name one. An address is
+    /// checked on each call.
     fn default() -> Self {
         HandlerSources { exec: HandlerSource::File, http: HandlerSource::All }
     }
 }
 
 impl HandlerSources {
-    /// Who may name handlers of this kind.
+    /// Where handlers of this kind may be configured.
     pub fn of(self, handler: &ReadyMade) -> HandlerSource {
         match handler {
             ReadyMade::Http(_) => self.http,
@@ -65,8 +65,8 @@ impl HandlerSources {
         }
     }
 
-    /// Whether the API may give a type the handler `after` where it has `before`. One that stays as
-    /// it is was named before, and one that goes runs nothing.
+    /// Whether the API may replace the handler `before` of a type by `after`. An unchanged handler
+    /// was permitted before, and a removed one runs nothing.
     pub fn check_change(
         self,
         before: Option<&ReadyMade>,
@@ -93,12 +93,12 @@ impl HandlerSources {
     }
 }
 
-/// A program and its arguments, as they are handed to the system: no shell reads them.
+/// A program and its arguments, as the operating system gets them: no shell reads them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecCommand(Arc<[Box<str>]>);
 
 impl ExecCommand {
-    /// Checks that there is a program, and that no word is too long to be handed over.
+    /// Checks that there is a program, and that no word is too long for the operating system.
     pub fn parse(words: &[impl AsRef<str>]) -> Checked<Self> {
         check_count(EXEC, words.len(), 1..=EXEC_WORDS_MAX)?;
         for (place, word) in words.iter().map(AsRef::as_ref).enumerate() {
@@ -107,17 +107,17 @@ impl ExecCommand {
         Ok(ExecCommand(words.iter().map(|word| word.as_ref().into()).collect()))
     }
 
-    /// What is run.
+    /// The program.
     pub fn program(&self) -> &str {
         &self.0[0]
     }
 
-    /// What it is told.
+    /// The arguments.
     pub fn args(&self) -> &[Box<str>] {
         &self.0[1..]
     }
 
-    /// The program and what it is told.
+    /// The program and its arguments.
     pub fn words(&self) -> &[Box<str>] {
         &self.0
     }
@@ -140,7 +140,7 @@ fn check_word(place: usize, word: &str) -> Checked<()> {
     refuse_nul(EXEC, word)
 }
 
-/// A ready-made handler as somebody wrote it, unchecked.
+/// A ready-made handler as it was written, unchecked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the draft of what has the same name in ReadyMade")]
 pub enum ReadyMadeDraft {

@@ -1,10 +1,10 @@
-//! A lawful no: the contract speaking, with a stable code.
+//! A refusal by the contract, with a stable code.
 
 use crate::{
     field::FieldProblem, job::Status, job_id::JobId, tenant_limits::TenantLimit, text::JobType,
 };
 
-/// Why a command was not carried out. Nothing has changed.
+/// Why a command is refused. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each is spelled out by its sentence")]
 pub enum Refusal {
@@ -14,7 +14,7 @@ pub enum Refusal {
     PayloadTooLarge { bytes: usize, bytes_max: usize },
     #[error("idempotencyKey: belongs to job {holder}, which is a different job")]
     KeyReused { holder: JobId },
-    /// The same, told to a caller who may not see that job.
+    /// The same refusal for a caller who may not see that job.
     #[error("idempotencyKey: belongs to a different job")]
     KeyReusedUnseen,
     #[error("the queue of {job_type} is full: {max_queued} jobs wait")]
@@ -23,13 +23,13 @@ pub enum Refusal {
     UnknownJobType { job_type: JobType },
     #[error("the tenant has {max} {}, and {} allows no more", limit.noun(), limit.setting())]
     TenantLimit { limit: TenantLimit, max: u64 },
-    /// The payload is not what the schema of its type wants.
+    /// The payload does not match the schema of its type.
     #[error("{}", sentences(.0))]
     SchemaMismatch(Vec<FieldProblem>),
-    /// Also where the job is not the caller's.
+    /// Also where the job belongs to another tenant.
     #[error("there is no such job")]
     JobNotFound,
-    /// An API key or a signing key. Also where it is not the caller's.
+    /// An API key or a signing key. Also where it belongs to another tenant.
     #[error("there is no such key")]
     KeyNotFound,
     #[error("the token is not the job's current lease")]
@@ -46,27 +46,27 @@ pub enum Refusal {
     StepNotBegun,
     #[error("the job has {steps_max} steps already")]
     StepLimit { steps_max: u64 },
-    /// Only a claim and a sweep ask this.
+    /// Only a claim and the sweeper get this.
     #[error("the job is not Queued: it is {status}")]
     NotQueued { status: Status },
-    /// Only a claim and a sweep ask this.
+    /// Only a claim and the sweeper get this.
     #[error("its time has not come, or is over")]
     NotDue,
     /// A record has another version than the caller knows; 0 where there is no such record.
     #[error("{}", version_changed(*version))]
     VersionChanged { version: u64 },
-    /// One of a list that is taken whole or not at all; the index counts from 0.
+    /// One item of an all-or-nothing list; the index counts from 0.
     #[error("item {index}: {refusal}")]
     Item { index: usize, refusal: Box<Refusal> },
 }
 
 impl Refusal {
-    /// This refusal as that of item `index` of a list of `count`; a list of one has no items to name.
+    /// This refusal as that of item `index` of a list of `count`. A list of one needs no index.
     pub fn of_item(self, index: usize, count: usize) -> Self {
         if count == 1 { self } else { Refusal::Item { index, refusal: Box::new(self) } }
     }
 
-    /// The job that holds the key which was reused, where that is the reason.
+    /// The job that holds a reused key, where that is the reason.
     pub fn key_holder(&self) -> Option<JobId> {
         if let Refusal::Item { refusal, .. } = self {
             return refusal.key_holder();
@@ -82,7 +82,7 @@ impl Refusal {
         if self.key_holder().is_some() { Refusal::KeyReusedUnseen } else { self }
     }
 
-    /// The stable code that the catalogue explains.
+    /// The stable code, which the catalogue explains.
     pub fn code(&self) -> &'static str {
         match self {
             Refusal::Invalid(_) => "INVALID_FIELD",

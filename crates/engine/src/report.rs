@@ -1,7 +1,7 @@
-//! What a worker says about one job under its lease.
+//! A worker's reports about one job under its lease.
 //!
-//! A store takes each as a [`Command`]. Here each is a type of its own, because each verb takes one
-//! of them and gives an answer of its own kind.
+//! A store gets each as a [`Command`]. Here each has its own type, because each verb takes one of
+//! them and has its own kind of answer.
 
 use crate::{
     attempt::Ending,
@@ -14,7 +14,7 @@ use crate::{
 };
 use std::time::Duration;
 
-/// A sign of life for one lease.
+/// A heartbeat for one lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of Command::Heartbeat")]
 pub struct Beat {
@@ -53,7 +53,7 @@ pub struct StepReport {
 }
 
 impl Beat {
-    /// The job, and what the store is asked to do to it.
+    /// The job, and the command for the store.
     pub fn into_command(self) -> (JobId, Command) {
         let Beat { id, token, progress } = self;
         (id, Command::Heartbeat { token, progress })
@@ -61,7 +61,7 @@ impl Beat {
 }
 
 impl Report {
-    /// The job, and what the store is asked to do to it.
+    /// The job, and the command for the store.
     pub fn into_command(self) -> (JobId, Command) {
         let Report { id, token, ending } = self;
         (id, Command::Settle { token, ending })
@@ -69,7 +69,7 @@ impl Report {
 }
 
 impl Release {
-    /// The job, and what the store is asked to do to it.
+    /// The job, and the command for the store.
     pub fn into_command(self) -> (JobId, Command) {
         let Release { id, token, reason, delay } = self;
         (id, Command::Release { token, reason, delay })
@@ -77,7 +77,7 @@ impl Release {
 }
 
 impl StepReport {
-    /// The job, and what the store is asked to do to it.
+    /// The job, and the command for the store.
     pub fn into_command(self) -> (JobId, Command) {
         let StepReport { id, token, name, result } = self;
         let command = match result {

@@ -1,8 +1,8 @@
-//! Steps: parts of a job that complete once, however often the job is tried.
+//! Steps: parts of a job that complete once, however many attempts the job takes.
 
 use crate::{
-    command::{Answer, Decision, Effect, Facts, Ruling},
-    decide::held,
+    command::{Answer, Decided, Decision, Effect, Facts},
+    decide::held_lease,
     field::Checked,
     job::{Change, Job},
     json::JsonText,
@@ -12,31 +12,31 @@ use crate::{
     time::Timestamp,
 };
 
-/// A step's result is small; what is large goes somewhere else.
+/// A larger result is stored elsewhere.
 pub const STEP_RESULT_BYTES_MAX: usize = 16 * 1024;
 
-/// A job may have this many steps.
+/// The most steps of one job.
 pub const STEPS_MAX: u64 = 1_000;
 
-/// What is remembered of one step.
+/// What the store keeps of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its name within the job.
+    /// The name within the job.
     pub name: StepName,
-    /// When it was first begun.
+    /// When the first attempt began it.
     pub begun_at: Timestamp,
-    /// Its result, once it is done.
+    /// The result, once the step is done.
     pub result: Option<JsonText>,
 }
 
-/// What a handler learns of a step.
+/// The answer to a handler that begins or finishes a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepAnswer {
-    /// Nobody has begun it before.
+    /// No attempt has begun the step before.
     New,
-    /// It was begun before, and nobody knows how far it came: the handler decides.
+    /// An attempt began the step, and how far it came is not known: the handler decides.
     Unfinished,
-    /// It is done, with this result.
+    /// The step is done, with this result.
     Done(JsonText),
 }
 
@@ -45,9 +45,9 @@ pub enum StepAnswer {
 pub enum StepsChange {
     /// Nothing.
     Kept,
-    /// This one is new or different.
+    /// This step is new or changed.
     Put(Step),
-    /// All are forgotten: a redrive that starts from nothing.
+    /// All steps are deleted: the redrive starts from the beginning.
     Forgotten,
 }
 
@@ -57,11 +57,11 @@ pub fn check_step_result(text: &str) -> Checked<JsonText> {
 }
 
 pub(crate) fn begin(job: &Job, token: &LeaseToken, name: &StepName, facts: &Facts<'_>) -> Decision {
-    held(job, token, facts).ok_or(Refusal::LeaseLost)?;
+    held_lease(job, token, facts).ok_or(Refusal::LeaseLost)?;
     match facts.step {
         Some(Step { result: Some(result), .. }) => Ok(stands(StepAnswer::Done(result.clone()))),
-        // Also when the same attempt asks again: it may have lost our answer, or have died in the
-        // middle of the step and come back under its lease. Only the handler can find out.
+        // Also when the same attempt asks again: it may have lost the answer, or have died in the
+        // middle of the step and returned under its lease. Only the handler can find out.
         Some(_) => Ok(stands(StepAnswer::Unfinished)),
         None if facts.steps >= STEPS_MAX => Err(Refusal::StepLimit { steps_max: STEPS_MAX }),
         None => {
@@ -77,9 +77,9 @@ pub(crate) fn finish(
     result: &JsonText,
     facts: &Facts<'_>,
 ) -> Decision {
-    held(job, token, facts).ok_or(Refusal::LeaseLost)?;
+    held_lease(job, token, facts).ok_or(Refusal::LeaseLost)?;
     let step = facts.step.ok_or(Refusal::StepNotBegun)?;
-    // A step completes once: whoever comes second learns what stands.
+    // A step completes once: a second report gets the stored result.
     if let Some(first) = &step.result {
         return Ok(stands(StepAnswer::Done(first.clone())));
     }
@@ -87,11 +87,11 @@ pub(crate) fn finish(
     Ok(put(job, step, StepAnswer::Done(result.clone())))
 }
 
-fn stands(answer: StepAnswer) -> Ruling {
-    Ruling { effect: Effect::Nothing, answer: Answer::Step(answer) }
+fn stands(answer: StepAnswer) -> Decided {
+    Decided { effect: Effect::Nothing, answer: Answer::Step(answer) }
 }
 
-fn put(job: &Job, step: Step, answer: StepAnswer) -> Ruling {
+fn put(job: &Job, step: Step, answer: StepAnswer) -> Decided {
     let change = Change { steps: StepsChange::Put(step), ..Job::touched(job.clone()) };
-    Ruling { effect: Effect::Change(Box::new(change)), answer: Answer::Step(answer) }
+    Decided { effect: Effect::Change(Box::new(change)), answer: Answer::Step(answer) }
 }

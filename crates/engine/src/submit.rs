@@ -1,4 +1,4 @@
-//! How a job begins, and what becomes of a key that comes again.
+//! How a job begins, and what a repeated key means.
 
 use crate::{
     field::FieldProblem,
@@ -15,7 +15,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// What a client learns when it has handed over a job.
+/// The answer to a submit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct Submitted {
@@ -39,7 +39,7 @@ impl Submitted {
     }
 }
 
-/// Begins the life of a job whose key is free. `queued` jobs of its tenant and type wait already.
+/// Begins the life of a job whose key is free. `queued` jobs of its tenant and type already wait.
 pub fn submit(
     new: &NewJob,
     policy: &Policy,
@@ -59,7 +59,7 @@ pub fn submit(
             FieldProblem::new("expiresAt", "must be later than the moment it may start").into()
         );
     }
-    // A job that was due before it came is due now: it does not overtake those that waited.
+    // A `run_at` in the past becomes now: the job does not overtake those that waited.
     let run_at = run_at.max(now);
     let envelope = Envelope {
         id: new.id,
@@ -100,27 +100,28 @@ pub fn submit(
     Ok(Change { entry: Some(entry), event, takes_key: true, ..Job::touched(job) })
 }
 
-/// Whether the key that `holder` was handed over with may be given to another job.
+/// Whether the key of `holder` is free for another job.
 ///
-/// Asked at the moment of use, so that an expired key is free whether or not anybody swept it.
+/// Checked when the key is used, so that an expired key is free whether or not the sweeper has run.
 pub fn key_is_free(holder: &Job, policy: &Policy, now: Timestamp) -> bool {
     holder.ended_at().is_some_and(|ended| ended + policy.key_window <= now)
 }
 
-/// Answers a job that is stored already under the id it comes with: whoever could not know whether a
-/// commit happened may send the very same again. Ids are ours, so nothing else can have this one.
-pub fn submit_same(stored: &Job, came: &NewJob) -> Result<Submitted, Refusal> {
-    let same = stored.envelope.tenant == came.tenant && stored.envelope.job_type == came.job_type;
+/// Answers a job whose id is already stored: a caller that does not know whether a commit happened
+/// may send the same job again. Consign makes all ids, so no other job can have this one.
+pub fn submit_same(stored: &Job, submitted: &NewJob) -> Result<Submitted, Refusal> {
+    let same = stored.envelope.tenant == submitted.tenant
+        && stored.envelope.job_type == submitted.job_type;
     if !same {
         return Err(Refusal::KeyReused { holder: stored.id() });
     }
     Ok(Submitted::of(stored, false))
 }
 
-/// Answers a key that is taken: the same job again, or a different one under an old name.
-pub fn submit_again(holder: &Job, came: &ContentDigest) -> Result<Submitted, Refusal> {
-    let held = holder.envelope.key.as_ref().map(|key| &key.content);
-    if held != Some(came) {
+/// Answers a key that is taken: the same job again, or a different one under a used key.
+pub fn submit_again(holder: &Job, submitted: &ContentDigest) -> Result<Submitted, Refusal> {
+    let stored_content = holder.envelope.key.as_ref().map(|key| &key.content);
+    if stored_content != Some(submitted) {
         return Err(Refusal::KeyReused { holder: holder.id() });
     }
     Ok(Submitted::of(holder, true))

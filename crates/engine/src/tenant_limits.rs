@@ -1,8 +1,8 @@
 //! How much one tenant may have the store keep beside its jobs.
 //!
-//! A queue, a pause, a credential and a worker each cost every node memory, and every listing time.
-//! Without a bound, one credential of one tenant could make them grow until the other tenants are
-//! slow.
+//! A queue, a pause, a credential and a worker each cost memory on every node, and time in every
+//! listing. Without a bound, one credential of one tenant could add so many that other tenants
+//! become slow.
 
 use crate::{
     credential::{ApiKey, KeyId},
@@ -13,13 +13,13 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// How many of each a tenant may have. A store enforces them where it would write one more.
+/// The limits of one tenant. A store checks them where it would write one more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TenantLimits {
     /// Job types without a policy of which the tenant has had jobs, and job types that it has
     /// paused.
     pub job_types_max: u64,
-    /// API keys, good or not.
+    /// API keys, valid or not.
     pub api_keys_max: u64,
     /// Workers that were seen lately.
     pub workers_max: u64,
@@ -31,7 +31,7 @@ impl Default for TenantLimits {
     }
 }
 
-/// What a tenant has too much of.
+/// The kind of limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named after the fields of TenantLimits")]
 pub enum TenantLimit {
@@ -41,7 +41,7 @@ pub enum TenantLimit {
 }
 
 impl TenantLimit {
-    /// The setting that raises it.
+    /// The setting that raises the limit.
     pub fn setting(self) -> &'static str {
         match self {
             TenantLimit::JobTypes => "limits.job_types",
@@ -60,7 +60,7 @@ impl TenantLimit {
 }
 
 impl TenantLimits {
-    /// Whether a tenant that has `kept` of them may have one more.
+    /// Whether a tenant with `kept` entries may have one more.
     pub fn check(&self, limit: TenantLimit, kept: u64) -> Result<(), Refusal> {
         let max = match limit {
             TenantLimit::JobTypes => self.job_types_max,
@@ -70,10 +70,10 @@ impl TenantLimits {
         if kept < max { Ok(()) } else { Err(Refusal::TenantLimit { limit, max }) }
     }
 
-    /// Whether there may be another key of `scope`, and which goes to make room: one that ended
-    /// first, and made none of those that are kept. The audit log still tells of it. So a tenant
-    /// that makes and revokes keys is not locked out, and what a key made is found from its maker
-    /// for as long as it is kept.
+    /// Whether there may be another key of `scope`, and which key the store removes for it: the one
+    /// that ended first among those that made none of the kept keys. The audit log still mentions
+    /// it. So a tenant that makes and revokes keys is not locked out, and each kept key can be
+    /// traced to its maker.
     ///
     /// `kept` has all keys that a key of `scope` may have made: those of the same tenant, or all
     /// there are.
@@ -97,7 +97,7 @@ impl TenantLimits {
     }
 
     /// Whether a tenant with `workers`, each with the time it was last seen, may have another, and
-    /// which of them goes to make room: the lost one that was silent for longest.
+    /// which worker the store removes for it: the lost one that was silent for longest.
     pub fn room_for_worker<N>(
         &self,
         workers: impl Iterator<Item = (N, Timestamp)> + Clone,

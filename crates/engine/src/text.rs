@@ -1,4 +1,4 @@
-//! Names: short texts with a rule, which the rest of the code may trust once they are made.
+//! Names: short texts with a rule. A value of such a type has always passed its rule.
 
 use crate::{
     field::{Checked, FieldProblem, check_text},
@@ -7,7 +7,7 @@ use crate::{
 use sha2::{Digest, Sha256};
 use std::{fmt, sync::Arc};
 
-/// Declares a name: a text that can only be made through its rule, cheap to clone.
+/// Declares a name: a text that only its rule can make, cheap to clone.
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $field:literal, $rule:expr) => {
         $(#[$doc])*
@@ -47,11 +47,11 @@ name!(
     JobType, "jobType", lower_name
 );
 name!(
-    /// Whose job it is. It comes from the credential, never from a body.
+    /// The owner of a job. It comes from the credential, never from a body.
     Tenant, "tenant", lower_name
 );
 name!(
-    /// What a job is about, and what authorization is checked against.
+    /// What a job is about. Authorization checks it.
     SubjectId, "subjectId", |field, text| check_text(field, text, 256)
 );
 name!(
@@ -59,15 +59,15 @@ name!(
     PauseReason, "reason", |field, text| check_text(field, text, 256)
 );
 name!(
-    /// Ties everything together that one request set in motion.
+    /// Ties together everything that one request caused.
     CorrelationId, "correlationId", one_line
 );
 name!(
-    /// What a key is called by its owner.
+    /// The owner's name for an API key.
     KeyName, "name", one_line
 );
 name!(
-    /// Who runs a job.
+    /// The worker that runs a job.
     WorkerId, "workerId", |field, text| check_text(field, text, 128)
 );
 name!(
@@ -75,7 +75,7 @@ name!(
     Host, "host", |field, text| check_text(field, text, 256)
 );
 name!(
-    /// A worker's handle for one claim, so that it can be repeated when its answer was lost.
+    /// A worker's name for one claim, so that it can repeat the claim when the answer was lost.
     ClaimId, "claimId", |field, text| check_text(field, text, 128)
 );
 name!(
@@ -87,30 +87,30 @@ name!(
     ErrorCode, "errorCode", error_code
 );
 name!(
-    /// Where a result can be fetched. People open it from lists and pages, so a worker must not be
-    /// able to put a script or a local file there.
+    /// The URL of a result. People open it from lists and pages, so a worker must not be able to
+    /// put a script or a local file there.
     ResultUrl, "resultUrl", |field, text| check_web_address(field, text, "")
 );
 name!(
-    /// Where a ready-made handler pushes jobs to.
+    /// The address to which a ready-made handler pushes jobs.
     HandlerUrl, "handler.http", |field, text| {
         check_web_address(field, text, ": requests are signed instead")
     }
 );
 name!(
-    /// The W3C trace context that a job was handed over with.
+    /// The W3C trace context of the submit.
     TraceParent, "traceparent", trace_parent
 );
 
 impl ClaimId {
-    /// The claim as the stores know it: named by the credential that sent it and by its own text.
-    /// Two credentials that send one text get a claim each, and neither the leases of the other.
+    /// The claim as the stores know it: a digest of the credential's name and of the client's text.
+    /// Two credentials that send the same text get a claim each, and neither gets the leases of the
+    /// other.
     ///
-    /// A digest, because a principal's name and a claim's together may be longer than a name may
-    /// be.
+    /// A digest, because a principal and a claim id together may be longer than a claim id may be.
     pub fn of_principal(&self, who: &str) -> Self {
         let mut hash = Sha256::new();
-        // Length first: no principal can end in the beginning of another's claim.
+        // Length first: no principal can end in the beginning of another's claim id.
         hash.update((who.len() as u64).to_be_bytes());
         hash.update(who);
         hash.update(self.as_str());
@@ -118,8 +118,8 @@ impl ClaimId {
     }
 }
 
-/// Whether a letter cannot be seen, or changes how others are shown: two texts would look like one
-/// where a person reads an address, the log or the audit.
+/// Whether a character is invisible or changes how others are shown. It would make two texts look
+/// alike to a person who reads an address, the log or the audit log.
 pub fn is_deceptive(letter: char) -> bool {
     letter.is_control()
         || matches!(
@@ -144,7 +144,7 @@ impl Tenant {
 }
 
 impl ErrorCode {
-    /// A code of our own, known to be lawful.
+    /// One of the engine's own codes, which are valid.
     pub(crate) fn ours(code: &'static str) -> Self {
         debug_assert!(error_code("errorCode", code).is_ok(), "{code} is no lawful code");
         ErrorCode(code.into())
@@ -152,18 +152,18 @@ impl ErrorCode {
 }
 
 impl TraceParent {
-    /// The trace id inside, which serves as correlation where nobody gave one.
+    /// The trace id inside, which becomes the correlation id where the client gave none.
     pub fn trace_id(&self) -> CorrelationId {
         CorrelationId(self.0[3..35].into())
     }
 }
 
-/// Whose jobs a caller may touch.
+/// The tenants whose jobs a caller may reach.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// The jobs of one tenant.
     One(Tenant),
-    /// Everybody's: workers and operators across tenants.
+    /// The jobs of all tenants: for workers and operators across tenants.
     All,
 }
 
@@ -184,8 +184,8 @@ impl Scope {
         }
     }
 
-    /// Whose jobs a new key is for where its maker, whose scope this is, does not say. All tenants
-    /// have to be written out: a field that was forgotten must not open them.
+    /// The scope of a new key where its maker, whose scope this is, names none. All tenants must be
+    /// written out: a forgotten field must not grant access to them.
     pub fn of_new_key(&self) -> Self {
         match self {
             Scope::One(own) => Scope::One(own.clone()),
@@ -213,14 +213,14 @@ fn error_code(field: &'static str, text: &str) -> Checked<()> {
     Err(FieldProblem::new(field, "must match ^[A-Z][A-Z0-9_]{0,63}$"))
 }
 
-/// Whether it is one byte of `first` and at most 63 of `inner`.
+/// Whether the text is one byte of `first` and at most 63 of `inner`.
 fn is_name(text: &str, first: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
     let Some((head, rest)) = text.as_bytes().split_first() else { return false };
     first(*head) && rest.len() < 64 && rest.iter().all(|byte| inner(*byte))
 }
 
-/// `version-traceid-parentid-flags` in lower-case hex; ids of zeros only are invalid by the standard,
-/// and versions to come may have more parts.
+/// `version-traceid-parentid-flags` in lower-case hex. By the standard, ids of zeros only are
+/// invalid, and later versions may have more parts.
 fn trace_parent(field: &'static str, text: &str) -> Checked<()> {
     let hex = |part: &str| part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let set = |part: &str| part.bytes().any(|b| b != b'0');
@@ -242,15 +242,15 @@ fn trace_parent(field: &'static str, text: &str) -> Checked<()> {
     Err(FieldProblem::new(field, "must be a W3C traceparent: 00-<32 hex>-<16 hex>-<2 hex>"))
 }
 
-/// An address of the web without a password in it: addresses are shown to people and stand in logs.
-/// `instead` says what a user and a password are replaced by.
+/// An http or https address without a password: addresses appear in lists and logs. `instead` says
+/// what replaces a user and a password.
 fn check_web_address(field: &'static str, text: &str, instead: &str) -> Checked<()> {
     const BYTES_MAX: usize = 2_048;
     let no = |detail: String| Err(FieldProblem::new(field, detail));
     if text.len() > BYTES_MAX {
         return no(format!("must have at most {BYTES_MAX} bytes"));
     }
-    // Some who read addresses take a backslash for a slash, and would find another host in it.
+    // Some URL parsers take a backslash for a slash, and would find another host.
     let is_barred = |letter: char| is_deceptive(letter) || letter.is_whitespace() || letter == '\\';
     if text.chars().any(is_barred) {
         return no("must have no spaces, backslashes, control or format characters".into());
@@ -272,10 +272,10 @@ fn check_web_address(field: &'static str, text: &str, instead: &str) -> Checked<
     Ok(())
 }
 
-/// Correlations travel in headers, so a line break in one would end the header.
+/// Correlation ids travel in headers, so a line break would end the header.
 fn one_line(field: &'static str, text: &str) -> Checked<()> {
     check_text(field, text, 128)?;
-    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~')); // as nearly all are
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~')); // the common case
     if !is_plain && text.chars().any(char::is_control) {
         return Err(FieldProblem::new(field, "must not contain control characters"));
     }

@@ -1,11 +1,12 @@
-//! Moments. The engine never asks what time it is: the store tells it.
+//! Timestamps. The engine never reads a clock: the store passes the time in.
 
 use crate::field::{Checked, FieldProblem, check_range};
 use std::{ops::Add, time::Duration};
 
-/// A moment in UTC, in whole milliseconds since 1970, up to the end of the year 9999.
+/// A time in UTC, in whole milliseconds since 1970, up to the end of the year 9999.
 ///
-/// The bound keeps every moment printable as RFC 3339; arithmetic stops there instead of wrapping.
+/// The bound keeps every timestamp printable as RFC 3339; arithmetic stops there instead of
+/// wrapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
@@ -13,7 +14,7 @@ impl Timestamp {
     /// 9999-12-31T23:59:59.999Z.
     pub const MAX: Timestamp = Timestamp(253_402_300_799_999);
 
-    /// A moment from the client, which may be anything.
+    /// Checks a timestamp from a client.
     pub fn parse(field: &'static str, unix_ms: i64) -> Checked<Self> {
         if (0..=Self::MAX.0).contains(&unix_ms) {
             return Ok(Timestamp(unix_ms));
@@ -21,7 +22,7 @@ impl Timestamp {
         Err(FieldProblem::new(field, "must lie between the years 1970 and 9999"))
     }
 
-    /// The nearest moment that can be told: for clocks, which are believed.
+    /// The nearest valid timestamp: for clocks, which are trusted.
     pub fn from_unix_ms(unix_ms: i64) -> Self {
         Timestamp(unix_ms.clamp(0, Self::MAX.0))
     }
@@ -31,7 +32,7 @@ impl Timestamp {
         self.0
     }
 
-    /// How long ago `earlier` was, or nothing if it is still to come.
+    /// How long ago `earlier` was; zero if it lies ahead.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
     }

@@ -1,10 +1,10 @@
-//! Whether a worker is alive: claiming or sending heartbeats is what makes it so.
+//! Whether a worker is alive: a claim or a heartbeat keeps it so.
 
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// A worker may be silent this long. Longer than the longest wait of a claim, so that a worker that
-/// waits for work is not taken for a lost one.
+/// How long a worker may be silent. Longer than the longest wait of a claim, so that a worker that
+/// waits for jobs does not count as lost.
 pub const WORKER_SILENCE_MAX: Duration = Duration::from_secs(90);
 
 /// Whether a worker last seen at `seen_at`, whose longest lease ends at `leased_until`, is alive.

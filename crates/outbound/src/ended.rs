@@ -1,63 +1,64 @@
-//! How a ready-made handler's errand ended.
+//! The result of a ready-made handler's attempt.
 
 use rustix::io::Errno;
 use std::{io, time::Duration};
 use wire::Json;
 
-/// What is reported of one attempt.
+/// The report on one attempt.
 #[derive(Clone, Debug)]
-pub struct Ended {
-    /// How it ended.
-    pub how: How,
+pub struct HandlerOutcome {
+    /// How the attempt ended.
+    pub how: HandlerEnding,
     /// A sentence for people, if there is one.
     pub message: Option<String>,
 }
 
-/// The ways in which an errand ends.
+/// The ways in which an attempt can end.
 #[derive(Clone, Debug)]
-pub enum How {
+pub enum HandlerEnding {
     /// The work is done.
     Completed {
         /// A small result, if there is one; at most as large as the contract allows.
         result: Option<Json>,
     },
-    /// It may work another time.
+    /// A later attempt may succeed.
     Retry {
-        /// Why it did not work this time.
-        failure: Failure,
-        /// When it should be tried again, if the other side knows better than the policy.
+        /// Why this attempt failed.
+        failure: HandlerFailure,
+        /// When to try again, if the receiver knows better than the policy.
         after: Option<Duration>,
     },
-    /// It will never work.
-    ForGood(Failure),
-    /// It was asked to stop, and stopped.
+    /// No attempt can succeed.
+    ForGood(HandlerFailure),
+    /// The caller stopped the attempt.
     Stopped,
-    /// This machine lacks what is needed to begin. That says nothing about the job.
-    NotStarted(Failure),
+    /// This machine lacks a resource that the attempt needs to begin. That says nothing about the
+    /// job.
+    NotStarted(HandlerFailure),
 }
 
-/// Why it did not work.
+/// Why the attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// Stable and made for programs; always a lawful `errorCode`.
+pub struct HandlerFailure {
+    /// Stable and for programs; always a valid `errorCode`.
     pub code: String,
     /// For people.
     pub message: String,
 }
 
-impl Ended {
+impl HandlerOutcome {
     pub(crate) fn retry(code: &str, message: impl Into<String>) -> Self {
-        How::Retry { failure: Failure::new(code, message), after: None }.into()
+        HandlerEnding::Retry { failure: HandlerFailure::new(code, message), after: None }.into()
     }
 
     pub(crate) fn for_good(code: &str, message: impl Into<String>) -> Self {
-        How::ForGood(Failure::new(code, message)).into()
+        HandlerEnding::ForGood(HandlerFailure::new(code, message)).into()
     }
 }
 
-impl Failure {
+impl HandlerFailure {
     pub(crate) fn new(code: &str, message: impl Into<String>) -> Self {
-        Failure { code: code.into(), message: message.into() }
+        HandlerFailure { code: code.into(), message: message.into() }
     }
 }
 
@@ -67,8 +68,8 @@ pub(crate) fn is_exhausted(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| lacks.contains(&errno))
 }
 
-impl From<How> for Ended {
-    fn from(how: How) -> Self {
-        Ended { how, message: None }
+impl From<HandlerEnding> for HandlerOutcome {
+    fn from(how: HandlerEnding) -> Self {
+        HandlerOutcome { how, message: None }
     }
 }

@@ -1,4 +1,4 @@
-//! What others publish, fetched by us: the keys of an issuer, and the like.
+//! Fetches published documents, such as an issuer's keys.
 
 use crate::USER_AGENT;
 use reqwest::{ClientBuilder, Response, StatusCode, Url, redirect::Policy};
@@ -7,15 +7,16 @@ use std::{
     time::Duration,
 };
 
-/// Fetches what others publish. Cheap to clone; clones share their connections.
+/// Fetches published documents. Cheap to clone; clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Client(reqwest::Client);
 
 impl Client {
-    /// A client that believes in the certificates that this machine believes in.
+    /// A client that trusts the certificates that this machine trusts.
     pub fn new() -> Result<Self, FetchError> {
         let builder = client_builder()
-            // A name that is allowed without TLS must not be led elsewhere by whoever answers for names.
+            // `localhost` is allowed without TLS, so a DNS server must not be able to point it
+            // elsewhere.
             .resolve_to_addrs(LOCALHOST, &loopback());
         builder.build().map(Client).map_err(FetchError::Setup)
     }
@@ -36,25 +37,25 @@ impl Client {
     }
 }
 
-/// Why nothing was fetched. It never repeats the address, which may hold a secret.
+/// Why nothing was fetched. It never repeats the URL, which may contain a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// We do not go there.
+    /// The URL is not one that the client fetches from.
     #[error("{0}")]
     Address(&'static str),
     /// This machine lacks what a client needs.
     #[error("could not set up the http client")]
     Setup(#[source] reqwest::Error),
-    /// Nobody was there, or they stopped in the middle.
+    /// The server did not answer, or the connection broke off.
     #[error("could not fetch from the address")]
     Failed(#[source] reqwest::Error),
     /// It took too long.
     #[error("the address did not answer in time")]
     TimedOut,
-    /// The answer was another than 200.
+    /// The status was not 200.
     #[error("the address answered with status {0}")]
     Status(u16),
-    /// There was more than we wanted.
+    /// The answer was larger than allowed.
     #[error("the answer has more than {0} bytes")]
     TooLarge(usize),
 }
@@ -71,12 +72,12 @@ impl From<reqwest::Error> for FetchError {
 
 const LOCALHOST: &str = "localhost";
 
-/// Port 0 leaves the port to the address that is fetched.
+/// Port 0 leaves the port to the URL that is fetched.
 fn loopback() -> [SocketAddr; 2] {
     [(Ipv4Addr::LOCALHOST, 0).into(), (Ipv6Addr::LOCALHOST, 0).into()]
 }
 
-/// Whether [`Client::fetch`] would go to `url`, so that a setting can be checked before it is used.
+/// Whether [`Client::fetch`] would fetch `url`, so that a setting can be checked before it is used.
 pub fn check_address(url: &str) -> Result<(), FetchError> {
     check_url(url).map(drop)
 }
@@ -99,7 +100,7 @@ fn is_this_machine(url: &Url) -> bool {
     host == LOCALHOST || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// What all our clients have in common: the environment has no say in where they go.
+/// The common base of all our clients. Proxy settings in the environment are ignored.
 pub(crate) fn client_builder() -> ClientBuilder {
     let builder = reqwest::Client::builder().user_agent(USER_AGENT);
     builder.redirect(Policy::none()).no_proxy().referer(false)
@@ -111,7 +112,7 @@ pub fn is_json(kind: &str) -> bool {
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
 }
 
-/// Counts while it reads: what a server says about the length of its answer is only what it says.
+/// Counts while it reads: the announced length of an answer may be wrong.
 pub(crate) async fn read(mut response: Response, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await? {
@@ -134,7 +135,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Serves one connection; ends with what the client had asked for.
+    /// Serves one connection; the thread returns the client's request.
     fn serve(answer: impl FnOnce(&mut TcpStream) + Send + 'static) -> (String, JoinHandle<String>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let url = format!("http://{}/keys", listener.local_addr().unwrap());
@@ -193,7 +194,7 @@ mod tests {
             while stream.write_all(chunk.as_bytes()).is_ok() {}
         });
         assert!(matches!(fetch(&url, 100_000, LONG), Err(FetchError::TooLarge(100_000))));
-        // It ends, so the client has hung up.
+        // The thread ends, so the client has hung up.
         server.join().unwrap();
     }
 

@@ -1,27 +1,28 @@
-//! THE WAY OUT of Consign: whatever leaves the house goes through here.
+//! Outbound requests and programs: all requests that leave Consign go through this crate.
 //!
-//! What is out there is not ours: it may be slow, endless, or send us somewhere else. So every request has a
-//! time and a size, redirects are not followed, and the environment has no say in where it goes. [`Client`] fetches
-//! what others publish. [`Push`] and [`Exec`] are the ready-made handlers: they carry out a job by an address or
-//! by a program, and know nothing of workers, so that the server and `consign work` can both use them.
+//! The other side is not under our control: it may be slow, endless, or redirect us. So every
+//! request has bounds on time and size, redirects are not followed, and the environment does not
+//! decide where requests go. [`Client`] fetches published documents. [`Push`] and [`Exec`] are the
+//! ready-made handlers: they carry out a job by a URL or by a program. They know nothing of
+//! workers, so that the server and `consign work` can both use them.
 #![forbid(unsafe_code)]
 
 mod address;
 mod ended;
-mod errand;
 mod exec;
 mod fetch;
+mod job_payload;
 mod push;
 
 pub use address::{
-    AddressList, AddressListError, Allow, AllowError, Forbidden, Looking, Lookup, check_target,
-    is_public, system_lookup,
+    AddressList, AddressListError, Allow, AllowError, Forbidden, Lookup, LookupFuture,
+    check_target, is_public, system_lookup,
 };
-pub use ended::{Ended, Failure, How};
-pub use errand::Errand;
+pub use ended::{HandlerEnding, HandlerFailure, HandlerOutcome};
 pub use exec::Exec;
 pub use fetch::{Client, FetchError, check_address, is_json};
+pub use job_payload::JobPayload;
 pub use push::{Now, Push, PushError, Signer, SignerError};
 
-/// How we call ourselves.
+/// The `User-Agent` of our requests.
 const USER_AGENT: &str = concat!("consign/", env!("CARGO_PKG_VERSION"));

@@ -7,8 +7,8 @@
 //! ```
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 
-use engine::{ClaimId, ITEMS_MAX, JobDraft, JobType, Scope, Tenant, Wish, WorkerId};
-use platform::{Platform, Settings, SystemClock, SystemDice};
+use engine::{ClaimId, ClaimRequest, ITEMS_MAX, JobDraft, JobType, Scope, Tenant, WorkerId};
+use platform::{Platform, Settings, SystemClock, SystemRandom};
 use pollster::block_on;
 use std::{error::Error, fs, path::Path, sync::Arc, time::Duration};
 use store::{Clock, Options, Sqlite};
@@ -27,7 +27,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Hands over so many jobs, a thousand at a time, and closes the store.
+/// Submits so many jobs, a thousand at a time, and closes the store.
 pub(crate) fn fill(path: &Path, jobs: usize) -> Result<Duration, Box<dyn Error>> {
     let clock = SystemClock::new();
     let (platform, tenant) = (platform(path)?, Tenant::default_tenant());
@@ -46,12 +46,12 @@ pub(crate) fn fill(path: &Path, jobs: usize) -> Result<Duration, Box<dyn Error>>
     Ok(clock.read().monotonic)
 }
 
-/// Opens a store, claims a job, and says what that took, of time and of memory.
+/// Opens a store, claims a job, and returns the time and memory that it took.
 pub(crate) fn open(path: &Path) -> Result<String, Box<dyn Error>> {
     let clock = SystemClock::new();
     let platform = platform(path)?;
     let opened = clock.read().monotonic;
-    let wish = Wish {
+    let claim_request = ClaimRequest {
         worker: WorkerId::parse("worker-1")?,
         host: None,
         claim: ClaimId::parse(&std::process::id().to_string())?,
@@ -59,7 +59,7 @@ pub(crate) fn open(path: &Path) -> Result<String, Box<dyn Error>> {
         max: 1,
         lease: None,
     };
-    if block_on(platform.claim(&Scope::All, wish))?.len() != 1 {
+    if block_on(platform.claim(&Scope::All, claim_request))?.len() != 1 {
         return Err("there was nothing to claim".into());
     }
     let claimed = clock.read().monotonic;
@@ -69,12 +69,12 @@ pub(crate) fn open(path: &Path) -> Result<String, Box<dyn Error>> {
 }
 
 fn platform(path: &Path) -> Result<Platform, Box<dyn Error>> {
-    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-    let store = Sqlite::open(path, clock.clone(), dice.clone(), Options::default())?;
-    Ok(Platform::new(Arc::new(store), clock, dice, Settings::default()))
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+    let store = Sqlite::open(path, clock.clone(), random.clone(), Options::default())?;
+    Ok(Platform::new(Arc::new(store), clock, random, Settings::default()))
 }
 
-/// The most memory that this process ever had, as Linux knows it.
+/// The peak memory of this process, as Linux reports it.
 fn peak_kib() -> Result<u64, Box<dyn Error>> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,15 +1,16 @@
-//! One job, from being handed over to its end: `cargo run -p consign-platform --example one_life`.
+//! One job, from its submit to its end: `cargo run -p consign-platform --example one_life`.
 //!
-//! With the path of a file the job is kept there, without one it is forgotten. Nothing is faked: the
-//! rules, the stores and the verbs are the ones that everything else is built on.
+//! With the path of a file, the job is stored there; without one, in memory. The rules, the stores
+//! and the verbs are the real ones.
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 
 use engine::{
-    ClaimId, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Scope, Tenant, Wish, WorkerId,
+    ClaimId, ClaimRequest, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Scope, Tenant,
+    WorkerId,
 };
-use platform::{Platform, Report, Settings, SystemClock, SystemDice};
+use platform::{Platform, Report, Settings, SystemClock, SystemRandom};
 use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc};
-use store::{Claimed, Dice, Memory, Options, Sqlite, Store};
+use store::{Claimed, Memory, Options, RandomSource, Sqlite, Store};
 
 fn main() -> ExitCode {
     match pollster::block_on(one_life(std::env::args().nth(1).map(Into::into))) {
@@ -24,15 +25,15 @@ fn main() -> ExitCode {
 }
 
 pub(crate) async fn one_life(path: Option<PathBuf>) -> Result<(), Box<dyn Error>> {
-    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let store: Arc<dyn Store> = match path {
         Some(path) => {
-            Arc::new(Sqlite::open(path, clock.clone(), dice.clone(), Options::default())?)
+            Arc::new(Sqlite::open(path, clock.clone(), random.clone(), Options::default())?)
         }
-        None => Arc::new(Memory::new(clock.clone(), dice.clone())),
+        None => Arc::new(Memory::new(clock.clone(), random.clone())),
     };
-    let order = dice.roll().0;
-    let platform = Platform::new(store, clock, dice, Settings::default());
+    let order = random.entropy().0;
+    let platform = Platform::new(store, clock, random, Settings::default());
 
     let draft = || JobDraft {
         job_type: "email".into(),
@@ -76,7 +77,7 @@ pub(crate) async fn one_life(path: Option<PathBuf>) -> Result<(), Box<dyn Error>
 }
 
 async fn claim(platform: &Platform, name: &str) -> Result<Claimed, Box<dyn Error>> {
-    let wish = Wish {
+    let claim_request = ClaimRequest {
         worker: WorkerId::parse("worker-1")?,
         host: None,
         claim: ClaimId::parse(name)?,
@@ -84,7 +85,8 @@ async fn claim(platform: &Platform, name: &str) -> Result<Claimed, Box<dyn Error
         max: 1,
         lease: None,
     };
-    let claimed = platform.claim(&Scope::All, wish).await?.pop().ok_or("nothing is due")?;
+    let claimed =
+        platform.claim(&Scope::All, claim_request).await?.pop().ok_or("nothing is due")?;
     let (job, lease) = (&claimed.job, claimed.job.lease().ok_or("a claimed job has a lease")?);
     println!(
         "claimed:          attempt {} of {}, {lease:?}",

@@ -1,35 +1,36 @@
-//! Who does something, and what the audit log remembers of it.
+//! Actors, and the audit log entries of what they do.
 //!
-//! A verb that takes an `actor` is noted in the audit log in the transaction that carries it out.
-//! What is refused leaves no entry.
+//! The store notes a verb with an `actor` in the audit log, in the transaction that carries the
+//! verb out. A refused verb leaves no entry.
 //!
-//! What a setting was before is read right before that transaction, not in it: stores would have to
-//! load settings for an entry. Two callers that set one thing in the same moment may both tell what
-//! was before the first; the order of their entries is still the order in which they hold.
+//! The verb reads the previous value of a setting just before that transaction, not inside it:
+//! otherwise stores would have to load settings for an entry. Two callers that set the same thing
+//! at the same moment may therefore both record the value before the first. The order of their
+//! entries is still the order in which their changes apply.
 
 use crate::{Error, Platform, request::TypedRequest};
 use engine::{AuditEntry, AuditNote, CorrelationId, Principal, Scope};
 use std::sync::Arc;
 use store::Request;
 
-/// Who does something, and how it can be found again.
+/// Who acts, and how to find the action again.
 #[derive(Clone, Debug)]
 pub struct Actor {
-    /// What the audit log calls them: `key:…`, `jwt:…`, `config`.
+    /// The actor's name in the audit log: `key:…`, `jwt:…`, `config`.
     pub who: Arc<str>,
-    /// Whose audit log the entry belongs to: who may read it.
+    /// The scope whose audit log the entry belongs to, and so who may read it.
     pub scope: Scope,
-    /// What to search the logs for.
+    /// The correlation id to search the logs for.
     pub correlation: CorrelationId,
 }
 
 impl Actor {
-    /// A principal that was authenticated, and acts within its own scope.
+    /// An authenticated principal that acts within its own scope.
     pub fn new(by: &Principal, correlation: CorrelationId) -> Self {
         Actor { who: by.who.clone(), scope: by.grant.scope.clone(), correlation }
     }
 
-    /// The same, where the entry belongs to `scope`.
+    /// The same actor, where the entry belongs to `scope`.
     pub fn within(self, scope: Scope) -> Self {
         Actor { scope, ..self }
     }
@@ -52,7 +53,7 @@ impl Actor {
 }
 
 impl Platform {
-    /// Notes something that was done elsewhere, or to many jobs at once.
+    /// Notes an action that happened elsewhere, or that touched many jobs at once.
     pub async fn record_action(
         &self,
         actor: &Actor,

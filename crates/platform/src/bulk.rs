@@ -1,109 +1,113 @@
-//! Do one thing to many jobs: those that a filter means, or those in a list.
+//! Verbs about many jobs: those that match a filter, or those in a list.
 //!
-//! A walk goes from the newest job to the oldest and looks at each once, so it ends, and never meets a job
-//! that came after it began. What it finds is read before it is changed: the engine decides again, and
-//! whatever ended meanwhile is refused and not counted.
+//! A walk goes from the newest job to the oldest and reads each once. So it ends, and it never
+//! meets a job that was submitted after it began. It reads jobs before it changes them: the engine
+//! decides again, and a job that ended meanwhile is refused and not counted.
 
 use crate::{Error, Platform, execute::check_items, request::TypedRequest};
 use engine::{Command, ErrorCode, Field, Filter, Grant, Job, JobId, JobType, Scope, Status};
 use std::collections::BTreeMap;
 use store::{Cursor, PAGE_MAX, Query};
 
-/// Which jobs are meant.
+/// The jobs that a bulk verb is about.
 #[derive(Clone, Debug)]
-pub enum Chosen {
-    /// Those that the filter shows.
+pub enum JobSelection {
+    /// Jobs that match the filter.
     Matching(Filter),
-    /// These, at most [`engine::ITEMS_MAX`]. One that is not there, or of which the verb does not speak, is
-    /// passed over.
+    /// These jobs, at most [`engine::ITEMS_MAX`]. Jobs that do not exist, or that the verb is not
+    /// about, are skipped.
     Ids(Vec<JobId>),
 }
 
-/// Whether a caller may touch or see a job, beyond what its scope says.
-pub type May<'a> = &'a (dyn Fn(&Job) -> bool + Send + Sync);
+/// Whether a caller may change or see a job, beyond the limits of its scope.
+pub type JobPermission<'a> = &'a (dyn Fn(&Job) -> bool + Send + Sync);
 
 /// A question for a page of the poison queue.
 #[derive(Clone, Debug)]
 pub struct PoisonQuery {
-    /// Whose jobs.
+    /// The tenants whose jobs are listed.
     pub scope: Scope,
-    /// Only of this type.
+    /// Only jobs of this type.
     pub job_type: Option<JobType>,
-    /// Only with this reason.
+    /// Only jobs with this error code.
     pub error_code: Option<ErrorCode>,
-    /// Only jobs behind this place: what the page before said.
+    /// Only jobs after this cursor, which the previous page gave.
     pub before: Option<Cursor>,
-    /// At most so many, and never more than [`PAGE_MAX`].
+    /// At most so many jobs, and never more than [`PAGE_MAX`].
     pub limit: usize,
 }
 
 /// A page of the poison queue.
 #[derive(Clone, Debug)]
 pub struct PoisonPage {
-    /// Newest first. A page may be short, or empty, and still say where to go on.
+    /// Newest first. A page may be short, or empty, and still have a next page.
     pub jobs: Vec<Job>,
-    /// What to ask `before` for the next page; nothing after the last.
+    /// The cursor of the next page; `None` after the last.
     pub next: Option<Cursor>,
-    /// How many wait for which reason, with the first page only.
-    pub reasons: Option<Reasons>,
+    /// Job counts by reason; only on the first page.
+    pub reasons: Option<PoisonReasons>,
 }
 
-/// How many jobs of the poison queue wait for which reason.
+/// How many jobs of the poison queue have which reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reasons {
-    /// By error code. Which code was asked for does not matter here, so that one sees the others.
+pub struct PoisonReasons {
+    /// By error code. The query's own error code does not restrict them, so that the caller sees
+    /// the other codes.
     pub counts: BTreeMap<ErrorCode, u64>,
-    /// Whether these are all. Of more codes than [`store::POISON_CODES_MAX`] those with the most
-    /// jobs are told; and a caller who is limited to subjects is told the counts of the newest
-    /// [`POISON_COUNTED_MAX`].
+    /// Whether these are all. Of more codes than [`store::POISON_CODES_MAX`], only those with the
+    /// most jobs are here. A caller who is limited to subjects gets the counts of the newest
+    /// [`POISON_COUNTED_MAX`] jobs.
     pub complete: bool,
 }
 
-/// No more jobs of a poison queue are counted for a caller who is limited to subjects: it means
-/// reading each of them, and somebody waits for it.
+/// The most poisoned jobs that are counted for a caller who is limited to subjects: the platform
+/// reads each of them while the caller waits.
 pub const POISON_COUNTED_MAX: usize = PAGE_MAX;
 
 impl Platform {
-    /// Cancels all that have not ended, and says how many: waiting ones at once, running ones are asked to stop.
+    /// Cancels all chosen jobs that have not ended, and returns how many. Waiting jobs end at once;
+    /// the workers of running ones are asked to stop.
     pub async fn cancel_matching(
         &self,
         scope: &Scope,
-        chosen: Chosen,
-        may: May<'_>,
+        chosen: JobSelection,
+        may: JobPermission<'_>,
     ) -> Result<u64, Error> {
         let live = [Status::Queued, Status::Running].map(|is| Filter::eq(Field::Status(is)));
         self.bulk(scope, chosen, Filter::Or(live.into()), may, Command::Cancel).await
     }
 
-    /// Gives all that wait in the poison queue another life, with all their attempts, and says how many.
+    /// Gives all chosen jobs of the poison queue another life with all their attempts, and returns
+    /// how many.
     pub async fn redrive_matching(
         &self,
         scope: &Scope,
-        chosen: Chosen,
-        may: May<'_>,
+        chosen: JobSelection,
+        may: JobPermission<'_>,
     ) -> Result<u64, Error> {
         let command = Command::Redrive { max_attempts: None, reset_steps: false };
         self.bulk(scope, chosen, poisoned(), may, command).await
     }
 
-    /// Takes all that wait in the poison queue out of it for good, and says how many.
+    /// Discards all chosen jobs of the poison queue for good, and returns how many.
     pub async fn discard_matching(
         &self,
         scope: &Scope,
-        chosen: Chosen,
-        may: May<'_>,
+        chosen: JobSelection,
+        may: JobPermission<'_>,
     ) -> Result<u64, Error> {
         self.bulk(scope, chosen, poisoned(), may, Command::Discard).await
     }
 
-    /// One page of the poison queue: what is within the limits of `grant`, newest first.
+    /// One page of the poison queue, newest first: the jobs that `grant` covers.
     pub async fn poisoned(&self, query: &PoisonQuery, grant: &Grant) -> Result<PoisonPage, Error> {
-        let may: May<'_> = &|job| grant.may_touch(&job.envelope).is_ok();
+        let may: JobPermission<'_> = &|job| grant.may_touch(&job.envelope).is_ok();
         let of_type = query.job_type.clone().map(|job_type| Filter::eq(Field::JobType(job_type)));
         let of_code = query.error_code.clone().map(|code| Filter::eq(Field::ErrorCode(code)));
         let reasons = match query.before {
             Some(_) => None,
-            // What a job is about stands in the job: where that matters, each is read.
+            // Only the job itself has its subject: where the grant names subjects, each job is
+            // read.
             None if !grant.subjects.is_empty() => {
                 Some(self.reasons(&query.scope, all_of(of_type.clone()), may).await?)
             }
@@ -116,19 +120,28 @@ impl Platform {
         Ok(PoisonPage { jobs: page.jobs, next: page.next, reasons })
     }
 
-    /// Counted by the store, which reads no job for it.
-    async fn counted_reasons(&self, query: &PoisonQuery, grant: &Grant) -> Result<Reasons, Error> {
+    /// The counts of the store, which reads no job for them.
+    async fn counted_reasons(
+        &self,
+        query: &PoisonQuery,
+        grant: &Grant,
+    ) -> Result<PoisonReasons, Error> {
         let told = self.store.poison_counts(&query.scope, query.job_type.as_ref()).await?;
         let mut counts = BTreeMap::new();
         let within = told.counts.into_iter().filter(|(of, _)| grant.may_type(of).is_ok());
         for (code, count) in within.flat_map(|(_, codes)| codes) {
             *counts.entry(code).or_default() += count;
         }
-        Ok(Reasons { counts, complete: told.complete })
+        Ok(PoisonReasons { counts, complete: told.complete })
     }
 
-    async fn reasons(&self, scope: &Scope, filter: Filter, may: May<'_>) -> Result<Reasons, Error> {
-        let mut walk = Walk::new(scope, all_of([filter, poisoned()]));
+    async fn reasons(
+        &self,
+        scope: &Scope,
+        filter: Filter,
+        may: JobPermission<'_>,
+    ) -> Result<PoisonReasons, Error> {
+        let mut walk = FilteredJobs::new(scope, all_of([filter, poisoned()]));
         let mut counts = BTreeMap::new();
         for _ in 0..POISON_COUNTED_MAX / PAGE_MAX {
             let Some(jobs) = walk.next(self).await? else { break };
@@ -137,21 +150,21 @@ impl Platform {
                 *counts.entry(failure.code).or_default() += 1;
             }
         }
-        Ok(Reasons { counts, complete: walk.over })
+        Ok(PoisonReasons { counts, complete: walk.over })
     }
 
-    /// Sends `command` to all that are chosen, page by page, and counts those who took it.
+    /// Sends `command` to all chosen jobs, page by page, and counts those that it changed.
     async fn bulk(
         &self,
         scope: &Scope,
-        chosen: Chosen,
+        chosen: JobSelection,
         about: Filter,
-        may: May<'_>,
+        may: JobPermission<'_>,
         command: Command,
     ) -> Result<u64, Error> {
         let meant = |job: &Job| is_meant(&about, job) && may(job);
         match chosen {
-            Chosen::Ids(ids) => {
+            JobSelection::Ids(ids) => {
                 check_items("jobIds", ids.len())?;
                 let mut jobs = Vec::with_capacity(ids.len());
                 for id in ids {
@@ -160,8 +173,8 @@ impl Platform {
                 jobs.retain(meant);
                 self.command_all(scope, jobs, &command).await
             }
-            Chosen::Matching(filter) => {
-                let mut walk = Walk::new(scope, all_of([filter, about.clone()]));
+            JobSelection::Matching(filter) => {
+                let mut walk = FilteredJobs::new(scope, all_of([filter, about.clone()]));
                 let mut done = 0;
                 let partly =
                     |done| move |error: Error| if done > 0 { error.after_some() } else { error };
@@ -194,24 +207,24 @@ fn poisoned() -> Filter {
     Filter::eq(Field::Status(Status::Poisoned))
 }
 
-/// Whether a verb that speaks of the jobs of `about` means this one. Discarded jobs wait for nobody.
+/// Whether a verb about the jobs of `about` includes this one. Discarded jobs are left out.
 fn is_meant(about: &Filter, job: &Job) -> bool {
     about.matches(job) && job.ended().is_none_or(|ended| ended.discarded_at.is_none())
 }
 
-/// All jobs that a filter shows, page by page.
-struct Walk {
+/// All jobs that match a filter, page by page.
+struct FilteredJobs {
     query: Query,
     over: bool,
 }
 
-impl Walk {
+impl FilteredJobs {
     fn new(scope: &Scope, filter: Filter) -> Self {
         let query = Query { scope: scope.clone(), filter, before: None, limit: PAGE_MAX };
-        Walk { query, over: false }
+        FilteredJobs { query, over: false }
     }
 
-    /// The next page, which may be empty; nothing after the last.
+    /// The next page, which may be empty; `None` after the last.
     async fn next(&mut self, platform: &Platform) -> Result<Option<Vec<Job>>, Error> {
         if self.over {
             return Ok(None);

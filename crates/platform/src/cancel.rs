@@ -1,4 +1,4 @@
-//! Stop a job that nobody wants any more.
+//! Cancel a job.
 
 use crate::{Actor, Error, Platform, request::TypedRequest};
 use engine::{Command, Job, JobId, Scope};

@@ -1,8 +1,9 @@
-//! What a submit must know of the types: which are declared, and what their payloads must be.
+//! What a submit must know of job types: which are declared, and which schema their payloads must
+//! match.
 //!
-//! Policies live in the store, and any node may set one. So that no job costs a look there, the
-//! node keeps what it read last (`settings_cache.rs`), and looks again where a strict installation
-//! meets a type that it has not heard of.
+//! Policies are in the store, and any node may set one. So that a submit does not cost a read, the
+//! node keeps what it read last (`settings_cache.rs`). A strict installation reads again when it
+//! meets an unknown type.
 
 use crate::{
     Error, Platform,
@@ -17,14 +18,14 @@ use store::StoreError;
 
 /// The declared types, each with its schema if it has one.
 #[derive(Default)]
-pub(crate) struct Known(HashMap<JobType, Option<Arc<Schema>>>);
+pub(crate) struct DeclaredTypes(HashMap<JobType, Option<Arc<Schema>>>);
 
 impl Platform {
-    /// What must be known to take these jobs in.
+    /// The settings of the types of these jobs.
     pub(crate) async fn types_of(
         &self,
         mut jobs: impl Iterator<Item = &NewJob>,
-    ) -> Result<Arc<Known>, Error> {
+    ) -> Result<Arc<DeclaredTypes>, Error> {
         let strict = self.settings.strict_types;
         let known = self.current_settings().filter(|settings| {
             !strict || jobs.all(|new| settings.types.0.contains_key(&new.job_type))
@@ -35,12 +36,11 @@ impl Platform {
         }
     }
 
-    /// The verdict on each of these jobs of one tenant: refuses a job of a type that is not
-    /// declared, if this installation is strict, and a payload that is not what the schema of its
-    /// type wants.
+    /// A result for each of these jobs of one tenant. In a strict installation, a job of an
+    /// undeclared type is refused. A payload that does not match the schema of its type is refused.
     pub(crate) async fn check_types(
         &self,
-        known: &Known,
+        known: &DeclaredTypes,
         jobs: &[&NewJob],
     ) -> Result<Vec<Result<(), Refusal>>, Error> {
         let mut budget = schema::QUICK;
@@ -78,21 +78,21 @@ impl Platform {
         Ok(verdicts.into_iter().map(verdict).collect())
     }
 
-    /// Runs `work` on a thread that may take its time.
+    /// Runs `work` on a thread of the check pool, where it may take long.
     pub(crate) async fn check_on_pool<T: Send + 'static>(
         &self,
         tenant: &Tenant,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
         let done = self.checks.run(tenant, work).await;
-        // The pool has said why.
+        // The pool has logged why.
         done.map_err(|_| Error::Store(StoreError::Unavailable(None)))
     }
 }
 
-impl Known {
-    /// A schema that is as it was keeps what was made of it.
-    pub(crate) fn of(policies: BTreeMap<JobType, Policy>, before: &Known) -> Self {
+impl DeclaredTypes {
+    /// Keeps the compiled form of each schema that has not changed.
+    pub(crate) fn of(policies: BTreeMap<JobType, Policy>, before: &DeclaredTypes) -> Self {
         let known = policies.into_iter().map(|(job_type, policy)| {
             let old = before.0.get(&job_type).and_then(Option::as_ref);
             let schema = policy.schema.map(|text| match old {
@@ -101,6 +101,6 @@ impl Known {
             });
             (job_type, schema)
         });
-        Known(known.collect())
+        DeclaredTypes(known.collect())
     }
 }

@@ -4,7 +4,7 @@ use crate::{Actor, Error, Platform, request::TypedRequest};
 use engine::{Command, Job, JobId, Scope};
 
 impl Platform {
-    /// Discards a poisoned job: it stays as it ended, but waits for nobody any more.
+    /// Discards a poisoned job: it keeps its outcome, but leaves the poison queue.
     pub async fn discard(
         &self,
         scope: &Scope,

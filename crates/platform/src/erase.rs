@@ -1,4 +1,4 @@
-//! Make every trace of an ended job disappear.
+//! Erase every trace of an ended job.
 
 use crate::{Actor, Error, Platform, request::TypedRequest};
 use engine::{Command, JobId, Scope};

@@ -1,29 +1,31 @@
-//! Why a verb did not do what it was asked.
+//! Why a verb failed.
 
 use engine::{FieldProblem, JobId, Refusal};
 use store::StoreError;
 
-/// A lawful no, or the world breaking.
+/// A refusal, or a failure of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The contract says no. Nothing was done.
+    /// The contract refuses the request. Nothing was done.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The store could not be asked. Nothing was done.
+    /// The store does not answer. Nothing was done.
     #[error("the store did not take it")]
     Store(#[source] StoreError),
-    /// Nobody knows whether it was done. A repeat with the same key, claim id or token is safe.
+    /// It is unknown whether the request was carried out. A repeat with the same key, claim id or
+    /// token is safe.
     #[error("whether it was done is not known")]
     OutcomeUnknown {
-        /// The ids that new jobs would have.
+        /// The ids that the new jobs have if they were stored.
         jobs: Vec<JobId>,
-        /// What the store could tell.
+        /// The error of the store.
         source: StoreError,
     },
 }
 
 impl Error {
-    /// This failure of a part, where other parts were done: it must not say that nothing was.
+    /// The same failure where earlier parts of the request were done: it must not claim that
+    /// nothing was.
     pub(crate) fn after_some(self) -> Self {
         match self {
             Error::Store(source) => Error::OutcomeUnknown { jobs: Vec::new(), source },

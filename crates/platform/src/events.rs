@@ -1,13 +1,13 @@
-//! Announce what happened, in one order that every reader sees.
+//! Number announcements, in one order that every reader sees.
 
 use crate::{Error, Platform};
 use store::NumberedEvent;
 
-/// One round numbers at most this many announcements.
+/// The most announcements that one call numbers.
 const NUMBER_MAX: usize = 10_000;
 
 impl Platform {
-    /// Gives new announcements their numbers; says whether there may be more.
+    /// Numbers new announcements. Returns whether there may be more.
     pub async fn number_events(&self) -> Result<bool, Error> {
         Ok(self.store.number_events(NUMBER_MAX).await? == NUMBER_MAX)
     }

@@ -1,4 +1,4 @@
-//! How a verb reaches the store.
+//! How a verb sends requests to the store.
 
 use crate::{Error, Platform, request::TypedRequest};
 use engine::{ITEMS_MAX, Refusal, check_count};
@@ -11,7 +11,8 @@ impl Platform {
         Ok(replies.pop().expect("one reply for each request")?)
     }
 
-    /// Many requests in one transaction, in which each is carried out or refused; none need none.
+    /// Executes many requests in one transaction; each is carried out or refused. No requests need
+    /// no transaction.
     pub(crate) async fn execute_all<T>(
         &self,
         requests: Vec<TypedRequest<T>>,
@@ -24,19 +25,19 @@ impl Platform {
         Ok(replies.into_iter().zip(reads).map(|(reply, read)| reply.map(read)).collect())
     }
 
-    /// One request that sets something which nodes keep in memory. When this returns, it is in
-    /// force here.
+    /// Executes one request that changes settings which nodes keep in memory. When this returns,
+    /// the change is in force on this node.
     pub(crate) async fn set(&self, request: TypedRequest<()>) -> Result<(), Error> {
         let change = self.settings_cache.change();
         let answer = self.execute_one(request).await;
         drop(change);
-        // It may have been set although the store could not say so.
+        // Even after an error: the store may have committed the change without saying so.
         self.apply_settings().await;
         answer
     }
 
-    /// The same, where a failure among the results is one request's alone: what it touches is
-    /// damaged.
+    /// The same, where an error among the results concerns one request alone: the data it touches
+    /// is damaged.
     pub(crate) async fn execute_each<T>(
         &self,
         requests: impl Iterator<Item = TypedRequest<T>>,
@@ -46,8 +47,8 @@ impl Platform {
         Ok(results.into_iter().zip(reads).map(|(result, read)| result.map(read)).collect())
     }
 
-    /// A job that is damaged keeps nothing from the others: the list is halved until it is alone,
-    /// and each part is a transaction of its own.
+    /// Halves a list until a damaged job is alone, so that the other requests succeed. Each part is
+    /// a transaction of its own.
     async fn execute_halving(
         &self,
         batch: Vec<Request>,
@@ -57,9 +58,9 @@ impl Platform {
             return Ok(results);
         }
         let mut some_done = false;
-        let mut parts = vec![batch]; // the next one last
+        let mut parts = vec![batch]; // the next part is last
         while let Some(mut part) = parts.pop() {
-            // What may have to be halved must still be there afterwards.
+            // The halving needs the requests again, so the store gets a copy.
             let batch = if part.len() == 1 { mem::take(&mut part) } else { part.clone() };
             match self.writes.execute(batch).await {
                 Ok(replies) => {
@@ -79,19 +80,19 @@ impl Platform {
     }
 }
 
-/// What the store is asked, and what reads the answers.
+/// Separates the requests from the functions that read their answers.
 fn unzip<T>(
     requests: impl Iterator<Item = TypedRequest<T>>,
 ) -> (Vec<Request>, Vec<impl Fn(Answer) -> T>) {
     requests.map(TypedRequest::into_parts).unzip()
 }
 
-/// Refuses a list that is longer than a call may have.
+/// Refuses a list that is longer than one call may have.
 pub(crate) fn check_items(field: &'static str, count: usize) -> Result<(), Error> {
     Ok(check_count(field, count, 0..=ITEMS_MAX)?)
 }
 
-/// A span in the unit that fields are checked in.
+/// A duration in whole seconds, the unit in which fields are checked.
 pub(crate) fn whole_seconds(span: Duration) -> i64 {
     i64::try_from(span.as_secs()).unwrap_or(i64::MAX)
 }

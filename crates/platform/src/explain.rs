@@ -1,14 +1,14 @@
-//! Say why a job is not running.
+//! Explain why a job is not running.
 
 use crate::{Error, Platform};
 use engine::{JobId, Reason, Refusal, Scope, Status, explain};
 
-/// Why a job is where it is.
+/// A job's status and what keeps the job from running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explained {
-    /// Where it is.
+    /// The status of the job.
     pub status: Status,
-    /// Why, the most stubborn reason first.
+    /// The reasons, the most persistent one first.
     pub reasons: Vec<Reason>,
 }
 
@@ -16,7 +16,7 @@ impl Platform {
     /// Everything that keeps a job from running now.
     pub async fn explain(&self, scope: &Scope, id: JobId) -> Result<Explained, Error> {
         let (job, around) =
-            self.store.surroundings(scope, id).await?.ok_or(Refusal::JobNotFound)?;
+            self.store.explain_facts(scope, id).await?.ok_or(Refusal::JobNotFound)?;
         let mut reasons = explain(&job, &around);
         if *scope != Scope::All {
             reasons = reasons.into_iter().map(Reason::for_one_tenant).collect();

@@ -1,6 +1,7 @@
-//! Make keys and end them: those that open doors, and those that sign status addresses.
+//! Create and revoke API keys, and the keys that sign status URLs.
 //!
-//! Whether somebody may is asked at the door. What they did is noted with it.
+//! The HTTP API checks whether the caller may do so. Each action is noted in the audit log in its
+//! transaction.
 
 use crate::{Actor, Error, Platform, request::TypedRequest};
 use engine::{
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use store::Request;
 
 impl Platform {
-    /// Makes an API key. The secret is shown once: only its digest is kept.
+    /// Creates an API key. The secret is returned once: the store keeps only its digest.
     pub async fn create_key(
         &self,
         by: &Principal,
@@ -18,7 +19,8 @@ impl Platform {
         draft: KeyDraft,
     ) -> Result<(ApiKey, KeySecret), Error> {
         let KeyDraft { name, grant, expires_at } = draft;
-        let secret = KeySecret::new(self.dice.roll(), [self.dice.roll(), self.dice.roll()]);
+        let secret =
+            KeySecret::new(self.random.entropy(), [self.random.entropy(), self.random.entropy()]);
         let key = ApiKey {
             id: secret.id(),
             name,
@@ -34,7 +36,7 @@ impl Platform {
         Ok((key, secret))
     }
 
-    /// Ends an API key for good. One that was revoked before stays as it is.
+    /// Revokes an API key for good. A key that is revoked already stays as it is.
     pub async fn revoke_key(
         &self,
         by: &Principal,
@@ -53,13 +55,12 @@ impl Platform {
         Ok(key)
     }
 
-    /// Ends every good key that was made with the key `id`, by itself or through others, each with
-    /// an entry of its own, and tells whether there was one. `may` says which of them the caller
-    /// may end; the first that it may not ends this with that refusal.
+    /// Revokes every valid key that was made with the key `id`, directly or through other keys,
+    /// each with an audit entry of its own. Returns whether there was one. `may` decides which keys
+    /// the caller may revoke; the first refusal ends the call with it.
     ///
-    /// `id` is to be revoked before, and keys that were ended here are to be in force at every node
-    /// before this is called again: it is to be called until it finds none, because each may have
-    /// made others until then.
+    /// Revoke `id` before. Call this again until it finds none, because each key may have made
+    /// others meanwhile. Between two calls, wait until the revocations are in force at every node.
     pub async fn revoke_descendants<R: From<Error>>(
         &self,
         by: &Principal,
@@ -78,7 +79,7 @@ impl Platform {
         Ok(!good.is_empty())
     }
 
-    /// The entry belongs to whom the key does: they should know who made it.
+    /// The audit entry belongs to the scope of the key: its owner should see who made it.
     async fn put_key(
         &self,
         actor: Actor,
@@ -90,22 +91,23 @@ impl Platform {
         self.set(request.audited(Some(&actor), action, key.id, Some(detail))).await
     }
 
-    /// The API keys in scope, oldest first, good or not.
+    /// The API keys in scope, oldest first, revoked ones included.
     pub async fn keys(&self, scope: &Scope) -> Result<Vec<ApiKey>, Error> {
         let of_one = (*scope != Scope::All).then_some(scope);
         Ok(self.store.keys(of_one).await?)
     }
 
-    /// Makes a key that signs status addresses. Nobody asked for it by name, so nobody is noted.
+    /// Creates a key that signs status URLs. The server makes it by itself, so there is no audit
+    /// entry.
     pub async fn new_signing_key(&self) -> Result<SigningKey, Error> {
-        let (id, secret) = (self.dice.roll(), [self.dice.roll(), self.dice.roll()]);
+        let (id, secret) = (self.random.entropy(), [self.random.entropy(), self.random.entropy()]);
         let key = SigningKey::new(id, secret, self.clock.read().wall);
         self.set(TypedRequest::done(Request::put_signing_key(&key))).await?;
         Ok(key)
     }
 
-    /// Ends a signing key: nothing that it signed is valid any more. One that was revoked before stays
-    /// as it is.
+    /// Revokes a signing key: no URL that it signed is valid any more. A key that is revoked
+    /// already stays as it is.
     pub async fn revoke_signing_key(
         &self,
         by: &Principal,
@@ -118,7 +120,7 @@ impl Platform {
             return Ok(key);
         }
         let key = SigningKey { revoked_at: Some(self.clock.read().wall), ..key };
-        // Everybody's addresses end with it.
+        // The revocation ends signed URLs of all tenants.
         let actor = Actor::new(by, correlation).within(Scope::All);
         let detail = Some(engine::signing_key_revocation(key.revoked_at));
         let request = TypedRequest::done(Request::put_signing_key(&key));
@@ -126,7 +128,7 @@ impl Platform {
         Ok(key)
     }
 
-    /// The keys that sign status addresses, oldest first, revoked ones included.
+    /// The keys that sign status URLs, oldest first, revoked ones included.
     pub async fn signing_keys(&self) -> Result<Vec<SigningKey>, Error> {
         Ok(self.store.signing_keys().await?)
     }

@@ -1,18 +1,16 @@
-//! THE VERBS of Consign: each carries out one thing from start to end, over any store; and THE CLOCKWORK
-//! that does what time demands.
+//! The verbs of Consign, one file per verb, over any store; and the maintenance thread, which does
+//! what no caller asks for.
 //!
-//! No rule about jobs lives here: the engine decides, the store remembers. A branch about job states
-//! in this crate is a sign that a rule has escaped.
+//! There are no rules about jobs here: the engine decides, the store remembers. A branch about job
+//! states in this crate means that a rule has escaped from the engine.
 #![forbid(unsafe_code)]
 
 mod audit;
 mod batcher;
-mod bell;
 mod bulk;
 mod cancel;
 mod catalogue;
 mod claim;
-mod clockwork;
 mod discard;
 mod erase;
 mod error;
@@ -21,17 +19,19 @@ mod execute;
 mod explain;
 mod heartbeat;
 mod keys;
-mod lookout;
+mod maintenance;
+mod membership;
 mod node;
-mod pace;
+mod notifier;
 mod pause;
+mod peer_watcher;
 mod policy;
-mod presence;
 mod queues;
 mod read;
 mod redrive;
 mod release;
 mod request;
+mod retry_after;
 mod schema;
 mod settings_cache;
 mod settle;
@@ -43,7 +43,9 @@ mod watch;
 
 pub use audit::Actor;
 pub use batcher::{Batcher, ClaimWait, Limits, PendingReply, Waiting};
-pub use bulk::{Chosen, May, POISON_COUNTED_MAX, PoisonPage, PoisonQuery, Reasons};
+pub use bulk::{
+    JobPermission, JobSelection, POISON_COUNTED_MAX, PoisonPage, PoisonQuery, PoisonReasons,
+};
 pub use engine::{Beat, Release, Report, StepReport};
 pub use error::Error;
 pub use explain::Explained;
@@ -52,66 +54,66 @@ pub use policy::{KnownType, check_policy};
 pub use queues::QueueSummary;
 pub use settings_cache::{Credentials, KnownKey};
 pub use settle::Verdict;
-pub use sweep::Swept;
-pub use system::{SystemClock, SystemDice};
+pub use sweep::SweepResult;
+pub use system::{SystemClock, SystemRandom};
 pub use watch::{Changed, Watch};
 
-use bell::Bell;
-use pace::Pace;
+use notifier::Notifier;
+use retry_after::RetryAfterEstimator;
 use schema::CheckPool;
 use settings_cache::SettingsCache;
 use std::sync::Arc;
-use store::{Clock, Dice, Execute, News, Reply, Request, Store, StoreError};
+use store::{Clock, Execute, Notification, RandomSource, Reply, Request, Store, StoreError};
 
 /// Consign over one store.
 pub struct Platform {
     writes: Writes,
-    /// Everything beside batches.
+    /// Reads, maintenance and membership; batches go through `writes`.
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    dice: Arc<dyn Dice>,
+    random: Arc<dyn RandomSource>,
     settings: Settings,
-    /// Rung whenever a job may have been put off until later.
-    bell: Arc<Bell>,
-    /// How fast queues move, for those who ask when to come again.
-    pace: Pace,
-    /// Where costly payloads and new schemas are checked.
+    /// Notified whenever a job may have been postponed.
+    notifier: Arc<Notifier>,
+    /// How fast queues move, for `Retry-After`.
+    retry_after_estimator: RetryAfterEstimator,
+    /// The threads that check costly payloads and new schemas.
     checks: CheckPool,
-    /// What was set in the store, and how old it is.
+    /// Settings from the store, and their age.
     settings_cache: SettingsCache,
 }
 
 /// How batches reach a store.
 pub enum Writes {
-    /// Straight, on the caller's thread, which is blocked for as long as a transaction takes: for
-    /// tools and tests.
+    /// Directly, on the caller's thread, which blocks for the whole transaction: for tools and
+    /// tests.
     Direct(Arc<dyn Execute>),
-    /// Together with those of other callers.
+    /// Through the batcher, together with the requests of other callers.
     Batched(Arc<Batcher>),
 }
 
 impl Writes {
     pub(crate) async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
         match self {
-            Writes::Direct(store) => store.execute(batch, News::default()),
+            Writes::Direct(store) => store.execute(batch, Notification::default()),
             Writes::Batched(batcher) => batcher.execute(batch).await,
         }
     }
 
-    pub(crate) fn notify_peers(&self, news: News) {
+    pub(crate) fn notify_peers(&self, notification: Notification) {
         match self {
-            Writes::Direct(store) => store.notify_peers(news),
-            Writes::Batched(batcher) => batcher.notify_peers(news),
+            Writes::Direct(store) => store.notify_peers(notification),
+            Writes::Batched(batcher) => batcher.notify_peers(notification),
         }
     }
 }
 
-/// What an installation may choose.
+/// Settings of an installation.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What a payload may have; never more than [`engine::PAYLOAD_BYTES_HARD_MAX`].
+    /// The largest payload in bytes; never more than [`engine::PAYLOAD_BYTES_HARD_MAX`].
     pub payload_bytes_max: usize,
-    /// Whether only jobs of declared types are taken: those for which somebody set a policy.
+    /// Whether only jobs of declared types are accepted, that is, of types with a policy.
     pub strict_types: bool,
 }
 
@@ -122,33 +124,33 @@ impl Default for Settings {
 }
 
 impl Platform {
-    /// The verbs over `store`. The clock only dates ids and estimates waits: what is due and what has
-    /// lapsed is judged by the store's own.
+    /// The verbs over `store`. The clock only dates ids and estimates waits: the store's own clock
+    /// decides what is due and what has lapsed.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        dice: Arc<dyn Dice>,
+        random: Arc<dyn RandomSource>,
         settings: Settings,
     ) -> Self {
-        Platform::with_writes(Writes::Direct(store.clone()), store, clock, dice, settings)
+        Platform::with_writes(Writes::Direct(store.clone()), store, clock, random, settings)
     }
 
-    /// The same, where batches take another way than straight to the store.
+    /// The same, where batches do not go directly to the store.
     pub fn with_writes(
         writes: Writes,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        dice: Arc<dyn Dice>,
+        random: Arc<dyn RandomSource>,
         settings: Settings,
     ) -> Self {
         Platform {
             writes,
             store,
             clock,
-            dice,
+            random,
             settings,
-            bell: Arc::default(),
-            pace: Pace::default(),
+            notifier: Arc::default(),
+            retry_after_estimator: RetryAfterEstimator::default(),
             checks: CheckPool::default(),
             settings_cache: SettingsCache::default(),
         }

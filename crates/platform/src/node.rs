@@ -1,65 +1,66 @@
-//! Consign at work over one store: the verbs, the batcher in front of the store, the clockwork, and a lookout for
-//! what other nodes do.
+//! Consign running over one store: the verbs, the batcher in front of the store, the maintenance
+//! thread, and the peer watcher.
 
 use crate::{
-    Batcher, ClaimWait, Limits, Platform, Settings, Waiting, Watch, Writes, bell::BellThread,
-    clockwork, lookout, presence::Presence,
+    Batcher, ClaimWait, Limits, Platform, Settings, Waiting, Watch, Writes, maintenance,
+    membership::Membership, notifier::NotifiedThread, peer_watcher,
 };
-use engine::{JobId, Scope, Wish};
+use engine::{ClaimRequest, JobId, Scope};
 use std::{io, ops::Deref, sync::Arc};
-use store::{Clock, Dice, Execute, NodeSeen, Store};
+use store::{Clock, Execute, NodeStatus, RandomSource, Store};
 
-/// One process that takes jobs in, gives them out and sees to what time demands.
+/// One process that accepts jobs, gives them to workers and runs maintenance.
 ///
 /// All verbs of [`Platform`] can be called on it.
 pub struct Node {
     platform: Arc<Platform>,
     batcher: Arc<Batcher>,
-    presence: Arc<Presence>,
-    clockwork: BellThread,
+    membership: Arc<Membership>,
+    maintenance: NotifiedThread,
     /// Only where there may be other nodes.
-    lookout: Option<BellThread>,
+    peer_watcher: Option<NotifiedThread>,
 }
 
 impl Node {
-    /// Sets everything in motion over `store`.
+    /// Starts a node over `store`.
     pub fn start(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        dice: Arc<dyn Dice>,
+        random: Arc<dyn RandomSource>,
         settings: Settings,
     ) -> io::Result<Self> {
-        Node::start_with(store.clone(), store, clock, dice, settings)
+        Node::start_with(store.clone(), store, clock, random, settings)
     }
 
-    /// The same, where batches go through `execute`: how tests inject faults.
+    /// The same, where batches go through `execute`: tests inject faults there.
     pub fn start_with(
         execute: Arc<dyn Execute>,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        dice: Arc<dyn Dice>,
+        random: Arc<dyn RandomSource>,
         settings: Settings,
     ) -> io::Result<Self> {
         let (shared, writers) = (store.is_shared(), store.writers());
-        let presence = Arc::new(Presence::new(&*clock, &*dice));
+        let membership = Arc::new(Membership::new(&*clock, &*random));
         let limits = Limits { writers, ..Limits::default() };
         let batcher = Arc::new(Batcher::start(execute, limits)?);
-        // Other nodes are taken for granted until the maintenance loop has looked.
-        batcher.be_in_company(shared);
+        // Assumes other nodes until the first heartbeat shows whether there are any.
+        batcher.set_has_peers(shared);
         let writes = Writes::Batched(batcher.clone());
-        let platform = Arc::new(Platform::with_writes(writes, store, clock, dice, settings));
+        let platform = Arc::new(Platform::with_writes(writes, store, clock, random, settings));
         if shared {
-            platform.settings_cache.join(presence.clone());
+            platform.settings_cache.join(membership.clone());
         }
-        let lookout = || lookout::start(platform.clone(), batcher.clone());
-        let lookout = shared.then(lookout).transpose()?;
-        let clockwork = clockwork::start(platform.clone(), batcher.clone(), presence.clone())?;
-        Ok(Node { platform, batcher, presence, clockwork, lookout })
+        let peer_watcher = || peer_watcher::start(platform.clone(), batcher.clone());
+        let peer_watcher = shared.then(peer_watcher).transpose()?;
+        let maintenance =
+            maintenance::start(platform.clone(), batcher.clone(), membership.clone())?;
+        Ok(Node { platform, batcher, membership, maintenance, peer_watcher })
     }
 
-    /// What it is called, while it runs and never again.
+    /// The node's id: unique to this run.
     pub fn id(&self) -> &str {
-        &self.presence.id
+        &self.membership.id
     }
 
     /// Whether other nodes may serve the same store.
@@ -67,9 +68,9 @@ impl Node {
         self.platform.store.is_shared()
     }
 
-    /// Everybody who serves the store, this node included, oldest first, as of about a second ago.
-    pub fn nodes(&self) -> Vec<NodeSeen> {
-        self.presence.nodes()
+    /// All nodes that serve the store, this one included, oldest first, as of about a second ago.
+    pub fn nodes(&self) -> Vec<NodeStatus> {
+        self.membership.nodes()
     }
 
     /// The verbs.
@@ -78,11 +79,11 @@ impl Node {
     }
 
     /// Claims, and waits until there is something to claim.
-    pub fn stand(&self, scope: Scope, wish: Wish) -> ClaimWait {
-        self.batcher.stand(scope, wish)
+    pub fn stand(&self, scope: Scope, claim_request: ClaimRequest) -> ClaimWait {
+        self.batcher.stand(scope, claim_request)
     }
 
-    /// Wants to know when something happens to a job. Begin before you read it.
+    /// Watches a job for changes. Call this before you read the job.
     pub fn watch(&self, id: JobId) -> Watch {
         self.batcher.watch(id)
     }
@@ -92,22 +93,24 @@ impl Node {
         self.batcher.waiting()
     }
 
-    /// How many watch a job now.
+    /// The number of watches now.
     pub fn watches(&self) -> usize {
         self.batcher.watchers().count()
     }
 
-    /// Says that it will end, and leaves the chores of all to another node. It goes on with everything else.
+    /// Announces that this node will end, and leaves leadership to another node. It goes on with
+    /// everything else.
     pub fn drain(&self) {
-        self.presence.drain();
-        self.platform.bell.ring();
+        self.membership.drain();
+        self.platform.notifier.notify();
     }
 
-    /// Takes nothing new, finishes what waits, and stops; whoever watches a job learns so. This blocks.
+    /// Accepts nothing new, finishes what waits, and stops. Watches report that the node is closed.
+    /// Blocking.
     pub fn close(&self) {
-        self.clockwork.stop();
-        if let Some(lookout) = &self.lookout {
-            lookout.stop();
+        self.maintenance.stop();
+        if let Some(peer_watcher) = &self.peer_watcher {
+            peer_watcher.stop();
         }
         self.batcher.close();
     }

@@ -1,11 +1,11 @@
-//! Stop a queue from being claimed, and let it go on.
+//! Pause and resume a queue.
 
 use crate::{Actor, Error, Platform, request::TypedRequest};
 use engine::{JobType, PauseReason, Scope};
 use store::Request;
 
 impl Platform {
-    /// Lets nobody claim from a queue; what runs goes on.
+    /// Stops claims from a queue; running jobs go on.
     pub async fn pause(
         &self,
         scope: &Scope,
@@ -24,7 +24,7 @@ impl Platform {
         self.set(TypedRequest::done(pause).audited(actor, "queue.pause", job_type, detail)).await
     }
 
-    /// Lets a paused queue be claimed from again.
+    /// Allows claims from a paused queue again.
     pub async fn resume(
         &self,
         scope: &Scope,

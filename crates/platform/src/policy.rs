@@ -1,4 +1,4 @@
-//! Say how jobs of a type are treated.
+//! Policies: how jobs of a type are treated.
 
 use crate::{Actor, Error, Platform, request::TypedRequest, schema};
 use engine::{JobType, Policy, PolicyDraft, Refusal, Scope, Tenant};
@@ -12,11 +12,11 @@ pub struct KnownType {
     pub job_type: JobType,
     /// How its jobs are treated.
     pub policy: Policy,
-    /// Whether somebody said so; else it is the default.
+    /// Whether the policy was set; otherwise it is the default.
     pub declared: bool,
 }
 
-/// Checks a policy, and that its schema is one. Blocking: a schema takes long to compile.
+/// Checks a policy and its schema. Blocking: a schema takes long to compile.
 pub fn check_policy(draft: &PolicyDraft) -> Result<Policy, Refusal> {
     let policy = draft.check().map_err(Refusal::Invalid)?;
     policy.schema.as_ref().map_or(Ok(()), schema::check)?;
@@ -24,7 +24,7 @@ pub fn check_policy(draft: &PolicyDraft) -> Result<Policy, Refusal> {
 }
 
 impl Platform {
-    /// Sets the policy of a type for every node, from now on.
+    /// Sets the policy of a type, for all nodes.
     pub async fn set_policy(
         &self,
         job_type: JobType,
@@ -44,7 +44,7 @@ impl Platform {
         Ok(policy)
     }
 
-    /// Checks a policy without holding up the caller's thread: a schema takes long to compile.
+    /// Checks a policy without blocking the caller's thread: a schema takes long to compile.
     async fn checked_policy(&self, draft: &PolicyDraft) -> Result<Policy, Error> {
         if draft.schema.is_none() {
             return Ok(check_policy(draft)?);
@@ -54,7 +54,7 @@ impl Platform {
         Ok(self.check_on_pool(&Tenant::default_tenant(), work).await??)
     }
 
-    /// The catalogue: every type that somebody declared, or of which jobs in scope have come.
+    /// The catalogue: every declared type, and every type of which there were jobs in scope.
     pub async fn types(&self, scope: &Scope) -> Result<Vec<KnownType>, Error> {
         let declared = self.store.policies().await?;
         let queues = self.store.queues(scope).await?.into_iter();
@@ -68,7 +68,7 @@ impl Platform {
         Ok(names.into_iter().map(known).collect())
     }
 
-    /// The policies that somebody set; every other type has the default.
+    /// The policies that were set; every other type has the default.
     pub async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, Error> {
         Ok(self.store.policies().await?)
     }

@@ -1,4 +1,4 @@
-//! Look at the queues, as an operator does: by type.
+//! The queues by type, for operators.
 
 use crate::{Error, Platform};
 use engine::{JobType, Scope, Timestamp};
@@ -8,24 +8,24 @@ use std::{
 };
 use store::{QueueDepth, WorkerSeen};
 
-/// The queues of one type, of all tenants in scope.
+/// The queues of one type, over all tenants in scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueSummary {
-    /// Which type.
+    /// The job type.
     pub job_type: JobType,
     /// Jobs that wait, due or not.
     pub queued: u64,
     /// Jobs that wait and could start now.
     pub due: u64,
-    /// How long the oldest of those has waited.
+    /// How long the oldest due job has waited.
     pub oldest_age: Option<Duration>,
-    /// Jobs that a worker holds.
+    /// Jobs that a worker has leased.
     pub running: u64,
-    /// Jobs that wait for a person.
+    /// Jobs in the poison queue.
     pub poisoned: u64,
-    /// Nobody may claim from any of them.
+    /// Whether all of them are paused.
     pub paused: bool,
-    /// Workers that are alive and claim from at least one of them.
+    /// Live workers that claim from at least one of them.
     pub live_workers: u64,
 }
 
@@ -35,19 +35,19 @@ impl Platform {
         Ok(self.store.queues(scope).await?)
     }
 
-    /// The same by type, over all tenants in scope: every type of which a job has come.
+    /// The same by type, over all tenants in scope: every type of which there was a job.
     pub async fn queue_summaries(&self, scope: &Scope) -> Result<Vec<QueueSummary>, Error> {
         let mut types: BTreeMap<JobType, Vec<QueueDepth>> = BTreeMap::new();
         for depth in self.store.queues(scope).await? {
             types.entry(depth.queue.job_type.clone()).or_default().push(depth);
         }
-        // One tenant has one queue of a type, which knows its workers. Of several queues each
+        // A tenant has one queue per type, which knows its workers. Over several queues, each
         // worker counts once.
         let workers = match scope {
             Scope::One(_) => Vec::new(),
             Scope::All => self.store.workers(&Scope::All).await?,
         };
-        // Ages are told by the clock that judges.
+        // The store's clock judges what is due, so ages are measured by it.
         let now = self.store.next_due(Timestamp::MAX).await?.now;
         let live = live_by_type(&workers, &types);
         let summary = |(job_type, depths): (JobType, Vec<QueueDepth>)| {
@@ -78,8 +78,8 @@ fn summary(
     }
 }
 
-/// Live workers by what they claim, of the types that several tenants have. In one pass: workers may
-/// name many types of which no job has ever come.
+/// Live workers by the types they claim, for types that several tenants have. One pass over the
+/// workers: they may name many types that no job ever had.
 fn live_by_type<'w>(
     workers: &'w [WorkerSeen],
     types: &BTreeMap<JobType, Vec<QueueDepth>>,
@@ -95,8 +95,8 @@ fn live_by_type<'w>(
     live
 }
 
-/// Each of `workers`, which claim this type, counts once, however many of the queues it may claim
-/// from.
+/// The number of `workers`, all of which claim this type. Each counts once, however many of the
+/// queues it may claim from.
 fn live_workers(workers: &[&WorkerSeen], depths: &[QueueDepth]) -> u64 {
     if let [depth] = depths {
         return depth.live_workers;

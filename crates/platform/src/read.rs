@@ -1,10 +1,10 @@
-//! Look at jobs and workers.
+//! Read jobs and workers.
 
-use crate::{Error, May, Platform};
+use crate::{Error, JobPermission, Platform};
 use engine::{Event, HistoryEntry, Job, JobId, JsonText, Refusal, Scope};
 use store::{PAGE_MAX, Page, Query, WorkerSeen};
 
-/// A page is put together from no more pages of the store: most may be none of the caller's.
+/// The most store pages that are read for one page: most jobs may be hidden from the caller.
 const LOOKS_MAX: usize = 10;
 
 impl Platform {
@@ -13,12 +13,12 @@ impl Platform {
         Ok(self.store.job(scope, id).await?.ok_or(Refusal::JobNotFound)?)
     }
 
-    /// What a job was handed over with.
+    /// The payload of a job.
     pub async fn payload(&self, scope: &Scope, id: JobId) -> Result<JsonText, Error> {
         Ok(self.store.payload(scope, id).await?.ok_or(Refusal::JobNotFound)?)
     }
 
-    /// What has happened to a job after row `after`.
+    /// The history of a job after row `after`.
     pub async fn history(
         &self,
         scope: &Scope,
@@ -27,13 +27,13 @@ impl Platform {
     ) -> Result<Vec<HistoryEntry>, Error> {
         let rows = self.store.history(scope, id, after).await?;
         if rows.is_empty() {
-            self.job(scope, id).await?; // nothing new, or nothing at all
+            self.job(scope, id).await?; // either nothing new, or no such job
         }
         Ok(rows)
     }
 
-    /// The announcements of a job after row `after` of its history, in order, as far as they are kept:
-    /// each says what the job was like when it happened. There may be more after the last of them.
+    /// The announcements of a job after row `after` of its history, in order, as far as they are
+    /// retained. Each shows the job as it was at the time. There may be more after the last one.
     pub async fn announced(
         &self,
         scope: &Scope,
@@ -42,7 +42,7 @@ impl Platform {
     ) -> Result<Vec<Event>, Error> {
         let events = self.store.announced(scope, id, after).await?;
         if events.is_empty() {
-            self.job(scope, id).await?; // nothing new, or nothing at all
+            self.job(scope, id).await?; // either nothing new, or no such job
         }
         Ok(events)
     }
@@ -52,13 +52,14 @@ impl Platform {
         Ok(self.store.list(query).await?)
     }
 
-    /// One page of those jobs that `may` be seen: the store is asked again until the page is full, or it has
-    /// looked at enough. A page may be short, or empty, and still say where to go on.
-    pub async fn list_reached(&self, query: &Query, may: May<'_>) -> Result<Page, Error> {
+    /// One page of the jobs that `may` allows. The store is read until the page is full or the
+    /// limit of reads is reached. A page may be short, or empty, and still have a next page.
+    pub async fn list_reached(&self, query: &Query, may: JobPermission<'_>) -> Result<Page, Error> {
         let (mut query, limit) = (query.clone(), query.limit.clamp(1, PAGE_MAX));
         let mut jobs = Vec::new();
         for _ in 0..LOOKS_MAX {
-            // No more than there is room for, so that the next page begins where this one ends.
+            // No more than the page can still hold, so that the next page begins where this one
+            // ends.
             query.limit = limit - jobs.len();
             let page = self.store.list(&query).await?;
             jobs.extend(page.jobs.into_iter().filter(|job| may(job)));
@@ -70,7 +71,7 @@ impl Platform {
         Ok(Page { jobs, next: query.before })
     }
 
-    /// Every worker in scope that has been seen lately.
+    /// Every worker in scope that was alive recently.
     pub async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, Error> {
         Ok(self.store.workers(scope).await?)
     }

@@ -1,4 +1,4 @@
-//! Give an ended job another life.
+//! Redrive: give an ended job another life.
 
 use crate::{Actor, Error, Platform, request::TypedRequest};
 use engine::{Command, Job, JobId, Scope, check_max_attempts};
@@ -22,7 +22,7 @@ impl Platform {
     }
 }
 
-/// What the audit log tells of a redrive that is not the usual one.
+/// The audit log's detail of a redrive with unusual arguments.
 fn audit_detail(max_attempts: Option<u32>, reset_steps: bool) -> Option<Arc<str>> {
     let attempts = max_attempts.map(|max| format!("maxAttempts {max}"));
     let steps = reset_steps.then(|| "resetSteps".to_owned());

@@ -1,4 +1,4 @@
-//! Take jobs back that their workers have not tried.
+//! Release jobs that their workers have not tried.
 
 use crate::{
     Error, Platform, Verdict,
@@ -7,7 +7,7 @@ use crate::{
 use engine::{Release, Scope, check_delay};
 
 impl Platform {
-    /// Takes jobs back, each with a verdict of its own, in the order in which they were given.
+    /// Releases jobs. Verdicts are in request order.
     pub async fn release(
         &self,
         scope: &Scope,

@@ -1,11 +1,11 @@
-//! Requests that know the kind of their answer.
+//! Requests that know the type of their answer.
 //!
 //! [`store::Request`] and [`store::Answer`] are one enum each, so that a batch can mix them. Here a
-//! request is made together with the function that reads its answer: a verb cannot ask for one
-//! thing and read another.
+//! request is created together with the function that reads its answer, so that a verb cannot send
+//! one and read another.
 
 use crate::Actor;
-use engine::{Command, Job, JobId, NewJob, Scope, Status, Submitted, Wish};
+use engine::{ClaimRequest, Command, Job, JobId, NewJob, Scope, Status, Submitted};
 use std::{fmt::Display, sync::Arc};
 use store::{Answer, Claimed, Request};
 
@@ -30,7 +30,7 @@ impl<T> TypedRequest<T> {
         TypedRequest { request, read }
     }
 
-    /// The request for the store, and what reads its answer.
+    /// The request for the store, and the function that reads its answer.
     pub(crate) fn into_parts(self) -> (Request, impl Fn(Answer) -> T + use<T>) {
         let read = self.read;
         (self.request, move |answer| read(answer.first()).expect(IN_ITS_KIND))
@@ -40,8 +40,8 @@ impl<T> TypedRequest<T> {
         TypedRequest::new(Request::Job { scope: scope.clone(), id, command }, read)
     }
 
-    /// The same, noted in the audit log where somebody in particular asks for it: both or neither.
-    /// What is refused leaves no entry.
+    /// The same request with an audit entry if there is an actor: both are written or neither. A
+    /// refused request leaves no entry.
     pub(crate) fn audited(
         mut self,
         actor: Option<&Actor>,
@@ -66,8 +66,8 @@ impl TypedRequest<Vec<Submitted>> {
 }
 
 impl TypedRequest<Vec<Claimed>> {
-    pub(crate) fn claim(scope: Scope, wish: Wish) -> Self {
-        TypedRequest::new(Request::Claim { scope, wish }, claimed)
+    pub(crate) fn claim(scope: Scope, claim_request: ClaimRequest) -> Self {
+        TypedRequest::new(Request::Claim { scope, claim_request }, claimed)
     }
 }
 
@@ -81,7 +81,7 @@ fn claimed(answer: Answer) -> Option<Vec<Claimed>> {
 }
 
 impl TypedRequest<Job> {
-    /// A command that answers the job as it is then.
+    /// A command whose answer is the changed job.
     pub(crate) fn change(scope: &Scope, id: JobId, command: Command) -> Self {
         let read = |answer| variant!(answer, Answer::Job(engine::Answer::Job(job)) => *job);
         TypedRequest::job(scope, (id, command), read)
@@ -97,7 +97,7 @@ impl TypedRequest<Status> {
     }
 }
 
-/// Requests of which it is enough to know that they were carried out.
+/// Requests whose answer carries no value.
 impl TypedRequest<()> {
     pub(crate) fn done(request: Request) -> Self {
         TypedRequest::new(request, |_| Some(()))

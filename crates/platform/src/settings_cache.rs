@@ -1,36 +1,34 @@
-//! What a node keeps in memory of what was set in the store: the credentials, and of the policies
-//! what a submit must know.
+//! The settings that a node keeps in memory: credentials, and the parts of policies that a submit
+//! needs.
 //!
-//! A request must not cost a question to the store, and what one node sets must hold at every other
-//! node when the setter is answered. So the store counts what is set, every node looks at that
-//! count once a second and whenever another node says that something was set, reads again what has
-//! changed, and confirms the count in its row. The setter waits for the confirmations of all live
-//! nodes.
+//! A request must not cost a read, and a change on one node must be in force on all nodes when its
+//! caller is answered. So the store counts changes. Every node reads that count once a second and
+//! when a peer notifies it of a change. It reads again what has changed, and confirms the count in
+//! its row. The node that made the change waits for the confirmations of all live nodes.
 //!
-//! A node that the others take to be lost is not waited for. Therefore a node acts by its memory
-//! only for [`SETTINGS_TRUSTED_FOR`] after a look, and each look begins with a sign of life that
-//! the others can see: a process that was paused, or has lost the store, looks again before it
-//! serves.
+//! It does not wait for a node that counts as lost. Therefore a node acts by its cache only for
+//! [`SETTINGS_TRUSTED_FOR`] after a read, and each read begins with a heartbeat that the other
+//! nodes can see. A process that was paused, or has lost the store, reads again before it serves.
 
-use crate::{Error, Platform, catalogue::Known, presence::Presence};
+use crate::{Error, Platform, catalogue::DeclaredTypes, membership::Membership};
 use engine::{ApiKey, KeyId, Principal, SigningKey};
 use std::{
     collections::HashMap,
     sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
-use store::{News, Reading, SETTINGS_TRUSTED_FOR, StoreError, UnconfirmedNode};
+use store::{Notification, Reading, SETTINGS_TRUSTED_FOR, StoreError, UnconfirmedNode};
 
-/// All credentials of a store, as they were when a node looked.
+/// All credentials of a store, as of one read.
 #[derive(Default)]
 pub struct Credentials {
     keys: HashMap<KeyId, KnownKey>,
-    /// Those that sign status addresses, oldest first, revoked ones included.
+    /// The keys that sign status URLs, oldest first, revoked ones included.
     pub signing_keys: Vec<SigningKey>,
 }
 
-/// An API key, and who comes with it.
+/// An API key and its principal.
 pub struct KnownKey {
-    /// The key, good or not.
+    /// The key, valid or not.
     pub key: ApiKey,
     /// Its owner.
     pub principal: Arc<Principal>,
@@ -42,7 +40,7 @@ impl Credentials {
         Credentials { keys, signing_keys }
     }
 
-    /// The API key of this name, good or not.
+    /// The API key with this id, valid or not.
     pub fn key(&self, id: KeyId) -> Option<&KnownKey> {
         self.keys.get(&id)
     }
@@ -56,12 +54,12 @@ impl KnownKey {
     }
 }
 
-/// All that one look has read.
+/// The result of one read of the settings.
 #[derive(Clone, Default)]
-pub(crate) struct Snapshot {
-    /// Nothing where the store's are damaged: that must not keep jobs from running.
+pub(crate) struct SettingsSnapshot {
+    /// `None` where the store's credentials are damaged: that must not keep jobs from running.
     credentials: Option<Arc<Credentials>>,
-    pub(crate) types: Arc<Known>,
+    pub(crate) types: Arc<DeclaredTypes>,
 }
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -69,54 +67,54 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct SettingsCache {
     state: RwLock<State>,
-    /// The node that confirms what it acts by; nothing where no other node can set anything.
-    member: OnceLock<Arc<Presence>>,
+    /// The node that confirms its version; unset where no other node can change settings.
+    member: OnceLock<Arc<Membership>>,
 }
 
 #[derive(Default)]
 struct State {
-    snapshot: Snapshot,
-    /// The store's count when the snapshot was read. What was read may be newer, never older.
+    snapshot: SettingsSnapshot,
+    /// The store's count when the snapshot was read. The snapshot may be newer, never older.
     version: u64,
-    looks: u64,
-    /// The latest look whose answer was kept; 0 before the first.
-    kept_look: u64,
-    /// Looks that had begun when the snapshot was kept.
+    reads: u64,
+    /// The latest read whose result was kept; 0 before the first.
+    kept_read: u64,
+    /// How many reads had begun when the snapshot was kept.
     looks_when_kept: u64,
-    /// Something was set here when so many looks had begun: an answer to one of them is too old.
-    changed_at_look: u64,
-    /// When the youngest look began that found nothing newer than what is kept.
-    looked_at: Option<Reading>,
+    /// How many reads had begun at the last local change: results of those are too old.
+    changed_at_read: u64,
+    /// When the latest read began that found nothing newer than the snapshot.
+    read_at: Option<Reading>,
     closed: bool,
 }
 
-struct Look {
+struct CacheRead {
     number: u64,
     began: Reading,
-    /// The version that is kept; nothing where it must be read again in any case.
+    /// The cached version; `None` where the settings must be read again in any case.
     known: Option<u64>,
 }
 
 impl State {
     fn is_known(&self) -> bool {
-        self.kept_look > self.changed_at_look
+        self.kept_read > self.changed_at_read
     }
 
-    /// The clock is read only where another node may set something: every request asks.
+    /// Every request calls this, so the clock is read only where another node may change settings.
     fn is_current(&self, is_member: bool, now: impl FnOnce() -> Reading) -> bool {
-        self.is_known() && !self.closed && (!is_member || self.was_looked_at(now()))
+        self.is_known() && !self.closed && (!is_member || self.was_read_lately(now()))
     }
 
-    fn note_look(&mut self, look: &Look) {
-        if self.looked_at.is_none_or(|at| at.monotonic < look.began.monotonic) {
-            self.looked_at = Some(look.began);
+    fn note_read(&mut self, cache_read: &CacheRead) {
+        if self.read_at.is_none_or(|at| at.monotonic < cache_read.began.monotonic) {
+            self.read_at = Some(cache_read.began);
         }
     }
 
-    /// By both clocks: the monotonic one stands still while a virtual machine is suspended, and the
-    /// wall clock may be set back.
-    fn was_looked_at(&self, now: Reading) -> bool {
-        self.looked_at.is_some_and(|at| {
+    /// Checked by both clocks: the monotonic one stands still while a virtual machine is suspended,
+    /// and the wall clock may be set back.
+    fn was_read_lately(&self, now: Reading) -> bool {
+        self.read_at.is_some_and(|at| {
             now.monotonic.saturating_sub(at.monotonic) < SETTINGS_TRUSTED_FOR
                 && now.wall.since(at.wall) < SETTINGS_TRUSTED_FOR
         })
@@ -124,40 +122,40 @@ impl State {
 }
 
 impl SettingsCache {
-    pub(crate) fn join(&self, member: Arc<Presence>) {
+    pub(crate) fn join(&self, member: Arc<Membership>) {
         let first = self.member.set(member);
         assert!(first.is_ok(), "a platform belongs to one node");
     }
 
-    /// Something is being set here. However that ends, what is kept is too old afterwards.
+    /// Begins a local change. However it ends, the snapshot counts as too old afterwards.
     pub(crate) fn change(&self) -> SettingsChange<'_> {
         SettingsChange(self)
     }
 
-    fn begin(&self, began: Reading) -> Look {
+    fn begin(&self, began: Reading) -> CacheRead {
         let mut state = self.write();
-        state.looks += 1;
+        state.reads += 1;
         let is_whole = state.is_known() && state.snapshot.credentials.is_some();
         let known = is_whole.then_some(state.version);
-        Look { number: state.looks, began, known }
+        CacheRead { number: state.reads, began, known }
     }
 
-    /// Keeps what a look has read, unless what is kept is newer: looks overlap, and the one that
-    /// began first may have read the store's count last. Gives the version that is kept then.
-    fn keep(&self, look: &Look, version: u64, snapshot: Snapshot) -> u64 {
+    /// Keeps the result of a read, unless the snapshot is newer: reads overlap, and the one that
+    /// began first may have read the store's count last. Returns the version of the snapshot.
+    fn keep(&self, cache_read: &CacheRead, version: u64, snapshot: SettingsSnapshot) -> u64 {
         let mut state = self.write();
-        // A look that began after the other was kept has seen all that was set before, also where
-        // the count has gone back because a database was restored.
-        let is_newer = look.number > state.looks_when_kept
+        // A read that began after the other result was kept has seen all earlier changes. This also
+        // holds where the count went back because a database was restored.
+        let is_newer = cache_read.number > state.looks_when_kept
             || version > state.version
-            || (version == state.version && look.number > state.kept_look);
+            || (version == state.version && cache_read.number > state.kept_read);
         if is_newer {
             state.version = version;
             state.snapshot = snapshot;
-            state.looks_when_kept = state.looks;
+            state.looks_when_kept = state.reads;
         }
-        state.kept_look = state.kept_look.max(look.number);
-        state.note_look(look);
+        state.kept_read = state.kept_read.max(cache_read.number);
+        state.note_read(cache_read);
         state.version
     }
 
@@ -175,66 +173,66 @@ pub(crate) struct SettingsChange<'a>(&'a SettingsCache);
 impl Drop for SettingsChange<'_> {
     fn drop(&mut self) {
         let mut state = self.0.write();
-        state.changed_at_look = state.looks;
+        state.changed_at_read = state.reads;
     }
 }
 
 impl Platform {
-    /// The credentials that this node may act by now; nothing where it has to look first
-    /// ([`Platform::look_at_settings`]).
+    /// The credentials that this node may act by now; `None` where it must first call
+    /// [`Platform::look_at_settings`].
     pub fn credentials(&self) -> Option<Arc<Credentials>> {
         self.current_settings()?.credentials
     }
 
-    pub(crate) fn current_settings(&self) -> Option<Snapshot> {
+    pub(crate) fn current_settings(&self) -> Option<SettingsSnapshot> {
         let state = self.settings_cache.read();
         let is_member = self.settings_cache.member.get().is_some();
         state.is_current(is_member, || self.clock.read()).then(|| state.snapshot.clone())
     }
 
-    /// The credentials that were read last, however long ago.
+    /// The credentials of the last read, however old.
     pub fn last_credentials(&self) -> Arc<Credentials> {
         self.settings_cache.read().snapshot.credentials.clone().unwrap_or_default()
     }
 
-    /// Reads what was set since the last look, and confirms that this node acts by it.
+    /// Reads settings that changed since the last read, and confirms that this node acts by them.
     pub async fn look_at_settings(&self) -> Result<(), Error> {
         self.look_at_credentials().await.map(drop)
     }
 
-    /// The same, and gives the credentials that were in force when the look began. They stay good
-    /// for the request that asked for them, however much is set here meanwhile.
+    /// The same, and returns the credentials that were in force when the read began. They stay
+    /// valid for the request that asked for them, even if settings change here meanwhile.
     pub async fn look_at_credentials(&self) -> Result<Arc<Credentials>, Error> {
         let (settings, damage) = self.read_settings().await?;
         settings.credentials.ok_or_else(|| StoreError::Damaged(damage).into())
     }
 
-    /// What was set, and why the credentials cannot be read where they are damaged.
-    pub(crate) async fn read_settings(&self) -> Result<(Snapshot, Option<Cause>), Error> {
+    /// Returns the settings, and the cause where the credentials are damaged.
+    pub(crate) async fn read_settings(&self) -> Result<(SettingsSnapshot, Option<Cause>), Error> {
         let cache = &self.settings_cache;
-        let look = cache.begin(self.clock.read());
+        let cache_read = cache.begin(self.clock.read());
         if cache.read().closed {
             return Err(StoreError::Unavailable(None).into());
         }
-        // The sign of life comes before the look. A setter that saw none, and so did not wait for
-        // this node, had committed by then, and the look finds what it set.
-        self.confirm(look.known.unwrap_or(0)).await?;
+        // The heartbeat comes before the read. A node that changed settings, saw no heartbeat and
+        // so did not wait for this node had committed by then. So the read finds the change.
+        self.confirm(cache_read.known.unwrap_or(0)).await?;
         let version = self.store.settings_version().await?;
-        if look.known == Some(version) {
+        if cache_read.known == Some(version) {
             let mut state = cache.write();
-            state.note_look(&look);
+            state.note_read(&cache_read);
             return Ok((state.snapshot.clone(), None));
         }
         let before = cache.read().snapshot.types.clone();
-        let types = Arc::new(Known::of(self.store.policies().await?, &before));
+        let types = Arc::new(DeclaredTypes::of(self.store.policies().await?, &before));
         let (credentials, damage) = match self.read_credentials().await {
             Ok(credentials) => (Some(Arc::new(credentials)), None),
             Err(StoreError::Damaged(cause)) => (None, cause),
             Err(error) => return Err(error.into()),
         };
-        let snapshot = Snapshot { credentials, types };
-        let kept = cache.keep(&look, version, snapshot.clone());
-        // What this node acts by, which is not always what this look has read.
+        let snapshot = SettingsSnapshot { credentials, types };
+        let kept = cache.keep(&cache_read, version, snapshot.clone());
+        // The version of the snapshot, which is not always the version of this read.
         self.confirm(kept).await?;
         Ok((snapshot, damage))
     }
@@ -245,23 +243,22 @@ impl Platform {
 
     async fn confirm(&self, version: u64) -> Result<(), Error> {
         if let Some(node) = self.settings_cache.member.get() {
-            self.store.confirm_settings(&node.card(), version).await?;
+            self.store.confirm_settings(&node.info(), version).await?;
         }
         Ok(())
     }
 
-    /// Has what was set here read again, and lets other nodes know. The change is made whatever
-    /// becomes of this: where the store cannot be asked, the next request looks before it is
-    /// served.
+    /// Reads local changes again, and notifies other nodes. The change itself is committed whatever
+    /// happens here: if the store does not answer, the next request reads before it is served.
     pub(crate) async fn apply_settings(&self) {
-        self.writes.notify_peers(News { settings: true, ..News::default() });
+        self.writes.notify_peers(Notification { settings: true, ..Notification::default() });
         if let Err(error) = self.look_at_settings().await {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(error, "settings were changed and cannot be read again yet");
         }
     }
 
-    /// The nodes that have not confirmed yet what this node knows to be set.
+    /// The nodes that have not confirmed the version of this node's settings.
     pub async fn unconfirmed_nodes(&self) -> Result<Vec<UnconfirmedNode>, Error> {
         if !self.settings_cache.read().is_known() {
             self.look_at_settings().await?;
@@ -270,8 +267,7 @@ impl Platform {
         Ok(self.store.unconfirmed_nodes(version).await?)
     }
 
-    /// Confirms whatever will be set: a node that serves nothing any more must not keep setters
-    /// waiting.
+    /// Confirms all future changes: a node that serves nothing any more must not delay them.
     pub(crate) async fn leave_settings(&self) -> Result<(), Error> {
         self.settings_cache.write().closed = true;
         self.confirm(u64::MAX).await
@@ -283,7 +279,7 @@ const UNPOISONED: &str = "no code panics while it holds the settings";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{Chance, Timestamp};
+    use engine::{Entropy, Timestamp};
     use std::time::Duration;
 
     fn at(seconds: u64) -> Reading {
@@ -291,14 +287,14 @@ mod tests {
         Reading { wall, monotonic: Duration::from_secs(seconds) }
     }
 
-    fn signing(number: u128) -> Snapshot {
-        let secret = [Chance(number), Chance(number)];
-        let key = SigningKey::new(Chance(number << 64), secret, Timestamp::default());
+    fn signing(number: u128) -> SettingsSnapshot {
+        let secret = [Entropy(number), Entropy(number)];
+        let key = SigningKey::new(Entropy(number << 64), secret, Timestamp::default());
         let credentials = Some(Arc::new(Credentials::new(Vec::new(), vec![key])));
-        Snapshot { credentials, ..Snapshot::default() }
+        SettingsSnapshot { credentials, ..SettingsSnapshot::default() }
     }
 
-    fn signing_keys(snapshot: &Snapshot) -> &[SigningKey] {
+    fn signing_keys(snapshot: &SettingsSnapshot) -> &[SigningKey] {
         &snapshot.credentials.as_ref().unwrap().signing_keys
     }
 
@@ -313,7 +309,7 @@ mod tests {
         assert_eq!(signing_keys(&state.snapshot), signing_keys(&signing(2)));
     }
 
-    /// Looks overlap: which one began first says nothing about which one has read the count first.
+    /// Reads overlap: the one that began first may have read the count last.
     #[test]
     fn what_is_confirmed_is_what_is_kept_however_looks_overlap() {
         let cache = SettingsCache::default();
@@ -353,14 +349,14 @@ mod tests {
     fn memory_is_trusted_for_less_time_than_a_sign_of_life_lasts_by_either_clock() {
         assert!(SETTINGS_TRUSTED_FOR < store::NODE_LOST_AFTER);
         let cache = SettingsCache::default();
-        let look = cache.begin(at(10));
-        cache.keep(&look, 1, signing(1));
+        let cache_read = cache.begin(at(10));
+        cache.keep(&cache_read, 1, signing(1));
         let is_current = |now| cache.read().is_current(true, || now);
         assert!(is_current(at(17)) && !is_current(at(18)));
         assert!(!is_current(Reading { monotonic: Duration::from_secs(11), ..at(60) }), "suspended");
         assert!(!is_current(Reading { monotonic: Duration::from_secs(60), ..at(11) }), "set back");
-        let look = cache.begin(at(12));
-        cache.write().note_look(&look);
+        let cache_read = cache.begin(at(12));
+        cache.write().note_read(&cache_read);
         assert!(is_current(at(19)) && !is_current(at(20)));
         cache.write().closed = true;
         assert!(!is_current(at(12)));

@@ -1,18 +1,20 @@
-//! Hand a job over.
+//! Submit jobs.
 
 use crate::{Error, Platform, request::TypedRequest};
 use engine::{
-    ITEMS_MAX, Intake, JobDraft, JobId, NewJob, Refusal, Start, Submitted, Tenant, check_count,
+    ITEMS_MAX, JobDraft, JobId, NewJob, Refusal, Start, SubmitContext, Submitted, Tenant,
+    check_count,
 };
 
 impl Platform {
-    /// Takes a job in, durably: when this returns, it is stored, and so is its status.
+    /// Accepts a job durably: when this returns, the job and its status are stored.
     pub async fn submit(&self, tenant: &Tenant, draft: JobDraft) -> Result<Submitted, Error> {
         let mut all = self.submit_all(tenant, vec![draft]).await?;
         Ok(all.pop().expect("one answer for one job"))
     }
 
-    /// Takes all of these jobs in, or none. All are `tenant`'s: an item has no tenant of its own.
+    /// Accepts all of these jobs, or none. All belong to `tenant`: an item has no tenant of its
+    /// own.
     pub async fn submit_all(
         &self,
         tenant: &Tenant,
@@ -33,7 +35,8 @@ impl Platform {
         Ok(replies.pop().expect("one reply for one list")?)
     }
 
-    /// Takes in those of these jobs that can be: each has a fate of its own, all in one transaction.
+    /// Accepts those of these jobs that are valid: each has a result of its own, all in one
+    /// transaction.
     pub async fn submit_each(
         &self,
         tenant: &Tenant,
@@ -61,7 +64,7 @@ impl Platform {
         Ok(places.into_iter().map(result).collect())
     }
 
-    /// Hands over lists of checked jobs in one transaction. Each list is taken whole or not at all.
+    /// Submits lists of checked jobs in one transaction. Each list is accepted whole or not at all.
     async fn hand_over(
         &self,
         lists: Vec<Vec<NewJob>>,
@@ -71,22 +74,23 @@ impl Platform {
         let requests = lists.into_iter().map(TypedRequest::submit).collect();
         let replies = self.execute_all(requests).await.map_err(|error| naming(error, ids))?;
         if later {
-            self.bell.ring();
+            self.notifier.notify();
         }
         Ok(replies)
     }
 
     fn check(&self, tenant: &Tenant, draft: JobDraft) -> Result<NewJob, Refusal> {
-        draft.check(Intake {
-            id: JobId::new(self.clock.read().wall, self.dice.roll()),
+        draft.check(SubmitContext {
+            id: JobId::new(self.clock.read().wall, self.random.entropy()),
             tenant: tenant.clone(),
-            chance: self.dice.roll(),
+            entropy: self.random.entropy(),
             payload_bytes_max: self.settings.payload_bytes_max,
         })
     }
 }
 
-/// An unknown outcome is not a no: the jobs may be there, and the caller learns under which ids.
+/// An unknown outcome is no refusal: the jobs may be stored, so the caller gets the ids they would
+/// have.
 fn naming(error: Error, jobs: Vec<JobId>) -> Error {
     match error {
         Error::OutcomeUnknown { source, .. } => Error::OutcomeUnknown { jobs, source },

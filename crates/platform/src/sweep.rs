@@ -1,4 +1,4 @@
-//! Do what time demands: lapsed leases, timeouts, expired jobs, old rows.
+//! The sweeper: lapsed leases, timeouts, expired jobs, old rows.
 
 use crate::{Error, Platform, request::TypedRequest};
 use engine::{JobId, Scope, Timestamp};
@@ -6,16 +6,16 @@ use store::{Overdue, Upcoming};
 
 /// One round of the sweeper.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Swept {
-    /// The jobs that were found overdue and have been dealt with.
+pub struct SweepResult {
+    /// The overdue jobs that were found and moved.
     pub jobs: Vec<JobId>,
-    /// How many old rows were dropped.
+    /// How many old rows were deleted.
     pub rows: usize,
     /// Whether the page was full, so that another round is worth it.
     pub more: bool,
 }
 
-/// One round deals with at most this many jobs, so that it never holds the writer for long.
+/// The most jobs of one round, so that it never occupies the writer for long.
 const SWEEP_MAX: usize = 500;
 
 impl Platform {
@@ -24,19 +24,19 @@ impl Platform {
         Ok(self.store.next_due(after).await?)
     }
 
-    /// Deals with one page of overdue jobs. Whether each is still overdue is decided by the engine in
-    /// the transaction itself: between being found and being swept a job may have settled.
-    pub async fn sweep(&self) -> Result<Swept, Error> {
+    /// Moves one page of overdue jobs. The engine decides again in the transaction whether each is
+    /// still overdue: between the read and the sweep a job may have been settled.
+    pub async fn sweep(&self) -> Result<SweepResult, Error> {
         let page = self.store.overdue(SWEEP_MAX).await?;
         let more = page.len() == SWEEP_MAX;
         let request = |overdue: &Overdue| {
             TypedRequest::command(&Scope::All, overdue.id, overdue.command.clone())
         };
         let results = self.execute_each(page.iter().map(request)).await?;
-        // One that is damaged is left as it is.
+        // A damaged job is left as it is.
         let swept = page.iter().zip(results).filter(|(_, result)| result.is_ok());
         let jobs = swept.map(|(overdue, _)| overdue.id).collect();
-        let rows = self.store.tidy(SWEEP_MAX).await?;
-        Ok(Swept { jobs, rows, more: more || rows == SWEEP_MAX })
+        let rows = self.store.prune(SWEEP_MAX).await?;
+        Ok(SweepResult { jobs, rows, more: more || rows == SWEEP_MAX })
     }
 }

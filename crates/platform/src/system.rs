@@ -1,12 +1,13 @@
-//! The machine's own clock and chance. The only file that asks the system for either.
+//! The clock and the random source of the machine. The only file that asks the operating system for
+//! either.
 
-use engine::{Chance, Timestamp};
+use engine::{Entropy, Timestamp};
 use std::{
     cell::RefCell,
     mem,
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
-use store::{Clock, Dice, Reading};
+use store::{Clock, RandomSource, Reading};
 
 /// The clocks of this machine.
 pub struct SystemClock {
@@ -14,7 +15,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// Begins to measure.
+    /// Starts the monotonic clock at zero.
     #[expect(clippy::disallowed_methods, reason = "this is the place that asks the system")]
     #[expect(clippy::new_without_default, reason = "beginning to measure is no default")]
     pub fn new() -> Self {
@@ -32,45 +33,45 @@ impl Clock for SystemClock {
 }
 
 /// The operating system's randomness.
-pub struct SystemDice;
+pub struct SystemRandom;
 
-impl Dice for SystemDice {
-    fn roll(&self) -> Chance {
-        CUP.with_borrow_mut(Cup::roll)
+impl RandomSource for SystemRandom {
+    fn entropy(&self) -> Entropy {
+        CUP.with_borrow_mut(RandomBuffer::entropy)
     }
 }
 
-/// So many rolls are asked for at a time: four for each job, each with a call of the system, would be a
-/// twentieth of all that the job costs.
+/// How many values are fetched at a time. Each job needs four, and a system call for each would be
+/// a twentieth of the cost of a job.
 const ROLLS: usize = 32;
 
 thread_local! {
-    static CUP: RefCell<Cup> = const { RefCell::new(Cup { rolls: [0; ROLLS], left: 0 }) };
+    static CUP: RefCell<RandomBuffer> = const { RefCell::new(RandomBuffer { rolls: [0; ROLLS], left: 0 }) };
 }
 
-/// Rolls that nobody has seen yet.
-struct Cup {
+/// Random values that were not given out yet.
+struct RandomBuffer {
     rolls: [u128; ROLLS],
     left: usize,
 }
 
-impl Cup {
-    fn roll(&mut self) -> Chance {
+impl RandomBuffer {
+    fn entropy(&mut self) -> Entropy {
         if self.left == 0 {
             self.fill();
         }
         self.left -= 1;
-        // What was given away must not lie about here: it may be the secret of a lease.
-        Chance(mem::take(&mut self.rolls[self.left]))
+        // A value that was given out must not stay in memory: it may be the secret of a lease.
+        Entropy(mem::take(&mut self.rolls[self.left]))
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the place that asks the system")]
     fn fill(&mut self) {
         let mut bytes = [0; ROLLS * 16];
-        // Without chance, lease tokens could be guessed and ids could meet: better to stop.
+        // Without randomness, lease tokens could be guessed and ids could collide: better to stop.
         getrandom::fill(&mut bytes).expect("the operating system gives random numbers");
-        for (roll, bytes) in self.rolls.iter_mut().zip(bytes.as_chunks().0) {
-            *roll = u128::from_le_bytes(*bytes);
+        for (entropy, bytes) in self.rolls.iter_mut().zip(bytes.as_chunks().0) {
+            *entropy = u128::from_le_bytes(*bytes);
         }
         self.left = ROLLS;
     }

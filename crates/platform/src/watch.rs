@@ -1,10 +1,11 @@
-//! Learn that something has happened to a job, without asking again and again.
+//! Watches: learn that a job changed, without polling.
 //!
-//! Every write of a node goes through its batcher, and the batcher says here which jobs each batch touched.
-//! Nothing is told of what happened, only that a look is worth it, so however much happens between two
-//! looks costs one. What other nodes do with the same store is looked for by [`crate::lookout`], which tells it here.
+//! Every write of a node goes through its batcher, which reports here the jobs that each batch
+//! touched. A watch says only that a read is worth it, not what happened, so any number of changes
+//! between two reads costs one read. [`crate::peer_watcher`] finds the changes of other nodes and
+//! reports them here.
 
-use crate::bell::Bell;
+use crate::notifier::Notifier;
 use engine::JobId;
 use std::{
     collections::BTreeMap,
@@ -18,34 +19,34 @@ use store::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// Somebody who wants to know when a job is touched. Dropped, it does not any more.
+/// A subscription to changes of one job. Dropping it ends it.
 ///
-/// Begin to watch *before* you read the job: what happens after the reading is then told, and what happened
-/// before it was read. A watch is a hint: it may be told of a touch that changed nothing, so read the job. What
-/// another node does with the same store is told a little later.
+/// Begin to watch *before* you read the job: then the read sees earlier changes, and the watch
+/// reports later ones. A watch is a hint: it may report a touch that changed nothing, so read the
+/// job. Changes by other nodes are reported a little later.
 #[must_use = "a watch that nobody waits for says nothing"]
 pub struct Watch {
     watchers: Arc<Watchers>,
-    place: Place,
+    place: WatchKey,
 }
 
-/// What a [`Watch`] is told.
+/// What a [`Watch`] reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// The job may have changed since it was last told so.
+    /// The job may have changed since the last report.
     Touched,
-    /// The node is closed: nothing will happen any more.
+    /// The node is closed: there will be no more changes.
     Closed,
 }
 
 impl Watch {
-    /// Waits until the job is touched; returns at once if it was since this was last answered. Nothing is
-    /// lost by dropping the future and asking again.
+    /// Waits until the job is touched; returns at once if it was touched since the last answer.
+    /// Dropping the future and calling this again loses nothing.
     pub fn changed(&mut self) -> impl Future<Output = Changed> + Send {
         poll_fn(|cx| self.poll_changed(cx))
     }
 
-    /// The same for those who poll by hand. Only the last waker is woken.
+    /// The poll variant of [`Watch::changed`]. Only the last waker is woken.
     pub fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Changed> {
         self.watchers.poll(self.place, cx)
     }
@@ -57,36 +58,36 @@ impl Drop for Watch {
     }
 }
 
-/// Everybody who watches a job of one node.
+/// All watches of one node.
 #[derive(Default)]
 pub(crate) struct Watchers {
-    /// How many they are: while there are none, a batch looks at nothing else.
+    /// How many watches there are: while it is 0, a batch reads nothing else.
     count: AtomicUsize,
-    book: Mutex<Book>,
-    /// Rung when somebody watches and nobody did.
-    pub(crate) bell: Arc<Bell>,
+    registry: Mutex<Registry>,
+    /// Notified when the first watch begins.
+    pub(crate) notifier: Arc<Notifier>,
 }
 
-/// Nobody is woken with this in hand, and no waker is cloned or dropped: that may run code of others.
+/// No waker is woken, cloned or dropped under this lock: that may run foreign code.
 #[derive(Default)]
-struct Book {
+struct Registry {
     closed: bool,
     number: u64,
-    eyes: BTreeMap<Place, Eye>,
+    subscriptions: BTreeMap<WatchKey, Subscription>,
 }
 
-/// The job, and a number that no other watch has: those of one job stand together.
-type Place = (JobId, u64);
+/// The job, and a number unique to the watch. The watches of one job are adjacent.
+type WatchKey = (JobId, u64);
 
 #[derive(Default)]
-struct Eye {
+struct Subscription {
     touched: bool,
     waker: Option<Waker>,
 }
 
 pub(crate) enum Touched {
     Jobs(Vec<JobId>),
-    /// Nobody knows what it did.
+    /// It is unknown which jobs the batch changed.
     Anything,
 }
 
@@ -101,22 +102,23 @@ impl Touched {
 
 impl Watchers {
     pub(crate) fn watch(self: &Arc<Self>, id: JobId) -> Watch {
-        let mut book = self.book();
-        book.number += 1;
-        let place = (id, book.number);
-        book.eyes.insert(place, Eye::default());
-        // Before the job is read. Whoever commits a change that the reader does not see looks here later.
-        self.count.store(book.eyes.len(), Ordering::SeqCst);
-        let first = book.eyes.len() == 1;
-        drop(book);
+        let mut registry = self.registry();
+        registry.number += 1;
+        let place = (id, registry.number);
+        registry.subscriptions.insert(place, Subscription::default());
+        // Before the job is read: a batch that commits a change after that read loads the count
+        // later.
+        self.count.store(registry.subscriptions.len(), Ordering::SeqCst);
+        let first = registry.subscriptions.len() == 1;
+        drop(registry);
         if first {
-            self.bell.ring();
+            self.notifier.notify();
         }
         Watch { watchers: self.clone(), place }
     }
 
-    /// Whether anybody has to be told of a batch that has just been carried out.
-    pub(crate) fn are_there(&self) -> bool {
+    /// Whether there are watches that a batch must notify.
+    pub(crate) fn has_watches(&self) -> bool {
         self.count() > 0
     }
 
@@ -124,67 +126,71 @@ impl Watchers {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// The jobs that are watched, each once.
+    /// The watched jobs, each once.
     pub(crate) fn ids(&self) -> Vec<JobId> {
-        let mut ids: Vec<JobId> = self.book().eyes.keys().map(|(id, _)| *id).collect();
-        ids.dedup(); // those of one job stand together
+        let mut ids: Vec<JobId> = self.registry().subscriptions.keys().map(|(id, _)| *id).collect();
+        ids.dedup(); // watches of one job are adjacent
         ids
     }
 
     pub(crate) fn tell(&self, touched: &Touched) {
         let mut woken = Vec::new();
-        let mut book = self.book();
+        let mut registry = self.registry();
         match touched {
             Touched::Jobs(ids) => ids.iter().for_each(|id| {
-                let watching = book.eyes.range_mut((*id, 0)..=(*id, u64::MAX));
+                let watching = registry.subscriptions.range_mut((*id, 0)..=(*id, u64::MAX));
                 woken.extend(watching.filter_map(|(_, eye)| eye.touch()));
             }),
-            Touched::Anything => woken.extend(book.eyes.values_mut().filter_map(Eye::touch)),
+            Touched::Anything => {
+                woken.extend(registry.subscriptions.values_mut().filter_map(Subscription::touch))
+            }
         }
-        drop(book);
+        drop(registry);
         woken.into_iter().for_each(Waker::wake);
     }
 
     pub(crate) fn close(&self) {
-        let mut book = self.book();
-        book.closed = true;
-        let woken: Vec<Waker> = book.eyes.values_mut().filter_map(|eye| eye.waker.take()).collect();
-        drop(book);
+        let mut registry = self.registry();
+        registry.closed = true;
+        let woken: Vec<Waker> =
+            registry.subscriptions.values_mut().filter_map(|eye| eye.waker.take()).collect();
+        drop(registry);
         woken.into_iter().for_each(Waker::wake);
     }
 
-    fn poll(&self, place: Place, cx: &mut Context<'_>) -> Poll<Changed> {
+    fn poll(&self, place: WatchKey, cx: &mut Context<'_>) -> Poll<Changed> {
         let mut waker = Some(cx.waker().clone());
-        let mut book = self.book();
-        let closed = book.closed;
-        let eye = book.eyes.get_mut(&place).expect("it leaves when its watch is dropped");
+        let mut registry = self.registry();
+        let closed = registry.closed;
+        let eye =
+            registry.subscriptions.get_mut(&place).expect("it leaves when its watch is dropped");
         if mem::take(&mut eye.touched) {
-            return Poll::Ready(Changed::Touched); // what happened before the end is told before it
+            return Poll::Ready(Changed::Touched); // report touches from before the end first
         }
         if closed {
             return Poll::Ready(Changed::Closed);
         }
         mem::swap(&mut eye.waker, &mut waker);
-        drop(book);
+        drop(registry);
         drop(waker);
         Poll::Pending
     }
 
-    fn leave(&self, place: Place) {
-        let mut book = self.book();
-        let left = book.eyes.remove(&place);
-        self.count.store(book.eyes.len(), Ordering::SeqCst);
-        drop(book);
+    fn leave(&self, place: WatchKey) {
+        let mut registry = self.registry();
+        let left = registry.subscriptions.remove(&place);
+        self.count.store(registry.subscriptions.len(), Ordering::SeqCst);
+        drop(registry);
         drop(left);
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().expect("no code of ours panics with the book in hand")
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().expect("no code of ours panics with the book in hand")
     }
 }
 
-impl Eye {
-    /// Remembers a touch, and says who has to be woken for it.
+impl Subscription {
+    /// Records a touch, and returns the waker to wake for it.
     fn touch(&mut self) -> Option<Waker> {
         self.touched = true;
         self.waker.take()

@@ -1,6 +1,6 @@
-//! Memory for large bodies: so much for all, and so much of it for one principal.
+//! Memory for large bodies: a bound for all, and a share of it for each principal.
 
-use crate::{door::overloaded, no::No};
+use crate::{app_state::overloaded, error::ApiError};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
@@ -11,21 +11,21 @@ use tokio::{
     time::timeout,
 };
 
-/// How long a large body waits until others have been dealt with.
+/// How long a large body waits for memory.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// Principals without a body are forgotten when more than this many are known.
+/// Above this number, principals without a body are forgotten.
 const PRINCIPALS_MAX: usize = 1_024;
 
-/// A bound on the bytes of large bodies that are in memory at the same time.
+/// Bounds the bytes of large bodies that are in memory at the same time.
 pub(crate) struct BodyBudget {
     kib_max: u32,
     all: Arc<Semaphore>,
-    /// What one principal may have of it, so that one cannot keep the others out.
+    /// The share of one principal, so that one principal cannot starve the others.
     share_kib_max: u32,
     shares: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
 }
 
-/// Memory for one body. It is given back when this is dropped.
+/// Memory for one body, returned on drop.
 pub(crate) struct BodyPermit {
     share: OwnedSemaphorePermit,
     of_all: OwnedSemaphorePermit,
@@ -43,24 +43,24 @@ impl BodyBudget {
         }
     }
 
-    /// Waits until there is memory for a body of `bytes`. One that is larger than a whole share is
-    /// let in when its principal has no other.
+    /// Waits until there is memory for a body of `bytes`. A body larger than a whole share is
+    /// admitted when its principal has no other body in memory.
     pub(crate) async fn acquire(
         &self,
         principal: &Arc<str>,
         bytes: usize,
-    ) -> Result<BodyPermit, No> {
+    ) -> Result<BodyPermit, ApiError> {
         let kib = kib_of(bytes);
         self.take(principal, kib.min(self.share_kib_max), kib.min(self.kib_max)).await
     }
 
-    /// Waits until there is memory for all `bytes` of a body that has `permit` so far.
+    /// Waits until a body that has `permit` so far has memory for all of its `bytes`.
     pub(crate) async fn grow(
         &self,
         principal: &Arc<str>,
         permit: &mut BodyPermit,
         bytes: usize,
-    ) -> Result<(), No> {
+    ) -> Result<(), ApiError> {
         let more = |held: &OwnedSemaphorePermit, kib_max: u32| {
             let held = u32::try_from(held.num_permits()).unwrap_or(u32::MAX);
             kib_of(bytes).min(kib_max).saturating_sub(held)
@@ -77,11 +77,12 @@ impl BodyBudget {
         principal: &Arc<str>,
         of_share_kib: u32,
         of_all_kib: u32,
-    ) -> Result<BodyPermit, No> {
+    ) -> Result<BodyPermit, ApiError> {
         let share = self.share_of(principal);
         let both = async {
             let share = share.acquire_many_owned(of_share_kib).await?;
-            // Only with its share in hand: who waits for itself must not stand in the queue of all.
+            // The principal's share comes first: a body that waits for its own share must not stand
+            // in the queue of all.
             let of_all = self.all.clone().acquire_many_owned(of_all_kib).await?;
             Ok::<_, tokio::sync::AcquireError>(BodyPermit { share, of_all })
         };
@@ -94,7 +95,7 @@ impl BodyBudget {
     fn share_of(&self, principal: &Arc<str>) -> Arc<Semaphore> {
         let mut shares = self.shares.lock().expect("nothing panics with the shares locked");
         if shares.len() > PRINCIPALS_MAX {
-            // A semaphore that is waited for or held from has another owner.
+            // A semaphore with waiters or permits has another owner.
             shares.retain(|_, share| Arc::strong_count(share) > 1);
         }
         let new = || Arc::new(Semaphore::new(self.share_kib_max as usize));

@@ -1,9 +1,9 @@
-//! The open connections of a listener: how many there are, whose they are, and which one is closed
-//! when another needs its place.
+//! The open connections of a listener: their number, their clients' addresses, and which one is
+//! closed when a new connection needs its place.
 //!
-//! A connection without a credential costs its client nothing. So one that serves no recognised
-//! caller yields: at the limit, the oldest of them is closed for the one that comes, also while it
-//! is sent an answer. A request of a recognised caller is never cut off for another.
+//! A connection without a credential costs its client nothing. So a connection that serves no
+//! recognised caller yields: at the limit, the oldest of them is closed for the new one, even while
+//! an answer is being sent to it. A request of a recognised caller is never cut off for another.
 
 mod bounded_stream;
 
@@ -27,17 +27,16 @@ use std::{
 use store::Clock;
 use tokio::{sync::Notify, time::timeout};
 
-/// All connections of one listener.
 pub(crate) struct Connections {
     connections_max: usize,
     shares: Shares,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
-    /// Rung when a connection is gone.
+    /// Notified when a connection has closed.
     freed: Notify,
 }
 
-/// How many connections one address may have.
+/// The number of connections that one address may have.
 #[derive(Clone)]
 pub(crate) struct Shares {
     share: AddressShare,
@@ -49,18 +48,18 @@ struct State {
     open: usize,
     next_id: u64,
     by_address: HashMap<IpAddr, HashMap<u64, Arc<Connection>>>,
-    /// The oldest connections that were idle at the last look, the oldest of them last.
+    /// The connections that had been idle for longest at the last scan, the oldest of them last.
     candidates: Vec<(u64, Arc<Connection>)>,
 }
 
-/// So many candidates are remembered from one look at all connections: at the limit, every accepted
-/// connection would otherwise cost a look at all of them.
+/// The number of candidates kept from one scan. Without them, every accepted connection would cost
+/// a scan of all connections at the limit.
 const CANDIDATES_MAX: usize = 64;
 
-/// How long the accept loop waits for a place before it looks again for an idle connection.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// How long the accept loop waits for a place before it scans again for an idle connection.
+const SCAN_INTERVAL: Duration = Duration::from_millis(50);
 
-/// No more places for this address.
+/// The address already has its share of connections.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ShareExceeded;
 
@@ -74,7 +73,7 @@ impl Shares {
         Shares { share: AddressShare::Unlimited, trusted_proxies }
     }
 
-    /// The share of this peer. A trusted proxy has none: it stands for all its clients.
+    /// The share of this peer. A trusted proxy has none, because it stands for all its clients.
     fn of(&self, peer: IpAddr) -> Option<usize> {
         let share = match self.share {
             AddressShare::Unlimited => None,
@@ -93,11 +92,11 @@ impl Connections {
         Arc::new(Connections { connections_max, shares, clock, state, freed })
     }
 
-    /// Takes a connection of `peer` in, as soon as there is a place. Called by one accept loop.
+    /// Admits a connection of `peer` as soon as there is a place. Only one accept loop calls this.
     pub(crate) async fn admit(self: &Arc<Self>, peer: IpAddr) -> Result<Admitted, ShareExceeded> {
         let address = counted_address(peer);
         if let Some(share) = self.shares.of(peer) {
-            self.state().make_room_of(address, share)?;
+            self.state().cut_idle_of(address, share)?;
         }
         loop {
             {
@@ -107,8 +106,8 @@ impl Connections {
                 }
                 state.cut_oldest();
             }
-            // Where every connection is being served, the new one waits until one of them ends.
-            drop(timeout(LOOK_AGAIN, self.freed.notified()).await);
+            // Every connection is serving a request, so the new one waits until one of them ends.
+            drop(timeout(SCAN_INTERVAL, self.freed.notified()).await);
         }
     }
 
@@ -133,7 +132,7 @@ impl Connections {
     }
 }
 
-/// What a share counts. A host of IPv6 has a whole network of addresses.
+/// The address that a share counts: an IPv6 host has a whole /64 network, so that network counts.
 fn counted_address(peer: IpAddr) -> IpAddr {
     const NETWORK: u128 = u128::MAX << 64;
     match peer.to_canonical() {
@@ -143,8 +142,8 @@ fn counted_address(peer: IpAddr) -> IpAddr {
 }
 
 impl State {
-    /// Where `address` has its whole share, its own oldest idle connection yields.
-    fn make_room_of(&self, address: IpAddr, share: usize) -> Result<(), ShareExceeded> {
+    /// Where `address` has used up its share, its oldest idle connection yields.
+    fn cut_idle_of(&self, address: IpAddr, share: usize) -> Result<(), ShareExceeded> {
         let Some(own) = self.by_address.get(&address).filter(|own| own.len() >= share) else {
             return Ok(());
         };
@@ -152,7 +151,7 @@ impl State {
             let idle = own.values().filter_map(|one| Some((one.idle_since()?, one)));
             idle.min_by_key(|(since, _)| *since)
         };
-        // One that becomes busy in between is passed over, and the next is looked for.
+        // A connection that becomes busy in between is passed over, and the next one is tried.
         while let Some((since, one)) = oldest() {
             if one.cut_if_idle_since(since) {
                 return Ok(());
@@ -161,10 +160,10 @@ impl State {
         Err(ShareExceeded)
     }
 
-    /// Closes the connection that has been idle for longest, if one is.
+    /// Closes the connection that has been idle for longest, if any is idle.
     fn cut_oldest(&mut self) {
         if !self.cut_a_candidate() {
-            self.look_for_candidates();
+            self.scan_for_candidates();
             self.cut_a_candidate();
         }
     }
@@ -178,7 +177,7 @@ impl State {
         false
     }
 
-    fn look_for_candidates(&mut self) {
+    fn scan_for_candidates(&mut self) {
         let all = self.by_address.values().flat_map(HashMap::values);
         let mut idle: Vec<(u64, Arc<Connection>)> =
             all.filter_map(|one| Some((one.idle_since()?, one.clone()))).collect();
@@ -191,7 +190,7 @@ impl State {
     }
 }
 
-/// A connection that has its place. Dropped, it gives the place back.
+/// A connection that has a place. Drop returns the place.
 pub(crate) struct Admitted {
     connections: Arc<Connections>,
     pub(crate) connection: Arc<Connection>,
@@ -200,9 +199,9 @@ pub(crate) struct Admitted {
 }
 
 impl Admitted {
-    /// Bounds what happens on `stream`: `first_byte_timeout` the wait for its first byte, and
-    /// `write_timeout` the time in which a client reads something of an answer, and in which one
-    /// that was not recognised reads all of it.
+    /// Wraps `stream` in time limits. `first_byte_timeout` bounds the wait for its first byte.
+    /// `write_timeout` bounds the time in which a client must read some of an answer; a client that
+    /// was not recognised must read all of it in that time.
     pub(crate) fn bound<S>(
         &self,
         stream: S,
@@ -233,39 +232,41 @@ impl Drop for Admitted {
     }
 }
 
-/// One connection, as the accept loop and its own task see it.
+/// One connection, shared by the accept loop and the connection's own task.
 pub(crate) struct Connection {
-    /// Milliseconds since when it is idle (no request, an unfinished head, or a request without a
-    /// recognised caller), or one of the values below.
+    /// Milliseconds since when the connection is idle (no request, an unfinished head, or a request
+    /// without a recognised caller), or one of the constants below.
     phase: AtomicU64,
     cut: Notify,
-    /// Whether the request may bring leases, which a client that has hung up must not get.
+    /// Whether the answer may carry leases, which a client that has hung up must not get.
     leasing: AtomicBool,
 }
 
-/// A request of a recognised caller is being served.
+/// The connection serves a request of a recognised caller.
 const BUSY: u64 = u64::MAX;
-/// The answer has ended, but has not all been written.
+/// The answer has ended, but is not yet fully written.
 const FLUSHING: u64 = u64::MAX - 1;
-/// It yields to another.
+/// The connection yields to another.
 const CUT: u64 = u64::MAX - 2;
 const SINCE_MAX: u64 = u64::MAX - 3;
 
 impl Connection {
-    /// A request has come. None where the connection is being closed: then it gets nothing.
+    /// A request begins. `None` means that the connection is being closed, and the request gets no
+    /// answer.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<Serving> {
         (self.phase.load(Ordering::Acquire) != CUT).then(|| Serving(self.clone()))
     }
 
-    /// The caller of the request is recognised: the connection does not yield until the answer is
-    /// written. False where it is being closed: then nothing may be done for the request.
+    /// The caller is recognised, so the connection does not yield until the answer is written.
+    /// `false` means that the connection is already being closed: then nothing may be done for the
+    /// request.
     pub(crate) fn protect(&self) -> bool {
         let busy = |phase: u64| (phase != CUT).then_some(BUSY);
         self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, busy).is_ok()
     }
 
-    /// The request that is served may bring leases: a client that hangs up is noticed before they
-    /// are sent. Other requests are spared the system call.
+    /// Marks the request as one that may bring leases. Then the connection checks for a hang-up
+    /// before it sends them. Other requests are spared that system call.
     pub(crate) fn begin_leasing(&self) {
         self.leasing.store(true, Ordering::Release);
     }
@@ -282,7 +283,7 @@ impl Connection {
         Some(self.phase.load(Ordering::Acquire)).filter(|phase| *phase <= SINCE_MAX)
     }
 
-    /// Decides between a request that comes and the connection's end: one of the two wins.
+    /// Decides the race between a new request and the end of the connection: exactly one wins.
     fn cut_if_idle_since(&self, since: u64) -> bool {
         let order = (Ordering::AcqRel, Ordering::Acquire);
         let won = self.phase.compare_exchange(since, CUT, order.0, order.1).is_ok();
@@ -292,17 +293,17 @@ impl Connection {
         won
     }
 
-    /// All that was answered has been written.
+    /// Everything that was answered has been written.
     fn flushed(&self, now_ms: impl FnOnce() -> u64) {
         if self.phase.load(Ordering::Acquire) == FLUSHING {
             let order = (Ordering::AcqRel, Ordering::Acquire);
-            // A request that came first has made it busy again.
+            // If this fails, a new request has made the connection busy again.
             let _lost = self.phase.compare_exchange(FLUSHING, now_ms(), order.0, order.1);
         }
     }
 }
 
-/// A request that is being served, until its answer has ended.
+/// A request that is being served. Drop marks the end of its answer.
 pub(crate) struct Serving(Arc<Connection>);
 
 impl Drop for Serving {
@@ -313,7 +314,7 @@ impl Drop for Serving {
     }
 }
 
-/// The body of an answer, and that its request is being served as long as the body lasts.
+/// The body of an answer. Its request counts as being served for as long as the body exists.
 pub(crate) struct ServedBody {
     body: axum::body::Body,
     _serving: Serving,
@@ -356,11 +357,11 @@ mod tests {
         time::sleep,
     };
 
-    /// Moves by a millisecond whenever it is read, so that every age is another.
+    /// A clock that moves by a millisecond at each read, so that every age differs.
     #[derive(Default)]
-    struct Ticking(AtomicU64);
+    struct TickingClock(AtomicU64);
 
-    impl Clock for Ticking {
+    impl Clock for TickingClock {
         fn read(&self) -> Reading {
             let ms = self.0.fetch_add(1, Ordering::Relaxed);
             Reading { wall: Default::default(), monotonic: Duration::from_millis(ms) }
@@ -370,21 +371,21 @@ mod tests {
     fn connections(max: usize, share: AddressShare) -> Arc<Connections> {
         let trusted_proxies = outbound::AddressList::parse(&["10.0.0.0/8"]).unwrap();
         let shares = Shares { share, trusted_proxies };
-        Connections::new(max, shares, Arc::new(Ticking::default()))
+        Connections::new(max, shares, Arc::new(TickingClock::default()))
     }
 
     async fn admit(to: &Arc<Connections>, peer: &str) -> Result<Admitted, ShareExceeded> {
         to.admit(peer.parse().unwrap()).await
     }
 
-    /// A pipe within the process tells its end by itself.
+    /// An in-process pipe reports its end by itself.
     impl HangUp for tokio::io::DuplexStream {
         fn has_hung_up(&self) -> bool {
             false
         }
     }
 
-    /// The runtime is not let near its driver in between, as on a machine that is too busy for it.
+    /// The runtime does not poll its driver in between, as on an overloaded machine.
     #[tokio::test]
     async fn a_client_that_hung_up_is_noticed_where_leases_may_be_sent() {
         let (client, server) = tokio::net::UnixStream::pair().unwrap();
@@ -425,8 +426,8 @@ mod tests {
         };
         let (new, ()) = tokio::join!(admit(&all, "192.0.2.4"), leaves);
         assert!(new.is_ok() && !is_cut(&served) && !is_cut(&younger));
-        // Answered, but not written yet, it stays where it is; written, it is as old as its last
-        // answer.
+        // An answered connection keeps its place until the answer is written. Then it is as old as
+        // its last answer.
         drop(serving);
         assert_eq!(served.connection.idle_since(), None);
         let mut stream = served.bound(tokio::io::sink(), Duration::from_secs(1), ANSWER_TIMEOUT);
@@ -446,7 +447,8 @@ mod tests {
             drop((serving, stranger));
         };
         let (new, ()) = tokio::join!(admit(&all, "192.0.2.2"), leaves);
-        // After a request of a recognised caller, one without does not keep the place either.
+        // After a request of a recognised caller, an unrecognised request does not keep the place
+        // either.
         let new = new.unwrap();
         drop(begin_recognised(&new).unwrap());
         let mut stream = new.bound(tokio::io::sink(), Duration::from_secs(1), ANSWER_TIMEOUT);
@@ -464,7 +466,7 @@ mod tests {
             assert!(!recognised || admitted.connection.protect());
             let (mut client, server) = duplex(1);
             let mut server = admitted.bound(server, Duration::from_secs(1), ANSWER_TIMEOUT);
-            // A byte a second: a bound on each write alone would let it go on for ever.
+            // One byte a second: a bound on each write alone would let this answer last for ever.
             let reading = tokio::spawn(async move {
                 while client.read(&mut [0; 1]).await.is_ok_and(|bytes| bytes > 0) {
                     sleep(Duration::from_secs(1)).await;

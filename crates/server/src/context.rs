@@ -1,37 +1,37 @@
-//! What every handler behind the gate is given.
+//! The context of a request behind authorization.
 
 use crate::{
-    Door,
+    AppState,
     auth::{Caller, CursorOwner},
-    guard::Correlation,
-    no::Reply,
-    waiting::{NoPlace, WaitingPlace},
+    error::Reply,
+    middleware::Correlation,
+    waiting::{NoWaitingSlot, WaitingSlot},
 };
 use axum::{extract::FromRequestParts, http::request::Parts};
 use engine::{Grant, Job, JobId, Scope};
 use platform::{Actor, Node};
 use std::convert::Infallible;
 
-/// Who asks, under which correlation, and what all handlers share.
+/// The caller, the correlation and the shared state.
 pub(crate) struct RequestContext {
-    pub(crate) door: Door,
+    pub(crate) app: AppState,
     pub(crate) caller: Caller,
     pub(crate) correlation: Correlation,
 }
 
-impl FromRequestParts<Door> for RequestContext {
+impl FromRequestParts<AppState> for RequestContext {
     type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Infallible> {
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Infallible> {
         let caller = parts.extensions.get().cloned().expect("the gate has let the caller in");
         let correlation = parts.extensions.get().cloned().expect("the guard comes before all else");
-        Ok(RequestContext { door: door.clone(), caller, correlation })
+        Ok(RequestContext { app: app.clone(), caller, correlation })
     }
 }
 
 impl RequestContext {
     pub(crate) fn node(&self) -> &Node {
-        &self.door.node
+        &self.app.node
     }
 
     pub(crate) fn scope(&self) -> &Scope {
@@ -42,25 +42,25 @@ impl RequestContext {
         self.caller.grant()
     }
 
-    /// Who the audit log says did it.
+    /// The actor that the audit log names.
     pub(crate) fn actor(&self) -> Actor {
         Actor::new(&self.caller.0, self.correlation.id.clone())
     }
 
-    /// A job that the caller may see.
+    /// Reads a job, if the caller may see it.
     pub(crate) async fn job(&self, id: JobId) -> Reply<Job> {
         let job = self.node().job(self.scope(), id).await?;
         self.grant().may_touch(&job.envelope)?;
         Ok(job)
     }
 
-    /// The caller's own view of a list, which its cursors belong to.
+    /// The list and scope that a cursor of this caller is bound to.
     pub(crate) fn owns(&self, list: &'static str) -> CursorOwner<'_> {
         CursorOwner { list, scope: self.scope() }
     }
 
-    /// A place among the requests that wait, if there is one left for this caller and this job.
-    pub(crate) fn place_to_wait(&self, job: Option<&Job>) -> Result<WaitingPlace, NoPlace> {
-        self.door.waiting.take(&self.caller, job)
+    /// Takes a waiting slot, if one is left for this caller and this job.
+    pub(crate) fn waiting_slot(&self, job: Option<&Job>) -> Result<WaitingSlot, NoWaitingSlot> {
+        self.app.waiting.take(&self.caller, job)
     }
 }

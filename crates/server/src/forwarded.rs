@@ -1,15 +1,15 @@
-//! Whom a request comes from, where a trusted proxy stands in between.
+//! The client's address, where a trusted proxy stands in between.
 
 use crate::settings::{ForwardedHeader, ProxySettings};
 use axum::http::{HeaderMap, header};
 use std::net::{IpAddr, SocketAddr};
 
-/// Entries that are looked at. A header has no room for many more.
+/// How many entries are read. A header has no space for many more.
 const HOPS_MAX: usize = 64;
 
-/// The client's address: the last hop that is no trusted proxy. Nothing where the peer is not
-/// trusted, or where no proxy says what can be understood: entries further left could be the
-/// client's own words.
+/// The client's address: the last hop that is not a trusted proxy. `None` where the peer is not
+/// trusted, or where no proxy gives a readable address: entries further left could be written by
+/// the client itself.
 pub(crate) fn client_address(
     settings: &ProxySettings,
     peer: IpAddr,
@@ -39,9 +39,9 @@ pub(crate) fn client_address(
     farthest
 }
 
-/// The value of `for` in one element of `Forwarded`. Nothing where quotes hold what separates
-/// elements or pairs: a proxy quotes the client's Host, and the part that was cut out of it could
-/// say `for` in the client's own words.
+/// The value of `for` in one element of `Forwarded`. `None` where quotes enclose a separator of
+/// elements or pairs: a proxy quotes the client's Host, and a fragment cut out of it could contain
+/// a `for` that the client wrote.
 fn forwarded_for(element: &str) -> Option<&str> {
     if element.contains('\\') || element.split(';').any(has_open_quote) {
         return None;

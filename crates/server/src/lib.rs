@@ -1,30 +1,30 @@
-//! THE HTTP DOOR of Consign: the whole job contract over HTTP, with authorization on everything.
+//! The HTTP API of Consign: the whole job contract over HTTP, with authorization on everything.
 //!
-//! A request passes the [guard](guard) (correlation, limits, log), the [gate](auth) (who may use this route), and
-//! reaches a handler that extracts, asks the platform and answers. What is refused becomes problem details in
-//! one place (`no.rs`).
+//! A request passes the [middleware](middleware) (correlation, limits, log line) and
+//! [authorization](auth) (who may use this route). Then its handler extracts the input, calls the
+//! platform and answers. Every refusal becomes problem details in one place (`error.rs`).
 #![forbid(unsafe_code)]
 
 mod api;
+mod app_state;
 mod auth;
 mod body_budget;
 mod connections;
 mod context;
-mod door;
+mod error;
+mod extract;
 mod forwarded;
-mod guard;
 mod listener;
 mod metrics;
-mod no;
+mod middleware;
 mod openapi;
 mod routes;
-mod sent;
 mod serve;
 mod settings;
 mod waiting;
 mod work;
 
-use door::Door;
+use app_state::AppState;
 
 pub use auth::jwt::{JwtSetupError, KeysError};
 pub use routes::{Access, ROUTES, Route};

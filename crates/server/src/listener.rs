@@ -1,15 +1,13 @@
-//! Where connections come from: TCP, or the Unix socket for commands on the same machine.
+//! The sockets that accept connections: TCP, and a Unix socket for commands on the same machine.
 
 use std::{io, net::IpAddr};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-/// A socket that takes connections.
 pub(crate) enum Listener {
     Tcp(TcpListener),
     Local(UnixListener),
 }
 
-/// A connection.
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Local(UnixStream),
@@ -26,7 +24,7 @@ impl Listener {
         UnixListener::from_std(listener).map(Listener::Local)
     }
 
-    /// The next connection, and the address that it comes from, where it has one.
+    /// Accepts the next connection. A TCP connection comes with its client's address.
     pub(crate) async fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
         match self {
             Listener::Tcp(listener) => {

@@ -1,4 +1,4 @@
-//! What an operator's graphs are drawn from: Prometheus' text form.
+//! Metrics in Prometheus' text format.
 
 use crate::auth::{CredentialFailure, CredentialFailures};
 use std::{
@@ -7,7 +7,7 @@ use std::{
 };
 use wire::QueueShape;
 
-/// How many answers of each kind were given.
+/// The number of answers by class of status.
 #[derive(Default)]
 pub(crate) struct Metrics {
     answers: [AtomicU64; 5],
@@ -19,7 +19,7 @@ impl Metrics {
         self.answers[class].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What this node answered, whoever asked.
+    /// Writes what this node answered to all callers.
     pub(crate) fn write_requests(&self, page: &mut String, failures: &CredentialFailures) {
         family(page, "consign_http_requests_total", "counter", "Requests by class of answer");
         for (class, count) in self.answers.iter().enumerate() {
@@ -35,13 +35,13 @@ impl Metrics {
     }
 }
 
-/// How things stand in these queues.
+/// Writes the gauges of these queues.
 pub(crate) fn write_queues(page: &mut String, queues: &[QueueShape]) {
     for (name, help, value) in GAUGES {
         let name = format!("consign_queue_{name}");
         family(page, &name, "gauge", help);
         for queue in queues {
-            // A job type has no letter that would need to be escaped.
+            // A job type has no character that would need to be escaped.
             let (job_type, value) = (&queue.job_type, value(queue));
             line(page, &format!("{name}{{job_type=\"{job_type}\"}} {value}"));
         }

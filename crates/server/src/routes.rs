@@ -1,17 +1,17 @@
-//! THE table of routes: what there is, and who may use it.
+//! The one table of routes: what routes exist, and who may use them.
 //!
-//! The router is made from it, the gate reads it, and tests walk it: a route that is not here does not exist, and
-//! one that is here cannot be open by mistake.
+//! The router is made from it, authorization reads it, and tests walk it: a route that is not here
+//! does not exist, and a route that is here cannot be open by mistake.
 
 use crate::{
-    Door,
+    AppState,
     api::{
         audit, batch, bulk, errors, health, jobs, keys, list, poison, queues, status, stream,
         types, workers,
     },
-    auth::pass,
-    guard::{guard, no_such_address, no_such_method},
-    openapi::{self as doc, Doc, Place},
+    auth::authorize,
+    middleware::{guard, no_such_address, no_such_method},
+    openapi::{self as doc, Doc, ParamPlace},
     work::{claim, heartbeat, leave, release, settle, steps},
 };
 use axum::{
@@ -26,11 +26,11 @@ use std::{collections::HashMap, sync::LazyLock};
 /// Who may use a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody.
+    /// Every client, without a credential.
     Open,
-    /// Those with this right.
+    /// Callers with this right.
     Right(Right),
-    /// Those with this right, and whoever has an address that was signed for this job.
+    /// Callers with this right, and clients with a URL that was signed for this job.
     Signed(Right),
 }
 
@@ -43,8 +43,8 @@ pub struct Route {
     pub path: &'static str,
     /// Who may use it.
     pub access: Access,
-    handler: fn() -> MethodRouter<Door>,
-    /// What is told of it.
+    handler: fn() -> MethodRouter<AppState>,
+    /// Its entry in the API document.
     pub(crate) doc: &'static Doc,
 }
 
@@ -52,7 +52,7 @@ const fn row(
     method: &'static str,
     path: &'static str,
     access: Access,
-    handler: fn() -> MethodRouter<Door>,
+    handler: fn() -> MethodRouter<AppState>,
     doc: &'static Doc,
 ) -> Route {
     Route { method, path, access, handler, doc }
@@ -61,7 +61,7 @@ const fn row(
 use Access::{Open, Right as Needs, Signed};
 use Right::{Admin, JobsEnqueue, JobsManage, JobsRead, MetricsRead, Work};
 
-/// Every route there is.
+/// All routes.
 #[rustfmt::skip]
 pub static ROUTES: &[Route] = &[
     row("POST",   "/api/jobs",                      Needs(JobsEnqueue), || post(jobs::submit),                  &doc::ENQUEUE),
@@ -108,7 +108,7 @@ pub static ROUTES: &[Route] = &[
 ];
 
 impl Route {
-    /// The forms it answers in.
+    /// The media types that it answers in.
     pub(crate) fn forms(&self) -> &'static [&'static str] {
         match self.path {
             "/api/jobs/{id}/events" => &["text/event-stream"],
@@ -117,9 +117,9 @@ impl Route {
         }
     }
 
-    /// Whether it changes something and takes no parameter of a query.
+    /// Whether it changes something and takes no query parameters.
     pub(crate) fn refuses_query(&self) -> bool {
-        let takes_some = self.doc.takes.iter().any(|param| param.place == Place::Query);
+        let takes_some = self.doc.takes.iter().any(|param| param.place == ParamPlace::Query);
         self.method != "GET" && !takes_some
     }
 
@@ -129,7 +129,7 @@ impl Route {
     }
 }
 
-/// The route that was asked for; HEAD is asked of what GET answers.
+/// The route for a request. HEAD is treated as GET.
 pub(crate) fn route_of(method: &Method, path: &str) -> Option<&'static Route> {
     static BY_PATH: LazyLock<HashMap<(&str, &str), &'static Route>> =
         LazyLock::new(|| ROUTES.iter().map(|route| ((route.path, route.method), route)).collect());
@@ -138,27 +138,28 @@ pub(crate) fn route_of(method: &Method, path: &str) -> Option<&'static Route> {
 }
 
 /// The router over all routes.
-pub(crate) fn router(door: Door) -> Router {
-    router_over(ROUTES.iter(), door)
+pub(crate) fn router(app: AppState) -> Router {
+    router_over(ROUTES.iter(), app)
 }
 
-/// The router of the listener for health and metrics. Who may ask is as everywhere.
-pub(crate) fn health_router(door: Door) -> Router {
+/// The router of the listener for health and metrics. Authorization is the same as on the main
+/// listener.
+pub(crate) fn health_router(app: AppState) -> Router {
     const PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
-    router_over(ROUTES.iter().filter(|route| PATHS.contains(&route.path)), door)
+    router_over(ROUTES.iter().filter(|route| PATHS.contains(&route.path)), app)
 }
 
-fn router_over(routes: impl Iterator<Item = &'static Route>, door: Door) -> Router {
+fn router_over(routes: impl Iterator<Item = &'static Route>, app: AppState) -> Router {
     let mut router = Router::new();
     for route in routes {
         router = router.route(route.path, (route.handler)());
     }
     router
         .method_not_allowed_fallback(no_such_method)
-        .route_layer(from_fn_with_state(door.clone(), pass))
+        .route_layer(from_fn_with_state(app.clone(), authorize))
         .fallback(no_such_address)
-        .layer(from_fn_with_state(door.clone(), guard))
-        .with_state(door)
+        .layer(from_fn_with_state(app.clone(), guard))
+        .with_state(app)
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! Listens: connections within their limits, TLS, and an orderly end.
+//! Listens: connections within their limits, TLS, and graceful shutdown.
 
 use crate::{
-    Door, Settings,
-    auth::{Gate, jwt::JwtSetupError},
+    AppState, Settings,
+    app_state::AppStateInner,
+    auth::{Authenticator, jwt::JwtSetupError},
     connections::{Admitted, Connections, HangUp, ServedBody, Shares},
-    door::Inside,
-    guard::ADDRESS_BYTES_MAX,
     listener::{Listener, Stream},
+    middleware::ADDRESS_BYTES_MAX,
     routes::{health_router, router},
 };
 use axum::{Router, body::Body};
@@ -24,7 +24,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use store::{Clock, Dice};
+use store::{Clock, RandomSource};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -36,25 +36,25 @@ use tokio_rustls::TlsAcceptor;
 use tower::Service;
 use tracing::{debug, warn};
 
-/// The door, open. Dropped, it takes nobody in any more.
+/// A running server. [`Server::drain`] ends it; drop alone leaves its tasks running.
 pub struct Server {
-    door: Door,
+    app: AppState,
     address: SocketAddr,
     accepting: JoinHandle<ConnectionsGone>,
     accepting_locally: Option<JoinHandle<ConnectionsGone>>,
-    /// The listener of its own for health and metrics.
+    /// The separate listener for health and metrics.
     health: Option<JoinHandle<ConnectionsGone>>,
 }
 
-/// Where a server takes connections.
+/// Where a server accepts connections.
 pub struct Listeners {
-    /// For everything.
+    /// The listener for all routes.
     pub main: TcpListener,
-    /// For health and metrics alone, with a limit of its own: full queues at the main one do not
-    /// keep probes out.
+    /// The listener for health and metrics alone. It has a limit of its own, so that a full main
+    /// listener does not keep probes out.
     pub health: Option<TcpListener>,
-    /// For commands on the same machine: everything, without TLS, and with a limit of its own, so
-    /// that an operator gets in while all TCP connections are taken.
+    /// The listener for commands on the same machine: all routes, without TLS. It has a limit of
+    /// its own, so that an operator can connect while all TCP connections are taken.
     pub local: Option<UnixListener>,
 }
 
@@ -64,34 +64,34 @@ impl From<TcpListener> for Listeners {
     }
 }
 
-/// Closed when every connection of a listener has ended.
+/// Closes when every connection of a listener has ended.
 type ConnectionsGone = mpsc::Receiver<()>;
 
 /// Connections of the listener for health and metrics.
 const HEALTH_CONNECTIONS_MAX: usize = 32;
-/// Connections of the Unix socket.
+/// The limit of connections to the Unix socket.
 pub const LOCAL_CONNECTIONS_MAX: usize = 256;
 
-/// Why the door could not be opened.
+/// Why the server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The socket could not be used.
     #[error("the address could not be listened at")]
     Listen(#[source] io::Error),
-    /// Keys could not be read.
+    /// API keys could not be read.
     #[error("the credentials could not be read")]
     Credentials(#[source] platform::Error),
-    /// Tokens could not be understood.
+    /// Tokens of the issuer cannot be checked.
     #[error("tokens of the issuer in [jwt] cannot be checked")]
     Jwt(#[source] JwtSetupError),
 }
 
 impl Server {
-    /// Opens the door at `listeners`, within a tokio runtime.
+    /// Starts the server at `listeners`, within a tokio runtime.
     pub async fn start(
         node: Arc<Node>,
         clock: Arc<dyn Clock>,
-        dice: Arc<dyn Dice>,
+        random: Arc<dyn RandomSource>,
         settings: Settings,
         listeners: impl Into<Listeners>,
         tls: Option<Arc<ServerConfig>>,
@@ -101,35 +101,36 @@ impl Server {
         let main = Listener::tcp(listeners.main).map_err(StartError::Listen)?;
         let health = listeners.health.map(Listener::tcp).transpose().map_err(StartError::Listen)?;
         let local = listeners.local.map(Listener::local).transpose().map_err(StartError::Listen)?;
-        let gate = Gate::open(&node, &settings, &clock).await?;
-        let door = Inside::open(node, clock, dice, settings, gate);
+        let authenticator = Authenticator::open(&node, &settings, &clock).await?;
+        let app = AppStateInner::open(node, clock, random, settings, authenticator);
         let tls = tls.map(TlsAcceptor::from);
-        let limits = &door.settings.limits;
-        let house = |router: Router, connections_max, shares, tls, drains| {
-            let connections = Connections::new(connections_max, shares, door.clock.clone());
-            Arc::new(House { door: door.clone(), router, tls, connections, drains })
+        let limits = &app.settings.limits;
+        let server_context = |router: Router, connections_max, shares, tls, drains| {
+            let connections = Connections::new(connections_max, shares, app.clock.clone());
+            Arc::new(ServerContext { app: app.clone(), router, tls, connections, drains })
         };
-        let shares = Shares::new(limits, &door.settings.proxy.trusted);
-        let (all, none) = (router(door.clone()), Shares::unlimited());
-        let tcp = house(all.clone(), limits.connections_max, shares, tls.clone(), true);
-        let unix = house(all, LOCAL_CONNECTIONS_MAX, none.clone(), None, true);
-        let probes = house(health_router(door.clone()), HEALTH_CONNECTIONS_MAX, none, tls, false);
-        tokio::spawn(renew(door.clone()));
+        let shares = Shares::new(limits, &app.settings.proxy.trusted);
+        let (all, none) = (router(app.clone()), Shares::unlimited());
+        let tcp = server_context(all.clone(), limits.connections_max, shares, tls.clone(), true);
+        let unix = server_context(all, LOCAL_CONNECTIONS_MAX, none.clone(), None, true);
+        let probes =
+            server_context(health_router(app.clone()), HEALTH_CONNECTIONS_MAX, none, tls, false);
+        tokio::spawn(renew(app.clone()));
         let accepting = tokio::spawn(tcp.accept(main));
         let accepting_locally = local.map(|listener| tokio::spawn(unix.accept(listener)));
         let health = health.map(|listener| tokio::spawn(probes.accept(listener)));
-        Ok(Server { door, address, accepting, accepting_locally, health })
+        Ok(Server { app, address, accepting, accepting_locally, health })
     }
 
-    /// Where it listens.
+    /// The address that the server listens at.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Closes the door: nobody comes in any more, those who wait are sent home, and requests under way are
-    /// answered, as far as `grace` goes.
+    /// Drains the server: it accepts no more connections, answers waiting requests, and lets
+    /// running requests finish within `grace`.
     pub async fn drain(self, grace: Duration) {
-        self.door.close();
+        self.app.close();
         let Ok(mut connections_gone) = self.accepting.await else { return };
         let local_gone = match self.accepting_locally {
             Some(accepting) => accepting.await.ok(),
@@ -144,24 +145,24 @@ impl Server {
         if timeout(grace, ended).await.is_err() {
             warn!("some connections were cut: their requests took longer than the grace");
         }
-        // Up to here it has said that this node is not ready.
+        // Until here, this listener has reported that the node is not ready.
         if let Some(health) = self.health {
             health.abort();
         }
     }
 }
 
-/// A new signing key is made at most so long after it was due.
-const RENEW_EVERY: Duration = Duration::from_secs(5);
+/// How late a new signing key may be made after it is due.
+const RENEW_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Makes new signing keys in time for as long as the door is open.
-async fn renew(door: Door) {
+/// Makes new signing keys in time until the server drains.
+async fn renew(app: AppState) {
     loop {
         tokio::select! {
-            () = sleep(RENEW_EVERY) => {}
-            () = door.closed() => return,
+            () = sleep(RENEW_INTERVAL) => {}
+            () = app.closed() => return,
         }
-        if let Err(error) = door.rotate_signing_key().await {
+        if let Err(error) = app.rotate_signing_key().await {
             let error: &dyn std::error::Error = &error;
             debug!(error, "the signing keys could not be read; none was made");
         }
@@ -169,8 +170,8 @@ async fn renew(door: Door) {
 }
 
 /// One listener, and what its connections need.
-struct House {
-    door: Door,
+struct ServerContext {
+    app: AppState,
     router: Router,
     tls: Option<TlsAcceptor>,
     connections: Arc<Connections>,
@@ -180,17 +181,18 @@ struct House {
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// When the system has no more sockets, it is asked again after a moment.
-const BREATH: Duration = Duration::from_millis(50);
+/// When the system has no more sockets, the accept loop pauses for this long.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// An address that has its share is told of so often at most.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+/// How often an address that has used up its share is logged at most.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-impl House {
-    /// Takes connections in until the server drains. The answer is closed when the last one ended.
+impl ServerContext {
+    /// Accepts connections until the server drains. The returned channel closes when the last
+    /// connection has ended.
     async fn accept(self: Arc<Self>, listener: Listener) -> ConnectionsGone {
         let (alive, gone) = mpsc::channel(1);
-        let mut told_at = None;
+        let mut logged_at = None;
         loop {
             let (stream, peer) = tokio::select! {
                 accepted = accept_one(&listener) => accepted,
@@ -202,15 +204,15 @@ impl House {
                 () = self.closed() => return gone,
             };
             let Ok(admitted) = admitted else {
-                tell_of_share(peer, &mut told_at);
+                log_share_exceeded(peer, &mut logged_at);
                 continue;
             };
             let peer =
                 Peer { address: peer.map(|peer| peer.to_canonical()), tls: self.tls.is_some() };
-            let (house, alive) = (self.clone(), alive.clone());
+            let (server_context, alive) = (self.clone(), alive.clone());
             tokio::spawn(async move {
                 tokio::select! {
-                    () = house.serve(stream, peer, &admitted) => {}
+                    () = server_context.serve(stream, peer, &admitted) => {}
                     () = admitted.cut() => debug!("an idle connection was closed to make room"),
                 }
                 drop((admitted, alive));
@@ -221,7 +223,7 @@ impl House {
     /// Waits until the server drains, where that concerns this listener.
     async fn closed(&self) {
         match self.drains {
-            true => self.door.closed().await,
+            true => self.app.closed().await,
             false => pending().await,
         }
     }
@@ -233,16 +235,16 @@ async fn accept_one(listener: &Listener) -> (Stream, Option<IpAddr>) {
             Ok(accepted) => return accepted,
             Err(error) => {
                 debug!(%error, "a connection was not accepted");
-                sleep(BREATH).await;
+                sleep(ACCEPT_PAUSE).await;
             }
         }
     }
 }
 
-fn tell_of_share(peer: Option<IpAddr>, told_at: &mut Option<Instant>) {
+fn log_share_exceeded(peer: Option<IpAddr>, logged_at: &mut Option<Instant>) {
     let now = Instant::now();
-    if told_at.is_none_or(|told_at| now - told_at >= TELL_EVERY) {
-        *told_at = Some(now);
+    if logged_at.is_none_or(|logged_at| now - logged_at >= LOG_INTERVAL) {
+        *logged_at = Some(now);
         warn!(
             peer = peer.map(tracing::field::display),
             "a connection was refused: its address has as many as limits.connections_per_address"
@@ -250,21 +252,21 @@ fn tell_of_share(peer: Option<IpAddr>, told_at: &mut Option<Instant>) {
     }
 }
 
-/// Whom a connection comes from.
+/// The other end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
-    /// Its address; none of a client that came by the Unix socket.
+    /// Its address; `None` for a client of the Unix socket.
     pub(crate) address: Option<IpAddr>,
-    /// Whether it is protected by our own TLS.
+    /// Whether this server's own TLS protects it.
     pub(crate) tls: bool,
 }
 
-/// Headers of a request. More are refused by the protocol itself.
+/// Headers of a request. The protocol itself refuses more.
 const HEADERS_MAX: usize = 256;
-/// What a request's line has beside its address, generously.
+/// What a request line has besides its path and query, generously.
 const REQUEST_LINE_BYTES: usize = 64;
 
-impl House {
+impl ServerContext {
     async fn serve(&self, stream: Stream, peer: Peer, admitted: &Admitted) {
         match stream {
             Stream::Tcp(stream) => self.serve_tcp(stream, peer, admitted).await,
@@ -274,9 +276,9 @@ impl House {
 
     async fn serve_tcp(&self, stream: TcpStream, peer: Peer, admitted: &Admitted) {
         drop(stream.set_nodelay(true));
-        let limits = &self.door.settings.limits;
-        // Before anything is made for it: a connection that says nothing costs no buffer.
-        // `readable` alone may say so of a connection that is not.
+        let limits = &self.app.settings.limits;
+        // This wait comes before any allocation: a silent connection costs no buffer. `readable`
+        // alone may report a silent connection as ready.
         if timeout(limits.first_byte_timeout, stream.peek(&mut [0])).await.is_err() {
             return debug!("a new connection said nothing");
         }
@@ -296,24 +298,24 @@ impl House {
         peer: Peer,
         admitted: &Admitted,
     ) {
-        let limits = &self.door.settings.limits;
+        let limits = &self.app.settings.limits;
         let stream = admitted.bound(stream, limits.first_byte_timeout, limits.write_timeout);
-        // HTTP/1.1 and no other: a client of HTTP/2 that keeps its window shut can make us hold
-        // hundreds of answers on one connection, and nobody here needs it: a proxy in front speaks
-        // it for us.
+        // HTTP/1.1 only. A client of HTTP/2 that keeps its window shut can make the server hold
+        // hundreds of answers on one connection. No client needs HTTP/2 here: a proxy in front
+        // speaks it.
         let mut builder = http1::Builder::new();
         builder
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_timeout)
             // An unfinished head costs this much and no more. A head that is only a little too
-            // large still reaches the guard, which answers with a problem; the protocol itself
+            // large still reaches the middleware, which answers with a problem; the protocol itself
             // answers larger ones.
             .max_buf_size(limits.header_bytes_max + ADDRESS_BYTES_MAX + REQUEST_LINE_BYTES)
             .max_headers(HEADERS_MAX);
         let (router, connection) = (self.router.clone(), admitted.connection.clone());
         let service = service_fn(move |mut request: Request<Incoming>| {
             let (mut router, serving) = (router.clone(), connection.begin());
-            // For the code that recognises the caller: that protects the connection.
+            // For the code that recognises the caller: it protects the connection.
             request.extensions_mut().insert(connection.clone());
             async move {
                 // Without it, the connection is about to be closed for another.

@@ -1,37 +1,37 @@
-//! What an installation may choose about its door.
+//! The server's settings.
 
 use engine::HandlerSources;
 use outbound::AddressList;
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
-/// How the door is set up. Checked by whoever reads it from a file.
+/// The server's settings. The code that reads them from a file checks them.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How much anybody may ask for.
+    /// Limits on requests and connections.
     pub limits: Limits,
-    /// How many requests a principal may send, if that is limited.
+    /// The rate limit of each principal, if there is one.
     pub rate: Option<Rate>,
-    /// How long a signed status address opens its job.
+    /// How long a signed URL opens the status of its job.
     pub signed_url_lifetime: Duration,
-    /// Whose tokens are believed, beside our own keys.
+    /// The issuer whose tokens are accepted besides our own keys.
     pub jwt: Option<JwtSettings>,
-    /// The proxies in front, and how they name their clients.
+    /// The trusted proxies, and the header in which they name their clients.
     pub proxy: ProxySettings,
-    /// Who may name handlers that need no code.
+    /// Who may name ready-made handlers.
     pub handlers: HandlerSources,
 }
 
-/// The proxies in front, and how they name their clients.
+/// The trusted proxies, and the header in which they name their clients.
 #[derive(Clone, Debug, Default)]
 pub struct ProxySettings {
-    /// The addresses of proxies whose word is taken for where a request comes from.
+    /// The addresses of proxies that are trusted to name the client.
     pub trusted: AddressList,
     /// The header that they write.
     pub header: ForwardedHeader,
 }
 
-/// The header in which a proxy says whom a request comes from. Only one is read: a proxy passes the
-/// other one on as its client wrote it.
+/// The header in which a proxy names its client. Only one is read: a proxy passes the other one on
+/// as its client wrote it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForwardedHeader {
     /// `X-Forwarded-For`.
@@ -41,14 +41,14 @@ pub enum ForwardedHeader {
     Forwarded,
 }
 
-/// How much anybody may ask for.
+/// Limits on requests and connections.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Connections that are open at the same time.
     pub connections_max: usize,
     /// Connections of one address among them.
     pub connections_per_address: AddressShare,
-    /// How long a new connection may say nothing, before a TLS handshake and after it.
+    /// How long a new connection may stay silent, before a TLS handshake and after it.
     pub first_byte_timeout: Duration,
     /// Bytes of a request's line and headers.
     pub header_bytes_max: usize,
@@ -56,7 +56,7 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// Bytes of a request's body.
     pub body_bytes_max: usize,
-    /// Bytes of the body of a request that holds many: a batch, a page of reports.
+    /// Bytes of a body that holds many items: a batch, a page of reports.
     pub page_bytes_max: usize,
     /// How long a client may take to send a body.
     pub body_timeout: Duration,
@@ -64,27 +64,27 @@ pub struct Limits {
     pub bodies_bytes_max: usize,
     /// Bytes of workers' large reports that are in memory at the same time.
     pub reports_bytes_max: usize,
-    /// What one principal may have of each of the two.
+    /// The share of one principal in `bodies_bytes_max`, and in `reports_bytes_max`.
     pub principal_share_percent: u32,
     /// Status streams, waits and waiting claims that are open at the same time.
     pub waiting_max: usize,
-    /// Those of one principal.
+    /// The same for one principal.
     pub waiting_per_principal_max: usize,
-    /// Those for one job.
+    /// The same for one job.
     pub waiting_per_job_max: usize,
     /// How long a client may take to read an answer.
     pub write_timeout: Duration,
 }
 
-/// How many connections one address may have. Trusted proxies may have all: they stand for their
-/// clients.
+/// The number of connections that one address may have. Trusted proxies have no such limit: they
+/// stand for their clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressShare {
-    /// As many as there are.
+    /// No limit per address.
     Unlimited,
-    /// So many, but as many as there are from this machine itself.
+    /// This many for remote addresses; no limit for this machine itself.
     Remote(usize),
-    /// So many, from wherever.
+    /// This many for every address.
     All(usize),
 }
 
@@ -123,42 +123,43 @@ impl Default for Settings {
     }
 }
 
-/// How many requests a principal may send.
+/// The rate limit of a principal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Requests in a second, on average.
+    /// Requests per second, on average.
     pub per_second: NonZeroU32,
-    /// Requests at once, after a rest.
+    /// Requests at once, after a pause.
     pub burst: NonZeroU32,
 }
 
-/// Whose tokens are believed, and what they mean.
+/// The issuer whose tokens are accepted, and what their claims mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JwtSettings {
-    /// What `iss` must be.
+    /// The required `iss`.
     pub issuer: String,
-    /// What `aud` must hold.
+    /// The required entry in `aud`.
     pub audience: String,
-    /// The algorithms that the issuer signs with, such as `RS256`; never those with a shared secret.
+    /// The algorithms that the issuer signs with, such as `RS256`; never those with a shared
+    /// secret.
     pub algorithms: Vec<String>,
     /// Where the issuer's public keys are.
     pub jwks: JwksSource,
     /// The claim that names the tenant.
     pub tenant_claim: String,
-    /// The tenant of tokens without that claim; without it they are refused.
+    /// The tenant of tokens without that claim. If unset, such tokens are refused.
     pub tenant: Option<String>,
-    /// Whether `*` in either of the two means all tenants; otherwise it is refused.
+    /// Whether `*` in `tenant_claim` or `tenant` means all tenants; otherwise `*` is refused.
     pub allow_all_tenants: bool,
     /// The claim that lists scopes: a text with spaces, or a list.
     pub scopes_claim: String,
-    /// The claim that lists the subjects it is limited to.
+    /// The claim that lists the subjects that the token is limited to.
     pub subjects_claim: String,
-    /// The claim that lists the job types it is limited to.
+    /// The claim that lists the job types that the token is limited to.
     pub types_claim: String,
 }
 
 impl JwtSettings {
-    /// An issuer that signs with RS256 and names its claims as we would.
+    /// An issuer that signs with RS256 and uses our default claim names.
     pub fn new(issuer: String, audience: String, jwks: JwksSource) -> Self {
         JwtSettings {
             issuer,
@@ -180,6 +181,6 @@ impl JwtSettings {
 pub enum JwksSource {
     /// In a file.
     File(PathBuf),
-    /// At an address, `https` unless it is this machine.
+    /// At a URL: `https`, unless it is on this machine.
     Url(String),
 }

@@ -1,8 +1,8 @@
-//! Places for requests that wait: status streams, `?wait` and waiting claims.
+//! Slots for requests that wait: status streams, `?wait` and waiting claims.
 //!
-//! A request that waits holds a connection, memory and a watch for up to a minute, a stream for as
-//! long as its job lives. One bound holds for all of them, a share for each principal, and one for
-//! each job, so that one credential or one signed address cannot take the places of all others.
+//! A waiting request holds a connection, memory and a watch for up to a minute; a stream holds them
+//! until its job ends. One bound holds for all of them. Each principal and each job has a share, so
+//! that one credential or one signed URL cannot take all slots.
 
 use crate::{auth::Caller, settings::Limits};
 use engine::{Job, JobId};
@@ -12,8 +12,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-/// All places, and who holds them.
-pub(crate) struct WaitingPlaces {
+/// All slots, and who holds them.
+pub(crate) struct WaitingSlots {
     max: usize,
     per_principal_max: usize,
     per_job_max: usize,
@@ -27,22 +27,22 @@ struct Held {
     by_job: HashMap<JobId, usize>,
 }
 
-/// One place. It is free again when this is dropped.
-pub(crate) struct WaitingPlace {
-    places: Arc<WaitingPlaces>,
+/// One slot, free again on drop.
+pub(crate) struct WaitingSlot {
+    places: Arc<WaitingSlots>,
     principal: Arc<str>,
     job: Option<JobId>,
 }
 
-/// There is no place. Names the setting that says so.
+/// No slot is left. Names the setting that limits them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoPlace {
+pub(crate) struct NoWaitingSlot {
     pub(crate) setting: &'static str,
 }
 
-impl WaitingPlaces {
+impl WaitingSlots {
     pub(crate) fn new(limits: &Limits) -> Arc<Self> {
-        Arc::new(WaitingPlaces {
+        Arc::new(WaitingSlots {
             max: limits.waiting_max,
             per_principal_max: limits.waiting_per_principal_max,
             per_job_max: limits.waiting_per_job_max,
@@ -50,12 +50,12 @@ impl WaitingPlaces {
         })
     }
 
-    /// A place for `caller`, who waits for `job` or for whatever comes.
+    /// Takes a slot for `caller`, who waits for `job`, or, without one, for any work.
     pub(crate) fn take(
         self: &Arc<Self>,
         caller: &Caller,
         job: Option<&Job>,
-    ) -> Result<WaitingPlace, NoPlace> {
+    ) -> Result<WaitingSlot, NoWaitingSlot> {
         self.take_for(caller.waits_as(job), job.map(|job| job.envelope.id))
     }
 
@@ -63,9 +63,9 @@ impl WaitingPlaces {
         self: &Arc<Self>,
         principal: Arc<str>,
         job: Option<JobId>,
-    ) -> Result<WaitingPlace, NoPlace> {
+    ) -> Result<WaitingSlot, NoWaitingSlot> {
         let mut held = self.held();
-        let full = |setting| Err(NoPlace { setting });
+        let full = |setting| Err(NoWaitingSlot { setting });
         if held.count >= self.max {
             return full("limits.waiting");
         }
@@ -78,7 +78,7 @@ impl WaitingPlaces {
         held.count += 1;
         *held.by_principal.entry(principal.clone()).or_default() += 1;
         job.into_iter().for_each(|job| *held.by_job.entry(job).or_default() += 1);
-        Ok(WaitingPlace { places: self.clone(), principal, job })
+        Ok(WaitingSlot { places: self.clone(), principal, job })
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -100,7 +100,7 @@ fn give_back<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
     }
 }
 
-impl Drop for WaitingPlace {
+impl Drop for WaitingSlot {
     fn drop(&mut self) {
         let mut held = self.places.held();
         held.count -= 1;
@@ -112,10 +112,10 @@ impl Drop for WaitingPlace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{Chance, Timestamp};
+    use engine::{Entropy, Timestamp};
 
-    fn places(waiting_max: usize, per_principal: usize, per_job: usize) -> Arc<WaitingPlaces> {
-        WaitingPlaces::new(&Limits {
+    fn places(waiting_max: usize, per_principal: usize, per_job: usize) -> Arc<WaitingSlots> {
+        WaitingSlots::new(&Limits {
             waiting_max,
             waiting_per_principal_max: per_principal,
             waiting_per_job_max: per_job,
@@ -124,11 +124,11 @@ mod tests {
     }
 
     fn job(number: i64) -> Option<JobId> {
-        Some(JobId::new(Timestamp::from_unix_ms(number), Chance(1)))
+        Some(JobId::new(Timestamp::from_unix_ms(number), Entropy(1)))
     }
 
     #[track_caller]
-    fn full(taken: Result<WaitingPlace, NoPlace>) -> &'static str {
+    fn full(taken: Result<WaitingSlot, NoWaitingSlot>) -> &'static str {
         taken.err().expect("there is no place").setting
     }
 

@@ -1,26 +1,26 @@
 //! The store's clock: the one time by which leases, waits and expiries are judged.
 //!
-//! It follows the wall clock, but never goes back, and tells when the wall clock jumped ahead.
+//! It follows the wall clock, but never goes back, and reports when the wall clock jumped ahead.
 
 use engine::Timestamp;
 use std::time::Duration;
 
-/// What the machine's two clocks say at one moment.
+/// A reading of the machine's two clocks at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
     /// The time of day, which people and NTP set.
     pub wall: Timestamp,
-    /// Time since some start, which only runs forward.
+    /// Time since an arbitrary start, which only runs forward.
     pub monotonic: Duration,
 }
 
 /// A source of time.
 pub trait Clock: Send + Sync {
-    /// What time it is.
+    /// Reads both clocks.
     fn read(&self) -> Reading;
 }
 
-/// The time of an embedded store.
+/// The clock of an embedded store.
 #[derive(Clone, Debug, Default)]
 pub struct StoreClock {
     last: Option<Last>,
@@ -30,8 +30,9 @@ pub struct StoreClock {
 struct Last {
     now: Timestamp,
     monotonic: Duration,
-    /// When the wall was last followed. Half speed is counted from here and not from tick to tick:
-    /// a busy store ticks many times a millisecond, and halves of nothing add up to nothing.
+    /// When this clock last followed the wall clock. Half speed is counted from here and not from
+    /// tick to tick: a busy store ticks many times a millisecond, and each half would round down to
+    /// nothing.
     followed: (Timestamp, Duration),
 }
 
@@ -39,17 +40,17 @@ struct Last {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tick {
     pub(crate) now: Timestamp,
-    /// How far the wall clock jumped ahead of the time that went by. Live leases are extended by
+    /// How far the wall clock jumped ahead of the elapsed time. The store extends live leases by
     /// it: their workers were not silent, the clock was wrong.
     pub(crate) jumped: Duration,
 }
 
-/// A wall clock that is ahead by less than this is only drifting.
+/// A wall clock that is ahead by no more than this is only drifting.
 const DRIFT_MAX: Duration = Duration::from_secs(2);
 
 impl StoreClock {
-    /// A clock that does not begin before `floor`, the last time the store has used. What went by
-    /// since then is told like a jump: nobody could hear the workers in the meantime.
+    /// A clock that does not begin before `floor`, the last time that the store used. The time
+    /// since then counts as a jump: the store could receive no heartbeats meanwhile.
     pub(crate) fn starting_at(floor: Timestamp, reading: Reading) -> (Self, Tick) {
         let now = floor.max(reading.wall);
         let tick = Tick { now, jumped: now.since(floor) };
@@ -70,8 +71,8 @@ impl StoreClock {
         Tick { now: next.now, jumped }
     }
 
-    /// What it will say when `monotonic` is there, if the last reading is not older than `age`.
-    pub(crate) fn foreseen(&self, monotonic: Duration, age: Duration) -> Option<Timestamp> {
+    /// Predicts the time at `monotonic`, if the last reading is not older than `age`.
+    pub(crate) fn predict(&self, monotonic: Duration, age: Duration) -> Option<Timestamp> {
         let last = self.last?;
         let elapsed = monotonic.saturating_sub(last.monotonic);
         (elapsed <= age).then(|| last.now + elapsed)
@@ -83,8 +84,8 @@ impl Last {
         Last { now, monotonic, followed: (now, monotonic) }
     }
 
-    /// A wall clock that was set back is not followed: time then runs at half speed until the wall
-    /// has caught up. It never stands still, or no lease would ever end.
+    /// Does not follow a wall clock that was set back: time then runs at half speed until the wall
+    /// clock has caught up. It never stands still, or no lease would ever end.
     fn after(self, reading: Reading) -> Last {
         let (since, from) = self.followed;
         let slowest = since + reading.monotonic.saturating_sub(from) / 2;

@@ -1,9 +1,10 @@
-//! A place in a listing, as a page hands it out and takes it back.
+//! The position in a listing at which the next page begins.
 
 use std::fmt;
 
-/// Where the next page begins. What the numbers mean is the store's own business: not an id, so that
-/// it stays good when a job is erased, and tells nobody about jobs that are not theirs.
+/// Where the next page begins. Only the store knows what the numbers mean. They are not a job id,
+/// so that the cursor stays valid when a job is erased, and reveals nothing about jobs that the
+/// caller may not see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(u64, u128);
 
@@ -16,7 +17,7 @@ impl Cursor {
         self.0
     }
 
-    /// The same as bytes, always as many: for those who hand it out sealed.
+    /// The cursor as a fixed number of bytes, for callers that seal it.
     pub fn to_bytes(self) -> [u8; 24] {
         let mut bytes = [0; 24];
         bytes[..8].copy_from_slice(&self.0.to_be_bytes());
@@ -24,14 +25,14 @@ impl Cursor {
         bytes
     }
 
-    /// What [`Cursor::to_bytes`] was made from.
+    /// The inverse of [`Cursor::to_bytes`].
     pub fn from_bytes(bytes: [u8; 24]) -> Self {
         let (major, minor) = bytes.split_at(8);
         let minor = minor.try_into().expect("the rest has 16 bytes");
         Cursor(u64::from_be_bytes(major.try_into().expect("8 bytes")), u128::from_be_bytes(minor))
     }
 
-    /// Reads the form that [`fmt::Display`] writes; anything else is no cursor of ours.
+    /// Parses the form that [`fmt::Display`] writes; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.split_once('-')?;
         let cursor =

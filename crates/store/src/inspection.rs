@@ -1,16 +1,16 @@
-//! What an operator is told of a store in files or in a database, in the same words for both.
+//! What an operator sees of a store in files or in a database, in the same words for both.
 
 use engine::AuditHash;
 use std::borrow::Cow;
 
-/// Which schema a store has, and which this version writes.
+/// The schema that a store has, and the one that this version writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema {
-    /// The one of the file.
+    /// The schema of the file or database.
     pub found: i64,
-    /// The one of this version.
+    /// The schema of this version.
     pub known: i64,
-    /// What lies between the two, in order.
+    /// The migrations from `found` to `known`, in order.
     pub missing: Vec<Migration>,
 }
 
@@ -19,21 +19,21 @@ pub struct Schema {
 pub struct Migration {
     /// The schema that it makes.
     pub number: i64,
-    /// What it is about.
+    /// Its subject, as a short name.
     pub name: &'static str,
-    /// What is run.
+    /// The statements to run.
     pub sql: Cow<'static, str>,
 }
 
-/// What a walk along the whole audit log came to.
+/// The result of a check of the whole audit log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditChain {
-    /// Every entry stands as it was written.
+    /// Every entry is as it was written.
     Whole {
         /// How many there are.
         entries: u64,
-        /// The hash of the last one. Entries that were cut off at the end are missed only by who
-        /// knows it from before.
+        /// The hash of the last entry. Entries cut off at the end are noticed only by comparison
+        /// with a head recorded earlier.
         head: AuditHash,
     },
     /// The chain ends before its last entry.

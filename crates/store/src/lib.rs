@@ -1,7 +1,7 @@
-//! THE MEMORY of Consign: where jobs live between one decision and the next.
+//! The stores of Consign: where jobs are kept between one decision and the next.
 //!
-//! [`Store`] is the whole of what the rest of the house may ask. [`Memory`] is its executable
-//! specification; the conformance suite says what every store has to keep. No store knows a rule:
+//! [`Store`] is the whole interface for the other crates. [`Memory`] is its executable
+//! specification, and the conformance suite says what every store must keep. No store knows a rule:
 //! what may happen to a job is `engine::decide`.
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -10,27 +10,27 @@
 )]
 #![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test may"))]
 
-#[cfg(any(test, feature = "testing"))]
-mod by_hand;
 mod clock;
+mod codec;
 #[cfg(test)]
 mod conformance;
 mod cursor;
-mod dice;
-mod form;
+mod dedicated_thread;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod index_choice;
 mod inspection;
-mod keeper;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod job_cache;
 mod memory;
 #[cfg(test)]
 mod model;
 mod node;
+mod oneshot;
 #[cfg(feature = "postgres")]
 mod postgres;
-mod promise;
 mod queue;
+mod random;
 mod record;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
-mod remembered;
 mod seen;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -41,32 +41,28 @@ mod store;
 pub mod sync;
 #[cfg(test)]
 mod test_settings;
-mod unit_of_work;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
-mod way;
-
 #[cfg(any(test, feature = "testing"))]
-pub use by_hand::{FaultInjector, HandClock, SeededDice};
-#[cfg(all(feature = "postgres", any(test, feature = "testing")))]
-pub use by_hand::{take_the_clock, wipe};
+mod testing;
+mod unit_of_work;
+
 pub use clock::{Clock, Reading, StoreClock};
 pub use cursor::Cursor;
-pub use dice::Dice;
+pub use dedicated_thread::DedicatedThread;
 pub use inspection::{AuditChain, Migration, Schema};
-pub use keeper::Keeper;
 pub use memory::{Backup, Memory, Rules};
 pub use node::{
-    ATTEND_EVERY, Attendance, LEADS_FOR, NODE_LOST_AFTER, NODES_KEPT, News, NodeCard, NodeSeen,
-    SETTINGS_TRUSTED_FOR, UnconfirmedNode,
+    ClusterView, LEADERSHIP_FOR, NODE_HEARTBEAT_EVERY, NODE_LOST_AFTER, NODES_KEPT, NodeInfo,
+    NodeStatus, Notification, SETTINGS_TRUSTED_FOR, UnconfirmedNode,
 };
+pub use oneshot::{OneshotReceiver, OneshotSender, SenderDropped, oneshot};
 #[cfg(feature = "postgres")]
 pub use postgres::{
     Creator, LongTransaction, Postgres, PostgresAddress, PostgresError, PostgresHealth,
-    PostgresOptions, Turn, examine_postgres, migrate_postgres, postgres_schema,
+    PostgresOptions, StartupLock, examine_postgres, migrate_postgres, postgres_schema,
     verify_postgres_audit,
 };
-pub use promise::{Awaited, Broken, Promise, promise};
 pub use queue::{Counts, Queue, QueueDepth, WorkerSeen};
+pub use random::RandomSource;
 pub use record::{Pause, Record, RecordBody, RecordChange, RecordKind, RecordName};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{
@@ -77,3 +73,7 @@ pub use store::{
     Answer, Claimed, EVENTS_KEPT, Execute, NumberedEvent, Overdue, PAGE_MAX, POISON_CODES_MAX,
     Page, PoisonCounts, Query, Reply, Request, Store, StoreError, Upcoming, WORKERS_KEPT,
 };
+#[cfg(any(test, feature = "testing"))]
+pub use testing::{FaultInjector, ManualClock, SeededRandom};
+#[cfg(all(feature = "postgres", any(test, feature = "testing")))]
+pub use testing::{take_the_clock, wipe};

@@ -1,8 +1,9 @@
-//! The model against the stores: whatever is asked of both, the memory store and a store of our own answer alike.
+//! Compares the memory store, which is the model, with our other stores: the same requests must get
+//! the same answers.
 
 use crate::{
-    Answer, Clock, Dice, Execute, HandClock, Memory, News, Options, Postgres, PostgresOptions,
-    Query, RecordChange, Reply, Request, Sqlite, Store,
+    Answer, Clock, Execute, ManualClock, Memory, Notification, Options, Postgres, PostgresOptions,
+    Query, RandomSource, RecordChange, Reply, Request, Sqlite, Store,
     conformance::audit::recorded,
     postgres::tests::{RUNTIME, fresh_address},
     take_the_clock,
@@ -10,9 +11,9 @@ use crate::{
     wipe,
 };
 use engine::{
-    Chance, ClaimId, Command, EndingDraft, Filter, Intake, JobDraft, JobId, JobType, LeaseToken,
-    NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, PolicyDraft, ReleaseReason, Scope, Status,
-    StepName, Tenant, Wish, WorkerId,
+    ClaimId, ClaimRequest, Command, EndingDraft, Entropy, Filter, JobDraft, JobId, JobType,
+    LeaseToken, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, PolicyDraft, ReleaseReason, Scope,
+    Status, StepName, SubmitContext, Tenant, WorkerId,
 };
 use pollster::block_on;
 use proptest::{
@@ -22,16 +23,17 @@ use proptest::{
 use std::{io::Write, path::Path, sync::Arc, time::Duration};
 use tempfile::TempDir;
 
-/// Both stores roll the same, however often each of them rolls.
-struct OneSide;
+/// A random source that always returns one number, so that both stores get the same entropy however
+/// often each asks for it.
+struct ConstantRandom;
 
-impl Dice for OneSide {
-    fn roll(&self) -> Chance {
-        Chance(u128::MAX / 3)
+impl RandomSource for ConstantRandom {
+    fn entropy(&self) -> Entropy {
+        Entropy(u128::MAX / 3)
     }
 }
 
-/// One thing that happens. Numbers point into what is there, whatever it is by then.
+/// One operation. A number selects one of the jobs or leases that exist when it runs.
 #[derive(Clone, Debug)]
 enum Op {
     Submit { jobs: Vec<Draft> },
@@ -43,17 +45,17 @@ enum Op {
     Operator { job: usize, what: u8 },
     Pause { job_type: u8, tenant: Option<u8>, resume: bool },
     SetPolicy { job_type: u8, policy: u8 },
-    Crowd { jobs: Vec<Draft>, worker: u8, claim: u8 },
+    MixedBatch { jobs: Vec<Draft>, worker: u8, claim: u8 },
     List { parts: Vec<Part> },
     Sweep,
-    Tidy { limit: usize },
+    Prune { limit: usize },
     Number { limit: usize },
     Pass { ms: u64 },
     SetClock { ms: i64 },
     Restart { ms: u64 },
 }
 
-/// A part of a list that is carried out whole or not at all.
+/// A part of a list that is executed whole or not at all.
 #[derive(Clone, Debug)]
 enum Part {
     Submit(Draft),
@@ -96,10 +98,10 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(job_type, tenant, resume)| Op::Pause { job_type, tenant, resume }),
         1 => (0..2u8, 0..3u8).prop_map(|(job_type, policy)| Op::SetPolicy { job_type, policy }),
         2 => (prop::collection::vec(draft(), 1..3), 0..3u8, 0..4u8)
-            .prop_map(|(jobs, worker, claim)| Op::Crowd { jobs, worker, claim }),
+            .prop_map(|(jobs, worker, claim)| Op::MixedBatch { jobs, worker, claim }),
         4 => prop::collection::vec(part(), 1..6).prop_map(|parts| Op::List { parts }),
         2 => Just(Op::Sweep),
-        1 => (0..5usize).prop_map(|limit| Op::Tidy { limit }),
+        1 => (0..5usize).prop_map(|limit| Op::Prune { limit }),
         1 => (0..9usize).prop_map(|limit| Op::Number { limit }),
         4 => prop_oneof![0..2_000u64, 20_000..100_000u64, 600_000..900_000u64]
             .prop_map(|ms| Op::Pass { ms }),
@@ -138,9 +140,9 @@ fn draft() -> impl Strategy<Value = Draft> {
     )
 }
 
-/// Both stores, and what a test knows of what they hold.
+/// Both stores, and the jobs and leases that the test knows of.
 struct Pair {
-    clock: Arc<HandClock>,
+    clock: Arc<ManualClock>,
     memory: Memory,
     other: Option<Arc<dyn Store>>,
     open: Open,
@@ -149,12 +151,12 @@ struct Pair {
     leases: Vec<(JobId, LeaseToken)>,
 }
 
-/// Opens a store, the same one each time.
+/// Opens the same store each time.
 type Open = Box<dyn Fn() -> Arc<dyn Store>>;
 
 impl Pair {
-    fn new(clock: Arc<HandClock>, open: Open) -> Self {
-        let memory = Memory::new(clock.clone(), Arc::new(OneSide));
+    fn new(clock: Arc<ManualClock>, open: Open) -> Self {
+        let memory = Memory::new(clock.clone(), Arc::new(ConstantRandom));
         memory.restart();
         let other = Some(open());
         Pair { clock, memory, other, open, made: 0, jobs: Vec::new(), leases: Vec::new() }
@@ -164,10 +166,10 @@ impl Pair {
         self.other.as_deref().expect("open, but while it restarts")
     }
 
-    /// Asks both, and sees that they answer alike.
+    /// Sends a batch to both stores, and checks that the replies are equal.
     fn ask(&mut self, batch: Vec<Request>) -> Vec<Reply> {
-        let by_memory = self.memory.execute(batch.clone(), News::default()).unwrap();
-        let by_other = self.other().execute(batch.clone(), News::default()).unwrap();
+        let by_memory = self.memory.execute(batch.clone(), Notification::default()).unwrap();
+        let by_other = self.other().execute(batch.clone(), Notification::default()).unwrap();
         assert_eq!(by_memory, by_other, "{batch:?}");
         by_memory.iter().flatten().for_each(|answer| self.note(answer));
         by_memory
@@ -186,7 +188,7 @@ impl Pair {
         }
     }
 
-    /// A list of whatever: what one part is refused for, the whole list is.
+    /// A list of any parts: the refusal of one part refuses the whole list.
     fn list(&mut self, parts: &[Part]) {
         let parts = parts.iter().filter_map(|part| self.part(part)).collect();
         self.ask(vec![Request::All(parts)]);
@@ -254,14 +256,14 @@ impl Pair {
             parent_id: parent.map(JobId::to_string),
             ..JobDraft::default()
         };
-        let intake = Intake {
+        let context = SubmitContext {
             // Ids that grow with the order of arrival, so that both stores break ties alike.
-            id: JobId::new(engine::Timestamp::from_unix_ms(1_000), Chance(self.made << 48)),
+            id: JobId::new(engine::Timestamp::from_unix_ms(1_000), Entropy(self.made << 48)),
             tenant: tenant_of(draft.tenant),
-            chance: Chance(self.made),
+            entropy: Entropy(self.made),
             payload_bytes_max: PAYLOAD_BYTES_MAX,
         };
-        text.check(intake).expect("a lawful draft")
+        text.check(context).expect("a lawful draft")
     }
 
     fn act(&mut self, op: &Op) {
@@ -270,15 +272,18 @@ impl Pair {
                 let jobs = jobs.iter().map(|draft| self.new_job(draft)).collect();
                 self.ask(vec![Request::Submit(jobs)]);
             }
-            Op::Crowd { jobs, worker, claim } => {
-                let claim = Request::Claim { scope: Scope::All, wish: wish(*worker, *claim, 3, 2) };
+            Op::MixedBatch { jobs, worker, claim } => {
+                let claim = Request::Claim {
+                    scope: Scope::All,
+                    claim_request: claim_request(*worker, *claim, 3, 2),
+                };
                 let submits = jobs.iter().map(|draft| Request::Submit(vec![self.new_job(draft)]));
                 let batch = std::iter::once(claim).chain(submits).collect();
                 self.ask(batch);
             }
             Op::Claim { worker, claim, types, max, tenant } => {
-                let wish = wish(*worker, *claim, *types, *max);
-                self.ask(vec![Request::Claim { scope: scope_of(*tenant), wish }]);
+                let claim_request = claim_request(*worker, *claim, *types, *max);
+                self.ask(vec![Request::Claim { scope: scope_of(*tenant), claim_request }]);
             }
             Op::Settle { lease, how } => {
                 let ending = ending(*how).check().expect("lawful");
@@ -317,8 +322,9 @@ impl Pair {
             }
             Op::List { parts } => self.list(parts),
             Op::Sweep => self.sweep(),
-            Op::Tidy { limit } => {
-                let all = [&self.memory as &dyn Store, self.other()].map(|it| tidied(it, *limit));
+            Op::Prune { limit } => {
+                let all =
+                    [&self.memory as &dyn Store, self.other()].map(|it| prune_all(it, *limit));
                 assert_eq!(all[0], all[1]);
             }
             Op::Number { limit } => {
@@ -343,11 +349,11 @@ impl Pair {
         }
     }
 
-    /// Has both stores look at the clock. The memory store does so with every question, the file only
-    /// when it is asked to write: small drifts would add up to a jump for one of them only.
+    /// Makes both stores read the clock. The memory store reads it with most requests, the file
+    /// only when it writes. Otherwise small drifts would add up to a jump for one of them only.
     fn tick(&mut self) {
         let worker = WorkerId::parse("watch").expect("lawful");
-        self.ask(vec![Request::Seen { scope: Scope::All, worker }]);
+        self.ask(vec![Request::WorkerAlive { scope: Scope::All, worker }]);
     }
 
     fn operate(&mut self, job: usize, what: u8) {
@@ -373,7 +379,7 @@ impl Pair {
         }
     }
 
-    /// Everything that can be asked is answered alike.
+    /// Checks that all reads of both stores are equal.
     fn compare(&self) {
         for id in &self.jobs {
             for scope in [Scope::All, scope_of(Some(0))] {
@@ -390,8 +396,8 @@ impl Pair {
                 assert_same(payloads.map(block_on));
             }
             let around = [
-                self.memory.surroundings(&Scope::All, *id),
-                self.other().surroundings(&Scope::All, *id),
+                self.memory.explain_facts(&Scope::All, *id),
+                self.other().explain_facts(&Scope::All, *id),
             ];
             assert_same(around.map(block_on));
         }
@@ -421,11 +427,11 @@ fn assert_same<T: PartialEq + std::fmt::Debug>(answers: [Result<T, crate::StoreE
     assert_eq!(memory, file);
 }
 
-/// Tidies to the end, in steps, and says how much that was: what goes first is every store's own business.
-fn tidied(store: &dyn Store, limit: usize) -> usize {
+/// Prunes to the end, in steps, and returns the sum: each store chooses what it prunes first.
+fn prune_all(store: &dyn Store, limit: usize) -> usize {
     let mut all = 0;
     loop {
-        let some = block_on(store.tidy(limit)).unwrap();
+        let some = block_on(store.prune(limit)).unwrap();
         assert!(some <= limit, "{some} are more than {limit}");
         all += some;
         if some < limit.max(1) {
@@ -434,7 +440,7 @@ fn tidied(store: &dyn Store, limit: usize) -> usize {
     }
 }
 
-/// Everything that a filter shows, in pages of three.
+/// All jobs that match a filter, read in pages of three.
 fn listed(store: &dyn Store, scope: &Scope, filter: &Filter) -> Vec<JobId> {
     let mut query = Query { scope: scope.clone(), filter: filter.clone(), before: None, limit: 3 };
     let mut ids = Vec::new();
@@ -484,9 +490,9 @@ fn scope_of(tenant: Option<u8>) -> Scope {
     tenant.map_or(Scope::All, |tenant| Scope::One(tenant_of(tenant)))
 }
 
-fn wish(worker: u8, claim: u8, types: u8, max: usize) -> Wish {
+fn claim_request(worker: u8, claim: u8, types: u8, max: usize) -> ClaimRequest {
     let wanted = (0..2).filter(|number| types & (1 << number) != 0);
-    Wish {
+    ClaimRequest {
         worker: WorkerId::parse(&format!("worker-{worker}")).expect("lawful"),
         host: None,
         claim: ClaimId::parse(&format!("claim-{claim}")).expect("lawful"),
@@ -525,18 +531,18 @@ fn policy_of(number: u8) -> Policy {
     draft.check().expect("a good policy")
 }
 
-/// What every CI run tries.
+/// The number of cases in every CI run.
 const CASES: u32 = 2_000;
 const CASES_POSTGRES: u32 = 500;
 
 #[test]
 fn the_file_answers_as_the_model_does() {
-    tell(CASES, "the file", |clock| {
+    run_cases(CASES, "the file", |clock| {
         let folder = folder();
         Box::new(move || {
             let options = Options { fail_stop: Arc::new(|_| {}), ..Options::default() };
             let path = folder.path().join("consign.db");
-            let store = Sqlite::open(path, clock.clone(), Arc::new(OneSide), options);
+            let store = Sqlite::open(path, clock.clone(), Arc::new(ConstantRandom), options);
             Arc::new(store.expect("it can be opened"))
         })
     });
@@ -545,20 +551,20 @@ fn the_file_answers_as_the_model_does() {
 #[test]
 fn the_database_answers_as_the_model_does() {
     let address = fresh_address();
-    tell(CASES_POSTGRES, "the database", |clock| {
+    run_cases(CASES_POSTGRES, "the database", |clock| {
         let address = address.clone();
         RUNTIME.block_on(take_the_clock(&address, &clock)).expect("it can be taken");
         RUNTIME.block_on(wipe(&address)).expect("it can be emptied");
         Box::new(move || {
             let options = PostgresOptions { writers: 1, readers: 1, ..PostgresOptions::default() };
-            let opened = Postgres::open(&address, clock.clone(), Arc::new(OneSide), options);
+            let opened = Postgres::open(&address, clock.clone(), Arc::new(ConstantRandom), options);
             Arc::new(RUNTIME.block_on(opened).expect("it can be opened"))
         })
     });
 }
 
-/// Tells stories to the model and to a store that `begin` makes for each of them.
-fn tell(cases: u32, whom: &str, begin: impl Fn(Arc<HandClock>) -> Open) {
+/// Runs random operation sequences on the model and on a store that `begin` makes for each of them.
+fn run_cases(cases: u32, whom: &str, begin: impl Fn(Arc<ManualClock>) -> Open) {
     let many =
         setting("CONSIGN_MODEL_STORIES").map(|all| all * u64::from(cases) / u64::from(CASES));
     let cases = many.map_or(cases, |cases| cases.try_into().expect("not that many"));
@@ -568,7 +574,7 @@ fn tell(cases: u32, whom: &str, begin: impl Fn(Arc<HandClock>) -> Open) {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
     let mut runner = TestRunner::new_with_rng(config, rng);
     let outcome = runner.run(&ops(), |ops| {
-        let clock = Arc::new(HandClock::at(engine::Timestamp::from_unix_ms(1_800_000_000_000)));
+        let clock = Arc::new(ManualClock::at(engine::Timestamp::from_unix_ms(1_800_000_000_000)));
         let mut pair = Pair::new(clock.clone(), begin(clock));
         for op in &ops {
             pair.act(op);
@@ -583,14 +589,14 @@ fn tell(cases: u32, whom: &str, begin: impl Fn(Arc<HandClock>) -> Open) {
         .expect("it prints");
 }
 
-/// In memory where there is such a place: what is tested here is not the disk.
+/// A folder in memory where the system has one: these tests are not about the disk.
 fn folder() -> TempDir {
     let in_memory = Path::new("/dev/shm");
     let made = if in_memory.is_dir() { TempDir::new_in(in_memory) } else { TempDir::new() };
     made.expect("there is room for a folder")
 }
 
-/// What an operator says to a job.
+/// An operator's command.
 fn order(what: u8) -> Command {
     let redrive = |reset_steps| Command::Redrive { max_attempts: None, reset_steps };
     let commands =

@@ -1,117 +1,124 @@
-//! The processes that share a store: who there is, which of them leads, and what they tell each other.
+//! The processes that share a store: which nodes there are, which of them leads, and what they
+//! notify each other of.
 
 use engine::{JobType, Timestamp};
 use std::{collections::BTreeSet, time::Duration};
 
 /// A node, as it describes itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeCard {
-    /// Its name, which no other process ever has.
+pub struct NodeInfo {
+    /// Its name, unique among all processes for all time.
     pub id: String,
     /// The version of Consign that it runs.
     pub version: String,
     /// When it began to serve, by its own clock.
     pub started_at: Timestamp,
-    /// It was asked to stop and finishes what it has begun; it does not lead any more.
+    /// It is shutting down: it finishes what it has begun and no longer leads.
     pub draining: bool,
 }
 
 /// A node, as the store has seen it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeSeen {
+pub struct NodeStatus {
     /// How it describes itself.
-    pub card: NodeCard,
-    /// When it last gave a sign of life, by the store's clock.
+    pub info: NodeInfo,
+    /// Its last heartbeat, by the store's clock.
     pub seen_at: Timestamp,
-    /// Whether it is taken to be alive.
+    /// Whether the store takes it to be alive.
     pub live: bool,
-    /// Whether it does the chores that one node does for all.
+    /// Whether it is the leader, which does maintenance for all nodes.
     pub leads: bool,
 }
 
 /// A node that has not confirmed a version of the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnconfirmedNode {
-    /// Which.
+    /// The name of the node.
     pub id: String,
-    /// Whether it is taken to be alive. One that is not looks at the store before it acts by its
-    /// settings.
+    /// Whether the store takes it to be alive. A node that is not reads the store before it acts by
+    /// its settings.
     pub live: bool,
 }
 
-/// What a node learns when it gives a sign of life.
+/// The answer to a node's heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attendance {
-    /// Whether it is to do the chores that one node does for all: sweep, number, tidy.
+pub struct ClusterView {
+    /// Whether this node leads: sweeps, numbers events and prunes for all nodes.
     pub leads: bool,
-    /// Everybody who has been seen lately, itself included, oldest first.
-    pub nodes: Vec<NodeSeen>,
+    /// All nodes that the store has seen lately, itself included, oldest first.
+    pub nodes: Vec<NodeStatus>,
 }
 
-/// A node should give a sign of life this often.
-pub const ATTEND_EVERY: Duration = Duration::from_secs(1);
-/// A leader that was silent for so long is followed by another.
-pub const LEADS_FOR: Duration = Duration::from_secs(4);
-/// A node that was silent for so long is taken to be lost.
+/// How often a node should send a heartbeat.
+pub const NODE_HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
+/// How long a leader may be silent before another node takes the lead.
+pub const LEADERSHIP_FOR: Duration = Duration::from_secs(4);
+/// How long a node may be silent before the others take it to be lost.
 pub const NODE_LOST_AFTER: Duration = Duration::from_secs(10);
-/// For so long after a look at the store a node may act by the settings that it has in memory.
-/// Shorter than [`NODE_LOST_AFTER`], by more than two clocks drift apart in that time: a node that
-/// the others take to be lost looks before it serves.
+/// How long after its last read of the store a node may act by its cached settings. Shorter than
+/// [`NODE_LOST_AFTER`], by more than two clocks drift apart in that time: a node that the others
+/// take to be lost reads the store before it serves.
 pub const SETTINGS_TRUSTED_FOR: Duration = Duration::from_secs(8);
-/// A node that is gone is still shown for this long.
+/// How long a node that is gone is still listed.
 pub const NODES_KEPT: Duration = Duration::from_secs(3_600);
 
-/// Who leads, as the store has it.
+/// The leader, as the store records it.
 #[derive(Clone, Default)]
 pub(crate) struct Lead {
     pub(crate) node: Option<String>,
-    /// Grows with every change of the lead: how a leader of long ago is told from the one of now.
+    /// Grows with every change of the lead, so that the store can tell a former leader from the
+    /// present one.
     pub(crate) fence: i64,
     pub(crate) until: Timestamp,
 }
 
-/// What a handle of the store may do as one of several nodes.
+/// The role of a store handle among several nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// It never attended: a tool or a test, which does the chores that it is asked for.
+pub(crate) enum NodeRole {
+    /// It never sent a heartbeat: a tool or a test, which may do maintenance.
     #[default]
     Visitor,
-    /// It attended, and another node leads, or none.
+    /// It sent a heartbeat, and another node leads, or none.
     Follows,
-    /// It led under this fence when it last attended.
+    /// It led under this fence at its last heartbeat.
     Leads { fence: i64 },
 }
 
 impl Lead {
-    /// Who leads after a node has given a sign of life.
-    pub(crate) fn after(self, card: &NodeCard, now: Timestamp) -> Self {
+    /// The lead after a heartbeat of a node.
+    pub(crate) fn after(self, info: &NodeInfo, now: Timestamp) -> Self {
         let vacant = self.leader(now).is_none();
-        if !vacant && !self.is_led_by(&card.id, now) {
+        if !vacant && !self.is_led_by(&info.id, now) {
             return self;
         }
-        if card.draining {
+        if info.draining {
             return Lead { node: None, ..self };
         }
-        let (node, fence) = (Some(card.id.clone()), self.fence + i64::from(vacant));
-        Lead { node, fence, until: now + LEADS_FOR }
+        let (node, fence) = (Some(info.id.clone()), self.fence + i64::from(vacant));
+        Lead { node, fence, until: now + LEADERSHIP_FOR }
     }
 
-    /// What a node may do from now on.
-    pub(crate) fn part_of(&self, card: &NodeCard, now: Timestamp) -> Part {
-        let leads = self.is_led_by(&card.id, now);
-        if leads { Part::Leads { fence: self.fence } } else { Part::Follows }
+    /// The role of a node from now on.
+    pub(crate) fn role_of(&self, info: &NodeInfo, now: Timestamp) -> NodeRole {
+        let leads = self.is_led_by(&info.id, now);
+        if leads { NodeRole::Leads { fence: self.fence } } else { NodeRole::Follows }
     }
 
-    /// Whether the one who leads under `fence` still does. A leader that was away for too long does not, whether or not it
-    /// was followed.
+    /// Whether the leader with `fence` still leads. A leader that was silent for too long does not,
+    /// even if no other node took the lead.
     pub(crate) fn stands(&self, fence: i64, now: Timestamp) -> bool {
         self.fence == fence && self.leader(now).is_some()
     }
 
-    /// A node that was seen, as others are to see it.
-    pub(crate) fn sight(&self, card: NodeCard, seen_at: Timestamp, now: Timestamp) -> NodeSeen {
+    /// A node's status, as listings show it.
+    pub(crate) fn status_of(
+        &self,
+        info: NodeInfo,
+        seen_at: Timestamp,
+        now: Timestamp,
+    ) -> NodeStatus {
         let live = seen_at + NODE_LOST_AFTER > now;
-        NodeSeen { leads: self.is_led_by(&card.id, now), live, seen_at, card }
+        NodeStatus { leads: self.is_led_by(&info.id, now), live, seen_at, info }
     }
 
     fn is_led_by(&self, id: &str, now: Timestamp) -> bool {
@@ -123,9 +130,10 @@ impl Lead {
     }
 }
 
-/// What one node lets the others know. A hint: it may get lost, and it may be about nothing.
+/// A message from one node to the others. It is a hint: it may get lost, and it may turn out to be
+/// about nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct News {
+pub struct Notification {
     /// There may be work of these types.
     pub work: BTreeSet<JobType>,
     /// There may be work of any type.
@@ -136,14 +144,14 @@ pub struct News {
     pub settings: bool,
 }
 
-impl News {
-    /// Nothing that anybody would have to know.
+impl Notification {
+    /// Whether it is about nothing, so that no node needs it.
     pub fn is_empty(&self) -> bool {
         self.work.is_empty() && !self.any_work && !self.touched && !self.settings
     }
 
-    /// Takes in what is told as well.
-    pub fn add(&mut self, more: News) {
+    /// Merges another notification into this one.
+    pub fn add(&mut self, more: Notification) {
         self.work.extend(more.work);
         self.any_work |= more.any_work;
         self.touched |= more.touched;

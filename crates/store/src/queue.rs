@@ -6,12 +6,12 @@ use engine::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The jobs of one type and one tenant: what claims go round over.
+/// The jobs of one type and one tenant: the unit between which claims rotate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Queue {
-    /// Which type.
+    /// The job type.
     pub job_type: JobType,
-    /// Whose.
+    /// The tenant.
     pub tenant: Tenant,
 }
 
@@ -27,11 +27,12 @@ impl Queue {
     }
 }
 
-/// How many jobs of a queue stand where. Kept up to date with every change: nobody counts a table.
+/// How many jobs of a queue are in each state. Every change updates the counts, so that no query
+/// counts a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named after the states; the rest is said")]
 pub struct Counts {
-    /// All that were ever handed over.
+    /// All jobs that were ever submitted.
     pub submitted: u64,
     pub queued: u64,
     pub running: u64,
@@ -47,7 +48,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts one change of one job: from what it was to what it is.
+    /// Counts one change of one job, from `before` to `after`.
     pub(crate) fn count(&mut self, before: Option<&Job>, after: Option<&Job>) {
         match (before, after) {
             (None, Some(_)) => self.submitted += 1,
@@ -80,15 +81,15 @@ impl Counts {
 /// Depth and age of one queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueDepth {
-    /// Which.
+    /// The queue.
     pub queue: Queue,
-    /// How many jobs stand where.
+    /// How many jobs are in each state.
     pub counts: Counts,
-    /// How many of the queued could start now.
+    /// How many of the queued jobs could start now.
     pub due: u64,
-    /// Since when the oldest of them could.
+    /// When the oldest of these jobs became due.
     pub oldest_due_at: Option<Timestamp>,
-    /// Nobody may claim from it.
+    /// A pause stops claims from it.
     pub paused: bool,
     /// Workers that are alive and claim from it.
     pub live_workers: u64,
@@ -97,27 +98,27 @@ pub struct QueueDepth {
 /// A worker as the store has seen it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerSeen {
-    /// Who.
+    /// The worker's id.
     pub worker: WorkerId,
-    /// Whose jobs it works on.
+    /// The tenants whose jobs it works on.
     pub scope: Scope,
-    /// On which machine, if it said.
+    /// On which machine, where the worker named it.
     pub host: Option<Host>,
-    /// What it last wanted to do.
+    /// The job types of its last claim.
     pub job_types: Vec<JobType>,
     /// When it last claimed or sent a heartbeat.
     pub seen_at: Timestamp,
     /// How many jobs it holds.
     pub running: u64,
-    /// Whether it is taken to be alive.
+    /// Whether the store takes it to be alive.
     pub live: bool,
 }
 
-/// Workers that are alive, by what they claim: a listing asks for each of its queues.
+/// Live workers by the types they claim: a listing looks them up for each of its queues.
 pub(crate) struct LiveWorkers<'a>(HashMap<&'a JobType, Vec<&'a Scope>>);
 
 impl<'a> LiveWorkers<'a> {
-    /// Of the listed queues alone: workers may name types of which no job has ever come.
+    /// Keeps only the types of the listed queues: workers may name types that never had a job.
     pub(crate) fn of(
         workers: &'a [WorkerSeen],
         listed: impl Iterator<Item = (i64, &'a Queue)>,
@@ -148,13 +149,13 @@ pub(crate) fn live_workers(workers: &[WorkerSeen], queue: &Queue) -> u64 {
     theirs.count() as u64
 }
 
-/// Whether nobody may claim from `queue`.
+/// Whether a pause stops claims from `queue`.
 pub(crate) fn is_paused(paused: &BTreeSet<(JobType, Scope)>, queue: &Queue) -> bool {
     let by = |scope| paused.contains(&(queue.job_type.clone(), scope));
     !paused.is_empty() && (by(Scope::All) || by(Scope::One(queue.tenant.clone())))
 }
 
-/// Whether a scope may pause one more type. A pause costs as much as a queue, and a type may be
+/// Checks that a scope may pause one more type. A pause costs as much as a queue, and a type may be
 /// paused before its first job comes, so both have the same bound.
 pub(crate) fn check_pause(
     paused: &BTreeSet<(JobType, Scope)>,
@@ -212,7 +213,7 @@ impl Queues {
         numbers.into_iter().map(|no| (no, &self.by_no[&no])).collect()
     }
 
-    /// How many queues a tenant has of types without a policy. Asks for each policy, not for each
+    /// How many queues a tenant has of types without a policy. Looks up each policy, not each
     /// queue: a tenant has many queues where this matters.
     pub(crate) fn undeclared_types(
         &self,

@@ -1,11 +1,11 @@
-//! Records: small, versioned, set by people or configuration, and few enough that every node holds
-//! them in memory.
+//! Records: small, versioned values that people or configuration set, few enough that every node
+//! caches them all.
 //!
 //! All kinds share one table, one request ([`crate::Request::PutRecord`]), one listing
 //! ([`crate::Store::records`]) and one change number ([`crate::Store::settings_version`]). A new
 //! kind is a line of [`RecordKind`], a codec ([`RecordBody`]) and a platform verb.
 
-use crate::form::{
+use crate::codec::{
     body::{from_plain, to_plain},
     seal::Kind,
 };
@@ -15,7 +15,7 @@ use std::{
     sync::Arc,
 };
 
-/// What a record is about.
+/// The kinds of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecordKind {
     /// How jobs of a type are treated; the key is the type.
@@ -43,7 +43,7 @@ impl RecordKind {
         }
     }
 
-    /// What rows of this kind are sealed as.
+    /// The kind in the seal of these rows.
     pub(crate) fn seal(self) -> Kind {
         match self {
             RecordKind::Policy => Kind::Policy,
@@ -57,8 +57,8 @@ impl RecordKind {
         RecordKind::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
-    /// Whether batches of jobs are decided by records of this kind, so that a store of several
-    /// nodes has to have them in memory for every batch.
+    /// Whether the decisions of a batch depend on records of this kind. A store of several nodes
+    /// must have these in memory for every batch.
     pub(crate) fn decides_batches(self) -> bool {
         match self {
             RecordKind::Policy | RecordKind::Pause => true,
@@ -67,79 +67,79 @@ impl RecordKind {
     }
 }
 
-/// Which record.
+/// The name of a record.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordName {
-    /// What it is about.
+    /// The kind of the record.
     pub kind: RecordKind,
-    /// Whose it is: one tenant's, or the whole installation's.
+    /// The owner: one tenant, or the whole installation.
     pub scope: Scope,
     /// Its key within kind and scope.
     pub key: Arc<str>,
 }
 
-/// A record as it is stored.
+/// A stored record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Which.
+    /// The name of the record.
     pub name: RecordName,
-    /// 1 when it is new, and one more with every change.
+    /// 1 for a new record, and one more with every change.
     pub version: u64,
-    /// What it says, as its codec wrote it.
+    /// The value, as its codec wrote it.
     pub body: Arc<[u8]>,
 }
 
 impl Record {
-    /// What it says; nothing where the body is not of this type.
+    /// The value; `None` where the body is not of this type.
     pub fn read<T: RecordBody>(&self) -> Option<T> {
         (T::RECORD == self.name.kind).then(|| T::decode(&self.body)).flatten()
     }
 }
 
-/// A record is to be written or removed.
+/// A request to write or remove a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordChange {
-    /// Which.
+    /// The name of the record.
     pub name: RecordName,
-    /// The version that it has to have; 0 where there must be none, nothing where any will do. A
-    /// record that was removed and made again begins at 1 again.
+    /// The version that the record must have; 0 where it must not exist, `None` where any will do.
+    /// A record that was removed and made again begins at 1 again.
     pub expected: Option<u64>,
-    /// What it is to say; nothing removes it.
+    /// The new body; `None` removes the record.
     pub body: Option<Arc<[u8]>>,
 }
 
 impl RecordChange {
-    /// `value` is to be stored under `key`, whatever was there before.
+    /// Stores `value` under `key`, replacing any record there.
     pub fn put<T: RecordBody>(scope: Scope, key: impl Into<Arc<str>>, value: &T) -> Self {
         let name = RecordName { kind: T::RECORD, scope, key: key.into() };
         RecordChange { name, expected: None, body: Some(value.encode().into()) }
     }
 
-    /// The record is to go.
+    /// Removes the record.
     pub fn remove(name: RecordName) -> Self {
         RecordChange { name, expected: None, body: None }
     }
 
-    /// The type whose policy or pause it changes.
+    /// The job type, where this changes a policy or a pause.
     pub fn job_type(&self) -> Option<JobType> {
         let is_of_type = self.name.kind.decides_batches();
         is_of_type.then(|| JobType::parse(&self.name.key).ok()).flatten()
     }
 
-    /// The same, where the record has this version; 0 means that there is none.
+    /// The same change, on condition that the record has this version; 0 means that there is none.
     #[must_use]
     pub fn expecting(self, version: u64) -> Self {
         RecordChange { expected: Some(version), ..self }
     }
 }
 
-/// Something that is stored as a record: a codec.
+/// A value that is stored as a record, with its codec.
 pub trait RecordBody: Sized {
     /// Its kind.
     const RECORD: RecordKind;
     /// Its bytes.
     fn encode(&self) -> Vec<u8>;
-    /// The value of these bytes; nothing where [`RecordBody::encode`] cannot have made them.
+    /// The value of these bytes; `None` where [`RecordBody::encode`] cannot have made them.
     fn decode(bytes: &[u8]) -> Option<Self>;
 }
 
@@ -160,7 +160,7 @@ macro_rules! record_body {
 }
 record_body!(Policy: Policy, Pause: Pause, ApiKey: ApiKey, SigningKey: SigningKey);
 
-/// The type whose queue workers may not claim from, and whose queue it is.
+/// A job type whose queues are stopped, and for which scope.
 pub type Pause = (JobType, Scope);
 
 pub(crate) fn pause_name((job_type, scope): &Pause) -> RecordName {
@@ -168,23 +168,23 @@ pub(crate) fn pause_name((job_type, scope): &Pause) -> RecordName {
     RecordName { kind: RecordKind::Pause, scope: scope.clone(), key }
 }
 
-/// Ids are 64 random bits; fixed width keeps their order.
+/// Ids are 64 random bits; the fixed width makes text order equal to numeric order.
 pub(crate) fn key_of_id(id: KeyId) -> Arc<str> {
     format!("{:016x}", id.0).into()
 }
 
-/// Whether a credential is stored under its own name.
+/// Checks that a credential is stored under its own name.
 fn is_under(record: &Record, scope: &Scope, id: KeyId) -> Result<(), Unreadable> {
     let is_own = record.name.scope == *scope && record.name.key == key_of_id(id);
     is_own.then_some(()).ok_or(Unreadable)
 }
 
-/// A record whose name is not that of what it says.
+/// The refusal of a record whose name differs from the name in its body.
 pub(crate) fn unreadable() -> Refusal {
     FieldProblem::new("key", "does not name what the record says").into()
 }
 
-/// Records in memory, and what batches ask of them in the form in which they ask it.
+/// Cached records, with policies and pauses decoded, as batches look them up.
 #[derive(Clone, Default)]
 pub(crate) struct Records {
     rows: BTreeMap<RecordName, Record>,
@@ -193,7 +193,7 @@ pub(crate) struct Records {
     default_policy: Policy,
 }
 
-/// A record whose body its codec cannot read, or that is stored under another's name.
+/// A record whose body its codec cannot read, or that is stored under a name that is not its own.
 #[derive(Debug)]
 pub(crate) struct Unreadable;
 
@@ -238,13 +238,13 @@ impl Records {
         }
     }
 
-    /// Adds records of kinds that batches are not decided by.
+    /// Adds records of kinds on which no batch decision depends.
     pub(crate) fn extend(&mut self, others: Records) {
         self.rows.extend(others.rows);
     }
 
-    /// Carries out a change, where the record has the version that is expected. Gives the record
-    /// as it is to be stored; nothing where it is to go.
+    /// Applies a change if the record has the expected version. Returns the record to store; `None`
+    /// where it is removed.
     pub(crate) fn change(&mut self, change: &RecordChange) -> Result<Option<Record>, Refusal> {
         let version = self.version(&change.name);
         if change.expected.is_some_and(|expected| expected != version) {
@@ -264,8 +264,8 @@ impl Records {
         self.rows.get(name).map_or(0, |record| record.version)
     }
 
-    /// The records of one kind whose keys begin with `prefix`, of one scope or of all, in the order
-    /// of scopes and keys.
+    /// The records of one kind whose keys begin with `prefix`, of one scope or of all, ordered by
+    /// scope and key.
     pub(crate) fn list(
         &self,
         kind: RecordKind,

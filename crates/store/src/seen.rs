@@ -1,29 +1,30 @@
-//! Workers as they were last seen, with what they hold: told alike by every store.
+//! The workers that the store saw lately, with the leases they hold; shared by all stores.
 
-use crate::{form::body::Seen, queue::WorkerSeen};
+use crate::{codec::body::StoredWorker, queue::WorkerSeen};
 use engine::{Host, Job, JobType, Refusal, Scope, TenantLimits, Timestamp, WorkerId, is_live};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Two tenants may both have a `worker-1`.
 pub(crate) type Name = (Scope, WorkerId);
-pub(crate) type Workers = BTreeMap<Name, Seen>;
+pub(crate) type Workers = BTreeMap<Name, StoredWorker>;
 
 /// The leases of every worker.
 #[derive(Default)]
-pub(crate) struct Leases(BTreeMap<Name, Held>);
+pub(crate) struct Leases(BTreeMap<Name, WorkerLease>);
 
-struct Held {
+struct WorkerLease {
     count: u64,
     /// When the last of them ends.
     until: Timestamp,
 }
 
 impl Leases {
-    /// Counts a job, if it runs.
+    /// Counts the lease of a running job.
     pub(crate) fn count(&mut self, job: &Job) {
         let Some(lease) = job.lease() else { return };
         let name = (lease.scope.clone(), lease.worker.clone());
-        let held = self.0.entry(name).or_insert(Held { count: 0, until: Timestamp::default() });
+        let held =
+            self.0.entry(name).or_insert(WorkerLease { count: 0, until: Timestamp::default() });
         held.count += 1;
         held.until = held.until.max(lease.expires_at);
     }
@@ -46,16 +47,16 @@ pub(crate) fn claiming_in(workers: &Workers, scope: &Scope) -> Workers {
     theirs.map(|(name, seen)| (name.clone(), seen.clone())).collect()
 }
 
-/// Whether some of these could be alive only by a lease.
+/// Whether a lease may be the only reason why one of these workers counts as alive.
 pub(crate) fn needs_leases(workers: &Workers, now: Timestamp) -> bool {
     workers.values().any(|seen| !is_live(seen.seen_at, None, now))
 }
 
-/// How long a tenant that has no room for another worker is taken to have none, without counting
-/// again.
+/// How long a tenant at its limit of workers is assumed to stay there, without another count.
 pub(crate) const FULL_FOR: Duration = Duration::from_secs(1);
 
-/// Whether a worker is known or may be, and which one goes to make room for it.
+/// Checks that a worker is known or may be added; returns the worker to remove for it, if one must
+/// go.
 pub(crate) fn room_for_worker(
     workers: &Workers,
     name: &Name,
@@ -70,17 +71,17 @@ pub(crate) fn room_for_worker(
     Ok(limits.room_for_worker(own, now)?.cloned())
 }
 
-/// A worker that has just been heard of; what it does not say of itself stays as it was.
-pub(crate) fn heard(
-    before: Option<Seen>,
+/// A worker's row after a claim or heartbeat; what the worker did not state stays as it was.
+pub(crate) fn updated_worker(
+    before: Option<StoredWorker>,
     host: Option<Host>,
     job_types: Option<Vec<JobType>>,
     seen_at: Timestamp,
-) -> Seen {
+) -> StoredWorker {
     let (old_host, old_types) = before.map(|seen| (seen.host, seen.job_types)).unzip();
     let job_types = job_types.map(Into::into).or(old_types);
     let host = host.or(old_host.flatten());
-    Seen { host, job_types: job_types.unwrap_or_default(), seen_at, left: false }
+    StoredWorker { host, job_types: job_types.unwrap_or_default(), seen_at, left: false }
 }
 
 /// Workers in scope, as an operator sees them.
@@ -91,7 +92,7 @@ pub(crate) fn described(
     now: Timestamp,
 ) -> Vec<WorkerSeen> {
     let visible = workers.iter().filter(|((own, _), _)| *scope == Scope::All || scope == own);
-    // A worker that signed off is shown only while it holds something.
+    // A worker that signed off is listed only while it holds a lease.
     let there = visible.filter(|(name, seen)| !seen.left || leases.0.contains_key(name));
     let described = there.map(|(name, seen)| WorkerSeen {
         scope: name.0.clone(),
@@ -110,13 +111,13 @@ mod tests {
     use super::*;
     use engine::Tenant;
 
-    /// What one tenant's workers say of themselves must not make another tenant's lists slow.
+    /// What one tenant's workers state about themselves must not slow another tenant's lists.
     #[test]
     fn a_listing_looks_at_the_workers_that_may_claim_in_its_scope() {
         let one = |tenant: &str| Scope::One(Tenant::parse(tenant).expect("lawful"));
         let worker = |scope: Scope| (scope, WorkerId::parse("w").expect("lawful"));
         let seen_at = Timestamp::from_unix_ms(1);
-        let seen = Seen { host: None, job_types: [].into(), seen_at, left: false };
+        let seen = StoredWorker { host: None, job_types: [].into(), seen_at, left: false };
         let scopes = [Scope::All, one("acme"), one("hostile")];
         let workers: Workers =
             scopes.iter().map(|scope| (worker(scope.clone()), seen.clone())).collect();

@@ -1,8 +1,8 @@
-//! Named statements out of `.sql` files, cut when the crate is compiled: there a person reads them
-//! as SQL, with the reason beside each, and SQLite's beside PostgreSQL's under the same file name.
+//! Named statements from `.sql` files, cut out at compile time. In files, people read them as SQL,
+//! with the reason beside each, and SQLite's beside PostgreSQL's under the same file name.
 
-/// Makes a constant of each statement, by the file it stands in, and `ALL` for the tests. A name
-/// that the file does not have stops the build, and so does a statement that is not named here.
+/// Makes a constant of each statement of each file, and `ALL` for the tests. The build fails for a
+/// name that the file does not have, and for a statement that is not named here.
 macro_rules! statements {
     ($($file:literal: $($name:ident)+;)+) => {
         $($(
@@ -18,7 +18,7 @@ macro_rules! statements {
             concat!($file, ".sql has a statement that is not named here"),
         );)+
 
-        /// All of them, by name.
+        /// All statements, by name.
         #[cfg(test)]
         pub(super) const ALL: &[(&str, &str)] = &[$($((stringify!($name), $name)),+),+];
     };

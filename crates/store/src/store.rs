@@ -1,14 +1,14 @@
-//! What a store is asked, and what it answers.
+//! The traits of a store, its requests and its answers.
 
 use crate::cursor::Cursor;
-use crate::node::{Attendance, News, NodeCard, NodeSeen, UnconfirmedNode};
+use crate::node::{ClusterView, NodeInfo, NodeStatus, Notification, UnconfirmedNode};
 use crate::queue::{QueueDepth, WorkerSeen};
 use crate::record::{Pause, Record, RecordBody, RecordChange, RecordKind, key_of_id};
 use async_trait::async_trait;
 use engine::{
-    ApiKey, AuditEntry, AuditNote, Command, ErrorCode, Event, Filter, HistoryEntry, Job, JobId,
-    JobType, JsonText, NewJob, Policy, Refusal, Scope, SigningKey, Submitted, Surroundings,
-    Timestamp, Wish, WorkerId,
+    ApiKey, AuditEntry, AuditNote, ClaimRequest, Command, ErrorCode, Event, ExplainFacts, Filter,
+    HistoryEntry, Job, JobId, JobType, JsonText, NewJob, Policy, Refusal, Scope, SigningKey,
+    Submitted, Timestamp, WorkerId,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,45 +16,49 @@ use std::{
     time::Duration,
 };
 
-/// Carries out batches. This is the whole of what a wrapper (batcher, fault injection, test double)
-/// has to implement.
+/// Executes batches. A wrapper (batcher, fault injection, test double) implements only this.
 pub trait Execute: Send + Sync {
-    /// Carries out `batch` in one transaction: loads the jobs it touches, lets the engine decide
-    /// each request by the store's own clock, saves what was decided. Replies are in request order.
-    /// Then it tells the other nodes `news`, which are hints: they may be told as well where the
-    /// batch came to nothing.
+    /// Executes `batch` in one transaction: loads the jobs that it touches, lets the engine decide
+    /// each request by the store's own clock, and saves the decisions. Replies are in request
+    /// order. Then the store sends `notification` to the other nodes. It is a hint: the store may
+    /// send it even when the batch changed nothing.
     ///
-    /// It blocks, and runs on the caller's thread: a writer thread has nothing else to do, and a
-    /// hand-off to another thread costs two wake-ups per commit.
+    /// Blocks, and runs on the caller's thread: a writer thread has nothing else to do, and passing
+    /// the batch to another thread costs two wake-ups per commit.
     ///
-    /// Within the batch everything has its turn: settings (records, pauses), submits, commands
-    /// about existing jobs (two on one job see each other's effect), claims, signs of life. So a
-    /// job submitted to an idle system is stored and started by one commit. The store may read its
-    /// clock more than once on the way; no job goes back in time.
+    /// The kinds of requests run in a fixed order: settings (records, pauses), submits, commands
+    /// about existing jobs (two on one job see each other's effect), claims, worker heartbeats. So
+    /// one commit stores and starts a job that is submitted to an idle system. The store may read
+    /// its clock more than once on the way; no job goes back in time.
     ///
-    /// A claim promises no number: it ends when its payloads are large enough, and it passes over a
-    /// job that another node holds at this moment, so an empty answer means "try again", not "there
-    /// is nothing".
-    fn execute(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError>;
+    /// A claim promises no number of jobs. It ends when its payloads are large enough, and it
+    /// passes over a job that another node has locked. So an empty answer means "try again", not
+    /// "the queue is empty".
+    fn execute(
+        &self,
+        batch: Vec<Request>,
+        notification: Notification,
+    ) -> Result<Vec<Reply>, StoreError>;
 
-    /// Lets other nodes know, soon, together with other news, and without waiting for it.
-    fn notify_peers(&self, _: News) {}
+    /// Queues `notification` for the other nodes and returns at once. The store sends it soon,
+    /// together with others.
+    fn notify_peers(&self, _: Notification) {}
 }
 
-/// Where jobs live between one decision and the next.
+/// Keeps jobs between one decision and the next.
 ///
 /// All writing goes through [`Execute::execute`]; a new rule should not need a new method. Reads
-/// see every write that was answered before they began, and a job never seems to vanish while it
-/// moves; only [`Store::list`] and the depths of [`Store::queues`] may lag a moment behind.
+/// see every write that was answered before they began. A job never seems to vanish while it moves.
+/// Only [`Store::list`] and the depths of [`Store::queues`] may lag a moment behind.
 #[async_trait]
 pub trait Store: Execute {
     /// One job and its status.
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError>;
 
-    /// What a job was handed over with.
+    /// The payload of a job, as it was submitted.
     async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError>;
 
-    /// The history of a job after row `after`, in order; empty for a job that is not there.
+    /// The history of a job after row `after`, in order; empty for a job that does not exist.
     async fn history(
         &self,
         scope: &Scope,
@@ -62,9 +66,9 @@ pub trait Store: Execute {
         after: u64,
     ) -> Result<Vec<HistoryEntry>, StoreError>;
 
-    /// The announcements of one job whose transition is later than row `after` of its history, in order,
-    /// numbered or not, at most [`PAGE_MAX`] at a time; those that are no longer kept ([`EVENTS_KEPT`])
-    /// are left out. Empty for a job that is not there.
+    /// The announcements of one job for transitions later than row `after` of its history, in
+    /// order, numbered or not, at most [`PAGE_MAX`] at a time. Announcements older than
+    /// [`EVENTS_KEPT`] are left out. Empty for a job that does not exist.
     async fn announced(
         &self,
         scope: &Scope,
@@ -72,9 +76,8 @@ pub trait Store: Execute {
         after: u64,
     ) -> Result<Vec<Event>, StoreError>;
 
-    /// One page of jobs, newest first: by the moment of their creation; those of one moment in an order
-    /// that stays the same. A page looks at a bounded number of jobs, so it may be short, or empty, and
-    /// still say where to go on.
+    /// One page of jobs, newest first by creation time; jobs of one moment have a stable order. A
+    /// page reads a bounded number of jobs, so it may be short or empty and still have a next page.
     async fn list(&self, query: &Query) -> Result<Page, StoreError>;
 
     /// Depth and age of every queue in scope.
@@ -87,11 +90,11 @@ pub trait Store: Execute {
         job_type: Option<&JobType>,
     ) -> Result<PoisonCounts, StoreError>;
 
-    /// Every worker in scope that has been seen lately.
+    /// Every worker in scope that the store has seen lately.
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError>;
 
-    /// The records of one kind whose keys begin with `prefix`: those of one scope, or all. In the
-    /// order of their scopes and keys.
+    /// The records of one kind whose keys begin with `prefix`, of one scope or of all, ordered by
+    /// scope and key.
     async fn records(
         &self,
         kind: RecordKind,
@@ -106,14 +109,14 @@ pub trait Store: Execute {
         records.iter().map(read).collect::<Option<_>>().ok_or_else(unreadable)
     }
 
-    /// The pauses that hold, each with its type and whose queue it stops.
+    /// The pauses in force, each with its type and the scope whose queues it stops.
     async fn pauses(&self) -> Result<BTreeSet<Pause>, StoreError> {
         let pauses = read_records(&self.records(RecordKind::Pause, None, "").await?)?;
         Ok(pauses.into_iter().collect())
     }
 
-    /// The API keys of one tenant, or those that are good for all tenants ([`Scope::All`]), or,
-    /// without a scope, all there are; oldest first, good or not.
+    /// The API keys of one tenant, those valid for all tenants ([`Scope::All`]), or, without a
+    /// scope, all keys; oldest first, revoked and expired ones included.
     async fn keys(&self, scope: Option<&Scope>) -> Result<Vec<ApiKey>, StoreError> {
         let records = self.records(RecordKind::ApiKey, scope, "").await?;
         let mut keys: Vec<ApiKey> = read_records(&records)?;
@@ -129,8 +132,8 @@ pub trait Store: Execute {
         Ok(keys)
     }
 
-    /// A page of the audit log, newest first: entries with a number below `before`, at most `limit` and
-    /// never more than [`PAGE_MAX`]. One tenant sees only what was done in its own house.
+    /// A page of the audit log, newest first: entries with a number below `before`, at most `limit`
+    /// and never more than [`PAGE_MAX`]. A tenant sees only the entries of its own scope.
     async fn audit(
         &self,
         scope: &Scope,
@@ -138,75 +141,77 @@ pub trait Store: Execute {
         limit: usize,
     ) -> Result<Vec<AuditEntry>, StoreError>;
 
-    /// A job and what stands around it, read at one moment.
-    async fn surroundings(
+    /// A job and the facts that explain its state, read at one moment.
+    async fn explain_facts(
         &self,
         scope: &Scope,
         id: JobId,
-    ) -> Result<Option<(Job, Surroundings)>, StoreError>;
+    ) -> Result<Option<(Job, ExplainFacts)>, StoreError>;
 
-    /// At most `limit` jobs of which a time has run out, with what is to be done about each. Another
-    /// node may be at it already: the command decides.
+    /// At most `limit` jobs past one of their deadlines, each with the command that is due. Another
+    /// node may be moving the same job: the command's own decision is the one that counts.
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError>;
 
-    /// When, after `after`, the next waiting job may start: what a clock that wakes workers has to know.
+    /// When the next waiting job after `after` may start. The maintenance thread sleeps until then
+    /// before it wakes claims.
     async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError>;
 
-    /// Numbers at most `limit` new announcements and says how many it numbered.
+    /// Numbers at most `limit` new announcements and returns how many it numbered.
     ///
-    /// Numbers have no gaps and never change; those of one job are in the order of its history; what
-    /// was answered before something else began comes before it.
+    /// Numbers have no gaps and never change. Those of one job are in the order of its history. An
+    /// announcement whose request was answered before another request began has the smaller number.
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError>;
 
     /// Numbered announcements after `after`, in order, at most [`PAGE_MAX`] at a time.
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError>;
 
-    /// Drops at most `limit` rows that nobody can ask for any more (expired keys, old
-    /// announcements, workers long gone), and says how many.
-    async fn tidy(&self, limit: usize) -> Result<usize, StoreError>;
+    /// Deletes at most `limit` rows that no query returns any more (expired keys, old
+    /// announcements, workers long gone), and returns how many.
+    async fn prune(&self, limit: usize) -> Result<usize, StoreError>;
 
-    /// How many batches it can carry out side by side.
+    /// How many batches the store can execute side by side.
     fn writers(&self) -> usize {
         1
     }
 
-    /// Whether other processes may write to it.
+    /// Whether other processes may write to the store.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// A node gives a sign of life, and learns who else is there and whether it leads. At most one node
-    /// leads at a time, by the store's clock; one that was silent for [`crate::LEADS_FOR`] does not lead any more, and
-    /// what it still tries to do as a leader ([`Store::number_events`], [`Store::tidy`]) does nothing. One that is
-    /// draining gives the lead up. Whoever never attended is no node but a tool, and may do what it is asked for.
+    /// Records a heartbeat of a node, and returns which other nodes there are and whether this one
+    /// leads. At most one node leads at a time, by the store's clock. A node that was silent for
+    /// [`crate::LEADERSHIP_FOR`] no longer leads, and its leader's work ([`Store::number_events`],
+    /// [`Store::prune`]) then does nothing. A draining node gives up the lead. A handle that never
+    /// sent a heartbeat is a tool, not a node, and may do that work.
     ///
     /// A store of one process has one node, which leads.
-    async fn attend(&self, node: &NodeCard) -> Result<Attendance, StoreError> {
+    async fn heartbeat_node(&self, node: &NodeInfo) -> Result<ClusterView, StoreError> {
         let seen_at = self.next_due(Timestamp::MAX).await?.now;
-        let seen = NodeSeen { card: node.clone(), seen_at, live: true, leads: true };
-        Ok(Attendance { leads: true, nodes: vec![seen] })
+        let seen = NodeStatus { info: node.clone(), seen_at, live: true, leads: true };
+        Ok(ClusterView { leads: true, nodes: vec![seen] })
     }
 
-    /// How often something was set that nodes keep in memory: credentials, policies, pauses. The
-    /// transaction that sets it counts it. A store of one process counts nothing: no other node can
-    /// set anything there.
+    /// The number of changes so far to the settings that nodes cache: credentials, policies,
+    /// pauses. The transaction that changes a setting increments it. A store of one process always
+    /// returns 0: no other node can change its settings.
     async fn settings_version(&self) -> Result<u64, StoreError> {
         Ok(0)
     }
 
-    /// A node confirms that it acts by everything that was set up to `version`. That is a sign of
-    /// life as well. A version that the node confirmed before is not taken back.
-    async fn confirm_settings(&self, _node: &NodeCard, _version: u64) -> Result<(), StoreError> {
+    /// Records that a node acts by all settings up to `version`. This also counts as a heartbeat.
+    /// It never lowers a version that the node confirmed before.
+    async fn confirm_settings(&self, _node: &NodeInfo, _version: u64) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// The nodes that have not confirmed `version`: live ones, and those that were seen lately.
+    /// The nodes that have not confirmed `version`: live ones, and those that the store saw lately.
     async fn unconfirmed_nodes(&self, _version: u64) -> Result<Vec<UnconfirmedNode>, StoreError> {
         Ok(Vec::new())
     }
 
-    /// The version that the status of each of these jobs has; those that are not there are left out. For
-    /// somebody who watches many jobs that other nodes may change.
+    /// The status version of each of these jobs; jobs that do not exist are left out. The peer
+    /// watcher asks it for many watched jobs at once.
     async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {
         let mut versions = BTreeMap::new();
         for id in ids {
@@ -215,9 +220,9 @@ pub trait Store: Execute {
         Ok(versions)
     }
 
-    /// What other nodes have let know since the last time. Waits for it; where there is only one node, for
-    /// ever. One caller at a time.
-    async fn news(&self) -> News {
+    /// The notifications of other nodes since the last call. Waits until there is one; where there
+    /// is only one node, for ever. One caller at a time.
+    async fn notification(&self) -> Notification {
         std::future::pending().await
     }
 }
@@ -230,91 +235,91 @@ fn unreadable() -> StoreError {
     StoreError::Damaged(Some("a record says what its kind cannot".into()))
 }
 
-/// One line of a batch.
+/// One request of a batch.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// New jobs, all or none. A single job is a list of one.
     Submit(Vec<NewJob>),
-    /// Something is to happen to one job.
+    /// Apply a command to one job.
     Job {
-        /// Whose jobs the caller may touch; any other is not found.
+        /// Whose jobs the caller may touch; any other job is not found.
         scope: Scope,
-        /// Which job.
+        /// The id of the job.
         id: JobId,
-        /// What.
+        /// The command.
         command: Command,
     },
-    /// A worker wants work.
+    /// A worker asks for jobs.
     Claim {
-        /// Whose jobs it may take.
+        /// The tenants whose jobs it may take.
         scope: Scope,
-        /// What it wants.
-        wish: Wish,
+        /// How many jobs of which types, and for which worker.
+        claim_request: ClaimRequest,
     },
-    /// A worker is alive, beside what its heartbeats say about jobs.
-    Seen {
-        /// Whose jobs it works on.
+    /// A heartbeat of a worker itself, sent beside those of its jobs.
+    WorkerAlive {
+        /// The tenants whose jobs it works on.
         scope: Scope,
-        /// Who.
+        /// The worker.
         worker: WorkerId,
     },
-    /// A worker signs off: it is not alive any more, whatever it holds. Its leases stay as they
-    /// are, and its next sign of life makes it alive again.
+    /// A worker signs off and no longer counts as alive, even while it holds leases. Its leases
+    /// stay as they are, and its next heartbeat or claim makes it alive again.
     Leave {
-        /// Whose jobs it worked on.
+        /// The tenants whose jobs it worked on.
         scope: Scope,
-        /// Who.
+        /// The worker.
         worker: WorkerId,
     },
-    /// Nobody may claim from a queue for now.
+    /// Stop all claims from a queue.
     Pause {
-        /// One tenant's queue, or everybody's.
+        /// One tenant's queue, or the queues of all tenants.
         scope: Scope,
-        /// Which type.
+        /// The job type.
         job_type: JobType,
     },
-    /// The queue goes on; [`Scope::All`] lifts every pause of the type.
+    /// Allow claims again; [`Scope::All`] lifts every pause of the type.
     Resume {
-        /// One tenant's queue, or everybody's.
+        /// One tenant's queue, or the queues of all tenants.
         scope: Scope,
-        /// Which type.
+        /// The job type.
         job_type: JobType,
     },
-    /// A record is to be written or removed: a policy, a credential.
+    /// Write or remove a record: a policy, a credential.
     PutRecord(RecordChange),
-    /// An entry for the audit log.
+    /// Append an entry to the audit log.
     Audit(AuditNote),
-    /// All of these or none: where one is refused, nothing is done, and its refusal is the reply.
-    /// Each sees what those before it do. Claims and signs of life cannot be refused and are no
-    /// part of this.
+    /// All of these or none: if one is refused, nothing is done, and its refusal is the reply. Each
+    /// request sees the effects of those before it. Claims and worker heartbeats cannot be refused
+    /// and are not allowed here.
     All(Vec<Request>),
 }
 
 impl Request {
-    /// The policy of a type is to be this from now on.
+    /// Sets the policy of a type.
     pub fn set_policy(job_type: &JobType, policy: &Policy) -> Self {
         Request::PutRecord(RecordChange::put(Scope::All, job_type.as_str(), policy))
     }
 
-    /// An API key is to be this from now on, whether it is new or known.
+    /// Writes an API key, new or existing.
     pub fn put_key(key: &ApiKey) -> Self {
         Request::PutRecord(RecordChange::put(key.grant.scope.clone(), key_of_id(key.id), key))
     }
 
-    /// A key that signs status addresses is to be this from now on, whether it is new or known.
+    /// Writes a key that signs status addresses, new or existing.
     pub fn put_signing_key(key: &SigningKey) -> Self {
         Request::PutRecord(RecordChange::put(Scope::All, key_of_id(key.id), key))
     }
 
-    /// This request and its entry in the audit log: what is refused leaves no entry.
+    /// This request and its entry in the audit log, as one list: a refused request leaves no entry.
     #[must_use]
     pub fn audited(self, note: AuditNote) -> Self {
         Request::All(vec![self, Request::Audit(note)])
     }
 
-    /// The requests that it consists of, one after another.
+    /// The requests inside lists, flattened, in order.
     pub fn parts(&self) -> impl Iterator<Item = &Request> {
-        // Every request is asked, and nearly all are alone: these need no list.
+        // Every request of a batch passes here, and nearly all are single: those need no heap list.
         let (mut first, mut rest) = (Some(self), Vec::new());
         std::iter::from_fn(move || {
             loop {
@@ -325,14 +330,14 @@ impl Request {
         })
     }
 
-    /// Whether it has several parts, of which the later ones see what the earlier ones do.
+    /// Whether it has several parts; later ones see what earlier ones staged.
     pub(crate) fn is_list(&self) -> bool {
         match self {
             Request::Submit(jobs) => jobs.len() > 1,
             Request::All(parts) => parts.len() > 1 || parts.iter().any(Request::is_list),
             Request::Job { .. }
             | Request::Claim { .. }
-            | Request::Seen { .. }
+            | Request::WorkerAlive { .. }
             | Request::Leave { .. }
             | Request::Pause { .. }
             | Request::Resume { .. }
@@ -341,21 +346,21 @@ impl Request {
         }
     }
 
-    /// Whether it sets something that nodes keep in memory.
+    /// Whether it changes a setting that nodes cache.
     pub fn sets(&self) -> bool {
         self.parts().any(|part| {
             matches!(part, Request::PutRecord(_) | Request::Pause { .. } | Request::Resume { .. })
         })
     }
 
-    /// Whether it hands over jobs.
+    /// Whether it submits jobs.
     pub fn begins(&self) -> bool {
         self.parts().any(|part| matches!(part, Request::Submit(_)))
     }
 }
 
-/// When a request has its turn within a batch.
-pub(crate) fn turn(request: &Request) -> u8 {
+/// The phase of a batch in which a request runs.
+pub(crate) fn phase(request: &Request) -> u8 {
     match request {
         Request::Pause { .. }
         | Request::Resume { .. }
@@ -364,23 +369,23 @@ pub(crate) fn turn(request: &Request) -> u8 {
         Request::Submit(_) => 1,
         Request::Job { .. } => 2,
         Request::Claim { .. } => 3,
-        Request::Seen { .. } | Request::Leave { .. } => 4,
-        Request::All(parts) => parts.iter().map(turn).max().unwrap_or(0),
+        Request::WorkerAlive { .. } | Request::Leave { .. } => 4,
+        Request::All(parts) => parts.iter().map(phase).max().unwrap_or(0),
     }
 }
 
-/// A page of a listing, of announcements or of the audit log is no longer than this.
+/// The longest page of a listing, of announcements or of the audit log.
 pub const PAGE_MAX: usize = 1_000;
-/// Numbered announcements can be read again for this long.
+/// How long numbered announcements stay readable.
 pub const EVENTS_KEPT: Duration = Duration::from_secs(7 * 86_400);
 
-/// A worker that is gone is still shown for this long.
+/// How long a worker that is gone is still listed.
 pub const WORKERS_KEPT: Duration = Duration::from_secs(86_400);
 
 /// The answer to one request.
 pub type Reply = Result<Answer, Refusal>;
 
-/// What a request comes to.
+/// The outcome of a request that was not refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// To [`Request::Submit`], in the order of its list.
@@ -396,7 +401,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The answer to a request that was carried out with others: that of the first part.
+    /// The answer of the first part, for a request that was sent together with others.
     pub fn first(self) -> Self {
         match self {
             Answer::All(parts) => parts.into_iter().next().map_or(Answer::Done, Answer::first),
@@ -412,20 +417,20 @@ impl Answer {
 pub struct Claimed {
     /// The job, running.
     pub job: Job,
-    /// What it was handed over with.
+    /// The payload that the client submitted.
     pub payload: JsonText,
 }
 
-/// A question for a page of jobs.
+/// A query for a page of jobs.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// Whose jobs.
+    /// The tenants whose jobs are listed.
     pub scope: Scope,
-    /// Which of them.
+    /// The condition that listed jobs meet.
     pub filter: Filter,
-    /// Only jobs behind this place: what the page before said.
+    /// Only jobs after this cursor: the `next` of the previous page.
     pub before: Option<Cursor>,
-    /// At most so many, and never more than [`PAGE_MAX`].
+    /// The longest page wanted, at most [`PAGE_MAX`].
     pub limit: usize,
 }
 
@@ -434,7 +439,7 @@ pub struct Query {
 pub struct Page {
     /// Newest first.
     pub jobs: Vec<Job>,
-    /// What to ask `before` for the next page; nothing after the last.
+    /// The `before` of the next page; `None` after the last.
     pub next: Option<Cursor>,
 }
 
@@ -443,8 +448,8 @@ pub struct Page {
 pub struct PoisonCounts {
     /// By type, and by the code of the last failure.
     pub counts: BTreeMap<JobType, BTreeMap<ErrorCode, u64>>,
-    /// Whether these are all. Of more codes than [`POISON_CODES_MAX`] those with the most jobs are
-    /// told.
+    /// Whether these are all. Beyond [`POISON_CODES_MAX`] codes, only those with the most jobs are
+    /// counted.
     pub complete: bool,
 }
 
@@ -455,13 +460,14 @@ impl PoisonCounts {
     }
 }
 
-/// More codes of the poison queue are not told at once: workers make them up.
+/// The most codes of the poison queue in one answer: workers invent codes, so their number has no
+/// other bound.
 pub const POISON_CODES_MAX: usize = 1_000;
 
-/// The codes of the poison queue that are told, where the name of each has to be looked up, given
-/// how many jobs of a queue have which digest; and whether these are all. Those with the most jobs
-/// are told.
-pub(crate) fn told_codes(groups: &[(i64, i64, u64)]) -> (BTreeSet<i64>, bool) {
+/// Which code digests of the poison queue to report, given the number of jobs per queue and digest,
+/// and whether these are all. Codes with the most jobs win. For stores that look up the text of
+/// each code.
+pub(crate) fn reported_codes(groups: &[(i64, i64, u64)]) -> (BTreeSet<i64>, bool) {
     let mut sums: BTreeMap<i64, u64> = BTreeMap::new();
     for (_, error, count) in groups {
         *sums.entry(*error).or_default() += count;
@@ -473,47 +479,49 @@ pub(crate) fn told_codes(groups: &[(i64, i64, u64)]) -> (BTreeSet<i64>, bool) {
     (codes.into_iter().map(|(error, _)| error).collect(), complete)
 }
 
-/// A job of which a time has run out.
+/// A job past one of its deadlines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overdue {
-    /// Which.
+    /// The id of the job.
     pub id: JobId,
-    /// What is to be done. The engine decides again when it is: much can happen in between.
+    /// The command that is due. The engine decides again when it runs: much can happen in between.
     pub command: Command,
 }
 
-/// What becomes due next.
+/// The next due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upcoming {
-    /// The store's time when it looked.
+    /// The store's time of this answer.
     pub now: Timestamp,
-    /// The first moment at which a waiting job may start, past or to come; nothing where none waits.
+    /// The first moment at which a waiting job may start, past or to come; `None` where no job
+    /// waits.
     pub due_at: Option<Timestamp>,
 }
 
-/// An announcement with its place in the one order that all readers see.
+/// An announcement with its number in the one order that all readers see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumberedEvent {
     /// 1 for the first, without gaps.
     pub number: u64,
-    /// What is announced.
+    /// The announcement.
     pub event: Event,
 }
 
-/// The world broke. Refusals are not here: they are answers.
+/// A failure of the store itself. Refusals are answers, not errors.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Nothing was done; the same again may work later.
+    /// Nothing was done; a retry may succeed later.
     #[error("the store cannot be reached")]
     Unavailable(#[source] Option<Box<dyn Error + Send + Sync>>),
-    /// There is no room; nothing was done.
+    /// The disk or database is full; nothing was done.
     #[error("the store is full")]
     Full(#[source] Option<Box<dyn Error + Send + Sync>>),
-    /// Nobody knows whether it was done. Repeats are recognised by key, claim id and token; a cancel or a
-    /// discard that comes twice changes nothing; a redrive that was done is refused as not ended.
+    /// The store cannot tell whether it committed. It recognises repeats by key, claim id and
+    /// token. A repeated cancel or discard changes nothing; a repeated redrive is refused as not
+    /// ended.
     #[error("the outcome of the commit is not known")]
     OutcomeUnknown(#[source] Option<Box<dyn Error + Send + Sync>>),
-    /// What was read cannot have been written by us.
+    /// The store read data that this program cannot have written.
     #[error("the store is damaged")]
     Damaged(#[source] Option<Box<dyn Error + Send + Sync>>),
 }

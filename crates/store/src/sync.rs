@@ -1,7 +1,9 @@
-//! Locks and threads: the standard library's, or shuttle's, where a test chooses who moves next.
+//! Locks and threads: those of the standard library, or those of shuttle, where a test schedules
+//! every step.
 //!
-//! For code whose promise is about threads ([`crate::promise`], [`crate::Keeper`], the platform's
-//! batcher and watches), and for no other: with the feature `shuttle` these work only inside a shuttle test.
+//! Only for code whose guarantee is about threads ([`crate::oneshot()`],
+//! [`crate::DedicatedThread`], the platform's batcher and watches): with the feature `shuttle`
+//! these work only inside a shuttle test.
 
 #[cfg(not(feature = "shuttle"))]
 pub use pollster::block_on;
@@ -17,14 +19,15 @@ pub use std::{
     thread,
 };
 
-/// A point at which a shuttle test chooses who moves next, for what takes no locks of this module.
+/// A point at which shuttle may switch threads, for code that takes no locks of this module.
 pub(crate) fn step() {
-    // Shuttle chooses before every operation on one of its atomics, also where nobody else sees it.
+    // Shuttle may switch before every operation on one of its atomics, even one that no other
+    // thread sees.
     #[cfg(feature = "shuttle")]
     atomic::AtomicBool::new(false).load(atomic::Ordering::SeqCst);
 }
 
-/// Makes dropping its owner such a point.
+/// Makes the drop of its owner such a point.
 pub(crate) struct Step;
 
 impl Drop for Step {

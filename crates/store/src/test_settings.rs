@@ -1,7 +1,7 @@
-//! What the person or the program that runs the tests may set.
+//! Settings of the tests, from the environment.
 
-/// Where random stories begin. `cargo xtask test` sets it from the commit's hash, so that each
-/// commit tells other stories; without it they are always the same.
+/// The base of all random seeds. `cargo xtask test` derives it from the commit's hash, so that each
+/// commit runs other cases; without it they are always the same.
 pub(crate) fn seed_base() -> u64 {
     setting("CONSIGN_SEED").unwrap_or(0)
 }

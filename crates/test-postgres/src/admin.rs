@@ -1,14 +1,14 @@
-//! What a test asks of a server as its superuser.
+//! Statements that a test runs on a server as its superuser.
 
 use std::{future::Future, thread, time::Duration};
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
-/// How long an answer may take before the test is told that it does not come. Two cores may be busy
-/// with other things, and a server that recovers syncs all of its files first.
+/// How long an answer may take before the test fails. Two cores may be busy with other work, and a
+/// server that recovers syncs all its files first.
 const PATIENCE: Duration = Duration::from_secs(60);
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
-/// What came of a program that was started.
+/// Whether a started program became ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beginning {
     Ready,
@@ -16,7 +16,7 @@ pub(crate) enum Beginning {
     TimedOut,
 }
 
-/// Returns when a connection can be made, or as soon as `failed` says that none ever will be.
+/// Returns when a connection can be made, or when `failed` reports that none ever will be.
 pub(crate) fn wait_until_ready(address: &str, failed: impl Fn() -> bool + Sync) -> Beginning {
     let waited = alone(async {
         while connect(address).await.is_err() {
@@ -30,7 +30,7 @@ pub(crate) fn wait_until_ready(address: &str, failed: impl Fn() -> bool + Sync) 
     waited.unwrap_or(Beginning::TimedOut)
 }
 
-/// Asks statements in the simple protocol, and gives the first column of all rows.
+/// Runs statements in the simple protocol, and returns the first column of all rows.
 pub(crate) fn ask(address: &str, statements: &str) -> Result<Vec<String>, Error> {
     let answer = alone(async { rows(&connect(address).await?, statements).await });
     answer.unwrap_or_else(|| panic!("{statements}: no answer within {PATIENCE:?}"))
@@ -52,8 +52,8 @@ fn first_column(message: &SimpleQueryMessage) -> Option<String> {
     row.get(0).map(str::to_owned)
 }
 
-/// Carries out `work` on a thread with a runtime of its own, because the caller may stand in another.
-/// `None`: it took too long.
+/// Runs `work` on a thread with a runtime of its own, because the caller may run in another
+/// runtime. `None`: it took too long.
 fn alone<T: Send>(work: impl Future<Output = T> + Send) -> Option<T> {
     let work = async { tokio::time::timeout(PATIENCE, work).await.ok() };
     let run = || {

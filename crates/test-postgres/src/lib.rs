@@ -1,19 +1,20 @@
-//! PostgreSQL for tests: a server of one's own, on a private port and in a private folder.
+//! PostgreSQL for tests: a private server, on a port and in a folder of its own.
 //!
 //! ```
 //! let server = test_postgres::Server::shared();
 //! assert!(server.address().starts_with("postgres://consign@127.0.0.1:"));
 //! ```
 //!
-//! [`PgBouncer`] stands before a server as it does for many users, [`ChaosProxy`] cuts connections to it.
+//! [`PgBouncer`] pools connections to a server as in production; [`ChaosProxy`] cuts connections to
+//! it.
 //!
-//! Nothing here outlives the process that started it, however that process ends: a [`Server`] is
-//! watched over by a shell that waits for the end of a pipe. A machine without PostgreSQL is a panic
-//! that says what to install, never a test that is skipped.
+//! No server outlives the process that started it, however that process ends: a shell supervises
+//! each [`Server`] and waits for the end of a pipe. On a machine without PostgreSQL, a test panics
+//! with a message that says what to install. It is never skipped.
 //!
-//! All methods block and none needs a runtime, so that they can be called from any test.
+//! All methods block and need no runtime, so that any test can call them.
 //!
-//! It is for tests only: no crate may have it among its ordinary dependencies.
+//! For tests only: no crate may have this one among its ordinary dependencies.
 
 #![forbid(unsafe_code)]
 

@@ -1,17 +1,17 @@
-//! What a server of one's own is like.
+//! The options of a private server.
 
 /// How a [`Server`](crate::Server) is started.
 ///
-/// The default is a server as it is used in earnest: on disk, and a commit is there after a crash.
+/// The default is a server as in production: on disk, and a commit survives a crash.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The folder lies in memory (`/dev/shm`), where there is such a place.
+    /// The folder is in memory (`/dev/shm`), if the machine has it.
     pub in_memory: bool,
-    /// Nothing is synced: for tests of logic, which do not ask what a crash leaves.
+    /// Nothing is synced: for tests that do not check what a crash leaves.
     pub unsafe_and_fast: bool,
-    /// Connections may be encrypted, with a certificate that [`tls_ca`](crate::Server::tls_ca) vouches for.
+    /// The server accepts TLS, with a certificate issued by [`tls_ca`](crate::Server::tls_ca).
     pub tls: bool,
-    /// Settings beyond ours, as in `postgresql.conf`; the last of a name counts.
+    /// More settings, as in `postgresql.conf`; the last of a name wins.
     pub settings: Vec<(String, String)>,
 }
 
@@ -21,13 +21,13 @@ impl Options {
         Options { in_memory: true, unsafe_and_fast: true, ..Options::default() }
     }
 
-    /// The same with one setting more.
+    /// The same with one more setting.
     pub fn with(mut self, name: &str, value: &str) -> Options {
         self.settings.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// The settings, as `name=value`, ours first.
+    /// The settings as `name=value`, ours first.
     pub(crate) fn lines(&self) -> Vec<String> {
         let fast = if self.unsafe_and_fast { FAST } else { &[] };
         let ours = EVERY.iter().chain(fast).map(|line| (*line).to_owned());

@@ -1,4 +1,4 @@
-//! Debian's PgBouncer before a server.
+//! Debian's PgBouncer in front of a server.
 
 use crate::{
     Server,
@@ -8,16 +8,16 @@ use crate::{
     supervisor::Supervisor,
 };
 
-/// How often another port is tried, when somebody was faster.
+/// How often another port is tried after another program took the first.
 const PORT_TRIES: usize = 10;
 
-/// What its log says of a port that somebody else has.
+/// The log message if another program has the port.
 const PORT_IS_TAKEN: &str = "Address already in use";
 
-/// It keeps nothing that could be lost, and what a kinder signal means differs between its versions.
+/// PgBouncer has no data to lose, and its versions treat gentler signals differently.
 const IMMEDIATE_STOP: &str = "KILL";
 
-/// A private PgBouncer in transaction mode, which ends with this value or with the process.
+/// A private PgBouncer in transaction mode, which ends when dropped or with the process.
 pub struct PgBouncer {
     supervisor: Supervisor,
     port: u16,
@@ -25,12 +25,12 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts one before `server`.
+    /// Starts a PgBouncer in front of `server`.
     pub fn before(server: &Server) -> PgBouncer {
         PgBouncer::with(server, &[])
     }
 
-    /// Starts one with settings beyond ours, as in `pgbouncer.ini`; the last of a name counts.
+    /// Starts one with more settings, as in `pgbouncer.ini`; the last of a name wins.
     pub fn with(server: &Server, settings: &[(&str, &str)]) -> PgBouncer {
         let folder = folder::in_memory();
         let supervisor = Supervisor::over(folder, Account::of_postgres(), IMMEDIATE_STOP);
@@ -45,7 +45,7 @@ impl PgBouncer {
         panic!("PgBouncer found no port in {PORT_TRIES} tries:\n{}", supervisor.log());
     }
 
-    /// Where a user finds the server through it.
+    /// The address of the server through this PgBouncer.
     pub fn address(&self) -> String {
         format!("postgres://consign@127.0.0.1:{}/consign", self.port)
     }
@@ -55,19 +55,19 @@ impl PgBouncer {
         self.port
     }
 
-    /// Its process.
+    /// The id of its process.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// What it has written to its log.
+    /// The content of its log.
     pub fn log(&self) -> String {
         self.supervisor.log()
     }
 }
 
-/// Its settings. No start-up parameter is ignored: one that Debian's PgBouncer does not take by itself
-/// is one that our users would stumble over.
+/// Its settings. `ignore_startup_parameters` is not set: a parameter that PgBouncer rejects by
+/// default would be rejected for our users as well.
 fn ini(supervisor: &Supervisor, server: &Server, port: u16, more: &[(&str, &str)]) -> String {
     let folder = supervisor.folder().display();
     let more: String = more.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
@@ -88,7 +88,7 @@ fn ini(supervisor: &Supervisor, server: &Server, port: u16, more: &[(&str, &str)
     )
 }
 
-/// Starts it and waits until it is ready. `None`: somebody else has the port.
+/// Starts it and waits until it is ready. `None`: another program has the port.
 fn start(supervisor: &Supervisor, port: u16) -> Option<u32> {
     let ini = supervisor.folder().join("pgbouncer.ini").display().to_string();
     let said_before = supervisor.log().len();
@@ -96,7 +96,7 @@ fn start(supervisor: &Supervisor, port: u16) -> Option<u32> {
     let address = folder::socket_address(supervisor.folder(), "consign", port, "consign");
     let failed = || supervisor.said_since(said_before, PORT_IS_TAKEN);
     let beginning = admin::wait_until_ready(&address, failed);
-    // Without its port it is content with the socket, and only the log tells.
+    // Without the port it runs on its socket alone, and only the log shows that.
     if beginning == Beginning::Failed || failed() {
         supervisor.stop();
         return None;

@@ -1,4 +1,4 @@
-//! Where Debian keeps PostgreSQL's programs, and who may run them.
+//! Where Debian keeps PostgreSQL's programs, and which user may run them.
 
 use std::{
     fs,
@@ -9,10 +9,10 @@ use std::{
 
 const INSTALL: &str = "as root: apt-get install -y postgresql pgbouncer (or: cargo xtask prepare)";
 
-/// Where Debian puts each version's programs; they are not on anybody's PATH.
+/// Debian's folder with each version's programs, which are not on the PATH.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
-/// A program of the newest PostgreSQL that is installed.
+/// A program of the newest installed PostgreSQL.
 pub(crate) fn postgres_program(name: &str) -> PathBuf {
     let debian = newest_version().map(|version| version.join("bin").join(name));
     debian.filter(|program| program.exists()).unwrap_or_else(|| on_path(name))
@@ -25,7 +25,7 @@ fn newest_version() -> Option<PathBuf> {
     whole.max_by_key(|version| number(version))
 }
 
-/// A program that is found as a shell finds it; Debian's pgbouncer is among those for root.
+/// A program as a shell finds it. Debian's pgbouncer is in a folder for root's programs.
 pub(crate) fn on_path(name: &str) -> PathBuf {
     let search = format!("PATH=$PATH:/usr/sbin:/usr/local/sbin; command -v {name}");
     let found = output("sh", &["-c", &search]);
@@ -33,11 +33,12 @@ pub(crate) fn on_path(name: &str) -> PathBuf {
     PathBuf::from(found)
 }
 
-/// Who runs PostgreSQL: it refuses root, and then it is Debian's user `postgres`.
+/// The user who runs PostgreSQL. PostgreSQL refuses root, so root runs it as Debian's user
+/// `postgres`.
 pub(crate) struct Account {
-    /// User and group that the folder belongs to, where they are not ours.
+    /// User and group that must own the folder, unless the current user does.
     ids: Option<(u32, u32)>,
-    /// What stands before each command.
+    /// The prefix of each command.
     pub(crate) prefix: Vec<String>,
 }
 
@@ -54,7 +55,7 @@ impl Account {
         Account { ids: Some((user, group)), prefix: prefix.map(str::to_owned).to_vec() }
     }
 
-    /// Makes a file or folder theirs.
+    /// Gives a file or folder to that user.
     pub(crate) fn give(&self, path: &Path) {
         let Some((user, group)) = self.ids else { return };
         chown(path, Some(user), Some(group)).expect("root may give away what it made");
@@ -65,7 +66,7 @@ fn id(arguments: &[&str]) -> Option<u32> {
     output("id", arguments)?.parse().ok()
 }
 
-/// What a program says, if it goes well and says something.
+/// The output of a program, if it succeeds and prints something.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();

@@ -1,4 +1,4 @@
-//! A PostgreSQL of one's own.
+//! A private PostgreSQL server.
 
 use crate::{
     Options,
@@ -18,25 +18,25 @@ use std::{
     time::Duration,
 };
 
-/// How often another port is tried, when somebody was faster.
+/// How often another port is tried after another program took the first.
 const PORT_TRIES: usize = 10;
 
-/// What the log says of that. Refused connections are told in there too, so not any FATAL will do.
+/// The log message for a taken port. Refused connections are FATAL as well, so FATAL is not enough.
 const PORT_IS_TAKEN: &str = "could not create any TCP/IP sockets";
 
-/// A server in a hurry sends its children away at once, and recovers at the next start.
+/// The fast way out: the server ends its backends at once, and recovers at the next start.
 const IMMEDIATE_STOP: &str = "QUIT";
 
-/// How often, and how far apart, it is asked whether backends that were ended are gone. Not by the server's own
-/// function for that: it looks ten times a second, at one after another.
+/// How often, and at which interval, the test checks whether terminated backends are gone. The
+/// server's own function for that polls ten times a second, one backend after another.
 const GONE_TRIES: usize = 1_000;
 const GONE_TRIES_APART: Duration = Duration::from_millis(10);
 
-/// What we need of the database: a role as users have it, and a database of its own.
+/// The role and the database of a user: no superuser, and a database of its own.
 const SETTING_UP: [&str; 2] =
     ["create role consign login", "create database consign owner consign"];
 
-/// A private PostgreSQL, which ends with this value or with the process.
+/// A private PostgreSQL server, which ends when dropped or with the process.
 pub struct Server {
     supervisor: Supervisor,
     settings: Vec<String>,
@@ -45,18 +45,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// The server that all tests of this process share: fast, in memory, started when first asked for.
+    /// The server that all tests of this process share: fast, in memory, started at the first call.
     pub fn shared() -> &'static Server {
         static SHARED: OnceLock<Server> = OnceLock::new();
         SHARED.get_or_init(|| Server::start(Options::fast()))
     }
 
-    /// Starts a server of one's own.
+    /// Starts a private server.
     pub fn start(options: Options) -> Server {
         let folder = if options.in_memory { folder::in_memory() } else { folder::on_disk() };
         let supervisor = Supervisor::over(folder, Account::of_postgres(), IMMEDIATE_STOP);
         init(&supervisor);
-        let papers = if options.tls { tls::make_papers(&supervisor) } else { Vec::new() };
+        let papers = if options.tls { tls::make_certificates(&supervisor) } else { Vec::new() };
         let settings = [papers, options.lines()].concat();
         let (port, pid) = start_on_a_free_port(&supervisor, &settings);
         let server = Server { supervisor, settings, port, pid: Mutex::new(pid) };
@@ -66,7 +66,7 @@ impl Server {
         server
     }
 
-    /// Where a user finds it: as `consign`, who is no superuser and owns the database `consign`.
+    /// The address for `consign`, which is no superuser and owns the database `consign`.
     pub fn address(&self) -> String {
         format!("postgres://consign@127.0.0.1:{}/consign", self.port)
     }
@@ -86,39 +86,40 @@ impl Server {
         self.port
     }
 
-    /// The postmaster's process, which is another one after a restart.
+    /// The id of the postmaster's process, which changes with a restart.
     pub fn pid(&self) -> u32 {
         *self.pid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The folder in which everything of this server lies.
+    /// The folder with all files of this server.
     pub fn folder(&self) -> &Path {
         self.supervisor.folder()
     }
 
-    /// The authority that vouches for the server, if it was started with [`Options::tls`].
+    /// The authority that issued the server's certificate, if it was started with [`Options::tls`].
     pub fn tls_ca(&self) -> Option<PathBuf> {
         let authority = self.folder().join(tls::AUTHORITY);
         authority.exists().then_some(authority)
     }
 
-    /// What the server has written to its log.
+    /// The content of the server's log.
     pub fn log(&self) -> String {
         self.supervisor.log()
     }
 
-    /// The name of a schema that nobody else uses.
+    /// The name of a schema that no other test uses.
     pub fn fresh_schema_name(&self) -> String {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         format!("test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Stops it as a crash would: what was not committed is lost, and connections break.
+    /// Stops the server as a crash would: uncommitted work is lost, and connections break.
     pub fn stop_immediately(&self) {
         self.supervisor.stop();
     }
 
-    /// Starts it again on the same port and returns when it is ready; one that still runs is stopped first.
+    /// Starts it again on the same port and returns when it is ready. A running server is stopped
+    /// first.
     pub fn restart(&self) {
         let mut pid = self.pid.lock().unwrap_or_else(PoisonError::into_inner);
         self.supervisor.stop();
@@ -126,8 +127,8 @@ impl Server {
         *pid = started.unwrap_or_else(|| panic!("somebody took port {}", self.port));
     }
 
-    /// Ends connections of users, at most so many and chosen at random, and says how many. They are gone
-    /// when this returns.
+    /// Terminates connections of users, at most this many and chosen at random, and returns how
+    /// many. They are gone when this returns.
     pub fn terminate_backends(&self, at_most: usize) -> usize {
         let statement = format!(
             "select pid from (select pid from pg_stat_activity where usename = 'consign' \
@@ -182,7 +183,7 @@ fn start_on_a_free_port(supervisor: &Supervisor, settings: &[String]) -> (u16, u
     panic!("PostgreSQL found no port in {PORT_TRIES} tries:\n{}", supervisor.log());
 }
 
-/// Starts the postmaster and waits until it is ready. `None`: somebody else has the port.
+/// Starts the postmaster and waits until it is ready. `None`: another program has the port.
 fn start_on(supervisor: &Supervisor, settings: &[String], port: u16) -> Option<u32> {
     let said_before = supervisor.log().len();
     let program = postgres_program("postgres");

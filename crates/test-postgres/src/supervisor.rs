@@ -1,6 +1,6 @@
-//! The shell that watches over a program, so that it never outlives the test that started it.
+//! The shell that supervises a program, so that it never outlives the test that started it.
 //!
-//! A guard in this process would not do: it is gone with `kill -9`, and statics are never dropped.
+//! A guard in this process would not do: `kill -9` does not run it, and statics are never dropped.
 //! The kernel closes our end of a pipe in every case, and the shell waits for nothing else.
 
 use crate::programs::Account;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 const SCRIPT: &str = include_str!("supervisor.sh");
 
-/// A folder and at most one program that lives in it; both go when this goes.
+/// A folder and at most one program in it; dropping this removes both.
 pub(crate) struct Supervisor {
     folder: PathBuf,
     account: Account,
@@ -25,7 +25,7 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Takes `folder` over. What is started ends by `signal`.
+    /// Takes over `folder`. Programs are stopped by `signal`.
     pub(crate) fn over(folder: TempDir, account: Account, signal: &str) -> Supervisor {
         account.give(folder.path());
         let mut shell = Command::new("sh")
@@ -36,13 +36,14 @@ impl Supervisor {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // Not in our group: Ctrl-C in a terminal would end the shell before it has cleaned up.
+            // Not in our process group: Ctrl-C in a terminal would end the shell before it has
+            // cleaned up.
             .process_group(0)
             .spawn()
             .expect("sh starts");
         let orders = shell.stdin.take().expect("it is piped");
         let answers = BufReader::new(shell.stdout.take().expect("it is piped"));
-        // From here on the folder is the shell's to remove.
+        // From here on the shell removes the folder.
         let folder = folder.keep();
         Supervisor { folder, account, shell, pipes: Mutex::new(Some((orders, answers))) }
     }
@@ -51,12 +52,13 @@ impl Supervisor {
         &self.folder
     }
 
-    /// Runs a program to its end. Whether it went well is in the answer, what it said in the log.
+    /// Runs a program to its end. Returns whether it succeeded; its output goes to the log.
     pub(crate) fn run(&self, program: &Path, arguments: &[String]) -> bool {
         self.order(&format!("run {}", self.command(program, arguments))) == "done"
     }
 
-    /// Starts the program that lives here, and gives its pid. The one before must be stopped.
+    /// Starts the supervised program, and returns its pid. A program started before must be
+    /// stopped.
     pub(crate) fn start(&self, program: &Path, arguments: &[String]) -> u32 {
         let pid = self.order(&format!("start {}", self.command(program, arguments)));
         pid.parse().expect("the shell answers with a pid")
@@ -67,18 +69,18 @@ impl Supervisor {
         self.order("stop");
     }
 
-    /// Everything that the programs have said.
+    /// The output of all programs.
     pub(crate) fn log(&self) -> String {
         let log = fs::read(self.folder.join("log")).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// Whether the programs have said this since the log was so long.
+    /// Whether the log contains these words after its first `length` bytes.
     pub(crate) fn said_since(&self, length: usize, words: &str) -> bool {
         self.log().get(length..).is_some_and(|new| new.contains(words))
     }
 
-    /// Puts a file into the folder that only the program's user may read.
+    /// Writes a file that only the program's user may read.
     pub(crate) fn give_file(&self, name: &str, content: &str) {
         let path = self.folder.join(name);
         fs::write(&path, content).expect("a file can be written");
@@ -105,13 +107,13 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        // The shell hears the end of its orders, stops the program, removes the folder and ends.
+        // The shell reads the end of the pipe, stops the program, removes the folder and ends.
         *self.pipes.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let _ = self.shell.wait();
     }
 }
 
-/// A word as a shell reads it, whatever is in it.
+/// A word quoted for the shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -1,4 +1,4 @@
-//! The papers by which a server is known to those who trust its authority.
+//! The certificates of a server with TLS.
 
 use crate::supervisor::Supervisor;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
@@ -7,8 +7,9 @@ pub(crate) const AUTHORITY: &str = "ca.pem";
 const CERTIFICATE: &str = "server.pem";
 const KEY: &str = "server.key";
 
-/// Makes an authority and a certificate for 127.0.0.1 and localhost, and says which settings they need.
-pub(crate) fn make_papers(supervisor: &Supervisor) -> Vec<String> {
+/// Makes an authority and a certificate for 127.0.0.1 and localhost, and returns the settings for
+/// them.
+pub(crate) fn make_certificates(supervisor: &Supervisor) -> Vec<String> {
     let (authority, issuer) = authority();
     let key = new_key();
     let certificate = server().signed_by(&key, &issuer).expect("the authority signs");
@@ -36,7 +37,7 @@ fn server() -> CertificateParams {
     params(&["localhost", "127.0.0.1"], "server of a test")
 }
 
-/// Both have names of their own: with the same name, a certificate looks as if it had signed itself.
+/// Each has a name of its own: with the same name, a certificate looks self-signed.
 fn params(hosts: &[&str], name: &str) -> CertificateParams {
     let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
     let mut params = CertificateParams::new(hosts).expect("the hosts are names or addresses");

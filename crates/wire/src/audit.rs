@@ -1,6 +1,6 @@
-//! The audit log, as those see it who may.
+//! The audit log, for callers who may see it.
 
-use crate::{keys::tenant_word, time::Moment};
+use crate::{keys::tenant_word, time::Rfc3339};
 use engine::AuditEntry;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,23 +10,24 @@ use utoipa::ToSchema;
 #[serde(rename_all = "camelCase")]
 #[schema(as = AuditEntry)]
 pub struct AuditShape {
-    /// 1 for the first, without gaps; null for those who see one tenant, because it counts all.
+    /// 1 for the first, without gaps; null for a caller who sees one tenant, because it counts all
+    /// tenants.
     pub number: Option<u64>,
-    /// When it was done.
-    pub at: Moment,
-    /// Who did it.
+    /// The time of the action.
+    pub at: Rfc3339,
+    /// The principal that acted.
     pub who: String,
-    /// Whose house it was done in: a tenant, or `*`.
+    /// The tenant concerned, or `*` for all.
     pub tenant: String,
-    /// What was done.
+    /// The action.
     pub action: String,
-    /// What it was done to.
+    /// The target of the action.
     pub target: String,
-    /// What else is worth knowing.
+    /// Further details.
     pub detail: Option<String>,
-    /// What to search the logs for.
+    /// The correlation id under which the logs have the request.
     pub correlation_id: String,
-    /// Ties it to the entry before.
+    /// The hash of this entry, which covers the hash of the previous one.
     pub hash: String,
 }
 

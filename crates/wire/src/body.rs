@@ -1,7 +1,7 @@
-//! Reads a request's body, and finds the field that is to blame where that fails.
+//! Reads a request's body, and finds the field that is wrong.
 //!
 //! serde says where in the text it stopped, not in which field, and quotes what it found there. The
-//! client needs the field; what it sent may be a secret and is not repeated.
+//! client needs the field. Its value may be a secret and is not repeated.
 
 use crate::{catalogue::codes, nearest::hint};
 use serde::de::DeserializeOwned;
@@ -26,12 +26,12 @@ impl Unreadable {
         }
     }
 
-    /// The same about a part of a body: there is always something to point at.
+    /// The same error for a part of a body, which always has a pointer.
     pub(crate) fn of_part(self) -> Self {
         Unreadable { pointer: Some(self.pointer.unwrap_or_default()), ..self }
     }
 
-    /// The same about the item at `index` of the list `field`.
+    /// The same error for the item at `index` of the list `field`.
     pub fn of_item(self, field: &str, index: usize) -> Self {
         let within = self.pointer.unwrap_or_default();
         Unreadable { pointer: Some(format!("/{field}/{index}{within}")), ..self }
@@ -40,7 +40,8 @@ impl Unreadable {
 
 /// Reads a request.
 pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
-    // serde would also take an array of the fields in their order, which nobody promised.
+    // serde would also accept an array of the fields in their order, which the contract does not
+    // allow.
     if body.trim_ascii_start().first().is_some_and(|byte| *byte == b'[') {
         return Err(Unreadable { pointer: None, detail: "must be a JSON object".into() });
     }
@@ -50,8 +51,8 @@ pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
 /// Begins the error of a list that goes on beyond its bound.
 pub(crate) const TOO_MANY: &str = "too many items";
 
-/// Reads a wrong body once more, to see where it fails. The first reading does not keep track,
-/// because that copies every name of the bodies that are right.
+/// Reads a wrong body once more, to find the field. The first reading does not track the path,
+/// because that would copy every field name of the valid bodies.
 fn path_of_error<T: DeserializeOwned>(body: &[u8]) -> Path {
     let (mut deserializer, mut track) = (Deserializer::from_slice(body), Track::new());
     let tracked = serde_path_to_error::Deserializer::new(&mut deserializer, &mut track);
@@ -64,7 +65,7 @@ fn explain(body: &[u8], error: &serde_json::Error, path: impl FnOnce() -> Path) 
     let text = error.to_string();
     match error.classify() {
         Category::Data => wrong_kind(&path(), &text),
-        // Well-formed, but no number of ours is so large.
+        // Well-formed, but no field of the contract holds so large a number.
         Category::Syntax if text.starts_with("number out of range") => wrong_kind(&path(), &text),
         Category::Syntax => not_json(format!("is not JSON, as of line {line} column {column}")),
         Category::Eof if body.is_empty() => {
@@ -89,7 +90,7 @@ fn wrong_kind(path: &Path, text: &str) -> Unreadable {
         }
     }
     if text.starts_with(TOO_MANY) {
-        // The list is to blame, not the item that reading stopped at.
+        // The list is wrong, not the item at which the reader stopped.
         pointer.truncate(pointer.rfind('/').unwrap_or_default());
     }
     if text.starts_with("unknown field") {
@@ -112,16 +113,16 @@ fn pointer(path: &Path) -> String {
     path.iter().map(token).collect()
 }
 
-/// The field that serde names behind `what`. The name is ours: serde knows it.
+/// The field that serde names behind `what`. The name is one of the contract's: serde knows it.
 fn named<'a>(text: &'a str, what: &str) -> Option<&'a str> {
     text.strip_prefix(what)?.split('`').next()
 }
 
-/// What to say of a field that is not known. The text ends with the names of those that are; before
-/// them stands the client's own, which may look like anything.
+/// The message for an unknown field. The text ends with the names of the known fields. The client's
+/// own name stands before them and may look like anything.
 fn unknown(pointer: &str, text: &str) -> String {
-    let (_, known) = text.rsplit_once("`, ").unwrap_or_default();
-    let known = match known.starts_with("there are no fields") {
+    let (_, known_fields) = text.rsplit_once("`, ").unwrap_or_default();
+    let known_fields = match known_fields.starts_with("there are no fields") {
         true => Vec::new(),
         false => {
             let (_, listed) = text.rsplit_once("`, expected ").unwrap_or_default();
@@ -129,8 +130,8 @@ fn unknown(pointer: &str, text: &str) -> String {
         }
     };
     let name = pointer.rsplit('/').next().unwrap_or_default().replace("~1", "/").replace("~0", "~");
-    let hint = hint(&name, known.iter().copied());
-    match &known[..] {
+    let hint = hint(&name, known_fields.iter().copied());
+    match &known_fields[..] {
         _ if !hint.is_empty() => format!("is not known here{hint}"),
         [] => "is not known here, where nothing is set".into(),
         [one] => format!("is not known here, only {one} is"),
@@ -140,7 +141,7 @@ fn unknown(pointer: &str, text: &str) -> String {
     }
 }
 
-/// What serde expected, without what it found.
+/// The expectation in serde's message, without the value it found.
 fn wanted(text: &str) -> String {
     let Some((_, expected)) = text.rsplit_once(", expected ") else {
         return "must be a value that this field can hold".into();

@@ -1,32 +1,32 @@
-//! Bulk actions: one request for all jobs that a filter means.
+//! Bulk actions: one request for all jobs that a filter matches.
 
 use crate::filter::{FilterError, some_jobs};
 use engine::Filter;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Which jobs are meant.
+/// Selects the jobs of a bulk action.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct BulkRequest {
-    /// A filter over jobs; left out or blank, it is refused.
+    /// A filter over jobs. It is required and must not be blank.
     #[schema(required)]
     pub filter: String,
 }
 
-/// What a bulk action found.
+/// The answer to a bulk action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BulkAnswer {
-    /// So many jobs are meant.
+    /// How many jobs the filter matches.
     pub matched: u64,
-    /// Under which the action can be followed; left out where it is done already.
+    /// The id by which the action can be followed; left out where it is done already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_id: Option<String>,
 }
 
 impl BulkRequest {
-    /// The filter, once it is read.
+    /// Parses the filter.
     pub fn check(&self) -> Result<Filter, FilterError> {
         some_jobs(&self.filter)
     }

@@ -1,7 +1,7 @@
 //! THE catalogue of codes: what each one means, and what to do about it.
 //!
-//! One table for all doors, the pages under `/errors` and the handbook. A code, once shipped, never
-//! changes its meaning.
+//! One table for the HTTP API, the command line, the pages under `/errors` and the handbook. A
+//! code, once shipped, never changes its meaning.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -12,15 +12,15 @@ use utoipa::ToSchema;
 pub struct CodeEntry {
     /// The stable code.
     pub code: &'static str,
-    /// The HTTP status it is answered with; none for codes that stand on a job or stay inside.
+    /// The HTTP status; none for codes that appear on a job or stay internal.
     pub http_status: Option<u16>,
     /// Whether the same request may succeed when it is sent again.
     pub retryable: bool,
-    /// A few words.
+    /// A short title.
     pub title: &'static str,
     /// What happened.
     pub meaning: &'static str,
-    /// What the person who reads this should do now.
+    /// What the reader should do now.
     pub what_to_do: &'static str,
 }
 
@@ -30,13 +30,13 @@ pub fn entry(code: &str) -> Option<&'static CodeEntry> {
     Some(&CATALOGUE[place])
 }
 
-/// Whether a request that got this status may succeed when it is sent again as it was.
+/// Whether a request that got this status may succeed when it is sent again unchanged.
 const fn passes_by_itself(http_status: Option<u16>) -> bool {
     matches!(http_status, Some(408 | 429 | 503))
 }
 
-/// Makes the table, and a constant for each code. An entry is
-/// `CODE: http status, title, meaning, what to do;`
+/// Makes the table, and a constant for each code. An entry is `CODE: http status, title, meaning,
+/// what to do;`
 macro_rules! catalogue {
     ($($code:ident: $status:expr, $title:literal, $meaning:literal, $what_to_do:literal;)*) => {
         /// Every code of the catalogue by its name.

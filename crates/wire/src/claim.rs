@@ -5,11 +5,11 @@ use crate::{
     job::JobShape,
     list::at_most,
     secret::Secret,
-    time::Moment,
+    time::Rfc3339,
 };
 use engine::{
     CLAIM_MAX, CLAIM_TYPES_MAX, Checked, ClaimId, FieldProblem, Findings, Host, Job, JobType,
-    JsonText, Lease, Refusal, Wish, WorkerId, check_count, check_lease, check_range,
+    JsonText, Lease, Refusal, WorkerId, check_count, check_lease, check_range,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -37,41 +37,42 @@ pub struct ClaimRequest {
 /// A claim that passed its checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimOrder {
-    /// What the worker wants.
-    pub wish: Wish,
-    /// How long it waits for the first job; not at all where it does not say.
+    /// What the worker asks for.
+    pub claim_request: engine::ClaimRequest,
+    /// How long it waits for the first job; zero where it does not say.
     pub wait: Duration,
 }
 
-/// What a worker gets; empty after the wait.
+/// The jobs that a worker gets; empty after the wait.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ClaimAnswer {
-    /// The jobs that are its own now.
+    /// The jobs that the worker now holds.
     pub jobs: Vec<ClaimedJob>,
 }
 
 /// A whole job with its payload and its lease.
 pub type ClaimedJob = Extended<JobShape, LeaseOf>;
 
-/// The lease beside the job.
+/// The lease of a claimed job.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct LeaseOf {
-    /// The right to run it.
+    /// The right to run the job.
     pub lease: LeaseShape,
 }
 
-/// The right to run a job for a while.
+/// The right to run a job for some time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Lease)]
 pub struct LeaseShape {
-    /// What the worker must show with every report.
+    /// The token that the worker shows with every report.
     pub token: Secret,
-    /// When it lapses without a heartbeat.
-    pub expires_at: Moment,
-    /// How far one heartbeat reaches: with it, a worker need not compare its clock with ours.
+    /// When the lease runs out without a heartbeat.
+    pub expires_at: Rfc3339,
+    /// How far one heartbeat extends the lease. With it, a worker need not compare its clock with
+    /// the server's.
     pub lease_seconds: f64,
-    /// How long the attempt may take; no heartbeat reaches beyond it.
+    /// How long the attempt may take; no heartbeat extends the lease beyond it.
     pub timeout_seconds: f64,
 }
 
@@ -93,8 +94,9 @@ impl ClaimRequest {
         else {
             return Err(findings.refusal());
         };
-        let wish = Wish { worker, host, claim, job_types, max: max as usize, lease };
-        Ok(ClaimOrder { wish, wait: Duration::from_secs(wait.into()) })
+        let claim_request =
+            engine::ClaimRequest { worker, host, claim, job_types, max: max as usize, lease };
+        Ok(ClaimOrder { claim_request, wait: Duration::from_secs(wait.into()) })
     }
 
     fn checked_types(&self) -> Checked<Vec<JobType>> {
@@ -115,7 +117,7 @@ impl More for LeaseOf {
 }
 
 impl ClaimedJob {
-    /// Shows a job to the worker that has just got it.
+    /// The job as the worker that claimed it gets it.
     pub fn new(job: &Job, lease: &Lease, payload: &JsonText) -> Self {
         let base = JobShape::new(job, Some(payload));
         Extended { base, more: LeaseOf { lease: LeaseShape::from(lease) } }

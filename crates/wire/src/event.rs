@@ -1,18 +1,18 @@
-//! Outcomes as the world hears of them: CloudEvents 1.0.
+//! Events about jobs, as CloudEvents 1.0.
 
-use crate::{extended::Extended, status::StatusShape, time::Moment};
+use crate::{extended::Extended, status::StatusShape, time::Rfc3339};
 use engine::Event;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// One announcement.
+/// One event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CloudEvent {
     /// The version of the standard.
     pub specversion: String,
-    /// `{jobId}.{seq}`: the same however often it is told.
+    /// `{jobId}.{seq}`: the same in every delivery of the event.
     pub id: String,
-    /// Where it comes from.
+    /// The source of the event.
     pub source: String,
     /// `consign.job.…`.
     #[serde(rename = "type")]
@@ -20,22 +20,22 @@ pub struct CloudEvent {
     /// The job it is about.
     pub subject: String,
     /// When it happened.
-    pub time: Moment,
-    /// What the data is.
+    pub time: Rfc3339,
+    /// The media type of the data.
     pub datacontenttype: String,
-    /// Ties everything together that one request set in motion.
+    /// Ties together everything that one request caused.
     pub correlationid: String,
-    /// The trace that the job was handed over in.
+    /// The trace context of the submit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// The job as it was right after.
+    /// The job right after the transition.
     pub data: EventData,
 }
 
-/// The status of the job at that moment, and what an announcement adds.
+/// The status of the job after the transition, and what an event adds.
 pub type EventData = Extended<StatusShape, Announced>;
 
-/// What an announcement says beside the status.
+/// What an event has beside the status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Announced {

@@ -1,6 +1,6 @@
 //! Explain: why a job is not running.
 
-use crate::time::Moment;
+use crate::time::Rfc3339;
 use engine::{Reason, Status};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -18,7 +18,7 @@ pub const REASON_CODES: [&str; 9] = [
     "ENDED",
 ];
 
-/// Where a job stands, and everything that keeps it there.
+/// The status of a job, and everything that keeps it from running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 #[schema(as = Explanation)]
@@ -38,7 +38,7 @@ pub struct ReasonShape {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_type: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub run_at: Option<Moment>,
+    pub run_at: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,17 +52,17 @@ pub struct ReasonShape {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<Moment>,
+    pub since: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease_expires_at: Option<Moment>,
+    pub lease_expires_at: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub at: Option<Moment>,
+    pub at: Option<Rfc3339>,
 }
 
 impl ExplainShape {
-    /// Shows the engine's reasons.
+    /// The reasons of the engine.
     pub fn new(status: Status, reasons: &[Reason]) -> Self {
         let reasons = reasons.iter().map(ReasonShape::from).collect();
         ExplainShape { status: status.to_string(), reasons }
@@ -71,35 +71,35 @@ impl ExplainShape {
 
 impl From<&Reason> for ReasonShape {
     fn from(reason: &Reason) -> Self {
-        let said = ReasonShape {
+        let shape = ReasonShape {
             code: reason.code().into(),
             detail: reason.detail(),
             ..ReasonShape::default()
         };
         match reason {
             Reason::NoLiveWorker { job_type } | Reason::QueuePaused { job_type } => {
-                ReasonShape { job_type: Some(job_type.to_string()), ..said }
+                ReasonShape { job_type: Some(job_type.to_string()), ..shape }
             }
-            Reason::NotDue { run_at } => ReasonShape { run_at: Some(Moment(*run_at)), ..said },
+            Reason::NotDue { run_at } => ReasonShape { run_at: Some(Rfc3339(*run_at)), ..shape },
             Reason::RetryWait { run_at, attempt, error_code } => ReasonShape {
-                run_at: Some(Moment(*run_at)),
+                run_at: Some(Rfc3339(*run_at)),
                 attempt: Some(*attempt),
                 error_code: error_code.as_ref().map(ToString::to_string),
-                ..said
+                ..shape
             },
-            Reason::BehindOthers { ahead } => ReasonShape { ahead: Some(*ahead), ..said },
+            Reason::BehindOthers { ahead } => ReasonShape { ahead: Some(*ahead), ..shape },
             Reason::LimitReached { running, limit } => {
-                ReasonShape { running: Some(*running), limit: Some(*limit), ..said }
+                ReasonShape { running: Some(*running), limit: Some(*limit), ..shape }
             }
-            Reason::CancelRequested => said,
+            Reason::CancelRequested => shape,
             Reason::Running { worker, since, lease_expires_at } => ReasonShape {
                 worker_id: Some(worker.to_string()),
-                since: Some(Moment(*since)),
-                lease_expires_at: Some(Moment(*lease_expires_at)),
-                ..said
+                since: Some(Rfc3339(*since)),
+                lease_expires_at: Some(Rfc3339(*lease_expires_at)),
+                ..shape
             },
             Reason::Ended { status, at } => {
-                ReasonShape { status: Some(status.to_string()), at: Some(Moment(*at)), ..said }
+                ReasonShape { status: Some(status.to_string()), at: Some(Rfc3339(*at)), ..shape }
             }
         }
     }

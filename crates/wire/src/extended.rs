@@ -11,16 +11,16 @@ use utoipa::{
 /// All fields of `base`, and then those of `more`, in one object.
 #[derive(Clone, Debug, Serialize)]
 pub struct Extended<B, M> {
-    /// What another door shows alone.
+    /// The shape that other routes show alone.
     #[serde(flatten)]
     pub base: B,
-    /// What this door adds.
+    /// What this route adds.
     #[serde(flatten)]
     pub more: M,
 }
 
 // Not derived: serde buffers the fields of a flattened object, and raw JSON does not survive that.
-// Both halves are tolerant readers, so each can simply read the whole object.
+// Both halves are tolerant readers, so each can read the whole object.
 impl<'de, B: DeserializeOwned, M: DeserializeOwned> Deserialize<'de> for Extended<B, M> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let whole = Box::<RawValue>::deserialize(deserializer)?;
@@ -30,9 +30,9 @@ impl<'de, B: DeserializeOwned, M: DeserializeOwned> Deserialize<'de> for Extende
     }
 }
 
-/// What an object holds beyond another one.
+/// What an object has beyond another one.
 pub trait More: ToSchema {
-    /// What the two are called together.
+    /// The name of both together.
     const WHOLE: &'static str;
 }
 

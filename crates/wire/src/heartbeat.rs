@@ -1,7 +1,7 @@
-//! Heartbeat: a worker says that it lives, and learns how its leases stand.
+//! Heartbeat: a worker says that it is alive, and learns the state of its leases.
 //!
-//! One bad entry must not cost a worker its other leases, so entries are checked one by one, and a
-//! bad progress is left out instead of the sign of life it came with.
+//! One bad entry must not cost a worker its other leases, so entries are checked one by one. A bad
+//! progress is ignored, and its heartbeat still counts.
 
 use crate::{
     body::{Unreadable, read},
@@ -10,17 +10,17 @@ use crate::{
     page_item::PageItem,
     problem::Problem,
     secret::Secret,
-    time::Moment,
+    time::Rfc3339,
 };
 use engine::{
-    Beat, Checked, FieldProblem, Findings, ITEMS_MAX, JobId, ProgressReport, Pulse, Refusal,
+    Beat, Checked, FieldProblem, Findings, ITEMS_MAX, JobId, LeaseState, ProgressReport, Refusal,
     Timestamp, WorkerId, check_count,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-/// A worker says that it lives.
+/// A worker says that it is alive.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
@@ -28,13 +28,14 @@ pub struct HeartbeatRequest {
     #[serde(default)]
     #[schema(required)]
     pub worker_id: String,
-    /// Must be there, be it empty: a worker that misspells it would lose its leases and not know why.
+    /// Required, even if empty: a worker that misspells the name would lose its leases without an
+    /// error.
     #[serde(deserialize_with = "at_most::<_, _, ITEMS_MAX>")]
     #[schema(value_type = Vec<HeartbeatItem>)]
     pub leases: Vec<PageItem<HeartbeatItem>>,
 }
 
-/// One lease that it holds.
+/// One lease that the worker holds.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
@@ -47,7 +48,7 @@ pub struct HeartbeatItem {
     pub progress: Option<ProgressRequest>,
 }
 
-/// How far the handler says it is.
+/// The progress of the handler.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
@@ -55,7 +56,7 @@ pub struct ProgressRequest {
     #[schema(required, value_type = i64)]
     pub percent: Option<i64>,
     pub note: Option<String>,
-    /// Why it could not be read. It is left out then, and the sign of life counts.
+    /// Why the progress could not be read. It is then ignored, and the heartbeat counts.
     #[serde(skip)]
     #[schema(ignore)]
     pub misread: Option<Unreadable>,
@@ -76,41 +77,41 @@ fn progress_or_misread<'de, D: Deserializer<'de>>(
 /// A checked entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedHeartbeat {
-    /// The heartbeat, and the job it is for.
+    /// The heartbeat, and its job.
     pub beat: Beat,
-    /// What was wrong with the progress, which was left out then.
+    /// What was wrong with the progress, which is then ignored.
     pub left_out: Option<Refusal>,
 }
 
-/// How the leases stand, in the order they were asked about.
+/// The state of the leases, in the order of the request.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct HeartbeatAnswer {
     /// One for each.
-    pub leases: Vec<PulseShape>,
+    pub leases: Vec<HeartbeatResult>,
 }
 
-/// How one lease stands.
+/// The state of one lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Pulse)]
-pub struct PulseShape {
-    /// Whose lease.
+#[schema(as = LeaseState)]
+pub struct HeartbeatResult {
+    /// The job of the lease.
     pub job_id: String,
-    /// How it stands.
-    pub state: PulseWord,
-    /// When it lapses, while it holds.
-    pub expires_at: Option<Moment>,
-    /// What was wrong with the entry, if something was.
+    /// The state of the lease.
+    pub state: LeaseWord,
+    /// When the lease runs out, while it holds.
+    pub expires_at: Option<Rfc3339>,
+    /// What is wrong with the entry, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
 }
 
-/// The contract's words for how a lease stands.
+/// The contract's names for the state of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the variants are the contract's own words")]
 #[schema(as = PulseState)]
-pub enum PulseWord {
+pub enum LeaseWord {
     Extended,
     CancelRequested,
     Lost,
@@ -118,7 +119,8 @@ pub enum PulseWord {
 }
 
 impl HeartbeatRequest {
-    /// Checks who it is, and that there are not too many leases. None at all is a sign of life too.
+    /// Checks the worker's name and the number of leases. An empty list is a heartbeat of the
+    /// worker, too.
     pub fn check(&self) -> Result<WorkerId, Refusal> {
         check_count("leases", self.leases.len(), 0..=ITEMS_MAX)?;
         Ok(WorkerId::parse(&self.worker_id)?)
@@ -150,26 +152,26 @@ impl ProgressRequest {
     }
 }
 
-impl PulseShape {
-    /// Shows what the engine said.
-    pub fn new(job_id: JobId, pulse: Pulse) -> Self {
-        let (state, expires_at) = word(pulse);
-        let expires_at = expires_at.map(Moment);
-        PulseShape { job_id: job_id.to_string(), state, expires_at, problem: None }
+impl HeartbeatResult {
+    /// The engine's answer.
+    pub fn new(job_id: JobId, lease_state: LeaseState) -> Self {
+        let (state, expires_at) = word(lease_state);
+        let expires_at = expires_at.map(Rfc3339);
+        HeartbeatResult { job_id: job_id.to_string(), state, expires_at, problem: None }
     }
 
-    /// The answer to an entry that could not be read: whatever it was, it is no lease of ours.
+    /// The answer to an entry that could not be read: it names no lease of this store.
     pub fn refused(job_id: &str, problem: Problem) -> Self {
         let (job_id, problem) = (job_id.into(), Some(problem));
-        PulseShape { job_id, state: PulseWord::Lost, expires_at: None, problem }
+        HeartbeatResult { job_id, state: LeaseWord::Lost, expires_at: None, problem }
     }
 }
 
-fn word(pulse: Pulse) -> (PulseWord, Option<Timestamp>) {
-    match pulse {
-        Pulse::Extended(until) => (PulseWord::Extended, Some(until)),
-        Pulse::CancelRequested(until) => (PulseWord::CancelRequested, Some(until)),
-        Pulse::Lost => (PulseWord::Lost, None),
-        Pulse::Ended => (PulseWord::Ended, None),
+fn word(lease_state: LeaseState) -> (LeaseWord, Option<Timestamp>) {
+    match lease_state {
+        LeaseState::Extended(until) => (LeaseWord::Extended, Some(until)),
+        LeaseState::CancelRequested(until) => (LeaseWord::CancelRequested, Some(until)),
+        LeaseState::Lost => (LeaseWord::Lost, None),
+        LeaseState::Ended => (LeaseWord::Ended, None),
     }
 }

@@ -1,4 +1,4 @@
-//! What every report of a worker begins with.
+//! The job and the lease with which every report of a worker begins.
 
 use crate::secret::Secret;
 use engine::{Findings, JobId, LeaseToken};

@@ -1,6 +1,6 @@
 //! History: what happened to a job, one row per transition.
 
-use crate::time::Moment;
+use crate::time::Rfc3339;
 use engine::HistoryEntry;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 #[schema(as = Transition)]
 pub struct HistoryShape {
     pub seq: u64,
-    pub at: Moment,
+    pub at: Rfc3339,
     pub from: Option<String>,
     pub to: String,
     pub attempt: u32,

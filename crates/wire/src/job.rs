@@ -1,17 +1,17 @@
-//! The whole job: its status, and what was handed over.
+//! The whole job: its status, and what the client submitted.
 
 use crate::{
     extended::{Extended, More},
     json::Json,
     status::StatusShape,
     submit::PayloadVersionShape,
-    time::Moment,
+    time::Rfc3339,
 };
 use engine::{Job, JsonText};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A job as its own page shows it.
+/// A job with all its fields.
 pub type JobShape = Extended<StatusShape, JobMore>;
 
 impl More for JobMore {
@@ -22,27 +22,27 @@ impl More for JobMore {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JobMore {
-    /// The client's handle, in its stored form: a long one is its hash.
+    /// The client's key in its stored form: a long one is its hash.
     pub idempotency_key: Option<String>,
-    /// The client's word for the shape of the payload.
+    /// The client's name for the shape of the payload.
     pub payload_version: Option<PayloadVersionShape>,
     /// 0 (last) to 9 (first).
     pub priority: u8,
     /// When this life was first due; a retry's time is `nextAttemptAt`.
-    pub run_at: Moment,
-    /// Not started after this moment.
-    pub expires_at: Option<Moment>,
-    /// The trace that the job was handed over in.
+    pub run_at: Rfc3339,
+    /// The job does not start after this time.
+    pub expires_at: Option<Rfc3339>,
+    /// The trace context of the submit.
     pub traceparent: Option<String>,
-    /// When it left the poison queue for good.
-    pub discarded_at: Option<Moment>,
-    /// Left out for those who may not see it.
+    /// When an operator removed it from the poison queue for good.
+    pub discarded_at: Option<Rfc3339>,
+    /// Left out for callers who may not see it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<Json>,
 }
 
 impl JobShape {
-    /// Shows `job`, with its payload to those who may see that.
+    /// Shows `job`, with `payload` for a caller who may see it.
     pub fn new(job: &Job, payload: Option<&JsonText>) -> Self {
         let envelope = &job.envelope;
         let more = JobMore {
@@ -50,9 +50,9 @@ impl JobShape {
             payload_version: envelope.payload_version.as_ref().map(PayloadVersionShape::from),
             priority: envelope.priority.number(),
             run_at: job.life.due_at.into(),
-            expires_at: job.expires_at.map(Moment),
+            expires_at: job.expires_at.map(Rfc3339),
             traceparent: envelope.traceparent.as_ref().map(ToString::to_string),
-            discarded_at: job.ended().and_then(|ended| ended.discarded_at).map(Moment),
+            discarded_at: job.ended().and_then(|ended| ended.discarded_at).map(Rfc3339),
             payload: payload.map(Json::from),
         };
         Extended { base: StatusShape::from(job).with_tenant(job), more }

@@ -1,4 +1,4 @@
-//! The client's own JSON, carried as it came.
+//! The client's own JSON, unchanged.
 
 use engine::JsonText;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeStruct};
@@ -6,16 +6,16 @@ use serde_json::value::RawValue;
 use std::{fmt, sync::Arc};
 use utoipa::ToSchema;
 
-/// A payload or a result: part of the JSON around it, but never taken apart.
+/// A payload or a result: part of the JSON around it, but never parsed.
 ///
-/// Numbers keep their digits and objects their order, which a parsed value would not promise.
-/// Two texts that say the same in other words are two.
+/// Numbers keep their digits and objects their order, which a parsed value would not guarantee. Two
+/// texts with the same meaning but different spelling are not equal.
 #[derive(Clone, PartialEq, ToSchema)]
 #[schema(value_type = Value)]
 pub struct Json(Arc<str>);
 
 impl Json {
-    /// The text as it came.
+    /// The text as it arrived.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -34,8 +34,8 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// What serde_json calls a text that it writes as it is. A [`RawValue`] is written so as well, but
-/// one cannot be made without reading the whole text, and a payload was read when it came in.
+/// The name under which serde_json writes a text unchanged. A [`RawValue`] has the same effect, but
+/// to make one reads the whole text, and a payload was checked when it arrived.
 const RAW: &str = "$serde_json::private::RawValue";
 
 impl Serialize for Json {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn what_a_store_kept_is_not_read_again() {
-        // Whoever read it would see that it is no JSON.
+        // The text is invalid on purpose: a writer that parsed it would fail.
         assert_eq!(serde_json::to_string(&stored("{no json")).unwrap(), "{no json");
     }
 

@@ -1,9 +1,9 @@
-//! Keys: made, listed, ended.
+//! API keys: created, listed, revoked.
 
 use crate::{
     list::at_most,
     secret::Secret,
-    time::{Moment, parse_time},
+    time::{Rfc3339, parse_time},
 };
 use engine::{
     ApiKey, Checked, Findings, Grant, KeyDraft, KeyName, KeySecret, Pattern, Refusal, Right,
@@ -12,14 +12,15 @@ use engine::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a new key may.
+/// A request for a new key.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct KeyRequest {
     #[schema(required)]
     pub name: String,
-    /// A tenant, or `*` for all; without it, the creator's, and `default` where that is `*`.
+    /// A tenant, or `*` for all. The default is the creator's tenant, and `default` where that is
+    /// `*`.
     pub tenant: Option<String>,
     #[serde(deserialize_with = "at_most::<_, _, LISTED_MAX>")]
     #[schema(required)]
@@ -28,26 +29,26 @@ pub struct KeyRequest {
     pub types: Vec<String>,
     #[serde(deserialize_with = "at_most::<_, _, LISTED_MAX>")]
     pub subjects: Vec<String>,
-    /// No later than the end of the creator's own credential, which it is where none is given.
+    /// No later than the end of the creator's own credential, which is the default.
     pub expires_at: Option<String>,
 }
 
-/// A new key. This is the only time that it is shown.
+/// A new key. Only this answer contains it.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyCreated {
-    /// Its name in lists.
+    /// The key's id in lists.
     pub id: String,
     /// What its owner sends.
     pub key: Secret,
-    /// What it may, as it will be listed.
+    /// The grant of the key, as lists show it.
     #[serde(flatten)]
     pub granted: GrantShape,
-    /// When it ends by itself.
-    pub expires_at: Option<Moment>,
+    /// When it expires.
+    pub expires_at: Option<Rfc3339>,
 }
 
-/// What a key may.
+/// The grant of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 #[schema(as = Grant)]
@@ -58,24 +59,24 @@ pub struct GrantShape {
     pub subjects: Vec<String>,
 }
 
-/// A key in a list; the key itself is not there.
+/// A key in a list, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 #[schema(as = Key)]
 pub struct KeyShape {
     pub id: String,
-    /// `api` opens this door; `signing` signs status addresses.
+    /// `api` authenticates callers; `signing` signs status URLs.
     pub kind: KeyKind,
     pub name: Option<String>,
     pub tenant: Option<String>,
     pub scopes: Vec<String>,
     pub types: Vec<String>,
     pub subjects: Vec<String>,
-    pub created_at: Moment,
+    pub created_at: Rfc3339,
     pub created_by: Option<String>,
-    pub expires_at: Option<Moment>,
-    pub revoked_at: Option<Moment>,
+    pub expires_at: Option<Rfc3339>,
+    pub revoked_at: Option<Rfc3339>,
 }
 
 /// What a key is for.
@@ -87,11 +88,11 @@ pub enum KeyKind {
     Signing,
 }
 
-/// More scopes, types or subjects than this are not listed in one key.
+/// The most scopes, types or subjects of one key.
 const LISTED_MAX: usize = 100;
 
 impl KeyRequest {
-    /// Checks every field and names all that are wrong. `creator` is whose key asks for this one.
+    /// Checks every field and names all that are wrong. `creator` is the scope of the caller.
     pub fn check(&self, creator: &Scope) -> Result<KeyDraft, Refusal> {
         let mut findings = Findings::default();
         let name = findings.keep(KeyName::parse(&self.name));
@@ -113,7 +114,7 @@ impl KeyRequest {
         Ok(KeyDraft { name, grant: Grant { scope, rights, types, subjects }, expires_at })
     }
 
-    /// A key that may nothing is a mistake.
+    /// A key without any right is a mistake.
     fn checked_rights(&self) -> Checked<Rights> {
         check_count("scopes", self.scopes.len(), 1..=LISTED_MAX)?;
         self.scopes.iter().map(|scope| Right::parse(scope)).collect()
@@ -126,11 +127,11 @@ fn patterns(field: &'static str, texts: &[String]) -> Checked<Vec<Pattern>> {
 }
 
 impl KeyCreated {
-    /// Shows a key to the one who asked for it.
+    /// The answer to the creator of the key.
     pub fn new(key: &ApiKey, secret: &KeySecret) -> Self {
         let (id, key_text) = (key.id.to_string(), Secret::new(secret.expose()));
         let granted = GrantShape::from(&key.grant);
-        KeyCreated { id, key: key_text, granted, expires_at: key.expires_at.map(Moment) }
+        KeyCreated { id, key: key_text, granted, expires_at: key.expires_at.map(Rfc3339) }
     }
 }
 
@@ -147,8 +148,8 @@ impl From<&ApiKey> for KeyShape {
             subjects: granted.subjects,
             created_at: key.created_at.into(),
             created_by: Some((*key.created_by).into()),
-            expires_at: key.expires_at.map(Moment),
-            revoked_at: key.revoked_at.map(Moment),
+            expires_at: key.expires_at.map(Rfc3339),
+            revoked_at: key.revoked_at.map(Rfc3339),
         }
     }
 }

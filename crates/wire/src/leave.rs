@@ -1,4 +1,4 @@
-//! Leave: a worker that stops in order is gone at once.
+//! Leave: a worker that shuts down in order counts as gone at once.
 
 use engine::{Refusal, WorkerId};
 use serde::{Deserialize, Serialize};
@@ -13,16 +13,16 @@ pub struct LeaveRequest {
     pub worker_id: String,
 }
 
-/// It is gone.
+/// The worker is gone.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaveAnswer {
-    /// Who.
+    /// The worker.
     pub worker_id: String,
 }
 
 impl LeaveRequest {
-    /// Checks who it is.
+    /// Checks the worker's name.
     pub fn check(&self) -> Result<WorkerId, Refusal> {
         Ok(WorkerId::parse(&self.worker_id)?)
     }

@@ -1,10 +1,10 @@
-//! THE WORDS ON THE WIRE of Consign.
+//! THE WIRE FORMAT of Consign.
 //!
-//! What every door says and hears, spelled once: the JSON shapes of the contract, problem details,
-//! CloudEvents, and the catalogue of codes. Shapes are tolerant readers: they ignore what they do
-//! not know, unless the server reads a body that sets something (`setting.rs`). There is no rule
-//! about jobs in here: a request becomes an engine draft or command, and the engine says what is
-//! wrong with it.
+//! All that clients and servers exchange, defined once: the JSON shapes of the contract, problem
+//! details, CloudEvents, and the catalogue of codes. Shapes are tolerant readers: they ignore
+//! unknown fields, unless the server reads a body that sets something (`setting.rs`). This crate
+//! has no rule about jobs: a request becomes an engine draft or command, and the engine says what
+//! is wrong with it.
 #![forbid(unsafe_code)]
 
 mod audit;
@@ -15,6 +15,7 @@ mod claim;
 mod event;
 mod explain;
 mod extended;
+mod fields;
 pub mod filter;
 mod heartbeat;
 mod held;
@@ -42,7 +43,6 @@ mod status;
 mod steps;
 mod submit;
 mod time;
-mod words;
 mod workers;
 
 pub use audit::AuditShape;
@@ -53,10 +53,13 @@ pub use claim::{ClaimAnswer, ClaimOrder, ClaimRequest, ClaimedJob, LeaseOf, Leas
 pub use event::{Announced, CloudEvent, EventData};
 pub use explain::{ExplainShape, REASON_CODES, ReasonShape};
 pub use extended::Extended;
+pub use fields::{
+    FIELD_DOCS, FieldDoc, FieldRule, LEFT_OUT, LOWER_NAME, NO_NUL, SPAN, UUID, field_doc,
+};
 pub use filter::{FilterError, job_filter};
 pub use heartbeat::{
-    CheckedHeartbeat, HeartbeatAnswer, HeartbeatItem, HeartbeatRequest, ProgressRequest,
-    PulseShape, PulseWord,
+    CheckedHeartbeat, HeartbeatAnswer, HeartbeatItem, HeartbeatRequest, HeartbeatResult, LeaseWord,
+    ProgressRequest,
 };
 pub use history::HistoryShape;
 pub use job::{JobMore, JobShape};
@@ -82,6 +85,5 @@ pub use submit::{
     BatchAnswer, BatchItem, BatchRequest, PayloadVersionShape, SubmitRequest, SubmittedShape,
     status_url,
 };
-pub use time::{Moment, format_time, parse_time};
-pub use words::{LEFT_OUT, LOWER_NAME, NO_NUL, Rule, SPAN, UUID, WORDS, Word, word_for};
+pub use time::{Rfc3339, format_time, parse_time};
 pub use workers::{WorkerShape, WorkerState};

@@ -1,7 +1,7 @@
 //! Lists within their bounds: reading stops at the first item over the bound.
 //!
-//! A list that is read whole and counted afterwards costs its sender two bytes an item, and us a
-//! hundred times as much.
+//! A list that is read whole and counted afterwards costs its sender two bytes an item, and the
+//! server a hundred times as much.
 
 use crate::body::TOO_MANY;
 use serde::{
@@ -54,7 +54,7 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for AtMost<T, MAX>
             let Some(item) = list.next_element()? else { return Ok(items) };
             items.push(item);
         }
-        // Refused where it begins: nothing of it is read.
+        // Refused where the item begins: nothing of it is read.
         list.next_element::<OneTooMany<MAX>>()?;
         Ok(items)
     }
@@ -77,8 +77,8 @@ mod tests {
     };
     use serde::de::DeserializeOwned;
 
-    /// Sends `count` empty items and then what is no JSON at all: a reader that stops at the bound
-    /// never comes to that.
+    /// Sends `count` empty items and then invalid JSON. A reader that stops at the bound never
+    /// reaches that.
     fn sent<T: DeserializeOwned>(before: &str, item: &str, count: usize) -> Option<Unreadable> {
         let list = vec![item; count].join(",");
         read::<T>(format!("{before}[{list} no JSON").as_bytes()).err()

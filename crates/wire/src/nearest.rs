@@ -1,14 +1,14 @@
-//! The name that was probably meant, where a name is not known.
+//! Suggests the name that was probably meant, for a name that is not known.
 
 use strsim::osa_distance;
 
-/// Longer names are no slips, and would take long to measure.
+/// Longer names are no typing errors, and would take long to compare.
 const NAME_BYTES_MAX: usize = 128;
-/// A shorter beginning says too little.
+/// A shorter prefix says too little.
 const BEGINNING_BYTES_MIN: usize = 4;
 
-/// The candidate that is nearest to `name`, if any is near at all: by its letters, or because
-/// `name` only adds to it (`retentionSeconds`, `retention`).
+/// The candidate nearest to `name`, if any is near: by edit distance, or because `name` only adds
+/// to it (`retentionSeconds`, `retention`).
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > NAME_BYTES_MAX {
         return None;

@@ -1,6 +1,6 @@
 //! Nodes: the processes that serve one store.
 
-use crate::time::Moment;
+use crate::time::Rfc3339;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -9,34 +9,34 @@ use utoipa::ToSchema;
 #[serde(rename_all = "camelCase")]
 #[schema(as = Node)]
 pub struct NodeShape {
-    /// Its name.
+    /// Its id.
     pub node_id: String,
     /// The version of Consign that it runs.
     pub version: String,
     /// When it began to serve.
-    pub started_at: Moment,
-    /// When it last gave a sign of life, by the store's clock.
-    pub last_seen_at: Moment,
-    /// What it does now.
+    pub started_at: Rfc3339,
+    /// When it last sent a heartbeat, by the store's clock.
+    pub last_seen_at: Rfc3339,
+    /// Its state.
     pub state: NodeState,
-    /// Whether it does what one node does for all: sweep, number announcements, tidy up.
+    /// Whether it is the leader, which sweeps, numbers events and prunes for all nodes.
     pub leader: bool,
 }
 
-/// What a node does now.
+/// The state of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum NodeState {
     /// It serves.
     Live,
-    /// It was asked to stop and finishes what it has begun.
+    /// It was asked to stop and finishes its requests.
     Draining,
-    /// It fell silent.
+    /// Its heartbeats stopped.
     Lost,
 }
 
 impl NodeState {
-    /// The state of a node that is heard of or not, and that may have said that it ends.
+    /// The state of a node, from its heartbeats and from what it announced.
     pub fn of(live: bool, draining: bool) -> Self {
         match (live, draining) {
             (false, _) => NodeState::Lost,

@@ -1,11 +1,11 @@
-//! One item of a page of reports. An item of the wrong kind refuses itself, and not its page: the
-//! other reports must not be lost with it.
+//! One item of a page of reports. An item of the wrong kind is refused alone: the other reports of
+//! the page must not be lost with it.
 
 use crate::body::{Unreadable, read};
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-/// An item as it came: read, or not.
+/// An item as it arrived, read or not.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum PageItem<T> {
@@ -61,7 +61,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for PageItem<T> {
     }
 }
 
-/// Whatever else is wrong, the sender should recognise its item.
+/// The id in a bad item, so that the sender can recognise it in the answer.
 fn named_job(item: &[u8]) -> String {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

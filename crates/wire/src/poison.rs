@@ -1,4 +1,4 @@
-//! The poison queue: jobs that wait for a person, and what the person decides.
+//! The poison queue: jobs that wait for an operator, and what the operator decides.
 
 use crate::{list::at_most_or_null, status::StatusShape};
 use engine::{Checked, FieldProblem, ITEMS_MAX, JobId, check_count};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use utoipa::ToSchema;
 
-/// Which poisoned jobs are redriven or discarded: by their ids or by a filter.
+/// Selects poisoned jobs to redrive or discard: by their ids or by a filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
@@ -25,8 +25,8 @@ pub struct PoisonRequest {
 pub enum PoisonOrder<'a> {
     /// These jobs, each once.
     Jobs(BTreeSet<JobId>),
-    /// All poisoned jobs that this filter shows, once [`some_jobs`](crate::filter::some_jobs) has
-    /// read it; it does not say itself that they are poisoned.
+    /// All poisoned jobs that this filter matches. [`some_jobs`](crate::filter::some_jobs) has yet
+    /// to parse it. The filter itself does not restrict the jobs to poisoned ones.
     Matching(&'a str),
 }
 
@@ -34,7 +34,7 @@ pub enum PoisonOrder<'a> {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PoisonAnswer {
-    /// The jobs on it.
+    /// The jobs on the page.
     pub items: Vec<StatusShape>,
     /// Where the next page begins; none after the last.
     pub next_cursor: Option<String>,
@@ -43,7 +43,7 @@ pub struct PoisonAnswer {
 }
 
 impl PoisonRequest {
-    /// Checks that it names jobs in one of the two ways, and in no other.
+    /// Checks that the request selects jobs in exactly one of the two ways.
     pub fn check(&self) -> Checked<PoisonOrder<'_>> {
         let wrong = |detail| Err(FieldProblem::new(IDS, detail));
         match (&self.job_ids, &self.filter) {

@@ -1,4 +1,4 @@
-//! Types and their policies: how jobs of one type are treated, in words a person would write.
+//! Job types and their policies: how jobs of one type are treated.
 
 use crate::{
     extended::Extended,
@@ -13,14 +13,14 @@ use engine::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
-/// One job type with its policy. What was read here can be written back.
+/// One job type with its policy. A client can write back what it read.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = JobType)]
 pub struct TypeShape {
-    /// Which type.
+    /// The job type.
     pub job_type: String,
-    /// Whether somebody set its policy; else it is the default.
+    /// Whether the type has a policy of its own; else it has the default.
     pub declared: bool,
     /// How its jobs are treated.
     #[serde(flatten)]
@@ -42,19 +42,20 @@ pub struct PolicyShape {
     pub retention: Option<String>,
     pub max_queued: Option<i64>,
     pub concurrency: Option<i64>,
-    /// The JSON Schema that payloads must keep.
+    /// The JSON Schema that payloads must match.
     pub schema: Option<Json>,
     pub handler: Option<HandlerShape>,
 }
 
-/// What is sent to set a policy: the policy, and what lists show beside it, which sets nothing.
+/// The body that sets a policy: the policy, and the fields that lists show beside it, which set
+/// nothing.
 #[derive(ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(dead_code, reason = "it only describes; a body is read as the policy itself")]
 pub struct PolicyRequest {
-    /// As lists show it. The one in the path counts: another one here is refused.
+    /// As lists show it. The type in the path counts, and a different one here is refused.
     job_type: Option<Json>,
-    /// As lists show it; not read.
+    /// As lists show it; ignored.
     declared: Option<Json>,
     max_attempts: Option<i64>,
     lease: Option<String>,
@@ -65,7 +66,7 @@ pub struct PolicyRequest {
     retention: Option<String>,
     max_queued: Option<i64>,
     concurrency: Option<i64>,
-    /// The JSON Schema that payloads must keep.
+    /// The JSON Schema that payloads must match.
     schema: Option<Json>,
     handler: Option<HandlerShape>,
 }
@@ -104,14 +105,14 @@ pub struct BackoffShape {
 pub struct Factor(pub f64);
 
 impl TypeShape {
-    /// Shows the policy of `job_type`.
+    /// The policy of `job_type`.
     pub fn new(job_type: &JobType, policy: &Policy, declared: bool) -> Self {
         TypeShape { job_type: job_type.to_string(), declared, policy: PolicyShape::from(policy) }
     }
 }
 
-// Not derived: a flattened shape is read from parts, and a schema that was taken apart is not the one that
-// somebody wrote.
+// Not derived: serde buffers the fields of a flattened shape, and then a schema would not keep the
+// text that its author wrote.
 impl<'de> Deserialize<'de> for TypeShape {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -128,7 +129,7 @@ impl<'de> Deserialize<'de> for TypeShape {
 }
 
 impl PolicyShape {
-    /// The draft that the engine checks. Only spans and words are read here.
+    /// The draft that the engine checks. Only spans and names are parsed here.
     pub fn to_draft(&self) -> Result<PolicyDraft, Refusal> {
         let mut findings = Findings::default();
         let mut span = |field, text: &Option<String>| {
@@ -172,10 +173,10 @@ impl HandlerShape {
 }
 
 impl Factor {
-    /// Whole hundredths, which is how the engine counts.
+    /// Whole hundredths, the engine's unit.
     fn hundredths(self) -> Checked<i64> {
         let hundredths = (self.0 * 100.0).round();
-        // Beyond this a float has no hundredths any more, and the engine takes far less.
+        // Beyond this a float has no hundredths any more, and the engine's maximum is far lower.
         const LARGEST: f64 = 1e9;
         if hundredths.abs() > LARGEST || (self.0 * 100.0 - hundredths).abs() > 1e-6 {
             let detail = "must be a small number with at most two decimals, such as 1.5";
@@ -185,7 +186,7 @@ impl Factor {
     }
 }
 
-/// A whole factor is written like one: `2`, not `2.0`.
+/// A whole factor is written as an integer: `2`, not `2.0`.
 impl Serialize for Factor {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.hundredths() {

@@ -1,4 +1,4 @@
-//! Problem details (RFC 9457): how every door says no.
+//! Problem details (RFC 9457): the body of every error response.
 
 use crate::{
     body::Unreadable,
@@ -9,14 +9,14 @@ use engine::{CorrelationId, JobId, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A no, with its code, its reason, and the fields that are to blame.
+/// An error response, with its code, its reason, and the fields that are wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
-    /// Where the code is explained.
+    /// The URL of the code's explanation.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The catalogue's few words for the code.
+    /// The catalogue's title of the code.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
@@ -24,7 +24,7 @@ pub struct Problem {
     pub detail: String,
     /// The stable code.
     pub error_code: String,
-    /// What to search the logs for.
+    /// The correlation id under which the logs have the request.
     pub correlation_id: String,
     /// The job that may have been stored, where the outcome is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,13 +44,13 @@ pub struct FieldError {
 }
 
 impl Problem {
-    /// A no under a code of the catalogue. `detail` must hold neither payloads nor secrets.
+    /// A problem with a code of the catalogue. `detail` must hold neither payloads nor secrets.
     pub fn new(code: &str, detail: impl Into<String>, correlation: &CorrelationId) -> Self {
-        let known = known(code);
+        let known = entry_of(code);
         Problem {
             kind: format!("/errors/{}", known.code),
             title: known.title.into(),
-            // A code without a status should not have left the house: that is our mistake.
+            // A code without a status should never reach a client: that is a bug of the server.
             status: known.http_status.unwrap_or(500),
             detail: detail.into(),
             error_code: known.code.into(),
@@ -60,13 +60,13 @@ impl Problem {
         }
     }
 
-    /// The engine said no.
+    /// The problem for a refusal of the engine.
     pub fn refused(refusal: &Refusal, correlation: &CorrelationId) -> Self {
         let errors = field_errors(refusal);
         Problem { errors, ..Problem::new(refusal.code(), refusal.to_string(), correlation) }
     }
 
-    /// The body could not be read.
+    /// The problem for a body that could not be read.
     pub fn unreadable(body: &Unreadable, correlation: &CorrelationId) -> Self {
         let Some(pointer) = body.pointer.clone() else {
             return Problem::new(body.code(), format!("the body {}", body.detail), correlation);
@@ -79,7 +79,7 @@ impl Problem {
         Problem { errors, ..Problem::new(body.code(), detail, correlation) }
     }
 
-    /// The filter could not be followed. It stands in the query or in the body, under one name.
+    /// The problem for an invalid filter. In the query and in the body, it has the same name.
     pub fn filter(error: &FilterError, correlation: &CorrelationId) -> Self {
         let detail = error.to_string();
         let whole = format!("the filter {detail}");
@@ -87,13 +87,13 @@ impl Problem {
         Problem { errors, ..Problem::new(error.code, whole, correlation) }
     }
 
-    /// Names the job that this is about.
+    /// Names the job of this problem.
     pub fn about(self, job_id: JobId) -> Self {
         Problem { job_id: Some(job_id.to_string()), ..self }
     }
 }
 
-fn known(code: &str) -> &'static CodeEntry {
+fn entry_of(code: &str) -> &'static CodeEntry {
     let internal = || entry(codes::INTERNAL).expect("a test finds every code of ours in the table");
     entry(code).unwrap_or_else(internal)
 }
@@ -112,7 +112,7 @@ fn field_errors(refusal: &Refusal) -> Vec<FieldError> {
         let pointer = format!("{place}/{field}{}", problem.within);
         errors.push(FieldError { pointer, detail: problem.detail.clone() });
     }
-    // Also where no field is to blame, the client must learn which of its jobs it was.
+    // Also without a wrong field, the client must learn which of its jobs was refused.
     if errors.is_empty() && !place.is_empty() {
         errors.push(FieldError { pointer: place, detail: inner.to_string() });
     }

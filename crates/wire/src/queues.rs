@@ -1,4 +1,4 @@
-//! Queues: what waits, and who could take it.
+//! Queues: how many jobs wait, and which workers could take them.
 
 use engine::{FieldProblem, Findings, PauseReason, Refusal, Scope, Tenant};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 #[serde(rename_all = "camelCase")]
 #[schema(as = Queue)]
 pub struct QueueShape {
-    /// Whose queue it is.
+    /// The job type.
     pub job_type: String,
     /// Jobs that wait, due or not.
     pub queued: u64,
@@ -19,15 +19,15 @@ pub struct QueueShape {
     pub oldest_age_seconds: Option<u64>,
     /// Jobs that a worker holds.
     pub running: u64,
-    /// Jobs that wait for a person.
+    /// Poisoned jobs, which wait for an operator.
     pub poisoned: u64,
-    /// Whether somebody stopped it.
+    /// Whether it is paused.
     pub paused: bool,
-    /// Workers that are alive and claim this type.
+    /// Live workers that claim this type.
     pub live_workers: u64,
 }
 
-/// Which tenant's queue is to be stopped, and why.
+/// Pauses the queue of a tenant, and says why.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
@@ -36,7 +36,7 @@ pub struct PauseRequest {
     pub reason: Option<String>,
 }
 
-/// Which tenant's queue is to go on.
+/// Resumes the queue of a tenant.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
@@ -45,8 +45,7 @@ pub struct ResumeRequest {
 }
 
 impl PauseRequest {
-    /// Checks every field and names all that are wrong. `caller` is whose queues the credential
-    /// reaches.
+    /// Checks every field and names all that are wrong. `caller` is the scope of the credential.
     pub fn check(&self, caller: &Scope) -> Result<(Scope, Option<PauseReason>), Refusal> {
         let mut findings = Findings::default();
         let scope = findings.keep(named_scope(caller, self.tenant.as_deref()));
@@ -58,7 +57,7 @@ impl PauseRequest {
     }
 }
 
-/// The tenants that a request is about: the caller's own, or the one that a caller for `*` names.
+/// The tenants of a request: the caller's own, or the one that a caller for `*` names.
 pub fn named_scope(caller: &Scope, tenant: Option<&str>) -> Result<Scope, FieldProblem> {
     let named = match tenant {
         None => return Ok(caller.clone()),

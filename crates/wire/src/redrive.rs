@@ -4,7 +4,7 @@ use engine::{Command, Refusal, check_max_attempts};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How the new life should differ; an empty body changes nothing.
+/// How the new life differs; an empty body changes nothing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
@@ -14,7 +14,7 @@ pub struct RedriveRequest {
 }
 
 impl RedriveRequest {
-    /// The command, once its field is checked.
+    /// The command, after a check of its field.
     pub fn check(&self) -> Result<Command, Refusal> {
         let max_attempts = self.max_attempts.map(check_max_attempts).transpose()?;
         Ok(Command::Redrive { max_attempts, reset_steps: self.reset_steps.unwrap_or(false) })

@@ -25,9 +25,9 @@ pub struct ReleaseItem {
     #[schema(required)]
     pub token: Secret,
     pub delay_seconds: Option<i64>,
-    /// `false` where the worker could not begin: its machine lacks descriptors, processes or
-    /// memory, or it stops before it has looked at the job. Then the job is as if it had not been
-    /// claimed, however often.
+    /// `false` where the worker did not start the handler: its machine lacks descriptors, processes
+    /// or memory, or the worker stops first. Then the job is as if it had not been claimed, however
+    /// often.
     pub started: Option<bool>,
 }
 
@@ -39,8 +39,8 @@ impl ReleaseRequest {
 }
 
 impl ReleaseItem {
-    /// Checks one entry. Who names a delay snoozes; who does not only stops. A job that was not
-    /// started goes back to its place in the queue, whatever delay is named.
+    /// Checks one entry. With a delay it is a snooze; without one, the worker only stops. A job
+    /// that was not started returns to its position in the queue, whatever the delay.
     pub fn check(&self) -> Result<Release, Refusal> {
         let mut findings = Findings::default();
         let held = held(&self.job_id, &self.token, &mut findings);

@@ -1,4 +1,4 @@
-//! Text that must be on the wire and never in a log.
+//! Text that is sent but never logged.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -15,7 +15,7 @@ impl Secret {
         Secret(text.into())
     }
 
-    /// The text itself, for the one who needs it.
+    /// The text itself.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -1,8 +1,8 @@
-//! Bodies that set something take no field they do not know.
+//! Bodies that set something accept no unknown field.
 //!
-//! Everywhere else a reader is tolerant. But in a body that sets something, a field that is
-//! misspelt is a value that silently becomes the default. The shapes stay tolerant, because clients
-//! read answers with them: only the server reads a body as a setting.
+//! Everywhere else, readers are tolerant. But in a body that sets something, a misspelt field
+//! silently leaves the default. The shapes stay tolerant, because clients read answers with them:
+//! only the server reads a body as a setting.
 
 use crate::{
     BulkRequest, KeyRequest, PauseRequest, PoisonRequest, PolicyShape, RedriveRequest,
@@ -50,8 +50,8 @@ impl<'de, T: SettingBody> Deserialize<'de> for Setting<T> {
 
 type Names = &'static [&'static str];
 
-/// A part of serde's reading that refuses unknown fields of structs, at any depth, and lists where
-/// structs should be. Not `serde_ignored`: that does not say which fields a struct has, and the
+/// A step of serde's reading that refuses unknown fields of structs at any depth, and lists in
+/// place of structs. `serde_ignored` would not do: it does not list the fields of a struct, and the
 /// hint names the one that was meant.
 struct Strict<T> {
     inner: T,
@@ -97,7 +97,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         self.inner.deserialize_seq(within(visitor))
     }
 
-    // The client's own JSON comes as a newtype struct, and has any fields.
+    // The client's own JSON arrives as a newtype struct, and may have any fields.
     forward! {
         deserialize_any() deserialize_bool() deserialize_i8() deserialize_i16() deserialize_i32()
         deserialize_i64() deserialize_i128() deserialize_u8() deserialize_u16() deserialize_u32()
@@ -129,7 +129,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Strict<V> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<V::Value, A::Error> {
         match self.fields {
-            // serde would take a list of the fields in their order.
+            // serde would accept a list of the fields in their order.
             Some(_) => Err(A::Error::invalid_type(Unexpected::Seq, &self)),
             None => self.inner.visit_seq(within(list)),
         }
@@ -175,7 +175,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Strict<S> {
     }
 }
 
-/// Reads the name of a field, if the struct takes it.
+/// Reads the name of a field, if the struct has it.
 struct Name<S>(Strict<S>);
 
 impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Name<S> {

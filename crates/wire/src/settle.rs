@@ -1,7 +1,7 @@
 //! Settle: a worker reports how its attempts ended.
 //!
-//! Each report is checked and answered on its own: one that is refused must not keep the others
-//! from being remembered.
+//! Each report is checked and answered alone: a refused one must not keep the others from being
+//! stored.
 
 use crate::{
     held::held, json::Json, list::at_most, page_item::PageItem, problem::Problem, secret::Secret,
@@ -43,7 +43,8 @@ pub struct SettleItem {
     pub result_url: Option<String>,
 }
 
-/// What became of the jobs, in the order of the reports. A release is answered so too.
+/// What became of the jobs, in the order of the reports. The answer to a release has the same
+/// shape.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct SettleAnswer {
     /// One for each.
@@ -54,12 +55,12 @@ pub struct SettleAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SettledItem {
-    /// Which job.
+    /// The job.
     pub job_id: String,
-    /// What it is now.
+    /// Its status after the report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Why not.
+    /// Why the report was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
 }
@@ -116,7 +117,7 @@ impl SettledItem {
         SettledItem { job_id: job_id.to_string(), status, problem: None }
     }
 
-    /// The report was refused; `job_id` is what it said.
+    /// The report was refused; `job_id` is the id in the report.
     pub fn refused(job_id: &str, problem: Problem) -> Self {
         SettledItem { job_id: job_id.into(), status: None, problem: Some(problem) }
     }

@@ -3,7 +3,7 @@
 use engine::{Checked, FieldProblem};
 use std::time::Duration;
 
-/// The largest first, so that a span is written as short as it can be.
+/// The largest first, so that a span is written as short as possible.
 const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
@@ -20,7 +20,7 @@ pub fn format_span(span: Duration) -> String {
     format!("{}{unit}", ms / size)
 }
 
-/// Reads a span into milliseconds, which is what a draft holds.
+/// Reads a span as milliseconds, the unit of a draft.
 pub fn parse_span(field: &'static str, text: &str) -> Checked<i64> {
     read(text).ok_or_else(|| {
         FieldProblem::new(field, "must be a whole number and a unit (ms, s, m, h, d), such as 30s")

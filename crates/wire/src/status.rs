@@ -1,11 +1,11 @@
-//! The status of a job: the seed's twelve fields in the seed's order, then only additions.
+//! The status of a job: the twelve original fields in their original order, then later additions.
 
-use crate::{json::Json, time::Moment};
+use crate::{json::Json, time::Rfc3339};
 use engine::{Job, Progress};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What everybody who may see a job sees of it. Absent values are null, never left out.
+/// What every caller who may see a job sees of it. Absent values are null, never left out.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
@@ -18,12 +18,12 @@ pub struct StatusShape {
     pub status: String,
     pub attempt: u32,
     pub max_attempts: u32,
-    pub created_at: Moment,
-    pub started_at: Option<Moment>,
-    pub completed_at: Option<Moment>,
+    pub created_at: Rfc3339,
+    pub started_at: Option<Rfc3339>,
+    pub completed_at: Option<Rfc3339>,
     pub error_code: Option<String>,
     pub error_message: Option<String>,
-    pub next_attempt_at: Option<Moment>,
+    pub next_attempt_at: Option<Rfc3339>,
     pub progress: Option<ProgressShape>,
     pub cancel_requested: bool,
     pub message: Option<String>,
@@ -31,12 +31,12 @@ pub struct StatusShape {
     pub result_url: Option<String>,
     pub redrive_count: u32,
     pub parent_id: Option<String>,
-    /// Only for those who see several tenants.
+    /// Only for callers who see several tenants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
 }
 
-/// How far a handler said it was.
+/// The last progress that the handler reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
@@ -44,7 +44,7 @@ pub struct StatusShape {
 pub struct ProgressShape {
     pub percent: u8,
     pub note: Option<String>,
-    pub at: Moment,
+    pub at: Rfc3339,
 }
 
 impl From<&Job> for StatusShape {
@@ -60,11 +60,11 @@ impl From<&Job> for StatusShape {
             attempt: life.attempt,
             max_attempts: job.max_attempts,
             created_at: envelope.created_at.into(),
-            started_at: life.started_at.map(Moment),
-            completed_at: job.ended_at().map(Moment),
+            started_at: life.started_at.map(Rfc3339),
+            completed_at: job.ended_at().map(Rfc3339),
             error_code: failure.map(|failure| failure.code.to_string()),
             error_message: failure.and_then(|failure| failure.message.as_deref().map(Into::into)),
-            next_attempt_at: job.run_at().map(Moment),
+            next_attempt_at: job.run_at().map(Rfc3339),
             progress: life.progress.as_ref().map(ProgressShape::from),
             cancel_requested: life.cancel_requested,
             message: life.message.as_deref().map(Into::into),
@@ -78,7 +78,7 @@ impl From<&Job> for StatusShape {
 }
 
 impl StatusShape {
-    /// Says whose job it is, for those who see several tenants.
+    /// Adds the tenant, for callers who see several.
     pub fn with_tenant(self, job: &Job) -> Self {
         StatusShape { tenant: Some(job.envelope.tenant.to_string()), ..self }
     }

@@ -24,18 +24,18 @@ pub struct StepRequest {
     pub result: Option<Json>,
 }
 
-/// How the step stands.
+/// The state of the step.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = StepAnswer)]
 pub struct StepShape {
-    /// The contract's word.
+    /// The contract's name for the state.
     pub state: StepWord,
-    /// What it came to, once it is done.
+    /// The result, once the step is done.
     pub result: Option<Json>,
 }
 
-/// The contract's words for how a step stands.
+/// The contract's names for the states of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the variants are the contract's own words")]
@@ -59,7 +59,7 @@ impl StepRequest {
         Ok(StepReport { id, token, name, result })
     }
 
-    /// What the step came to; nothing where it begins.
+    /// The result of a finished step; none where the request begins it.
     fn checked_result(&self) -> Checked<Option<JsonText>> {
         match self.action.as_str() {
             "begin" => Ok(None),

@@ -1,4 +1,4 @@
-//! Submit: a job is handed over, alone or with others.
+//! Submit: one job, or several together.
 
 use crate::{
     body::{Unreadable, read},
@@ -18,7 +18,7 @@ use serde::{
 use std::fmt;
 use utoipa::ToSchema;
 
-/// A job as a client hands it over. It has no tenant: that comes from the credential.
+/// A job as a client submits it. It has no tenant: that comes from the credential.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
@@ -39,17 +39,18 @@ pub struct SubmitRequest {
     pub traceparent: Option<String>,
 }
 
-/// Several jobs at once, each still to be read: what is wrong with one need not be wrong with all.
+/// Several jobs in one request. They are parsed one by one, so that one wrong job need not refuse
+/// the others.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct BatchRequest {
-    /// The jobs, as they came.
+    /// The jobs, unparsed.
     #[serde(deserialize_with = "at_most::<_, _, ITEMS_MAX>")]
     #[schema(required, value_type = Vec<SubmitRequest>)]
     pub jobs: Vec<Json>,
 }
 
-/// The client's own word for the shape of its payload, a number or a text.
+/// The client's own name for the shape of its payload, a number or a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "said above")]
@@ -59,7 +60,7 @@ pub enum PayloadVersionShape {
     Text(String),
 }
 
-/// What a client learns when it has handed over a job.
+/// The answer to a submit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
@@ -71,19 +72,19 @@ pub struct SubmittedShape {
     pub correlation_id: String,
     pub status: String,
     pub duplicate: bool,
-    /// Only where it was asked for.
+    /// Only if the request asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signed_status_url: Option<String>,
 }
 
-/// What a client learns when it has handed over several.
+/// The answer to a submit of several jobs.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct BatchAnswer {
     /// One for each job, in their order.
     pub items: Vec<BatchItem>,
 }
 
-/// What became of one job of a batch. Refused ones are only found in a partial batch.
+/// What became of one job of a batch. Only a partial batch has refused ones.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "the variants are spelled out by what they hold")]
@@ -92,13 +93,13 @@ pub enum BatchItem {
     Refused { problem: Problem },
 }
 
-/// Where the status of a job is found.
+/// The path of a job's status.
 pub fn status_url(id: JobId) -> String {
     format!("/api/jobs/{id}/status")
 }
 
 impl SubmitRequest {
-    /// The draft that the engine checks. Only the times are read here.
+    /// The draft that the engine checks. Only the times are parsed here.
     pub fn into_draft(self) -> Result<JobDraft, Refusal> {
         let mut findings = Findings::default();
         let mut time = |field, text: Option<String>| {
@@ -127,7 +128,7 @@ impl SubmitRequest {
     }
 }
 
-/// A draft as it is sent. A payload that is no JSON cannot be.
+/// The request for a draft. It fails where the payload is not JSON.
 impl TryFrom<JobDraft> for SubmitRequest {
     type Error = FieldProblem;
 
@@ -160,7 +161,7 @@ impl BatchRequest {
         Ok(check_count("jobs", self.jobs.len(), 1..=ITEMS_MAX)?)
     }
 
-    /// Reads one job after another. A pointer to what is wrong begins at the job.
+    /// Parses one job after another. A pointer to what is wrong begins at the job.
     pub fn read(&self) -> impl Iterator<Item = Result<SubmitRequest, Unreadable>> {
         self.jobs.iter().map(|job| read(job.as_str().as_bytes()))
     }
@@ -198,8 +199,8 @@ impl From<PayloadVersionShape> for PayloadVersion {
     }
 }
 
-// Not derived: an untagged enum forgets where in the body it was, and then nobody could say which
-// field is wrong.
+// Not derived: an untagged enum forgets its position in the body, and then the error could not name
+// the field.
 impl<'de> Deserialize<'de> for PayloadVersionShape {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(NumberOrText)

@@ -5,23 +5,23 @@ use jiff::{SignedDuration, civil::DateTime};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use utoipa::ToSchema;
 
-/// A moment in an answer.
+/// A timestamp in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ToSchema)]
 #[schema(value_type = String, format = DateTime)]
-pub struct Moment(pub Timestamp);
+pub struct Rfc3339(pub Timestamp);
 
-// Civil time and not `jiff::Timestamp`: that one ends 26 hours before the year 9999 does, and the
-// engine's moments do not.
+// Civil time and not `jiff::Timestamp`: that one ends 26 hours before the end of the year 9999, and
+// the engine's timestamps do not.
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// Writes a moment: `2026-11-15T08:00:00.123Z`.
+/// Writes a timestamp: `2026-11-15T08:00:00.123Z`.
 pub fn format_time(at: Timestamp) -> String {
     let when = EPOCH
         .checked_add(SignedDuration::from_millis(at.unix_ms()))
         .expect("the engine's moments end with the year 9999");
     let (date, time) = (when.date(), when.time());
-    // Digit by digit: there are several in every status, and `format!` would be half of what writing one costs.
-    // jiff's printer takes half as long again (180 ns instead of 120).
+    // Digit by digit: every status has several timestamps, and `format!` would take half of the
+    // time to write one. jiff's printer takes half as long again (180 ns instead of 120).
     let mut text = String::with_capacity("2026-11-15T08:00:00.123Z".len());
     let mut put = |number: i16, digits: u32, after: char| {
         for place in (0..digits).rev() {
@@ -40,8 +40,8 @@ pub fn format_time(at: Timestamp) -> String {
     text
 }
 
-/// Reads a moment in RFC 3339 with any offset. What is finer than a millisecond is dropped, and a
-/// leap second is the second before it, because the engine's days all have the same length.
+/// Reads a time in RFC 3339 with any offset. Fractions of a millisecond are dropped. A leap second
+/// becomes the second before it, because the engine's days all have the same length.
 pub fn parse_time(field: &'static str, text: &str) -> Checked<Timestamp> {
     let wrong = || {
         FieldProblem::new(field, "must be a time with its zone, such as 2026-11-15T08:00:00.123Z")
@@ -57,7 +57,7 @@ fn read(text: &str) -> Option<i64> {
     Some(ms - offset_ms(zone)?)
 }
 
-/// How long after 1970 a clock shows `local`, wherever it hangs.
+/// The time from 1970 to `local`, whatever its zone.
 pub(crate) fn since_epoch(local: &str) -> Option<SignedDuration> {
     if !is_local_time(local) {
         return None;
@@ -66,7 +66,7 @@ pub(crate) fn since_epoch(local: &str) -> Option<SignedDuration> {
     Some(when.duration_since(EPOCH))
 }
 
-/// The form of the standard and no other: jiff alone would also take `20261115T08`.
+/// The form of the standard and no other: jiff alone would also accept `20261115T08`.
 fn is_local_time(text: &str) -> bool {
     const FORM: &[u8] = b"dddd-dd-ddTdd:dd:dd";
     const DECIMALS_MAX: usize = 9;
@@ -105,23 +105,23 @@ fn two_digits(digits: [u8; 2]) -> Option<i64> {
     lawful.then(|| i64::from(digits[0] - b'0') * 10 + i64::from(digits[1] - b'0'))
 }
 
-impl From<Timestamp> for Moment {
+impl From<Timestamp> for Rfc3339 {
     fn from(at: Timestamp) -> Self {
-        Moment(at)
+        Rfc3339(at)
     }
 }
 
-impl Serialize for Moment {
+impl Serialize for Rfc3339 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&format_time(self.0))
     }
 }
 
-impl<'de> Deserialize<'de> for Moment {
+impl<'de> Deserialize<'de> for Rfc3339 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let at = parse_time("time", &text).map_err(|problem| D::Error::custom(problem.detail))?;
-        Ok(Moment(at))
+        Ok(Rfc3339(at))
     }
 }
 

@@ -1,10 +1,10 @@
-//! One attempt at a job: what its handler, its heartbeats and its report share.
+//! One attempt at a job: the state that its handler, its heartbeats and its report share.
 
 use crate::{
     backend::Backend,
     context::Context,
     fail::{Fail, Kind},
-    handler::{Run, Running},
+    handler::{HandlerFn, Running},
     job_info::JobInfo,
     time::Time,
 };
@@ -30,15 +30,16 @@ pub(crate) struct Attempt {
     pub(crate) runner: Arc<RunnerContext>,
     pub(crate) stop_token: CancellationToken,
     stop_reason: OnceLock<StopReason>,
-    said: Mutex<Said>,
+    signals: Mutex<HandlerSignals>,
 }
 
 /// What all attempts of a runner share.
 pub(crate) struct RunnerContext {
-    /// Weak: a handler that nobody can end must not keep a store open that everybody else is done with.
+    /// Weak: a handler that cannot be ended must not keep a store open that everything else is done
+    /// with.
     pub(crate) backend: Weak<dyn Backend>,
     pub(crate) time: Time,
-    /// Notified when a handler says how far it is.
+    /// Notified when a handler reports progress.
     pub(crate) progress_made: Notify,
     pub(crate) stopping: CancellationToken,
 }
@@ -46,37 +47,37 @@ pub(crate) struct RunnerContext {
 /// Why a handler should stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// Somebody cancelled the job.
+    /// A client or an operator cancelled the job.
     Cancelled,
-    /// The job is not ours any more: another worker may be at it.
+    /// The job's lease is gone: another worker may run it.
     LeaseLost,
-    /// It took longer than the type's timeout.
+    /// The attempt took longer than the type's timeout.
     TimedOut,
-    /// The runner stops and has waited long enough.
+    /// The runner stops, and the time for handlers to end is over.
     Stopping,
 }
 
-/// What a handler has said so far.
+/// What a handler has reported so far.
 #[derive(Default)]
-pub(crate) struct Said {
-    /// How far it is, if no heartbeat has told it yet.
+pub(crate) struct HandlerSignals {
+    /// The progress that no heartbeat has sent yet.
     pub(crate) progress: Option<ProgressReport>,
     pub(crate) message: Option<String>,
     pub(crate) result_url: Option<String>,
-    /// How many children of each type it has had.
+    /// How many children of each type it has submitted.
     pub(crate) children: HashMap<String, u32>,
 }
 
 /// How an attempt ended, as it is reported.
-pub(crate) enum Ended {
+pub(crate) enum AttemptEnd {
     Settled(Ending),
     GivenBack { reason: ReleaseReason, delay: Duration },
 }
 
-impl Ended {
-    /// The job can be tried again at once.
+impl AttemptEnd {
+    /// Gives the job back without delay.
     pub(crate) fn given_back(reason: ReleaseReason) -> Self {
-        Ended::GivenBack { reason, delay: Duration::ZERO }
+        AttemptEnd::GivenBack { reason, delay: Duration::ZERO }
     }
 }
 
@@ -91,7 +92,7 @@ impl Attempt {
             runner,
             stop_token: CancellationToken::new(),
             stop_reason: OnceLock::new(),
-            said: Mutex::new(Said::default()),
+            signals: Mutex::new(HandlerSignals::default()),
         })
     }
 
@@ -106,14 +107,14 @@ impl Attempt {
         self.stop_reason.get().copied()
     }
 
-    /// A heartbeat for its lease, with the progress that none has told yet.
+    /// A heartbeat for its lease, with the progress that none has sent yet.
     pub(crate) fn heartbeat(&self) -> Beat {
-        let progress = self.said().progress.take();
+        let progress = self.signals().progress.take();
         Beat { id: self.job.id, token: self.job.token, progress }
     }
 
-    pub(crate) fn said(&self) -> MutexGuard<'_, Said> {
-        self.said.lock().expect("nothing panics with what was said in hand")
+    pub(crate) fn signals(&self) -> MutexGuard<'_, HandlerSignals> {
+        self.signals.lock().expect("nothing panics with what was said in hand")
     }
 
     pub(crate) fn span(&self) -> Span {
@@ -131,35 +132,35 @@ impl Attempt {
         )
     }
 
-    fn report(&self, answer: Result<Option<String>, Fail>) -> Ended {
+    fn report(&self, answer: Result<Option<String>, Fail>) -> AttemptEnd {
         let draft = match answer {
             Ok(result) => EndingDraft { result, ..EndingDraft::new(OutcomeWord::Completed) },
             Err(Fail { kind: Kind::Snooze(delay), .. }) => {
-                return Ended::GivenBack { reason: ReleaseReason::Snoozed, delay };
+                return AttemptEnd::GivenBack { reason: ReleaseReason::Snoozed, delay };
             }
             Err(Fail { kind: Kind::NotStarted, .. }) => {
-                return Ended::given_back(ReleaseReason::NotStarted);
+                return AttemptEnd::given_back(ReleaseReason::NotStarted);
             }
-            // It stopped because the job did not seem to be ours any more, and nobody cancelled that.
+            // The handler stopped because the lease seemed lost; no client cancelled the job.
             Err(Fail { kind: Kind::Cancelled, .. })
                 if self.stopped() == Some(StopReason::LeaseLost) =>
             {
-                return Ended::given_back(ReleaseReason::Released);
+                return AttemptEnd::given_back(ReleaseReason::Released);
             }
             Err(fail) => fail.draft(),
         };
-        let said = self.said();
+        let signals = self.signals();
         let draft = EndingDraft {
-            message: said.message.clone(),
-            result_url: said.result_url.clone(),
+            message: signals.message.clone(),
+            result_url: signals.result_url.clone(),
             ..draft
         };
-        Ended::Settled(checked(draft))
+        AttemptEnd::Settled(checked(draft))
     }
 }
 
-/// Runs a handler to its end, whatever it does on the way.
-pub(crate) async fn run(run: &Run, payload: JsonText, attempt: &Arc<Attempt>) -> Ended {
+/// Runs a handler to its end; catches its panics.
+pub(crate) async fn run(run: &HandlerFn, payload: JsonText, attempt: &Arc<Attempt>) -> AttemptEnd {
     let span = attempt.span();
     let handler = async {
         let mut handler = DropGuard(Some(run(payload, Context(attempt.clone()))));
@@ -170,13 +171,15 @@ pub(crate) async fn run(run: &Run, payload: JsonText, attempt: &Arc<Attempt>) ->
     span.in_scope(|| attempt.report(answer))
 }
 
-pub(crate) fn timed_out(timeout: Duration) -> Ended {
+pub(crate) fn timed_out(timeout: Duration) -> AttemptEnd {
     let message = format!("the handler took longer than {} s", timeout.as_secs());
-    Ended::Settled(checked(Fail::retry(engine::failure_codes::HANDLER_TIMEOUT, message).draft()))
+    AttemptEnd::Settled(checked(
+        Fail::retry(engine::failure_codes::HANDLER_TIMEOUT, message).draft(),
+    ))
 }
 
-/// A report that can be sent. A handler's mistake in saying how it ended must not make its job run again: what
-/// cannot be said is left out, and the message tells.
+/// A report that can be sent. An invalid code or message must not make the job run again: invalid
+/// fields are left out, and the message says so.
 fn checked(draft: EndingDraft) -> Ending {
     let problems = match draft.check() {
         Ok(ending) => return ending,
@@ -190,7 +193,7 @@ fn checked(draft: EndingDraft) -> Ending {
         error_code: draft.error_code.filter(|_| !wrong("errorCode")),
         error_message: draft.error_message.filter(|_| !wrong("errorMessage")),
         retry_after_seconds: draft.retry_after_seconds.filter(|_| !wrong("retryAfterSeconds")),
-        message: Some(said(draft.message.filter(|_| !wrong("message")), &told)),
+        message: Some(with_note(draft.message.filter(|_| !wrong("message")), &told)),
         result: draft.result.filter(|_| !wrong("result")),
         result_url: draft.result_url.filter(|_| !wrong("resultUrl")),
         ..draft
@@ -198,7 +201,7 @@ fn checked(draft: EndingDraft) -> Ending {
     kept.check().expect("everything that was wrong is left out")
 }
 
-fn said(message: Option<String>, told: &str) -> String {
+fn with_note(message: Option<String>, told: &str) -> String {
     let missing = format!("left out: {told}").replace('\0', " ");
     message.map_or(missing.clone(), |message| format!("{message} ({missing})"))
 }
@@ -214,7 +217,7 @@ fn panicked(panic: &(dyn Any + Send)) -> Fail {
 struct DropGuard(Option<Running>);
 
 impl Drop for DropGuard {
-    /// A handler that is cut off may panic while it cleans up. That is its own business, not ours.
+    /// A handler that is cut off may panic while it cleans up. The panic must not reach the runner.
     fn drop(&mut self) {
         let running = self.0.take();
         drop(catch_unwind(AssertUnwindSafe(|| drop(running))));
@@ -235,13 +238,18 @@ mod tests {
         let ending = checked(draft);
         let message = ending.message.unwrap();
         assert!(message.starts_with("left out: result"), "{message}");
-        assert!(matches!(ending.how, engine::How::Completed { result: None, result_url: Some(_) }));
+        assert!(matches!(
+            ending.kind,
+            engine::EndingKind::Completed { result: None, result_url: Some(_) }
+        ));
     }
 
     #[test]
     fn a_code_that_is_none_is_left_out() {
         let ending = checked(Fail::retry("no code", "x").draft());
-        let engine::How::Failed { failure, .. } = ending.how else { panic!("still a failure") };
+        let engine::EndingKind::Failed { failure, .. } = ending.kind else {
+            panic!("still a failure")
+        };
         assert_eq!(failure.code.as_str(), "HANDLER_FAILED");
         assert_eq!(failure.message.as_deref(), Some("x"));
     }

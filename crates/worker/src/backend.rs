@@ -1,29 +1,33 @@
-//! The other side, as a runner needs it: whoever has the jobs, in this process or behind an address.
+//! What a runner needs of its backend: a platform in this process, or a remote server.
 
 use crate::{job_info::JobInfo, system};
 use async_trait::async_trait;
 use engine::{
-    Beat, JobDraft, JobId, JobType, JsonText, PolicyDraft, Refusal, Release, Report, StepAnswer,
-    StepReport, Tenant, Wish, WorkerId,
+    Beat, ClaimRequest, JobDraft, JobId, JobType, JsonText, PolicyDraft, Refusal, Release, Report,
+    StepAnswer, StepReport, Tenant, WorkerId,
 };
 use std::{borrow::Cow, error::Error, pin::Pin, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-/// Everything that a runner and its handlers ask of the other side.
+/// Everything that a runner and its handlers ask of the backend.
 #[async_trait]
 pub(crate) trait Backend: Send + Sync {
-    /// Waits for jobs until there are some, the other side has nothing for long, or `closing`: then it waits no
-    /// longer, and gives only what is on its way.
-    async fn claim_waiting(&self, request: Wish, closing: &CancellationToken) -> ClaimResult;
+    /// Waits for jobs until there are some, until the backend has had none for long, or until
+    /// `closing`. After `closing` it returns only jobs that are already on their way.
+    async fn claim_waiting(
+        &self,
+        request: ClaimRequest,
+        closing: &CancellationToken,
+    ) -> ClaimResult;
 
-    /// Claims what there is now.
-    async fn claim(&self, request: Wish) -> ClaimResult;
+    /// Claims the jobs that are due now.
+    async fn claim(&self, request: ClaimRequest) -> ClaimResult;
 
-    /// Keeps leases; one answer for each, in their order.
+    /// Extends leases; one answer for each, in their order.
     async fn heartbeat(&self, worker: &WorkerId, heartbeats: Vec<Beat>) -> HeartbeatResult;
 
-    /// Says how attempts ended; one verdict for each, in their order.
+    /// Reports how attempts ended; one verdict for each, in their order.
     async fn settle(&self, reports: Vec<Report>) -> SettleResult;
 
     /// Gives jobs back; one verdict for each, in their order.
@@ -32,22 +36,23 @@ pub(crate) trait Backend: Send + Sync {
     /// Signs a worker off.
     async fn leave(&self, worker: &WorkerId) -> BackendResult<()>;
 
-    /// Marks that a step begins, or tells what is known of it; with a result, remembers it.
+    /// Marks that a step begins and returns what is known of it; with a result, remembers the
+    /// result.
     async fn step(&self, step: StepReport) -> BackendResult<StepAnswer>;
 
-    /// Hands over a job of `tenant`.
+    /// Submits a job of `tenant`.
     async fn submit(&self, tenant: &Tenant, draft: JobDraft) -> BackendResult<JobId>;
 
     /// Sets how jobs of a type are treated.
     async fn set_policy(&self, job_type: JobType, policy: &PolicyDraft) -> BackendResult<()>;
 
-    /// Whether leases run out on the other side while it cannot be reached.
-    fn leases_lapse_unheard(&self) -> bool;
+    /// Whether leases run out at the backend while this runner cannot reach it.
+    fn leases_expire_when_unreachable(&self) -> bool;
 }
 
-pub(crate) type BackendResult<T> = Result<T, AskError>;
+pub(crate) type BackendResult<T> = Result<T, BackendError>;
 pub(crate) type ClaimResult = BackendResult<Vec<ClaimedJob>>;
-pub(crate) type HeartbeatResult = BackendResult<Vec<LeaseState>>;
+pub(crate) type HeartbeatResult = BackendResult<Vec<LeaseStatus>>;
 pub(crate) type SettleResult = BackendResult<Vec<Verdict>>;
 
 pub(crate) type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = BackendResult<T>> + Send + 'a>>;
@@ -58,20 +63,20 @@ pub(crate) struct ClaimedJob {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LeaseState {
+pub(crate) enum LeaseStatus {
     Kept,
     CancelRequested,
     Lost,
 }
 
-/// What the end of one attempt came to. An error that is no refusal is that this job is damaged; what is wrong
-/// with the whole other side fails the whole call.
-pub(crate) type Verdict = Result<(), AskError>;
+/// The outcome of one report. An error that is no refusal means that this job is damaged; a failure
+/// of the whole backend fails the whole call.
+pub(crate) type Verdict = Result<(), BackendError>;
 
-/// Why the other side did not do what a runner asked of it.
+/// Why the backend did not do what a runner asked of it.
 #[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    /// The contract says no, and would say so again.
+pub enum BackendError {
+    /// The contract refuses it, and would refuse it again.
     #[error("{detail}")]
     Refused {
         /// The stable code.
@@ -79,66 +84,66 @@ pub enum AskError {
         /// Why.
         detail: String,
     },
-    /// The credential is not taken, or not for this.
+    /// The backend does not accept the credential, or not for this.
     #[error("the key is not taken for this ({code}): {detail}")]
-    Unwelcome {
+    Unauthorized {
         /// The stable code.
         code: Cow<'static, str>,
         /// Why.
         detail: String,
     },
-    /// Nothing was done; the same again may work later.
+    /// Nothing was done; the same request may work later.
     #[error("it could not be handed over")]
     Away {
-        /// When it is worth asking again, if the other side said so.
+        /// When to ask again, if the backend said so.
         retry_after: Option<Duration>,
         /// What happened.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// Nobody knows whether it was done. A repeat is safe.
+    /// Whether it was done is unknown. A repeat is safe.
     #[error("whether it was done is not known")]
     Unknown {
-        /// When it is worth asking again, if the other side said so.
+        /// When to ask again, if the backend said so.
         retry_after: Option<Duration>,
         /// What happened.
         source: Box<dyn Error + Send + Sync>,
     },
 }
 
-impl From<Refusal> for AskError {
+impl From<Refusal> for BackendError {
     fn from(refusal: Refusal) -> Self {
-        AskError::Refused { code: refusal.code().into(), detail: refusal.to_string() }
+        BackendError::Refused { code: refusal.code().into(), detail: refusal.to_string() }
     }
 }
 
-/// What was logged last: one trouble is logged once, and not whenever it is met.
+/// What was logged last, so that a lasting failure is logged once and not at every retry.
 #[derive(Default)]
 pub(crate) struct LogOnce {
-    unwelcome: Option<bool>,
+    unauthorized: Option<bool>,
 }
 
 impl LogOnce {
-    /// Logs what does not work, if it is new. A key that is not taken needs an operator.
-    pub(crate) fn failed(&mut self, what: &str, cause: &AskError) {
-        let unwelcome = matches!(cause, AskError::Unwelcome { .. });
-        if self.unwelcome.replace(unwelcome) == Some(unwelcome) {
+    /// Logs a new kind of failure. A key that is not accepted needs an operator.
+    pub(crate) fn failed(&mut self, what: &str, cause: &BackendError) {
+        let unauthorized = matches!(cause, BackendError::Unauthorized { .. });
+        if self.unauthorized.replace(unauthorized) == Some(unauthorized) {
             return;
         }
         let error: &dyn Error = cause;
-        if unwelcome {
+        if unauthorized {
             error!(error, "{what}: give this worker another key; it goes on trying, slowly");
         } else {
             warn!(error, "{what}; trying again");
         }
     }
 
-    /// It works; says whether it did not before.
+    /// Notes a success; says whether the call before it failed.
     pub(crate) fn recovered(&mut self) -> bool {
-        self.unwelcome.take().is_some()
+        self.unauthorized.take().is_some()
     }
 }
 
-/// Waits that grow: for a caller that asks the backend again what did not work.
+/// Growing waits, for a caller that retries a failed call to the backend.
 #[derive(Default)]
 pub(crate) struct Backoff {
     failures: u32,
@@ -147,19 +152,19 @@ pub(crate) struct Backoff {
 impl Backoff {
     const WAITS: engine::Backoff =
         engine::Backoff::doubling(Duration::from_millis(50), Duration::from_secs(5));
-    /// Nobody changes a key every second.
-    const UNWELCOME: Duration = Duration::from_secs(5);
-    /// A caller that is told to wait for longer asks again all the same.
+    /// The wait after a refused key: an operator does not change a key every second.
+    const UNAUTHORIZED: Duration = Duration::from_secs(5);
+    /// The longest `retry_after` that is obeyed.
     const OBEYED_MAX: Duration = Duration::from_secs(60);
 
-    /// How long to wait this time: never shorter than the backend asks for, and not as long as all
-    /// other callers who were told the same.
-    pub(crate) fn after(&mut self, error: &AskError) -> Duration {
+    /// How long to wait this time: never shorter than the backend asks for, with jitter that
+    /// separates callers that got the same answer.
+    pub(crate) fn after(&mut self, error: &BackendError) -> Duration {
         self.failures = self.failures.saturating_add(1);
         let asked = match error {
-            AskError::Unwelcome { .. } => Self::UNWELCOME,
-            AskError::Refused { .. } => Duration::ZERO,
-            AskError::Away { retry_after, .. } | AskError::Unknown { retry_after, .. } => {
+            BackendError::Unauthorized { .. } => Self::UNAUTHORIZED,
+            BackendError::Refused { .. } => Duration::ZERO,
+            BackendError::Away { retry_after, .. } | BackendError::Unknown { retry_after, .. } => {
                 retry_after.unwrap_or_default().min(Self::OBEYED_MAX)
             }
         };

@@ -1,8 +1,8 @@
-//! What a handler knows about its job, and what it can say.
+//! The handler's view of its job: facts, progress, steps, children, and the signal to stop.
 
 use crate::{
     attempt::{Attempt, StopReason},
-    backend::{AskError, Backend, BackendFuture, Backoff},
+    backend::{Backend, BackendError, BackendFuture, Backoff},
     fail::Fail,
     job_info::JobInfo,
     request::JobRequest,
@@ -14,29 +14,30 @@ use serde::{Serialize, de::DeserializeOwned};
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// One attempt at one job, as its handler sees it. Copies are the same attempt.
+/// One attempt at one job, as its handler sees it. Clones refer to the same attempt.
 #[derive(Clone)]
 pub struct Context(pub(crate) Arc<Attempt>);
 
 /// Whether a step begins for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begun {
-    /// Nobody has begun it before.
+pub enum StepState {
+    /// No attempt has begun it before.
     First,
-    /// It was begun before and not finished: what it does may be done already, wholly or in part.
+    /// An attempt began it and did not finish it: its effects may have happened, wholly or in part.
     Again,
 }
 
-/// How often a handler's own questions are asked again while the other side is away: about half a minute.
+/// How often a call of a handler is retried while the backend cannot be reached: for about half a
+/// minute.
 const TRIES_MAX: usize = 12;
 
 impl Context {
-    /// The job: type, subject, correlation, priority, when it was handed over, …
+    /// The job: type, subject, correlation, priority, when it was submitted, …
     pub fn job(&self) -> &JobInfo {
         &self.0.job
     }
 
-    /// Its name.
+    /// The job's id.
     pub fn job_id(&self) -> JobId {
         self.0.job.id
     }
@@ -51,23 +52,23 @@ impl Context {
         self.0.job.attempt >= self.0.job.max_attempts
     }
 
-    /// Says how far the work is: 0 to 100, and a few words. Whoever looks at the status sees it with the
-    /// next heartbeat, within a second; what is said in between is not kept.
+    /// Reports progress: 0 to 100, and a few words. Clients see it in the status with the next
+    /// heartbeat, within a second. Reports in between are not kept.
     pub fn progress(&self, percent: u8, note: impl Into<String>) {
         let note = note.into().replace('\0', " ");
         let report = ProgressReport::check(percent.min(100).into(), Some(&note));
-        self.0.said().progress = report.ok();
+        self.0.signals().progress = report.ok();
         self.0.runner.progress_made.notify_one();
     }
 
     /// A sentence for people, kept with the outcome.
     pub fn message(&self, message: impl Into<String>) {
-        self.0.said().message = Some(message.into());
+        self.0.signals().message = Some(message.into());
     }
 
-    /// Where a result can be fetched that is too large to be kept with the job.
+    /// The address of a result that is too large to be kept with the job.
     pub fn result_url(&self, url: impl Into<String>) {
-        self.0.said().result_url = Some(url.into());
+        self.0.signals().result_url = Some(url.into());
     }
 
     /// Why the handler should stop, if it should.
@@ -75,30 +76,30 @@ impl Context {
         self.0.stopped()
     }
 
-    /// Waits until the handler should stop. `Err(Fail::cancelled())` is the polite answer.
+    /// Waits until the handler should stop. A handler then returns `Err(Fail::cancelled())`.
     pub async fn cancelled(&self) -> StopReason {
         self.0.stop_token.cancelled().await;
         self.0.stopped().expect("the reason is set first")
     }
 
-    /// The same as a token, for libraries that take one.
+    /// The signal to stop, as a token for libraries that take one.
     pub fn cancellation_token(&self) -> CancellationToken {
-        // A child: a library that cancels its own token when it is done cancels no job.
+        // A child token: a library that cancels its own token when it is done cancels no job.
         self.0.stop_token.child_token()
     }
 
-    /// Whether the runner stops: a handler that goes on for long may give its job back with
-    /// [`Fail::snooze`], before it is taken from it.
+    /// Whether the runner stops. A handler with long work may give its job back with
+    /// [`Fail::snooze`] before the runner gives it back.
     pub fn is_stopping(&self) -> bool {
         self.0.runner.stopping.is_cancelled()
     }
 
-    /// Waits until the runner stops. There is still most of the grace time left then.
+    /// Waits until the runner stops. Most of the grace time is left then.
     pub async fn stopping(&self) {
         self.0.runner.stopping.cancelled().await;
     }
 
-    /// Sleeps, and wakes up early if the handler should stop. In a test, the test's own clock counts.
+    /// Sleeps, and wakes up early if the handler should stop. In a test, the test's clock counts.
     pub async fn sleep(&self, span: Duration) -> Result<(), Fail> {
         tokio::select! {
             biased;
@@ -107,22 +108,22 @@ impl Context {
         }
     }
 
-    /// Does a part of the job once, however often the job is tried: a step that is done answers what it
-    /// answered the first time, and `work` is not called.
+    /// Does a part of the job once, however often the job is tried. A step that is done returns the
+    /// result of the first time, and `work` is not called.
     ///
-    /// Should the process die in the middle of it, the next attempt calls `work` with [`Begun::Again`]: only you
-    /// can find out how far it came.
+    /// If the process dies in the middle of it, the next attempt calls `work` with
+    /// [`StepState::Again`]: only your code can find out how far the step came.
     pub async fn step<T, W, A>(&self, name: &str, work: W) -> Result<T, Fail>
     where
         T: Serialize + DeserializeOwned,
-        W: FnOnce(Begun) -> A,
+        W: FnOnce(StepState) -> A,
         A: Future<Output = Result<T, Fail>>,
     {
         let name = StepName::parse(name)
             .map_err(|problem| Fail::for_good("STEP_NAME", format!("a step's {problem}")))?;
         let begun = match self.ask_step(&name, None).await? {
-            StepAnswer::New => Begun::First,
-            StepAnswer::Unfinished => Begun::Again,
+            StepAnswer::New => StepState::First,
+            StepAnswer::Unfinished => StepState::Again,
             StepAnswer::Done(result) => return remembered(&name, &result),
         };
         let done = work(begun).await?;
@@ -136,11 +137,11 @@ impl Context {
         }
     }
 
-    /// Hands over another job as a child of this one: it carries the correlation and the trace on.
+    /// Submits another job as a child of this one, with the same correlation and trace.
     ///
-    /// Where it has no key of its own it gets one from its place among the children of its type, so that an
-    /// attempt that repeats itself makes no second child. Where an attempt may have other children than the one
-    /// before, or in another order, give each a [key](JobRequest::key) that says what it is about.
+    /// A child without a key gets one from its position among the children of its type, so that a
+    /// repeated attempt makes no second child. If attempts may submit different children, or in
+    /// another order, give each a [key](JobRequest::key) that says what it is about.
     pub async fn submit_child(&self, child: JobRequest) -> Result<JobId, Fail> {
         let draft = child.into_draft().map_err(|error| Fail::for_good("INVALID_FIELD", error))?;
         let draft = self.adopt(draft);
@@ -155,8 +156,8 @@ impl Context {
         child.traceparent =
             child.traceparent.or_else(|| job.traceparent.as_ref().map(ToString::to_string));
         child.idempotency_key.get_or_insert_with(|| {
-            let mut said = self.0.said();
-            let number = said.children.entry(child.job_type.clone()).or_default();
+            let mut signals = self.0.signals();
+            let number = signals.children.entry(child.job_type.clone()).or_default();
             *number += 1;
             format!("{}.{}/{}/{number}", job.id, job.redrive_count, child.job_type)
         });
@@ -178,7 +179,7 @@ impl Context {
         self.repeatedly(|| backend.step(step.clone())).await
     }
 
-    /// Asks again while the other side is away. What is asked here is safe to repeat.
+    /// Retries while the backend cannot be reached. Every call made here is safe to repeat.
     async fn repeatedly<'a, T>(
         &self,
         mut ask: impl FnMut() -> BackendFuture<'a, T>,
@@ -187,12 +188,12 @@ impl Context {
         for _ in 1..TRIES_MAX {
             match ask().await {
                 Ok(answer) => return Ok(answer),
-                Err(AskError::Refused { code, detail }) => return Err(refused(&code, &detail)),
-                // Another key is for another process: the job is tried again, perhaps there.
-                Err(AskError::Unwelcome { code, detail }) => {
+                Err(BackendError::Refused { code, detail }) => return Err(refused(&code, &detail)),
+                // Another process may have another key: the job is tried again, perhaps there.
+                Err(BackendError::Unauthorized { code, detail }) => {
                     return Err(Fail::retry(&code, detail));
                 }
-                Err(error @ (AskError::Away { .. } | AskError::Unknown { .. })) => {
+                Err(error @ (BackendError::Away { .. } | BackendError::Unknown { .. })) => {
                     self.sleep(backoff.after(&error)).await?;
                 }
             }
@@ -201,7 +202,7 @@ impl Context {
     }
 }
 
-/// What the contract says no to is refused again, except where it depends on others.
+/// A refusal would be repeated by a retry, except where it depends on other jobs or workers.
 fn refused(code: &str, detail: &str) -> Fail {
     if code == "IDEMPOTENCY_KEY_REUSED" {
         let cure = "an earlier attempt had another child in this place: give each a key of its own";
@@ -212,7 +213,7 @@ fn refused(code: &str, detail: &str) -> Fail {
     fail(code, detail)
 }
 
-/// What a step answered when it was done.
+/// The result that a finished step returned in an earlier attempt.
 fn remembered<T: DeserializeOwned>(name: &StepName, result: &JsonText) -> Result<T, Fail> {
     serde_json::from_str(result.as_str()).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());

@@ -5,8 +5,8 @@ use std::{error::Error, fmt, time::Duration};
 
 /// Why an attempt did not succeed, and what should become of the job.
 ///
-/// Any error becomes one with `?` (or with [`Fail::other`], where it is in a `Box`): it is tried again, as the
-/// policy of the type says.
+/// Any error becomes one with `?` (or with [`Fail::other`], if it is in a `Box`). The job is then
+/// tried again, as the policy of the type says.
 ///
 /// ```
 /// use worker::Fail;
@@ -14,7 +14,7 @@ use std::{error::Error, fmt, time::Duration};
 /// fn read(text: &str) -> Result<u32, Fail> {
 ///     let number: u32 = text.parse()?; // tried again
 ///     if number > 100 {
-///         return Err(Fail::for_good("TOO_MUCH", "nobody orders more than a hundred"));
+///         return Err(Fail::for_good("TOO_MUCH", "an order has at most a hundred"));
 ///     }
 ///     Ok(number)
 /// }
@@ -38,16 +38,18 @@ pub(crate) enum Kind {
 }
 
 impl Fail {
-    /// It did not work this time; the policy of the type says when it is tried again, and how often until it
-    /// goes to the poison queue.
+    /// The attempt failed. The policy of the type says when the job is tried again, and after how
+    /// many attempts it goes to the poison queue.
     ///
     /// A code is stable and made for programs: capital letters, digits and underscores, at most 64
-    /// (`SMTP_DOWN`). One that is not is replaced by `HANDLER_FAILED`, and the job's message says so.
+    /// (`SMTP_DOWN`). An invalid code is replaced by `HANDLER_FAILED`, and the job's message says
+    /// so.
     pub fn retry(code: &str, message: impl fmt::Display) -> Self {
         Fail::new(Kind::Retry { after: None }, code, message)
     }
 
-    /// Tried again after `wait`, whatever the policy says. Whole seconds count; a part of one is one.
+    /// Sets the wait before the next attempt, whatever the policy says. It is rounded up to whole
+    /// seconds.
     pub fn after(mut self, wait: Duration) -> Self {
         if let Kind::Retry { after } = &mut self.kind {
             *after = Some(wait.min(DELAY_MAX));
@@ -60,7 +62,7 @@ impl Fail {
         Fail::new(Kind::ForGood, code, message)
     }
 
-    /// The message cannot be read: the job goes to the poison queue.
+    /// The payload cannot be processed: the job goes to the poison queue.
     pub fn poison(code: &str, message: impl fmt::Display) -> Self {
         Fail::new(Kind::Poison, code, message)
     }
@@ -75,14 +77,14 @@ impl Fail {
         Fail { kind: Kind::Snooze(wait.min(DELAY_MAX)), code: None, message: None }
     }
 
-    /// The work could not begin, because this machine lacks descriptors, processes or memory: the
-    /// job is given back as if it had not been claimed, however often. Say so only where nothing
+    /// The work could not begin, because this machine lacks descriptors, processes or memory. The
+    /// job is given back as if it had not been claimed, however often. Use it only where nothing
     /// was done, and wait a little before: the job may come back at once.
     pub fn not_started() -> Self {
         Fail { kind: Kind::NotStarted, code: None, message: None }
     }
 
-    /// Any other error, such as those of `anyhow` or in a `Box`: worth another try.
+    /// Any other error, such as those of `anyhow` or in a `Box`: the job is tried again.
     pub fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let error: Box<dyn Error + Send + Sync> = error.into();
         Fail::caused_by(&*error)
@@ -99,7 +101,7 @@ impl Fail {
         Fail { kind, code: Some(code.to_owned()), message: Some(message.to_string()) }
     }
 
-    /// The report that it comes to; nothing for what is a release.
+    /// The report for the backend; empty for a failure that is sent as a release.
     pub(crate) fn draft(&self) -> EndingDraft {
         let (outcome, retryable, after) = match self.kind {
             Kind::Retry { after } => (OutcomeWord::Failed, true, after),
@@ -118,16 +120,16 @@ impl Fail {
     }
 }
 
-/// The longest lawful wait, ten years. A longer one would have its whole page of reports refused.
+/// The longest lawful wait, ten years. A longer one would get the whole page of reports refused.
 const DELAY_MAX: Duration = Duration::from_secs(DELAY_SECONDS_MAX as u64);
 
-/// A part of a second is one: nobody is tried earlier than it asked for.
+/// Rounds up, so that no job is tried earlier than its handler asked for.
 pub(crate) fn whole_seconds(wait: Duration) -> i64 {
     let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
     i64::try_from(seconds).unwrap_or(i64::MAX)
 }
 
-/// An error that a handler did not expect: worth another try. The causes are told with it.
+/// An error that a handler did not expect: the job is tried again. The message includes the causes.
 impl<E: Error> From<E> for Fail {
     fn from(error: E) -> Self {
         Fail::caused_by(&error)
@@ -137,18 +139,21 @@ impl<E: Error> From<E> for Fail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::How;
+    use engine::EndingKind;
 
     #[test]
     fn each_way_to_fail_is_reported_as_the_contract_calls_it() {
-        let how = |fail: Fail| fail.draft().check().unwrap().how;
-        assert!(matches!(how(Fail::retry("DOWN", "x")), How::Failed { retry_after: None, .. }));
+        let how = |fail: Fail| fail.draft().check().unwrap().kind;
+        assert!(matches!(
+            how(Fail::retry("DOWN", "x")),
+            EndingKind::Failed { retry_after: None, .. }
+        ));
         let soon = Fail::retry("DOWN", "x").after(Duration::from_millis(1_001));
         let two = Some(Duration::from_secs(2));
-        assert!(matches!(how(soon), How::Failed { retry_after, .. } if retry_after == two));
-        assert!(matches!(how(Fail::for_good("NO", "x")), How::FailedForGood(_)));
-        assert!(matches!(how(Fail::poison("BAD", "x")), How::Poisoned(_)));
-        assert!(matches!(how(Fail::cancelled()), How::Cancelled));
+        assert!(matches!(how(soon), EndingKind::Failed { retry_after, .. } if retry_after == two));
+        assert!(matches!(how(Fail::for_good("NO", "x")), EndingKind::FailedForGood(_)));
+        assert!(matches!(how(Fail::poison("BAD", "x")), EndingKind::Poisoned(_)));
+        assert!(matches!(how(Fail::cancelled()), EndingKind::Cancelled));
     }
 
     #[test]

@@ -7,12 +7,13 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 /// Does the work of one job type.
 ///
-/// A handler must be ready to see a job twice: when its process dies, another worker runs the job again.
-/// [`Context::step`] helps to do a part of it once. It may block; that costs a thread, and nobody else waits.
+/// A handler must expect to run a job twice: when its process dies, another worker runs the job
+/// again. [`Context::step`] helps to do a part of it once. A handler may block: that costs one
+/// thread, and no other handler waits.
 pub trait Handler: Send + Sync + 'static {
-    /// What a job of this type was handed over with. A payload that does not fit poisons the job.
+    /// The payload that the job was submitted with. A payload that does not fit poisons the job.
     type Payload: DeserializeOwned + Send;
-    /// What comes of it; kept as the job's `result` if it is not `null` and at most 4 KiB.
+    /// The job's `result`; kept if it is not `null` and at most 4 KiB.
     type Output: Serialize + Send;
 
     /// Runs one attempt.
@@ -23,26 +24,26 @@ pub trait Handler: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Self::Output, Fail>> + Send;
 }
 
-/// One job type, what is done about it, and how much of it at once.
+/// One job type, its handler, and how many of its jobs run at once.
 #[must_use = "it does nothing until a runner has it"]
-pub struct Duty {
+pub struct Registration {
     pub(crate) job_type: String,
-    pub(crate) run: Run,
+    pub(crate) run: HandlerFn,
     pub(crate) slots: usize,
     pub(crate) lease: Option<Duration>,
     pub(crate) policy: Option<PolicyDraft>,
 }
 
-/// A handler of which nobody needs to know the types any more.
-pub(crate) type Run = Arc<dyn Fn(JsonText, Context) -> Running + Send + Sync>;
+/// A handler whose payload and output types are erased.
+pub(crate) type HandlerFn = Arc<dyn Fn(JsonText, Context) -> Running + Send + Sync>;
 pub(crate) type Running = Pin<Box<dyn Future<Output = Result<Option<String>, Fail>> + Send>>;
 
-/// Jobs that a runner works on at once where nobody says otherwise.
+/// How many jobs of a type a runner runs at once by default.
 pub const SLOTS: usize = 10;
 /// More slots than this are a mistake.
 pub const SLOTS_MAX: usize = 10_000;
 
-/// Says what is done about jobs of a type, as a closure.
+/// Registers a closure as the handler of a job type.
 ///
 /// ```
 /// use worker::{Context, Fail, on};
@@ -61,25 +62,25 @@ pub const SLOTS_MAX: usize = 10_000;
 /// });
 /// # drop(duty.slots(4));
 /// ```
-pub fn on<P, O, F, A>(job_type: &str, handler: F) -> Duty
+pub fn on<P, O, F, A>(job_type: &str, handler: F) -> Registration
 where
     P: DeserializeOwned + Send,
     O: Serialize,
     F: Fn(P, Context) -> A + Send + Sync + 'static,
     A: Future<Output = Result<O, Fail>> + Send + 'static,
 {
-    let run: Run = Arc::new(move |payload, context| match read::<P>(&payload) {
+    let run: HandlerFn = Arc::new(move |payload, context| match read::<P>(&payload) {
         Ok(payload) => {
             let running = handler(payload, context);
             Box::pin(async move { running.await.and_then(|output| written(&output)) })
         }
         Err(fail) => Box::pin(std::future::ready(Err(fail))),
     });
-    Duty { job_type: job_type.to_owned(), run, slots: SLOTS, lease: None, policy: None }
+    Registration { job_type: job_type.to_owned(), run, slots: SLOTS, lease: None, policy: None }
 }
 
-/// Says what is done about jobs of a type, as a [`Handler`].
-pub fn on_handler<H: Handler>(job_type: &str, handler: H) -> Duty {
+/// Registers a [`Handler`] for a job type.
+pub fn on_handler<H: Handler>(job_type: &str, handler: H) -> Registration {
     let handler = Arc::new(handler);
     on(job_type, move |payload: H::Payload, context| {
         let handler = handler.clone();
@@ -87,21 +88,22 @@ pub fn on_handler<H: Handler>(job_type: &str, handler: H) -> Duty {
     })
 }
 
-impl Duty {
-    /// How many jobs of this type run at once here; [`SLOTS`] where nobody says.
+impl Registration {
+    /// How many jobs of this type run at once in this runner; [`SLOTS`] by default.
     pub fn slots(self, slots: usize) -> Self {
-        Duty { slots, ..self }
+        Registration { slots, ..self }
     }
 
-    /// How long this process may be silent before another takes its jobs; else the policy says.
+    /// How long this process may send no heartbeat before another takes its jobs; by default the
+    /// policy's lease.
     pub fn lease(self, lease: Duration) -> Self {
-        Duty { lease: Some(lease), ..self }
+        Registration { lease: Some(lease), ..self }
     }
 
-    /// Sets the whole policy of the type, for all nodes, when the runner starts: what the draft leaves out becomes the
-    /// default, a schema or a handler that an operator has set included.
+    /// Sets the whole policy of the type, for all nodes, when the runner starts. What the draft
+    /// leaves out gets its default; this resets a schema or a handler that an operator has set.
     pub fn policy(self, policy: PolicyDraft) -> Self {
-        Duty { policy: Some(policy), ..self }
+        Registration { policy: Some(policy), ..self }
     }
 }
 
@@ -110,8 +112,9 @@ fn read<P: DeserializeOwned>(payload: &JsonText) -> Result<P, Fail> {
         .map_err(|error| Fail::poison("PAYLOAD_UNREADABLE", unreadable(&error)))
 }
 
-/// Where it went wrong, and not with which value: payloads do not go into messages. What is missing or expected
-/// is said by our own types, not by the client.
+/// Says where the payload does not fit, and not with which value: payloads do not go into messages.
+/// The names of missing fields and expected types come from the handler's types, not from the
+/// client.
 fn unreadable(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
@@ -123,9 +126,9 @@ fn unreadable(error: &serde_json::Error) -> String {
     format!("the payload cannot be read: {what} (line {}, column {})", error.line(), error.column())
 }
 
-/// The result as it is kept: nothing for `null`.
+/// The result as it is kept: none for `null`.
 fn written<O: Serialize>(output: &O) -> Result<Option<String>, Fail> {
-    // The work is done, and would be done again by a retry.
+    // Not retried: the work is done, and a retry would do it again.
     let text = serde_json::to_string(output).map_err(|error| {
         Fail::for_good(
             "RESULT_UNWRITABLE",

@@ -1,4 +1,4 @@
-//! What a worker is told about a job that it has claimed.
+//! What a worker knows about a job that it has claimed.
 
 use engine::{
     CorrelationId, JobId, JobType, LeaseToken, PayloadVersion, Priority, SubjectId, Tenant,
@@ -6,18 +6,18 @@ use engine::{
 };
 use std::time::Duration;
 
-/// A claimed job, as its worker was told of it.
+/// A claimed job, as the backend described it to its worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobInfo {
-    /// Its name.
+    /// Its id.
     pub id: JobId,
-    /// What kind of work it is.
+    /// Its type.
     pub job_type: JobType,
-    /// Whose job it is.
+    /// The tenant it belongs to.
     pub tenant: Tenant,
-    /// What it is about.
+    /// Its subject: what it is about.
     pub subject: Option<SubjectId>,
-    /// What ties it to everything else that one request set in motion.
+    /// What ties it to everything else that belongs to the same operation.
     pub correlation: CorrelationId,
     /// 0 (last) to 9 (first).
     pub priority: Priority,
@@ -25,17 +25,17 @@ pub struct JobInfo {
     pub attempt: u32,
     /// Attempts that this life may use.
     pub max_attempts: u32,
-    /// When it was handed over.
+    /// When it was submitted.
     pub created_at: Timestamp,
     /// How often it was redriven: 0 in its first life.
     pub redrive_count: u32,
-    /// The job that handed it over.
+    /// The job whose handler submitted it.
     pub parent: Option<JobId>,
-    /// The trace that it was handed over in.
+    /// The trace that it was submitted in.
     pub traceparent: Option<TraceParent>,
-    /// The client's own word for the shape of the payload.
+    /// The client's own name for the shape of the payload.
     pub payload_version: Option<PayloadVersion>,
-    /// The right to run it.
+    /// The right to report on it.
     pub token: LeaseToken,
     /// How long that right holds without a heartbeat.
     pub lease: Duration,

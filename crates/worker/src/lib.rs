@@ -1,12 +1,12 @@
-//! THE SDK of Consign: write a handler for a job type, and let a [`Runner`] run it.
+//! The SDK of Consign: write a handler for a job type, and let a [`Runner`] run it.
 //!
-//! A handler is a closure ([`on`]) or a [`Handler`]; it gets its payload, typed, and a [`Context`] with
-//! which it says how far it is, hears that it should stop, remembers steps and hands over children.
-//! The module `testing` runs handlers in a test, where a week of retries takes milliseconds.
+//! A handler is a closure ([`on`]) or a [`Handler`]. It gets its payload, typed, and a [`Context`]
+//! with which it reports progress, learns that it should stop, remembers steps and submits child
+//! jobs. The module `testing` runs handlers in a test, where a week of retries takes milliseconds.
 //!
-//! Without default features there are only runners for a [server elsewhere](Runner::remote), and no
-//! database is compiled; `local` adds runners for jobs of this process, `testing` the kit for
-//! tests.
+//! Without default features there are only runners for a [remote server](Runner::remote), and no
+//! database is compiled. The feature `local` adds runners for jobs of this process; `testing` adds
+//! the test harness.
 #![forbid(unsafe_code)]
 
 mod attempt;
@@ -26,13 +26,13 @@ mod system;
 pub mod testing;
 mod time;
 
-pub use attempt::StopReason as Why;
-pub use backend::AskError;
+pub use attempt::StopReason;
+pub use backend::BackendError;
 pub use client::{Client, ClientError};
-pub use context::{Begun, Context};
+pub use context::{Context, StepState};
 pub use fail::Fail;
-pub use handler::{Duty, Handler, SLOTS, SLOTS_MAX, on, on_handler};
-pub use job_info::JobInfo as Brief;
+pub use handler::{Handler, Registration, SLOTS, SLOTS_MAX, on, on_handler};
+pub use job_info::JobInfo;
 pub use request::JobRequest;
-pub use runner::{Runner, StartError, Strength, Working};
+pub use runner::{Runner, RunnerStats, RunningRunner, StartError};
 pub use supervisor::Stopped;

@@ -1,16 +1,16 @@
-//! The other side in this process.
+//! The backend in this process.
 
 use crate::{
     backend::{
-        AskError, Backend, BackendResult, ClaimResult, ClaimedJob, HeartbeatResult, LeaseState,
-        SettleResult, Verdict,
+        Backend, BackendError, BackendResult, ClaimResult, ClaimedJob, HeartbeatResult,
+        LeaseStatus, SettleResult, Verdict,
     },
     job_info::JobInfo,
 };
 use async_trait::async_trait;
 use engine::{
-    Beat, Job, JobDraft, JobId, JobType, PolicyDraft, Pulse, Release, Report, Scope, StepAnswer,
-    StepReport, Tenant, Wish, WorkerId,
+    Beat, ClaimRequest, Job, JobDraft, JobId, JobType, LeaseState, PolicyDraft, Release, Report,
+    Scope, StepAnswer, StepReport, Tenant, WorkerId,
 };
 use platform::{Error, Node, Platform};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct Local {
     scope: Scope,
 }
 
-/// A node at work, or, in a test, the verbs alone: there nobody waits for jobs.
+/// A running node, or, in a test, the verbs alone, where no claim waits for jobs.
 enum Verbs {
     Node(Arc<Node>),
     #[cfg(feature = "testing")]
@@ -35,7 +35,7 @@ impl Local {
     }
 
     #[cfg(feature = "testing")]
-    pub(crate) fn by_hand(platform: Arc<Platform>) -> Self {
+    pub(crate) fn for_tests(platform: Arc<Platform>) -> Self {
         Local { verbs: Verbs::Platform(platform), scope: Scope::All }
     }
 
@@ -50,7 +50,11 @@ impl Local {
 
 #[async_trait]
 impl Backend for Local {
-    async fn claim_waiting(&self, request: Wish, closing: &CancellationToken) -> ClaimResult {
+    async fn claim_waiting(
+        &self,
+        request: ClaimRequest,
+        closing: &CancellationToken,
+    ) -> ClaimResult {
         let mut standing = match &self.verbs {
             Verbs::Node(node) => node.stand(self.scope.clone(), request),
             #[cfg(feature = "testing")]
@@ -64,13 +68,13 @@ impl Backend for Local {
         Ok(claimed_jobs(got.map_err(Error::from)?))
     }
 
-    async fn claim(&self, request: Wish) -> ClaimResult {
+    async fn claim(&self, request: ClaimRequest) -> ClaimResult {
         Ok(claimed_jobs(self.platform().claim(&self.scope, request).await?))
     }
 
     async fn heartbeat(&self, worker: &WorkerId, heartbeats: Vec<Beat>) -> HeartbeatResult {
-        let pulses = self.platform().heartbeat(&self.scope, worker, heartbeats).await?;
-        Ok(pulses.into_iter().map(lease_state).collect())
+        let lease_states = self.platform().heartbeat(&self.scope, worker, heartbeats).await?;
+        Ok(lease_states.into_iter().map(lease_status).collect())
     }
 
     async fn settle(&self, reports: Vec<Report>) -> SettleResult {
@@ -99,9 +103,10 @@ impl Backend for Local {
         Ok(self.platform().set_policy(job_type, policy, None).await.map(drop)?)
     }
 
-    fn leases_lapse_unheard(&self) -> bool {
+    fn leases_expire_when_unreachable(&self) -> bool {
         match &self.verbs {
-            // An outage of its own store extends all leases; a shared one may be away for it alone.
+            // An outage of a node's own store extends all leases; a shared one may be away for this
+            // node alone.
             Verbs::Node(node) => node.is_shared(),
             #[cfg(feature = "testing")]
             Verbs::Platform(_) => false,
@@ -115,7 +120,7 @@ fn claimed_jobs(claimed: Vec<Claimed>) -> Vec<ClaimedJob> {
     claimed.into_iter().filter_map(claimed_job).collect()
 }
 
-/// What a job tells its worker; nothing where it has no lease.
+/// What a worker learns of a job; none where the job has no lease.
 fn job_info(job: &Job) -> Option<JobInfo> {
     let (envelope, lease) = (&job.envelope, job.lease()?);
     Some(JobInfo {
@@ -138,26 +143,26 @@ fn job_info(job: &Job) -> Option<JobInfo> {
     })
 }
 
-/// Nobody can keep the lease of a job that is damaged.
-fn lease_state(pulse: Result<Pulse, Error>) -> LeaseState {
-    match pulse {
-        Ok(Pulse::Extended(_)) => LeaseState::Kept,
-        Ok(Pulse::CancelRequested(_)) => LeaseState::CancelRequested,
-        Ok(Pulse::Lost | Pulse::Ended) | Err(_) => LeaseState::Lost,
+/// The lease of a damaged job cannot be kept.
+fn lease_status(lease_state: Result<LeaseState, Error>) -> LeaseStatus {
+    match lease_state {
+        Ok(LeaseState::Extended(_)) => LeaseStatus::Kept,
+        Ok(LeaseState::CancelRequested(_)) => LeaseStatus::CancelRequested,
+        Ok(LeaseState::Lost | LeaseState::Ended) | Err(_) => LeaseStatus::Lost,
     }
 }
 
 fn verdict(verdict: platform::Verdict) -> Verdict {
-    verdict.map(drop).map_err(AskError::from)
+    verdict.map(drop).map_err(BackendError::from)
 }
 
-impl From<Error> for AskError {
+impl From<Error> for BackendError {
     fn from(error: Error) -> Self {
         match error {
             Error::Refused(refusal) => refusal.into(),
-            Error::Store(source) => AskError::Away { retry_after: None, source: source.into() },
+            Error::Store(source) => BackendError::Away { retry_after: None, source: source.into() },
             Error::OutcomeUnknown { source, .. } => {
-                AskError::Unknown { retry_after: None, source: source.into() }
+                BackendError::Unknown { retry_after: None, source: source.into() }
             }
         }
     }

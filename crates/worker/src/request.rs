@@ -1,11 +1,11 @@
-//! A job as it is handed over.
+//! A job as a client submits it.
 
 use crate::{fail::whole_seconds, system};
 use engine::{FieldProblem, JobDraft, PayloadVersion};
 use serde::Serialize;
 use std::time::Duration;
 
-/// A job that somebody is about to hand over.
+/// A job that is about to be submitted.
 ///
 /// ```
 /// use worker::JobRequest;
@@ -15,12 +15,13 @@ use std::time::Duration;
 /// # drop(request);
 /// ```
 ///
-/// Give it a key whenever you can: whoever repeats a request under its key gets the first job again.
+/// Give it a key whenever you can: a client that repeats a request under its key gets the first job
+/// again.
 #[derive(Clone)]
 #[must_use = "nothing happens until it is handed over"]
 pub struct JobRequest {
     draft: JobDraft,
-    /// Why the payload is none.
+    /// Why the payload cannot be written as JSON.
     unwritable: Option<String>,
 }
 
@@ -36,7 +37,7 @@ impl JobRequest {
         }
     }
 
-    /// The name under which a repeat is recognised.
+    /// The idempotency key, under which a repeat is recognised.
     pub fn key(self, key: impl Into<String>) -> Self {
         self.but(|draft| draft.idempotency_key = Some(key.into()))
     }
@@ -46,47 +47,47 @@ impl JobRequest {
         self.but(|draft| draft.subject_id = Some(subject.into()))
     }
 
-    /// What it belongs to, in logs and in other systems.
+    /// The correlation: what the job belongs to, in logs and in other systems.
     pub fn correlation(self, correlation: impl Into<String>) -> Self {
         self.but(|draft| draft.correlation_id = Some(correlation.into()))
     }
 
-    /// The W3C trace that it is part of.
+    /// The W3C trace that the job is part of.
     pub fn traceparent(self, traceparent: impl Into<String>) -> Self {
         self.but(|draft| draft.traceparent = Some(traceparent.into()))
     }
 
-    /// Not started before so much time has gone by; whole seconds count, a part of one is one.
+    /// Starts no earlier than after this delay, rounded up to whole seconds.
     pub fn delay(self, delay: Duration) -> Self {
         self.but(|draft| draft.delay_seconds = Some(whole_seconds(delay)))
     }
 
-    /// Not started before this moment, in milliseconds since 1970.
+    /// Starts no earlier than this moment, in milliseconds since 1970.
     pub fn run_at_unix_ms(self, at: i64) -> Self {
         self.but(|draft| draft.run_at = Some(at))
     }
 
-    /// Not started after this moment, in milliseconds since 1970.
+    /// Starts no later than this moment, in milliseconds since 1970.
     pub fn expires_at_unix_ms(self, at: i64) -> Self {
         self.but(|draft| draft.expires_at = Some(at))
     }
 
-    /// 0 (last) to 9 (first); 4 where nobody says.
+    /// 0 (last) to 9 (first); 4 by default.
     pub fn priority(self, priority: u8) -> Self {
         self.but(|draft| draft.priority = Some(priority.into()))
     }
 
-    /// How often it is tried, where it should not be what the policy of the type says.
+    /// How often it is tried, instead of what the policy of the type says.
     pub fn max_attempts(self, attempts: u32) -> Self {
         self.but(|draft| draft.max_attempts = Some(attempts.into()))
     }
 
-    /// Your own word for the shape of the payload.
+    /// The client's own name for the shape of the payload.
     pub fn payload_version(self, version: &str) -> Self {
         self.but(|draft| draft.payload_version = Some(PayloadVersion::Text(version.into())))
     }
 
-    /// With a random key, where it has none: so that it can be sent twice. For `consign::Remote`.
+    /// Adds a random key if it has none, so that it can be sent twice. For `consign::Remote`.
     #[doc(hidden)]
     pub fn or_random_key(self) -> Self {
         if self.draft.idempotency_key.is_some() {

@@ -1,9 +1,9 @@
-//! What people start: a runner with its duties.
+//! The runner: its builder, its start and its stop.
 
 use crate::{
     attempt::RunnerContext,
-    backend::{AskError, Backend},
-    handler::{Duty, SLOTS_MAX},
+    backend::{Backend, BackendError},
+    handler::{Registration, SLOTS_MAX},
     remote::{self, Remote},
     supervisor::{AttemptReport, HandlerPool, RunnerState, Stop, Stopped, TypePoller},
     system,
@@ -22,17 +22,18 @@ use tracing::info;
 
 /// Runs handlers for jobs of some types.
 ///
-/// Heartbeats, timeouts and reports are its own business: a handler only does the work. See [`on`](crate::on).
+/// The runner sends heartbeats and reports and enforces timeouts; a handler only does the work. See
+/// [`on`](crate::on).
 #[must_use = "it does nothing until it is started"]
 pub struct Runner {
-    side: Side,
+    side: BackendKind,
     name: String,
     host: Option<String>,
     tenant: Option<String>,
-    duties: Vec<Duty>,
+    registrations: Vec<Registration>,
 }
 
-enum Side {
+enum BackendKind {
     #[cfg(feature = "local")]
     Node(Arc<platform::Node>),
     Server {
@@ -44,7 +45,7 @@ enum Side {
 /// Why a runner did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Something about it cannot be.
+    /// A setting is invalid.
     #[error("the runner cannot be started like this: {0}")]
     Invalid(FieldProblem),
     /// The policy of a type could not be set.
@@ -53,9 +54,9 @@ pub enum StartError {
         /// Which type.
         job_type: JobType,
         /// Why.
-        source: AskError,
+        source: BackendError,
     },
-    /// The server cannot be asked.
+    /// The client for the server could not be set up.
     #[error("the server cannot be asked")]
     Client(#[from] ClientError),
     /// The system gave no thread.
@@ -63,71 +64,73 @@ pub enum StartError {
     Thread(#[from] io::Error),
 }
 
-/// Stuck handlers of which nobody waits any longer may keep so many threads beside those of the slots.
+/// Threads for handlers that are stuck and already cut off, beside those of the slots.
 const STUCK_THREADS_MAX: usize = 64;
-/// A server lets nobody wait longer.
+/// The longest wait that a server allows for one claim.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 impl Runner {
-    /// A runner for jobs of `node`; give it duties.
+    /// A runner for jobs of `node`; add handlers with [`with`](Runner::with).
     #[cfg(feature = "local")]
     pub fn new(node: &Arc<platform::Node>) -> Self {
-        Runner::over(Side::Node(node.clone()))
+        Runner::over(BackendKind::Node(node.clone()))
     }
 
-    /// A runner for jobs of a server elsewhere, as far as the client's key goes: the scope `work`, and `jobs:enqueue`
-    /// where handlers have children.
+    /// A runner for jobs of a remote server. The client's key needs the scope `work`, and
+    /// `jobs:enqueue` where handlers have children.
     ///
-    /// A server that is away is waited for; what handlers have done meanwhile is reported when it is back.
+    /// The runner waits for a server that is away, and reports what handlers did meanwhile when it
+    /// is back.
     pub fn remote(client: &Client) -> Self {
-        Runner::over(Side::Server { client: client.clone(), wait: remote::WAIT })
+        Runner::over(BackendKind::Server { client: client.clone(), wait: remote::WAIT })
     }
 
-    fn over(side: Side) -> Self {
-        // The number of a process is 1 in every container, and a process may have two runners.
+    fn over(side: BackendKind) -> Self {
+        // Not the process id: it is 1 in every container, and a process may have two runners.
         let name = format!("runner-{:08x}", system::random().0 >> 96);
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Runner { side, name, host: Some(host), tenant: None, duties: Vec::new() }
+        Runner { side, name, host: Some(host), tenant: None, registrations: Vec::new() }
     }
 
-    /// What it is called in histories and lists; a name that nobody else has where nobody says. Two that run at
-    /// the same time should not have one name.
+    /// The runner's name in histories and lists; unique by default. Two runners that run at the
+    /// same time should not share a name.
     pub fn name(self, name: impl Into<String>) -> Self {
         Runner { name: name.into(), ..self }
     }
 
-    /// The machine it runs on, for people who look for it; what the system calls it where nobody says.
+    /// The machine it runs on, shown to operators; the system's host name by default.
     pub fn host(self, host: impl Into<String>) -> Self {
         Runner { host: Some(host.into()), ..self }
     }
 
-    /// Takes only jobs of this tenant; those of all otherwise. A server elsewhere goes by its key.
+    /// Takes only jobs of this tenant; by default, of all. A remote server goes by the tenant of
+    /// the key.
     pub fn tenant(self, tenant: impl Into<String>) -> Self {
         Runner { tenant: Some(tenant.into()), ..self }
     }
 
-    /// How long one claim waits for jobs at a server elsewhere: at most 60 s, and 30 s where nobody says.
+    /// How long one claim waits for jobs at a remote server: at most 60 s, and 30 s by default.
     pub fn wait(mut self, longest: Duration) -> Self {
         match &mut self.side {
             #[cfg(feature = "local")]
-            Side::Node(_) => {}
-            Side::Server { wait, .. } => *wait = longest.min(WAIT_MAX),
+            BackendKind::Node(_) => {}
+            BackendKind::Server { wait, .. } => *wait = longest.min(WAIT_MAX),
         }
         self
     }
 
-    /// Adds a job type and what is done about it.
-    pub fn with(mut self, duty: Duty) -> Self {
-        self.duties.push(duty);
+    /// Adds a job type and its handler.
+    pub fn with(mut self, registration: Registration) -> Self {
+        self.registrations.push(registration);
         self
     }
 
     /// Starts to claim and to run jobs.
     ///
-    /// Handlers live in the tokio runtime in which this is called (which somebody must drive, as `#[tokio::main]`
-    /// does), or, where there is none, in one of the runner's own. When that runtime ends, the runner gives
-    /// back what it has.
-    pub async fn start(self) -> Result<Working, StartError> {
+    /// Handlers run in the tokio runtime in which this is called, which the caller must drive, as
+    /// `#[tokio::main]` does. Outside of any runtime, the runner makes one of its own. When the
+    /// runtime ends, the runner gives back the jobs that it has.
+    pub async fn start(self) -> Result<RunningRunner, StartError> {
         let backend = self.backend()?;
         let pollers = self.pollers().map_err(StartError::Invalid)?;
         let own = if Handle::try_current().is_ok() { None } else { Some(runtime_for_handlers()?) };
@@ -144,9 +147,10 @@ impl Runner {
         });
         let types: Vec<&str> = pollers.iter().map(|poller| poller.job_type.as_str()).collect();
         info!(name = self.name, types = types.join(", "), slots, "a runner starts");
-        let run = format!("{:032x}", system::random().0); // claims of an earlier process are not ours
+        // claims of an earlier process are not ours
+        let run = format!("{:032x}", system::random().0);
         let (state, reports) = RunnerState::new(backend, context, pollers, pool, run);
-        let working = Working::start(state, reports, own)?;
+        let working = RunningRunner::start(state, reports, own)?;
         Ok(match theirs {
             Some(runtime) => working.ending_with(&runtime),
             None => working,
@@ -158,14 +162,14 @@ impl Runner {
         let tenant = tenant.map_err(StartError::Invalid)?;
         match (&self.side, tenant) {
             #[cfg(feature = "local")]
-            (Side::Node(node), tenant) => {
+            (BackendKind::Node(node), tenant) => {
                 let scope = tenant.map_or(engine::Scope::All, engine::Scope::One);
                 Ok(Arc::new(crate::local::Local::over(node.clone(), scope)))
             }
-            (Side::Server { client, wait }, None) => {
+            (BackendKind::Server { client, wait }, None) => {
                 Ok(Arc::new(Remote::over(client.clone(), *wait)?))
             }
-            (Side::Server { .. }, Some(_)) => {
+            (BackendKind::Server { .. }, Some(_)) => {
                 let detail = "is what the key says, where the server is elsewhere; leave it out";
                 Err(StartError::Invalid(FieldProblem::new("tenant", detail)))
             }
@@ -173,9 +177,9 @@ impl Runner {
     }
 
     fn pollers(&self) -> Result<Vec<TypePoller>, FieldProblem> {
-        let mut pollers: Vec<TypePoller> = Vec::with_capacity(self.duties.len());
-        for duty in &self.duties {
-            let poller = self.poller(duty)?;
+        let mut pollers: Vec<TypePoller> = Vec::with_capacity(self.registrations.len());
+        for registration in &self.registrations {
+            let poller = self.poller(registration)?;
             if pollers.iter().any(|other| other.job_type == poller.job_type) {
                 let detail = format!("{} has two handlers", poller.job_type);
                 return Err(FieldProblem::new("jobType", detail));
@@ -189,15 +193,16 @@ impl Runner {
         Ok(pollers)
     }
 
-    /// In the runtime of the handlers: who starts a runner outside of any has none in which to wait for a server.
+    /// Runs in the runtime of the handlers: a caller outside of any runtime could not wait for a
+    /// server.
     async fn set_policies(
         &self,
         backend: &Arc<dyn Backend>,
         runtime: &Handle,
     ) -> Result<(), StartError> {
-        for duty in &self.duties {
-            let Some(policy) = duty.policy.clone() else { continue };
-            let job_type = JobType::parse(&duty.job_type).map_err(StartError::Invalid)?;
+        for registration in &self.registrations {
+            let Some(policy) = registration.policy.clone() else { continue };
+            let job_type = JobType::parse(&registration.job_type).map_err(StartError::Invalid)?;
             let (backend, own) = (backend.clone(), job_type.clone());
             let setting = runtime.spawn(async move { backend.set_policy(own, &policy).await });
             let set = setting.await.map_err(io::Error::other)?;
@@ -206,13 +211,13 @@ impl Runner {
         Ok(())
     }
 
-    fn poller(&self, duty: &Duty) -> Result<TypePoller, FieldProblem> {
-        let job_type = JobType::parse(&duty.job_type)?;
-        if !(1..=SLOTS_MAX).contains(&duty.slots) {
-            let detail = format!("must be from 1 to {SLOTS_MAX}, but is {}", duty.slots);
+    fn poller(&self, registration: &Registration) -> Result<TypePoller, FieldProblem> {
+        let job_type = JobType::parse(&registration.job_type)?;
+        if !(1..=SLOTS_MAX).contains(&registration.slots) {
+            let detail = format!("must be from 1 to {SLOTS_MAX}, but is {}", registration.slots);
             return Err(FieldProblem::new("slots", detail));
         }
-        if let Some(lease) = duty.lease {
+        if let Some(lease) = registration.lease {
             engine::check_lease(i64::try_from(lease.as_secs()).unwrap_or(i64::MAX)).map_err(
                 |_| FieldProblem::new("lease", format!("must be from 1s to 1h, but is {lease:?}")),
             )?;
@@ -222,42 +227,43 @@ impl Runner {
             FieldProblem::new("name", detail)
         })?;
         let host = self.host.as_deref().map(Host::parse).transpose()?;
-        let (run, slots, lease) = (duty.run.clone(), duty.slots, duty.lease);
+        let (run, slots, lease) =
+            (registration.run.clone(), registration.slots, registration.lease);
         Ok(TypePoller { job_type, worker, host, run, slots, lease, freed: Notify::new() })
     }
 }
 
-/// A runner at work. Dropped, it gives back what it has not finished.
+/// A runner at work. When it is dropped, it gives back the jobs that it has not finished.
 #[must_use = "a runner that is dropped stops"]
-pub struct Working {
+pub struct RunningRunner {
     state: Arc<RunnerState>,
     stop: Arc<watch::Sender<Stop>>,
-    /// Ends when the runtime of the handlers does.
+    /// Ends when the runtime of the handlers ends.
     sentinel: Option<AbortHandle>,
     gone: Option<oneshot::Receiver<Stopped>>,
     thread: Option<thread::JoinHandle<()>>,
-    /// Handlers live here, where the runner was started outside of any runtime.
+    /// The handlers' runtime, where the runner was started outside of any.
     handlers: Option<Runtime>,
 }
 
-/// How many handlers a runner could run, and how many it does.
+/// How many handlers a runner can run, and how many it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Strength {
+pub struct RunnerStats {
     /// Jobs that can run at once.
     pub slots: usize,
-    /// Jobs that do.
+    /// Jobs that run now.
     pub running: usize,
-    /// Handlers that have ended and are not reported yet.
+    /// Handlers that have ended and whose report was not taken yet.
     pub unreported: usize,
-    /// Attempts that were reported since it started.
+    /// Attempts reported since the runner started.
     pub reported: usize,
-    /// Those of them that were refused: another worker had the job by then, and its outcome stands.
+    /// Refused reports among them: another worker had the job by then, and its outcome stands.
     pub too_late: usize,
     /// Threads that a handler blocks.
     pub stuck_threads: usize,
 }
 
-impl Working {
+impl RunningRunner {
     fn start(
         state: Arc<RunnerState>,
         reports: mpsc::UnboundedReceiver<AttemptReport>,
@@ -265,19 +271,26 @@ impl Working {
     ) -> Result<Self, StartError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (stop, asked) = watch::channel(None);
-        let (tell, gone) = oneshot::channel();
+        let (stopped_sender, gone) = oneshot::channel();
         let own = state.clone();
         let builder = thread::Builder::new().name("consign-runner".into());
         let thread = builder.spawn(move || {
             let stopped = runtime.block_on(own.supervise(reports, asked));
-            drop(runtime); // and with it everything that still waits
-            let _nobody_waits = tell.send(stopped);
+            drop(runtime); // and with it all tasks that still wait
+            let _receiver_gone = stopped_sender.send(stopped);
         })?;
         let (stop, sentinel) = (Arc::new(stop), None);
-        Ok(Working { state, stop, sentinel, gone: Some(gone), thread: Some(thread), handlers })
+        Ok(RunningRunner {
+            state,
+            stop,
+            sentinel,
+            gone: Some(gone),
+            thread: Some(thread),
+            handlers,
+        })
     }
 
-    /// Stops when the runtime goes in which handlers live: without it all their jobs would fail.
+    /// Stops when the handlers' runtime ends: without it all their jobs would fail.
     fn ending_with(mut self, runtime: &Handle) -> Self {
         struct Last(Arc<watch::Sender<Stop>>);
         impl Drop for Last {
@@ -294,28 +307,30 @@ impl Working {
         self
     }
 
-    /// How it is doing.
-    pub fn strength(&self) -> Strength {
-        self.state.strength()
+    /// The runner's current numbers.
+    pub fn stats(&self) -> RunnerStats {
+        self.state.stats()
     }
 
-    /// Waits until nothing runs and a claim of each type has brought nothing. Only a runner for a
-    /// [server elsewhere](Runner::remote) learns that there is nothing: within the process, a claim waits for ever.
+    /// Waits until no handler runs and a claim of each type has brought no job. Only a runner for a
+    /// [remote server](Runner::remote) gets empty claims: within the process, a claim waits for
+    /// ever.
     pub async fn idle(&self) {
         self.state.idle().await;
     }
 
-    /// Takes no more jobs and waits for handlers to end; those that have not when most of `grace` is over are given
-    /// back, which costs their jobs nothing.
+    /// Takes no more jobs and waits for handlers to end. Jobs whose handlers have not ended when
+    /// most of `grace` is over are given back, which costs them no attempt.
     pub async fn stop(mut self, grace: Duration) -> Stopped {
         ask_to_stop(&self.stop, grace);
         let Some(gone) = self.gone.take() else { return Stopped::default() };
-        // The supervisor keeps to its time. Should it have died, nobody knows what was reported.
-        let unreported = || self.state.strength().unreported;
+        // The supervisor keeps to its time. If it died, it is unknown what was reported.
+        let unreported = || self.state.stats().unreported;
         gone.await.unwrap_or_else(|_| Stopped { released: 0, unreported: unreported() })
     }
 
-    /// Works until the process is asked to end (SIGTERM, or Ctrl-C), and then stops. Needs a tokio runtime.
+    /// Works until the process is asked to end (SIGTERM, or Ctrl-C), and then stops. Needs a tokio
+    /// runtime.
     pub async fn until_signal(self, grace: Duration) -> io::Result<Stopped> {
         use tokio::signal::unix::{SignalKind, signal};
         let (mut term, mut int) =
@@ -334,7 +349,7 @@ fn ask_to_stop(stop: &watch::Sender<Stop>, grace: Duration) {
     });
 }
 
-impl Drop for Working {
+impl Drop for RunningRunner {
     fn drop(&mut self) {
         ask_to_stop(&self.stop, Duration::ZERO);
         if let Some(sentinel) = self.sentinel.take() {

@@ -1,9 +1,9 @@
-//! The machine's own clock and chance, for a worker that has no platform which would pass them in.
+//! The machine's clock and random source, for a worker without a platform that would pass them in.
 
-use engine::Chance;
+use engine::Entropy;
 use std::time::Instant;
 
-/// The monotonic clock of the machine. Not tokio's: a test that pauses the clock of its runtime
+/// The monotonic clock of the machine. It is not tokio's: a test that pauses its runtime's clock
 /// pauses no thread that is stuck in a handler.
 #[expect(clippy::disallowed_methods, reason = "this is the place that asks the system")]
 pub(crate) fn now() -> Instant {
@@ -11,9 +11,9 @@ pub(crate) fn now() -> Instant {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the place that asks the system")]
-pub(crate) fn random() -> Chance {
+pub(crate) fn random() -> Entropy {
     let mut bytes = [0; 16];
-    // Without chance, two runners could have one name, and their claims could meet: better to stop.
+    // Without random numbers, two runners could share a name and their claims could collide.
     getrandom::fill(&mut bytes).expect("the operating system gives random numbers");
-    Chance(u128::from_le_bytes(bytes))
+    Entropy(u128::from_le_bytes(bytes))
 }

@@ -1,44 +1,45 @@
-//! Handlers in a test: a platform in memory, and a clock that only the test moves.
+//! Runs handlers in a test: a platform in memory, and a clock that only the test moves.
 //!
-//! A job that is tried again next week is tried again at once:
+//! The test does not wait for a job that is retried days later:
 //!
 //! ```
-//! use worker::{Context, Fail, JobRequest, on, testing::Kit};
+//! use worker::{Context, Fail, JobRequest, on, testing::TestHarness};
 //! use engine::Status;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
-//! let kit = Kit::new().with(on("report", |_: (), context: Context| async move {
+//! let harness = TestHarness::new().with(on("report", |_: (), context: Context| async move {
 //!     if context.attempt() < 3 {
 //!         return Err(Fail::retry("NOT_READY", "the data is not there yet")
 //!             .after(std::time::Duration::from_secs(2 * 86_400)));
 //!     }
 //!     Ok("done")
 //! }));
-//! let job = kit.submit(JobRequest::new("report", &())).await;
-//! let took = kit.run_until_idle().await;
+//! let job = harness.submit(JobRequest::new("report", &())).await;
+//! let took = harness.run_until_idle().await;
 //!
-//! assert_eq!(kit.job(job).await.status(), Status::Completed);
+//! assert_eq!(harness.job(job).await.status(), Status::Completed);
 //! assert_eq!(took.as_secs(), 4 * 86_400, "by the test's clock");
 //! # }
 //! ```
 //!
-//! The rules are the same as everywhere: the kit runs handlers on the real platform over the store that is
-//! the specification of all others. Handlers that sleep with [`Context::sleep`](crate::Context::sleep) live by the test's clock;
-//! heartbeats, timeouts and leases do, too. Where such a sleep races with something real, the clock of the test is
-//! likely to win: it moves as soon as the handler has done nothing for a moment.
+//! The rules are the real ones: the harness runs handlers on the real platform over the memory
+//! store, the executable specification of all stores. [`Context::sleep`](crate::Context::sleep),
+//! heartbeats, timeouts and leases follow the test's clock. Where such a sleep races with something
+//! real, the sleep is likely to win: the test's clock moves as soon as the handler has done nothing
+//! for a moment.
 
 use crate::{
-    attempt::{self, Attempt, Ended, RunnerContext, StopReason},
-    backend::{Backend, ClaimedJob, LeaseState},
-    handler::{Duty, Run},
+    attempt::{self, Attempt, AttemptEnd, RunnerContext, StopReason},
+    backend::{Backend, ClaimedJob, LeaseStatus},
+    handler::{HandlerFn, Registration},
     local::Local,
     request::JobRequest,
     time::Time,
 };
 use engine::{
-    ClaimId, HistoryEntry, Job, JobId, JobType, Release, Report, Scope, Status, Tenant, Timestamp,
-    Wish, WorkerId,
+    ClaimId, ClaimRequest, HistoryEntry, Job, JobId, JobType, Release, Report, Scope, Status,
+    Tenant, Timestamp, WorkerId,
 };
 use platform::{Platform, Settings};
 use std::{
@@ -51,86 +52,97 @@ use std::{
     task::{Poll, Waker},
     time::Duration,
 };
-use store::{Clock, HandClock, Memory, SeededDice};
+use store::{Clock, ManualClock, Memory, SeededRandom};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// A platform in memory with some handlers, in which time goes by when the test says so.
+/// A platform in memory with some handlers; its clock moves only when the test moves it.
 ///
-/// It needs a tokio runtime (`#[tokio::test]`), and panics with a reason where a test made a mistake.
-pub struct Kit {
-    clock: Arc<HandClock>,
+/// It needs a tokio runtime (`#[tokio::test]`), and panics with a reason if the test is wrong.
+pub struct TestHarness {
+    clock: Arc<ManualClock>,
     platform: Arc<Platform>,
     backend: Arc<dyn Backend>,
-    hand: Arc<HandTime>,
+    manual_time: Arc<ManualTime>,
     runner: Arc<RunnerContext>,
-    desks: Vec<Desk>,
+    test_types: Vec<TestType>,
     claims: AtomicU64,
 }
 
-/// One job type.
-struct Desk {
+struct TestType {
     job_type: JobType,
-    run: Run,
+    run: HandlerFn,
     lease: Option<Duration>,
 }
 
-/// More attempts than this in one go are a loop.
+/// More attempts than this in one call are taken for an endless loop.
 const ATTEMPTS_MAX: usize = 100_000;
-/// How long a handler may wait for something that is not the test's clock.
+/// How long a handler may wait for something other than the test's clock.
 const REAL_WAIT_MAX: Duration = Duration::from_secs(10);
-/// A handler that has done nothing for so long, in real time, only sleeps.
+/// A handler that has done nothing for so long, in real time, is taken to be only sleeping.
 const QUIET: Duration = Duration::from_millis(2);
 /// When the clock of every test begins: 2026-01-01T00:00:00Z.
 const BEGIN_UNIX_MS: i64 = 1_767_225_600_000;
 
-impl Default for Kit {
+impl Default for TestHarness {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Kit {
-    /// An empty platform. Chance falls the same way every time.
+impl TestHarness {
+    /// An empty platform. Its random source has a fixed seed.
     pub fn new() -> Self {
-        let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(BEGIN_UNIX_MS)));
-        let dice = Arc::new(SeededDice::new(1));
-        let store = Arc::new(Memory::new(clock.clone(), dice.clone()));
-        let platform = Platform::new(store, clock.clone(), dice, Settings::default());
+        let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(BEGIN_UNIX_MS)));
+        let random = Arc::new(SeededRandom::new(1));
+        let store = Arc::new(Memory::new(clock.clone(), random.clone()));
+        let platform = Platform::new(store, clock.clone(), random, Settings::default());
         let platform = Arc::new(platform);
-        let backend: Arc<dyn Backend> = Arc::new(Local::by_hand(platform.clone()));
-        let hand = Arc::new(HandTime::of(clock.clone()));
+        let backend: Arc<dyn Backend> = Arc::new(Local::for_tests(platform.clone()));
+        let manual_time = Arc::new(ManualTime::of(clock.clone()));
         let runner = Arc::new(RunnerContext {
             backend: Arc::downgrade(&backend),
-            time: Time::ByHand(hand.clone()),
+            time: Time::Manual(manual_time.clone()),
             progress_made: Notify::new(),
             stopping: CancellationToken::new(),
         });
-        Kit { clock, platform, backend, hand, runner, desks: Vec::new(), claims: AtomicU64::new(0) }
+        TestHarness {
+            clock,
+            platform,
+            backend,
+            manual_time,
+            runner,
+            test_types: Vec::new(),
+            claims: AtomicU64::new(0),
+        }
     }
 
-    /// Adds a job type and what is done about it. Jobs run one after another; slots do not matter here.
-    pub fn with(mut self, duty: Duty) -> Self {
-        let job_type = JobType::parse(&duty.job_type).expect("the name of a job type");
-        if let Some(policy) = &duty.policy {
+    /// Adds a job type and its handler. Jobs run one after another; slots do not matter here.
+    pub fn with(mut self, registration: Registration) -> Self {
+        let job_type = JobType::parse(&registration.job_type).expect("the name of a job type");
+        if let Some(policy) = &registration.policy {
             let set = self.platform().set_policy(job_type.clone(), policy, None);
-            // The memory answers at once: there is nothing to wait for.
+            // The memory store answers at once, so one poll is enough.
             let mut set = pin!(set);
             let polled = set.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
             assert!(matches!(polled, Poll::Ready(Ok(_))), "the policy of {job_type} was not set");
         }
-        let twice = self.desks.iter().any(|desk| desk.job_type == job_type);
+        let twice = self.test_types.iter().any(|test_type| test_type.job_type == job_type);
         assert!(!twice, "{job_type} has two handlers");
-        self.desks.push(Desk { job_type, run: duty.run, lease: duty.lease });
+        self.test_types.push(TestType {
+            job_type,
+            run: registration.run,
+            lease: registration.lease,
+        });
         self
     }
 
-    /// All verbs, for what the kit has no shorthand for.
+    /// The platform with all its verbs, for what the harness has no shorthand for.
     pub fn platform(&self) -> &Arc<Platform> {
         &self.platform
     }
 
-    /// Hands a job over.
+    /// Submits a job.
     pub async fn submit(&self, request: JobRequest) -> JobId {
         let draft = request.into_draft().expect("a payload that can be written as JSON");
         let submitted = self.platform().submit(&Tenant::default_tenant(), draft).await;
@@ -157,14 +169,14 @@ impl Kit {
         self.clock.read().monotonic
     }
 
-    /// Lets time go by without running anything; what it overtakes is swept.
+    /// Moves the clock without running handlers; the sweeper takes what is overdue.
     pub async fn pass(&self, span: Duration) {
         self.clock.pass(span);
-        self.hand.wake();
+        self.manual_time.wake();
         self.sweep().await;
     }
 
-    /// Runs everything that is due now, and what becomes due by it; says how many attempts that took.
+    /// Runs everything that is due now, and what becomes due by it; returns the number of attempts.
     pub async fn run_due(&self) -> usize {
         for attempts in 0..ATTEMPTS_MAX {
             let Some((run, claimed)) = self.claim().await else { return attempts };
@@ -175,8 +187,8 @@ impl Kit {
         );
     }
 
-    /// Runs everything, and moves the clock from one due time to the next until nothing waits any more
-    /// for which there is a handler. Says how long that took by the test's clock.
+    /// Runs everything, and moves the clock from one due time to the next until no job is left that
+    /// has a handler. Returns how long that took by the test's clock.
     pub async fn run_until_idle(&self) -> Duration {
         let begun = self.elapsed();
         for _ in 0..ATTEMPTS_MAX {
@@ -193,52 +205,57 @@ impl Kit {
         while self.platform().sweep().await.expect("the memory answers").more {}
     }
 
-    async fn claim(&self) -> Option<(Run, ClaimedJob)> {
-        for desk in &self.desks {
+    async fn claim(&self) -> Option<(HandlerFn, ClaimedJob)> {
+        for test_type in &self.test_types {
             let number = self.claims.fetch_add(1, Ordering::Relaxed);
-            let request = Wish {
+            let request = ClaimRequest {
                 worker: worker(),
                 host: None,
                 claim: ClaimId::parse(&format!("kit-{number}")).expect("a short name"),
-                job_types: vec![desk.job_type.clone()],
+                job_types: vec![test_type.job_type.clone()],
                 max: 1,
-                lease: desk.lease,
+                lease: test_type.lease,
             };
             let claimed = self.backend.claim(request).await.expect("it is lawful");
             if let Some(claimed) = claimed.into_iter().next() {
-                return Some((desk.run.clone(), claimed));
+                return Some((test_type.run.clone(), claimed));
             }
         }
         None
     }
 
     /// Runs one attempt to its end, by the test's clock, and reports it.
-    async fn run(&self, run: &Run, ClaimedJob { info, payload }: ClaimedJob) {
+    async fn run(&self, run: &HandlerFn, ClaimedJob { info, payload }: ClaimedJob) {
         let (id, token) = (info.id, info.token);
         let attempt = Attempt::new(info, worker(), self.runner.clone());
-        let ended = self.live(run, payload, &attempt).await;
+        let ended = self.run_handler(run, payload, &attempt).await;
         let verdicts = match ended {
-            Ended::Settled(ending) => {
-                let _last = self.heartbeat(&attempt).await; // what the handler said at the end
+            AttemptEnd::Settled(ending) => {
+                let _last = self.heartbeat(&attempt).await; // the last progress of the handler
                 self.backend.settle(vec![Report { id, token, ending }]).await
             }
-            Ended::GivenBack { reason, delay } => {
+            AttemptEnd::GivenBack { reason, delay } => {
                 let back = Release { id, token, reason, delay };
                 self.backend.release(vec![back]).await
             }
         };
-        // A refusal is the contract's business: a handler that lost its lease is not heard.
+        // A refusal is lawful here: the report of a handler that lost its lease is not taken.
         drop(verdicts.expect("the memory answers"));
     }
 
-    async fn live(&self, run: &Run, payload: engine::JsonText, attempt: &Arc<Attempt>) -> Ended {
+    async fn run_handler(
+        &self,
+        run: &HandlerFn,
+        payload: engine::JsonText,
+        attempt: &Arc<Attempt>,
+    ) -> AttemptEnd {
         let deadline = self.elapsed() + attempt.job.timeout;
         let mut running = pin!(attempt::run(run, payload, attempt));
         loop {
             if let Some(ended) = self.poll(running.as_mut()).await {
                 return ended;
             }
-            let Some(wakes_at) = self.hand.next() else { continue };
+            let Some(wakes_at) = self.manual_time.next() else { continue };
             self.pass_until(wakes_at.min(deadline), attempt).await;
             if self.elapsed() >= deadline {
                 attempt.stop(StopReason::TimedOut);
@@ -247,27 +264,30 @@ impl Kit {
         }
     }
 
-    /// Lets time go by while a handler sleeps, with heartbeats on the way. Whoever hears that it should stop
-    /// sleeps no longer.
+    /// Moves the clock while a handler sleeps, with heartbeats on the way. It ends early when the
+    /// handler learns that it should stop.
     async fn pass_until(&self, until: Duration, attempt: &Attempt) {
         let step = attempt.job.lease / 3;
-        let told = attempt.stopped();
-        while self.elapsed() < until && attempt.stopped() == told {
+        let first_reason = attempt.stopped();
+        while self.elapsed() < until && attempt.stopped() == first_reason {
             self.pass(step.min(until - self.elapsed())).await;
             self.heartbeat(attempt).await;
         }
     }
 
-    /// Lets the handler run until it has ended, or sleeps by the test's clock and does nothing else.
-    async fn poll(&self, mut running: Pin<&mut impl Future<Output = Ended>>) -> Option<Ended> {
+    /// Polls the handler until it has ended, or only sleeps by the test's clock.
+    async fn poll(
+        &self,
+        mut running: Pin<&mut impl Future<Output = AttemptEnd>>,
+    ) -> Option<AttemptEnd> {
         let mut quiet = pin!(tokio::time::sleep(QUIET));
         let polled = poll_fn(|cx| {
-            self.hand.listen(cx.waker());
+            self.manual_time.listen(cx.waker());
             if let Poll::Ready(ended) = running.as_mut().poll(cx) {
                 return Poll::Ready(Some(ended));
             }
-            // What it does beside sleeping gets its chance first: real work is quick, and the clock is not.
-            match (self.hand.next(), quiet.as_mut().poll(cx)) {
+            // Real work beside the sleep goes first, because the test's clock would always win.
+            match (self.manual_time.next(), quiet.as_mut().poll(cx)) {
                 (Some(_), Poll::Ready(())) => Poll::Ready(None),
                 (_, _) => Poll::Pending,
             }
@@ -283,9 +303,9 @@ impl Kit {
     async fn heartbeat(&self, attempt: &Attempt) {
         let leases = self.backend.heartbeat(&attempt.worker, vec![attempt.heartbeat()]).await;
         match leases.expect("the memory answers").first() {
-            Some(LeaseState::CancelRequested) => attempt.stop(StopReason::Cancelled),
-            Some(LeaseState::Lost) => attempt.stop(StopReason::LeaseLost),
-            Some(LeaseState::Kept) | None => {}
+            Some(LeaseStatus::CancelRequested) => attempt.stop(StopReason::Cancelled),
+            Some(LeaseStatus::Lost) => attempt.stop(StopReason::LeaseLost),
+            Some(LeaseStatus::Kept) | None => {}
         }
     }
 }
@@ -295,16 +315,16 @@ fn worker() -> WorkerId {
 }
 
 /// Sleep that ends when a test moves its clock.
-pub(crate) struct HandTime {
-    clock: Arc<HandClock>,
+pub(crate) struct ManualTime {
+    clock: Arc<ManualClock>,
     sleepers: Mutex<Vec<(Duration, Waker)>>,
-    /// The kit, which wants to know of new sleepers: they may be in tasks of the handler's own.
+    /// The harness, woken by new sleepers: they may be in tasks that the handler has spawned.
     listener: Mutex<Option<Waker>>,
 }
 
-impl HandTime {
-    fn of(clock: Arc<HandClock>) -> Self {
-        HandTime { clock, sleepers: Mutex::default(), listener: Mutex::default() }
+impl ManualTime {
+    fn of(clock: Arc<ManualClock>) -> Self {
+        ManualTime { clock, sleepers: Mutex::default(), listener: Mutex::default() }
     }
 
     pub(crate) async fn sleep(&self, span: Duration) {
@@ -314,7 +334,7 @@ impl HandTime {
                 return Poll::Ready(());
             }
             self.sleepers().push((wakes_at, cx.waker().clone()));
-            self.tell();
+            self.wake_listener();
             Poll::Pending
         })
         .await;
@@ -324,7 +344,7 @@ impl HandTime {
         *self.listener.lock().expect(UNPOISONED) = Some(waker.clone());
     }
 
-    fn tell(&self) {
+    fn wake_listener(&self) {
         let listener = self.listener.lock().expect(UNPOISONED).take();
         if let Some(listener) = listener {
             listener.wake();
@@ -336,7 +356,7 @@ impl HandTime {
         self.sleepers().iter().map(|(wakes_at, _)| *wakes_at).min()
     }
 
-    /// Wakes everybody; who is too early goes on sleeping.
+    /// Wakes all sleepers; those that are too early sleep on.
     fn wake(&self) {
         let sleepers = std::mem::take(&mut *self.sleepers());
         sleepers.into_iter().for_each(|(_, waker)| waker.wake());

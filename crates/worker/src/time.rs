@@ -1,7 +1,7 @@
-//! Whose time a handler lives in: the machine's, or that of a test.
+//! The clock that handlers sleep by: the machine's, or that of a test.
 
 #[cfg(feature = "testing")]
-use crate::testing::HandTime;
+use crate::testing::ManualTime;
 #[cfg(feature = "testing")]
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(crate) enum Time {
     Real,
     #[cfg(feature = "testing")]
-    ByHand(Arc<HandTime>),
+    Manual(Arc<ManualTime>),
 }
 
 impl Time {
@@ -18,7 +18,7 @@ impl Time {
         match self {
             Time::Real => tokio::time::sleep(span).await,
             #[cfg(feature = "testing")]
-            Time::ByHand(hand) => hand.sleep(span).await,
+            Time::Manual(manual_time) => manual_time.sleep(span).await,
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Known vulnerabilities: what the RustSec advisories say of the locked packages.
+//! Known vulnerabilities: the RustSec advisories on the locked packages.
 //!
-//! The RustSec database is a git repository, and this project talks to package registries only.
-//! The facts therefore come from a snapshot in the tree, and from the copy of the database that
-//! `CONSIGN_ADVISORY_DB` names. The check warns in capitals where the snapshot is old or was not
-//! read for a package: a pass says what it rests on.
+//! The RustSec database is a git repository, and this project talks to package registries only. The
+//! facts therefore come from a snapshot in the tree, and from the copy of the database that
+//! `CONSIGN_ADVISORY_DB` names. The check warns in capitals where the snapshot is old or does not
+//! cover a package, so that a pass shows its evidence.
 
-use super::{Package, database::Database, list, snapshot::Snapshot};
+use super::{Package, database::Database, list, snapshot::AdvisorySnapshot};
 use jiff::civil::{Date, date};
 use semver::VersionReq;
 use serde::Deserialize;
@@ -21,35 +21,35 @@ pub(super) struct Advisory {
     pub(super) date: String,
     /// `unmaintained`, `unsound` or `notice`; a vulnerability has no such kind.
     pub(super) informational: Option<String>,
-    /// The day on which the database took the advisory back.
+    /// The day on which the database withdrew the advisory.
     pub(super) withdrawn: Option<String>,
     pub(super) patched: Vec<VersionReq>,
     #[serde(default)]
     pub(super) unaffected: Vec<VersionReq>,
 }
 
-/// What a check has to say. Only refusals fail it.
+/// The findings of a check. Only refusals fail it.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(super) struct AdvisoryReport {
     pub(super) notes: Vec<String>,
     pub(super) warnings: Vec<String>,
     pub(super) refusals: Vec<String>,
 }
 
-/// Advisories that are younger than their source are not known: after so many days it is old.
+/// After so many days a source is old: it lacks the advisories that are newer than itself.
 const AGE_DAYS_MAX: i64 = 90;
 
-/// Holds the packages against the snapshot, and against a copy of the database where there is one.
+/// Checks the packages against the snapshot, and against a copy of the database where there is one.
 ///
 /// `today` is the number of days since 1970-01-01.
 pub(super) fn check(
     packages: &[Package],
     ignored: &BTreeSet<String>,
-    snapshot: &Snapshot,
+    snapshot: &AdvisorySnapshot,
     database: Option<&Database>,
     today: i64,
-) -> Report {
-    let mut report = Report::default();
+) -> AdvisoryReport {
+    let mut report = AdvisoryReport::default();
     let foreign = || packages.iter().filter(|package| package.source.is_some());
 
     let names: BTreeSet<&str> = foreign().map(|package| package.name.as_str()).collect();
@@ -77,7 +77,8 @@ pub(super) fn check(
         report.warnings.extend(unreadable.iter().map(warning));
     }
 
-    // The database replaces the snapshot's word on an advisory: ranges are corrected over time.
+    // The database replaces an advisory of the snapshot: its version ranges are corrected over
+    // time.
     let replaced: BTreeSet<&str> = newer.iter().map(|advisory| advisory.id.as_str()).collect();
     let kept = snapshot.advisories.iter().filter(|known| !replaced.contains(known.id.as_str()));
     for advisory in newer.iter().chain(kept) {
@@ -93,7 +94,7 @@ pub(super) fn check(
     report
 }
 
-impl Report {
+impl AdvisoryReport {
     fn age(&mut self, what: &str, until: &str, today: i64) {
         let age_days = day_number(until).map(|day| today - day);
         let age = age_days.map_or("of unknown age".into(), |days| format!("{days} days old"));
@@ -114,7 +115,7 @@ impl Advisory {
     }
 
     fn concerns(&self, package: &Package) -> bool {
-        // A pre-release of a patched version counts as affected: no advisory says that it is not.
+        // A pre-release of a patched version counts as affected: no advisory says otherwise.
         let mut safe = self.patched.iter().chain(&self.unaffected);
         self.withdrawn.is_none()
             && self.package == package.name
@@ -184,8 +185,8 @@ pub(super) mod tests {
     "#;
     const TODAY: &str = "2026-02-01";
 
-    fn snapshot() -> Snapshot {
-        Snapshot::parse(SNAPSHOT).unwrap()
+    fn snapshot() -> AdvisorySnapshot {
+        AdvisorySnapshot::parse(SNAPSHOT).unwrap()
     }
 
     fn package(name: &str, version: &str) -> Package {
@@ -198,7 +199,7 @@ pub(super) mod tests {
         }
     }
 
-    fn report(packages: &[Package], snapshot: &Snapshot) -> Report {
+    fn report(packages: &[Package], snapshot: &AdvisorySnapshot) -> AdvisoryReport {
         check(packages, &BTreeSet::new(), snapshot, None, day_number(TODAY).unwrap())
     }
 

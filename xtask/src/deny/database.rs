@@ -12,7 +12,7 @@ use toml::Table;
 pub(super) struct Database {
     pub(super) folder: PathBuf,
     pub(super) advisories: Vec<Advisory>,
-    /// The date of the newest advisory. The database gains some every week, so this is its age.
+    /// The date of the newest advisory. The database gains some every week, so this shows its age.
     pub(super) newest: String,
     /// Files that are no advisory, folders that cannot be read, and why.
     pub(super) unreadable: Vec<String>,
@@ -21,7 +21,7 @@ pub(super) struct Database {
 pub(super) const VARIABLE: &str = "CONSIGN_ADVISORY_DB";
 
 impl Database {
-    /// The copy that the environment names. A folder that is named and holds no advisories is an
+    /// Reads the copy that the environment names. If that folder holds no advisories, it is an
     /// error: the caller asked for a check that cannot be made.
     #[expect(clippy::disallowed_methods, reason = "a command of the project's own")]
     pub(super) fn from_environment() -> Result<Option<Self>, String> {
@@ -72,7 +72,7 @@ fn parse(text: &str) -> Result<Advisory, String> {
     Ok(advisory)
 }
 
-/// Its two tables; together they are what an advisory says.
+/// The two tables of an advisory; together they hold its facts.
 #[derive(Deserialize)]
 struct Front {
     advisory: Table,
@@ -82,7 +82,7 @@ struct Front {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{Package, advisories, snapshot::Snapshot},
+        super::{Package, advisories, snapshot::AdvisorySnapshot},
         *,
     };
     use std::collections::BTreeSet;
@@ -116,9 +116,9 @@ mod tests {
     #[test]
     fn a_newer_database_replaces_what_the_snapshot_says_of_an_advisory() {
         let database = read("newer", &[("RUSTSEC-2026-9999.md", FILE)]).unwrap();
-        let snapshot = Snapshot::parse(advisories::tests::SNAPSHOT).unwrap();
+        let snapshot = AdvisorySnapshot::parse(advisories::tests::SNAPSHOT).unwrap();
         let today = advisories::day_number("2026-03-02").unwrap();
-        // The snapshot takes 1.2.3 for patched; the database has learned better.
+        // The snapshot lists 1.2.3 as patched; the database was corrected.
         let check = |database| {
             advisories::check(&[leaky("1.2.3")], &BTreeSet::new(), &snapshot, database, today)
         };
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!((database.advisories.len(), database.unreadable.len()), (1, 1));
         assert!(database.unreadable[0].contains("broken.md"), "{database:?}");
         assert!(read("empty", &[]).is_err());
-        let refused = Snapshot::of(&[leaky("1.0.0")], &database).err().unwrap();
+        let refused = AdvisorySnapshot::of(&[leaky("1.0.0")], &database).err().unwrap();
         assert!(refused.contains("broken.md"), "a snapshot without it says too much: {refused}");
     }
 
@@ -143,7 +143,7 @@ mod tests {
         let other = FILE.replace("leaky", "stranger");
         let files = [("RUSTSEC-2026-9999.md", FILE), ("RUSTSEC-2026-9996.md", other.as_str())];
         let database = read("renew", &files).unwrap();
-        let snapshot = Snapshot::of(&[leaky("1.0.0")], &database).unwrap();
+        let snapshot = AdvisorySnapshot::of(&[leaky("1.0.0")], &database).unwrap();
         assert_eq!(snapshot.until, "2026-03-01");
         assert_eq!(snapshot.packages.iter().collect::<Vec<_>>(), ["leaky"]);
         assert_eq!(snapshot.advisories.len(), 1);

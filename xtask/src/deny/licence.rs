@@ -1,6 +1,6 @@
 //! SPDX licence expressions: `(MIT OR Apache-2.0) AND Unicode-3.0`.
 
-/// Whether the allowed licences alone meet an expression; never where it cannot be read.
+/// Whether the allowed licences alone meet an expression; false if the expression cannot be read.
 pub(super) fn is_met(expression: &str, allowed: &[&str]) -> bool {
     let tokens = tokens(expression);
     let mut parser = Parser { tokens: &tokens, allowed };
@@ -16,7 +16,7 @@ fn is_name(token: &str) -> bool {
     !["(", ")", "AND", "OR", "WITH"].contains(&token)
 }
 
-/// Before SPDX, Cargo wrote `MIT/Apache-2.0` for a choice.
+/// Splits an expression. Before SPDX, Cargo wrote `MIT/Apache-2.0` for a choice.
 fn tokens(expression: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     for word in expression.split_whitespace() {
@@ -31,7 +31,7 @@ fn tokens(expression: &str) -> Vec<&str> {
     tokens
 }
 
-/// Each rule answers whether its part is met, and `None` where there is no such part.
+/// Each rule returns whether its part is met, and `None` where there is no such part.
 struct Parser<'a> {
     tokens: &'a [&'a str],
     allowed: &'a [&'a str],

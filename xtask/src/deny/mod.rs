@@ -1,5 +1,5 @@
-//! Licences, sources and known vulnerabilities of all packages in `Cargo.lock`, as `deny.toml`
-//! wants them. Why this is no cargo-deny: docs/decisions/0028-what-we-are-made-of.md.
+//! Checks licences, sources and known vulnerabilities of all packages in `Cargo.lock` by the rules
+//! in `deny.toml`. Why this is not cargo-deny: docs/decisions/0028-what-we-are-made-of.md.
 
 mod advisories;
 mod database;
@@ -8,12 +8,12 @@ mod snapshot;
 mod sources;
 
 use crate::{complain_about, root, say};
-use advisories::Report;
+use advisories::AdvisoryReport;
 use database::Database;
 use semver::Version;
 use serde::Deserialize;
 use serde_json::Value;
-use snapshot::Snapshot;
+use snapshot::AdvisorySnapshot;
 use std::{
     collections::BTreeSet,
     fs,
@@ -33,7 +33,7 @@ pub(crate) struct Package {
     pub(crate) source: Option<String>,
 }
 
-/// Checks everything, and says all that is wrong.
+/// Checks all rules, and reports every violation.
 pub(crate) fn deny() -> bool {
     let Some(metadata) = metadata(&["--all-features"]) else {
         return complain_about("cargo metadata failed: dependencies were not checked");
@@ -60,10 +60,10 @@ pub(crate) fn deny() -> bool {
     report.refusals.is_empty()
 }
 
-/// Writes the snapshot of advisories anew, from the database that the environment names.
+/// Rewrites the snapshot of advisories, from the database that the environment names.
 pub(crate) fn renew() -> bool {
     match renewed() {
-        Ok(Snapshot { until, packages, advisories }) => {
+        Ok(AdvisorySnapshot { until, packages, advisories }) => {
             let (file, advisories, packages) = (snapshot::PATH, advisories.len(), packages.len());
             say(&format!(
                 "{file}: {advisories} advisories for {packages} packages, up to {until}\n"
@@ -73,19 +73,19 @@ pub(crate) fn renew() -> bool {
     }
 }
 
-fn renewed() -> Result<Snapshot, String> {
+fn renewed() -> Result<AdvisorySnapshot, String> {
     let metadata = metadata(&["--all-features"]).ok_or("cargo metadata failed")?;
     let variable = database::VARIABLE;
     let unnamed = || format!("{variable} has to name a copy of the RustSec advisory database");
     let database = Database::from_environment()?.ok_or_else(unnamed)?;
-    let snapshot = Snapshot::of(&packages(&metadata), &database)?;
+    let snapshot = AdvisorySnapshot::of(&packages(&metadata), &database)?;
     let written = fs::write(root().join(snapshot::PATH), snapshot.render());
     written.map_err(|error| format!("{}: {error}", snapshot::PATH))?;
     Ok(snapshot)
 }
 
-/// Holds the packages against all rules. An error means that the check could not be made.
-fn check(metadata: &Value, packages: &[Package], today: i64) -> Result<Report, String> {
+/// Checks the packages against all rules. An error means that the check could not be made.
+fn check(metadata: &Value, packages: &[Package], today: i64) -> Result<AdvisoryReport, String> {
     let read = |file: &str| {
         fs::read_to_string(root().join(file)).map_err(|error| format!("{file}: {error}"))
     };
@@ -93,7 +93,7 @@ fn check(metadata: &Value, packages: &[Package], today: i64) -> Result<Report, S
     let rules: Table =
         toml::from_str(&read("deny.toml")?).map_err(|error| unread("deny.toml", error))?;
     let lock = toml::from_str(&read("Cargo.lock")?).map_err(|error| unread("Cargo.lock", error))?;
-    let snapshot = Snapshot::parse(&read(snapshot::PATH)?)
+    let snapshot = AdvisorySnapshot::parse(&read(snapshot::PATH)?)
         .map_err(|error| format!("{}: {error}", snapshot::PATH))?;
     let database = Database::from_environment()?;
 
@@ -118,7 +118,7 @@ fn today() -> i64 {
     i64::try_from(now.as_secs() / (24 * 60 * 60)).unwrap_or(i64::MAX)
 }
 
-/// What `cargo metadata` says of the workspace; for all platforms, unless `more` narrows it.
+/// The output of `cargo metadata` for the workspace; for all platforms, unless `more` narrows it.
 pub(crate) fn metadata(more: &[&str]) -> Option<Value> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["metadata", "--format-version", "1", "--locked"]).args(more);
@@ -135,7 +135,7 @@ pub(crate) fn packages(metadata: &Value) -> Vec<Package> {
     packages.expect("cargo describes packages so")
 }
 
-/// What is wrong with the licence and the name of one package.
+/// The violations in the licence and the name of one package.
 fn judge(package: &Package, rules: &Table) -> Vec<String> {
     let Package { name, version, license, .. } = package;
     let mut wrong = Vec::new();
@@ -153,7 +153,7 @@ fn judge(package: &Package, rules: &Table) -> Vec<String> {
     wrong
 }
 
-/// A licence that no package needs any more is taken off the list.
+/// Reports allowed licences that no package needs, so that they are taken off the list.
 fn unused_licences(packages: &[Package], rules: &Table) -> Vec<String> {
     let used = packages.iter().filter_map(|package| package.license.as_deref());
     let used: Vec<&str> = used.flat_map(licence::names).collect();

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use std::{collections::BTreeSet, fmt::Write};
 
 #[derive(Deserialize)]
-pub(super) struct Snapshot {
+pub(super) struct AdvisorySnapshot {
     /// The date of the newest advisory in the database from which the snapshot was read.
     pub(super) until: String,
     /// The packages for which the database was read; most of them have no advisory.
@@ -30,9 +30,9 @@ const HEADER: &str = "\
 # The command writes this file. Why it is in the tree: docs/decisions/0028-what-we-are-made-of.md.
 ";
 
-impl Snapshot {
-    /// What a copy of the database says of these packages. A copy that cannot be read whole is an
-    /// error: a package whose advisory was skipped would be listed as one that has none.
+impl AdvisorySnapshot {
+    /// The advisories on these packages in a copy of the database. A copy that cannot be read whole
+    /// is an error: a package whose advisory was skipped would count as one without advisories.
     pub(super) fn of(packages: &[Package], database: &Database) -> Result<Self, String> {
         if !database.unreadable.is_empty() {
             let files = database.unreadable.join("\n");
@@ -48,7 +48,7 @@ impl Snapshot {
     }
 
     /// A snapshot that cannot be read whole is an error: an advisory that is skipped in silence
-    /// would pass for one that does not exist.
+    /// would count as one that does not exist.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let snapshot: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         let until = &snapshot.until;
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn the_snapshot_in_the_tree_is_as_renew_writes_it() {
         let text = fs::read_to_string(root().join(PATH)).unwrap();
-        let snapshot = Snapshot::parse(&text).unwrap();
+        let snapshot = AdvisorySnapshot::parse(&text).unwrap();
         assert!(snapshot.advisories.len() > 50, "only {}", snapshot.advisories.len());
         assert_eq!(snapshot.render(), text);
         let newest = snapshot.advisories.iter().map(|advisory| advisory.date.as_str()).max();
@@ -105,8 +105,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_what_is_read() {
-        let snapshot = Snapshot::parse(SNAPSHOT).unwrap();
-        let again = Snapshot::parse(&snapshot.render()).unwrap();
+        let snapshot = AdvisorySnapshot::parse(SNAPSHOT).unwrap();
+        let again = AdvisorySnapshot::parse(&snapshot.render()).unwrap();
         assert_eq!(again.advisories, snapshot.advisories);
         assert_eq!((again.packages, again.until), (snapshot.packages, snapshot.until));
     }
@@ -123,7 +123,10 @@ mod tests {
         ];
         for (from, to) in changes {
             assert!(SNAPSHOT.contains(from), "{from}");
-            assert!(Snapshot::parse(&SNAPSHOT.replacen(from, to, 1)).is_err(), "{from} to {to}");
+            assert!(
+                AdvisorySnapshot::parse(&SNAPSHOT.replacen(from, to, 1)).is_err(),
+                "{from} to {to}"
+            );
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Where the packages of `Cargo.lock` come from: this workspace, or one registry, with a checksum.
+//! Checks where the packages of `Cargo.lock` come from: this workspace, or one registry, with a
+//! checksum.
 //!
-//! The rule names no registry: the one from which most packages come is the one. A package of any
+//! The rule names no registry: it takes the one from which most packages come. A package of any
 //! other source, or without a checksum, could be replaced without a trace in the lock file.
 
 use serde::Deserialize;
@@ -20,7 +21,7 @@ struct Locked {
     checksum: Option<String>,
 }
 
-/// What is wrong with the sources in a lock file. `members` are the packages of this workspace.
+/// The violations in the sources of a lock file. `members` are the packages of this workspace.
 pub(super) fn check(lock: &Lock, members: &BTreeSet<&str>) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for source in lock.package.iter().filter_map(|package| package.source.as_deref()) {

@@ -1,7 +1,7 @@
-//! The client: connections that stay open, and have one request under way at a time.
+//! The client: connections that stay open, with one request under way at a time.
 
 use crate::{
-    Bench, Error, error::unanswered, figures::percentile_ms, house::joined, measure::Side,
+    Bench, Error, bench_node::joined, error::unanswered, figures::percentile_ms, measure::Side,
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -22,14 +22,14 @@ use std::{
 };
 use tokio::{net::TcpStream, task::JoinSet, time::Instant};
 
-/// Who is asked, and with which credential.
+/// The server's address, and the credential to use.
 #[derive(Clone)]
-pub(super) struct Target {
+pub(super) struct BenchTarget {
     pub(super) address: SocketAddr,
     pub(super) bearer: HeaderValue,
 }
 
-pub(super) struct Line {
+pub(super) struct BenchConnection {
     sender: SendRequest<Full<Bytes>>,
     host: HeaderValue,
     bearer: HeaderValue,
@@ -37,12 +37,12 @@ pub(super) struct Line {
 
 #[derive(Clone)]
 pub(super) struct Ask {
-    /// In words, for when it fails.
+    /// A description, for error messages.
     pub(super) what: &'static str,
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) body: Bytes,
-    /// What the answer must be.
+    /// The status that the answer must have.
     pub(super) expected: StatusCode,
 }
 
@@ -62,18 +62,18 @@ impl Ask {
     }
 }
 
-impl Line {
-    pub(super) async fn open(target: &Target) -> Result<Self, Error> {
+impl BenchConnection {
+    pub(super) async fn open(target: &BenchTarget) -> Result<Self, Error> {
         const WHAT: &str = "a connection";
         let stream = TcpStream::connect(target.address).await.map_err(unanswered(WHAT))?;
         stream.set_nodelay(true).map_err(unanswered(WHAT))?;
         let shaken = handshake(TokioIo::new(stream)).await;
         let (sender, connection) = shaken.map_err(unanswered(WHAT))?;
-        // It ends with the sender, or when the other side does; then the next request fails.
+        // The task ends with the sender, or when the server hangs up; then the next request fails.
         tokio::spawn(async move { drop(connection.await) });
         let host = HeaderValue::from_str(&target.address.to_string());
         let host = host.expect("an address is plain ASCII");
-        Ok(Line { sender, host, bearer: target.bearer.clone() })
+        Ok(BenchConnection { sender, host, bearer: target.bearer.clone() })
     }
 
     pub(super) async fn ask(&mut self, ask: Ask) -> Result<Bytes, Error> {
@@ -87,7 +87,7 @@ impl Line {
         read(what, &self.ask(ask).await?)
     }
 
-    /// Asks, and leaves the answer's body to be read.
+    /// Sends a request, and leaves the answer's body to be read.
     pub(super) async fn begin(&mut self, ask: Ask) -> Result<Incoming, Error> {
         let Ask { what, method, path, body, expected } = ask;
         let request = Request::builder()
@@ -118,11 +118,11 @@ pub(super) fn wrong_answer(what: &str, status: u16, body: &[u8]) -> Error {
     Error::Unmeasurable(format!("{what} was answered with {status}: {body}"))
 }
 
-/// Sends the requests of a round from many connections, which are open before the time runs. Notes
-/// how many a second were answered, and the time that one in a hundred exceeded.
+/// Sends the requests of a round over many connections, which are opened before the time runs.
+/// Records how many a second were answered, and the time that one in a hundred exceeded.
 pub(super) fn ask_many(
     bench: &mut Bench<'_>,
-    target: &Target,
+    target: &BenchTarget,
     (side, [speed, p99]): (Side, [&'static str; 2]),
     ask: impl Fn(usize) -> Ask + Send + Sync + 'static,
 ) -> Result<(), Error> {
@@ -153,10 +153,13 @@ pub(super) fn ask_many(
     Ok(())
 }
 
-pub(super) async fn open_many(target: &Target, lines: usize) -> Result<Vec<Line>, Error> {
+pub(super) async fn open_many(
+    target: &BenchTarget,
+    lines: usize,
+) -> Result<Vec<BenchConnection>, Error> {
     let mut opened = Vec::with_capacity(lines);
     for _ in 0..lines {
-        opened.push(Line::open(target).await?);
+        opened.push(BenchConnection::open(target).await?);
     }
     Ok(opened)
 }

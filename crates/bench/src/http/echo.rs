@@ -1,4 +1,4 @@
-//! What stands beside the door: the same HTTP, and nothing behind it.
+//! The echo server that the HTTP API is compared with: the same HTTP, and nothing behind it.
 
 use axum::{
     Router,
@@ -15,8 +15,8 @@ use tokio::{net::TcpListener, runtime::Builder};
 
 const JSON: [(HeaderName, &str); 1] = [(CONTENT_TYPE, "application/json")];
 
-/// Answers a POST with its body, and a GET with the first line of `words`; writes its address to `told`, and goes
-/// away when `words` end, that is, when whoever started it is gone.
+/// Answers a POST with its body, and a GET with the first line of `words`. Writes its address to
+/// `told`. Ends with `words`, that is, when the process that started it is gone.
 pub fn serve_echo(mut words: impl BufRead, mut told: impl Write) -> io::Result<()> {
     let mut fixed = String::new();
     words.read_line(&mut fixed)?;
@@ -28,7 +28,7 @@ pub fn serve_echo(mut words: impl BufRead, mut told: impl Write) -> io::Result<(
     let router = Router::new()
         .route(super::requests::ECHO, post(move |body: Bytes| async move { (JSON, body) }))
         .route(super::requests::FIXED, get(move || async move { (JSON, fixed) }));
-    // Where it does not work, it is only slower.
+    // Failure is harmless: the connection is only slower.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     runtime.spawn(async move { axum::serve(listener, router).await });
     io::copy(&mut words, &mut io::sink())?;

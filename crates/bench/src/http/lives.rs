@@ -1,11 +1,12 @@
-//! Whole lives in batches: handed over, claimed, settled, over as many connections as a few workers have.
+//! Whole lives in batches: submitted, claimed, settled, over as many connections as a few workers
+//! have.
 
 use super::{
-    client::{Ask, Line, open_many},
-    processes::Door,
+    client::{Ask, BenchConnection, open_many},
+    processes::ServerProcess,
     requests::{Answers, submit_batch},
 };
-use crate::{Bench, Error, error::counted, figures::rate, house::joined, measure::Side};
+use crate::{Bench, Error, bench_node::joined, error::counted, figures::rate, measure::Side};
 use hyper::StatusCode;
 use serde::Deserialize;
 use tokio::task::JoinSet;
@@ -16,10 +17,10 @@ pub(super) const CONNECTIONS: usize = 16;
 
 const JOB_TYPE: &str = "lives";
 
-/// Notes whole lives a second. Every connection hands a batch over, claims as many and settles
-/// them; so whenever one claims, at least a batch is due, and no claim comes back with less.
-pub(super) fn measure(bench: &mut Bench<'_>, door: &Door<'_>) -> Result<(), Error> {
-    let (lines, _) = bench.timed(open_many(&door.target, CONNECTIONS))?;
+/// Records whole lives a second. Every connection submits a batch, claims as many and settles them.
+/// So whenever one claims, at least a batch is due, and no claim returns less.
+pub(super) fn measure(bench: &mut Bench<'_>, server: &ServerProcess<'_>) -> Result<(), Error> {
+    let (lines, _) = bench.timed(open_many(&server.target, CONNECTIONS))?;
     let batches = bench.settings.jobs.div_ceil(CONNECTIONS * BATCH);
     let living = async {
         let mut tasks = JoinSet::new();
@@ -35,7 +36,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, door: &Door<'_>) -> Result<(), Erro
     Ok(())
 }
 
-async fn live(mut line: Line, worker: String, batches: usize) -> Result<usize, Error> {
+async fn live(mut line: BenchConnection, worker: String, batches: usize) -> Result<usize, Error> {
     let mut settled = 0;
     for number in 0..batches {
         submit_batch(&mut line, JOB_TYPE, BATCH).await?;
@@ -64,7 +65,7 @@ pub(super) struct ClaimAnswer {
 
 /// Claims a batch; `number` tells the worker's claims apart.
 pub(super) async fn claim(
-    line: &mut Line,
+    line: &mut BenchConnection,
     worker: &str,
     number: usize,
     job_type: &str,
@@ -85,8 +86,11 @@ struct Settled {
     status: Option<String>,
 }
 
-/// Settles them all as completed, and says of how many that is true.
-pub(super) async fn settle(line: &mut Line, claimed: &[Claimed]) -> Result<usize, Error> {
+/// Settles all as completed, and returns for how many the server confirms it.
+pub(super) async fn settle(
+    line: &mut BenchConnection,
+    claimed: &[Claimed],
+) -> Result<usize, Error> {
     let answer: Answers<Settled> = line.ask_for(settle_of(claimed)).await?;
     let completed = |item: &&Settled| item.status.as_deref() == Some("Completed");
     Ok(answer.items.iter().filter(completed).count())

@@ -1,7 +1,8 @@
-//! The door: what a request costs beside one that does nothing.
+//! The HTTP API: what a request costs beside one that does nothing.
 //!
-//! The server is the real one, a process of its own, and so is the echo: a bare axum that answers with the body
-//! it got. Both are asked by the same client, in turns, so that the client's own work is in both numbers.
+//! The server is the real one, in a process of its own. So is the echo: a bare axum that answers
+//! with the request's body. The same client asks both in turns, so that its own work is in both
+//! numbers.
 
 pub(crate) mod attack;
 mod client;
@@ -12,34 +13,34 @@ mod requests;
 pub(crate) mod streams;
 
 use crate::{
-    Bench, Beside, Error, Machine, Place, ROUNDS, Report, Settings,
-    house::PAYLOAD_BYTES,
-    measure::Side::{Ours, Raw},
+    Bench, BenchReport, Beside, Error, Machine, ROUNDS, RunFolder, Settings,
+    bench_node::PAYLOAD_BYTES,
+    measure::Side::{Ours, RawStore},
 };
-use client::Target;
-use processes::{Door, start_echo};
+use client::BenchTarget;
+use processes::{ServerProcess, start_echo};
 use std::path::Path;
 
-/// Connections that ask for one thing at a time.
+/// Connections with one request under way each.
 const CONNECTIONS: usize = 64;
 
-/// Measures the HTTP API of `program`, the binary `consign`. This blocks for some minutes.
+/// Measures the HTTP API of `program`, the binary `consign`. Blocking, for some minutes.
 pub fn run_http(
     settings: Settings,
-    place: &Place,
+    place: &RunFolder,
     program: &Path,
     say: &mut dyn FnMut(&str),
-) -> Result<Report, Error> {
+) -> Result<BenchReport, Error> {
     let mut bench = Bench::new(settings, place, say)?;
     let machine = Machine::of(place, &bench.clock)?;
     let measured = rounds(&mut bench, program);
-    // Only what a process has used until it ended is known as ours.
+    // Processor time counts as ours only for child processes that have ended.
     place.end_children(|_| true);
     measured?;
     Ok(bench.report(machine, Beside::Echo))
 }
 
-/// What one has to know to read the numbers.
+/// Notes that a reader needs to interpret the numbers.
 pub(crate) fn notes() -> Vec<String> {
     vec![
         format!(
@@ -64,40 +65,40 @@ fn rounds(bench: &mut Bench<'_>, program: &Path) -> Result<(), Error> {
     let echo = start_echo(bench, program)?;
     for round in 0..ROUNDS {
         bench.say_round("enqueue and status", round);
-        with_door(bench, program, |bench, door| requests(bench, &door.target, &echo, round))?;
+        with_server(bench, program, |bench, server| requests(bench, &server.target, &echo, round))?;
         bench.say_round("whole lives over HTTP", round);
-        with_door(bench, program, lives::measure)?;
+        with_server(bench, program, lives::measure)?;
         bench.say_round("status streams", round);
-        with_door(bench, program, streams::measure)?;
+        with_server(bench, program, streams::measure)?;
     }
     Ok(())
 }
 
-/// Each part has a server of its own.
-fn with_door<'a>(
+/// Runs a part with a server of its own.
+fn with_server<'a>(
     bench: &mut Bench<'a>,
     program: &Path,
-    part: impl FnOnce(&mut Bench<'a>, &Door<'a>) -> Result<(), Error>,
+    part: impl FnOnce(&mut Bench<'a>, &ServerProcess<'a>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let door = Door::start(bench, program)?;
-    part(bench, &door)?;
-    door.stop();
+    let server = ServerProcess::start(bench, program)?;
+    part(bench, &server)?;
+    server.stop();
     Ok(())
 }
 
 fn requests(
     bench: &mut Bench<'_>,
-    door: &Target,
-    echo: &Target,
+    server: &BenchTarget,
+    echo: &BenchTarget,
     round: usize,
 ) -> Result<(), Error> {
-    // Who goes first changes, so that nobody always finds the machine as the other left it.
-    let sides = [(Ours, door, requests::JOBS), (Raw, echo, requests::ECHO)];
+    // The order alternates, so that neither side always finds the machine as the other left it.
+    let sides = [(Ours, server, requests::JOBS), (RawStore, echo, requests::ECHO)];
     let turns = if round.is_multiple_of(2) { sides } else { [sides[1], sides[0]] };
     for (side, target, path) in turns {
         requests::enqueue(bench, target, side, path)?;
     }
-    let urls = requests::some_jobs(bench, door)?;
+    let urls = requests::some_jobs(bench, server)?;
     for (side, target, _) in turns {
         let paths = if side == Ours { urls.clone() } else { vec![requests::FIXED.into()] };
         requests::status(bench, target, side, paths)?;

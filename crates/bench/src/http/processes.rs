@@ -1,7 +1,7 @@
-//! The two processes that are asked: `consign serve`, and the echo.
+//! The two server processes: `consign serve`, and the echo.
 
-use super::client::{Ask, Line, Target};
-use crate::{Bench, Error, Place, error::failed};
+use super::client::{Ask, BenchConnection, BenchTarget};
+use crate::{Bench, Error, RunFolder, error::failed};
 use hyper::header::{HeaderValue, InvalidHeaderValue};
 use std::{
     fs::{self, File},
@@ -14,20 +14,20 @@ use std::{
 use tokio::time::sleep;
 
 /// The real server over a new store. The run's place ends it, at the latest.
-pub(super) struct Door<'a> {
-    pub(super) target: Target,
+pub(super) struct ServerProcess<'a> {
+    pub(super) target: BenchTarget,
     pub(super) process: u32,
-    place: &'a Place,
+    place: &'a RunFolder,
 }
 
 const START_MAX: Duration = Duration::from_secs(30);
 const LOOKS_APART: Duration = Duration::from_millis(5);
-const DOOR: &str = "the server";
+const SERVER: &str = "the server";
 const ECHO: &str = "the echo";
 
-impl<'a> Door<'a> {
+impl<'a> ServerProcess<'a> {
     pub(super) fn start(bench: &Bench<'a>, program: &Path) -> Result<Self, Error> {
-        Door::start_with(bench, program, "")
+        ServerProcess::start_with(bench, program, "")
     }
 
     /// Starts it with this text as its `consign.toml`.
@@ -36,34 +36,34 @@ impl<'a> Door<'a> {
         program: &Path,
         settings: &str,
     ) -> Result<Self, Error> {
-        let folder = bench.place.door()?;
-        fs::write(folder.join("consign.toml"), settings).map_err(not_started(DOOR))?;
-        let address = free_address().map_err(not_started(DOOR))?;
+        let folder = bench.place.server_folder()?;
+        fs::write(folder.join("consign.toml"), settings).map_err(not_started(SERVER))?;
+        let address = free_address().map_err(not_started(SERVER))?;
         let log = folder.join("log");
-        let child = serve(program, &folder, address, &log).map_err(not_started(DOOR))?;
+        let child = serve(program, &folder, address, &log).map_err(not_started(SERVER))?;
         let process = child.id();
         bench.place.adopt(child);
         let ready = bench.timed(until_ready(&folder, address));
-        let (target, _) = ready.map_err(|_| not_at_work(DOOR, &end_of(&log)))?;
-        Ok(Door { target, process, place: bench.place })
+        let (target, _) = ready.map_err(|_| not_at_work(SERVER, &end_of(&log)))?;
+        Ok(ServerProcess { target, process, place: bench.place })
     }
 
     /// Ends it, and frees its disk.
     pub(super) fn stop(self) {
         self.place.end_children(|child| child.id() == self.process);
-        // The next one needs it empty and says so if it is not.
-        drop(self.place.door());
+        // The next server needs an empty folder and reports if it is not.
+        drop(self.place.server_folder());
     }
 }
 
-/// As an operator starts it. Its log goes to a file, as it would.
+/// Starts it as an operator does, with its log in a file.
 fn serve(program: &Path, folder: &Path, address: SocketAddr, log: &Path) -> io::Result<Child> {
     let log = File::create(log)?;
-    // A relative path would be looked for in the folder that the server is started in.
+    // A relative path would be resolved in the folder that the server is started in.
     Command::new(std::path::absolute(program)?)
         .args(["serve", "--store", "sqlite:store.db", "--listen", &address.to_string()])
         .current_dir(folder)
-        .env_clear() // somebody's CONSIGN_… is not for measuring
+        .env_clear() // the user's CONSIGN_… must not change the measurement
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
@@ -74,18 +74,18 @@ fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
-/// Asks until it is answered, with the key that the first start wrote.
-async fn until_ready(folder: &Path, address: SocketAddr) -> Result<Target, Error> {
+/// Asks until the server answers, with the key that the first start wrote.
+async fn until_ready(folder: &Path, address: SocketAddr) -> Result<BenchTarget, Error> {
     let file = folder.join("admin.key");
-    // Needs the store and the key.
+    // A request that needs the store and the key.
     let first = Ask::get("the first question", "/api/queues");
     let asking = async {
         loop {
             let key = fs::read_to_string(&file).unwrap_or_default();
             if !key.is_empty()
                 && let Ok(bearer) = bearer(key.trim())
-                && let target = (Target { address, bearer })
-                && let Ok(mut line) = Line::open(&target).await
+                && let target = (BenchTarget { address, bearer })
+                && let Ok(mut line) = BenchConnection::open(&target).await
                 && line.ask(first.clone()).await.is_ok()
             {
                 return target;
@@ -107,19 +107,19 @@ fn end_of(log: &Path) -> String {
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// The echo, which the run's place ends. Its GET answers with a status of a server of ours, so that
+/// The echo, which the run's place ends. Its GET answers with a status of the real server, so that
 /// both send the same number of bytes.
-pub(super) fn start_echo(bench: &Bench<'_>, program: &Path) -> Result<Target, Error> {
-    let door = Door::start(bench, program)?;
-    let bearer = door.target.bearer.clone();
-    let status = super::requests::a_status(bench, &door.target);
-    door.stop();
+pub(super) fn start_echo(bench: &Bench<'_>, program: &Path) -> Result<BenchTarget, Error> {
+    let server = ServerProcess::start(bench, program)?;
+    let bearer = server.target.bearer.clone();
+    let status = super::requests::a_status(bench, &server.target);
+    server.stop();
     let address = echo(program, bench.place, &status?).map_err(not_started(ECHO))?;
     let nonsense = |_| not_at_work(ECHO, &format!("it said {address:?} instead of its address"));
-    Ok(Target { address: address.trim().parse().map_err(nonsense)?, bearer })
+    Ok(BenchTarget { address: address.trim().parse().map_err(nonsense)?, bearer })
 }
 
-fn echo(program: &Path, place: &Place, status: &str) -> io::Result<String> {
+fn echo(program: &Path, place: &RunFolder, status: &str) -> io::Result<String> {
     let mut child = Command::new(program)
         .args(["bench", "--echo"])
         .env_clear()
@@ -134,7 +134,7 @@ fn echo(program: &Path, place: &Place, status: &str) -> io::Result<String> {
         Some(told) => BufReader::new(told).read_line(&mut address),
         None => Ok(0),
     });
-    // Whatever was said: the child is the place's from now on, its open stdin included.
+    // In any case, the place owns the child from now on, its open stdin included.
     place.adopt(child);
     said.map(|_| address)
 }

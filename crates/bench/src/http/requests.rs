@@ -1,10 +1,10 @@
-//! One thing in each request: a job handed over, a status asked for.
+//! One operation in each request: a submit, or a status.
 
-use super::client::{Ask, Line, Target, ask_many};
+use super::client::{Ask, BenchConnection, BenchTarget, ask_many};
 use crate::{
     Bench, Error,
+    bench_node::{JOB_TYPE, payload},
     error::counted,
-    house::{JOB_TYPE, payload},
     measure::Side,
 };
 use hyper::StatusCode;
@@ -17,12 +17,12 @@ pub(super) const ECHO: &str = "/echo";
 /// Where the echo answers a GET.
 pub(super) const FIXED: &str = "/fixed";
 
-/// Statuses are asked of so many jobs, in turn.
+/// How many jobs the status requests go through, in turn.
 const ASKED_ABOUT: usize = 1_000;
 
 pub(super) fn enqueue(
     bench: &mut Bench<'_>,
-    target: &Target,
+    target: &BenchTarget,
     side: Side,
     path: &'static str,
 ) -> Result<(), Error> {
@@ -34,7 +34,7 @@ pub(super) fn enqueue(
 
 pub(super) fn status(
     bench: &mut Bench<'_>,
-    target: &Target,
+    target: &BenchTarget,
     side: Side,
     paths: Vec<String>,
 ) -> Result<(), Error> {
@@ -43,18 +43,18 @@ pub(super) fn status(
     })
 }
 
-/// The addresses of the statuses of some jobs, which are handed over for that.
-pub(super) fn some_jobs(bench: &Bench<'_>, target: &Target) -> Result<Vec<String>, Error> {
+/// The status addresses of some jobs, which are submitted for that.
+pub(super) fn some_jobs(bench: &Bench<'_>, target: &BenchTarget) -> Result<Vec<String>, Error> {
     let (submitted, _) = bench.timed(async {
-        let mut line = Line::open(target).await?;
+        let mut line = BenchConnection::open(target).await?;
         submit_batch(&mut line, JOB_TYPE, ASKED_ABOUT.min(bench.settings.jobs)).await
     })?;
     Ok(submitted.into_iter().map(|job| job.status_url).collect())
 }
 
-pub(super) fn a_status(bench: &Bench<'_>, target: &Target) -> Result<String, Error> {
+pub(super) fn a_status(bench: &Bench<'_>, target: &BenchTarget) -> Result<String, Error> {
     let (body, _) = bench.timed(async {
-        let mut line = Line::open(target).await?;
+        let mut line = BenchConnection::open(target).await?;
         let jobs = submit_batch(&mut line, JOB_TYPE, 1).await?;
         line.ask(Ask::get("a status", &jobs[0].status_url)).await
     })?;
@@ -68,14 +68,14 @@ pub(super) struct Submitted {
     pub(super) status_url: String,
 }
 
-/// What became of each part of a request.
+/// The answers to the items of a request.
 #[derive(Deserialize)]
 pub(super) struct Answers<T> {
     pub(super) items: Vec<T>,
 }
 
 pub(super) async fn submit_batch(
-    line: &mut Line,
+    line: &mut BenchConnection,
     job_type: &str,
     jobs: usize,
 ) -> Result<Vec<Submitted>, Error> {

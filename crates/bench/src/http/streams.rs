@@ -1,15 +1,16 @@
-//! Status streams: how soon many listeners see the end of their jobs, and what they cost.
+//! Status streams: how soon many listeners see the end of their jobs, and how much memory they
+//! cost.
 
 use super::{
-    client::{Ask, Line, wrong_answer},
+    client::{Ask, BenchConnection, wrong_answer},
     lives::{claim, settle},
-    processes::Door,
+    processes::ServerProcess,
     requests::submit_batch,
 };
 use crate::{
     Bench, Error, Settings,
+    bench_node::joined,
     error::{counted, failed, unanswered},
-    house::joined,
     machine::memory_mib_of,
     measure::Side,
 };
@@ -23,30 +24,30 @@ const STREAMS: usize = 1_000;
 const JOB_TYPE: &str = "streams";
 const WHAT: &str = "a status stream";
 
-/// As many as are asked for, at most one for each job.
+/// [`STREAMS`], but at most one for each job.
 pub(crate) fn count(settings: &Settings) -> usize {
     STREAMS.min(settings.jobs)
 }
 
-pub(super) fn measure(bench: &mut Bench<'_>, door: &Door<'_>) -> Result<(), Error> {
-    let ((times, memory_mib), _) = bench.timed(follow(door, count(&bench.settings)))?;
+pub(super) fn measure(bench: &mut Bench<'_>, server: &ServerProcess<'_>) -> Result<(), Error> {
+    let ((times, memory_mib), _) = bench.timed(follow(server, count(&bench.settings)))?;
     let ends = ["http_stream_end_p50", "http_stream_end_p99"];
     bench.numbers.push_times(Side::Ours, ends, &times);
     bench.numbers.push(Side::Ours, "http_streams_memory", memory_mib);
     Ok(())
 }
 
-/// How long each stream took to tell the end, and how much memory the server gained by them.
-async fn follow(door: &Door<'_>, streams: usize) -> Result<(Vec<Duration>, f64), Error> {
-    let (target, process) = (&door.target, door.process);
-    let mut line = Line::open(target).await?;
+/// How long each stream took to report the end, and how much memory the server gained by them.
+async fn follow(server: &ServerProcess<'_>, streams: usize) -> Result<(Vec<Duration>, f64), Error> {
+    let (target, process) = (&server.target, server.process);
+    let mut line = BenchConnection::open(target).await?;
     let jobs = submit_batch(&mut line, JOB_TYPE, streams).await?;
     let before = memory_mib_of(process)?;
     let (greeted, mut tasks) = (Arc::new(Semaphore::new(0)), JoinSet::new());
     for job in jobs {
         let (target, greeted) = (target.clone(), greeted.clone());
         tasks.spawn(async move {
-            let mut line = Line::open(&target).await?;
+            let mut line = BenchConnection::open(&target).await?;
             let mut stream =
                 line.begin(Ask::get(WHAT, &format!("/api/jobs/{}/events", job.job_id))).await?;
             until(&mut stream, "event: status").await?;
@@ -68,8 +69,11 @@ async fn follow(door: &Door<'_>, streams: usize) -> Result<(Vec<Duration>, f64),
     Ok((took.collect(), (open.max(after) - before).max(0.0)))
 }
 
-/// Claims them all, and then settles them; gives when the settle of each job was sent.
-async fn settle_all(line: &mut Line, jobs: usize) -> Result<HashMap<String, Instant>, Error> {
+/// Claims all jobs, and then settles them; returns when the settle of each job was sent.
+async fn settle_all(
+    line: &mut BenchConnection,
+    jobs: usize,
+) -> Result<HashMap<String, Instant>, Error> {
     let (mut batches, mut claimed, mut sent) = (Vec::new(), 0, HashMap::new());
     while claimed < jobs {
         let batch = claim(line, "streams", batches.len(), JOB_TYPE).await?;
@@ -88,13 +92,13 @@ async fn settle_all(line: &mut Line, jobs: usize) -> Result<HashMap<String, Inst
 }
 
 async fn until(stream: &mut Incoming, words: &str) -> Result<(), Error> {
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Some(frame) = stream.frame().await {
         let frame = frame.map_err(unanswered(WHAT))?;
-        told.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
-        if told.windows(words.len()).any(|part| part == words.as_bytes()) {
+        received.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+        if received.windows(words.len()).any(|part| part == words.as_bytes()) {
             return Ok(());
         }
     }
-    Err(wrong_answer(WHAT, 200, &told))
+    Err(wrong_answer(WHAT, 200, &received))
 }

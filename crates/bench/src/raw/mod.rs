@@ -1,41 +1,45 @@
-//! THE RAW LIMIT: what the same database does on the same disk, in hand-written SQL without our code.
+//! The raw limit: what the same database does on the same disk, in hand-written SQL without our
+//! code.
 //!
-//! It promises what we promise about the disk and remembers what the contract says of a job's status and history,
-//! and nothing else: no rules, no batches shared among callers, no fences, counters, announcements, listings or
-//! sealed rows. It is meant to be as fast as one can be: statements are prepared once, and ids and payloads
-//! are made before the clock starts. A commit inserts jobs, or claims them, or completes them.
+//! It is as durable as Consign and stores what the contract says of a job's status and history, and
+//! nothing else: no rules, no batches shared among callers, no fences, counters, announcements,
+//! listings or sealed rows. It is as fast as possible: statements are prepared once, and ids and
+//! payloads are made before the clock starts. A commit inserts jobs, or claims them, or completes
+//! them.
 
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
 
 use crate::{
     Error,
+    bench_node::{PAYLOAD_BYTES, payload},
     error::counted,
-    house::{PAYLOAD_BYTES, payload},
     place::Site,
 };
 use std::time::Duration;
 
 pub(crate) const RAW_BATCH: usize = 1_000;
 
-/// Any moment will do, as long as it is as long as one.
+/// Any time will do that has as many digits as a real one.
 const NOW_MS: i64 = 1_800_000_000_000;
 const WORKER: &str = "worker-1";
 
-pub(crate) enum Raw {
-    Sqlite(sqlite::Raw),
-    Postgres(Box<postgres::Raw>),
+pub(crate) enum RawStore {
+    Sqlite(sqlite::RawSqlite),
+    Postgres(Box<postgres::RawPostgres>),
 }
 
-impl Raw {
+impl RawStore {
     pub(crate) async fn open(site: &Site) -> Result<Self, Error> {
         Ok(match site {
-            Site::File(path) => Raw::Sqlite(sqlite::Raw::open(path)?),
-            Site::Schema(schema) => Raw::Postgres(Box::new(postgres::Raw::open(schema).await?)),
+            Site::File(path) => RawStore::Sqlite(sqlite::RawSqlite::open(path)?),
+            Site::BenchSchema(schema) => {
+                RawStore::Postgres(Box::new(postgres::RawPostgres::open(schema).await?))
+            }
         })
     }
 
-    /// Closed, which moves the log of SQLite into the file, and opened again.
+    /// Closes the store, which moves the log of SQLite into the file, and opens it again.
     pub(crate) async fn reopened(self, site: &Site) -> Result<Self, Error> {
         drop(self);
         Self::open(site).await
@@ -56,14 +60,14 @@ impl Raw {
     /// Inserts `new` and completes `ending` jobs, in turns where it does both.
     async fn run(&mut self, new: &[RawJob], per_commit: usize, ending: usize) -> Result<(), Error> {
         let completed = match self {
-            Raw::Sqlite(raw) => raw.run(new, per_commit, ending)?,
-            Raw::Postgres(raw) => raw.run(new, per_commit, ending).await?,
+            RawStore::Sqlite(raw) => raw.run(new, per_commit, ending)?,
+            RawStore::Postgres(raw) => raw.run(new, per_commit, ending).await?,
         };
         counted("raw jobs", ending, completed)
     }
 }
 
-/// A job that is still to be handed over.
+/// A job that is still to be submitted.
 pub(crate) struct RawJob {
     no: i64,
     id: [u8; 16],
@@ -71,7 +75,7 @@ pub(crate) struct RawJob {
     payload: String,
 }
 
-/// Jobs to be handed over, with ids like ours: in the order of time, and random within a millisecond.
+/// Jobs to submit, with ids like ours: in the order of time, and random within a millisecond.
 pub(crate) fn raw_jobs(jobs: usize) -> Vec<RawJob> {
     let made = (1..=jobs).map(|number| {
         let no = i64::try_from(number).expect("far fewer jobs");

@@ -1,12 +1,14 @@
-//! The raw limit of PostgreSQL: a few connections side by side, each with one statement to a commit.
+//! The raw limit of PostgreSQL: a few connections side by side, each with one statement to a
+//! commit.
 //!
-//! Arrays in binary, unnested by the server: a batch is one message there and one back. A statement that writes all
-//! its rows by itself needs no transaction around it, which saves two ways across.
+//! Arrays go in binary, and the server unnests them: a batch is one message in each direction. A
+//! statement that writes all its rows by itself needs no transaction around it, which saves two
+//! round trips.
 
 use super::{NOW_MS, RAW_BATCH, RawJob, WORKER};
 use crate::{
     Error,
-    database::Schema,
+    database::BenchSchema,
     error::{counted, raw},
 };
 use std::{cell::RefCell, slice::Chunks};
@@ -15,15 +17,16 @@ use uuid::Uuid;
 
 /// Connections side by side: with more, two cores did no more.
 pub(crate) const LANES: usize = 4;
-/// What makes it fast, beside one plan for each statement; shown to whoever looks at the numbers.
-/// The tables grow by all their rows before anybody counts them, and a plan for an empty one would read all of it.
+/// The settings that make it fast, beside one plan for each statement; shown with the numbers.
+/// Without them, a plan made for a still empty table would scan all of it, because statistics lag
+/// behind its growth.
 pub(crate) const SETTINGS: &str =
     "enable_seqscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan";
 
-/// What is ready is told by a column of its own, so that a job which is completed changes nothing that an
-/// index looks at, and its row is written within its page if room was left for it: with fillfactor 70 a third finds
-/// some, which was worth a tenth of whole lives. Less than 70 brought nothing more, and commits of 500, 1,000 and
-/// 2,000 did not differ by more than the noise.
+/// A column of its own marks a job as ready. Completing a job then changes no indexed column, and
+/// its row stays in its page if that has space. With fillfactor 70 a third of the rows find some,
+/// which was worth a tenth of whole lives. Less than 70 brought nothing more. Commits of 500, 1,000
+/// and 2,000 did not differ by more than the noise.
 const TABLES: &str = "
 create table job (
     no bigint primary key,
@@ -94,7 +97,7 @@ with completed as (
 insert into history (no, seq, at, was, became, attempt, worker)
 select no, 3, $2, 1, 2, attempt, $4::text from completed";
 
-pub(crate) struct Raw {
+pub(crate) struct RawPostgres {
     lanes: [Lane; LANES],
 }
 
@@ -107,20 +110,20 @@ struct Lane {
     token: [u8; 16],
 }
 
-/// What is still to be handed over. All lanes are one task, so nobody else looks.
+/// The batches still to be submitted. All lanes run in one task, so a `RefCell` is enough.
 type Batches<'a> = RefCell<Chunks<'a, RawJob>>;
 
-impl Raw {
-    pub(crate) async fn open(schema: &Schema) -> Result<Self, Error> {
+impl RawPostgres {
+    pub(crate) async fn open(schema: &BenchSchema) -> Result<Self, Error> {
         if schema.is_new().await? {
             schema.make(TABLES).await?;
         }
         let lane = |number| Lane::open(schema, number);
         let (a, b, c, d) = tokio::try_join!(lane(0), lane(1), lane(2), lane(3))?;
-        Ok(Raw { lanes: [a, b, c, d] })
+        Ok(RawPostgres { lanes: [a, b, c, d] })
     }
 
-    /// Inserts `new`, so many in a commit; completes `ending` jobs, and gives how many.
+    /// Inserts `new`, `per_commit` jobs in a commit; completes `ending` jobs, and returns how many.
     pub(super) async fn run(
         &self,
         new: &[RawJob],
@@ -135,7 +138,7 @@ impl Raw {
 }
 
 impl Lane {
-    async fn open(schema: &Schema, number: u128) -> Result<Self, Error> {
+    async fn open(schema: &BenchSchema, number: u128) -> Result<Self, Error> {
         let client = schema.connect(SETTINGS).await?;
         let prepare = async |sql| client.prepare(sql).await.map_err(raw("preparing a statement"));
         let (insert, claim) = (prepare(INSERT).await?, prepare(CLAIM).await?);
@@ -143,9 +146,9 @@ impl Lane {
         Ok(Lane { client, insert, claim, complete, token: number.to_be_bytes() })
     }
 
-    /// Inserts what it gets of the batches. A lane that completes as well runs until nothing is
-    /// left for it: lanes run each other's jobs, what another has locked is that lane's, and the
-    /// one that inserts the last batch leaves nothing behind.
+    /// Inserts its share of the batches. A lane that also completes jobs runs until it finds none.
+    /// Lanes run each other's jobs, and a job that another lane has locked belongs to that lane.
+    /// The lane that inserts the last batch leaves none behind.
     async fn run(&self, batches: &Batches<'_>, completes: bool) -> Result<usize, Error> {
         let mut completed = 0;
         loop {
@@ -161,7 +164,7 @@ impl Lane {
         }
     }
 
-    /// Claims a batch and completes it: a claim is on the disk before its job is run.
+    /// Claims a batch and completes it: a claim is on disk before its job is run.
     async fn run_batch(&self) -> Result<usize, Error> {
         let claimed = self.claim().await?;
         if claimed.is_empty() {
@@ -200,22 +203,22 @@ impl Lane {
 mod tests {
     use super::{super::raw_jobs, *};
     use crate::{
-        Place,
+        RunFolder,
         place::{RAW, Site},
     };
     use test_postgres::Server;
     use tokio::runtime::{Builder, Runtime};
 
-    /// A run in the shared server, and where its twin would be.
-    fn begun() -> (Place, Schema, Runtime) {
-        let place = Place::in_database(&Server::shared().address()).unwrap();
-        let Site::Schema(schema) = place.fresh(RAW).unwrap() else {
+    /// A run in the shared server, and the schema of its raw side.
+    fn begun() -> (RunFolder, BenchSchema, Runtime) {
+        let place = RunFolder::in_database(&Server::shared().address()).unwrap();
+        let Site::BenchSchema(schema) = place.fresh(RAW).unwrap() else {
             panic!("a database has schemas")
         };
         (place, schema, Builder::new_current_thread().enable_all().build().unwrap())
     }
 
-    async fn count(raw: &Raw, condition: &str) -> i64 {
+    async fn count(raw: &RawPostgres, condition: &str) -> i64 {
         let sql = format!("select count(*) from {condition}");
         raw.lanes[0].client.query_one(&sql, &[]).await.unwrap().get(0)
     }
@@ -231,7 +234,7 @@ mod tests {
     fn whole_lives() {
         let (_place, schema, runtime) = begun();
         runtime.block_on(async {
-            let raw = Raw::open(&schema).await.unwrap();
+            let raw = RawPostgres::open(&schema).await.unwrap();
             let lived = raw.run(&raw_jobs(5_500), RAW_BATCH, 5_500).await.unwrap();
             assert_eq!(lived, 5_500);
             assert_eq!(count(&raw, "job where state = 2 and attempt = 1").await, 5_500);
@@ -239,16 +242,19 @@ mod tests {
             assert_eq!(count(&raw, "history").await, 16_500);
             assert!(schema.bytes().await.unwrap() > 1_000_000);
         });
-        assert!(matches!(Place::in_database(&Server::shared().address()), Err(Error::Taken(_))));
+        assert!(matches!(
+            RunFolder::in_database(&Server::shared().address()),
+            Err(Error::Taken(_))
+        ));
     }
 
     fn apart() {
         let (place, schema, runtime) = begun();
         runtime.block_on(async {
-            let raw = Raw::open(&schema).await.unwrap();
+            let raw = RawPostgres::open(&schema).await.unwrap();
             raw.run(&raw_jobs(1_100), 64, 0).await.unwrap();
             assert_eq!(count(&raw, "job where ready").await, 1_100);
-            let raw = Raw::open(&schema).await.unwrap();
+            let raw = RawPostgres::open(&schema).await.unwrap();
             assert_eq!(raw.run(&[], RAW_BATCH, 1_100).await.unwrap(), 1_100);
             assert_eq!(count(&raw, "job where state = 2").await, 1_100);
         });
@@ -256,10 +262,10 @@ mod tests {
         assert!(runtime.block_on(schema.is_new()).unwrap());
     }
 
-    /// What is in use is removed as well.
+    /// Schemas in use are removed as well.
     fn interrupted() {
         let (place, schema, runtime) = begun();
-        let raw = runtime.block_on(Raw::open(&schema)).unwrap();
+        let raw = runtime.block_on(RawPostgres::open(&schema)).unwrap();
         let used = std::thread::spawn(move || {
             runtime.block_on(raw.run(&raw_jobs(200_000), RAW_BATCH, 200_000))
         });

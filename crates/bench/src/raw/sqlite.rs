@@ -1,13 +1,14 @@
-//! The raw limit of SQLite: a log, `synchronous=FULL`, one thread, which is all that it writes with.
+//! The raw limit of SQLite: a write-ahead log, `synchronous=FULL`, and one thread, as only one can
+//! write.
 
 use super::{NOW_MS, RAW_BATCH, RawJob, WORKER};
 use crate::{Error, error::raw};
 use rusqlite::{Connection, Transaction, TransactionBehavior, config::DbConfig};
 use std::path::Path;
 
-/// What makes it fast; shown to whoever looks at the numbers. Beside these, one plan for each statement.
-/// The log is moved when it has 64 MiB, which is also the most that our own leaves behind when the clock
-/// stops. Moving it in a thread of its own, as we do, was no faster with commits as large as these.
+/// The settings that make it fast, beside one plan for each statement; shown with the numbers. A
+/// checkpoint moves the log at 64 MiB, which is also the most that our store leaves when the clock
+/// stops. A checkpoint thread, as our store has, was no faster with commits as large as these.
 pub(crate) const RAW_PRAGMAS: &str = "journal_mode=wal, synchronous=full, wal_autocheckpoint=16000, \
                                cache_size=-65536, temp_store=memory";
 
@@ -56,28 +57,28 @@ const COMPLETE: &str = "update job set state = 2, completed_at = ?2, lease_until
 const HISTORY: &str = "insert into history (no, seq, at, was, became, attempt, worker) \
     values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
-pub(crate) struct Raw {
+pub(crate) struct RawSqlite {
     db: Connection,
 }
 
-impl Raw {
+impl RawSqlite {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let open = || {
             let db = Connection::open(path)?;
             db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
             for pragma in RAW_PRAGMAS.split(", ") {
-                // Some answer with a row, some do not.
+                // Some pragmas answer with a row, some do not.
                 db.prepare(&format!("pragma {pragma}"))?.query([])?.next()?;
             }
             if !db.table_exists(None, "job")? {
                 db.execute_batch(TABLES)?;
             }
-            Ok(Raw { db })
+            Ok(RawSqlite { db })
         };
         open().map_err(raw::<rusqlite::Error>("opening"))
     }
 
-    /// Inserts `new`, so many in a commit; completes `ending` jobs, and gives how many.
+    /// Inserts `new`, `per_commit` jobs in a commit; completes `ending` jobs, and returns how many.
     pub(super) fn run(
         &mut self,
         new: &[RawJob],
@@ -98,7 +99,7 @@ impl Raw {
         }
     }
 
-    /// Claims batch `number` and completes it: a claim is on the disk before its job is run.
+    /// Claims batch `number` and completes it: a claim is on disk before its job is run.
     fn run_batch(&mut self, number: usize) -> Result<usize, Error> {
         let token = (number as u128).to_be_bytes();
         let claimed = self.commit(|tx| claim(tx, &token)).map_err(raw("claiming"))?;
@@ -159,7 +160,7 @@ fn complete(tx: &Transaction<'_>, jobs: &[i64], token: &[u8]) -> rusqlite::Resul
 mod tests {
     use super::{super::raw_jobs, *};
 
-    fn count(raw: &Raw, condition: &str) -> i64 {
+    fn count(raw: &RawSqlite, condition: &str) -> i64 {
         raw.db
             .query_row(&format!("select count(*) from {condition}"), [], |row| row.get(0))
             .unwrap()
@@ -168,12 +169,12 @@ mod tests {
     #[test]
     fn a_raw_life_is_a_whole_life() {
         let folder = tempfile::tempdir().unwrap();
-        let mut raw = Raw::open(&folder.path().join("lives")).unwrap();
+        let mut raw = RawSqlite::open(&folder.path().join("lives")).unwrap();
         assert_eq!(raw.run(&raw_jobs(2_500), RAW_BATCH, 2_500).unwrap(), 2_500);
         assert_eq!(count(&raw, "job where state = 2"), 2_500);
         assert_eq!((count(&raw, "payload"), count(&raw, "history")), (2_500, 7_500));
 
-        let mut raw = Raw::open(&folder.path().join("apart")).unwrap();
+        let mut raw = RawSqlite::open(&folder.path().join("apart")).unwrap();
         raw.run(&raw_jobs(1_100), 64, 0).unwrap();
         assert_eq!(count(&raw, "job where state = 0"), 1_100);
         assert_eq!(raw.run(&[], RAW_BATCH, 1_100).unwrap(), 1_100);
@@ -183,7 +184,7 @@ mod tests {
     #[test]
     fn the_twin_is_as_durable_as_we_are() {
         let folder = tempfile::tempdir().unwrap();
-        let raw = Raw::open(&folder.path().join("twin")).unwrap();
+        let raw = RawSqlite::open(&folder.path().join("twin")).unwrap();
         let pragma =
             |name: &str| raw.db.query_row(&format!("pragma {name}"), [], |row| row.get(0)).unwrap();
         let full: i64 = pragma("synchronous");

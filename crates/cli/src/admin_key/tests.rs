@@ -1,20 +1,20 @@
-//! A start that died anywhere is followed by one that is not stuck.
+//! A start that died at any point is followed by one that succeeds.
 
 use super::*;
-use platform::{SystemClock, SystemDice};
+use platform::{SystemClock, SystemRandom};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use store::Memory;
 use tempfile::TempDir;
 
-struct House {
+struct Fixture {
     folder: TempDir,
     store: Arc<dyn Store>,
 }
 
-impl House {
+impl Fixture {
     fn new() -> Self {
-        let store = Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemDice));
-        House { folder: TempDir::new().unwrap(), store: Arc::new(store) }
+        let store = Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+        Fixture { folder: TempDir::new().unwrap(), store: Arc::new(store) }
     }
 
     fn path(&self) -> PathBuf {
@@ -24,7 +24,7 @@ impl House {
     fn with_keys<T>(&self, work: impl AsyncFnOnce(&AdminKeys<'_>) -> T) -> T {
         let (store, folder) = (&self.store, self.folder.path());
         let clock = SystemClock::new();
-        block_on(work(&AdminKeys { store, folder, clock: &clock, dice: &SystemDice }))
+        block_on(work(&AdminKeys { store, folder, clock: &clock, random: &SystemRandom }))
     }
 
     fn start(&self) -> Result<Option<PathBuf>> {
@@ -35,7 +35,7 @@ impl House {
         block_on(self.store.keys(None)).unwrap()
     }
 
-    /// What is in the file, as a key.
+    /// The secret in the file.
     fn secret(&self) -> KeySecret {
         KeySecret::parse(fs::read_to_string(self.path()).unwrap().trim()).unwrap()
     }
@@ -51,46 +51,46 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 }
 
 fn a_secret() -> KeySecret {
-    KeySecret::new(SystemDice.roll(), [SystemDice.roll(), SystemDice.roll()])
+    KeySecret::new(SystemRandom.entropy(), [SystemRandom.entropy(), SystemRandom.entropy()])
 }
 
 #[test]
 fn the_first_start_makes_a_key_for_everything_and_the_next_one_leaves_it() {
-    let house = House::new();
-    assert_eq!(house.start().unwrap(), Some(house.path()));
-    let (key, secret) = (&house.keys()[0], house.secret());
+    let fixture = Fixture::new();
+    assert_eq!(fixture.start().unwrap(), Some(fixture.path()));
+    let (key, secret) = (&fixture.keys()[0], fixture.secret());
     assert_eq!((key.id, key.digest), (secret.id(), secret.digest()));
     assert!(key.grant.scope == Scope::All && key.grant.rights.include(Right::Work));
-    assert_eq!(fs::metadata(house.path()).unwrap().mode() & 0o777, 0o600);
-    assert_eq!(fs::read_dir(house.folder.path()).unwrap().count(), 1, "and nothing else is left");
-    let noted = block_on(house.store.audit(&Scope::All, None, 10)).unwrap();
+    assert_eq!(fs::metadata(fixture.path()).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(fs::read_dir(fixture.folder.path()).unwrap().count(), 1, "and nothing else is left");
+    let noted = block_on(fixture.store.audit(&Scope::All, None, 10)).unwrap();
     assert_eq!((noted.len(), &*noted[0].action), (1, "key.create"));
     let before = secret.expose();
-    assert_eq!(house.start().unwrap(), Some(house.path()));
-    assert_eq!((house.keys().len(), house.secret().expose()), (1, before));
+    assert_eq!(fixture.start().unwrap(), Some(fixture.path()));
+    assert_eq!((fixture.keys().len(), fixture.secret().expose()), (1, before));
 }
 
 #[test]
 fn a_start_that_died_between_file_and_store_is_finished_by_the_next() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let secret = a_secret();
-    house.leave(&format!("{}\n", secret.expose()), 0o600);
-    assert_eq!(house.start().unwrap(), Some(house.path()));
-    assert_eq!(house.keys()[0].digest, secret.digest());
-    assert_eq!(house.secret().expose(), secret.expose(), "the file is as it was");
+    fixture.leave(&format!("{}\n", secret.expose()), 0o600);
+    assert_eq!(fixture.start().unwrap(), Some(fixture.path()));
+    assert_eq!(fixture.keys()[0].digest, secret.digest());
+    assert_eq!(fixture.secret().expose(), secret.expose(), "the file is as it was");
 }
 
 #[test]
 fn a_start_that_died_after_the_store_finds_everything_done() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let secret = a_secret();
-    house.with_keys(async |keys| keys.keep(&secret, FIRST_START, false).await).unwrap();
-    // Whoever took the file away keeps the secret elsewhere: no second key is made behind their back.
-    assert_eq!(house.start().unwrap(), None);
-    assert!(house.keys().len() == 1 && !house.path().exists());
-    house.leave(&secret.expose(), 0o600);
-    assert_eq!(house.start().unwrap(), Some(house.path()));
-    assert_eq!(house.keys().len(), 1);
+    fixture.with_keys(async |keys| keys.keep(&secret, FIRST_START, false).await).unwrap();
+    // An operator who removed the file keeps the secret elsewhere. No second key is made.
+    assert_eq!(fixture.start().unwrap(), None);
+    assert!(fixture.keys().len() == 1 && !fixture.path().exists());
+    fixture.leave(&secret.expose(), 0o600);
+    assert_eq!(fixture.start().unwrap(), Some(fixture.path()));
+    assert_eq!(fixture.keys().len(), 1);
 }
 
 #[test]
@@ -102,50 +102,50 @@ fn a_file_that_cannot_be_trusted_stops_the_start_and_stays_as_it_is() {
         (good.as_str(), 0o644, "can be read or written by others (mode 644)"),
         (good.as_str(), 0o620, "can be read or written by others (mode 620)"),
     ] {
-        let house = House::new();
-        house.leave(text, mode);
-        let wrong = format!("{:#}", house.start().unwrap_err());
+        let fixture = Fixture::new();
+        fixture.leave(text, mode);
+        let wrong = format!("{:#}", fixture.start().unwrap_err());
         assert!(wrong.contains(said) && !wrong.contains(&good), "{wrong}");
-        assert!(house.keys().is_empty());
-        assert_eq!(fs::read_to_string(house.path()).unwrap(), text);
+        assert!(fixture.keys().is_empty());
+        assert_eq!(fs::read_to_string(fixture.path()).unwrap(), text);
     }
 }
 
 #[test]
 fn a_link_is_not_followed() {
-    let house = House::new();
-    let elsewhere = house.folder.path().join("elsewhere");
+    let fixture = Fixture::new();
+    let elsewhere = fixture.folder.path().join("elsewhere");
     fs::write(&elsewhere, a_secret().expose()).unwrap();
-    symlink(&elsewhere, house.path()).unwrap();
-    assert!(house.start().is_err() && house.keys().is_empty());
+    symlink(&elsewhere, fixture.path()).unwrap();
+    assert!(fixture.start().is_err() && fixture.keys().is_empty());
 }
 
 #[test]
 fn whoever_has_lost_the_key_gets_another_and_nothing_is_written_over() {
-    let house = House::new();
-    house.start().unwrap();
-    let another = || house.with_keys(async |keys| keys.another().await);
+    let fixture = Fixture::new();
+    fixture.start().unwrap();
+    let another = || fixture.with_keys(async |keys| keys.another().await);
     assert!(another().unwrap_err().to_string().contains("move it away first"));
-    fs::remove_file(house.path()).unwrap();
-    assert_eq!(another().unwrap(), house.path());
-    let digests: Vec<_> = house.keys().into_iter().map(|key| key.digest).collect();
-    assert!(digests.len() == 2 && digests.contains(&house.secret().digest()));
+    fs::remove_file(fixture.path()).unwrap();
+    assert_eq!(another().unwrap(), fixture.path());
+    let digests: Vec<_> = fixture.keys().into_iter().map(|key| key.digest).collect();
+    assert!(digests.len() == 2 && digests.contains(&fixture.secret().digest()));
 }
 
 #[test]
 fn a_key_that_another_node_was_faster_to_make_is_not_announced() {
-    let house = House::new();
-    house.start().unwrap();
-    house.leave(&a_secret().expose(), 0o600);
-    assert_eq!(house.start().unwrap(), None, "the store does not know it");
-    assert_eq!(house.keys().len(), 1);
+    let fixture = Fixture::new();
+    fixture.start().unwrap();
+    fixture.leave(&a_secret().expose(), 0o600);
+    assert_eq!(fixture.start().unwrap(), None, "the store does not know it");
+    assert_eq!(fixture.keys().len(), 1);
 }
 
 #[test]
 fn of_two_first_keys_the_one_that_the_log_has_first_stays() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let (early, late) = (a_secret(), a_secret());
-    house.with_keys(async |keys| {
+    fixture.with_keys(async |keys| {
         for secret in [&early, &late] {
             keys.keep(secret, FIRST_START, false).await.unwrap();
         }
@@ -153,7 +153,7 @@ fn of_two_first_keys_the_one_that_the_log_has_first_stays() {
         assert!(!keys.is_first(&late).await.unwrap());
         keys.keep(&late, FIRST_START, true).await.unwrap();
     });
-    let keys = house.keys();
+    let keys = fixture.keys();
     let good: Vec<_> = keys.iter().filter(|key| key.revoked_at.is_none()).collect();
     assert!(keys.len() == 2 && good.len() == 1 && good[0].digest == early.digest());
 }

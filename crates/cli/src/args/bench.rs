@@ -1,4 +1,4 @@
-//! What is typed about measuring.
+//! Arguments of `consign bench`.
 
 use super::store::StoreAddress;
 use clap::{Args as Arguments, builder::RangedU64ValueParser, value_parser};
@@ -6,7 +6,7 @@ use std::{path::PathBuf, str::FromStr};
 
 #[derive(Arguments)]
 pub(crate) struct BenchArgs {
-    // Not the usual option: CONSIGN_STORE names a store that somebody lives in.
+    // Not the usual store option: CONSIGN_STORE names a store in use.
     /// A new file to measure with, sqlite:<path>, or a database, postgres://…, in which the run makes schemas of
     /// its own; removed afterwards. Without it, a file in the system's folder for temporary files
     #[arg(long)]

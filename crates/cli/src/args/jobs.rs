@@ -1,4 +1,4 @@
-//! What is typed about jobs.
+//! Arguments of the commands about jobs.
 
 use super::remote::{RemoteArgs, WatchArgs};
 use clap::Args as Arguments;

@@ -1,4 +1,4 @@
-//! What is typed about keys, and about the log of what their owners did.
+//! Arguments of the commands about keys and the audit log.
 
 use super::{
     StoreArgs,

@@ -1,4 +1,4 @@
-//! What is typed to learn what can be typed.
+//! Arguments of `completions` and `man`.
 
 use clap::{
     Args as Arguments,

@@ -1,4 +1,4 @@
-//! What is typed about queues, about who empties them, and about what is stuck.
+//! Arguments of the commands about queues, workers and poisoned jobs.
 
 use super::{
     TerminalArgs,

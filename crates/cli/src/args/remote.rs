@@ -1,11 +1,10 @@
-//! What every command has that asks a server: where it is, who asks, and how the answer is shown;
-//! and servers that are noted under a name.
+//! Arguments of every command that asks a server: connection, key, output; and profiles.
 
 use super::TerminalArgs;
 use clap::{Args as Arguments, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-// The environment is not read here: `remote::connection` says who is believed.
+// The environment is not read here: `remote::connection` decides which source wins.
 #[derive(Arguments, Clone, Debug, Default)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {

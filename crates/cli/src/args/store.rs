@@ -1,4 +1,4 @@
-//! What is typed about the store of this machine.
+//! Arguments of the commands about the store of this machine.
 
 use super::remote::RemoteArgs;
 use clap::{Args as Arguments, Subcommand};
@@ -12,7 +12,7 @@ use store::{PostgresAddress, PostgresError};
 /// Which store is meant; without any of these, the one that `serve` would open.
 #[derive(Arguments)]
 pub(crate) struct StoreArgs {
-    // A text, and its variable not shown: what is wrong with an address is said without its password.
+    // A text, with its variable hidden: clap would print the value, and a password with it.
     /// Where the jobs are: sqlite:<path of a file> or postgres://… [default: as consign.toml says, as for `serve`]
     #[arg(long, env = "CONSIGN_STORE", hide_env_values = true)]
     pub(crate) store: Option<String>,

@@ -1,4 +1,4 @@
-//! What is typed about job types and their policies.
+//! Arguments of the commands about job types and their policies.
 
 use super::remote::RemoteArgs;
 use clap::{Args as Arguments, Subcommand};

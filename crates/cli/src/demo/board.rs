@@ -1,4 +1,4 @@
-//! What the story has put on show, and what the store says of it, for those who draw it.
+//! The jobs and captions that the story shows, and their state in the store.
 
 use super::story::Shop;
 use anyhow::Result;
@@ -19,23 +19,23 @@ pub(crate) struct Board {
 
 #[derive(Clone, Default)]
 struct Notes {
-    shown: Vec<Shown>,
-    said: Vec<Said>,
+    shown: Vec<Showcase>,
+    said: Vec<Caption>,
 }
 
-/// A job that people should look at. What has become of it is the store's to say.
+/// A job that the demo shows in full. Its state is read from the store.
 #[derive(Clone, Copy)]
-pub(crate) struct Shown {
+pub(crate) struct Showcase {
     pub(crate) id: JobId,
-    /// How often it was handed over again and answered with `duplicate: true`.
+    /// How often it was submitted again and answered with `duplicate: true`.
     pub(crate) duplicates: u32,
-    /// When that was last.
+    /// The last such time.
     pub(crate) again_at: Option<Timestamp>,
 }
 
-/// A sentence about what happens and why it matters.
+/// A sentence on the screen: what happens and why it matters.
 #[derive(Clone)]
-pub(crate) struct Said {
+pub(crate) struct Caption {
     pub(crate) at: Timestamp,
     pub(crate) text: String,
 }
@@ -52,11 +52,11 @@ impl Board {
     }
 
     pub(crate) fn say(&self, text: impl Into<String>) {
-        let said = Said { at: self.now(), text: text.into() };
+        let said = Caption { at: self.now(), text: text.into() };
         self.lock().said.push(said);
     }
 
-    /// Puts a job on show, or counts that it was handed over once more.
+    /// Adds a job to the shown ones, or counts a duplicate submit.
     pub(crate) fn show(&self, submitted: &Submitted) {
         let mut notes = self.lock();
         let id = submitted.job_id;
@@ -66,7 +66,7 @@ impl Board {
                 shown.again_at = Some(self.now());
             }
             Some(_) => {}
-            None => notes.shown.push(Shown { id, duplicates: 0, again_at: None }),
+            None => notes.shown.push(Showcase { id, duplicates: 0, again_at: None }),
         }
     }
 
@@ -75,32 +75,32 @@ impl Board {
     }
 }
 
-/// What the store says at one moment.
-pub(crate) struct Snapshot {
+/// The state of the store at one moment.
+pub(crate) struct DemoSnapshot {
     pub(crate) now: Timestamp,
     pub(crate) elapsed: Duration,
     pub(crate) queues: Vec<QueueDepth>,
-    pub(crate) exhibits: Vec<Exhibit>,
-    pub(crate) said: Vec<Said>,
+    pub(crate) exhibits: Vec<ShownJob>,
+    pub(crate) said: Vec<Caption>,
 }
 
-/// A job on show, as it is.
-pub(crate) struct Exhibit {
-    pub(crate) shown: Shown,
+/// A shown job with its state in the store.
+pub(crate) struct ShownJob {
+    pub(crate) shown: Showcase,
     pub(crate) job: Job,
     pub(crate) explained: Explained,
 }
 
-impl Snapshot {
+impl DemoSnapshot {
     pub(crate) async fn take(shop: &Shop) -> Result<Self> {
         let (now, Notes { shown, said }) = (shop.board.now(), shop.board.lock().clone());
         let mut exhibits = Vec::new();
         for shown in shown {
             let job = shop.consign.job(shown.id).await?;
             let explained = shop.consign.explain(shown.id).await?;
-            exhibits.push(Exhibit { shown, job, explained });
+            exhibits.push(ShownJob { shown, job, explained });
         }
         let queues = shop.consign.queues().await?;
-        Ok(Snapshot { now, elapsed: now.since(shop.board.began_at), queues, exhibits, said })
+        Ok(DemoSnapshot { now, elapsed: now.since(shop.board.began_at), queues, exhibits, said })
     }
 }

@@ -1,6 +1,6 @@
-//! The shop's handlers. What goes wrong in them goes wrong for real.
+//! The shop's handlers. Their failures are real, not simulated.
 
-use consign::{Context, Duty, Fail, Jitter, PolicyDraft, on};
+use consign::{Context, Fail, Jitter, PolicyDraft, Registration, on};
 use serde::{Deserialize, Serialize};
 use std::{
     sync::{
@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-/// What lies outside of Consign: the bank, and the code that people deploy.
+/// The world outside of Consign: the bank, and the code that people deploy.
 #[derive(Default)]
 pub(crate) struct World {
     /// How often the bank has charged a card.
@@ -45,8 +45,8 @@ pub(crate) struct Newsletter {
     pub(crate) customers: u32,
 }
 
-/// What the shop works on from the beginning; labels come later.
-pub(crate) fn duties(world: &Arc<World>) -> Vec<Duty> {
+/// The handlers that run from the beginning; the one for labels comes later.
+pub(crate) fn duties(world: &Arc<World>) -> Vec<Registration> {
     let (bank, code) = (world.clone(), world.clone());
     vec![
         on("email", email).slots(4),
@@ -58,8 +58,8 @@ pub(crate) fn duties(world: &Arc<World>) -> Vec<Duty> {
     ]
 }
 
-/// Waits that people can watch. By default chance spreads them, so that jobs that failed together do not
-/// come back together.
+/// Short waits without jitter, so that viewers can follow them. The default has jitter, so that
+/// jobs that failed together do not come back together.
 fn retry_after_ms(base: i64) -> PolicyDraft {
     PolicyDraft {
         backoff_base_ms: Some(base),
@@ -78,7 +78,7 @@ async fn email(email: Email, context: Context) -> Result<(), Fail> {
     Ok(())
 }
 
-/// A step is done once, however often the job is tried: nobody pays twice because a worker died.
+/// A step is done once, however often the job is tried: a worker's death charges no customer twice.
 async fn charge(payment: Payment, context: Context, bank: Arc<World>) -> Result<u32, Fail> {
     context.sleep(Duration::from_millis(300)).await?;
     let charged = context.step("charge", |_| async {
@@ -129,14 +129,14 @@ async fn import(prices: Prices, context: Context, code: Arc<World>) -> Result<u3
     let mut cents = 0;
     for (number, line) in (1..).zip(&prices.lines) {
         let price = in_cents(line, fixed);
-        // What is in the payload is the client's; the message only says where.
+        // The payload is the client's data, so the message says only where the error is.
         cents += price.ok_or_else(|| Fail::poison("PRICE_UNREADABLE", format!("line {number}")))?;
     }
     context.message(format!("{} prices taken over", prices.lines.len()));
     Ok(cents)
 }
 
-/// Reads `12.50`, and, once somebody has thought of it, `12,50`.
+/// Reads `12.50`, and also `12,50` once the handler is fixed.
 fn in_cents(price: &str, comma_too: bool) -> Option<u32> {
     let (whole, part) =
         price.split_once(['.', ',']).filter(|_| comma_too || !price.contains(','))?;

@@ -1,7 +1,7 @@
-//! Consign at work, for people who see it for the first time: a small shop's jobs in a store of its own.
+//! The demo for new users: a small shop's jobs in a store of its own.
 //!
-//! Nothing is played: handlers fail, panic and stop for real, and every state that is shown was read
-//! from the store a moment before.
+//! Nothing is simulated: handlers fail, panic and stop for real, and every state that is shown was
+//! read from the store a moment before.
 
 mod board;
 mod handlers;
@@ -12,13 +12,13 @@ mod view;
 
 use crate::{
     args::DemoArgs,
-    ink::Line,
-    remote::{Show, nobody_reads},
+    remote::{Show, is_broken_pipe},
     screen::Screen,
     signals::{INTERRUPTED, Signals},
+    style::StyledLine,
 };
 use anyhow::{Context, Result};
-use board::Snapshot;
+use board::DemoSnapshot;
 use consign::Consign;
 use plain::Plain;
 use std::{
@@ -27,7 +27,7 @@ use std::{
 use story::Shop;
 use tempfile::TempDir;
 
-/// How often the store is asked and the picture drawn.
+/// How often the store is read and the picture drawn.
 const FRAME: Duration = Duration::from_millis(80);
 
 pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let _inside = runtime.enter();
-    let signals = Signals::new()?; // from here on nobody can end us and leave a folder behind
+    let signals = Signals::new()?; // a signal from here on removes the folder, too
     let show = Show::to_people(&args.terminal);
     let mut folder = tempfile::Builder::new();
     folder.prefix("consign-demo-").permissions(Permissions::from_mode(0o700));
@@ -43,22 +43,22 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
     let folder = folder.context("no temporary folder could be made")?;
     let path = folder.path().join("shop.db");
     let played = runtime.block_on(play(&show, &path, signals));
-    // The store is closed by now. Whatever came of the story, the folder goes, or is kept.
+    // The store is closed by now. Whatever the result of the story, the folder is removed or kept.
     leave(folder, args.keep)?;
     let closed = played.and_then(|summary| {
         let kept = args.keep.then(|| path.display().to_string());
         show.lines(&summary::last_words(summary.as_deref(), kept.as_deref()))?;
         Ok(summary.map_or(ExitCode::from(INTERRUPTED), |_| ExitCode::SUCCESS))
     });
-    closed.or_else(|error| if nobody_reads(&error) { Ok(ExitCode::SUCCESS) } else { Err(error) })
+    closed.or_else(|error| if is_broken_pipe(&error) { Ok(ExitCode::SUCCESS) } else { Err(error) })
 }
 
-/// Tells the story and shows it; gives the summary, or nothing where somebody had seen enough.
-async fn play(show: &Show, path: &Path, mut signals: Signals) -> Result<Option<Vec<Line>>> {
+/// Plays and shows the story. Returns the summary, or `None` where the user interrupted it.
+async fn play(show: &Show, path: &Path, mut signals: Signals) -> Result<Option<Vec<StyledLine>>> {
     let shop = Shop::over(Consign::open(path)?);
     let mut stage = show.screen()?.map_or(Stage::Plain(Plain::default()), Stage::Screen);
     let told = tokio::select! {
-        told = story::tell(&shop) => Some(told?),
+        told = story::play(&shop) => Some(told?),
         error = stage.show_on(&shop) => return Err(error),
         () = signals.any() => None,
     };
@@ -73,23 +73,23 @@ async fn play(show: &Show, path: &Path, mut signals: Signals) -> Result<Option<V
     Ok(summary)
 }
 
-/// Where the story is shown: on a terminal as a picture, anywhere else as lines.
+/// The output: a live picture on a terminal, lines elsewhere.
 enum Stage {
     Screen(Screen),
     Plain(Plain),
 }
 
 impl Stage {
-    /// Shows what the store says.
+    /// Shows the current state of the store.
     async fn show(&mut self, shop: &Shop) -> Result<()> {
-        let snapshot = Snapshot::take(shop).await?;
+        let snapshot = DemoSnapshot::take(shop).await?;
         match self {
             Stage::Screen(screen) => Ok(screen.draw(&view::picture(&snapshot, screen.size()))?),
             Stage::Plain(plain) => plain.tell(shop, &snapshot).await,
         }
     }
 
-    /// The same, again and again, until that fails.
+    /// Does so again and again, until it fails.
     async fn show_on(&mut self, shop: &Shop) -> anyhow::Error {
         let mut frames = tokio::time::interval(FRAME);
         loop {
@@ -110,7 +110,8 @@ fn leave(folder: TempDir, keep: bool) -> Result<()> {
     folder.close().with_context(|| format!("{} could not be removed", path.display()))
 }
 
-/// Handlers panic here on purpose; what they say is in the job's history and must not tear the picture.
+/// Silences panics of handlers, which happen here on purpose. Their messages are in the job's
+/// history, and on stderr they would tear the picture.
 fn be_quiet_about_handlers() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -1,7 +1,7 @@
 //! The story as lines, one per event, for files and pipes.
 
 use super::{
-    board::{Exhibit, Snapshot},
+    board::{DemoSnapshot, ShownJob},
     story::Shop,
     view::{about, kind, seconds},
 };
@@ -17,19 +17,19 @@ use std::{
 #[derive(Default)]
 pub(crate) struct Plain {
     said: usize,
-    /// The last history row of each job, and when it was last handed over again.
+    /// The last history row of each job that was printed, and its last duplicate submit.
     jobs: HashMap<JobId, (u64, Option<Timestamp>)>,
-    /// When the many were last counted.
+    /// When the other jobs were last counted.
     counted: Duration,
 }
 
-/// The many jobs are not told one by one, but counted now and then.
+/// The many jobs of the waves are not printed one by one, but counted in this interval.
 const COUNT_EVERY: Duration = Duration::from_secs(2);
 
 impl Plain {
-    /// Tells what is new. Everything is read before anything is taken for told: whoever stops listening while we
-    /// read must find it again.
-    pub(crate) async fn tell(&mut self, shop: &Shop, snapshot: &Snapshot) -> Result<()> {
+    /// Prints what is new. All reads come before any state changes: if the caller drops this future
+    /// during a read, the next call finds the same events.
+    pub(crate) async fn tell(&mut self, shop: &Shop, snapshot: &DemoSnapshot) -> Result<()> {
         let mut moves = Vec::new();
         for exhibit in &snapshot.exhibits {
             let id = exhibit.shown.id;
@@ -49,7 +49,7 @@ impl Plain {
         Ok(())
     }
 
-    fn news(&mut self, moves: &[Moves<'_>], snapshot: &Snapshot) -> Vec<(Timestamp, String)> {
+    fn news(&mut self, moves: &[Moves<'_>], snapshot: &DemoSnapshot) -> Vec<(Timestamp, String)> {
         let mut news = Vec::new();
         for (exhibit, rows) in moves {
             let (seq, told) = self.jobs.entry(exhibit.shown.id).or_default();
@@ -71,10 +71,10 @@ impl Plain {
     }
 }
 
-/// A job, and what has happened to it since we last looked.
-type Moves<'a> = (&'a Exhibit, Vec<HistoryEntry>);
+/// A job and its history since the last call.
+type Moves<'a> = (&'a ShownJob, Vec<HistoryEntry>);
 
-fn moved(exhibit: &Exhibit, row: &HistoryEntry) -> String {
+fn moved(exhibit: &ShownJob, row: &HistoryEntry) -> String {
     let transition = match row.from {
         Some(from) => format!("{from} → {}", row.to),
         None => row.to.to_string(),
@@ -91,8 +91,8 @@ fn moved(exhibit: &Exhibit, row: &HistoryEntry) -> String {
     line.trim_end().to_owned()
 }
 
-/// How long a job waits after this row, while it does.
-fn wait(exhibit: &Exhibit, row: &HistoryEntry) -> String {
+/// The wait that follows this history row, while the job waits.
+fn wait(exhibit: &ShownJob, row: &HistoryEntry) -> String {
     let run_at = exhibit.job.run_at().filter(|run_at| *run_at > row.at);
     match run_at.filter(|_| exhibit.job.seq == row.seq) {
         Some(run_at) => format!(" (retry in {})", seconds(run_at.since(row.at))),
@@ -100,11 +100,11 @@ fn wait(exhibit: &Exhibit, row: &HistoryEntry) -> String {
     }
 }
 
-fn name(exhibit: &Exhibit) -> String {
+fn name(exhibit: &ShownJob) -> String {
     format!("{:<10} {:<13}", kind(&exhibit.job), about(&exhibit.job))
 }
 
-fn count(snapshot: &Snapshot) -> Option<String> {
+fn count(snapshot: &DemoSnapshot) -> Option<String> {
     let mut queues = snapshot.queues.iter();
     let many = queues.find(|depth| depth.queue.job_type.as_str() == "email")?.counts;
     let (queued, running, completed) = (many.queued, many.running, many.completed);

@@ -1,11 +1,11 @@
-//! A day of a small shop: what is handed over, what goes wrong, and what people do about it.
+//! A day of a small shop: the jobs it submits, what goes wrong, and what people do about it.
 
 use super::{
     board::Board,
     handlers::{self, Document, Email, Newsletter, Payment, Prices, World},
 };
 use anyhow::{Result, bail};
-use consign::{Consign, Job, JobId, JobRequest, Status, Submitted, Working, on};
+use consign::{Consign, Job, JobId, JobRequest, RunningRunner, Status, Submitted, on};
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -22,7 +22,7 @@ pub(crate) struct Shop {
 pub(crate) const TYPES: [&str; 7] =
     ["email", "payment", "document", "image", "import", "newsletter", "label"];
 
-/// What the story waits for comes within this time, or something is wrong.
+/// The limit of each wait of the story. A longer wait means that something is wrong.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Time to read a sentence.
 const READ: Duration = Duration::from_millis(1_300);
@@ -30,8 +30,8 @@ const READ: Duration = Duration::from_millis(1_300);
 const WAVE: u32 = 12;
 const WAVES_APART: Duration = Duration::from_millis(1_400);
 
-/// Tells the whole story; gives the job whose history is worth reading in full.
-pub(crate) async fn tell(shop: &Shop) -> Result<JobId> {
+/// Plays the whole story. Returns the job whose history is worth reading in full.
+pub(crate) async fn play(shop: &Shop) -> Result<JobId> {
     let mut runner = shop.consign.runner().name("shop");
     for duty in handlers::duties(&shop.world) {
         runner = runner.with(duty);
@@ -49,7 +49,7 @@ pub(crate) async fn tell(shop: &Shop) -> Result<JobId> {
     Ok(worth_reading)
 }
 
-async fn acts(shop: &Shop) -> Result<(JobId, Working)> {
+async fn acts(shop: &Shop) -> Result<(JobId, RunningRunner)> {
     shop.board.say("Orders come in. Each confirmation is on disk before submit returns.");
     sleep(READ).await;
     twice(shop).await?;
@@ -60,7 +60,7 @@ async fn acts(shop: &Shop) -> Result<(JobId, Working)> {
     Ok((prices, explain(shop).await?))
 }
 
-/// Hands a wave of confirmations over, and another, as long as anybody looks.
+/// Submits waves of confirmations until the caller drops the future.
 async fn waves<Never>(shop: &Shop) -> Result<Never> {
     let mut orders = 1..=WAVE;
     loop {
@@ -84,8 +84,8 @@ fn confirmation(order: u32) -> JobRequest {
 async fn twice(shop: &Shop) -> Result<()> {
     let payment = Payment { cents: 1_990 };
     let request = JobRequest::new("payment", &payment).subject("order/7").key("pay-order-7");
-    shop.hand_over(request.clone()).await?;
-    let again = shop.hand_over(request).await?;
+    shop.submit_job(request.clone()).await?;
+    let again = shop.submit_job(request).await?;
     shop.board.say(format!(
         "A payment is sent twice, same idempotency key: one job (duplicate: {}).",
         again.duplicate
@@ -96,9 +96,9 @@ async fn twice(shop: &Shop) -> Result<()> {
 
 async fn down(shop: &Shop) -> Result<()> {
     let invoice = JobRequest::new("document", &Document::Invoice);
-    let invoice = shop.hand_over(invoice.subject("invoice/7")).await?.job_id;
+    let invoice = shop.submit_job(invoice.subject("invoice/7")).await?.job_id;
     let report = JobRequest::new("document", &Document::Report { year: 2026 });
-    shop.hand_over(report.subject("report/2026")).await?;
+    shop.submit_job(report.subject("report/2026")).await?;
     shop.until(invoice, |job| job.life.last_failure.is_some()).await?;
     shop.board.say("The tax office is down: the invoice waits and is tried again by itself.");
     sleep(READ).await;
@@ -107,7 +107,7 @@ async fn down(shop: &Shop) -> Result<()> {
 
 async fn panic(shop: &Shop) -> Result<()> {
     let image = JobRequest::new("image", &"teapot.png").subject("teapot.png");
-    let image = shop.hand_over(image).await?.job_id;
+    let image = shop.submit_job(image).await?.job_id;
     shop.until(image, |job| job.life.last_failure.is_some()).await?;
     shop.board.say("A handler panics: the worker lives on, and the job gets another attempt.");
     sleep(READ).await;
@@ -117,7 +117,7 @@ async fn panic(shop: &Shop) -> Result<()> {
 async fn poison(shop: &Shop) -> Result<JobId> {
     let lines = ["12.50", "9,90", "3.20"].map(str::to_owned).to_vec();
     let prices = JobRequest::new("import", &Prices { lines }).subject("prices/spring");
-    let prices = shop.hand_over(prices).await?.job_id;
+    let prices = shop.submit_job(prices).await?.job_id;
     shop.until(prices, |job| job.status() == Status::Poisoned).await?;
     shop.board.say("A price list cannot be read: it waits in the poison queue for a person.");
     sleep(READ).await;
@@ -131,7 +131,7 @@ async fn poison(shop: &Shop) -> Result<JobId> {
 
 async fn cancel(shop: &Shop) -> Result<()> {
     let letter = JobRequest::new("newsletter", &Newsletter { customers: 90_000 });
-    let letter = shop.hand_over(letter.subject("winter-sale")).await?.job_id;
+    let letter = shop.submit_job(letter.subject("winter-sale")).await?.job_id;
     shop.board.say("A newsletter goes out to 90,000 customers, with last year's prices in it!");
     sleep(READ).await;
     shop.consign.cancel(letter).await?;
@@ -144,8 +144,8 @@ async fn cancel(shop: &Shop) -> Result<()> {
     Ok(())
 }
 
-async fn explain(shop: &Shop) -> Result<Working> {
-    let label = shop.hand_over(JobRequest::new("label", &7).subject("order/7")).await?.job_id;
+async fn explain(shop: &Shop) -> Result<RunningRunner> {
+    let label = shop.submit_job(JobRequest::new("label", &7).subject("order/7")).await?.job_id;
     let explained = shop.consign.explain(label).await?;
     let reasons = explained.reasons.iter().map(|why| format!("{} ({})", why.code(), why.detail()));
     let reasons: Vec<String> = reasons.collect();
@@ -177,13 +177,13 @@ impl Shop {
         Shop { consign, board: Board::new(), world: Arc::default() }
     }
 
-    pub(crate) async fn hand_over(&self, request: JobRequest) -> Result<Submitted> {
+    pub(crate) async fn submit_job(&self, request: JobRequest) -> Result<Submitted> {
         let submitted = self.consign.submit(request).await?;
         self.board.show(&submitted);
         Ok(submitted)
     }
 
-    /// Waits until the store says that something has happened to a job.
+    /// Waits until the job in the store fulfils a condition.
     async fn until(&self, id: JobId, happened: impl Fn(&Job) -> bool) -> Result<Job> {
         let end = Instant::now() + PATIENCE;
         loop {

@@ -1,27 +1,27 @@
-//! What was shown, and what to try next.
+//! The summary at the end, and what to try next.
 
 use super::{
-    board::{Exhibit, Snapshot},
+    board::{DemoSnapshot, ShownJob},
     story::Shop,
     view::{about, kind, remarkable, seconds, tone},
 };
-use crate::ink::{Line, Tone};
+use crate::style::{Style, StyledLine};
 use anyhow::Result;
 use consign::{HistoryEntry, JobId, Status};
 use engine::{Filter, Scope, Timestamp};
 use std::time::Duration;
 use store::{PAGE_MAX, Query};
 
-/// Everything that came of the story, as the store has it.
-pub(crate) async fn lines(shop: &Shop, worth_reading: JobId) -> Result<Vec<Line>> {
-    let snapshot = Snapshot::take(shop).await?;
-    let mut lines = vec![Line::new(), title("What you saw"), head()];
+/// The results of the story, as the store has them.
+pub(crate) async fn lines(shop: &Shop, worth_reading: JobId) -> Result<Vec<StyledLine>> {
+    let snapshot = DemoSnapshot::take(shop).await?;
+    let mut lines = vec![StyledLine::new(), title("What you saw"), head()];
     let mut one = Vec::new();
     for exhibit in &snapshot.exhibits {
         let history = shop.consign.history(exhibit.shown.id).await?;
         lines.push(row(exhibit, &history));
         if exhibit.shown.id == worth_reading {
-            one = vec![Line::new(), title(&format!("One history: {}", about(&exhibit.job)))];
+            one = vec![StyledLine::new(), title(&format!("One history: {}", about(&exhibit.job)))];
             one.extend(history.iter().map(|entry| told(entry, shop.board.began_at)));
         }
     }
@@ -30,7 +30,7 @@ pub(crate) async fn lines(shop: &Shop, worth_reading: JobId) -> Result<Vec<Line>
     Ok(lines)
 }
 
-async fn total(shop: &Shop, elapsed: Duration) -> Result<Line> {
+async fn total(shop: &Shop, elapsed: Duration) -> Result<StyledLine> {
     let (mut jobs, mut attempts, mut transitions) = (0, 0, 0);
     let mut before = None;
     loop {
@@ -38,7 +38,7 @@ async fn total(shop: &Shop, elapsed: Duration) -> Result<Line> {
         let query = Query { scope, filter, before, limit: PAGE_MAX };
         let page = shop.consign.node().list(&query).await?;
         jobs += page.jobs.len();
-        attempts += page.jobs.iter().map(|job| job.fence).sum::<u64>(); // claims in all lives
+        attempts += page.jobs.iter().map(|job| job.fence).sum::<u64>(); // claims, redrives included
         transitions += page.jobs.iter().map(|job| job.seq).sum::<u64>();
         before = page.next;
         if before.is_none() {
@@ -49,22 +49,22 @@ async fn total(shop: &Shop, elapsed: Duration) -> Result<Line> {
     let text = format!(
         "  {jobs} jobs in {took}: {attempts} attempts and {transitions} transitions, all of them on disk"
     );
-    Ok(Line::of(Tone::Faint, text))
+    Ok(StyledLine::of(Style::Faint, text))
 }
 
-fn title(text: &str) -> Line {
-    Line::of(Tone::Strong, text)
+fn title(text: &str) -> StyledLine {
+    StyledLine::of(Style::Strong, text)
 }
 
-fn head() -> Line {
+fn head() -> StyledLine {
     let text = format!(
         "  {:<11}{:<14}{:<10}{:>8}{:>7}  {}",
         "type", "subject", "status", "attempts", "took", "errorCode, or message"
     );
-    Line::of(Tone::Faint, text)
+    StyledLine::of(Style::Faint, text)
 }
 
-fn row(exhibit: &Exhibit, history: &[HistoryEntry]) -> Line {
+fn row(exhibit: &ShownJob, history: &[HistoryEntry]) -> StyledLine {
     let job = &exhibit.job;
     let took = job.ended_at().map(|end| seconds(end.since(job.envelope.created_at)));
     let attempts = history.iter().filter(|entry| entry.to == Status::Running);
@@ -72,13 +72,13 @@ fn row(exhibit: &Exhibit, history: &[HistoryEntry]) -> Line {
     let errors = errors(history);
     let message = job.life.message.as_deref().map(str::to_owned).filter(|_| errors.is_empty());
     let said: Vec<String> = errors.into_iter().chain(message).chain(remarkable(exhibit)).collect();
-    Line::of(Tone::Plain, format!("  {:<11}{:<14}", kind(job), about(job)))
+    StyledLine::of(Style::Plain, format!("  {:<11}{:<14}", kind(job), about(job)))
         .then(tone(job.status()), format!("{:<10}", job.status().as_str()))
-        .then(Tone::Plain, format!("{attempts:>8}{:>7}  ", took.unwrap_or_default()))
-        .then(Tone::Plain, said.join(", "))
+        .then(Style::Plain, format!("{attempts:>8}{:>7}  ", took.unwrap_or_default()))
+        .then(Style::Plain, said.join(", "))
 }
 
-/// The codes that a job met on its way, by its history.
+/// The error codes in a job's history.
 fn errors(history: &[HistoryEntry]) -> Vec<String> {
     let mut met: Vec<(&str, usize)> = Vec::new();
     for code in history.iter().filter_map(|entry| entry.error_code.as_ref()) {
@@ -94,36 +94,36 @@ fn errors(history: &[HistoryEntry]) -> Vec<String> {
     met.into_iter().map(told).collect()
 }
 
-fn told(entry: &HistoryEntry, began_at: Timestamp) -> Line {
+fn told(entry: &HistoryEntry, began_at: Timestamp) -> StyledLine {
     let at = seconds(entry.at.since(began_at));
     let from = entry.from.map_or("-", Status::as_str);
     let code = entry.error_code.as_ref().map(|code| code.as_str());
     let said = [code, entry.message.as_deref(), entry.worker.as_ref().map(|who| who.as_str())];
     let said: Vec<&str> = said.into_iter().flatten().collect();
-    Line::of(Tone::Faint, format!("  {}. {at:>7}  ", entry.seq))
-        .then(Tone::Plain, format!("{from:>9} → "))
+    StyledLine::of(Style::Faint, format!("  {}. {at:>7}  ", entry.seq))
+        .then(Style::Plain, format!("{from:>9} → "))
         .then(tone(entry.to), format!("{:<10}", entry.to.as_str()))
-        .then(Tone::Faint, said.join(", "))
+        .then(Style::Faint, said.join(", "))
 }
 
-/// The summary where there is one, where the store is, and what to try next.
-pub(crate) fn last_words(summary: Option<&[Line]>, kept: Option<&str>) -> Vec<Line> {
+/// The summary if there is one, the place of the store, and what to try next.
+pub(crate) fn last_words(summary: Option<&[StyledLine]>, kept: Option<&str>) -> Vec<StyledLine> {
     let stopped = [title("Stopped before the end.")];
     let mut lines = summary.unwrap_or(&stopped).to_vec();
     let left = match kept {
         Some(path) => format!("The store is kept in {path}; remove its folder when you are done."),
         None => "The store was one file in a temporary folder, and is gone.".into(),
     };
-    lines.extend([Line::new(), Line::of(Tone::Plain, left)]);
+    lines.extend([StyledLine::new(), StyledLine::of(Style::Plain, left)]);
     if summary.is_some() {
-        lines.extend([Line::new(), title("What to try next")]);
+        lines.extend([StyledLine::new(), title("What to try next")]);
         lines.extend(next(kept));
     }
     lines
 }
 
-/// Commands that exist, as they can be typed here.
-fn next(kept: Option<&str>) -> Vec<Line> {
+/// Commands to try, as they can be typed here.
+fn next(kept: Option<&str>) -> Vec<StyledLine> {
     let program = std::env::args().next().unwrap_or_else(|| "consign".into());
     let store = format!("--store sqlite:{}", kept.unwrap_or("<path>"));
     let again =
@@ -136,7 +136,8 @@ fn next(kept: Option<&str>) -> Vec<Line> {
         ("cargo run -p consign --example steps".into(), "what is done once stays done"),
     ];
     let hint = |(command, why)| {
-        Line::of(Tone::Good, format!("  {command}")).then(Tone::Faint, format!("   # {why}"))
+        StyledLine::of(Style::Good, format!("  {command}"))
+            .then(Style::Faint, format!("   # {why}"))
     };
     again.into_iter().chain(others).map(hint).collect()
 }

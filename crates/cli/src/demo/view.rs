@@ -1,61 +1,61 @@
 //! The live picture: a pure function from a snapshot to lines.
 
 use super::{
-    board::{Exhibit, Snapshot},
+    board::{DemoSnapshot, ShownJob},
     story::TYPES,
 };
 use crate::{
-    ink::{Line, Tone, bar, wrapped},
     screen::Size,
+    style::{Style, StyledLine, bar, wrapped},
 };
 use consign::{Job, Status};
 use engine::{ProgressReport, State, Timestamp};
 use std::time::Duration;
 use store::Counts;
 
-/// What is said has this many rows, or fewer where the terminal is low.
+/// The captions take this many rows, or fewer where the terminal is low.
 const SAID_ROWS: std::ops::RangeInclusive<usize> = 2..=6;
-/// Everything else, when all jobs are on show, and the cursor.
+/// All other rows, when all jobs are shown, and the cursor.
 const OTHER_ROWS: usize = 22;
 /// A terminal with fewer rows shows no counts.
 const ROWS_FOR_COUNTS: usize = 20;
 
 /// The picture, no wider and no higher than the terminal.
-pub(crate) fn picture(snapshot: &Snapshot, size: Size) -> Vec<Line> {
-    let mut lines = vec![title(snapshot), Line::new()];
+pub(crate) fn picture(snapshot: &DemoSnapshot, size: Size) -> Vec<StyledLine> {
+    let mut lines = vec![title(snapshot), StyledLine::new()];
     if size.rows >= ROWS_FOR_COUNTS {
         lines.extend(counts(snapshot));
-        lines.push(Line::new());
+        lines.push(StyledLine::new());
     }
     let room = size.rows.saturating_sub(OTHER_ROWS).clamp(*SAID_ROWS.start(), *SAID_ROWS.end());
     lines.extend(said(snapshot, size.columns, room));
-    lines.push(Line::new());
+    lines.push(StyledLine::new());
     lines.push(head());
     lines.extend(snapshot.exhibits.iter().map(|exhibit| row(exhibit, snapshot.now)));
-    lines.truncate(size.rows.saturating_sub(1)); // the cursor stands on a row of its own
+    lines.truncate(size.rows.saturating_sub(1)); // the cursor needs a row of its own
     // A line that ends in the last column makes some terminals wrap.
     lines.into_iter().map(|line| line.cut(size.columns.saturating_sub(1))).collect()
 }
 
-fn title(snapshot: &Snapshot) -> Line {
-    Line::of(Tone::Strong, " consign demo")
-        .then(Tone::Faint, "  a small shop, and what happens behind its counter")
-        .then(Tone::Plain, format!("  {}", seconds(snapshot.elapsed)))
+fn title(snapshot: &DemoSnapshot) -> StyledLine {
+    StyledLine::of(Style::Strong, " consign demo")
+        .then(Style::Faint, "  a small shop, and what happens behind its counter")
+        .then(Style::Plain, format!("  {}", seconds(snapshot.elapsed)))
 }
 
-fn counts(snapshot: &Snapshot) -> Vec<Line> {
-    let mut head = Line::of(Tone::Faint, format!(" {:<11}", "type"));
+fn counts(snapshot: &DemoSnapshot) -> Vec<StyledLine> {
+    let mut head = StyledLine::of(Style::Faint, format!(" {:<11}", "type"));
     for status in Status::ALL {
-        head = head.then(Tone::Faint, format!("{:>10}", status.as_str()));
+        head = head.then(Style::Faint, format!("{:>10}", status.as_str()));
     }
     let row = |job_type: &&str| {
         let mut queues = snapshot.queues.iter();
         let queue = queues.find(|depth| depth.queue.job_type.as_str() == *job_type);
         let counts = queue.map(|depth| depth.counts).unwrap_or_default();
-        let mut line = Line::of(Tone::Plain, format!(" {job_type:<11}"));
+        let mut line = StyledLine::of(Style::Plain, format!(" {job_type:<11}"));
         for status in Status::ALL {
             line = match count(&counts, status) {
-                0 => line.then(Tone::Faint, format!("{:>10}", "·")),
+                0 => line.then(Style::Faint, format!("{:>10}", "·")),
                 count => line.then(tone(status), format!("{count:>10}")),
             };
         }
@@ -75,11 +75,11 @@ fn count(counts: &Counts, status: Status) -> u64 {
     }
 }
 
-/// The newest sentence in the last rows, and those before it that fit as a whole.
-fn said(snapshot: &Snapshot, columns: usize, room: usize) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
+/// The newest caption in the last rows, and those before it that fit as a whole.
+fn said(snapshot: &DemoSnapshot, columns: usize, room: usize) -> Vec<StyledLine> {
+    let mut lines: Vec<StyledLine> = Vec::new();
     for said in snapshot.said.iter().rev() {
-        let tone = if lines.is_empty() { Tone::Strong } else { Tone::Faint };
+        let tone = if lines.is_empty() { Style::Strong } else { Style::Faint };
         let older = sentence(&said.text, tone, columns);
         if !lines.is_empty() && lines.len() + older.len() > room {
             break;
@@ -87,49 +87,51 @@ fn said(snapshot: &Snapshot, columns: usize, room: usize) -> Vec<Line> {
         lines.splice(0..0, older);
     }
     let blank = room.saturating_sub(lines.len());
-    std::iter::repeat_n(Line::new(), blank).chain(lines).collect()
+    std::iter::repeat_n(StyledLine::new(), blank).chain(lines).collect()
 }
 
-fn sentence(text: &str, tone: Tone, columns: usize) -> Vec<Line> {
+fn sentence(text: &str, tone: Style, columns: usize) -> Vec<StyledLine> {
     let rows = wrapped(text, columns.saturating_sub(5)).into_iter().enumerate();
-    rows.map(|(row, text)| Line::of(tone, if row == 0 { " ▸ " } else { "   " }).then(tone, text))
-        .collect()
+    rows.map(|(row, text)| {
+        StyledLine::of(tone, if row == 0 { " ▸ " } else { "   " }).then(tone, text)
+    })
+    .collect()
 }
 
-fn head() -> Line {
+fn head() -> StyledLine {
     let text = format!(" {:<11}{:<14}{:<10}{:>4}", "job", "about", "state", "try");
-    Line::of(Tone::Faint, text)
+    StyledLine::of(Style::Faint, text)
 }
 
-fn row(exhibit: &Exhibit, now: Timestamp) -> Line {
+fn row(exhibit: &ShownJob, now: Timestamp) -> StyledLine {
     let job = &exhibit.job;
     let status = job.status();
     let attempts = format!("{}/{}", job.life.attempt, job.max_attempts);
-    let head = Line::of(Tone::Plain, format!(" {:<11}{:<14}", kind(job), about(job)))
+    let head = StyledLine::of(Style::Plain, format!(" {:<11}{:<14}", kind(job), about(job)))
         .then(tone(status), format!("{:<10}", status.as_str()))
-        .then(Tone::Plain, format!("{attempts:>4}  "));
+        .then(Style::Plain, format!("{attempts:>4}  "));
     note(head, exhibit, now)
 }
 
-fn note(line: Line, exhibit: &Exhibit, now: Timestamp) -> Line {
+fn note(line: StyledLine, exhibit: &ShownJob, now: Timestamp) -> StyledLine {
     let job = &exhibit.job;
     match &job.state {
-        State::Queued { run_at } => line.then(Tone::Waiting, waiting(exhibit, *run_at, now)),
+        State::Queued { run_at } => line.then(Style::Waiting, waiting(exhibit, *run_at, now)),
         State::Running(_) if job.life.cancel_requested => {
-            line.then(Tone::Waiting, "asked to stop …")
+            line.then(Style::Waiting, "asked to stop …")
         }
         State::Running(_) => match &job.life.progress {
             Some(said) => progress(line, &said.report),
             None => line,
         },
-        State::Failed(_) => line.then(Tone::Bad, failure(job)),
-        State::Poisoned(_) => line.then(Tone::Poison, failure(job)),
-        State::Completed(_) | State::Cancelled(_) => line.then(Tone::Plain, outcome(exhibit)),
+        State::Failed(_) => line.then(Style::Bad, failure(job)),
+        State::Poisoned(_) => line.then(Style::Poison, failure(job)),
+        State::Completed(_) | State::Cancelled(_) => line.then(Style::Plain, outcome(exhibit)),
     }
 }
 
-/// Why a job waits, by `explain`; a retry with the time that is left.
-fn waiting(exhibit: &Exhibit, run_at: Timestamp, now: Timestamp) -> String {
+/// Why a job waits, by `explain`; for a retry, with the time that is left.
+fn waiting(exhibit: &ShownJob, run_at: Timestamp, now: Timestamp) -> String {
     let reason = exhibit.explained.reasons.first();
     let code = exhibit.job.life.last_failure.as_ref().map(|failure| failure.code.as_str());
     match (code, reason) {
@@ -139,12 +141,12 @@ fn waiting(exhibit: &Exhibit, run_at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-fn progress(line: Line, report: &ProgressReport) -> Line {
+fn progress(line: StyledLine, report: &ProgressReport) -> StyledLine {
     let (full, empty) = bar(report.percent);
-    line.then(Tone::Busy, full)
-        .then(Tone::Faint, empty)
-        .then(Tone::Plain, format!(" {:>3} %", report.percent))
-        .then(Tone::Faint, format!("  {}", report.note.as_deref().unwrap_or_default()))
+    line.then(Style::Busy, full)
+        .then(Style::Faint, empty)
+        .then(Style::Plain, format!(" {:>3} %", report.percent))
+        .then(Style::Faint, format!("  {}", report.note.as_deref().unwrap_or_default()))
 }
 
 fn failure(job: &Job) -> String {
@@ -155,15 +157,15 @@ fn failure(job: &Job) -> String {
     }
 }
 
-/// What came of a job, and what is remarkable about how it came.
-fn outcome(exhibit: &Exhibit) -> String {
+/// The outcome of a job, and what is remarkable about its way there.
+fn outcome(exhibit: &ShownJob) -> String {
     let message = exhibit.job.life.message.as_deref().map(str::to_owned);
     let said: Vec<String> = message.into_iter().chain(remarkable(exhibit)).collect();
     said.join(", ")
 }
 
-/// That it was handed over more than once, or lives again.
-pub(crate) fn remarkable(exhibit: &Exhibit) -> impl Iterator<Item = String> {
+/// Notes that the job was submitted more than once, or was redriven.
+pub(crate) fn remarkable(exhibit: &ShownJob) -> impl Iterator<Item = String> {
     let life = &exhibit.job.life;
     let again = exhibit.shown.duplicates;
     let again = (again > 0).then(|| format!("handed over {}×", again + 1));
@@ -179,14 +181,14 @@ pub(crate) fn about(job: &Job) -> &str {
     job.envelope.subject.as_ref().map_or("", |subject| subject.as_str())
 }
 
-pub(crate) fn tone(status: Status) -> Tone {
+pub(crate) fn tone(status: Status) -> Style {
     match status {
-        Status::Queued => Tone::Waiting,
-        Status::Running => Tone::Busy,
-        Status::Completed => Tone::Good,
-        Status::Failed => Tone::Bad,
-        Status::Poisoned => Tone::Poison,
-        Status::Cancelled => Tone::Strong,
+        Status::Queued => Style::Waiting,
+        Status::Running => Style::Busy,
+        Status::Completed => Style::Good,
+        Status::Failed => Style::Bad,
+        Status::Poisoned => Style::Poison,
+        Status::Cancelled => Style::Strong,
     }
 }
 
@@ -203,18 +205,18 @@ mod tests {
 
     const WIDE: Size = Size { columns: 100, rows: 30 };
 
-    /// A snapshot with one job, as it is when it was just handed over.
-    async fn snapshot() -> Snapshot {
+    /// A snapshot with one job that was just submitted.
+    async fn snapshot() -> DemoSnapshot {
         let shop = Shop::over(Consign::in_memory().unwrap());
         let request = JobRequest::new("document", &1).subject("invoice/7").key("k");
-        shop.hand_over(request.clone()).await.unwrap();
-        shop.hand_over(request).await.unwrap();
+        shop.submit_job(request.clone()).await.unwrap();
+        shop.submit_job(request).await.unwrap();
         shop.board.say("The tax office is down: nobody has to remember it.");
-        Snapshot::take(&shop).await.unwrap()
+        DemoSnapshot::take(&shop).await.unwrap()
     }
 
-    /// The row of the job after something was done to it.
-    async fn row_after(change: impl FnOnce(&mut Snapshot)) -> String {
+    /// The row of the job after a change to the snapshot.
+    async fn row_after(change: impl FnOnce(&mut DemoSnapshot)) -> String {
         let mut snapshot = snapshot().await;
         change(&mut snapshot);
         let lines = picture(&snapshot, WIDE);
@@ -266,7 +268,7 @@ mod tests {
     #[tokio::test]
     async fn progress_is_a_bar_with_a_note() {
         let report = ProgressReport::check(50, Some("month 6 of 12")).unwrap();
-        let line = progress(Line::new(), &report).text();
+        let line = progress(StyledLine::new(), &report).text();
         assert_eq!(line, "██████░░░░░░  50 %  month 6 of 12");
         assert_eq!(bar(100), ("█".repeat(12), String::new()));
         assert_eq!(bar(255).0, "█".repeat(12), "and no more than that");

@@ -1,15 +1,15 @@
-//! What a database says about itself, and what mends it.
+//! What PostgreSQL reports about itself, and the remedies.
 
-use super::finding::{Report, quoted};
-use crate::{args::DoctorArgs, opening};
+use super::finding::{DoctorReport, quoted};
+use crate::{args::DoctorArgs, open_store};
 use platform::SystemClock;
 use store::{
     AuditChain, PostgresAddress, PostgresHealth, examine_postgres, postgres_schema,
     verify_postgres_audit,
 };
 
-pub(super) fn look(report: &mut Report, address: &PostgresAddress, args: &DoctorArgs) {
-    let health = match opening::block_on(examine_postgres(address, &SystemClock::new())) {
+pub(super) fn look(report: &mut DoctorReport, address: &PostgresAddress, args: &DoctorArgs) {
+    let health = match open_store::block_on(examine_postgres(address, &SystemClock::new())) {
         Ok(health) => health,
         Err(error) => {
             report
@@ -29,10 +29,10 @@ pub(super) fn look(report: &mut Report, address: &PostgresAddress, args: &Doctor
     audit(report, address, args);
 }
 
-/// Older ones lack what the statements use, and are no longer mended by anybody.
+/// Older versions lack what the statements use, and get no security fixes any more.
 const VERSION_MIN: i32 = 130_000;
 
-fn reached(report: &mut Report, address: &PostgresAddress, health: &PostgresHealth) {
+fn reached(report: &mut DoctorReport, address: &PostgresAddress, health: &PostgresHealth) {
     let (role, ms) = (&health.role, health.round_trip.as_millis());
     let what = format!("store {address}: reached as {role}, {ms} ms for a round trip");
     if health.superuser {
@@ -48,15 +48,15 @@ fn reached(report: &mut Report, address: &PostgresAddress, health: &PostgresHeal
         let what = format!("{version}: 13 or later is needed");
         report.wrong("version", what).say("upgrade the database");
     }
-    // How it is reached, where an attacker on the way could make use of it.
+    // Weaknesses of the connection that an attacker on the network could use.
     for what in address.weaknesses() {
         report.note("connection", format!("address of the store: {what}"));
     }
 }
 
-fn schema(report: &mut Report, address: &PostgresAddress) {
+fn schema(report: &mut DoctorReport, address: &PostgresAddress) {
     let name = address.schema();
-    match opening::block_on(postgres_schema(address)) {
+    match open_store::block_on(postgres_schema(address)) {
         Ok(schema) if schema.missing.is_empty() => {
             report.well("schema", format!("schema {name}: up to date"));
         }
@@ -72,19 +72,19 @@ fn schema(report: &mut Report, address: &PostgresAddress) {
     }
 }
 
-fn rights(report: &mut Report, address: &PostgresAddress, health: &PostgresHealth) {
+fn rights(report: &mut DoctorReport, address: &PostgresAddress, health: &PostgresHealth) {
     let (schema, role, quoted) = (address.schema(), &health.role, quoted_name(&health.role));
     let before = report.0.len();
     if !health.may_migrate && health.schema_is_there {
         let what = format!("rights: {role} may not make tables in the schema {schema}");
         let what = format!("{what}; fine where another role runs `consign migrate up`");
-        let cure = format!("alter schema {schema} owner to {quoted}");
-        report.note("rights", what).run("else, as its owner", psql(&cure));
+        let remedy = format!("alter schema {schema} owner to {quoted}");
+        report.note("rights", what).run("else, as its owner", psql(&remedy));
     }
     if !health.may_migrate && !health.schema_is_there {
         let what = format!("rights: there is no schema {schema}, and {role} may not make one");
-        let cure = format!("create schema {schema} authorization {quoted}");
-        report.wrong("rights", what).run("as the owner of the database", psql(&cure));
+        let remedy = format!("create schema {schema} authorization {quoted}");
+        report.wrong("rights", what).run("as the owner of the database", psql(&remedy));
     }
     for (closed, verb, rights, kind) in [
         (&health.closed_tables, "read and write", "select, insert, update, delete", "tables"),
@@ -92,17 +92,17 @@ fn rights(report: &mut Report, address: &PostgresAddress, health: &PostgresHealt
     ] {
         if !closed.is_empty() {
             let what = format!("rights: {role} may not {verb} {}", closed.join(", "));
-            let cure = format!("grant {rights} on all {kind} in schema {schema} to {quoted}");
-            report.wrong("rights", what).run("as their owner", psql(&cure));
+            let remedy = format!("grant {rights} on all {kind} in schema {schema} to {quoted}");
+            report.wrong("rights", what).run("as their owner", psql(&remedy));
         }
     }
     report.well_since(before, "rights", format!("rights: {role} has what it needs"));
 }
 
-/// Who else may create where names are looked up. In our schema, another role's function could be
-/// taken for one of ours; `public` is not looked into by Consign, but by nearly every other
-/// application of the database.
-fn creators(report: &mut Report, address: &PostgresAddress, health: &PostgresHealth) {
+/// Other roles that may create objects in the schemas where names are resolved. In the schema of
+/// Consign, another role's function could be taken for one of Consign's. Consign does not resolve
+/// names in `public`, but nearly every other application of the database does.
+fn creators(report: &mut DoctorReport, address: &PostgresAddress, health: &PostgresHealth) {
     let (ours, before) = (address.schema(), report.0.len());
     for creator in &health.creators {
         let schema = &creator.schema;
@@ -116,20 +116,20 @@ fn creators(report: &mut Report, address: &PostgresAddress, health: &PostgresHea
             let harm = "Consign does not look there, other applications do";
             report.note("schemas", format!("{what}: {harm}"))
         };
-        let cure = format!("revoke create on schema {schema} from {from}");
-        finding.run("as its owner", psql(&cure));
+        let remedy = format!("revoke create on schema {schema} from {from}");
+        finding.run("as its owner", psql(&remedy));
     }
     if let Some(owner) = &health.foreign_owner {
         let what = format!("rights: the schema {ours} belongs to {owner}");
         let what = format!("{what}, which may put its own code in the place of Consign's");
-        let cure = format!("alter schema {ours} owner to {}", quoted_name(&health.role));
-        report.wrong("schemas", what).run("as a superuser", psql(&cure));
+        let remedy = format!("alter schema {ours} owner to {}", quoted_name(&health.role));
+        report.wrong("schemas", what).run("as a superuser", psql(&remedy));
     }
     let well = format!("rights: no other role may create in {ours} or public");
     report.well_since(before, "schemas", well);
 }
 
-/// What must be on, and what it costs where it is off.
+/// Settings that must be on, and what it costs where one is off.
 const SETTINGS: &[(&str, &str)] = &[
     ("fsync", "jobs that were acknowledged are lost, or worse, when the machine loses power"),
     (
@@ -141,47 +141,47 @@ const SETTINGS: &[(&str, &str)] = &[
     ("track_counts", "autovacuum does not know which tables need it"),
 ];
 
-fn settings(report: &mut Report, health: &PostgresHealth) {
+fn settings(report: &mut DoctorReport, health: &PostgresHealth) {
     let before = report.0.len();
     let is_off = |name: &str| health.settings.iter().any(|(n, value)| n == name && value == "off");
     for (name, why) in SETTINGS.iter().filter(|(name, _)| is_off(name)) {
-        let cure = psql(&format!("alter system set {name} = on"));
+        let remedy = psql(&format!("alter system set {name} = on"));
         report
             .wrong("settings", format!("{name} is off: {why}"))
-            .run("then have it read its settings again", cure);
+            .run("then have it read its settings again", remedy);
     }
     let well = "fsync, synchronous_commit and autovacuum are on";
     report.well_since(before, "settings", well.into());
 }
 
-fn transactions(report: &mut Report, health: &PostgresHealth) {
+fn transactions(report: &mut DoctorReport, health: &PostgresHealth) {
     for open in &health.long_transactions {
         let (role, minutes) = (&open.role, open.seconds / 60);
         let what = format!(
             "a transaction of {role} has been open for {minutes} minutes: until it ends, nothing is cleaned up"
         );
-        let cure = psql(&format!("select pg_terminate_backend({})", open.pid));
-        report.note("transactions", what).run("if nobody needs it", cure);
+        let remedy = psql(&format!("select pg_terminate_backend({})", open.pid));
+        report.note("transactions", what).run("if nobody needs it", remedy);
     }
     if health.long_transactions.is_empty() && health.sees_all {
         report.well("transactions", "no transaction has been open for long");
     }
     if !health.sees_all {
-        let cure = psql(&format!("grant pg_read_all_stats to {}", quoted_name(&health.role)));
+        let remedy = psql(&format!("grant pg_read_all_stats to {}", quoted_name(&health.role)));
         let what = "transactions of other roles: not looked at, they cannot be seen";
-        report.unknown("transactions", what).run("to see them", cure);
+        report.unknown("transactions", what).run("to see them", remedy);
     }
     for gid in &health.prepared {
-        let cure = psql(&format!("rollback prepared '{}'", gid.replace('\'', "''")));
+        let remedy = psql(&format!("rollback prepared '{}'", gid.replace('\'', "''")));
         let what = format!("the prepared transaction {gid} was never ended: nothing is cleaned up");
-        report.wrong("transactions", what).run("if nobody will commit it", cure);
+        report.wrong("transactions", what).run("if nobody will commit it", remedy);
     }
 }
 
-/// Leases are the database's time, so this costs no job; but logs are hard to compare.
+/// Leases use the database's time, so a difference costs no job; but logs are hard to compare.
 const CLOCKS_APART_MS: i64 = 2_000;
 
-fn machine(report: &mut Report, health: &PostgresHealth) {
+fn machine(report: &mut DoctorReport, health: &PostgresHealth) {
     let what = format!("clock: the database's is {} ms ahead of this machine's", health.ahead_ms);
     if health.ahead_ms.abs() < CLOCKS_APART_MS {
         report.well("clock", what);
@@ -200,12 +200,12 @@ fn machine(report: &mut Report, health: &PostgresHealth) {
     }
 }
 
-fn audit(report: &mut Report, address: &PostgresAddress, args: &DoctorArgs) {
+fn audit(report: &mut DoctorReport, address: &PostgresAddress, args: &DoctorArgs) {
     if args.quick {
         report.unknown("audit", "audit log: not read through (--quick)");
         return;
     }
-    match opening::block_on(verify_postgres_audit(address, &mut |_| {})) {
+    match open_store::block_on(verify_postgres_audit(address, &mut |_| {})) {
         Ok(AuditChain::Whole { entries, .. }) => {
             report.well("audit", format!("audit log: {entries} entries, each as it was written"));
         }
@@ -219,7 +219,7 @@ fn audit(report: &mut Report, address: &PostgresAddress, args: &DoctorArgs) {
     }
 }
 
-/// The command that has a superuser say this.
+/// The command by which a superuser runs the statement.
 fn psql(statement: &str) -> String {
     format!("psql --command={} DATABASE", quoted(statement))
 }

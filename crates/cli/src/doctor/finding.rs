@@ -1,41 +1,41 @@
-//! What the doctor says, and how it looks.
+//! The doctor's findings, and how they are printed.
 
-use crate::ink::{Line, Tone};
+use crate::style::{Style, StyledLine};
 use serde::Serialize;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) level: Level,
-    /// What it is about, in one word.
+    /// The subject in one word.
     pub(crate) area: &'static str,
     pub(crate) what: String,
-    pub(crate) cures: Vec<Cure>,
+    pub(crate) cures: Vec<Remedy>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Level {
     Well,
-    /// It may be meant like that.
+    /// Possibly intended.
     Note,
     Wrong,
-    /// It could not be looked at.
+    /// Not readable from here.
     Unknown,
 }
 
-/// What helps: a sentence, a command, or both.
+/// A remedy: a sentence, a command, or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Cure {
+pub(crate) struct Remedy {
     pub(crate) say: String,
-    /// As it is typed.
+    /// The command, as it is typed.
     pub(crate) run: Option<String>,
 }
 
-/// Everything that was found, in the order in which it is told.
+/// All findings, in the order in which they are printed.
 #[derive(Debug, Default)]
-pub(crate) struct Report(pub(crate) Vec<Finding>);
+pub(crate) struct DoctorReport(pub(crate) Vec<Finding>);
 
-impl Report {
+impl DoctorReport {
     fn add(&mut self, level: Level, area: &'static str, what: impl Into<String>) -> &mut Finding {
         self.0.push_mut(Finding { level, area, what: what.into(), cures: Vec::new() })
     }
@@ -56,7 +56,7 @@ impl Report {
         self.add(Level::Unknown, area, what)
     }
 
-    /// Says that an area is well where nothing was found since there were `before` findings.
+    /// Reports an area as well where nothing was found since there were `before` findings.
     pub(crate) fn well_since(&mut self, before: usize, area: &'static str, what: String) {
         if self.0.len() == before {
             self.well(area, what);
@@ -66,40 +66,40 @@ impl Report {
 
 impl Finding {
     pub(crate) fn say(&mut self, say: impl Into<String>) -> &mut Self {
-        self.cures.push(Cure { say: say.into(), run: None });
+        self.cures.push(Remedy { say: say.into(), run: None });
         self
     }
 
     pub(crate) fn run(&mut self, say: impl Into<String>, run: impl Into<String>) -> &mut Self {
-        self.cures.push(Cure { say: say.into(), run: Some(run.into()) });
+        self.cures.push(Remedy { say: say.into(), run: Some(run.into()) });
         self
     }
 
-    pub(crate) fn lines(&self) -> Vec<Line> {
+    pub(crate) fn lines(&self) -> Vec<StyledLine> {
         let (mark, tone) = match self.level {
-            Level::Well => ("✓", Tone::Good),
-            Level::Note => ("!", Tone::Waiting),
-            Level::Wrong => ("✗", Tone::Bad),
-            Level::Unknown => ("-", Tone::Faint),
+            Level::Well => ("✓", Style::Good),
+            Level::Note => ("!", Style::Waiting),
+            Level::Wrong => ("✗", Style::Bad),
+            Level::Unknown => ("-", Style::Faint),
         };
-        let text = if self.level == Level::Unknown { Tone::Faint } else { Tone::Plain };
-        let head = Line::of(tone, format!("{mark} ")).then(text, &self.what);
-        std::iter::once(head).chain(self.cures.iter().map(Cure::line)).collect()
+        let text = if self.level == Level::Unknown { Style::Faint } else { Style::Plain };
+        let head = StyledLine::of(tone, format!("{mark} ")).then(text, &self.what);
+        std::iter::once(head).chain(self.cures.iter().map(Remedy::line)).collect()
     }
 }
 
-impl Cure {
-    fn line(&self) -> Line {
-        let line = Line::of(Tone::Faint, format!("  → {}", self.say));
+impl Remedy {
+    fn line(&self) -> StyledLine {
+        let line = StyledLine::of(Style::Faint, format!("  → {}", self.say));
         match &self.run {
-            Some(run) if self.say.is_empty() => line.then(Tone::Strong, run),
-            Some(run) => line.then(Tone::Faint, ": ").then(Tone::Strong, run),
+            Some(run) if self.say.is_empty() => line.then(Style::Strong, run),
+            Some(run) => line.then(Style::Faint, ": ").then(Style::Strong, run),
             None => line,
         }
     }
 }
 
-/// A word as a shell takes it.
+/// The word, quoted for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:,@=%+".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
@@ -114,10 +114,10 @@ mod tests {
 
     #[test]
     fn a_finding_says_what_is_wrong_and_what_mends_it() {
-        let mut report = Report::default();
+        let mut report = DoctorReport::default();
         let finding = report.wrong("queue", "queue email: paused");
         finding.run("let its jobs start", "consign queues resume email").say("or leave it");
-        let text: Vec<String> = finding.lines().iter().map(Line::text).collect();
+        let text: Vec<String> = finding.lines().iter().map(StyledLine::text).collect();
         assert_eq!(
             text,
             [

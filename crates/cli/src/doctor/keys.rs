@@ -1,25 +1,25 @@
-//! Keys that are about to end, before their owners find out.
+//! Warns of keys that expire soon.
 
-use super::finding::{Report, quoted};
-use crate::remote::{Life, ago, life};
+use super::finding::{DoctorReport, quoted};
+use crate::remote::{KeyValidity, ago, validity};
 use engine::Timestamp;
 use wire::KeyShape;
 
-pub(super) fn look(report: &mut Report, keys: &[KeyShape], now: Timestamp) {
+pub(super) fn look(report: &mut DoctorReport, keys: &[KeyShape], now: Timestamp) {
     let before = report.0.len();
     for key in keys {
         let name = key.name.as_deref().unwrap_or_default();
         let when = key.expires_at.map_or(String::new(), |at| ago(at, now));
         let revoke = format!("consign keys revoke {}", key.id);
-        match life(key, now) {
-            Life::Good | Life::Revoked => {}
-            Life::EndsSoon => {
+        match validity(key, now) {
+            KeyValidity::Good | KeyValidity::Revoked => {}
+            KeyValidity::EndsSoon => {
                 report
                     .wrong("key", format!("key {name} ({}): ends {when}", key.id))
                     .run("make its successor", successor(key, name))
                     .run("when that one is in use everywhere", revoke);
             }
-            Life::Expired => {
+            KeyValidity::Expired => {
                 report
                     .note("key", format!("key {name} ({}): expired {when}", key.id))
                     .run("where nobody needs it any more", revoke);
@@ -30,7 +30,7 @@ pub(super) fn look(report: &mut Report, keys: &[KeyShape], now: Timestamp) {
     report.well_since(before, "keys", well);
 }
 
-/// The command that makes a key which may the same.
+/// The command that makes a key with the same rights.
 fn successor(key: &KeyShape, name: &str) -> String {
     let mut words = vec!["consign keys create".to_owned(), quoted(name)];
     let mut flag = |flag: &str, value: &str| words.push(format!("{flag} {}", quoted(value)));
@@ -45,12 +45,12 @@ fn successor(key: &KeyShape, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{super::finding::Finding, *};
-    use wire::{KeyKind, Moment};
+    use wire::{KeyKind, Rfc3339};
 
     #[test]
     fn a_key_that_ends_gets_a_successor_that_may_the_same() {
         let now = Timestamp::from_unix_ms(1_794_787_200_000);
-        let after = |days: i64| Moment(Timestamp::from_unix_ms(now.unix_ms() + days * 86_400_000));
+        let after = |days: i64| Rfc3339(Timestamp::from_unix_ms(now.unix_ms() + days * 86_400_000));
         let key = KeyShape {
             id: "k1".into(),
             kind: KeyKind::Api,
@@ -65,7 +65,7 @@ mod tests {
             revoked_at: None,
         };
         let looked = |key: &KeyShape| {
-            let mut report = Report::default();
+            let mut report = DoctorReport::default();
             look(&mut report, std::slice::from_ref(key), now);
             report.0
         };

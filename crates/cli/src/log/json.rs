@@ -1,6 +1,6 @@
-//! One event, one line of JSON. There is a line for every request, so it is written straight into
-//! the line, field by field, without a tree in between. (`tracing-subscriber` has such a form, too,
-//! but drops the causes of an error.)
+//! One event, one line of JSON. There is a line for every request, so fields are written straight
+//! into the line, without a tree in between. (`tracing-subscriber` has a JSON format, too, but it
+//! drops the causes of an error.)
 
 use std::fmt::{self, Write};
 use store::Clock;
@@ -13,7 +13,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// How an event becomes a line; the clock dates it.
+/// Formats an event as a line. The clock gives its time.
 pub(super) struct JsonLines<C>(pub(super) C);
 
 impl<S, N, C> FormatEvent<S, N> for JsonLines<C>
@@ -43,7 +43,7 @@ struct Fields<'a, 'w> {
 }
 
 impl Fields<'_, '_> {
-    /// Writes one field, unless an earlier one could not be.
+    /// Writes one field, unless an earlier field failed.
     fn put(&mut self, field: &Field, value: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
         if self.written.is_ok() {
             self.written = self.line.write_str(",\"");
@@ -76,7 +76,7 @@ impl Visit for Fields<'_, '_> {
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        // JSON has no word for what is no number.
+        // JSON has no form of NaN or infinity.
         self.put(field, |line| match value.is_finite() {
             true => write!(line, "{value}"),
             false => line.write_str("null"),
@@ -105,7 +105,7 @@ fn quoted(line: &mut Writer<'_>, text: fmt::Arguments<'_>) -> fmt::Result {
     line.write_char('"')
 }
 
-/// Whatever is written through it stays within its quotes, and within its line.
+/// Escapes what is written through it, so that it stays within its quotes and within its line.
 struct Escaped<'a, 'w>(&'a mut Writer<'w>);
 
 impl Write for Escaped<'_, '_> {

@@ -1,18 +1,18 @@
-//! Where log lines go: to stderr, as JSON for machines and as one readable line for people.
+//! Log output on stderr: JSON for machines, one readable line for people.
 
 mod json;
-mod scribe;
+mod writer;
 
 use crate::{args::TerminalArgs, settings::LogSettings};
 use json::JsonLines;
 use platform::SystemClock;
-use scribe::Scribe;
 use std::{
     io::{self, IsTerminal},
     sync::Arc,
 };
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt;
+use writer::LogWriter;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Looks {
@@ -21,7 +21,7 @@ pub(crate) enum Looks {
 }
 
 impl Looks {
-    /// JSON, unless a person is watching.
+    /// JSON, unless stderr is a terminal.
     pub(crate) fn of(settings: &LogSettings, terminal: &TerminalArgs) -> Self {
         let watched = io::stderr().is_terminal();
         Looks::choose(&settings.format, watched, terminal.colours() && terminal.can_draw())
@@ -36,14 +36,14 @@ impl Looks {
     }
 }
 
-/// Sends everything that is logged from now on to stderr, once in a process. The log is to be finished before
-/// the process ends.
-pub(crate) fn start(settings: &LogSettings, looks: Looks) -> io::Result<Arc<Scribe>> {
-    let scribe = Scribe::start(io::stderr())?;
-    // A log that nobody reads any more (a pipe that was closed) is no reason to die, and complaining about it
-    // on the same pipe would be one.
+/// Installs the global subscriber, once in a process. The caller finishes the writer before the
+/// process ends.
+pub(crate) fn start(settings: &LogSettings, looks: Looks) -> io::Result<Arc<LogWriter>> {
+    let writer = LogWriter::start(io::stderr())?;
+    // A broken pipe on stderr is no reason to end the process, and reporting it on the same pipe
+    // would be useless.
     let lines = fmt()
-        .with_writer(scribe.clone())
+        .with_writer(writer.clone())
         .with_max_level(level(&settings.level))
         .log_internal_errors(false);
     match looks {
@@ -52,7 +52,7 @@ pub(crate) fn start(settings: &LogSettings, looks: Looks) -> io::Result<Arc<Scri
         }
         Looks::Text { colours } => lines.with_ansi(colours).with_target(false).init(),
     }
-    Ok(scribe)
+    Ok(writer)
 }
 
 fn level(name: &str) -> LevelFilter {

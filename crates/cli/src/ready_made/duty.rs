@@ -1,7 +1,7 @@
-//! A program or an address as the duty of a runner, whichever side of the door the runner is on.
+//! A program or an address as the registration of a runner, in the server or at a client.
 
-use consign::{Context, Duty, Fail, on};
-use outbound::{Ended, Errand, Exec, Forbidden, How, Push};
+use consign::{Context, Fail, Registration, on};
+use outbound::{Exec, Forbidden, HandlerEnding, HandlerOutcome, JobPayload, Push};
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tracing::warn;
@@ -10,11 +10,11 @@ use wire::{Json, PayloadVersionShape};
 pub(super) enum Handler {
     Exec(Exec),
     Push(Push),
-    /// An address that we do not go to: every job fails, and says so.
+    /// An address that the server must not contact: every job fails, and says so.
     Forbidden(Forbidden),
 }
 
-pub(super) fn duty(job_type: &str, handler: Handler) -> Duty {
+pub(super) fn duty(job_type: &str, handler: Handler) -> Registration {
     let handler = Arc::new(handler);
     on(job_type, move |payload: Json, context: Context| {
         let handler = handler.clone();
@@ -22,7 +22,7 @@ pub(super) fn duty(job_type: &str, handler: Handler) -> Duty {
             let ended = match &*handler {
                 Handler::Exec(exec) => run_exec(exec, &context, payload).await,
                 Handler::Push(push) => {
-                    push.run(&errand(&context, payload), stopped(&context)).await
+                    push.run(&job_payload(&context, payload), stopped(&context)).await
                 }
                 Handler::Forbidden(why) => return Err(Fail::for_good("ADDRESS_FORBIDDEN", *why)),
             };
@@ -31,19 +31,19 @@ pub(super) fn duty(job_type: &str, handler: Handler) -> Duty {
     })
 }
 
-pub(crate) async fn run_exec(exec: &Exec, context: &Context, payload: Json) -> Ended {
-    let errand = errand(context, payload);
+pub(crate) async fn run_exec(exec: &Exec, context: &Context, payload: Json) -> HandlerOutcome {
+    let job_payload = job_payload(context, payload);
     let tell = |percent: u8, note: &str| context.progress(percent, note);
-    exec.run(&errand, &tell, stopped(context)).await
+    exec.run(&job_payload, &tell, stopped(context)).await
 }
 
 async fn stopped(context: &Context) {
     context.cancelled().await;
 }
 
-fn errand(context: &Context, payload: Json) -> Errand {
+fn job_payload(context: &Context, payload: Json) -> JobPayload {
     let job = context.job();
-    Errand {
+    JobPayload {
         job_id: job.id.to_string(),
         job_type: job.job_type.to_string(),
         tenant: job.tenant.to_string(),
@@ -61,17 +61,17 @@ fn errand(context: &Context, payload: Json) -> Errand {
     }
 }
 
-/// How long a slot rests after something could not start. The same would most likely happen again
-/// at once.
+/// How long a slot waits after a program or push could not start. The same would most likely happen
+/// again at once.
 const EXHAUSTED_WAIT: Duration = Duration::from_secs(1);
 
-/// What the ending of a program or a push comes to.
-pub(crate) async fn report(context: &Context, ended: Ended) -> Result<Option<Json>, Fail> {
+/// Translates the ending of a program or a push into the handler's result.
+pub(crate) async fn report(context: &Context, ended: HandlerOutcome) -> Result<Option<Json>, Fail> {
     if let Some(message) = ended.message {
         context.message(message);
     }
     match ended.how {
-        How::NotStarted(failure) => {
+        HandlerEnding::NotStarted(failure) => {
             let job = context.job();
             warn!(
                 job.id = %job.id, job_type = %job.job_type, code = failure.code, error = failure.message,
@@ -80,12 +80,14 @@ pub(crate) async fn report(context: &Context, ended: Ended) -> Result<Option<Jso
             drop(timeout(EXHAUSTED_WAIT, stopped(context)).await);
             Err(Fail::not_started())
         }
-        How::Completed { result } => Ok(result),
-        How::Retry { failure, after: None } => Err(Fail::retry(&failure.code, failure.message)),
-        How::Retry { failure, after: Some(wait) } => {
+        HandlerEnding::Completed { result } => Ok(result),
+        HandlerEnding::Retry { failure, after: None } => {
+            Err(Fail::retry(&failure.code, failure.message))
+        }
+        HandlerEnding::Retry { failure, after: Some(wait) } => {
             Err(Fail::retry(&failure.code, failure.message).after(wait))
         }
-        How::ForGood(failure) => Err(Fail::for_good(&failure.code, failure.message)),
-        How::Stopped => Err(Fail::cancelled()),
+        HandlerEnding::ForGood(failure) => Err(Fail::for_good(&failure.code, failure.message)),
+        HandlerEnding::Stopped => Err(Fail::cancelled()),
     }
 }

@@ -1,4 +1,4 @@
-//! What ready-made handlers are made of, and which of them may be made.
+//! The parts of ready-made handlers, and the check which of them are allowed.
 
 use super::{
     duty::{Handler, duty},
@@ -6,17 +6,17 @@ use super::{
 };
 use crate::settings::{DeclaredType, Settings};
 use anyhow::{Result, bail};
-use consign::Duty;
+use consign::Registration;
 use engine::{HandlerSource, HandlerSources, JobType, ReadyMade};
 use outbound::{Allow, Exec, Lookup, Now, Push, PushError, system_lookup};
 use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc};
-use store::{Clock, Dice};
+use store::{Clock, RandomSource};
 use tracing::warn;
 
 /// What handlers need of this machine and its settings.
 pub(crate) struct Kit {
     sources: HandlerSources,
-    /// The handlers that the file names.
+    /// The handlers that the settings file names.
     named: BTreeMap<JobType, ReadyMade>,
     environment: Vec<(OsString, OsString)>,
     allow: Arc<Allow>,
@@ -26,12 +26,12 @@ pub(crate) struct Kit {
 }
 
 impl Kit {
-    /// The kit of a server; its signing secret lies in `folder`.
+    /// The kit of a server; its signing secret is in `folder`.
     pub(crate) fn new(
         settings: &Settings,
         folder: &Path,
         clock: Arc<dyn Clock>,
-        dice: &dyn Dice,
+        random: &dyn RandomSource,
     ) -> Result<Self> {
         let named = |declared: &DeclaredType| {
             Some((declared.job_type.clone(), declared.policy.handler.clone()?))
@@ -40,21 +40,21 @@ impl Kit {
         Ok(Kit {
             sources: settings.door.handlers,
             named: settings.types.iter().filter_map(named).collect(),
-            // The address of a database may have a password in it, which is no program's business.
+            // The address of a database may contain a password, which programs must not see.
             environment: std::env::vars_os().filter(|(name, _)| name != "CONSIGN_STORE").collect(),
             allow: settings.allow.clone(),
             lookup: system_lookup(),
-            webhook_key: WebhookKey::ensure(folder, dice)?,
+            webhook_key: WebhookKey::ensure(folder, random)?,
             now: Arc::new(seconds),
         })
     }
 
-    /// The duty of the runner for a type, or why there is none.
-    pub(super) fn duty(&self, job_type: &JobType, handler: &ReadyMade) -> Result<Duty> {
+    /// The registration for a type, or why there is none.
+    pub(super) fn duty(&self, job_type: &JobType, handler: &ReadyMade) -> Result<Registration> {
         let kind = handler.kind();
         match self.sources.of(handler) {
             HandlerSource::All => {}
-            // It counts to the letter: a policy that was changed since names another handler.
+            // The comparison is exact: a policy that changed since names another handler.
             HandlerSource::File if self.named.get(job_type) == Some(handler) => {}
             HandlerSource::File => bail!(
                 "`[handlers] {kind}` is \"file\", and the file of settings does not name this handler for this type"
@@ -70,7 +70,8 @@ impl Kit {
                 let (signer, now) = (self.webhook_key.of_type(job_type), self.now.clone());
                 match Push::new(url.as_str(), &self.allow, &self.lookup, signer, now) {
                     Ok(push) => Handler::Push(push),
-                    // As where a name turns out to lead inside: the job says why, not only the log.
+                    // The same as where a name resolves to a forbidden address: the job says why,
+                    // not only the log.
                     Err(PushError::Forbidden(why)) => {
                         warn!(%job_type, %why, "the ready-made handler fails all jobs");
                         Handler::Forbidden(why)

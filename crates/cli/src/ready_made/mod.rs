@@ -1,12 +1,13 @@
-//! The ready-made handlers of a server: for each type whose policy names one, a runner of this node's own.
+//! The ready-made handlers of a server: for each type whose policy names one, a runner inside this
+//! node.
 //!
-//! Policies may change at any time, by any node, so they are looked at again and again: a runner is started, changed
-//! or stopped within a few seconds, and what it has under way ends in peace.
+//! Any node may change policies at any time, so a task reads them again and again. It starts,
+//! changes or stops a runner within a few seconds, and attempts under way may end.
 
 pub(crate) mod duty;
 mod kit;
-mod post;
 pub(crate) mod signing;
+mod type_runner;
 
 pub(crate) use kit::Kit;
 pub(crate) use signing::NAME as SIGNING_KEY;
@@ -14,70 +15,71 @@ pub(crate) use signing::NAME as SIGNING_KEY;
 use anyhow::Result;
 use engine::{JobType, Policy, ReadyMade};
 use platform::Node;
-use post::Post;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 use tracing::warn;
+use type_runner::TypeRunner;
 
-/// So often it is looked whether a policy has changed.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often the policies are read.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Whether all shall end, and how long that may take.
-type Asked = watch::Receiver<Option<Duration>>;
+/// Whether all runners shall end, and how long that may take.
+type Shutdown = watch::Receiver<Option<Duration>>;
 
-/// The runners at work. Dropped, they give back what they have not finished.
+/// The running runners. Dropping this gives back the jobs that they have not finished.
 pub(crate) struct ReadyMadeHandlers {
     ending: watch::Sender<Option<Duration>>,
-    /// One task; a set ends what is in it when it is dropped.
+    /// One task; dropping the set aborts it.
     following: JoinSet<()>,
 }
 
 impl ReadyMadeHandlers {
-    /// Starts what the policies ask for, and follows them from then on. `name` is how its workers are called.
+    /// Starts the runners that the policies want, and follows the policies from then on. `name`
+    /// prefixes the names of the workers.
     pub(crate) async fn start(node: &Arc<Node>, kit: Kit, name: String) -> Result<Self> {
-        let (ending, asked) = watch::channel(None);
-        let mut posts = Posts {
+        let (ending, shutdown) = watch::channel(None);
+        let mut runner_set = RunnerSet {
             node: node.clone(),
             kit,
             name,
             number: 0,
             held: BTreeMap::new(),
             leaving: JoinSet::new(),
-            asked,
+            shutdown,
         };
-        posts.adjust(node.policies().await?).await;
+        runner_set.adjust(node.policies().await?).await;
         let mut following = JoinSet::new();
-        following.spawn(posts.follow());
+        following.spawn(runner_set.follow());
         Ok(ReadyMadeHandlers { ending, following })
     }
 
-    /// Takes no more jobs, waits for those under way, and gives back what does not end in time.
-    /// Called again, it may leave them less time.
+    /// Claims no more jobs, waits for those under way, and gives back what does not end in time. A
+    /// second call may shorten the time.
     pub(crate) async fn stop(&mut self, grace: Duration) {
         self.ending.send_replace(Some(grace));
         while self.following.join_next().await.is_some() {}
     }
 }
 
-struct Posts {
+struct RunnerSet {
     node: Arc<Node>,
     kit: Kit,
     name: String,
-    /// Of the last runner: two that overlap must not have one name.
+    /// Of the last runner: two runners that overlap must not have the same name.
     number: usize,
-    held: BTreeMap<JobType, Post>,
+    held: BTreeMap<JobType, TypeRunner>,
     leaving: JoinSet<()>,
-    asked: Asked,
+    shutdown: Shutdown,
 }
 
-impl Posts {
+impl RunnerSet {
     async fn follow(mut self) {
-        let mut asked = self.asked.clone();
+        let mut shutdown = self.shutdown.clone();
         loop {
             tokio::select! {
                 biased;
-                () = ended(&mut asked) => break,
-                () = sleep(LOOK_EVERY) => {}
+                () = ended(&mut shutdown) => break,
+                () = sleep(POLL_INTERVAL) => {}
             }
             match self.node.policies().await {
                 Ok(policies) => self.adjust(policies).await,
@@ -85,23 +87,23 @@ impl Posts {
             }
             while self.leaving.try_join_next().is_some() {}
         }
-        for (job_type, post) in std::mem::take(&mut self.held) {
-            self.dismiss(job_type, post);
+        for (job_type, type_runner) in std::mem::take(&mut self.held) {
+            self.dismiss(job_type, type_runner);
         }
         while self.leaving.join_next().await.is_some() {}
     }
 
-    /// Sees to it that there is a runner for each type that wants one, and no other.
+    /// Makes the runners match the policies: one for each type that wants one, and no other.
     async fn adjust(&mut self, policies: BTreeMap<JobType, Policy>) {
-        let is_stale = |job_type: &JobType, post: &mut Post| {
-            policies.get(job_type).is_none_or(|policy| !post.suits(policy))
+        let is_stale = |job_type: &JobType, type_runner: &mut TypeRunner| {
+            policies.get(job_type).is_none_or(|policy| !type_runner.suits(policy))
         };
         let stale: Vec<_> = self.held.extract_if(.., is_stale).collect();
-        stale.into_iter().for_each(|(job_type, post)| self.dismiss(job_type, post));
+        stale.into_iter().for_each(|(job_type, type_runner)| self.dismiss(job_type, type_runner));
         for (job_type, policy) in policies {
             let Some(handler) = policy.handler.clone() else { continue };
-            if let Some(post) = self.held.get_mut(&job_type) {
-                post.allow(policy.timeout);
+            if let Some(type_runner) = self.held.get_mut(&job_type) {
+                type_runner.allow(policy.timeout);
             } else {
                 self.fill(job_type, &handler, &policy).await;
             }
@@ -113,7 +115,7 @@ impl Posts {
             Ok(duty) => duty,
             Err(why) => {
                 warn!(%job_type, %why, "the ready-made handler is not run, and its jobs wait");
-                self.held.insert(job_type, Post::vacant(policy));
+                self.held.insert(job_type, TypeRunner::vacant(policy));
                 return;
             }
         };
@@ -122,19 +124,19 @@ impl Posts {
             1 => self.name.clone(),
             number => format!("{}-{number}", self.name),
         };
-        match Post::start(&self.node, name, duty, policy).await {
-            Ok(post) => drop(self.held.insert(job_type, post)),
-            // The next look tries again.
+        match TypeRunner::start(&self.node, name, duty, policy).await {
+            Ok(type_runner) => drop(self.held.insert(job_type, type_runner)),
+            // The next read tries again.
             Err(error) => warn!(%job_type, %error, "the ready-made handler could not be started"),
         }
     }
 
-    fn dismiss(&mut self, job_type: JobType, post: Post) {
-        self.leaving.spawn(post.leave(job_type, self.asked.clone()));
+    fn dismiss(&mut self, job_type: JobType, type_runner: TypeRunner) {
+        self.leaving.spawn(type_runner.leave(job_type, self.shutdown.clone()));
     }
 }
 
-async fn ended(asked: &mut Asked) {
-    // Whoever cannot ask any more is gone.
-    drop(asked.wait_for(Option::is_some).await);
+async fn ended(shutdown: &mut Shutdown) {
+    // An error means that the sender is gone: end as well.
+    drop(shutdown.wait_for(Option::is_some).await);
 }

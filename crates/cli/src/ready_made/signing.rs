@@ -1,29 +1,29 @@
-//! The secrets with which pushed jobs are signed, one for each job type.
+//! The secrets that sign pushed jobs, one for each job type.
 //!
 //! A file beside the store keeps one key, and the secret of a type is derived from it. So a
 //! receiver is given the secret of its own type (`consign keys webhook TYPE`) and cannot sign as if
-//! it pushed jobs of another. The file signs nothing itself.
+//! it pushed jobs of another. The key in the file signs nothing itself.
 
 use crate::secret_file;
 use anyhow::{Context, Result, bail};
 use engine::JobType;
 use outbound::Signer;
 use std::path::Path;
-use store::Dice;
+use store::RandomSource;
 
-/// What the file is called, in the folder of the store.
+/// Name of the file in the data folder.
 pub(crate) const NAME: &str = "webhook.key";
 
-/// The key that the secrets of all types are derived from.
+/// The key from which the secrets of all types are derived.
 pub(super) struct WebhookKey(Signer);
 
 impl WebhookKey {
     /// Reads the key, or makes one where there is none.
-    pub(super) fn ensure(folder: &Path, dice: &dyn Dice) -> Result<Self> {
+    pub(super) fn ensure(folder: &Path, random: &dyn RandomSource) -> Result<Self> {
         if let Some(key) = WebhookKey::read(folder)? {
             return Ok(key);
         }
-        secret_file::write(folder, &folder.join(NAME), &Signer::write(&fresh(dice)))?;
+        secret_file::write(folder, &folder.join(NAME), &Signer::write(&fresh(random)))?;
         WebhookKey::read(folder)?.context("the file that was written is gone")
     }
 
@@ -37,7 +37,7 @@ impl WebhookKey {
         Ok(Some(WebhookKey(signer)))
     }
 
-    /// What signs the pushes of this type and of no other.
+    /// The signer for the pushes of this type and of no other.
     pub(super) fn of_type(&self, job_type: &JobType) -> Signer {
         let text = self.secret_of_type(job_type);
         Signer::parse(&text).expect("32 bytes are a lawful secret")
@@ -48,10 +48,10 @@ impl WebhookKey {
     }
 }
 
-/// Says first what the secret is for, so that none derived for something else can be the same.
+/// The context of the derivation. A secret derived for another purpose cannot be the same.
 const PURPOSE: &str = "consign/webhook/type/v1/";
 
-/// The secret of a type, as its receivers have to know it.
+/// The secret of a type, as its receivers need it.
 pub(crate) fn secret_of_type(folder: &Path, job_type: &JobType) -> Result<String> {
     let Some(key) = WebhookKey::read(folder)? else {
         let path = folder.join(NAME);
@@ -60,15 +60,15 @@ pub(crate) fn secret_of_type(folder: &Path, job_type: &JobType) -> Result<String
     Ok(key.secret_of_type(job_type))
 }
 
-fn fresh(dice: &dyn Dice) -> [u8; 32] {
-    let rolls = [dice.roll().0.to_be_bytes(), dice.roll().0.to_be_bytes()];
+fn fresh(random: &dyn RandomSource) -> [u8; 32] {
+    let rolls = [random.entropy().0.to_be_bytes(), random.entropy().0.to_be_bytes()];
     rolls.as_flattened().try_into().expect("two rolls are 32 bytes")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platform::SystemDice;
+    use platform::SystemRandom;
     use std::{
         fs,
         os::unix::fs::{MetadataExt, PermissionsExt},
@@ -78,11 +78,11 @@ mod tests {
     fn a_secret_is_made_once_and_kept_for_this_user_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(NAME);
-        WebhookKey::ensure(folder.path(), &SystemDice).unwrap();
+        WebhookKey::ensure(folder.path(), &SystemRandom).unwrap();
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.starts_with("whsec_") && text.ends_with('\n'), "{} bytes", text.len());
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        WebhookKey::ensure(folder.path(), &SystemDice).unwrap();
+        WebhookKey::ensure(folder.path(), &SystemRandom).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
 
@@ -92,7 +92,7 @@ mod tests {
         let [mail, fax] = ["mail", "fax"].map(|name| JobType::parse(name).unwrap());
         let told = secret_of_type(folder.path(), &mail).err().unwrap().to_string();
         assert!(told.contains("webhook.key"), "{told}");
-        WebhookKey::ensure(folder.path(), &SystemDice).unwrap();
+        WebhookKey::ensure(folder.path(), &SystemRandom).unwrap();
         let secret = |job_type| secret_of_type(folder.path(), job_type).unwrap();
         assert_eq!(secret(&mail), secret(&mail));
         assert_ne!(secret(&mail), secret(&fax));
@@ -111,7 +111,7 @@ mod tests {
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             let said =
-                format!("{:#}", WebhookKey::ensure(folder.path(), &SystemDice).err().unwrap());
+                format!("{:#}", WebhookKey::ensure(folder.path(), &SystemRandom).err().unwrap());
             assert!(said.contains("webhook.key") && said.contains("move it away"), "{said}");
             assert!(text.is_empty() || !said.contains(text), "{said}");
         }

@@ -1,4 +1,4 @@
-//! What operators did, the newest first.
+//! The audit log, the newest entries first.
 
 use super::{
     Session, pages,
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     args::AuditListArgs,
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use std::process::ExitCode;
@@ -23,9 +23,9 @@ pub(crate) fn run(args: &AuditListArgs) -> Result<ExitCode> {
     })
 }
 
-fn lines(session: &Session, page: &Page<AuditShape>) -> Vec<Line> {
+fn lines(session: &Session, page: &Page<AuditShape>) -> Vec<StyledLine> {
     if page.items.is_empty() {
-        return vec![Line::of(Tone::Faint, "nothing was done yet")];
+        return vec![StyledLine::of(Style::Faint, "nothing was done yet")];
     }
     let mut lines = Table::of(&page.items)
         .number("number", |entry| Cell::maybe(entry.number.map(|number| number.to_string())))

@@ -1,4 +1,4 @@
-//! Many jobs at once, from JSON lines.
+//! Submits many jobs from JSON lines.
 
 use super::{
     Session,
@@ -15,18 +15,18 @@ use std::{
 };
 use wire::{BatchItem, SubmitRequest};
 
-/// The most that the contract takes at once.
+/// The most jobs that the contract takes in one request.
 const PAGE_MAX: usize = 1_000;
-/// Half of what the server takes in one body, so that what stands around the jobs has room.
+/// Half of what the server takes in one body, so that there is space for what surrounds the jobs.
 const BYTES_MAX: usize = 8 << 20;
 
-/// Hands over what the lines hold, page by page. A page is taken as a whole or not at all.
+/// Submits the jobs of all lines, page by page. The server takes a page as a whole or not at all.
 pub(crate) async fn enqueue(
     session: &Session,
     source: &Path,
     job_type: Option<&str>,
 ) -> Result<ExitCode> {
-    let mut reader = Reader { lines: open(source)?.lines(), number: 0, job_type };
+    let mut reader = BatchReader { lines: open(source)?.lines(), number: 0, job_type };
     let mut taken = 0;
     loop {
         let told = || format!("{taken} jobs were taken before that");
@@ -62,13 +62,13 @@ fn open(source: &Path) -> Result<Box<dyn BufRead>> {
     Ok(Box::new(BufReader::new(file)))
 }
 
-struct Reader<'a> {
+struct BatchReader<'a> {
     lines: Lines<Box<dyn BufRead>>,
     number: usize,
     job_type: Option<&'a str>,
 }
 
-impl Reader<'_> {
+impl BatchReader<'_> {
     /// The next page; empty at the end.
     fn page(&mut self, session: &Session) -> Result<Vec<SubmitRequest>> {
         let (mut page, mut bytes) = (Vec::new(), 0);

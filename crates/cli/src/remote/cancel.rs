@@ -1,9 +1,9 @@
-//! Stopping jobs.
+//! Cancels jobs.
 
 use super::{Session, confirm, each, exit::REFUSED, filter, pages, with_session};
 use crate::{
     args::CancelArgs,
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use std::process::ExitCode;
@@ -17,19 +17,19 @@ pub(crate) fn run(args: &CancelArgs) -> Result<ExitCode> {
 
 async fn matching(session: &Session, filter: &str, yes: bool) -> Result<ExitCode> {
     if !yes && !confirm::ask(&format!("cancel {} jobs?", count(session, filter).await?))? {
-        session.show.complain(&[Line::of(Tone::Plain, "consign: nothing was done")]);
+        session.show.complain(&[StyledLine::of(Style::Plain, "consign: nothing was done")]);
         return Ok(ExitCode::from(REFUSED));
     }
     let answer = session.client.cancel_matching(filter).await?;
     let told = format!("{} jobs were cancelled, or asked to stop where they run", answer.matched);
-    session.answer(&answer, || vec![Line::of(Tone::Plain, told)])?;
+    session.answer(&answer, || vec![StyledLine::of(Style::Plain, told)])?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Counting is worth so many pages.
+/// The most pages that a count reads.
 const PAGES_MAX: u32 = 20;
 
-/// How many jobs are meant that have not ended: the others cannot be cancelled.
+/// How many matching jobs have not ended. The others cannot be cancelled.
 async fn count(session: &Session, filter: &str) -> Result<String> {
     let live = format!("({filter}) and completedAt eq null");
     let (jobs, all) = pages::count(session, Some(live), PAGES_MAX).await?;

@@ -1,10 +1,10 @@
-//! Asking a person before many jobs are touched.
+//! Asks the user for confirmation before a command touches many jobs.
 
 use super::exit::Usage;
 use anyhow::Result;
 use std::io::{self, IsTerminal, Write};
 
-/// Whether the person at the terminal says yes. Where there is none, nobody can be asked.
+/// Whether the user confirms. Without a terminal, there is no user to ask.
 pub(crate) fn ask(question: &str) -> Result<bool> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         let told =

@@ -1,8 +1,8 @@
-//! Which server is meant, and who asks it: a pure function.
+//! Resolves the server and the credential of a command: a pure function.
 //!
-//! Flags go over the environment, that over a profile, that over the defaults. A profile that a flag names is as
-//! good as a flag. A key of a profile goes to that profile's server and to no other, and the key of the data folder
-//! never leaves this machine.
+//! Flags go over the environment, that over a profile, that over the defaults. A profile that a
+//! flag names counts like a flag. A profile's key is sent to that profile's server and to no other,
+//! and the key of the data folder never leaves this machine.
 
 use super::{exit::Usage, profiles::Profiles};
 use crate::args::ConnectionArgs;
@@ -22,14 +22,14 @@ pub(crate) struct Target {
 pub(crate) enum KeySource {
     Given(Secret),
     File(PathBuf),
-    /// Beside the store, if it is there.
+    /// The key beside the store, if it is there.
     AdminKey,
     Nobody,
 }
 
 const USUAL: &str = "http://127.0.0.1:8470";
 
-/// Who is believed.
+/// Picks the server and the key from all sources.
 pub(crate) fn resolve(
     flags: &ConnectionArgs,
     env: &ConnectionArgs,
@@ -37,7 +37,7 @@ pub(crate) fn resolve(
 ) -> Result<Target> {
     let named = flags.profile.as_ref().or(env.profile.as_ref()).or(profiles.usual.as_ref());
     let profile = named.map(|name| profiles.get(name)).transpose()?;
-    // Whoever names a profile means it, whatever was exported long ago.
+    // A profile flag outranks variables that were exported long ago.
     let env = if flags.profile.is_some() { &ConnectionArgs::default() } else { env };
     let url = flags.url.as_deref().or(env.url.as_deref());
     let url = url.or(profile.map(|profile| &*profile.url)).unwrap_or(USUAL);

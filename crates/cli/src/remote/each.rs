@@ -1,13 +1,13 @@
-//! The same for several jobs, one after the other.
+//! Does the same to several jobs, one after the other.
 
 use super::{Session, exit::REFUSED, failure, show::status_tone};
-use crate::ink::{Line, Tone};
+use crate::style::{Style, StyledLine};
 use anyhow::Result;
 use client::ClientError;
 use std::process::ExitCode;
 use wire::StatusShape;
 
-/// Does it to each, and shows how each is afterwards. What is refused for one is done for the others.
+/// Acts on each job and prints its new state. A refusal for one job does not stop the others.
 pub(crate) async fn done(
     session: &Session,
     jobs: &[String],
@@ -21,20 +21,20 @@ pub(crate) async fn done(
                 let note = asked.then_some("  asked to stop");
                 session.answer(&job, || vec![line(&job.job_id, &job.status, note)])?;
             }
-            // Whoever named one job hears of it as everybody does.
+            // With a single job, the error is reported as for any other command.
             Err(error) if jobs.len() == 1 || error.problem().is_none() => return Err(error.into()),
             Err(error) => {
                 refused = true;
-                failure::tell(&anyhow::Error::from(error).context(job.clone()), &session.show);
+                failure::report(&anyhow::Error::from(error).context(job.clone()), &session.show);
             }
         }
     }
     Ok(if refused { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
 
-/// A job and its state. The id first: it is what is copied.
-pub(crate) fn line(id: &str, status: &str, note: Option<&str>) -> Line {
-    let id = Line::of(Tone::Strong, id).then(Tone::Plain, "  ");
+/// A job and its state. The id comes first: it is what users copy.
+pub(crate) fn line(id: &str, status: &str, note: Option<&str>) -> StyledLine {
+    let id = StyledLine::of(Style::Strong, id).then(Style::Plain, "  ");
     let line = id.then(status_tone(status), status);
-    if let Some(note) = note { line.then(Tone::Faint, note) } else { line }
+    if let Some(note) = note { line.then(Style::Faint, note) } else { line }
 }

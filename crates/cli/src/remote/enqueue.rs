@@ -1,4 +1,4 @@
-//! Handing a job over.
+//! Submits one job.
 
 use super::{
     Session, batch, each,
@@ -12,13 +12,13 @@ use super::{
 };
 use crate::{
     args::EnqueueArgs,
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::{Context, Result};
 use engine::{JobId, Timestamp};
-use platform::SystemDice;
+use platform::SystemRandom;
 use std::{io, process::ExitCode};
-use store::Dice;
+use store::RandomSource;
 use wire::{Json, PayloadVersionShape, SubmitRequest, SubmittedShape};
 
 pub(crate) fn run(args: &EnqueueArgs) -> Result<ExitCode> {
@@ -32,26 +32,26 @@ async fn enqueue(session: &Session, args: &EnqueueArgs) -> Result<ExitCode> {
     let job = request(args, new_key(session.now()))?;
     let submitted = repeated(session, async || session.client.submit(&job).await).await?;
     if args.wait {
-        // Also over a restart of the server.
+        // Follows the job also while the server restarts.
         let ended = Follow::new(session, &submitted.job_id).follow_to_end().await?;
         session.answer(&ended, || facts(session, &ended))?;
         return Ok(of_status(&ended.status));
     }
     if args.watch {
-        session.show.complain(&[line(&submitted)]); // so that it can be found again after Ctrl-C
+        session.show.complain(&[line(&submitted)]); // so that the id is known after Ctrl-C
         return watch(session, &submitted.job_id).await;
     }
     if args.quiet {
-        session.show.lines(&[Line::of(Tone::Plain, &submitted.job_id)])?;
+        session.show.lines(&[StyledLine::of(Style::Plain, &submitted.job_id)])?;
     } else {
         session.answer(&submitted, || vec![line(&submitted)])?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A key that nobody has: what is sent again under it is one job.
+/// A unique key: the server takes repeated sends under it as one job.
 pub(crate) fn new_key(now: Timestamp) -> String {
-    JobId::new(now, SystemDice.roll()).to_string()
+    JobId::new(now, SystemRandom.entropy()).to_string()
 }
 
 fn request(args: &EnqueueArgs, new_key: String) -> Result<SubmitRequest> {
@@ -72,7 +72,7 @@ fn request(args: &EnqueueArgs, new_key: String) -> Result<SubmitRequest> {
     })
 }
 
-/// The payload as it was given: JSON, the name of a file, or what is piped in.
+/// The payload from its argument: JSON, the name of a file, or standard input.
 fn payload(said: &str) -> Result<Json> {
     let text = match said.strip_prefix('@') {
         Some(path) => read("payload", path.as_ref())?,
@@ -95,7 +95,7 @@ fn version(said: &str) -> PayloadVersionShape {
         .map_or_else(|_| PayloadVersionShape::Text(said.into()), PayloadVersionShape::Number)
 }
 
-pub(crate) fn line(job: &SubmittedShape) -> Line {
+pub(crate) fn line(job: &SubmittedShape) -> StyledLine {
     let note = job.duplicate.then_some("  (handed over before under this key)");
     each::line(&job.job_id, &job.status, note)
 }

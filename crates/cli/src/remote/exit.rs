@@ -1,18 +1,18 @@
-//! How a command ends, for programs that started it.
+//! Exit codes, for programs that start a command.
 
 use std::process::ExitCode;
 use thiserror::Error;
 
 /// The request was refused, or it failed.
 pub(crate) const REFUSED: u8 = 1;
-/// What was typed cannot be meant.
+/// The arguments make no sense.
 pub(crate) const USAGE: u8 = 2;
-/// The job that was waited for ended otherwise than `Completed`.
+/// The awaited job ended otherwise than `Completed`.
 pub(crate) const ENDED_OTHERWISE: u8 = 3;
 /// No server could be reached.
 pub(crate) const UNREACHABLE: u8 = 4;
 
-/// What a job that has ended means to whoever waited for it.
+/// The exit code for an ended job.
 pub(crate) fn of_status(status: &str) -> ExitCode {
     match status {
         "Completed" => ExitCode::SUCCESS,
@@ -20,7 +20,7 @@ pub(crate) fn of_status(status: &str) -> ExitCode {
     }
 }
 
-/// What was typed cannot be meant, and that was only found out later than clap looks.
+/// Arguments that make no sense, found after clap has accepted them.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub(crate) struct Usage(String);

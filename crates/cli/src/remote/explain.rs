@@ -1,14 +1,14 @@
-//! Why a job is not running, and what would help.
+//! Why a job is not running, and the remedy.
 
 use super::{
     Session,
-    cure::cure,
+    remedy::remedy,
     show::{ago, fact, status_tone},
     with_session,
 };
 use crate::{
     args::JobArgs,
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use std::process::ExitCode;
@@ -21,21 +21,21 @@ pub(crate) fn run(args: &JobArgs) -> Result<ExitCode> {
     })
 }
 
-fn lines(session: &Session, answer: &ExplainShape, job: &str) -> Vec<Line> {
+fn lines(session: &Session, answer: &ExplainShape, job: &str) -> Vec<StyledLine> {
     let status =
-        Line::of(Tone::Faint, "status  ").then(status_tone(&answer.status), &answer.status);
+        StyledLine::of(Style::Faint, "status  ").then(status_tone(&answer.status), &answer.status);
     let mut lines = vec![fact("job", 7, job), status];
     for reason in &answer.reasons {
-        let head = Line::of(Tone::Strong, &reason.code);
-        lines.extend([Line::new(), head.then(Tone::Plain, format!(": {}", reason.detail))]);
+        let head = StyledLine::of(Style::Strong, &reason.code);
+        lines.extend([StyledLine::new(), head.then(Style::Plain, format!(": {}", reason.detail))]);
         lines.extend(facts(session, reason, job));
     }
     lines
 }
 
-/// What a reason knows beside its sentence, and what helps.
-fn facts(session: &Session, reason: &ReasonShape, job: &str) -> impl Iterator<Item = Line> {
-    let when = |at: Option<wire::Moment>| {
+/// The facts of a reason beside its sentence, and the remedy.
+fn facts(session: &Session, reason: &ReasonShape, job: &str) -> impl Iterator<Item = StyledLine> {
+    let when = |at: Option<wire::Rfc3339>| {
         at.map(|at| format!("{} ({})", ago(at, session.now()), wire::format_time(at.0)))
     };
     [
@@ -44,7 +44,7 @@ fn facts(session: &Session, reason: &ReasonShape, job: &str) -> impl Iterator<It
         ("  since", when(reason.since)),
         ("  lease", when(reason.lease_expires_at)),
         ("  at", when(reason.at)),
-        ("  cure", cure(reason, job)),
+        ("  cure", remedy(reason, job)),
     ]
     .into_iter()
     .filter_map(|(name, what)| Some(fact(name, 9, &what?)))

@@ -1,4 +1,4 @@
-//! What went wrong, and what to do about it.
+//! Reports errors with their remedies.
 
 use super::{
     exit::{REFUSED, UNREACHABLE, USAGE, Usage},
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     admin_key,
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use client::ClientError;
 use std::{
@@ -17,9 +17,9 @@ use std::{
 };
 use wire::Problem;
 
-/// Tells it on the standard error, and says how the command ends.
-pub(crate) fn tell(error: &anyhow::Error, show: &Show) -> ExitCode {
-    if nobody_reads(error) {
+/// Prints the error on stderr and returns the exit code.
+pub(crate) fn report(error: &anyhow::Error, show: &Show) -> ExitCode {
+    if is_broken_pipe(error) {
         return ExitCode::SUCCESS;
     }
     match error.downcast_ref::<ClientError>().and_then(ClientError::problem) {
@@ -29,8 +29,8 @@ pub(crate) fn tell(error: &anyhow::Error, show: &Show) -> ExitCode {
     ExitCode::from(code(error))
 }
 
-/// Whether the reader of our output is gone, as with `consign list | head`: nothing is wrong then.
-pub(crate) fn nobody_reads(error: &anyhow::Error) -> bool {
+/// Whether the reader of stdout has closed it, as with `consign list | head`. This is not an error.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let told = error.downcast_ref::<io::Error>();
     told.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
@@ -46,18 +46,20 @@ fn code(error: &anyhow::Error) -> u8 {
             | ClientError::TimedOut { .. },
         ) => UNREACHABLE,
         Some(ClientError::Setup(_)) => USAGE,
-        Some(ClientError::Refused { .. } | ClientError::Strange { .. }) | None => REFUSED,
+        Some(ClientError::Refused { .. } | ClientError::UnexpectedResponse { .. }) | None => {
+            REFUSED
+        }
     }
 }
 
-/// What is wrong, then what it is called, then what helps.
-fn lines(error: &anyhow::Error) -> Vec<Line> {
-    let mut lines = vec![Line::of(Tone::Plain, format!("consign: {}", sentence(error)))];
+/// The error, then its code, then the remedy.
+fn lines(error: &anyhow::Error) -> Vec<StyledLine> {
+    let mut lines = vec![StyledLine::of(Style::Plain, format!("consign: {}", sentence(error)))];
     lines.extend(error.downcast_ref::<ClientError>().map(of_client).unwrap_or_default());
     lines
 }
 
-/// The chain of what was being done; what the system said below a request stands on a line of its own.
+/// The chain of contexts. For a failed request, the system's own message has a line of its own.
 fn sentence(error: &anyhow::Error) -> String {
     let mut said = Vec::new();
     for part in error.chain() {
@@ -69,7 +71,7 @@ fn sentence(error: &anyhow::Error) -> String {
     said.join(": ")
 }
 
-fn of_client(error: &ClientError) -> Vec<Line> {
+fn of_client(error: &ClientError) -> Vec<StyledLine> {
     let hint = |text| vec![fact("hint", text)];
     match error {
         ClientError::Refused { problem, .. } => of_problem(problem),
@@ -79,12 +81,14 @@ fn of_client(error: &ClientError) -> Vec<Line> {
             fact("hint", "nobody knows what came of it; `consign list` shows what is there"),
         ],
         ClientError::TimedOut { .. } => hint("it is there, but busy or hung; its log may say why"),
-        ClientError::Strange { .. } => hint("--url, CONSIGN_URL or a profile names the server"),
+        ClientError::UnexpectedResponse { .. } => {
+            hint("--url, CONSIGN_URL or a profile names the server")
+        }
         ClientError::Setup(_) => Vec::new(),
     }
 }
 
-fn unreachable(socket: Option<&Path>, source: &dyn std::error::Error) -> Vec<Line> {
+fn unreachable(socket: Option<&Path>, source: &dyn std::error::Error) -> Vec<StyledLine> {
     let running = "is it running (`consign serve`)? --url, CONSIGN_URL or a profile names another";
     let mut lines = vec![fact("cause", &root(source)), fact("hint", running)];
     if let Some(socket) = socket {
@@ -97,9 +101,9 @@ fn unreachable(socket: Option<&Path>, source: &dyn std::error::Error) -> Vec<Lin
     lines
 }
 
-fn of_problem(problem: &Problem) -> Vec<Line> {
+fn of_problem(problem: &Problem) -> Vec<StyledLine> {
     let wrong = problem.errors.iter().map(|wrong| fact(&wrong.pointer, &wrong.detail));
-    let mut lines: Vec<Line> = wrong.collect();
+    let mut lines: Vec<StyledLine> = wrong.collect();
     lines.push(fact("code", &problem.error_code));
     lines.push(fact("correlation", &problem.correlation_id));
     lines.extend(problem.job_id.iter().map(|id| fact("job", id)));
@@ -107,11 +111,11 @@ fn of_problem(problem: &Problem) -> Vec<Line> {
     lines
 }
 
-fn fact(name: &str, what: &str) -> Line {
-    Line::of(Tone::Faint, format!("  {name:<11}  ")).then(Tone::Plain, what)
+fn fact(name: &str, what: &str) -> StyledLine {
+    StyledLine::of(Style::Faint, format!("  {name:<11}  ")).then(Style::Plain, what)
 }
 
-/// The last cause: what the system itself said.
+/// The last cause: the message of the system itself.
 pub(crate) fn root(error: &dyn std::error::Error) -> String {
     let mut last = error;
     while let Some(deeper) = last.source() {
@@ -144,7 +148,8 @@ mod tests {
 
     #[test]
     fn a_no_is_told_with_fields_code_correlation_and_hint() {
-        let told: Vec<String> = lines(&refused("JOB_NOT_FOUND")).iter().map(Line::text).collect();
+        let told: Vec<String> =
+            lines(&refused("JOB_NOT_FOUND")).iter().map(StyledLine::text).collect();
         assert_eq!(told[0], "consign: two fields are wrong");
         assert_eq!(told[1], "  /priority    must be 0 to 9");
         assert_eq!(told[2], "  code         JOB_NOT_FOUND");
@@ -159,6 +164,6 @@ mod tests {
         assert_eq!(code(&ClientError::TimedOut { address: "x".into() }.into()), 4);
         assert_eq!(code(&anyhow::anyhow!("a file is missing")), 1);
         let gone: anyhow::Error = io::Error::from(ErrorKind::BrokenPipe).into();
-        assert!(nobody_reads(&gone));
+        assert!(is_broken_pipe(&gone));
     }
 }

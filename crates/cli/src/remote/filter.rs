@@ -1,10 +1,10 @@
-//! Flags that people can remember become a filter (docs/filter.md).
+//! Builds a filter (docs/filter.md) from flags that are easy to remember.
 
 use crate::args::WhichArgs;
 use engine::Timestamp;
 use wire::format_time;
 
-/// The filter that these flags mean; nothing where none was given.
+/// The filter of these flags; `None` without flags.
 pub(crate) fn compose(which: &WhichArgs, now: Timestamp) -> Option<String> {
     let states = which.status.iter().map(|status| equals("status", status.as_str()));
     let types = which.job_type.iter().map(|name| equals("jobType", name));
@@ -12,7 +12,7 @@ pub(crate) fn compose(which: &WhichArgs, now: Timestamp) -> Option<String> {
     let since = which.since.map(|since| {
         let ago = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
         let from = Timestamp::parse("since", now.unix_ms().saturating_sub(ago));
-        // Further back than time goes means all of them.
+        // A span beyond the range of timestamps means all jobs.
         from.map_or("true".into(), |from| format!("createdAt ge datetime'{}'", format_time(from)))
     });
     let all = [

@@ -1,8 +1,8 @@
-//! The life of a job as it happens, over broken connections and servers that start again.
+//! Follows the life of a job across broken connections and server restarts.
 
 use super::{Session, show::trying_again};
 use anyhow::{Result, bail};
-use client::{ClientError, Told, Watching};
+use client::{ClientError, JobStream, StreamEvent};
 use engine::Backoff;
 use std::time::Duration;
 use wire::StatusShape;
@@ -10,29 +10,29 @@ use wire::StatusShape;
 pub(crate) struct Follow<'a> {
     session: &'a Session,
     job: &'a str,
-    /// The number of the last transition that was heard.
-    heard: Option<String>,
-    stream: Option<Watching>,
+    /// The number of the last transition that was received.
+    last_seq: Option<String>,
+    stream: Option<JobStream>,
     phase: Phase,
     pauses: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nobody has answered yet: what is wrong now is wrong from the beginning.
+    /// No answer yet: an error now is permanent.
     First,
     Listening,
-    /// The connection broke, and that was said.
+    /// The connection broke, and the caller knows.
     Lost,
     Over,
 }
 
-pub(crate) enum Heard {
-    /// How the job is, after the transition of that number.
+pub(crate) enum FollowEvent {
+    /// The status of the job after the transition with that number.
     Status { seq: String, status: Box<StatusShape> },
-    /// Nobody tells anything; it is being tried again.
+    /// No server answers; the next try follows.
     Lost { why: String },
-    /// The job has ended, and all was told.
+    /// The job has ended, and the caller has its last status.
     Over,
 }
 
@@ -42,30 +42,32 @@ const PAUSES_MAX: u32 = 123;
 
 impl<'a> Follow<'a> {
     pub(crate) fn new(session: &'a Session, job: &'a str) -> Self {
-        Follow { session, job, heard: None, stream: None, phase: Phase::First, pauses: 0 }
+        Follow { session, job, last_seq: None, stream: None, phase: Phase::First, pauses: 0 }
     }
 
-    /// Waits for the end of the job, and gives how it was then.
+    /// Waits for the end of the job, and returns its last status.
     pub(crate) async fn follow_to_end(mut self) -> Result<StatusShape> {
         let mut last = None;
         loop {
             match self.next().await? {
-                Heard::Status { status, .. } => last = Some(status),
-                Heard::Lost { why } => trying_again(&why),
-                Heard::Over => return Ok(*last.expect("a story is over when its end was told")),
+                FollowEvent::Status { status, .. } => last = Some(status),
+                FollowEvent::Lost { why } => trying_again(&why),
+                FollowEvent::Over => {
+                    return Ok(*last.expect("a story is over when its end was told"));
+                }
             }
         }
     }
 
-    /// What is told next. To be awaited to its end: half of a wait would begin anew.
-    pub(crate) async fn next(&mut self) -> Result<Heard> {
+    /// The next event. Callers await it to its end: a dropped future starts its wait anew.
+    pub(crate) async fn next(&mut self) -> Result<FollowEvent> {
         loop {
             if self.phase == Phase::Over {
-                return Ok(Heard::Over);
+                return Ok(FollowEvent::Over);
             }
             match self.listen().await {
                 Ok(Some(heard)) => return Ok(heard),
-                Ok(None) => self.stream = None, // the door closed politely
+                Ok(None) => self.stream = None, // the server closed the stream in order
                 Err(error) if self.phase != Phase::First && error.is_worth_repeating() => {
                     self.stream = None;
                     if self.pauses > PAUSES_MAX {
@@ -73,7 +75,7 @@ impl<'a> Follow<'a> {
                     }
                     if self.phase == Phase::Listening {
                         self.phase = Phase::Lost;
-                        return Ok(Heard::Lost { why: error.to_string() });
+                        return Ok(FollowEvent::Lost { why: error.to_string() });
                     }
                 }
                 Err(error) => return Err(error.into()),
@@ -91,35 +93,37 @@ impl<'a> Follow<'a> {
         Ok(())
     }
 
-    /// The next event; nothing where the stream ended before the job did.
-    async fn listen(&mut self) -> Result<Option<Heard>, ClientError> {
+    /// The next event; `None` where the stream ended before the job did.
+    async fn listen(&mut self) -> Result<Option<FollowEvent>, ClientError> {
         if self.stream.is_none() {
-            self.stream = Some(self.session.client.watch(self.job, self.heard.as_deref()).await?);
+            self.stream =
+                Some(self.session.client.watch(self.job, self.last_seq.as_deref()).await?);
         }
         let stream = self.stream.as_mut().expect("it was opened above");
         let (seq, status) = match stream.next().await? {
-            Some(Told::Status { seq, status }) => (seq, status),
-            Some(Told::Failed { .. }) => return Ok(None),
+            Some(StreamEvent::Status { seq, status }) => (seq, status),
+            Some(StreamEvent::Failed { .. }) => return Ok(None),
             None => return self.look().await,
         };
-        self.heard = Some(seq.clone());
-        Ok(Some(self.told(seq, status)))
+        self.last_seq = Some(seq.clone());
+        Ok(Some(self.event_for(seq, status)))
     }
 
-    /// A stream that ends says nothing about the job: whoever came back after the end is told by nobody.
-    async fn look(&mut self) -> Result<Option<Heard>, ClientError> {
+    /// Reads the status. A stream that ends says nothing about the job: a client that reconnects
+    /// after the job's end gets no event.
+    async fn look(&mut self) -> Result<Option<FollowEvent>, ClientError> {
         let status = self.session.client.status(self.job).await?;
         if status.completed_at.is_none() {
             return Ok(None);
         }
-        let seq = self.heard.clone().unwrap_or_default();
-        Ok(Some(self.told(seq, Box::new(status))))
+        let seq = self.last_seq.clone().unwrap_or_default();
+        Ok(Some(self.event_for(seq, Box::new(status))))
     }
 
-    fn told(&mut self, seq: String, status: Box<StatusShape>) -> Heard {
+    fn event_for(&mut self, seq: String, status: Box<StatusShape>) -> FollowEvent {
         let ended = status.completed_at.is_some();
         self.phase = if ended { Phase::Over } else { Phase::Listening };
         self.pauses = 0;
-        Heard::Status { seq, status }
+        FollowEvent::Status { seq, status }
     }
 }

@@ -1,4 +1,4 @@
-//! What to do about a no, by its code.
+//! The remedy for a refusal, by its code.
 
 pub(crate) fn hint(code: &str) -> Option<&'static str> {
     Some(match code {

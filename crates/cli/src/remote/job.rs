@@ -1,11 +1,11 @@
-//! A whole job, with what was handed over; and what happened to it.
+//! Prints a whole job with its payload, and its history.
 
 use super::{
     show::{Cell, Table, status_tone},
     status::{facts, known},
     with_session,
 };
-use crate::{args::JobArgs, ink::Tone};
+use crate::{args::JobArgs, style::Style};
 use anyhow::Result;
 use std::process::ExitCode;
 use wire::PayloadVersionShape;
@@ -43,7 +43,7 @@ pub(crate) fn history(args: &JobArgs) -> Result<ExitCode> {
         let answer = session.client.history(&args.job).await?;
         session.answer(&answer, || {
             Table::of(&answer.items)
-                .number("#", |row| Cell::toned(Tone::Faint, row.seq.to_string()))
+                .number("#", |row| Cell::toned(Style::Faint, row.seq.to_string()))
                 .column("when", |row| session.when(row.at))
                 .column("from", |row| Cell::maybe(row.from.as_ref()))
                 .column("to", |row| Cell::toned(status_tone(&row.to), &row.to))

@@ -1,4 +1,4 @@
-//! Keys: listed, made, ended.
+//! Lists, makes and revokes keys.
 
 use super::{
     Session,
@@ -8,14 +8,14 @@ use super::{
 };
 use crate::{
     args::{KeysCreateArgs, KeysRevokeArgs, RemoteArgs},
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use engine::Timestamp;
 use serde_json::json;
 use std::{process::ExitCode, time::Duration};
 use wire::{
-    KeyCreated, KeyKind, KeyRequest, KeyShape, Moment, format_time, parse_span, parse_time,
+    KeyCreated, KeyKind, KeyRequest, KeyShape, Rfc3339, format_time, parse_span, parse_time,
 };
 
 /// A key that ends sooner than this should have a successor.
@@ -28,8 +28,8 @@ pub(crate) fn list(args: &RemoteArgs) -> Result<ExitCode> {
     })
 }
 
-fn lines(session: &Session, keys: &[KeyShape]) -> Vec<Line> {
-    let never = || Cell::toned(Tone::Faint, "never");
+fn lines(session: &Session, keys: &[KeyShape]) -> Vec<StyledLine> {
+    let never = || Cell::toned(Style::Faint, "never");
     Table::of(keys)
         .column("id", |key| &key.id)
         .text("name", |key| match key.kind {
@@ -53,21 +53,21 @@ fn lines(session: &Session, keys: &[KeyShape]) -> Vec<Line> {
         .lines(&session.show)
 }
 
-fn state(key: &KeyShape, now: Timestamp) -> (Tone, String) {
-    match life(key, now) {
-        Life::Good => (Tone::Good, "good".into()),
-        Life::EndsSoon => (Tone::Waiting, "ends soon".into()),
-        Life::Expired => (Tone::Bad, "expired".into()),
-        Life::Revoked => {
+fn state(key: &KeyShape, now: Timestamp) -> (Style, String) {
+    match validity(key, now) {
+        KeyValidity::Good => (Style::Good, "good".into()),
+        KeyValidity::EndsSoon => (Style::Waiting, "ends soon".into()),
+        KeyValidity::Expired => (Style::Bad, "expired".into()),
+        KeyValidity::Revoked => {
             let revoked = key.revoked_at.map(|at| format!("revoked {}", ago(at, now)));
-            (Tone::Faint, revoked.unwrap_or_default())
+            (Style::Faint, revoked.unwrap_or_default())
         }
     }
 }
 
-/// Whether a key opens the door, and for how long.
+/// Whether a key is valid, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(crate) enum KeyValidity {
     Good,
     /// It ends within [`SOON`].
     EndsSoon,
@@ -75,14 +75,14 @@ pub(crate) enum Life {
     Revoked,
 }
 
-pub(crate) fn life(key: &KeyShape, now: Timestamp) -> Life {
+pub(crate) fn validity(key: &KeyShape, now: Timestamp) -> KeyValidity {
     if key.revoked_at.is_some() {
-        return Life::Revoked;
+        return KeyValidity::Revoked;
     }
     match key.expires_at {
-        Some(Moment(at)) if at <= now => Life::Expired,
-        Some(Moment(at)) if at.since(now) <= SOON => Life::EndsSoon,
-        Some(_) | None => Life::Good,
+        Some(Rfc3339(at)) if at <= now => KeyValidity::Expired,
+        Some(Rfc3339(at)) if at.since(now) <= SOON => KeyValidity::EndsSoon,
+        Some(_) | None => KeyValidity::Good,
     }
 }
 
@@ -93,7 +93,7 @@ fn limits(types: &[String], subjects: &[String]) -> String {
     both.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// The key stands alone on the standard output, so that it can go into a file or a profile.
+/// The key is the only text on stdout, so that it can go into a file or a profile.
 pub(crate) fn create(args: &KeysCreateArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
         let now = session.now();
@@ -106,13 +106,13 @@ pub(crate) fn create(args: &KeysCreateArgs) -> Result<ExitCode> {
             expires_at: args.expires.as_deref().map(|text| expiry(text, now)).transpose()?,
         };
         let created = session.client.create_key(&request).await?;
-        session.answer(&created, || vec![Line::of(Tone::Plain, created.key.expose())])?;
+        session.answer(&created, || vec![StyledLine::of(Style::Plain, created.key.expose())])?;
         session.aside(&about(&args.name, &created, now));
         Ok(())
     })
 }
 
-fn about(name: &str, created: &KeyCreated, now: Timestamp) -> [Line; 2] {
+fn about(name: &str, created: &KeyCreated, now: Timestamp) -> [StyledLine; 2] {
     let granted = &created.granted;
     let limits = limits(&granted.types, &granted.subjects);
     let only = if limits.is_empty() { "" } else { "; only " };
@@ -120,10 +120,10 @@ fn about(name: &str, created: &KeyCreated, now: Timestamp) -> [Line; 2] {
     let told = format!("{name} (id {}) for tenant {}: {may}", created.id, granted.tenant);
     let ends = created.expires_at.map_or("never".into(), |at| ago(at, now));
     let once = format!("ends {ends}; this is the only time that it is shown");
-    [Line::of(Tone::Plain, told), Line::of(Tone::Faint, once)]
+    [StyledLine::of(Style::Plain, told), StyledLine::of(Style::Faint, once)]
 }
 
-/// A span from now, or a time, as the API writes it.
+/// The time of expiry as the API writes it, from a span from now or a time.
 fn expiry(text: &str, now: Timestamp) -> Result<String> {
     let at = match parse_span("expires", text) {
         Ok(ms) => Timestamp::parse("expires", now.unix_ms().saturating_add(ms))
@@ -156,18 +156,18 @@ pub(crate) fn revoke(args: &KeysRevokeArgs) -> Result<ExitCode> {
     })
 }
 
-fn about_end(id: &str, descendants: bool, unconfirmed: u64) -> Vec<Line> {
+fn about_end(id: &str, descendants: bool, unconfirmed: u64) -> Vec<StyledLine> {
     let (keys, ended) = match descendants {
         true => ("these keys", "and every key that was made with it are revoked: they get"),
         false => ("the key", "is revoked: whoever shows it gets"),
     };
-    let mut lines = vec![Line::of(Tone::Plain, format!("key {id} {ended} 401 from now on"))];
+    let mut lines = vec![StyledLine::of(Style::Plain, format!("key {id} {ended} 401 from now on"))];
     if unconfirmed > 0 {
         let nodes = if unconfirmed == 1 { "node has" } else { "nodes have" };
-        // A node acts by what it remembers until it takes itself for lost, which is 10 s at most.
+        // A node acts by its cache until it takes itself for lost, after 10 s at most.
         let warning =
             format!("{unconfirmed} {nodes} not confirmed it and may serve {keys} for up to 10 s");
-        lines.push(Line::of(Tone::Waiting, warning));
+        lines.push(StyledLine::of(Style::Waiting, warning));
     }
     lines
 }
@@ -193,7 +193,7 @@ mod tests {
     fn nodes_that_have_not_confirmed_an_end_are_told() {
         let told = |descendants, unconfirmed| -> Vec<String> {
             let lines = about_end("k", descendants, unconfirmed);
-            lines.iter().map(Line::text).collect()
+            lines.iter().map(StyledLine::text).collect()
         };
         assert_eq!(told(false, 0).len(), 1);
         let one = "1 node has not confirmed it and may serve the key for up to 10 s";
@@ -205,8 +205,8 @@ mod tests {
     #[test]
     fn a_key_ends_in_one_of_several_ways() {
         let after =
-            |days: i64| Moment(Timestamp::from_unix_ms(now().unix_ms() + days * 86_400_000));
-        let check = |expires: Option<i64>, revoked: Option<i64>, expected: Life| {
+            |days: i64| Rfc3339(Timestamp::from_unix_ms(now().unix_ms() + days * 86_400_000));
+        let check = |expires: Option<i64>, revoked: Option<i64>, expected: KeyValidity| {
             let key = KeyShape {
                 id: "k".into(),
                 kind: KeyKind::Api,
@@ -220,12 +220,12 @@ mod tests {
                 expires_at: expires.map(after),
                 revoked_at: revoked.map(after),
             };
-            assert_eq!(life(&key, now()), expected);
+            assert_eq!(validity(&key, now()), expected);
         };
-        check(None, None, Life::Good);
-        check(Some(15), None, Life::Good);
-        check(Some(14), None, Life::EndsSoon);
-        check(Some(0), None, Life::Expired);
-        check(Some(15), Some(-1), Life::Revoked);
+        check(None, None, KeyValidity::Good);
+        check(Some(15), None, KeyValidity::Good);
+        check(Some(14), None, KeyValidity::EndsSoon);
+        check(Some(0), None, KeyValidity::Expired);
+        check(Some(15), Some(-1), KeyValidity::Revoked);
     }
 }

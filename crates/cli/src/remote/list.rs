@@ -1,4 +1,4 @@
-//! A list of jobs, the newest first.
+//! Lists jobs, the newest first.
 
 use super::{
     Session, filter, pages, refresh,
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     args::{ListArgs, PageArgs},
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use client::ListQuery;
@@ -31,9 +31,9 @@ pub(crate) fn run(args: &ListArgs) -> Result<ExitCode> {
     })
 }
 
-fn lines(session: &Session, page: &Page<StatusShape>) -> Vec<Line> {
+fn lines(session: &Session, page: &Page<StatusShape>) -> Vec<StyledLine> {
     if page.items.is_empty() {
-        return vec![Line::of(Tone::Faint, "no job fits")];
+        return vec![StyledLine::of(Style::Faint, "no job fits")];
     }
     let mut lines = Table::of(&page.items)
         .column("job", |job| &job.job_id)

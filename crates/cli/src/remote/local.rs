@@ -1,4 +1,4 @@
-//! The key of the data folder, and the one way on which it leaves the process.
+//! The key of the data folder, and the one way in which it leaves the process.
 
 use crate::{
     admin_key,
@@ -17,9 +17,9 @@ use std::{
 };
 use wire::Secret;
 
-/// A client of the server at `address` on this machine. With the key of the data folder it asks
-/// the socket in that folder and nothing else: over TCP it could not know which user listens.
-/// Without that key it asks over TCP, and the server says what it thinks of callers without one.
+/// A client of the server at `address` on this machine. With the key of the data folder it connects
+/// to the socket in that folder and nowhere else: over TCP it could not know which user listens.
+/// Without that key it connects over TCP, and the server decides what callers without one may do.
 pub(super) fn client(address: &Address, args: &ConnectionArgs) -> Result<Option<Client>> {
     let settings = SettingsArgs { store: args.store.clone(), ..SettingsArgs::default() };
     let Ok(settings) = config::load(&settings) else { return Ok(None) };
@@ -40,7 +40,7 @@ pub(super) fn client(address: &Address, args: &ConnectionArgs) -> Result<Option<
 /// who can write to a parent folder could otherwise exchange the folder between the checks and the
 /// connection.
 struct OpenFolder<'a> {
-    /// As people know it.
+    /// As the user named it.
     path: &'a Path,
     handle: File,
 }
@@ -53,14 +53,14 @@ struct FolderKey {
 }
 
 impl<'a> OpenFolder<'a> {
-    /// The folder, where this user can use it.
+    /// Opens the folder, where this user can use it.
     fn open(path: &'a Path) -> Option<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(path, flags, Mode::empty()).ok()?;
         Some(OpenFolder { path, handle: File::from(handle) })
     }
 
-    /// The key, where this user can read it.
+    /// Reads the key, where this user can read it.
     fn read_key(&self) -> Option<FolderKey> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&self.handle, admin_key::NAME, flags, Mode::empty());
@@ -72,7 +72,7 @@ impl<'a> OpenFolder<'a> {
         Some(FolderKey { secret: Secret::new(text.trim()), path, owner: found.uid() })
     }
 
-    /// A path to the socket of the server at `port`, good for as long as this process lives.
+    /// A path to the socket of the server at `port`, valid as long as this process.
     fn into_reachable(self, port: u16) -> io::Result<PathBuf> {
         let within = Reachable::within(self.handle.into(), local_socket::name(port));
         // Without /proc, the path of the folder is the only way to the socket.
@@ -82,15 +82,15 @@ impl<'a> OpenFolder<'a> {
             false => Reachable::new(&local_socket::path(self.path, port))?,
         };
         let path = reachable.path().to_owned();
-        // The path goes through a descriptor, and the client may connect again.
+        // Never closed: the path goes through the descriptor, and the client may connect again.
         std::mem::forget(reachable);
         Ok(path)
     }
 }
 
 impl FolderKey {
-    /// Makes sure that the socket is one of the user whose key this is. Root may use the key of
-    /// another user, with a server of that user.
+    /// Makes sure that the socket belongs to the owner of the key. Root may use the key of another
+    /// user, with a server of that user.
     fn check(&self, folder: &OpenFolder<'_>, port: u16) -> Result<(), String> {
         let user = rustix::process::geteuid().as_raw();
         if self.owner != user && user != 0 {
@@ -104,7 +104,7 @@ impl FolderKey {
                 "other users can write to {shown}, and may have put a socket there (chmod go-w {shown} mends that)"
             ));
         }
-        // A server that is not up has none, and to connect will fail.
+        // A server that is down has no socket, and the connection will fail.
         let (name, flags) = (local_socket::name(port), AtFlags::SYMLINK_NOFOLLOW);
         let Ok(found) = rustix::fs::statat(&folder.handle, name, flags) else { return Ok(()) };
         let is_socket = FileType::from_raw_mode(found.st_mode).is_socket();

@@ -1,21 +1,16 @@
-//! THE OTHER END OF THE LINE: commands that ask a server over HTTP, for people and for programs.
-//!
-//! Each command is one file with one function from a [`Session`] to an exit code. What goes wrong is an
-//! `anyhow::Error` that [`failure`] tells: a `ClientError` in it becomes code, correlation and hint. All text that a
-//! server sent goes through [`Show`], which takes out what a terminal would obey.
+//! The commands that ask a server over HTTP, for people and for programs.
 
 mod audit;
 mod batch;
 mod cancel;
 mod confirm;
 mod connection;
-mod cure;
 mod each;
 mod enqueue;
+mod environment;
 mod exit;
 mod explain;
 mod failure;
-mod fate;
 mod filter;
 mod follow;
 mod hints;
@@ -25,16 +20,17 @@ mod list;
 mod local;
 mod pages;
 mod poison;
+mod poison_actions;
 mod policy;
 mod profile;
 mod profiles;
 mod queues;
 mod redrive;
 mod refresh;
+mod remedy;
 mod repeat;
 mod show;
 mod status;
-mod surroundings;
 mod types;
 mod watch;
 mod work;
@@ -44,13 +40,15 @@ pub(crate) use audit::run as audit;
 pub(crate) use cancel::run as cancel;
 pub(crate) use enqueue::run as enqueue;
 pub(crate) use explain::run as explain;
-pub(crate) use failure::{nobody_reads, root};
+pub(crate) use failure::{is_broken_pipe, root};
 pub(crate) use job::{history, show as show_job};
-pub(crate) use keys::{Life, create as create_key, life, list as list_keys, revoke as revoke_keys};
+pub(crate) use keys::{
+    KeyValidity, create as create_key, list as list_keys, revoke as revoke_keys, validity,
+};
 pub(crate) use list::run as list;
 pub(crate) use poison::run as poison;
 pub(crate) use profile::run as profile;
-pub(crate) use queues::{Standing, run as queues, standing};
+pub(crate) use queues::{QueueHealth, queue_health, run as queues};
 pub(crate) use redrive::run as redrive;
 pub(crate) use show::{Show, ago, span};
 pub(crate) use status::run as status;
@@ -61,12 +59,13 @@ pub(crate) use workers::{nodes, workers};
 
 use crate::{
     args::{ConnectionArgs, RemoteArgs},
-    ink::Line,
+    style::StyledLine,
 };
 use anyhow::{Context, Result};
 use client::Client;
 use connection::{KeySource, Target};
 use engine::Timestamp;
+use environment::ClientEnvironment;
 use platform::SystemClock;
 use serde::Serialize;
 use std::{
@@ -75,11 +74,10 @@ use std::{
     process::{ExitCode, Termination},
 };
 use store::Clock;
-use surroundings::Surroundings;
 use tokio::runtime::Builder;
-use wire::{Moment, Secret, format_time};
+use wire::{Rfc3339, Secret, format_time};
 
-/// A server to ask, and a place to show what it said.
+/// A client and an output.
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) show: Show,
@@ -91,29 +89,29 @@ impl Session {
         self.clock.read().wall
     }
 
-    /// How long ago it was, or the time itself for those who want it in full.
-    pub(crate) fn when(&self, at: Moment) -> String {
+    /// How long ago it was, or the time itself in the wide form.
+    pub(crate) fn when(&self, at: Rfc3339) -> String {
         if self.show.is_wide() { format_time(at.0) } else { ago(at, self.now()) }
     }
 
-    /// Prints an answer: the shape of the API for programs, lines for people.
+    /// Prints an answer: the API's JSON for programs, lines for people.
     pub(crate) fn answer(
         &self,
         shape: &impl Serialize,
-        lines: impl FnOnce() -> Vec<Line>,
+        lines: impl FnOnce() -> Vec<StyledLine>,
     ) -> Result<()> {
         self.show.put(&self.show.view(shape, lines))
     }
 
-    /// Tells people, and no program, where errors go: what is read by others stays the answer.
-    pub(crate) fn aside(&self, lines: &[Line]) {
+    /// Prints a remark for people on stderr, so that stdout has only the answer. Programs get none.
+    pub(crate) fn aside(&self, lines: &[StyledLine]) {
         if !self.show.is_json() {
             self.show.complain(lines);
         }
     }
 }
 
-/// Does `work` with the server that the arguments mean, and tells what went wrong.
+/// Runs `work` with the server of the arguments, and reports its error.
 pub(crate) fn with_session<Done: Termination>(
     args: &RemoteArgs,
     work: impl AsyncFnOnce(&Session) -> Result<Done>,
@@ -123,12 +121,12 @@ pub(crate) fn with_session<Done: Termination>(
         let session = Session { client, show, clock: SystemClock::new() };
         Builder::new_current_thread().enable_all().build()?.block_on(work(&session))
     });
-    Ok(done.map_or_else(|error| failure::tell(&error, &show), Done::report))
+    Ok(done.map_or_else(|error| failure::report(&error, &show), Done::report))
 }
 
-/// A client for what the arguments, the environment and the profiles say.
+/// A client by the arguments, the environment and the profiles.
 pub(crate) fn connect(args: &ConnectionArgs) -> Result<Client> {
-    let around = Surroundings::of_process();
+    let around = ClientEnvironment::of_process();
     let profiles = profiles::read(around.profiles.as_deref())?;
     let Target { address, key, ca } = connection::resolve(args, &around.said, &profiles)?;
     if !(address.is_encrypted() || address.is_this_machine() || key == KeySource::Nobody) {
@@ -141,7 +139,7 @@ pub(crate) fn connect(args: &ConnectionArgs) -> Result<Client> {
     {
         return Ok(client);
     }
-    // Over TCP goes a key that was named, never that of the data folder.
+    // Only a key that the user named goes over TCP, never that of the data folder.
     let key = match key {
         KeySource::Given(secret) => Some(secret),
         KeySource::File(path) => Some(read_key(&path)?),
@@ -154,9 +152,9 @@ pub(crate) fn connect(args: &ConnectionArgs) -> Result<Client> {
     Ok(Client::trusting(&address, key.as_ref(), &pem)?)
 }
 
-/// Whether somebody said which server is meant; else it is the usual one.
+/// Whether a flag or variable names the server; otherwise it is the default.
 pub(crate) fn names_server(args: &ConnectionArgs) -> bool {
-    let said = Surroundings::of_process().said;
+    let said = ClientEnvironment::of_process().said;
     args.url.is_some() || args.profile.is_some() || said.url.is_some() || said.profile.is_some()
 }
 
@@ -164,7 +162,7 @@ fn read_key(path: &Path) -> Result<Secret> {
     Ok(Secret::new(read("key", path)?.trim()))
 }
 
-/// The text in a file, which is said to be `what`.
+/// The text of a file. An error calls it `what`.
 fn read(what: &str, path: &Path) -> Result<String> {
     let told = || format!("the {what} in {} cannot be read", path.display());
     fs::read_to_string(path).with_context(told)

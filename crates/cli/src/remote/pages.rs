@@ -1,9 +1,9 @@
-//! Lists that come page by page.
+//! Lists that come in pages.
 
 use super::Session;
 use crate::{
     args::PageArgs,
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use client::{ClientError, ListQuery};
@@ -11,7 +11,7 @@ use wire::Page;
 
 pub(crate) const PAGE_MAX: u32 = 1_000;
 
-/// As many as were asked for: a page may be short, and still have a next one.
+/// As many items as the user wants. A page may be short and still have a successor.
 pub(crate) async fn fetch<T>(
     wanted: PageArgs,
     mut ask: impl AsyncFnMut(u32, Option<String>) -> Result<Page<T>, ClientError>,
@@ -28,7 +28,7 @@ pub(crate) async fn fetch<T>(
     Ok(whole)
 }
 
-/// How many to ask for next where `have` are there; nothing when that is enough.
+/// How many to ask for next after `have` items; `None` when that is enough.
 fn missing(wanted: PageArgs, have: usize) -> Option<u32> {
     if wanted.all {
         return Some(PAGE_MAX);
@@ -37,7 +37,7 @@ fn missing(wanted: PageArgs, have: usize) -> Option<u32> {
     (missing > 0).then_some(missing)
 }
 
-/// How many jobs a filter means, over so many pages at most, and whether those are all.
+/// How many jobs match a filter, over at most so many pages, and whether the count is complete.
 pub(crate) async fn count(
     session: &Session,
     filter: Option<String>,
@@ -56,9 +56,11 @@ pub(crate) async fn count(
     Ok((jobs, false))
 }
 
-/// Says that there are more than the `shown` newest, where there are.
-pub(crate) fn more(shown: usize, next: Option<&String>) -> Option<Line> {
-    next.map(|_| Line::of(Tone::Faint, format!("the newest {shown}; --all shows all, --top more")))
+/// A note that the list shows only the `shown` newest, where there are more.
+pub(crate) fn more(shown: usize, next: Option<&String>) -> Option<StyledLine> {
+    next.map(|_| {
+        StyledLine::of(Style::Faint, format!("the newest {shown}; --all shows all, --top more"))
+    })
 }
 
 #[cfg(test)]

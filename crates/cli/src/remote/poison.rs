@@ -1,15 +1,14 @@
-//! The poison queue: what waits for a person, by reason.
+//! The poison queue: jobs that wait for a person, by reason.
 
 use super::{
-    Session,
-    fate::{self, Fate},
-    pages,
+    Session, pages,
+    poison_actions::{self, PoisonAction},
     show::{Cell, Table},
     with_session,
 };
 use crate::{
     args::{PoisonArgs, PoisonCommand},
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use client::PoisonQuery;
@@ -19,8 +18,8 @@ use wire::{Page, PoisonAnswer, StatusShape};
 pub(crate) fn run(args: &PoisonArgs) -> Result<ExitCode> {
     match &args.command {
         None => with_session(&args.remote, async |session| list(session, args).await),
-        Some(PoisonCommand::Redrive(args)) => fate::run(args, Fate::Redrive),
-        Some(PoisonCommand::Discard(args)) => fate::run(args, Fate::Discard),
+        Some(PoisonCommand::Redrive(args)) => poison_actions::run(args, PoisonAction::Redrive),
+        Some(PoisonCommand::Discard(args)) => poison_actions::run(args, PoisonAction::Discard),
     }
 }
 
@@ -38,17 +37,17 @@ async fn list(session: &Session, args: &PoisonArgs) -> Result<()> {
     session.answer(&answer, || lines(session, &answer))
 }
 
-fn lines(session: &Session, answer: &PoisonAnswer) -> Vec<Line> {
+fn lines(session: &Session, answer: &PoisonAnswer) -> Vec<StyledLine> {
     if answer.items.is_empty() && answer.counts.is_empty() {
-        return vec![Line::of(Tone::Good, "no job waits for a person")];
+        return vec![StyledLine::of(Style::Good, "no job waits for a person")];
     }
     let counts: Vec<(&String, &u64)> = answer.counts.iter().collect();
     let mut lines = Table::of(&counts)
         .column("code", |(code, _)| code)
-        .number("jobs", |(_, count)| Cell::count(Tone::Poison, **count))
+        .number("jobs", |(_, count)| Cell::count(Style::Poison, **count))
         .text("", |(code, _)| Cell::maybe(wire::entry(code).map(|entry| entry.title)))
         .lines(&session.show);
-    lines.push(Line::new());
+    lines.push(StyledLine::new());
     lines.extend(jobs(session, &answer.items).lines(&session.show));
     lines.extend(pages::more(answer.items.len(), answer.next_cursor.as_ref()));
     lines.extend(answer.items.first().into_iter().flat_map(next));
@@ -63,7 +62,7 @@ fn jobs<'a>(session: &'a Session, jobs: &'a [StatusShape]) -> Table<'a, StatusSh
         .text("type", |job| &job.job_type)
         .text("subject", |job| Cell::maybe(job.subject_id.as_ref()))
         .column("code", |job| {
-            Cell::toned(Tone::Poison, job.error_code.as_deref().unwrap_or_default())
+            Cell::toned(Style::Poison, job.error_code.as_deref().unwrap_or_default())
         })
         .text("message", |job| Cell::maybe(job.error_message.as_ref().or(job.message.as_ref())))
         .column("poisoned", |job| Cell::maybe(job.completed_at.map(|at| session.when(at))))
@@ -71,8 +70,8 @@ fn jobs<'a>(session: &'a Session, jobs: &'a [StatusShape]) -> Table<'a, StatusSh
         .wide()
 }
 
-/// What can be done about jobs such as this one.
-fn next(job: &StatusShape) -> [Line; 3] {
+/// The actions that are possible for jobs such as this one.
+fn next(job: &StatusShape) -> [StyledLine; 3] {
     let (id, job_type) = (&job.job_id, &job.job_type);
     let code = job.error_code.as_deref().unwrap_or("CODE");
     [
@@ -82,5 +81,5 @@ fn next(job: &StatusShape) -> [Line; 3] {
         ),
         format!("when nobody wants it:  consign poison discard {id}"),
     ]
-    .map(|text| Line::of(Tone::Faint, text))
+    .map(|text| StyledLine::of(Style::Faint, text))
 }

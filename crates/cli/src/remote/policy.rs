@@ -1,11 +1,11 @@
-//! A policy as a list that people read, and as flags change it.
+//! Prints a policy as a list, and applies flags to it.
 
 use super::{exit::Usage, read};
 use crate::args::{Bound, TypesSetArgs};
 use anyhow::Result;
 use wire::{Factor, HandlerShape, Json, PolicyShape};
 
-/// Every setting and its value, in the order of the contract.
+/// Every setting with its value, in the order of the contract.
 pub(crate) fn settings(policy: &PolicyShape) -> [(&'static str, String); 14] {
     let text = |text: &Option<String>| text.clone().unwrap_or_else(none);
     let number = |number: Option<i64>| number.map_or_else(none, |number| number.to_string());
@@ -34,7 +34,7 @@ fn none() -> String {
     "none".into()
 }
 
-/// What kind of handler works on the jobs, and which it is.
+/// The kind of the handler, and its program or address.
 pub(crate) fn handler(policy: &PolicyShape) -> Option<(&'static str, String)> {
     let HandlerShape { http, exec } = policy.handler.as_ref()?;
     let http = http.as_ref().map(|url| ("http", url.clone()));
@@ -49,7 +49,7 @@ pub(crate) fn backoff(policy: &PolicyShape) -> String {
     format!("{}{factor} ≤{}", base.unwrap_or_default(), max.unwrap_or_default())
 }
 
-/// The policy with what was said; all else stays.
+/// The policy with the given flags applied; everything else stays.
 pub(crate) fn changed(mut policy: PolicyShape, said: &TypesSetArgs) -> Result<PolicyShape> {
     fn put<T: Clone>(place: &mut Option<T>, said: &Option<T>) {
         if said.is_some() {
@@ -105,7 +105,7 @@ fn schema(said: &str) -> Result<Option<Json>> {
     Ok(Some(serde_json::from_str(text.trim()).map_err(wrong)?))
 }
 
-/// The words of a command, as a shell would part them; variables and patterns stay as they are.
+/// The words of a command, split as by a shell; variables and patterns stay as they are.
 fn words(command: &str) -> Result<Vec<String>, &'static str> {
     match shlex::split(command) {
         None => Err("a quote is not closed"),
@@ -114,9 +114,9 @@ fn words(command: &str) -> Result<Vec<String>, &'static str> {
     }
 }
 
-/// Words as they have to be typed, so that what is shown can be said again.
+/// The words quoted for a shell, so that the user can type what is shown.
 fn typed(words: &[String]) -> String {
-    let quoter = shlex::Quoter::new().allow_nul(true); // a server may say anything
+    let quoter = shlex::Quoter::new().allow_nul(true); // a server may send any text
     quoter.join(words.iter().map(String::as_str)).expect("only zero bytes can be refused")
 }
 

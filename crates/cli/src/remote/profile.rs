@@ -1,16 +1,16 @@
-//! Noting servers under names.
+//! Adds, lists and removes profiles.
 
 use super::{
+    environment::ClientEnvironment,
     exit::Usage,
     failure,
     profiles::{self, Profile, Profiles},
     read_key,
     show::{Cell, Show, Table},
-    surroundings::Surroundings,
 };
 use crate::{
     args::{ProfileAddArgs, ProfileCommand, TerminalArgs},
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::{Context, Result};
 use client::Address;
@@ -24,11 +24,11 @@ use wire::Secret;
 pub(crate) fn run(command: &ProfileCommand) -> Result<ExitCode> {
     let show = Show::to_people(&TerminalArgs::default());
     let done = change(command, &show);
-    Ok(done.map_or_else(|error| failure::tell(&error, &show), |()| ExitCode::SUCCESS))
+    Ok(done.map_or_else(|error| failure::report(&error, &show), |()| ExitCode::SUCCESS))
 }
 
 fn change(command: &ProfileCommand, show: &Show) -> Result<()> {
-    let path = Surroundings::of_process().profiles;
+    let path = ClientEnvironment::of_process().profiles;
     let path =
         path.context("there is no place for profiles: neither HOME nor XDG_CONFIG_HOME is set")?;
     let mut profiles = profiles::read(Some(&path))?;
@@ -61,7 +61,7 @@ fn add(args: &ProfileAddArgs, profiles: &mut Profiles) -> Result<()> {
         return Err(Usage::new("a profile needs a name, such as prod").into());
     }
     let key = args.key.as_deref().map(key).transpose()?;
-    // Profiles are used from other folders, too.
+    // Commands in other folders use the profile, too, so the path must be absolute.
     let ca = args.ca.as_ref().map(absolute).transpose()?;
     let profile = Profile { url: address.to_string(), key, ca };
     profiles.noted.insert(args.name.clone(), profile);
@@ -88,7 +88,7 @@ fn key(said: &str) -> Result<Secret> {
 fn list(profiles: &Profiles, show: &Show) -> Result<()> {
     if profiles.noted.is_empty() {
         let told = "none is noted yet: consign profile add prod --url https://… --key -";
-        return show.lines(&[Line::of(Tone::Faint, told)]);
+        return show.lines(&[StyledLine::of(Style::Faint, told)]);
     }
     let is_usual = |name: &String| profiles.usual.as_ref() == Some(name);
     let noted: Vec<(&String, &Profile)> = profiles.noted.iter().collect();

@@ -1,4 +1,4 @@
-//! The file of profiles: servers and their keys, for one user alone.
+//! The file of profiles: servers and their keys, readable by one user alone.
 
 use super::exit::Usage;
 use anyhow::{Context, Result, bail};
@@ -16,7 +16,7 @@ use wire::Secret;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profiles {
-    /// The one that is meant where none is named.
+    /// The profile for commands that name none.
     #[serde(default, rename = "default", skip_serializing_if = "Option::is_none")]
     pub(crate) usual: Option<String>,
     #[serde(default, rename = "profiles")]
@@ -45,7 +45,7 @@ impl Profiles {
     }
 }
 
-/// What is noted; nothing where there is no file.
+/// The profiles in the file; empty where there is no file.
 pub(crate) fn read(path: Option<&Path>) -> Result<Profiles> {
     let Some(path) = path else { return Ok(Profiles::default()) };
     let shown = path.display();
@@ -64,7 +64,7 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Profiles> {
         );
     }
     let text = io::read_to_string(file).with_context(|| format!("{shown} cannot be read"))?;
-    // What toml says would show the line, and a key may stand in it.
+    // The error of `toml` would show the line, which may contain a key.
     toml::from_str(&text).map_err(|wrong| {
         let at = wrong.span().map_or(0, |span| span.start);
         let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
@@ -74,12 +74,12 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Profiles> {
     })
 }
 
-/// Writes the file as a whole or not at all, for this user alone.
+/// Writes the file as a whole or not at all, readable by this user alone.
 pub(crate) fn write(path: &Path, profiles: &Profiles) -> Result<()> {
     let written = || -> Result<()> {
         let folder = path.parent().context("it has no folder")?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let mut file = NamedTempFile::new_in(folder)?; // 0600 from the beginning
+        let mut file = NamedTempFile::new_in(folder)?; // mode 0600 from the beginning
         file.write_all(toml::to_string(profiles)?.as_bytes())?;
         file.as_file().sync_all()?;
         file.persist(path)?;

@@ -1,19 +1,19 @@
-//! The queues: what waits, what runs, who works.
+//! The queues: jobs that wait, jobs that run, and workers.
 
 use super::{
     Session, refresh,
-    show::{Cell, Table, View, span},
+    show::{Cell, Rendering, Table, span},
     with_session,
 };
 use crate::{
     args::{QueuesArgs, QueuesCommand},
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use std::{process::ExitCode, slice, time::Duration};
 use wire::QueueShape;
 
-/// A due job that waits longer than this is worth a look, whoever works.
+/// A due job that waits longer than this is reported, whatever the workers do.
 const OLD: Duration = Duration::from_secs(15 * 60);
 
 pub(crate) fn run(args: &QueuesArgs) -> Result<ExitCode> {
@@ -27,7 +27,11 @@ pub(crate) fn run(args: &QueuesArgs) -> Result<ExitCode> {
         Some(QueuesCommand::Resume(of)) => with_session(&of.remote, async |session| {
             let queue = session.client.resume(&of.job_type).await?;
             let nobody = "no worker asks for this type: `consign workers` says who was there";
-            changed(session, &queue, (standing(&queue) == Standing::NoWorker).then_some(nobody))
+            changed(
+                session,
+                &queue,
+                (queue_health(&queue) == QueueHealth::NoWorker).then_some(nobody),
+            )
         }),
         None => with_session(&args.remote, async |session| {
             refresh::shown(session, args.watch, async || look(session, args).await).await
@@ -35,41 +39,41 @@ pub(crate) fn run(args: &QueuesArgs) -> Result<ExitCode> {
     }
 }
 
-async fn look(session: &Session, args: &QueuesArgs) -> Result<View> {
+async fn look(session: &Session, args: &QueuesArgs) -> Result<Rendering> {
     if let Some(job_type) = &args.job_type {
         let queue = session.client.queue(job_type).await?;
         return Ok(session.show.view(&queue, || lines(session, slice::from_ref(&queue))));
     }
     let page = session.client.queues().await?;
     Ok(session.show.view(&page, || match &page.items[..] {
-        [] => vec![Line::of(Tone::Faint, "no queue yet: the first job makes one")],
+        [] => vec![StyledLine::of(Style::Faint, "no queue yet: the first job makes one")],
         queues => lines(session, queues),
     }))
 }
 
-/// Shows a queue, and to people what they want to know next.
+/// Prints a queue, and for people the next command to type.
 fn changed(session: &Session, queue: &QueueShape, next: Option<&str>) -> Result<()> {
     session.answer(queue, || {
         let mut lines = lines(session, slice::from_ref(queue));
-        lines.extend(next.map(|told| Line::of(Tone::Faint, told)));
+        lines.extend(next.map(|told| StyledLine::of(Style::Faint, told)));
         lines
     })
 }
 
-fn lines(session: &Session, queues: &[QueueShape]) -> Vec<Line> {
+fn lines(session: &Session, queues: &[QueueShape]) -> Vec<StyledLine> {
     Table::of(queues)
         .column("queue", |queue| &queue.job_type)
-        .number("queued", |queue| Cell::count(Tone::Idle, queue.queued))
-        .number("due", |queue| Cell::count(Tone::Plain, queue.due))
-        .number("running", |queue| Cell::count(Tone::Busy, queue.running))
-        .number("poisoned", |queue| Cell::count(Tone::Poison, queue.poisoned))
-        .number("workers", |queue| Cell::count(Tone::Plain, queue.live_workers))
+        .number("queued", |queue| Cell::count(Style::Idle, queue.queued))
+        .number("due", |queue| Cell::count(Style::Plain, queue.due))
+        .number("running", |queue| Cell::count(Style::Busy, queue.running))
+        .number("poisoned", |queue| Cell::count(Style::Poison, queue.poisoned))
+        .number("workers", |queue| Cell::count(Style::Plain, queue.live_workers))
         .number("oldest", oldest)
-        .column("state", |queue| match standing(queue) {
-            Standing::Paused => Cell::toned(Tone::Waiting, "paused"),
-            Standing::NoWorker => Cell::toned(Tone::Bad, "no worker"),
-            Standing::Old => Cell::toned(Tone::Waiting, "behind"),
-            Standing::Open => Cell::toned(Tone::Good, "open"),
+        .column("state", |queue| match queue_health(queue) {
+            QueueHealth::Paused => Cell::toned(Style::Waiting, "paused"),
+            QueueHealth::NoWorker => Cell::toned(Style::Bad, "no worker"),
+            QueueHealth::Old => Cell::toned(Style::Waiting, "behind"),
+            QueueHealth::Open => Cell::toned(Style::Good, "open"),
         })
         .lines(&session.show)
 }
@@ -77,29 +81,29 @@ fn lines(session: &Session, queues: &[QueueShape]) -> Vec<Line> {
 fn oldest(queue: &QueueShape) -> Cell {
     let Some(age) = queue.oldest_age_seconds else { return Cell::from("") };
     let age = Duration::from_secs(age);
-    Cell::toned(if age > OLD { Tone::Bad } else { Tone::Plain }, span(age))
+    Cell::toned(if age > OLD { Style::Bad } else { Style::Plain }, span(age))
 }
 
-/// What an operator has to know first.
+/// The most important fact about a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum QueueHealth {
     Paused,
-    /// Jobs could start, and nobody asks for them.
+    /// Jobs are due, and no worker claims them.
     NoWorker,
-    /// Jobs could start, and have waited for long although somebody works.
+    /// Jobs have been due for long, although a worker claims them.
     Old,
     Open,
 }
 
-pub(crate) fn standing(queue: &QueueShape) -> Standing {
+pub(crate) fn queue_health(queue: &QueueShape) -> QueueHealth {
     if queue.paused {
-        return Standing::Paused;
+        return QueueHealth::Paused;
     }
     if queue.due > 0 && queue.live_workers == 0 {
-        return Standing::NoWorker;
+        return QueueHealth::NoWorker;
     }
     let old = queue.oldest_age_seconds.is_some_and(|age| Duration::from_secs(age) > OLD);
-    if old { Standing::Old } else { Standing::Open }
+    if old { QueueHealth::Old } else { QueueHealth::Open }
 }
 
 #[cfg(test)]
@@ -121,10 +125,10 @@ mod tests {
 
     #[test]
     fn what_keeps_jobs_from_starting_is_said_first() {
-        assert_eq!(standing(&queue(0, 0, false, 0)), Standing::Open);
-        assert_eq!(standing(&queue(1, 0, false, 0)), Standing::NoWorker);
-        assert_eq!(standing(&queue(1, 0, true, 9_999)), Standing::Paused);
-        assert_eq!(standing(&queue(1, 1, false, 900)), Standing::Open);
-        assert_eq!(standing(&queue(1, 1, false, 901)), Standing::Old);
+        assert_eq!(queue_health(&queue(0, 0, false, 0)), QueueHealth::Open);
+        assert_eq!(queue_health(&queue(1, 0, false, 0)), QueueHealth::NoWorker);
+        assert_eq!(queue_health(&queue(1, 0, true, 9_999)), QueueHealth::Paused);
+        assert_eq!(queue_health(&queue(1, 1, false, 900)), QueueHealth::Open);
+        assert_eq!(queue_health(&queue(1, 1, false, 901)), QueueHealth::Old);
     }
 }

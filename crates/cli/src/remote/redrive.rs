@@ -1,4 +1,4 @@
-//! Giving ended jobs another life.
+//! Redrives ended jobs.
 
 use super::{each, with_session};
 use crate::args::RedriveArgs;

@@ -1,37 +1,37 @@
-//! An answer that is asked for again and again, drawn in place.
+//! Repeats a request and draws its answer in place.
 
 use super::{
     Session,
-    show::{Show, View, clean, trying_again},
+    show::{Rendering, Show, clean, trying_again},
 };
 use crate::{
     args::WatchArgs,
-    ink::{Line, Tone},
     screen::Screen,
     signals::{INTERRUPTED, Signals},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use client::ClientError;
 use std::{process::ExitCode, time::Duration};
 
 const PERIOD: Duration = Duration::from_secs(2);
-/// So often in a row may nobody answer: ten minutes.
+/// So many failures in a row end the watch: ten minutes.
 const SILENCES_MAX: u32 = 300;
 
-/// Shows what `ask` brings, once or until somebody has seen enough.
+/// Shows the answers of `ask`: once, or until the user stops it.
 pub(crate) async fn shown(
     session: &Session,
     watch: WatchArgs,
-    ask: impl AsyncFn() -> Result<View>,
+    ask: impl AsyncFn() -> Result<Rendering>,
 ) -> Result<ExitCode> {
     if !watch.watch {
         session.show.put(&ask().await?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut signals = Signals::new()?;
-    let first = ask().await?; // what is wrong from the beginning is an error
+    let first = ask().await?; // an error of the first request is final
     let show = session.show;
-    let mut place = Place { show, screen: show.screen()?, last: None };
+    let mut place = ScreenPosition { show, screen: show.screen()?, last: None };
     place.show(first)?;
     tokio::select! {
         ended = again(&mut place, ask) => ended,
@@ -39,7 +39,10 @@ pub(crate) async fn shown(
     }
 }
 
-async fn again(place: &mut Place, ask: impl AsyncFn() -> Result<View>) -> Result<ExitCode> {
+async fn again(
+    place: &mut ScreenPosition,
+    ask: impl AsyncFn() -> Result<Rendering>,
+) -> Result<ExitCode> {
     let mut silences = 0;
     loop {
         tokio::time::sleep(PERIOD).await;
@@ -61,20 +64,20 @@ fn may_come_back(error: &anyhow::Error) -> bool {
     error.downcast_ref::<ClientError>().is_some_and(ClientError::is_worth_repeating)
 }
 
-/// A terminal that is drawn over, or a page after the other.
-struct Place {
+/// A terminal that is drawn over, or one page after the other.
+struct ScreenPosition {
     show: Show,
     screen: Option<Screen>,
-    last: Option<View>,
+    last: Option<Rendering>,
 }
 
-impl Place {
-    fn show(&mut self, view: View) -> Result<()> {
+impl ScreenPosition {
+    fn show(&mut self, view: Rendering) -> Result<()> {
         match (&mut self.screen, &view) {
-            (Some(screen), View::Lines(lines)) => draw(screen, lines)?,
+            (Some(screen), Rendering::Lines(lines)) => draw(screen, lines)?,
             (_, view) => {
                 if self.last.is_some() && !self.show.is_json() {
-                    self.show.lines(&[Line::new()])?;
+                    self.show.lines(&[StyledLine::new()])?;
                 }
                 self.show.put(view)?;
             }
@@ -83,21 +86,21 @@ impl Place {
         Ok(())
     }
 
-    /// That nobody answers, under what was seen last.
+    /// Notes below the last answer that the server does not answer.
     fn complain(&mut self, why: &str) -> Result<()> {
-        let (Some(screen), Some(View::Lines(last))) = (&mut self.screen, &self.last) else {
+        let (Some(screen), Some(Rendering::Lines(last))) = (&mut self.screen, &self.last) else {
             trying_again(why);
             return Ok(());
         };
-        let told = Line::of(Tone::Bad, format!("{}; trying again", clean(why)));
+        let told = StyledLine::of(Style::Bad, format!("{}; trying again", clean(why)));
         draw(screen, &[&last[..], &[told]].concat())
     }
 }
 
-/// No higher and no wider than the terminal.
-fn draw(screen: &mut Screen, lines: &[Line]) -> Result<()> {
+/// Draws lines, no higher and no wider than the terminal.
+fn draw(screen: &mut Screen, lines: &[StyledLine]) -> Result<()> {
     let size = screen.size();
     let seen = lines.iter().take(size.rows.saturating_sub(1)).cloned();
-    let seen: Vec<Line> = seen.map(|line| line.cut(size.columns.saturating_sub(1))).collect();
+    let seen: Vec<StyledLine> = seen.map(|line| line.cut(size.columns.saturating_sub(1))).collect();
     Ok(screen.draw(&seen)?)
 }

@@ -1,19 +1,19 @@
-//! Asking again, where that is safe and worth it.
+//! Repeats a request, where that is safe and worth it.
 
 use super::{Session, show::trying_again};
 use client::ClientError;
 use engine::Backoff;
 use std::time::Duration;
 
-/// So often is a request sent that may be sent again.
+/// The most tries.
 const TRIES: u32 = 4;
-/// A server that wants to be left alone longer than this is told to the user instead.
+/// With a longer Retry-After, the user gets the error instead.
 const WAIT_MAX: Duration = Duration::from_secs(10);
-/// A person who waits at a terminal is alone: nothing is left to chance.
+/// Without jitter: a person at a terminal is a single client.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(250), WAIT_MAX);
 
-/// Asks until there is an answer that asking again would not change, a few times at most. Only for what has a key
-/// or changes nothing.
+/// Repeats the request until the answer is final, up to a limit. Only for requests that have a key
+/// or change nothing.
 pub(crate) async fn repeated<T>(
     session: &Session,
     ask: impl AsyncFn() -> Result<T, ClientError>,

@@ -1,4 +1,4 @@
-//! How one job is.
+//! The status of one job.
 
 use super::{
     Session,
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     args::StatusArgs,
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use engine::Timestamp;
@@ -26,8 +26,8 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode> {
     })
 }
 
-/// Everything that is to be said about a job, a line each.
-pub(crate) fn facts(session: &Session, job: &StatusShape) -> Vec<Line> {
+/// Everything that is known about a job, one line each.
+pub(crate) fn facts(session: &Session, job: &StatusShape) -> Vec<StyledLine> {
     let when = |at| session.when(at);
     let doing = job.progress.as_ref().filter(|_| job.completed_at.is_none());
     let mut lines = known([
@@ -36,7 +36,7 @@ pub(crate) fn facts(session: &Session, job: &StatusShape) -> Vec<Line> {
         ("type", Some(job.job_type.clone())),
         ("subject", job.subject_id.clone()),
     ]);
-    let status = Line::of(Tone::Faint, format!("{:<12} ", "status"));
+    let status = StyledLine::of(Style::Faint, format!("{:<12} ", "status"));
     lines.push(status.then(status_tone(&job.status), &job.status));
     lines.extend(known([
         ("attempt", Some(format!("{} of {}", job.attempt, job.max_attempts))),
@@ -57,8 +57,8 @@ pub(crate) fn facts(session: &Session, job: &StatusShape) -> Vec<Line> {
     lines
 }
 
-/// A line for each fact that is known.
-pub(crate) fn known<const N: usize>(facts: [(&str, Option<String>); N]) -> Vec<Line> {
+/// One line for each fact that is known.
+pub(crate) fn known<const N: usize>(facts: [(&str, Option<String>); N]) -> Vec<StyledLine> {
     let lines = facts.into_iter().filter_map(|(name, what)| Some(fact(name, 12, &what?)));
     lines.collect()
 }
@@ -75,7 +75,7 @@ fn failure(job: &StatusShape) -> Option<String> {
     })
 }
 
-/// What there is to say about a job in a few words, beside its state.
+/// A few words about a job, beside its state.
 pub(crate) fn note(job: &StatusShape, now: Timestamp) -> String {
     match job.status.as_str() {
         "Queued" => waiting(job, now),

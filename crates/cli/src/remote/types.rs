@@ -1,4 +1,4 @@
-//! Job types: how their jobs are treated.
+//! Job types and their policies.
 
 use super::{
     Session,
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     args::{TypesArgs, TypesCommand, TypesSetArgs},
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use engine::Policy;
@@ -30,14 +30,14 @@ async fn list(session: &Session) -> Result<()> {
     let page = session.client.types().await?;
     let none = "no type yet: the first job makes one, and so does consign types set TYPE";
     session.answer(&page, || match &page.items[..] {
-        [] => vec![Line::of(Tone::Faint, none)],
+        [] => vec![StyledLine::of(Style::Faint, none)],
         types => lines(session, types),
     })
 }
 
-fn lines(session: &Session, types: &[TypeShape]) -> Vec<Line> {
+fn lines(session: &Session, types: &[TypeShape]) -> Vec<StyledLine> {
     let number = |number: Option<i64>| Cell::maybe(number.map(|number| number.to_string()));
-    let yes = |yes| if yes { Cell::from("yes") } else { Cell::toned(Tone::Faint, "no") };
+    let yes = |yes| if yes { Cell::from("yes") } else { Cell::toned(Style::Faint, "no") };
     Table::of(types)
         .column("type", |shown| &shown.job_type)
         .column("declared", |shown| yes(shown.declared))
@@ -56,7 +56,7 @@ fn lines(session: &Session, types: &[TypeShape]) -> Vec<Line> {
 async fn one(session: &Session, job_type: &str) -> Result<ExitCode> {
     let Some(shown) = find(session, job_type).await? else {
         let told = format!("consign: no type {job_type} is known; `consign types` lists them");
-        session.show.complain(&[Line::of(Tone::Plain, told)]);
+        session.show.complain(&[StyledLine::of(Style::Plain, told)]);
         return Ok(ExitCode::from(REFUSED));
     };
     session.answer(&shown, || facts(&shown))?;
@@ -68,14 +68,14 @@ async fn find(session: &Session, job_type: &str) -> Result<Option<TypeShape>> {
     Ok(all.into_iter().find(|shown| shown.job_type == job_type))
 }
 
-fn facts(shown: &TypeShape) -> Vec<Line> {
+fn facts(shown: &TypeShape) -> Vec<StyledLine> {
     let declared = if shown.declared { "yes" } else { "no: these are the defaults" };
     let head = [("type", shown.job_type.clone()), ("declared", declared.into())];
     let facts = head.into_iter().chain(policy::settings(&shown.policy));
     facts.map(|(name, value)| fact(name, 16, &value)).collect()
 }
 
-/// The API sets whole policies: the one that stands is read, changed, and written back.
+/// The API sets whole policies: the command reads the current one, changes it, and writes it back.
 async fn set(session: &Session, args: &TypesSetArgs) -> Result<()> {
     let known = find(session, &args.job_type).await?;
     let usual = || PolicyShape::from(&Policy::default());
@@ -86,22 +86,24 @@ async fn set(session: &Session, args: &TypesSetArgs) -> Result<()> {
     session.answer(&set, || changes(&args.job_type, &before, &set.policy))
 }
 
-fn changes(job_type: &str, before: &PolicyShape, after: &PolicyShape) -> Vec<Line> {
+fn changes(job_type: &str, before: &PolicyShape, after: &PolicyShape) -> Vec<StyledLine> {
     const ROOM: usize = 60;
-    let mut lines = vec![Line::of(Tone::Strong, job_type)];
+    let mut lines = vec![StyledLine::of(Style::Strong, job_type)];
     for ((name, old), (_, new)) in policy::settings(before).into_iter().zip(policy::settings(after))
     {
         if old != new {
-            let line = Line::of(Tone::Faint, format!("  {name:<16} "))
-                .and(Line::of(Tone::Faint, old).cut(ROOM))
-                .then(Tone::Plain, " → ")
-                .and(Line::of(Tone::Good, new).cut(ROOM));
+            let line = StyledLine::of(Style::Faint, format!("  {name:<16} "))
+                .and(StyledLine::of(Style::Faint, old).cut(ROOM))
+                .then(Style::Plain, " → ")
+                .and(StyledLine::of(Style::Good, new).cut(ROOM));
             lines.push(line);
         }
     }
     if lines.len() == 1 {
-        lines =
-            vec![Line::of(Tone::Faint, format!("{job_type} is declared; nothing else changed"))];
+        lines = vec![StyledLine::of(
+            Style::Faint,
+            format!("{job_type} is declared; nothing else changed"),
+        )];
     }
     lines
 }
@@ -114,7 +116,8 @@ mod tests {
     fn only_what_changed_is_shown() {
         let before = PolicyShape::from(&Policy::default());
         let after = PolicyShape { lease: Some("1m".into()), max_queued: Some(7), ..before.clone() };
-        let text: Vec<String> = changes("email", &before, &after).iter().map(Line::text).collect();
+        let text: Vec<String> =
+            changes("email", &before, &after).iter().map(StyledLine::text).collect();
         assert_eq!(text, ["email", "  lease            30s → 1m", "  max queued       none → 7"]);
         assert!(changes("email", &before, &before)[0].text().contains("nothing else changed"));
     }

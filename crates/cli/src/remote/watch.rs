@@ -1,18 +1,18 @@
-//! Looking on while a job runs: a live line on a terminal, a line per change anywhere else.
+//! Follows a running job: a live line on a terminal, a line per change elsewhere.
 
 use super::{
     Session,
     exit::of_status,
-    follow::{Follow, Heard},
+    follow::{Follow, FollowEvent},
     show::{clean, span, status_tone, trying_again},
     status::note,
     with_session,
 };
 use crate::{
     args::JobArgs,
-    ink::{Line, Tone, bar},
     screen::Screen,
     signals::{INTERRUPTED, Signals},
+    style::{Style, StyledLine, bar},
 };
 use anyhow::Result;
 use engine::Timestamp;
@@ -23,9 +23,9 @@ use wire::{StatusShape, format_time};
 const FRAME: Duration = Duration::from_millis(120);
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠇", "⠏", "⠟"];
 
-/// Follows a job to its end, and says by the exit code how that was.
+/// Follows a job to its end, and returns the exit code for its outcome.
 pub(crate) async fn watch(session: &Session, job: &str) -> Result<ExitCode> {
-    let mut signals = Signals::new()?; // before anything is drawn that must be taken away
+    let mut signals = Signals::new()?; // before anything is drawn that must be removed
     let screen = session.show.screen()?;
     let mut picture = Picture { session, screen, last: None, lost: false, frame: 0 };
     tokio::select! {
@@ -54,12 +54,12 @@ async fn follow_to_end(
             }
         };
         match heard {
-            Heard::Status { status, .. } => {
+            FollowEvent::Status { status, .. } => {
                 ending = of_status(&status.status);
                 picture.tell(*status)?;
             }
-            Heard::Lost { why } => picture.lost(&why)?,
-            Heard::Over => return Ok(ending),
+            FollowEvent::Lost { why } => picture.lost(&why)?,
+            FollowEvent::Over => return Ok(ending),
         }
     }
 }
@@ -76,7 +76,7 @@ impl Picture<'_> {
     fn tell(&mut self, status: StatusShape) -> Result<()> {
         self.lost = false;
         let moved = self.last.as_ref().is_none_or(|last| is_transition(last, &status));
-        let line = told(&status, self.session.now());
+        let line = transition_line(&status, self.session.now());
         match &mut self.screen {
             Some(screen) if moved => screen.leave(&[cut(line, screen)])?,
             Some(_) => {}
@@ -94,7 +94,7 @@ impl Picture<'_> {
         self.tick()
     }
 
-    /// Draws the live line, while there is a life to show.
+    /// Draws the live line while the job has not ended.
     fn tick(&mut self) -> Result<()> {
         let (Some(screen), Some(last)) = (&mut self.screen, &self.last) else { return Ok(()) };
         if last.completed_at.is_some() {
@@ -108,11 +108,11 @@ impl Picture<'_> {
 }
 
 /// A line that ends in the last column makes some terminals wrap.
-fn cut(line: Line, screen: &Screen) -> Line {
+fn cut(line: StyledLine, screen: &Screen) -> StyledLine {
     line.map(clean).cut(screen.size().columns.saturating_sub(1))
 }
 
-/// Whether more than progress was made.
+/// Whether more than the progress changed.
 fn is_transition(last: &StatusShape, status: &StatusShape) -> bool {
     let of = |status: &StatusShape| {
         let asked = status.cancel_requested;
@@ -126,36 +126,36 @@ pub(crate) fn events(args: &JobArgs) -> Result<ExitCode> {
         let mut follow = Follow::new(session, &args.job);
         loop {
             match follow.next().await? {
-                Heard::Status { seq, status } => {
-                    let event = Event { id: &seq, event: "status", data: &status };
+                FollowEvent::Status { seq, status } => {
+                    let event = WatchedEvent { id: &seq, event: "status", data: &status };
                     session.answer(&event, || {
-                        let number = Line::of(Tone::Faint, format!("{seq:>3}  "));
-                        vec![number.and(told(&status, session.now()))]
+                        let number = StyledLine::of(Style::Faint, format!("{seq:>3}  "));
+                        vec![number.and(transition_line(&status, session.now()))]
                     })?;
                 }
-                Heard::Lost { why } => trying_again(&why),
-                Heard::Over => return Ok(()),
+                FollowEvent::Lost { why } => trying_again(&why),
+                FollowEvent::Over => return Ok(()),
             }
         }
     })
 }
 
-/// One event for programs: what the stream says, on one line.
+/// One event of the stream, for programs, on one line.
 #[derive(Serialize)]
-struct Event<'a> {
+struct WatchedEvent<'a> {
     id: &'a str,
     event: &'static str,
     data: &'a StatusShape,
 }
 
-/// What stays: when, which state, which attempt, and a few words.
-fn told(status: &StatusShape, now: Timestamp) -> Line {
-    Line::of(Tone::Faint, format!("{}  ", format_time(at(status, now))))
+/// The permanent line: time, state, attempt, and a few words.
+fn transition_line(status: &StatusShape, now: Timestamp) -> StyledLine {
+    StyledLine::of(Style::Faint, format!("{}  ", format_time(at(status, now))))
         .and(state(status))
-        .then(Tone::Plain, note(status, now))
+        .then(Style::Plain, note(status, now))
 }
 
-/// When the job became what it is, as far as its status says.
+/// When the job entered its state, as far as the status says.
 fn at(status: &StatusShape, now: Timestamp) -> Timestamp {
     let first = (status.attempt == 0).then_some(status.created_at);
     let said = match status.status.as_str() {
@@ -166,37 +166,37 @@ fn at(status: &StatusShape, now: Timestamp) -> Timestamp {
     said.map_or(now, |moment| moment.0)
 }
 
-fn state(status: &StatusShape) -> Line {
+fn state(status: &StatusShape) -> StyledLine {
     let tries = format!("{}/{}", status.attempt, status.max_attempts);
-    Line::of(status_tone(&status.status), format!("{:<9}", status.status))
-        .then(Tone::Plain, format!("  {tries:>3}  "))
+    StyledLine::of(status_tone(&status.status), format!("{:<9}", status.status))
+        .then(Style::Plain, format!("  {tries:>3}  "))
 }
 
-/// What moves: a bar where the worker says how far it is, and how long it has been.
-fn live(status: &StatusShape, spinner: &str, lost: bool, now: Timestamp) -> Line {
-    let line = Line::of(Tone::Busy, format!("{spinner} ")).and(state(status));
+/// The live line: the worker's progress as a bar, and the time so far.
+fn live(status: &StatusShape, spinner: &str, lost: bool, now: Timestamp) -> StyledLine {
+    let line = StyledLine::of(Style::Busy, format!("{spinner} ")).and(state(status));
     if lost {
-        return line.then(Tone::Bad, "the connection is lost; trying again");
+        return line.then(Style::Bad, "the connection is lost; trying again");
     }
     let is_running = status.status == "Running";
     let line = match status.progress.as_ref().filter(|_| is_running) {
         Some(said) => {
             let (full, empty) = bar(said.percent);
             let note = said.note.as_deref().unwrap_or_default();
-            line.then(Tone::Busy, full)
-                .then(Tone::Faint, empty)
-                .then(Tone::Plain, format!("  {:>3} %  {note}", said.percent))
+            line.then(Style::Busy, full)
+                .then(Style::Faint, empty)
+                .then(Style::Plain, format!("  {:>3} %  {note}", said.percent))
         }
-        None => line.then(Tone::Plain, note(status, now)),
+        None => line.then(Style::Plain, note(status, now)),
     };
     let since = status.started_at.filter(|_| is_running).unwrap_or(status.created_at);
-    line.then(Tone::Faint, format!("   {}", span(now.since(since.0))))
+    line.then(Style::Faint, format!("   {}", span(now.since(since.0))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::{Moment, ProgressShape};
+    use wire::{ProgressShape, Rfc3339};
 
     fn now() -> Timestamp {
         Timestamp::parse("now", 1_794_787_212_000).unwrap()
@@ -212,7 +212,7 @@ mod tests {
 
     fn with_progress(percent: u8) -> StatusShape {
         let note = Some("month 4 of 12".into());
-        let progress = Some(ProgressShape { percent, note, at: Moment(now()) });
+        let progress = Some(ProgressShape { percent, note, at: Rfc3339(now()) });
         StatusShape { progress, ..running() }
     }
 
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn what_stays_says_when() {
         assert_eq!(
-            told(&with_progress(50), now()).text(),
+            transition_line(&with_progress(50), now()).text(),
             "2026-11-16T00:00:12.000Z  Running    1/3  50 %  month 4 of 12"
         );
     }

@@ -1,4 +1,4 @@
-//! Working on jobs of a server: a program is run for each.
+//! Works on jobs of a server: runs a program for each.
 
 use super::{connect, failure, show::Show};
 use crate::{
@@ -10,17 +10,17 @@ use crate::{
 };
 use anyhow::Result;
 use client::{Client, ClientError};
-use consign::{Context, Duty, Runner, Why, Working, on};
-use outbound::{Ended, Exec, How};
-use platform::{SystemClock, SystemDice};
+use consign::{Context, Registration, Runner, RunningRunner, StopReason, on};
+use outbound::{Exec, HandlerEnding, HandlerOutcome};
+use platform::{SystemClock, SystemRandom};
 use std::{process::ExitCode, sync::Arc, time::Duration};
-use store::{Clock, Dice};
+use store::{Clock, RandomSource};
 use tokio::runtime::Builder;
 use tracing::{info, warn};
 use wire::{HeartbeatRequest, Json};
 
-/// How long a claim waits where nobody wants to wait for more.
-const GLANCE: Duration = Duration::from_secs(1);
+/// How long a claim waits with `--until-empty`, which ends when nothing is due.
+const EMPTY_WAIT: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &WorkArgs) -> Result<ExitCode> {
     let show = Show::to_people(&args.terminal);
@@ -31,17 +31,17 @@ pub(crate) fn run(args: &WorkArgs) -> Result<ExitCode> {
         .and_then(|client| runtime.block_on(async { work(args, &client).await }));
     drop(runtime);
     log.finish();
-    Ok(done.unwrap_or_else(|error| failure::tell(&error, &show)))
+    Ok(done.unwrap_or_else(|error| failure::report(&error, &show)))
 }
 
 async fn work(args: &WorkArgs, client: &Client) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
     let name = args.name.clone();
-    let name = name.unwrap_or_else(|| format!("work-{:08x}", SystemDice.roll().0 >> 96));
-    ask_in(client, &format!("{name}/{}", args.job_type)).await?;
+    let name = name.unwrap_or_else(|| format!("work-{:08x}", SystemRandom.entropy().0 >> 96));
+    check_key(client, &format!("{name}/{}", args.job_type)).await?;
     let mut runner = Runner::remote(client).name(name).with(duty(args));
     if args.until_empty {
-        runner = runner.wait(GLANCE);
+        runner = runner.wait(EMPTY_WAIT);
     }
     let working = runner.start().await?;
     tokio::select! {
@@ -51,8 +51,9 @@ async fn work(args: &WorkArgs, client: &Client) -> Result<ExitCode> {
     Ok(stop(working, args.grace, &mut signals).await)
 }
 
-/// Finds out whether the key is any good, while somebody is looking. A server that is away is waited for later.
-async fn ask_in(client: &Client, worker: &str) -> Result<(), ClientError> {
+/// Checks the key while the user is still looking. A server that does not answer is waited for
+/// later.
+async fn check_key(client: &Client, worker: &str) -> Result<(), ClientError> {
     let alive = HeartbeatRequest { worker_id: worker.to_owned(), leases: Vec::new() };
     match client.heartbeat(&alive).await {
         Err(error) if !error.is_worth_repeating() => Err(error),
@@ -60,8 +61,8 @@ async fn ask_in(client: &Client, worker: &str) -> Result<(), ClientError> {
     }
 }
 
-/// Lets programs end, or, asked a second time, gives all back at once.
-async fn stop(working: Working, grace: Duration, signals: &mut Signals) -> ExitCode {
+/// Lets programs end, or, at a second signal, gives all jobs back at once.
+async fn stop(working: RunningRunner, grace: Duration, signals: &mut Signals) -> ExitCode {
     let stopped = tokio::select! {
         stopped = working.stop(grace) => stopped,
         () = signals.any() => return ExitCode::from(crate::signals::INTERRUPTED),
@@ -76,7 +77,7 @@ async fn stop(working: Working, grace: Duration, signals: &mut Signals) -> ExitC
     ExitCode::SUCCESS
 }
 
-fn duty(args: &WorkArgs) -> Duty {
+fn duty(args: &WorkArgs) -> Registration {
     let exec = Arc::new(Exec::new(args.exec.iter().cloned(), std::env::vars_os()));
     let duty = on(&args.job_type, move |payload: Json, context: Context| {
         let exec = exec.clone();
@@ -94,37 +95,37 @@ fn duty(args: &WorkArgs) -> Duty {
     }
 }
 
-/// The one line that is logged about a job, also when nobody waits for its program any longer.
+/// The one log line about a job, also when its attempt is dropped.
 struct Line {
     context: Context,
-    /// Measures from the beginning of the job.
+    /// Measures from the start of the job.
     clock: SystemClock,
     told: bool,
 }
 
 impl Line {
-    fn end(mut self, ended: &Ended) {
+    fn end(mut self, ended: &HandlerOutcome) {
         let (outcome, failure) = match &ended.how {
-            How::Completed { .. } => ("completed", None),
-            How::Retry { failure, .. } => ("failed", Some(failure)),
-            How::ForGood(failure) => ("failed for good", Some(failure)),
-            How::Stopped => (self.why(), None),
-            How::NotStarted(failure) => ("given back", Some(failure)),
+            HandlerEnding::Completed { .. } => ("completed", None),
+            HandlerEnding::Retry { failure, .. } => ("failed", Some(failure)),
+            HandlerEnding::ForGood(failure) => ("failed for good", Some(failure)),
+            HandlerEnding::Stopped => (self.why(), None),
+            HandlerEnding::NotStarted(failure) => ("given back", Some(failure)),
         };
         let message = failure.map_or(ended.message.as_deref(), |failure| Some(&failure.message));
-        self.tell(outcome, failure.map(|failure| &*failure.code), message);
+        self.log_line(outcome, failure.map(|failure| &*failure.code), message);
     }
 
     fn why(&self) -> &'static str {
         match self.context.stopped() {
-            Some(Why::Cancelled) => "cancelled",
-            Some(Why::LeaseLost) => "lease lost",
-            Some(Why::TimedOut) => "timed out",
-            Some(Why::Stopping) | None => "given back",
+            Some(StopReason::Cancelled) => "cancelled",
+            Some(StopReason::LeaseLost) => "lease lost",
+            Some(StopReason::TimedOut) => "timed out",
+            Some(StopReason::Stopping) | None => "given back",
         }
     }
 
-    fn tell(&mut self, outcome: &str, code: Option<&str>, message: Option<&str>) {
+    fn log_line(&mut self, outcome: &str, code: Option<&str>, message: Option<&str>) {
         self.told = true;
         let took = format!("{:.1}s", self.clock.read().monotonic.as_secs_f64());
         let job = self.context.job();
@@ -135,7 +136,7 @@ impl Line {
 impl Drop for Line {
     fn drop(&mut self) {
         if !self.told {
-            self.tell(self.why(), None, None);
+            self.log_line(self.why(), None, None);
         }
     }
 }

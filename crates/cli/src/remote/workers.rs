@@ -1,4 +1,4 @@
-//! Who takes jobs, and which processes serve them.
+//! Lists workers and nodes.
 
 use super::{
     Session, refresh,
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     args::{RemoteArgs, WorkersArgs},
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use std::process::ExitCode;
@@ -23,20 +23,20 @@ pub(crate) fn workers(args: &WorkersArgs) -> Result<ExitCode> {
     })
 }
 
-fn lines(session: &Session, workers: &[WorkerShape]) -> Vec<Line> {
+fn lines(session: &Session, workers: &[WorkerShape]) -> Vec<StyledLine> {
     if workers.is_empty() {
         let told = "nobody has asked for work yet: consign work --type TYPE --exec CMD";
-        return vec![Line::of(Tone::Faint, told)];
+        return vec![StyledLine::of(Style::Faint, told)];
     }
     Table::of(workers)
         .text("worker", |worker| &worker.worker_id)
         .text("host", |worker| Cell::maybe(worker.host.as_ref()))
         .text("types", |worker| worker.job_types.join(", "))
-        .number("running", |worker| Cell::count(Tone::Busy, worker.running))
+        .number("running", |worker| Cell::count(Style::Busy, worker.running))
         .column("last seen", |worker| session.when(worker.last_seen_at))
         .column("state", |worker| match worker.state {
-            WorkerState::Live => Cell::toned(Tone::Good, "live"),
-            WorkerState::Lost => Cell::toned(Tone::Bad, "lost"),
+            WorkerState::Live => Cell::toned(Style::Good, "live"),
+            WorkerState::Lost => Cell::toned(Style::Bad, "lost"),
         })
         .lines(&session.show)
 }
@@ -51,9 +51,9 @@ pub(crate) fn nodes(args: &RemoteArgs) -> Result<ExitCode> {
                 .column("started", |node| session.when(node.started_at))
                 .column("last seen", |node| session.when(node.last_seen_at))
                 .column("state", |node| match node.state {
-                    NodeState::Live => Cell::toned(Tone::Good, "live"),
-                    NodeState::Draining => Cell::toned(Tone::Waiting, "draining"),
-                    NodeState::Lost => Cell::toned(Tone::Bad, "lost"),
+                    NodeState::Live => Cell::toned(Style::Good, "live"),
+                    NodeState::Draining => Cell::toned(Style::Waiting, "draining"),
+                    NodeState::Lost => Cell::toned(Style::Bad, "lost"),
                 })
                 .column("leader", |node| if node.leader { "leads" } else { "" })
                 .lines(&session.show)

@@ -1,9 +1,9 @@
-//! What the environment says.
+//! Settings from the environment.
 
 use super::{
     key::{ALL, OTHER_VARIABLES},
-    mistake::{Mistake, Place},
-    raw::{Given, Raw},
+    mistake::{Mistake, SettingPlace},
+    raw::{Given, RawSettings},
 };
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use wire::nearest::nearest;
 
 const PREFIX: &str = "CONSIGN_";
 
-/// The variables that are ours by their name.
+/// The variables with our prefix.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Environment(BTreeMap<String, OsString>);
 
@@ -44,21 +44,21 @@ impl Environment {
 }
 
 fn given(name: &str, value: &OsStr) -> Result<Given, Mistake> {
-    let place = Place::Variable(name.into());
+    let place = SettingPlace::Variable(name.into());
     let Some(key) = ALL.iter().copied().find(|key| key.variable() == name) else {
         return Err(Mistake::new(&place, unknown(name)));
     };
     let Some(text) = value.to_str() else {
         return Err(Mistake::new(&place, "is not UTF-8"));
     };
-    Ok(Given { key, raw: Raw::Loose(text.into()), place })
+    Ok(Given { key, raw: RawSettings::Loose(text.into()), place })
 }
 
 fn unknown(name: &str) -> String {
     if name.starts_with("CONSIGN_TYPES_") {
         return "types are set in the file: [types.\"name\"]".into();
     }
-    // The beginning is the same for all of them, and says nothing about what was meant.
+    // The prefix is common to all variables, so the comparison for a suggestion ignores it.
     let bare = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
     let known = ALL.iter().map(|key| key.variable()).chain(OTHER_VARIABLES.map(str::to_owned));
     let known: Vec<String> = known.map(|name| bare(&name)).collect();
@@ -68,8 +68,8 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// Variables of other commands; and those that Kubernetes gives to every container when there is a service
-/// called `consign`, which nobody can be blamed for.
+/// Variables of other commands, and those that Kubernetes gives to every container when there is a
+/// service called `consign`. Neither is the user's mistake.
 fn is_passed_over(name: &str) -> bool {
     let of_a_service = ["CONSIGN_SERVICE_HOST", "CONSIGN_SERVICE_PORT", "CONSIGN_PORT"];
     OTHER_VARIABLES.contains(&name)

@@ -1,9 +1,9 @@
-//! The file of settings, read into what was said and where.
+//! Parses the settings file into values with their places.
 
 use super::{
     key::{self, SECTIONS},
-    mistake::{Mistake, Place},
-    raw::{Given, Raw},
+    mistake::{Mistake, SettingPlace},
+    raw::{Given, RawSettings},
 };
 use std::{io, path::Path};
 use toml::{
@@ -28,19 +28,19 @@ pub(super) struct Said {
     pub(super) mistakes: Vec<Mistake>,
 }
 
-/// A table `[types."name"]`; keys of tables within it have a dot in their name.
+/// A table `[types."name"]`; keys of nested tables are written with a dot.
 #[derive(Debug)]
 pub(super) struct SaidType {
     pub(super) name: String,
-    pub(super) place: Place,
-    pub(super) entries: Vec<(String, Raw, Place)>,
+    pub(super) place: SettingPlace,
+    pub(super) entries: Vec<(String, RawSettings, SettingPlace)>,
 }
 
-/// Reads `file`. Where the writing itself is wrong, nothing else is looked at: what is left of the text
-/// would only lead to mistakes that nobody made.
+/// Reads `file`. After a syntax error, nothing else is checked: the rest of the text would only
+/// lead to wrong error messages.
 pub(super) fn read(file: &SourceFile) -> Said {
     let (root, errors) = DeTable::parse_recoverable(&file.text);
-    let mut reader = Reader { file, said: Said::default() };
+    let mut reader = FileReader { file, said: Said::default() };
     if errors.is_empty() {
         reader.root(root.get_ref());
     }
@@ -51,14 +51,14 @@ pub(super) fn read(file: &SourceFile) -> Said {
     reader.said
 }
 
-struct Reader<'a> {
+struct FileReader<'a> {
     file: &'a SourceFile,
     said: Said,
 }
 
 type Entry<'a> = (&'a Spanned<DeString<'a>>, &'a Spanned<DeValue<'a>>);
 
-impl Reader<'_> {
+impl FileReader<'_> {
     fn root(&mut self, root: &DeTable<'_>) {
         for (name, value) in root {
             let word: &str = name.get_ref();
@@ -80,7 +80,7 @@ impl Reader<'_> {
         let Some(key) = key::find(section, name.get_ref()) else {
             return self.unknown(section, name);
         };
-        let (raw, place) = (Raw::of(value.get_ref()), self.at(value.span().start));
+        let (raw, place) = (RawSettings::of(value.get_ref()), self.at(value.span().start));
         self.said.given.push(Given { key, raw, place });
     }
 
@@ -113,8 +113,13 @@ impl Reader<'_> {
         }
     }
 
-    /// A policy has tables within it; deeper ones are of nobody's making.
-    fn flatten(&self, before: &str, table: &DeTable<'_>, into: &mut Vec<(String, Raw, Place)>) {
+    /// Flattens a policy's nested tables. Deeper ones are unknown keys.
+    fn flatten(
+        &self,
+        before: &str,
+        table: &DeTable<'_>,
+        into: &mut Vec<(String, RawSettings, SettingPlace)>,
+    ) {
         for (name, value) in table {
             let path = format!("{before}{}", name.get_ref());
             let within = before.is_empty() && ["backoff", "handler"].contains(&path.as_str());
@@ -124,7 +129,7 @@ impl Reader<'_> {
                 }
                 Some(_) | None => {
                     let place = self.at(name.span().start);
-                    into.push((path, Raw::of(value.get_ref()), place));
+                    into.push((path, RawSettings::of(value.get_ref()), place));
                 }
             }
         }
@@ -135,11 +140,11 @@ impl Reader<'_> {
         self.said.mistakes.push(mistake);
     }
 
-    /// The place of a byte of the text, as editors count.
-    fn at(&self, byte: usize) -> Place {
+    /// The line and column of a byte offset, as editors count.
+    fn at(&self, byte: usize) -> SettingPlace {
         let before = self.file.text.get(..byte).unwrap_or(&self.file.text);
         let line = before.matches('\n').count() + 1;
         let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
-        Place::File { name: self.file.name.clone(), line, column }
+        SettingPlace::File { name: self.file.name.clone(), line, column }
     }
 }

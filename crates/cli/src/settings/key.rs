@@ -1,34 +1,34 @@
-//! Every key that a settings file may have. `docs/configuration.md` shows this list, and a test compares
-//! them.
+//! Every key that a settings file may have. `docs/configuration.md` shows this list, and a test
+//! compares them.
 
 use super::value::Kind;
 
 #[derive(Debug)]
-pub(crate) struct Key {
-    /// The table it is in; empty for the top of the file.
+pub(crate) struct SettingKey {
+    /// Its table; empty for the top of the file.
     pub(crate) section: &'static str,
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// What it is where nobody says anything, as a variable would say it.
+    /// The default, as a variable would write it.
     pub(crate) usual: Option<&'static str>,
 }
 
-impl Key {
-    /// The environment's name for it.
+impl SettingKey {
+    /// The name of its environment variable.
     pub(crate) fn variable(&self) -> String {
         let section = if self.section.is_empty() { "" } else { &format!("{}_", self.section) };
         format!("CONSIGN_{section}{}", self.name).to_uppercase()
     }
 
-    /// How it is called in sentences: `limits.connections`.
+    /// Its name in messages: `limits.connections`.
     pub(crate) fn path(&self) -> String {
         let dot = if self.section.is_empty() { "" } else { "." };
         format!("{}{dot}{}", self.section, self.name)
     }
 }
 
-/// Names of variables that are ours and name no setting of the server: the file of settings, and what the
-/// commands for clients read.
+/// Variables with our prefix that name no setting of the server: the path of the settings file, and
+/// what client commands read.
 pub(crate) const OTHER_VARIABLES: [&str; 5] =
     ["CONSIGN_CONFIG", "CONSIGN_URL", "CONSIGN_KEY", "CONSIGN_PROFILE", "CONSIGN_CA"];
 
@@ -40,21 +40,21 @@ const MINUTE: u64 = 60 * SECOND;
 const DAY: u64 = 24 * 60 * MINUTE;
 
 const PAYLOAD_MAX: u64 = engine::PAYLOAD_BYTES_HARD_MAX as u64;
-/// A client that is slower than this is gone.
+/// The range of client timeouts.
 const PATIENCE: Kind = Kind::Span(100..=10 * MINUTE);
 
-/// Those that can be believed without a shared secret.
+/// Algorithms with public keys, which need no shared secret.
 const ALGORITHMS: &[&str] =
     &["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"];
 
 /// Makes a static of each row, and lists them all in the order of the rows.
 macro_rules! keys {
     ($($section:literal { $($constant:ident: $name:literal, $kind:expr, $usual:expr;)* })*) => {
-        $($(pub(crate) static $constant: Key =
-            Key { section: $section, name: $name, kind: $kind, usual: $usual };)*)*
+        $($(pub(crate) static $constant: SettingKey =
+            SettingKey { section: $section, name: $name, kind: $kind, usual: $usual };)*)*
 
-        /// All of them, in the order in which they are shown.
-        pub(crate) static ALL: &[&Key] = &[$($(&$constant,)*)*];
+        /// All keys, in the order in which they are shown.
+        pub(crate) static ALL: &[&SettingKey] = &[$($(&$constant,)*)*];
 
         /// The tables that a file may have, `types` aside.
         pub(crate) static SECTIONS: &[&str] = {
@@ -142,7 +142,7 @@ pub(crate) fn names_in(section: &str) -> impl Iterator<Item = &'static str> {
     ALL.iter().filter(move |key| key.section == section).map(|key| key.name)
 }
 
-pub(crate) fn find(section: &str, name: &str) -> Option<&'static Key> {
+pub(crate) fn find(section: &str, name: &str) -> Option<&'static SettingKey> {
     ALL.iter().copied().find(|key| key.section == section && key.name == name)
 }
 

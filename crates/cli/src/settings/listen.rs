@@ -1,4 +1,4 @@
-//! Where the door is, and whether strangers can reach it.
+//! The listen address, and whether other machines can reach it.
 
 use std::{
     fmt, io,
@@ -6,7 +6,7 @@ use std::{
     str::FromStr,
 };
 
-/// An address and a port, as somebody wrote them.
+/// An address and a port, as the user wrote them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Listen {
     Address(SocketAddr),
@@ -14,7 +14,7 @@ pub(crate) enum Listen {
 }
 
 impl Listen {
-    /// The addresses that it means at this moment.
+    /// The addresses to which it resolves now.
     pub(crate) fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         match self {
             Listen::Address(address) => Ok(vec![*address]),
@@ -22,22 +22,22 @@ impl Listen {
         }
     }
 
-    /// Whether it is known, without asking anybody, that others than this machine can reach it.
+    /// Whether other machines can reach it, as far as that is known without DNS.
     pub(crate) fn is_open(&self) -> bool {
         match self {
             Listen::Address(address) => is_open(address.ip()),
-            Listen::Name(..) => false, // asked before the start
+            Listen::Name(..) => false, // resolved before the start
         }
     }
 }
 
-/// Whether others than this machine can reach a door at `address`.
+/// Whether other machines can reach a listener at `address`.
 pub(crate) fn is_open(address: IpAddr) -> bool {
-    // ::ffff:127.0.0.1 is this machine in the clothes of IPv6.
+    // ::ffff:127.0.0.1 is loopback, mapped to IPv6.
     !address.to_canonical().is_loopback()
 }
 
-/// What is said of an open door without a lock.
+/// The error for a reachable address without TLS.
 pub(crate) const UNPROTECTED: &str = "others could reach this address, and what they send could be read on its way: \
      set cert and key in [tls], or behind_proxy = true where a proxy does TLS in front of it, \
      or listen on 127.0.0.1";

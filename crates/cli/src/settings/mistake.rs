@@ -1,24 +1,24 @@
-//! What is wrong with the settings, and where somebody has to look.
+//! Errors in the settings, and their places.
 
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {what}")]
 pub(crate) struct Mistake {
-    pub(crate) place: Place,
-    /// What is wrong, and what would be right.
+    pub(crate) place: SettingPlace,
+    /// The error, and what would be right.
     pub(crate) what: String,
 }
 
 impl Mistake {
-    pub(crate) fn new(place: &Place, what: impl Into<String>) -> Self {
+    pub(crate) fn new(place: &SettingPlace, what: impl Into<String>) -> Self {
         Mistake { place: place.clone(), what: what.into() }
     }
 }
 
-/// Where a value was said, in the order in which mistakes are told.
+/// The place of a value, in the order in which errors are reported.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum SettingPlace {
     Flag(&'static str),
     Variable(String),
     File {
@@ -26,34 +26,34 @@ pub(crate) enum Place {
         line: usize,
         column: usize,
     },
-    /// Nobody said it: the key's own value.
+    /// No source gives it: the key's default.
     Default(String),
 }
 
-impl Place {
-    /// Where a value came from, for people who look at all of them. A column would only be noise there.
+impl SettingPlace {
+    /// The source of a value in a listing. The column would only be noise there.
     pub(crate) fn origin(&self) -> String {
         match self {
-            Place::Flag(flag) => format!("flag {flag}"),
-            Place::Variable(name) => format!("environment {name}"),
-            Place::File { name, line, .. } => format!("{name}:{line}"),
-            Place::Default(_) => "default".into(),
+            SettingPlace::Flag(flag) => format!("flag {flag}"),
+            SettingPlace::Variable(name) => format!("environment {name}"),
+            SettingPlace::File { name, line, .. } => format!("{name}:{line}"),
+            SettingPlace::Default(_) => "default".into(),
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SettingPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Flag(flag) => f.write_str(flag),
-            Place::Variable(name) => f.write_str(name),
-            Place::File { name, line, column } => write!(f, "{name}:{line}:{column}"),
-            Place::Default(key) => write!(f, "the default of {key}"),
+            SettingPlace::Flag(flag) => f.write_str(flag),
+            SettingPlace::Variable(name) => f.write_str(name),
+            SettingPlace::File { name, line, column } => write!(f, "{name}:{line}:{column}"),
+            SettingPlace::Default(key) => write!(f, "the default of {key}"),
         }
     }
 }
 
-/// Everything that is wrong, so that it can be mended at one go.
+/// All errors, so that the user can mend them at one go.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mistakes(pub(crate) Vec<Mistake>);
 

@@ -1,7 +1,4 @@
-//! What was typed, what the environment says and what the file says become checked values.
-//!
-//! [`Settings::resolve`] is a pure function: it reads no variable, no clock, and no file but through what it is
-//! handed, so every rule about who is believed can be tried in microseconds.
+//! Reads flags, environment and file into checked settings.
 
 mod environment;
 mod file;
@@ -28,15 +25,15 @@ pub(crate) use types::DeclaredType;
 
 use crate::args::{SettingsArgs, StoreAddress};
 use engine::{HandlerSource, HandlerSources, Tenant, TenantLimits};
-use key::Key;
-use mistake::Place;
+use key::SettingKey;
+use mistake::SettingPlace;
 use outbound::{AddressList, Allow};
 use pick::{Chosen, Picker};
-use raw::{Given, Raw};
+use raw::{Given, RawSettings};
 use server::{ForwardedHeader, JwksSource, JwtSettings, Limits, ProxySettings, Rate};
 use std::{num::NonZeroU32, path::PathBuf, ptr, sync::Arc, time::Duration};
 
-/// Everything that an installation has chosen, checked.
+/// All settings of an installation, checked.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) listen: Listen,
@@ -45,25 +42,25 @@ pub(crate) struct Settings {
     pub(crate) wait_for_store: Duration,
     pub(crate) behind_proxy: bool,
     pub(crate) payload_bytes_max: usize,
-    /// Whether jobs of types that nobody declared are refused.
+    /// Whether the server refuses jobs of types that were not declared.
     pub(crate) strict_types: bool,
-    /// What one tenant may have beside its jobs.
+    /// The limits of one tenant, beside its jobs.
     pub(crate) tenant_limits: TenantLimits,
     pub(crate) log: LogSettings,
     pub(crate) tls: Option<TlsFiles>,
-    /// The listener of its own for health and metrics.
+    /// A separate listener for health and metrics.
     pub(crate) health_listen: Option<Listen>,
     pub(crate) door: server::Settings,
-    /// What one client may have of the door's limits.
+    /// The share of one client in the server's limits.
     pub(crate) shares: Shares,
     /// Hosts that jobs may be pushed to although they are not public.
     pub(crate) allow: Arc<Allow>,
     pub(crate) types: Vec<DeclaredType>,
-    /// Every value, and who said it.
+    /// Every value with its source.
     chosen: Vec<Chosen>,
 }
 
-/// How the log looks, and how much is in it.
+/// Format and level of the log.
 #[derive(Clone, Debug)]
 pub(crate) struct LogSettings {
     /// `auto`, `json` or `text`.
@@ -72,23 +69,23 @@ pub(crate) struct LogSettings {
     pub(crate) level: String,
 }
 
-/// What TLS needs, in PEM.
+/// The files for TLS, in PEM.
 #[derive(Clone, Debug)]
 pub(crate) struct TlsFiles {
     pub(crate) cert: PathBuf,
     pub(crate) key: PathBuf,
 }
 
-/// A file of settings that is to be read.
+/// A settings file to read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConfigPath {
     pub(crate) path: PathBuf,
-    /// Whether somebody named it: then it has to be there.
+    /// Whether a flag or variable names it: then it has to exist.
     pub(crate) named: bool,
 }
 
 impl ConfigPath {
-    /// Which file it is, by what was typed and what the environment says.
+    /// The path, by flag, by variable, or the default.
     pub(crate) fn of(args: &SettingsArgs, env: &Environment) -> Self {
         match args.config.clone().or_else(|| env.config()) {
             Some(path) => ConfigPath { path, named: true },
@@ -98,7 +95,8 @@ impl ConfigPath {
 }
 
 impl Settings {
-    /// Flags over environment over file over defaults; all mistakes at once, wherever they are.
+    /// Flags over environment over file over defaults. Reports all errors at once, from all
+    /// sources.
     pub(crate) fn resolve(
         args: &SettingsArgs,
         env: &Environment,
@@ -121,7 +119,7 @@ impl Settings {
         }
     }
 
-    /// Nothing comes of it only where something is wrong.
+    /// `None` only where something is wrong.
     fn pick(picker: &mut Picker, types: Vec<DeclaredType>) -> Option<Self> {
         let payload_bytes_max = picker.size(&key::PAYLOAD_MAX_KEY)?;
         let behind_proxy = picker.switch(&key::BEHIND_PROXY)?;
@@ -160,9 +158,9 @@ impl Settings {
             types,
             chosen: Vec::new(),
         };
-        // Half a [tls] is a mistake of its own, and no reason for another.
-        let wants_tls = picker.is_said(&key::TLS_CERT) || picker.is_said(&key::TLS_KEY);
-        // Keys are shown at the listener for health, too: for /metrics.
+        // Half a [tls] table is an error of its own, and no reason for another.
+        let wants_tls = picker.is_set(&key::TLS_CERT) || picker.is_set(&key::TLS_KEY);
+        // The health listener takes API keys, too: for /metrics.
         let listeners = [
             (&key::LISTEN, Some(&settings.listen)),
             (&key::HEALTH_LISTEN, settings.health_listen.as_ref()),
@@ -180,14 +178,14 @@ impl Settings {
 const KIND_CHECKED: &str = "the kind of the key takes nothing else";
 
 fn typed(args: &SettingsArgs) -> Vec<Given> {
-    let flags: [(&'static Key, &'static str, &Option<String>); 3] = [
+    let flags: [(&'static SettingKey, &'static str, &Option<String>); 3] = [
         (&key::LISTEN, "--listen", &args.listen),
         (&key::STORE, "--store", &args.store),
         (&key::WAIT_FOR_STORE, "--wait-for-store", &args.wait_for_store),
     ];
     let given = |(key, flag, text): (_, _, &Option<String>)| {
-        let raw = Raw::Loose(text.clone()?);
-        Some(Given { key, raw, place: Place::Flag(flag) })
+        let raw = RawSettings::Loose(text.clone()?);
+        Some(Given { key, raw, place: SettingPlace::Flag(flag) })
     };
     flags.into_iter().filter_map(given).collect()
 }
@@ -210,7 +208,7 @@ fn proxy(picker: &mut Picker) -> Option<ProxySettings> {
     Some(ProxySettings { trusted, header })
 }
 
-/// What does not fit together would only be found out by the first large request.
+/// Without this check, limits that contradict each other would fail at the first large request.
 fn limits(
     picker: &mut Picker,
     payload_bytes_max: usize,
@@ -238,7 +236,7 @@ fn limits(
         behind_proxy,
     };
     shares.apply(&mut limits);
-    let mut check = |holds: bool, key: &'static Key, rule: &str| {
+    let mut check = |holds: bool, key: &'static SettingKey, rule: &str| {
         if !holds {
             picker.refuse(key, format!("{} {rule}", key.path()));
         }
@@ -257,7 +255,7 @@ fn limits(
     Some((limits, shares))
 }
 
-/// What a job has beside its payload, generously.
+/// A generous bound for a job's fields beside its payload.
 const ENVELOPE_BYTES: usize = 16 * 1024;
 
 fn rate(picker: &mut Picker) -> Option<Rate> {
@@ -268,15 +266,16 @@ fn rate(picker: &mut Picker) -> Option<Rate> {
     Some(Rate { per_second, burst: burst.map_or(per_second, positive) })
 }
 
-/// Nothing within where no token is believed; nothing at all only where something is wrong.
+/// The inner `None`: tokens are off. The outer `None`: something is wrong.
 fn jwt(picker: &mut Picker) -> Option<Option<JwtSettings>> {
-    let wanted = key::ALL.iter().any(|key| key.section == "jwt" && picker.is_said(key));
+    let wanted = key::ALL.iter().any(|key| key.section == "jwt" && picker.is_set(key));
     for key in [&key::ISSUER, &key::AUDIENCE] {
-        if wanted && !picker.is_said(key) {
+        if wanted && !picker.is_set(key) {
             picker.refuse(key, format!("[jwt] needs `{}`", key.name));
         }
     }
-    // What must be said and is not was refused: none of the empty texts below comes into use.
+    // A missing required value is an error already, so none of the empty texts below comes into
+    // use.
     let jwt = JwtSettings {
         issuer: picker.text(&key::ISSUER).unwrap_or_default(),
         audience: picker.text(&key::AUDIENCE).unwrap_or_default(),
@@ -310,14 +309,14 @@ fn jwks(picker: &mut Picker, wanted: bool) -> JwksSource {
     if file.is_some() && url.is_some() {
         picker.refuse(&key::JWKS_URL, "[jwt] takes jwks_file or jwks_url, not both");
     }
-    if wanted && !picker.is_said(&key::JWKS_FILE) && !picker.is_said(&key::JWKS_URL) {
+    if wanted && !picker.is_set(&key::JWKS_FILE) && !picker.is_set(&key::JWKS_URL) {
         let what = "[jwt] needs `jwks_file` or `jwks_url`: where the issuer's public keys are";
         picker.refuse(&key::JWKS_FILE, what);
     }
     url.map_or(JwksSource::File(file.unwrap_or_default()), JwksSource::Url)
 }
 
-fn handler_source(picker: &mut Picker, key: &'static Key) -> Option<HandlerSource> {
+fn handler_source(picker: &mut Picker, key: &'static SettingKey) -> Option<HandlerSource> {
     Some(match picker.text(key)?.as_str() {
         "all" => HandlerSource::All,
         "file" => HandlerSource::File,
@@ -325,7 +324,7 @@ fn handler_source(picker: &mut Picker, key: &'static Key) -> Option<HandlerSourc
     })
 }
 
-/// Its key does not take 0.
+/// The key's range excludes 0.
 fn positive(number: u64) -> NonZeroU32 {
     u32::try_from(number).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN)
 }

@@ -1,19 +1,19 @@
-//! Who is believed: flags over environment over file over defaults.
+//! The precedence of sources: flags over environment over file over defaults.
 
 use super::{
-    key::Key,
+    key::SettingKey,
     listen::Listen,
-    mistake::{Mistake, Place},
-    raw::{Given, Raw},
-    value::Value,
+    mistake::{Mistake, SettingPlace},
+    raw::{Given, RawSettings},
+    value::SettingValue,
 };
 use crate::args::StoreAddress;
 use std::{path::PathBuf, ptr, time::Duration};
 
-/// Takes values out of everything that was said, and keeps in mind what is wrong.
+/// Picks values from all sources, and collects the errors.
 #[derive(Debug)]
 pub(super) struct Picker {
-    /// Those who are believed first come first.
+    /// Sources of higher precedence come first.
     said: Vec<Given>,
     pub(super) mistakes: Vec<Mistake>,
     pub(super) chosen: Vec<Chosen>,
@@ -21,10 +21,10 @@ pub(super) struct Picker {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
-    pub(crate) key: &'static Key,
-    /// Nothing where nobody said anything and there is no default.
-    pub(crate) value: Option<Value>,
-    pub(crate) place: Place,
+    pub(crate) key: &'static SettingKey,
+    /// `None` where no source gives a value and there is no default.
+    pub(crate) value: Option<SettingValue>,
+    pub(crate) place: SettingPlace,
 }
 
 impl Picker {
@@ -32,15 +32,15 @@ impl Picker {
         Picker { said, mistakes, chosen: Vec::new() }
     }
 
-    /// The value of `key`. All that was said for it has to be right, also what is not believed: it would
-    /// come to light on the day when the flag is gone.
-    fn pick(&mut self, key: &'static Key) -> Option<Value> {
+    /// The value of `key`. Every source has to be right, also one that is overridden: its error
+    /// would come to light on the day when the flag is gone.
+    fn pick(&mut self, key: &'static SettingKey) -> Option<SettingValue> {
         let mut found = None;
         for given in self.said.iter().filter(|given| ptr::eq(given.key, key)) {
             match key.kind.read(&given.raw) {
                 Ok(value) => found = found.or(Some((value, given.place.clone()))),
                 Err(what) => {
-                    let in_file = matches!(given.place, Place::File { .. });
+                    let in_file = matches!(given.place, SettingPlace::File { .. });
                     let what = if in_file { format!("`{}` {what}", key.name) } else { what };
                     self.mistakes.push(Mistake::new(&given.place, what));
                 }
@@ -48,57 +48,62 @@ impl Picker {
         }
         let (value, place) = match found {
             Some((value, place)) => (Some(value), place),
-            None => (usual(key), Place::Default(key.path())),
+            None => (usual(key), SettingPlace::Default(key.path())),
         };
         self.chosen.push(Chosen { key, value: value.clone(), place });
         value
     }
 
-    pub(super) fn is_said(&self, key: &'static Key) -> bool {
+    pub(super) fn is_set(&self, key: &'static SettingKey) -> bool {
         self.said.iter().any(|given| ptr::eq(given.key, key))
     }
 
-    /// Refuses what was said for `key` where nothing is said for `other`, without which it means nothing.
-    pub(super) fn needs(&mut self, key: &'static Key, other: &'static Key, what: &str) {
+    /// Refuses a value of `key` without a value of `other`, which it needs.
+    pub(super) fn needs(
+        &mut self,
+        key: &'static SettingKey,
+        other: &'static SettingKey,
+        what: &str,
+    ) {
         let is_right = self.chosen(key).is_some_and(|chosen| chosen.value.is_some());
-        if is_right && !self.is_said(other) {
+        if is_right && !self.is_set(other) {
             self.refuse(key, what);
         }
     }
 
     /// A number of things or bytes that are held in memory.
-    pub(super) fn size(&mut self, key: &'static Key) -> Option<usize> {
-        let (Value::Whole(size) | Value::Bytes(size)) = self.pick(key)? else {
+    pub(super) fn size(&mut self, key: &'static SettingKey) -> Option<usize> {
+        let (SettingValue::Whole(size) | SettingValue::Bytes(size)) = self.pick(key)? else {
             unreachable!("{} is no number", key.path());
         };
         Some(size.try_into().unwrap_or(usize::MAX))
     }
 
-    /// Notes that the value that was picked for `key` does not do.
-    pub(super) fn refuse(&mut self, key: &'static Key, what: impl Into<String>) {
+    /// Records that the picked value of `key` is refused.
+    pub(super) fn refuse(&mut self, key: &'static SettingKey, what: impl Into<String>) {
         let chosen = self.chosen(key);
-        let place = chosen.map_or(Place::Default(key.path()), |chosen| chosen.place.clone());
+        let place = chosen.map_or(SettingPlace::Default(key.path()), |chosen| chosen.place.clone());
         self.mistakes.push(Mistake::new(&place, what));
     }
 
-    fn chosen(&self, key: &'static Key) -> Option<&Chosen> {
+    fn chosen(&self, key: &'static SettingKey) -> Option<&Chosen> {
         self.chosen.iter().find(|chosen| ptr::eq(chosen.key, key))
     }
 }
 
-fn usual(key: &Key) -> Option<Value> {
+fn usual(key: &SettingKey) -> Option<SettingValue> {
     let text = key.usual?;
-    Some(key.kind.read(&Raw::Loose(text.into())).expect("a test reads every default"))
+    Some(key.kind.read(&RawSettings::Loose(text.into())).expect("a test reads every default"))
 }
 
-/// One function for each kind: a key of another kind is a mistake of ours, and every key is picked by the
-/// first test that runs.
+/// One function for each kind. A key of another kind is a bug, which the first test finds, because
+/// it picks every key.
 macro_rules! picks {
     ($($name:ident: $variant:ident -> $type:ty;)*) => {
         impl Picker {
-            $(pub(super) fn $name(&mut self, key: &'static Key) -> Option<$type> {
+            $(pub(super) fn $name(&mut self, key: &'static SettingKey) -> Option<$type> {
                 match self.pick(key)? {
-                    Value::$variant(value) => Some(value),
+                    SettingValue::$variant(value) => Some(value),
                     other => unreachable!("{} is {other:?}", key.path()),
                 }
             })*

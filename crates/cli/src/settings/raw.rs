@@ -1,66 +1,66 @@
-//! What somebody said, before anybody asked whether it makes sense.
+//! Values as a source gives them, unchecked.
 
-use super::{key::Key, mistake::Place};
+use super::{key::SettingKey, mistake::SettingPlace};
 use toml::de::DeValue;
 
 #[derive(Clone, Debug)]
 pub(super) struct Given {
-    pub(super) key: &'static Key,
-    pub(super) raw: Raw,
-    pub(super) place: Place,
+    pub(super) key: &'static SettingKey,
+    pub(super) raw: RawSettings,
+    pub(super) place: SettingPlace,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Raw {
-    /// From a flag or a variable, where everything is a text.
+pub(super) enum RawSettings {
+    /// From a flag or a variable, where every value is a text.
     Loose(String),
     Text(String),
     Whole(i64),
     Number(f64),
     Switch(bool),
-    List(Vec<Raw>),
-    /// Something that no key takes.
+    List(Vec<RawSettings>),
+    /// A type that no key takes.
     Other(&'static str),
 }
 
-impl Raw {
+impl RawSettings {
     pub(super) fn of(value: &DeValue<'_>) -> Self {
         match value {
-            DeValue::String(text) => Raw::Text(text.to_string()),
+            DeValue::String(text) => RawSettings::Text(text.to_string()),
             DeValue::Integer(number) => {
                 let read = i64::from_str_radix(number.as_str(), number.radix());
-                read.map_or(Raw::Other("a number that is too large"), Raw::Whole)
+                read.map_or(RawSettings::Other("a number that is too large"), RawSettings::Whole)
             }
             DeValue::Float(number) => {
-                number.as_str().parse().map_or(Raw::Other("no number"), Raw::Number)
+                number.as_str().parse().map_or(RawSettings::Other("no number"), RawSettings::Number)
             }
-            DeValue::Boolean(switch) => Raw::Switch(*switch),
-            DeValue::Datetime(_) => Raw::Other("a date"),
-            DeValue::Array(items) => {
-                Raw::List(items.iter().map(|item| Raw::of(item.get_ref())).collect())
-            }
-            DeValue::Table(table) if table.is_empty() => Raw::Other("an empty table"),
-            DeValue::Table(_) => Raw::Other("a table"),
+            DeValue::Boolean(switch) => RawSettings::Switch(*switch),
+            DeValue::Datetime(_) => RawSettings::Other("a date"),
+            DeValue::Array(items) => RawSettings::List(
+                items.iter().map(|item| RawSettings::of(item.get_ref())).collect(),
+            ),
+            DeValue::Table(table) if table.is_empty() => RawSettings::Other("an empty table"),
+            DeValue::Table(_) => RawSettings::Other("a table"),
         }
     }
 
-    /// The text, or what it should look like.
+    /// The text, or an error with an example.
     pub(super) fn text(&self, example: &str) -> Result<&str, String> {
-        let (Raw::Loose(text) | Raw::Text(text)) = self else {
+        let (RawSettings::Loose(text) | RawSettings::Text(text)) = self else {
             return Err(self.instead_of(&format!("a text such as \"{example}\"")));
         };
         Ok(text)
     }
 
-    /// Says that it should be `wanted`, and what it is.
+    /// The error that it should be `wanted`, and what it is.
     pub(super) fn instead_of(&self, wanted: &str) -> String {
         let is = match self {
-            Raw::Loose(_) | Raw::Text(_) => "a text",
-            Raw::Whole(_) => "a number",
-            Raw::Number(_) => "a number with decimals",
-            Raw::Switch(_) => "true or false",
-            Raw::List(_) => "a list",
-            Raw::Other(what) => what,
+            RawSettings::Loose(_) | RawSettings::Text(_) => "a text",
+            RawSettings::Whole(_) => "a number",
+            RawSettings::Number(_) => "a number with decimals",
+            RawSettings::Switch(_) => "true or false",
+            RawSettings::List(_) => "a list",
+            RawSettings::Other(what) => what,
         };
         format!("must be {wanted}, but is {is}")
     }

@@ -1,8 +1,8 @@
-//! What one client may have of what is limited for all.
+//! The share of one client in the limits that all clients have together.
 
 use server::{AddressShare, Limits};
 
-/// The shares that the settings name. Each one that they do not name is a part of its total.
+/// The shares that the settings name. A share that they do not name is a fraction of its total.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shares {
     pub(super) connections_per_address: Option<usize>,
@@ -12,13 +12,13 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Sets the shares of `limits` by its totals. Whatever lowers a total calls it again: a share
-    /// that is as large as its total holds nothing off.
+    /// Sets the shares of `limits` from its totals. Code that lowers a total calls it again: a
+    /// share as large as its total limits nothing.
     pub(crate) fn apply(&self, limits: &mut Limits) {
         let (connections, waiting) = (limits.connections_max, limits.waiting_max);
         limits.connections_per_address = match self.connections_per_address {
             Some(share) => AddressShare::All(share),
-            // All clients come from the address of the proxy, or of the few that there are.
+            // All clients come from the address of the proxy, or of a few proxies.
             None if self.behind_proxy => AddressShare::Unlimited,
             None => AddressShare::Remote((connections / 4).max(1)),
         };
@@ -27,7 +27,7 @@ impl Shares {
         limits.waiting_per_job_max = self.waiting_per_job.unwrap_or((waiting / 16).max(1));
     }
 
-    /// One sentence for each share that is named and leaves nothing of its total to others.
+    /// One sentence for each named share that leaves nothing of its total to others.
     pub(super) fn warnings(&self, limits: &Limits) -> Vec<String> {
         let (connections, waiting) = (limits.connections_max, limits.waiting_max);
         let named = [

@@ -1,4 +1,4 @@
-//! The settings as a file that would make them, with where each comes from.
+//! Prints the settings as a file that would produce them, with the source of each.
 
 use super::{
     Settings,
@@ -8,7 +8,7 @@ use super::{
 use std::fmt::Write;
 
 impl Settings {
-    /// All settings in TOML. Whatever stands in here may be shown to anybody.
+    /// All settings in TOML. Users may show this output to others, so it must contain no secret.
     pub(crate) fn show(&self) -> String {
         let mut shown = String::new();
         let mut section = "";
@@ -17,7 +17,8 @@ impl Settings {
                 section = chosen.key.section;
                 shown += &format!("\n[{section}]\n");
             }
-            // A default among settings that are off would switch them on where this is read again.
+            // A default among settings that are off would switch them on where the output is read
+            // as a file.
             let off = section == "jwt" && self.door.jwt.is_none();
             match &chosen.value {
                 Some(value) => {
@@ -49,7 +50,7 @@ fn show_type(shown: &mut String, declared: &DeclaredType) {
     }
 }
 
-/// Comments stand below each other as far as the values allow.
+/// Aligns comments as far as the values allow.
 fn add(shown: &mut String, line: &str, comment: &str) {
     const COMMENTS_AT: usize = 44;
     let _ = writeln!(shown, "{line:COMMENTS_AT$} # {comment}");

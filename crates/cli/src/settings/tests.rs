@@ -1,4 +1,4 @@
-//! Who is believed, and what is said when something is wrong.
+//! Precedence of sources, and error messages.
 
 use super::*;
 use server::AddressShare;
@@ -21,7 +21,7 @@ fn file(text: &str) -> Option<SourceFile> {
     Some(SourceFile { name: "consign.toml".into(), text: text.into(), open })
 }
 
-/// The files that there are.
+/// The files that exist in these tests.
 fn open(path: &Path) -> io::Result<String> {
     match path.to_str() {
         Some("email.json") => Ok("{\"type\": \"object\"}".into()),
@@ -36,7 +36,7 @@ fn resolve(text: &str) -> Result<Settings, Mistakes> {
     Settings::resolve(&args(None), &env(&[]), file(text).as_ref())
 }
 
-/// Everything that is wrong with a file, one line each.
+/// All errors of a file, one line each.
 fn wrong(text: &str) -> Vec<String> {
     let Mistakes(mistakes) = resolve(text).unwrap_err();
     mistakes.iter().map(ToString::to_string).collect()
@@ -47,7 +47,7 @@ fn check(text: &str, expected: &[&str]) {
     assert_eq!(wrong(text), expected, "{text}");
 }
 
-fn origin_of(settings: &Settings, key: &'static Key) -> String {
+fn origin_of(settings: &Settings, key: &'static SettingKey) -> String {
     let chosen = settings.chosen.iter().find(|chosen| std::ptr::eq(chosen.key, key)).unwrap();
     chosen.place.origin()
 }
@@ -487,7 +487,7 @@ fn the_page_lists_every_key_with_its_default_and_its_variable() {
     );
 }
 
-fn shown_default(key: &Key) -> String {
-    let value = key.kind.read(&Raw::Loose(key.usual.unwrap().into())).unwrap();
+fn shown_default(key: &SettingKey) -> String {
+    let value = key.kind.read(&RawSettings::Loose(key.usual.unwrap().into())).unwrap();
     format!("`{}`", value.toml())
 }

@@ -1,10 +1,10 @@
-//! Policies of job types, as a file says them. What a policy may be is decided where it always is: by the
-//! wire's words and the engine's checks.
+//! Policies of job types in the settings file. The wire's field rules and the engine's checks
+//! decide what is valid, as for the API.
 
 use super::{
     file::{Open, SaidType},
-    mistake::{Mistake, Place},
-    raw::Raw,
+    mistake::{Mistake, SettingPlace},
+    raw::RawSettings,
     value::{quoted, quoted_list},
 };
 use engine::{FieldProblem, JobType, Policy, PolicyDraft, Refusal};
@@ -16,12 +16,12 @@ pub(crate) struct DeclaredType {
     pub(crate) job_type: JobType,
     pub(crate) draft: PolicyDraft,
     pub(crate) policy: Policy,
-    pub(crate) place: Place,
+    pub(crate) place: SettingPlace,
     pub(crate) schema_file: Option<String>,
-    pub(crate) said: Vec<(&'static str, Place)>,
+    pub(crate) said: Vec<(&'static str, SettingPlace)>,
 }
 
-/// The values of a type, with those of tables within it beside the others.
+/// The values of a type, with those of nested tables.
 #[derive(Default)]
 pub(super) struct TypeValues {
     policy: PolicyShape,
@@ -30,7 +30,7 @@ pub(super) struct TypeValues {
     schema_file: Option<String>,
 }
 
-/// Where the value of one key is, with an example of a text.
+/// The place for the value of one key, with an example of a text.
 pub(super) enum Slot<'a> {
     Text(&'a mut Option<String>, &'static str),
     Whole(&'a mut Option<i64>),
@@ -76,15 +76,17 @@ impl TypeValues {
 }
 
 impl Slot<'_> {
-    fn set(self, raw: &Raw) -> Result<(), String> {
+    fn set(self, raw: &RawSettings) -> Result<(), String> {
         match (self, raw) {
             (Slot::Text(text, example), _) => *text = Some(raw.text(example)?.into()),
-            (Slot::Whole(whole), Raw::Whole(number)) => *whole = Some(*number),
+            (Slot::Whole(whole), RawSettings::Whole(number)) => *whole = Some(*number),
             (Slot::Whole(_), _) => return Err(raw.instead_of("a whole number without quotes")),
-            (Slot::Factor(factor), Raw::Number(number)) => *factor = Some(Factor(*number)),
-            (Slot::Factor(factor), Raw::Whole(number)) => *factor = Some(Factor(*number as f64)),
+            (Slot::Factor(factor), RawSettings::Number(number)) => *factor = Some(Factor(*number)),
+            (Slot::Factor(factor), RawSettings::Whole(number)) => {
+                *factor = Some(Factor(*number as f64))
+            }
             (Slot::Factor(_), _) => return Err(raw.instead_of("a number without quotes")),
-            (Slot::Words(words), Raw::List(items)) => {
+            (Slot::Words(words), RawSettings::List(items)) => {
                 let said = items.iter().map(|item| item.text("argument").map(str::to_owned));
                 *words = Some(said.collect::<Result<_, _>>()?);
             }
@@ -109,7 +111,7 @@ pub(super) fn type_keys() -> [&'static str; 15] {
     TypeValues::default().slots().map(|(key, _)| key)
 }
 
-/// Reads one table; nothing where something is wrong with it.
+/// Reads one table; `None` where something is wrong with it.
 pub(super) fn read(
     table: &SaidType,
     open: Open,
@@ -176,7 +178,7 @@ fn key_of(problem: &FieldProblem) -> String {
     name
 }
 
-fn unknown(name: &str, raw: &Raw) -> String {
+fn unknown(name: &str, raw: &RawSettings) -> String {
     let example = match name {
         "backoff" => Some("{ base = \"2s\" }"),
         "handler" => Some("{ http = \"https://…\" } or { exec = [\"program\"] }"),

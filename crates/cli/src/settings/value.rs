@@ -1,6 +1,6 @@
-//! What a setting can be, and how it is read and shown.
+//! Kinds of settings: how they are parsed and printed.
 
-use super::{listen::Listen, raw::Raw};
+use super::{listen::Listen, raw::RawSettings};
 use crate::args::StoreAddress;
 use outbound::{AddressList, Allow};
 use std::{fmt::Display, ops::RangeInclusive, path::PathBuf, time::Duration};
@@ -18,14 +18,14 @@ pub(crate) enum Kind {
     Bytes(RangeInclusive<u64>),
     /// In milliseconds.
     Span(RangeInclusive<u64>),
-    /// Where an issuer's public keys are.
+    /// The address of an issuer's public keys.
     Url,
     Hosts,
     Addresses,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum SettingValue {
     Listen(Listen),
     Store(StoreAddress),
     Path(PathBuf),
@@ -39,17 +39,17 @@ pub(crate) enum Value {
 }
 
 impl Kind {
-    /// Reads what was said, or says what would be right.
-    pub(super) fn read(&self, raw: &Raw) -> Result<Value, String> {
+    /// Parses a value. The error says what would be right.
+    pub(super) fn read(&self, raw: &RawSettings) -> Result<SettingValue, String> {
         match self {
-            Kind::Listen => Ok(Value::Listen(text(raw, "127.0.0.1:8470")?.parse()?)),
-            Kind::Store => Ok(Value::Store(text(raw, "sqlite:consign.db")?.parse()?)),
-            Kind::Path => Ok(Value::Path(text(raw, "a/file.pem")?.into())),
-            Kind::Text => Ok(Value::Text(text(raw, "…")?.into())),
-            Kind::Word(words) => Ok(Value::Text(word(text(raw, words[0])?, words)?)),
-            Kind::Words(words) => Ok(Value::Words(some(raw, words)?)),
-            Kind::Switch => Ok(Value::Switch(switch(raw)?)),
-            Kind::Whole(range) => Ok(Value::Whole(whole(raw, range)?)),
+            Kind::Listen => Ok(SettingValue::Listen(text(raw, "127.0.0.1:8470")?.parse()?)),
+            Kind::Store => Ok(SettingValue::Store(text(raw, "sqlite:consign.db")?.parse()?)),
+            Kind::Path => Ok(SettingValue::Path(text(raw, "a/file.pem")?.into())),
+            Kind::Text => Ok(SettingValue::Text(text(raw, "…")?.into())),
+            Kind::Word(words) => Ok(SettingValue::Text(word(text(raw, words[0])?, words)?)),
+            Kind::Words(words) => Ok(SettingValue::Words(some(raw, words)?)),
+            Kind::Switch => Ok(SettingValue::Switch(switch(raw)?)),
+            Kind::Whole(range) => Ok(SettingValue::Whole(whole(raw, range)?)),
             Kind::Bytes(range) => bytes(text(raw, "64KiB")?, range),
             Kind::Span(range) => span(text(raw, "30s")?, range),
             Kind::Url => url(text(raw, "https://…")?),
@@ -59,7 +59,7 @@ impl Kind {
     }
 }
 
-fn text<'a>(raw: &'a Raw, example: &str) -> Result<&'a str, String> {
+fn text<'a>(raw: &'a RawSettings, example: &str) -> Result<&'a str, String> {
     let text = raw.text(example)?;
     if text.is_empty() { Err("must not be empty".into()) } else { Ok(text) }
 }
@@ -72,7 +72,7 @@ fn word(text: &str, words: &[&str]) -> Result<String, String> {
     Err(format!("must be one of {}, but is `{text}`{hint}", words.join(", ")))
 }
 
-fn some(raw: &Raw, words: &[&str]) -> Result<Vec<String>, String> {
+fn some(raw: &RawSettings, words: &[&str]) -> Result<Vec<String>, String> {
     let said = list(raw, words[0])?;
     if said.is_empty() {
         return Err(format!("must name at least one of {}", words.join(", ")));
@@ -81,43 +81,51 @@ fn some(raw: &Raw, words: &[&str]) -> Result<Vec<String>, String> {
 }
 
 fn entries<T, E: Display>(
-    raw: &Raw,
+    raw: &RawSettings,
     example: &str,
     parse: fn(&[&str]) -> Result<T, E>,
-) -> Result<Value, String> {
+) -> Result<SettingValue, String> {
     let said = list(raw, example)?;
     parse(&said).map_err(|error| format!("has an entry that is wrong: {error}"))?;
-    Ok(Value::Words(said.into_iter().map(str::to_owned).collect()))
+    Ok(SettingValue::Words(said.into_iter().map(str::to_owned).collect()))
 }
 
-fn list<'a>(raw: &'a Raw, example: &str) -> Result<Vec<&'a str>, String> {
+fn list<'a>(raw: &'a RawSettings, example: &str) -> Result<Vec<&'a str>, String> {
     match raw {
-        Raw::Loose(text) if text.is_empty() => Ok(Vec::new()),
-        Raw::Loose(text) => Ok(text.split(',').map(str::trim).collect()),
-        Raw::List(items) => items.iter().map(|item| text(item, example)).collect(),
-        Raw::Text(_) | Raw::Whole(_) | Raw::Number(_) | Raw::Switch(_) | Raw::Other(_) => {
-            Err(raw.instead_of(&format!("a list such as [\"{example}\"]")))
-        }
+        RawSettings::Loose(text) if text.is_empty() => Ok(Vec::new()),
+        RawSettings::Loose(text) => Ok(text.split(',').map(str::trim).collect()),
+        RawSettings::List(items) => items.iter().map(|item| text(item, example)).collect(),
+        RawSettings::Text(_)
+        | RawSettings::Whole(_)
+        | RawSettings::Number(_)
+        | RawSettings::Switch(_)
+        | RawSettings::Other(_) => Err(raw.instead_of(&format!("a list such as [\"{example}\"]"))),
     }
 }
 
-fn switch(raw: &Raw) -> Result<bool, String> {
+fn switch(raw: &RawSettings) -> Result<bool, String> {
     match raw {
-        Raw::Switch(switch) => Ok(*switch),
-        Raw::Loose(text) => {
+        RawSettings::Switch(switch) => Ok(*switch),
+        RawSettings::Loose(text) => {
             text.parse().map_err(|_| format!("must be true or false, but is `{text}`"))
         }
-        Raw::Text(_) | Raw::Whole(_) | Raw::Number(_) | Raw::List(_) | Raw::Other(_) => {
-            Err(raw.instead_of("true or false without quotes"))
-        }
+        RawSettings::Text(_)
+        | RawSettings::Whole(_)
+        | RawSettings::Number(_)
+        | RawSettings::List(_)
+        | RawSettings::Other(_) => Err(raw.instead_of("true or false without quotes")),
     }
 }
 
-fn whole(raw: &Raw, range: &RangeInclusive<u64>) -> Result<u64, String> {
+fn whole(raw: &RawSettings, range: &RangeInclusive<u64>) -> Result<u64, String> {
     let number = match raw {
-        Raw::Whole(number) => u64::try_from(*number).ok(),
-        Raw::Loose(text) => text.parse().ok(),
-        Raw::Text(_) | Raw::Number(_) | Raw::Switch(_) | Raw::List(_) | Raw::Other(_) => {
+        RawSettings::Whole(number) => u64::try_from(*number).ok(),
+        RawSettings::Loose(text) => text.parse().ok(),
+        RawSettings::Text(_)
+        | RawSettings::Number(_)
+        | RawSettings::Switch(_)
+        | RawSettings::List(_)
+        | RawSettings::Other(_) => {
             return Err(raw.instead_of("a whole number without quotes"));
         }
     };
@@ -135,16 +143,16 @@ fn within(
     })
 }
 
-/// The largest first, so that a size is written as short as it can be.
+/// The largest first, so that a size is written as short as possible.
 const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-fn bytes(text: &str, range: &RangeInclusive<u64>) -> Result<Value, String> {
+fn bytes(text: &str, range: &RangeInclusive<u64>) -> Result<SettingValue, String> {
     let wrong = || "must be a whole number and a unit (B, KiB, MiB, GiB), such as 64KiB".to_owned();
     let unit_at = text.find(|letter: char| !letter.is_ascii_digit()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(unit_at);
     let (_, size) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
     let number: u64 = number.parse().map_err(|_| wrong())?;
-    within(number.checked_mul(size), range, "", show_bytes).map(Value::Bytes)
+    within(number.checked_mul(size), range, "", show_bytes).map(SettingValue::Bytes)
 }
 
 fn show_bytes(bytes: u64) -> String {
@@ -153,15 +161,15 @@ fn show_bytes(bytes: u64) -> String {
     format!("{}{unit}", bytes / size)
 }
 
-fn span(text: &str, range: &RangeInclusive<u64>) -> Result<Value, String> {
+fn span(text: &str, range: &RangeInclusive<u64>) -> Result<SettingValue, String> {
     let ms = wire::parse_span("", text).map_err(|problem| problem.detail)?;
     let shown = |ms| wire::format_span(Duration::from_millis(ms));
     let ms = within(u64::try_from(ms).ok(), range, "", shown)?;
-    Ok(Value::Span(Duration::from_millis(ms)))
+    Ok(SettingValue::Span(Duration::from_millis(ms)))
 }
 
-/// What was said is not repeated here: people put passwords into addresses.
-fn url(text: &str) -> Result<Value, String> {
+/// The error does not repeat the value: users put passwords into addresses.
+fn url(text: &str) -> Result<SettingValue, String> {
     let (scheme, rest) = text.split_once("://").ok_or("must begin with https://")?;
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') {
@@ -171,8 +179,8 @@ fn url(text: &str) -> Result<Value, String> {
     let here = ["localhost", "127.0.0.1", "[::1]"].contains(&host);
     match scheme {
         _ if host.is_empty() => Err("names no host".into()),
-        "https" => Ok(Value::Url(text.into())),
-        "http" if here => Ok(Value::Url(text.into())),
+        "https" => Ok(SettingValue::Url(text.into())),
+        "http" if here => Ok(SettingValue::Url(text.into())),
         _ => Err(
             "must begin with https://, because whoever can change what is read there could sign \
                   tokens (http:// only on this machine)"
@@ -181,21 +189,21 @@ fn url(text: &str) -> Result<Value, String> {
     }
 }
 
-impl Value {
+impl SettingValue {
     /// The value in TOML.
     pub(super) fn toml(&self) -> String {
         match self {
-            Value::Listen(listen) => quoted(&listen.to_string()),
-            Value::Store(store) => quoted(&store.to_string()),
-            Value::Path(path) => quoted(&path.display().to_string()),
-            Value::Text(text) => quoted(text),
-            Value::Words(words) => quoted_list(words),
-            Value::Switch(switch) => switch.to_string(),
-            Value::Whole(number) => number.to_string(),
-            Value::Bytes(bytes) => quoted(&show_bytes(*bytes)),
-            Value::Span(span) => quoted(&wire::format_span(*span)),
-            // Behind the question mark there may be a token.
-            Value::Url(url) => match url.split_once('?') {
+            SettingValue::Listen(listen) => quoted(&listen.to_string()),
+            SettingValue::Store(store) => quoted(&store.to_string()),
+            SettingValue::Path(path) => quoted(&path.display().to_string()),
+            SettingValue::Text(text) => quoted(text),
+            SettingValue::Words(words) => quoted_list(words),
+            SettingValue::Switch(switch) => switch.to_string(),
+            SettingValue::Whole(number) => number.to_string(),
+            SettingValue::Bytes(bytes) => quoted(&show_bytes(*bytes)),
+            SettingValue::Span(span) => quoted(&wire::format_span(*span)),
+            // A query string may contain a token.
+            SettingValue::Url(url) => match url.split_once('?') {
                 Some((shown, _)) => quoted(&format!("{shown}?…")),
                 None => quoted(url),
             },
@@ -226,7 +234,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(kind: &Kind, raw: Raw, expected: Result<&str, &str>) {
+    fn check(kind: &Kind, raw: RawSettings, expected: Result<&str, &str>) {
         let read = kind.read(&raw).map(|value| value.toml());
         match (read, expected) {
             (Ok(shown), Ok(expected)) => assert_eq!(shown, expected, "{raw:?}"),
@@ -235,12 +243,12 @@ mod tests {
         }
     }
 
-    fn loose(text: &str) -> Raw {
-        Raw::Loose(text.into())
+    fn loose(text: &str) -> RawSettings {
+        RawSettings::Loose(text.into())
     }
 
-    fn text(text: &str) -> Raw {
-        Raw::Text(text.into())
+    fn text(text: &str) -> RawSettings {
+        RawSettings::Text(text.into())
     }
 
     #[test]
@@ -253,7 +261,11 @@ mod tests {
         check(&kind, text("64"), Err("and a unit"));
         check(&kind, text("2MiB"), Err("must be from 1KiB to 1MiB"));
         check(&kind, text(&format!("{}GiB", u64::MAX)), Err("must be from"));
-        check(&kind, Raw::Whole(65536), Err("must be a text such as \"64KiB\", but is a number"));
+        check(
+            &kind,
+            RawSettings::Whole(65536),
+            Err("must be a text such as \"64KiB\", but is a number"),
+        );
     }
 
     #[test]
@@ -263,12 +275,12 @@ mod tests {
         check(&span, text("90s"), Err("must be from 1s to 1m"));
         check(&span, text("30"), Err("such as 30s"));
         let whole = Kind::Whole(1..=10);
-        check(&whole, Raw::Whole(10), Ok("10"));
+        check(&whole, RawSettings::Whole(10), Ok("10"));
         check(&whole, loose("7"), Ok("7"));
-        check(&whole, Raw::Whole(-1), Err("from 1 to 10"));
+        check(&whole, RawSettings::Whole(-1), Err("from 1 to 10"));
         check(&whole, text("7"), Err("without quotes"));
-        check(&whole, Raw::Number(1.5), Err("with decimals"));
-        check(&Kind::Switch, Raw::Switch(true), Ok("true"));
+        check(&whole, RawSettings::Number(1.5), Err("with decimals"));
+        check(&Kind::Switch, RawSettings::Switch(true), Ok("true"));
         check(&Kind::Switch, loose("false"), Ok("false"));
         check(&Kind::Switch, loose("yes"), Err("true or false"));
         check(&Kind::Switch, text("true"), Err("without quotes"));
@@ -281,18 +293,18 @@ mod tests {
         check(&one, text("jsno"), Err("did you mean `json`?"));
         check(&one, text(""), Err("must not be empty"));
         let some = Kind::Words(&["RS256", "ES256"]);
-        check(&some, Raw::List(vec![text("RS256")]), Ok("[\"RS256\"]"));
+        check(&some, RawSettings::List(vec![text("RS256")]), Ok("[\"RS256\"]"));
         check(&some, loose("RS256, ES256"), Ok("[\"RS256\", \"ES256\"]"));
-        check(&some, Raw::List(vec![]), Err("at least one"));
-        check(&some, Raw::List(vec![text("HS256")]), Err("must be one of RS256, ES256"));
+        check(&some, RawSettings::List(vec![]), Err("at least one"));
+        check(&some, RawSettings::List(vec![text("HS256")]), Err("must be one of RS256, ES256"));
         check(&some, text("RS256"), Err("a list such as"));
     }
 
     #[test]
     fn hosts_are_addresses_blocks_and_names() {
-        let good = Raw::List(vec![text("10.0.0.0/8"), text("hooks.internal:9000")]);
+        let good = RawSettings::List(vec![text("10.0.0.0/8"), text("hooks.internal:9000")]);
         check(&Kind::Hosts, good, Ok("[\"10.0.0.0/8\", \"hooks.internal:9000\"]"));
-        check(&Kind::Hosts, Raw::List(vec![]), Ok("[]"));
+        check(&Kind::Hosts, RawSettings::List(vec![]), Ok("[]"));
         check(&Kind::Hosts, loose("::1, a.b"), Ok("[\"::1\", \"a.b\"]"));
         check(&Kind::Hosts, loose(""), Ok("[]"));
         check(&Kind::Hosts, loose("http://a.b"), Err("`http://a.b` is no host"));
@@ -301,7 +313,7 @@ mod tests {
 
     #[test]
     fn proxies_are_addresses_and_blocks() {
-        let good = Raw::List(vec![text("10.0.0.0/8"), text("::1")]);
+        let good = RawSettings::List(vec![text("10.0.0.0/8"), text("::1")]);
         check(&Kind::Addresses, good, Ok("[\"10.0.0.0/8\", \"::1\"]"));
         check(&Kind::Addresses, loose(""), Ok("[]"));
         check(&Kind::Addresses, loose("proxy.internal"), Err("`proxy.internal` is no address"));

@@ -1,11 +1,11 @@
-//! What is allowed, and worth a second look.
+//! Warnings about valid settings.
 
 use super::{Settings, types::DeclaredType};
 use crate::{args::StoreAddress, open_files::Clamp};
 use engine::{HandlerSource, ReadyMade};
 
 impl Settings {
-    /// One sentence for each thing that may not be meant like that.
+    /// One sentence for each setting that may not be intended.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let of_types = self
             .types
@@ -36,7 +36,8 @@ impl Settings {
         all
     }
 
-    /// What gives those power over this machine who hold a key; told at every start, too.
+    /// Settings that give key holders power over this machine. The server logs them at every start,
+    /// too.
     pub(crate) fn dangers(&self) -> Option<String> {
         let open = self.door.handlers.exec == HandlerSource::All;
         let what =

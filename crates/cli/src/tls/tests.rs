@@ -1,4 +1,4 @@
-//! Files that are right, and every way in which they are not.
+//! Valid files, and every way in which files are invalid.
 
 use super::*;
 use rcgen::generate_simple_self_signed;

@@ -1,11 +1,11 @@
 //! `consign audit verify` as an operator types it.
 
-use super::{Said, consign, start::Serving};
+use super::{RunResult, consign, start::Serving};
 use rusqlite::Connection;
 use std::path::Path;
 use tempfile::TempDir;
 
-fn verify(folder: &Path, words: &[&str]) -> Said {
+fn verify(folder: &Path, words: &[&str]) -> RunResult {
     consign(folder, &[&["audit", "verify"], words].concat())
 }
 
@@ -20,7 +20,7 @@ fn store_with_three_entries() -> TempDir {
     folder
 }
 
-fn head(said: &Said) -> String {
+fn head(said: &RunResult) -> String {
     said.out.lines().find_map(|line| line.strip_prefix("head ")).unwrap().to_owned()
 }
 

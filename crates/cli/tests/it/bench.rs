@@ -1,4 +1,4 @@
-//! `consign bench`: that it measures and leaves nothing behind. How fast we are is no test.
+//! `consign bench` measures and leaves nothing behind. How fast it is is not tested.
 
 use crate::consign;
 use serde_json::Value;
@@ -15,7 +15,7 @@ fn a_run_gives_every_number_and_removes_its_files() {
         .args(SMALL)
         .arg("--json")
         .env("TMPDIR", folder.path())
-        // A store that somebody lives in is not for measuring.
+        // `bench` must not measure with a store in use.
         .env("CONSIGN_STORE", "sqlite:/nowhere/consign.db")
         .output()
         .unwrap();

@@ -1,6 +1,6 @@
 //! `consign config` as an operator types it.
 
-use super::{Said, consign, consign_with};
+use super::{RunResult, consign, consign_with};
 use std::fs;
 use tempfile::TempDir;
 
@@ -11,7 +11,7 @@ fn folder(file: &str) -> TempDir {
 }
 
 #[track_caller]
-fn tells(said: &Said, success: bool, parts: &[&str]) {
+fn tells(said: &RunResult, success: bool, parts: &[&str]) {
     assert_eq!(said.success, success, "{}{}", said.out, said.err);
     for part in parts {
         let all = format!("{}{}", said.out, said.err);

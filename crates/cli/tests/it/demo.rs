@@ -1,4 +1,4 @@
-//! The demo from outside, where no terminal is: what it tells, and what it leaves behind.
+//! The demo from outside and without a terminal: what it prints, and what it leaves behind.
 
 use super::consign;
 use rustix::{
@@ -16,7 +16,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Longer, and people look away.
+/// Viewers would not watch for longer.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// Starts the demo with its folder in `folder`.
@@ -113,7 +113,7 @@ fn a_reader_who_goes_away_is_no_failure() {
     let folder = TempDir::new().unwrap();
     let mut child = start(folder.path(), &[]);
     let mut first = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap(); // and is dropped
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap(); // and closed here
     let ended = child.wait_with_output().unwrap();
     assert!(ended.status.success() && ended.stderr.is_empty(), "{:?}", ended.stderr);
     assert_eq!(left_in(folder.path()), [] as [PathBuf; 0]);
@@ -137,7 +137,7 @@ fn colours_and_drawing_can_be_declined() {
     assert!(!lines.contains('\x1b'), "{lines:?}");
 }
 
-/// What the demo sends to a terminal until the first job on show has completed and somebody presses Ctrl-C.
+/// The demo's output to a terminal until the first shown job has completed; then Ctrl-C.
 fn drawn(environment: &[(&str, &str)]) -> String {
     let folder = TempDir::new().unwrap();
     let (mut terminal, inside) = terminal();
@@ -152,7 +152,7 @@ fn drawn(environment: &[(&str, &str)]) -> String {
     let mut drawn = Vec::new();
     let mut interrupted = false;
     let mut piece = [0; 4096];
-    // A terminal whose inside is closed answers with an error: that is its end.
+    // When the last process closes a terminal, reading from it fails: that is the end.
     while let Ok(length @ 1..) = terminal.read(&mut piece) {
         drawn.extend_from_slice(&piece[..length]);
         if !interrupted && String::from_utf8_lossy(&drawn).contains("charged 1×") {
@@ -165,7 +165,7 @@ fn drawn(environment: &[(&str, &str)]) -> String {
     String::from_utf8(drawn).unwrap()
 }
 
-/// A terminal, from outside and from inside.
+/// Both ends of a pseudoterminal.
 pub(super) fn terminal() -> (File, OwnedFd) {
     let outside = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&outside).unwrap();

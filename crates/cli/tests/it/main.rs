@@ -1,4 +1,4 @@
-//! The binary from outside: what an operator types, and what it says.
+//! The binary from outside: what an operator types, and what the binary prints.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test may")]
@@ -8,6 +8,7 @@ mod bench;
 mod client;
 mod config;
 mod demo;
+mod documents;
 mod examples;
 mod ops;
 mod postgres;
@@ -15,29 +16,29 @@ mod readme;
 mod serve;
 mod start;
 
-use engine::{Intake, JobDraft, JobId, Scope, Tenant};
-use platform::{SystemClock, SystemDice};
+use engine::{JobDraft, JobId, Scope, SubmitContext, Tenant};
+use platform::{SystemClock, SystemRandom};
 use pollster::block_on;
 use std::{path::Path, process::Command, sync::Arc};
-use store::{Clock, Dice, Execute, News, Options, Request, Sqlite, Store};
+use store::{Clock, Execute, Notification, Options, RandomSource, Request, Sqlite, Store};
 use tempfile::TempDir;
 
-/// What a run of `consign` came to.
-struct Said {
+/// The result of a run of `consign`.
+struct RunResult {
     out: String,
     err: String,
     success: bool,
 }
 
-fn consign(folder: &Path, words: &[&str]) -> Said {
+fn consign(folder: &Path, words: &[&str]) -> RunResult {
     consign_with(folder, words, &[])
 }
 
-/// With these variables, and no others of ours: whoever runs the tests may have some.
-fn consign_with(folder: &Path, words: &[&str], variables: &[(&str, &str)]) -> Said {
+/// With these variables and no others of Consign: the developer's environment may have some.
+fn consign_with(folder: &Path, words: &[&str], variables: &[(&str, &str)]) -> RunResult {
     let run = command(folder, words).envs(variables.iter().copied()).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Said { out: text(run.stdout), err: text(run.stderr), success: run.status.success() }
+    RunResult { out: text(run.stdout), err: text(run.stderr), success: run.status.success() }
 }
 
 fn command(folder: &Path, words: &[&str]) -> Command {
@@ -47,7 +48,7 @@ fn command(folder: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Whoever runs the tests may have variables of ours.
+/// The developer's environment may have variables of Consign.
 fn forget_ours(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("CONSIGN_") {
@@ -57,22 +58,22 @@ fn forget_ours(command: &mut Command) {
 }
 
 fn open(path: &Path) -> Sqlite {
-    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-    Sqlite::open(path, clock, dice, Options::default()).unwrap()
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+    Sqlite::open(path, clock, random, Options::default()).unwrap()
 }
 
 fn submit(store: &Sqlite) -> JobId {
-    let intake = Intake {
-        id: JobId::new(SystemClock::new().read().wall, SystemDice.roll()),
+    let intake = SubmitContext {
+        id: JobId::new(SystemClock::new().read().wall, SystemRandom.entropy()),
         tenant: Tenant::default_tenant(),
-        chance: SystemDice.roll(),
+        entropy: SystemRandom.entropy(),
         payload_bytes_max: 1_000,
     };
     let draft = JobDraft { job_type: "email".into(), ..JobDraft::default() };
     let new = draft.check(intake).unwrap();
     let id = new.id;
     let submit = vec![Request::Submit(vec![new])];
-    store.execute(submit, News::default()).unwrap()[0].as_ref().unwrap();
+    store.execute(submit, Notification::default()).unwrap()[0].as_ref().unwrap();
     id
 }
 

@@ -1,4 +1,5 @@
-//! The README as a newcomer follows it: every command is run as it is written, and says what is shown.
+//! The README as a newcomer follows it: the test runs every command as it is written, and compares
+//! the output.
 
 use super::{forget_ours, serve::free_port};
 use std::{
@@ -10,7 +11,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What is not run here, and why.
+/// Commands that the test does not run, and why.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("cargo xtask test", "that is what runs this"),
     ("cargo xtask soak", "takes an hour or a night"),
@@ -21,10 +22,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("CONSIGN_STORE=postgres:", "needs a database; tests/it/postgres/killed.rs has two such nodes"),
 ];
 
-/// What stays until its terminal is closed.
+/// Commands that run until their terminal is closed.
 const STAYS: &[&str] = &["consign serve", "worker.py"];
 
-/// Stands for cargo where a newcomer has it build the binary, which is built already.
+/// A stand-in for cargo where a newcomer builds the binary: here it is built already.
 const CARGO: &str = r#"#!/bin/sh
 case "$*" in
     "install --path crates/cli --locked") exec test -f crates/cli/Cargo.toml ;;
@@ -73,7 +74,7 @@ fn every_command_of_the_readme_works_as_it_is_written() {
     }
 }
 
-/// The checkout as a newcomer sees it, and a binary on the path.
+/// A folder like a newcomer's checkout, and the binary on the path.
 fn newcomer(folder: &Path) {
     for name in ["crates", "examples", "docs"] {
         symlink(root().join(name), folder.join(name)).unwrap();
@@ -85,7 +86,7 @@ fn newcomer(folder: &Path) {
     fs::set_permissions(bin.join("cargo"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// One shell for all terminals: what one exports is known to the others.
+/// One shell for all terminals: a variable that one exports is visible in the others.
 fn script(lines: &[Line], port: &str) -> String {
     let mut script = String::from("set -eu -o pipefail\nexport PATH=$PWD/bin:$PATH\nstay=()\n");
     script.push_str("trap 'kill \"${stay[@]}\" 2>/dev/null; wait' EXIT\n");
@@ -99,7 +100,7 @@ fn script(lines: &[Line], port: &str) -> String {
         }
         let serves = command.starts_with("consign serve");
         if serves {
-            // Whoever starts the server again has stopped it before.
+            // A reader who starts the server again has stopped it before.
             let stop = "if [ -n \"${server:-}\" ]; then kill $server; wait $server || true; fi";
             writeln!(script, "{stop}").unwrap();
         }
@@ -115,7 +116,7 @@ fn script(lines: &[Line], port: &str) -> String {
     script
 }
 
-/// The commands of all blocks for a terminal, and what is shown of their answers.
+/// The commands of all terminal blocks, and the output that the README shows.
 fn lines(page: &str) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let (mut inside, mut goes_on) = (false, false);
@@ -149,8 +150,8 @@ fn is_elsewhere(command: &str) -> bool {
     ELSEWHERE.iter().any(|(begins, _)| command.starts_with(begins))
 }
 
-/// Whether a line has the words of another in their order. Words with digits differ from day to day, and `…`
-/// stands for anything.
+/// Whether the output has the words of the shown line in their order. Words with digits differ from
+/// day to day, and `…` stands for anything.
 fn says(said: &str, shown: &str) -> bool {
     let plain = |word: &&str| !word.contains('…') && !word.chars().any(|c| c.is_ascii_digit());
     let mut said = said.split_whitespace();

@@ -21,7 +21,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A server at work; its log is read line by line.
+/// A running server; its log is read line by line.
 pub(super) struct Serving {
     child: Child,
     log: BufReader<ChildStderr>,
@@ -70,7 +70,7 @@ impl Serving {
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
     }
 
-    /// Sends a request and gives all of the answer.
+    /// Sends a request and returns the whole answer.
     fn ask(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
@@ -90,7 +90,7 @@ impl Drop for Serving {
 
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
-/// The head and the body of a request that hands a job over.
+/// The head and the body of a submit request.
 fn handing_over(key: &str) -> (String, String) {
     handing_over_this(key, r#"{"jobType": "email", "payload": {}}"#)
 }
@@ -157,7 +157,7 @@ fn asked_twice_it_does_not_wait() {
     serving.ask_to_end();
     serving.await_line("asked again");
     assert_eq!(serving.child.wait().unwrap().code(), Some(0));
-    drop(stream); // only now: nobody else could have ended the request
+    drop(stream); // only now: an earlier drop would end the request
 }
 
 /// A request whose head has been read: the server asks for its body.
@@ -239,7 +239,7 @@ fn settings_reach_the_house_behind_the_door() {
     serving.end();
 }
 
-/// A server that speaks TLS, with these settings more, and somebody who knows its certificate.
+/// A server with TLS and these further settings, and a client that trusts its certificate.
 fn speaking_tls(folder: &Path, more: &str) -> (Serving, ClientConnection) {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(vec!["localhost".into()]).unwrap();
@@ -270,7 +270,7 @@ fn whoever_says_nothing_after_the_handshake_is_sent_home() {
     while client.is_handshaking() {
         client.complete_io(&mut socket).unwrap();
     }
-    // Cut off in whatever way, but not left standing until we lose our own patience.
+    // Any form of cut counts, but the connection must not stay open until the test times out.
     let ended = Stream::new(&mut client, &mut socket).read(&mut [0; 1]);
     let stood = |error: &io::Error| matches!(error.kind(), WouldBlock | TimedOut);
     assert!(!ended.as_ref().is_err_and(stood), "{ended:?}");
@@ -301,7 +301,7 @@ fn on_a_terminal_a_person_is_welcomed_with_a_request_to_paste() {
     let mut seen = Vec::new();
     let mut asked = false;
     let mut piece = [0; 4096];
-    // A terminal whose inside is closed answers with an error: that is its end.
+    // When the last process closes a terminal, reading from it fails: that is the end.
     while let Ok(length @ 1..) = outside.read(&mut piece) {
         seen.extend_from_slice(&piece[..length]);
         if !asked && String::from_utf8_lossy(&seen).contains("jobType") {

@@ -1,6 +1,6 @@
-//! A process that works: this very binary, started again with one test that does not end by itself.
+//! A worker process: this test binary, started again with one test that does not end by itself.
 
-use consign::{Consign, Context, Fail, JobRequest, PolicyDraft, Working, on};
+use consign::{Consign, Context, Fail, JobRequest, PolicyDraft, RunningRunner, on};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     path::{Path, PathBuf},
@@ -11,10 +11,10 @@ use std::{
 const STORE: &str = "CONSIGN_TEST_STORE";
 const LOAD: &str = "CONSIGN_TEST_LOAD";
 
-/// How long a process that is asked to end may take.
+/// How long a process may take to end after it was asked to.
 pub(crate) const GRACE: Duration = Duration::from_secs(4);
 
-/// Short leases, and more attempts than workers may be lost.
+/// Short leases, and more attempts than the number of workers that the tests kill.
 fn policy() -> PolicyDraft {
     PolicyDraft {
         lease_ms: Some(1_000),
@@ -34,28 +34,28 @@ async fn behave(how: String, context: Context) -> Result<(), Fail> {
     }
 }
 
-/// Not a test: what the process does. Without its setting it does nothing.
+/// Not a test: the worker process. Without its environment variable it does nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work() {
     let Some(store) = setting(STORE) else { return };
     let consign = Consign::open(store).unwrap();
-    let duty = on("any", behave).slots(16).policy(policy());
-    let working: Working = consign.runner().with(duty).start().await.unwrap();
+    let registration = on("any", behave).slots(16).policy(policy());
+    let working: RunningRunner = consign.runner().with(registration).start().await.unwrap();
     if setting(LOAD).is_some() {
         tokio::spawn(load(consign.clone()));
     }
     let stopped = working.until_signal(GRACE).await.unwrap();
     assert_eq!(stopped.unreported, 0);
     consign.node().close();
-    std::process::exit(0); // the test harness need not say anything
+    std::process::exit(0); // skips the output of the test harness
 }
 
-/// Hands over more than can be done: short ones, and now and then one that does not end.
+/// Submits more jobs than can be done: short ones, and one in a hundred that does not end.
 async fn load(consign: Consign) {
     for number in 0.. {
         let how = if number % 100 == 7 { "endless" } else { "short" };
         if consign.submit(JobRequest::new("any", &how)).await.is_err() {
-            return; // it closes
+            return; // the store closes
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

@@ -1,13 +1,13 @@
-//! The examples do what they say, and the README shows one of them.
+//! Runs the examples, and checks that the pages show them as they are.
 
 use std::{fs, path::PathBuf, process::Command};
 
-/// Runs an example in an empty folder, and gives what it prints.
+/// Runs an example in an empty folder, and returns what it prints.
 fn run(name: &str) -> String {
     run_with(name, &[])
 }
 
-/// The same with these variables.
+/// The same with these environment variables.
 pub(crate) fn run_with(name: &str, variables: &[(&str, &str)]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let own = std::env::current_exe().unwrap();
@@ -23,7 +23,7 @@ pub(crate) fn run_with(name: &str, variables: &[(&str, &str)]) -> String {
 #[test]
 fn hello() {
     let said = run("hello");
-    assert!(said.starts_with("handed over as "), "{said}");
+    assert!(said.starts_with("submitted as "), "{said}");
     assert!(said.ends_with("Completed: sent to ada@example.org at attempt 1\n"), "{said}");
 }
 
@@ -61,16 +61,17 @@ fn children() {
 }
 
 #[test]
-fn the_readme_shows_what_runs() {
+fn the_pages_show_what_runs() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let readme = fs::read_to_string(root.join("../../README.md")).unwrap();
-    for file in ["examples/hello.rs", "tests/it/readme.rs"] {
+    let shows =
+        [("README.md", "examples/hello.rs"), ("docs/workers.md", "tests/it/handler_test.rs")];
+    for (page, file) in shows {
+        let shown = fs::read_to_string(root.join("../..").join(page)).unwrap();
         let text = fs::read_to_string(root.join(file)).unwrap();
-        // What is only for the lints or for this folder does not stand there.
-        let shown =
-            |line: &&str| !line.starts_with("#![allow") && !line.starts_with("//! What the README");
-        let shown: Vec<&str> = text.lines().filter(shown).collect();
-        let block = format!("```rust\n{}\n```", shown.join("\n").trim());
-        assert!(readme.contains(&block), "README.md does not show {file} as it is");
+        // The pages leave out lines that are only for the lints or for this folder.
+        let for_us = |line: &&str| line.starts_with("#![allow") || line.starts_with("//! The test");
+        let lines: Vec<&str> = text.lines().filter(|line| !for_us(line)).collect();
+        let block = format!("```rust\n{}\n```", lines.join("\n").trim());
+        assert!(shown.contains(&block), "{page} does not show {file} as it is");
     }
 }

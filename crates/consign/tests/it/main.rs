@@ -1,9 +1,9 @@
-//! Consign as people embed it: the examples, and processes that end in every way.
+//! Consign as an embedding program uses it: the examples, and processes that end in every way.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod child;
 mod examples;
+mod handler_test;
 mod processes;
-mod readme;
 mod remote;
 mod waits;

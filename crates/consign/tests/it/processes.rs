@@ -1,11 +1,11 @@
-//! Processes that are killed by their jobs, and processes that are asked to end.
+//! Processes that their jobs kill, and processes that are asked to end.
 
 use crate::child::{GRACE, Process};
 use consign::{Consign, Job, JobId, JobRequest, Scope, Status};
 use std::{os::unix::process::ExitStatusExt, path::Path, time::Duration};
 use tokio::time::{Instant, sleep};
 
-/// Hands a job over while no process has the store.
+/// Submits a job while no process has the store open.
 async fn submit(store: &Path, how: &str) -> JobId {
     let consign = Consign::open(store).unwrap();
     let id = consign.submit(JobRequest::new("any", &how)).await.unwrap().job_id;
@@ -51,8 +51,8 @@ async fn a_job_that_kills_its_workers_ends_in_the_poison_queue() {
     assert_eq!(consign.job(fine).await.unwrap().status(), Status::Completed);
 }
 
-/// Lets processes work until a job has ended. The lease of the last one that was lost runs out in the
-/// next, which lives on and does the rest.
+/// Starts one process after another until a job has ended. The lease that a killed process held
+/// runs out in the next one, which then does the rest.
 async fn after_a_while(store: &Path, id: JobId) -> Consign {
     for _ in 0..20 {
         let mut process = Process::start(store, false);

@@ -1,27 +1,27 @@
-//! A server elsewhere, as those meet it who have its address and a key.
+//! A remote server, used by a client that has its address and a key.
 
 use crate::examples::run_with;
 use consign::{Consign, Context, Fail, JobRequest, Remote, Status, on};
 use engine::{CorrelationId, Grant, KeyDraft, KeyName, Principal, Right, Scope};
-use platform::{SystemClock, SystemDice};
+use platform::{SystemClock, SystemRandom};
 use server::{Server, Settings};
 use std::{net::TcpListener, sync::Arc, time::Duration};
 
-struct Far {
+struct RemoteFixture {
     consign: Consign,
     server: Server,
     key: String,
 }
 
-impl Far {
+impl RemoteFixture {
     async fn open() -> Self {
         let consign = Consign::in_memory().unwrap();
         let key = key(&consign).await;
-        let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+        let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let node = consign.node().clone();
-        let server = Server::start(node, clock, dice, Settings::default(), listener, None);
-        Far { server: server.await.unwrap(), consign, key }
+        let server = Server::start(node, clock, random, Settings::default(), listener, None);
+        RemoteFixture { server: server.await.unwrap(), consign, key }
     }
 
     fn url(&self) -> String {
@@ -41,20 +41,20 @@ async fn key(consign: &Consign) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_example_works_on_jobs_of_a_server() {
-    let far = Far::open().await;
-    let (url, key) = (far.url(), far.key.clone());
+    let remote_fixture = RemoteFixture::open().await;
+    let (url, key) = (remote_fixture.url(), remote_fixture.key.clone());
     let said = tokio::task::spawn_blocking(move || {
         run_with("remote", &[("CONSIGN_URL", &url), ("CONSIGN_KEY", &key)])
     });
     let said = said.await.unwrap();
-    assert!(said.starts_with("handed over as "), "{said}");
+    assert!(said.starts_with("submitted as "), "{said}");
     assert!(said.ends_with("Completed: sent to ada@example.org at attempt 1\n"), "{said}");
 }
 
 #[tokio::test]
 async fn jobs_are_handed_over_followed_and_stopped() {
-    let far = Far::open().await;
-    let remote = Remote::connect(&far.url(), &far.key).unwrap();
+    let remote_fixture = RemoteFixture::open().await;
+    let remote = Remote::connect(&remote_fixture.url(), &remote_fixture.key).unwrap();
     let twice = |number: u32, _: Context| async move { Ok::<_, Fail>(2 * number) };
     let working = remote.runner().with(on("twice", twice)).start().await.unwrap();
     let requests = (0..3).map(|number| JobRequest::new("twice", &number)).collect();
@@ -68,7 +68,7 @@ async fn jobs_are_handed_over_followed_and_stopped() {
     assert_eq!(waits.status, "Queued");
     assert_eq!(remote.cancel(&later.job_id).await.unwrap().status, "Cancelled");
     let own = consign::JobId::parse(&later.job_id).unwrap();
-    let stored = far.consign.job(own).await.unwrap();
+    let stored = remote_fixture.consign.job(own).await.unwrap();
     assert_eq!(stored.status(), Status::Cancelled);
     assert!(stored.envelope.key.is_some(), "it can be handed over twice");
     working.stop(Duration::from_secs(5)).await;
@@ -76,8 +76,8 @@ async fn jobs_are_handed_over_followed_and_stopped() {
 
 #[tokio::test]
 async fn what_is_wrong_is_said_at_once() {
-    let far = Far::open().await;
-    let remote = Remote::connect(&far.url(), &far.key).unwrap();
+    let remote_fixture = RemoteFixture::open().await;
+    let remote = Remote::connect(&remote_fixture.url(), &remote_fixture.key).unwrap();
     let wrong = remote.submit(JobRequest::new("No Type", &())).await.unwrap_err();
     assert!(wrong.to_string().contains("jobType"), "{wrong}");
     assert!(Remote::connect("nowhere", "k").is_err());

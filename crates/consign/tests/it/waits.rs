@@ -5,10 +5,10 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 const LONG: Duration = Duration::from_secs(3_600);
-/// Less than whoever waits lets go by between two looks of its own.
-const TOLD_WITHIN: Duration = Duration::from_secs(4);
+/// Less than the time between two reads of a waiting caller, so only a notification can be in time.
+const NOTIFIED_WITHIN: Duration = Duration::from_secs(4);
 
-/// A job that nobody runs, and somebody who waits for its end and has found that it has not come.
+/// Submits a job that no worker runs, and waits for its end in a task that has read it once.
 async fn waiting(consign: &Consign) -> (consign::JobId, JoinHandle<Job>) {
     let id = consign.submit(JobRequest::new("idle", &())).await.unwrap().job_id;
     let (waiter, looked) = (consign.clone(), tokio::sync::oneshot::channel());
@@ -23,8 +23,8 @@ async fn waiting(consign: &Consign) -> (consign::JobId, JoinHandle<Job>) {
     (id, waiting)
 }
 
-async fn told(waiting: JoinHandle<Job>) -> Status {
-    tokio::time::timeout(TOLD_WITHIN, waiting).await.expect("it is told").unwrap().status()
+async fn wait_result(waiting: JoinHandle<Job>) -> Status {
+    tokio::time::timeout(NOTIFIED_WITHIN, waiting).await.expect("it is told").unwrap().status()
 }
 
 #[tokio::test]
@@ -32,7 +32,7 @@ async fn whoever_waits_for_a_job_is_told_when_it_ends() {
     let consign = Consign::in_memory().unwrap();
     let (id, waiting) = waiting(&consign).await;
     consign.cancel(id).await.unwrap();
-    assert_eq!(told(waiting).await, Status::Cancelled);
+    assert_eq!(wait_result(waiting).await, Status::Cancelled);
 }
 
 #[tokio::test]
@@ -40,7 +40,7 @@ async fn nobody_waits_for_what_is_closed() {
     let consign = Consign::in_memory().unwrap();
     let (_, waiting) = waiting(&consign).await;
     consign.close().await;
-    assert_eq!(told(waiting).await, Status::Queued);
+    assert_eq!(wait_result(waiting).await, Status::Queued);
 }
 
 #[tokio::test]

@@ -61,13 +61,13 @@ fn a_bit_that_flips_is_found_again_in_every_copy() {
     commit(&disk, &db, 1);
     drop(db);
     let before = disk.contents(DB).unwrap();
-    // The kind of the second page: there is no kind 15.
+    // The type byte of the second page: there is no type 15.
     disk.flip_bit(DB, 4096, 1);
     let killed = disk.after_kill(disk.ops());
     for copy in [&killed, &disk.after_power_loss_strict(disk.ops())] {
         assert_eq!((before[4096], copy.contents(DB).unwrap()[4096]), (13, 15));
     }
-    // The other copy is sound: the deletion of the log was not synced, and so it is back and has
+    // The other copy is sound: the deletion of the log was not synced, so the log is back and has
     // the page.
     assert!(matches!(judge(&killed, 0, &[]), Err(Wrong::Corrupt(_))));
 }

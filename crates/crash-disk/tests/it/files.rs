@@ -1,4 +1,4 @@
-//! The rest of what SQLite does with files: copies, scratch paper, and disks that come and go.
+//! The other things that SQLite does with files: copies, scratch files, and disks that come and go.
 
 use crate::story::{DB, WAL_FULL, commit, connect, create_tables, judge, live};
 use crash_disk::Disk;

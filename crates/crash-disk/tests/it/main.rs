@@ -1,5 +1,5 @@
-//! SQLite itself, on the disk that can lose power: if it keeps its promises here, and breaks the
-//! ones it does not make, the disk is neither too hard nor too kind.
+//! SQLite itself, on the disk that can lose power. It must keep its guarantees here, and lose data
+//! where it gives none: otherwise the disk is too hard or too kind.
 
 #![expect(clippy::unwrap_used, reason = "a test may unwrap, and so may what it is made of")]
 

@@ -71,8 +71,8 @@ fn the_power_may_fail_again_while_the_database_recovers() {
     writeln!(std::io::stderr(), "recovery: {points} second crash points").expect("it prints");
 }
 
-/// Recovers, commits one more row, and goes through every moment of that. What was promised before
-/// the first crash holds all the time.
+/// Recovers, commits one more row, and checks every moment of that. Commits that were acknowledged
+/// before the first crash must be there at each moment.
 fn fails_again(disk: &Disk, before: usize, at: usize, commits: &[Commit]) -> usize {
     let promised: Vec<Commit> = commits.iter().copied().filter(|c| c.done <= at).collect();
     if promised.is_empty() {
@@ -118,7 +118,7 @@ fn keeps_all(what: &str, mode: Mode) {
     assert!(disk.files().iter().any(|(name, _)| name == DB));
 }
 
-/// How many disks were looked at, and what was wrong with them.
+/// How many disks were checked, and what was wrong with them.
 #[derive(Default)]
 struct Tally {
     points: usize,

@@ -43,7 +43,8 @@ fn crowd(disk: &Disk, mode: Mode) -> Vec<Commit> {
         let writers = [1000, 2000].map(|first| scope.spawn(move || write(disk, mode, first)));
         scope.spawn(|| read(disk, mode, &done));
         scope.spawn(|| checkpoint(disk, mode, &done));
-        // All of them, before we look at any: else the others would wait for one that failed.
+        // Joins all of them before unwrapping any: otherwise the others would wait for one that
+        // failed.
         let ended = writers.map(|writer| writer.join());
         done.store(true, Ordering::SeqCst);
         ended.into_iter().flat_map(|commits| commits.expect("the writer wrote")).collect()
@@ -55,7 +56,7 @@ fn write(disk: &Disk, mode: Mode, first: i64) -> Vec<Commit> {
     (first..first + COMMITS_EACH).map(|id| commit(disk, &db, id)).collect()
 }
 
-/// Whatever a reader sees is whole, and never less than it saw before.
+/// Every snapshot of a reader is complete, and never older than the one before.
 fn read(disk: &Disk, mode: Mode, done: &AtomicBool) {
     let db = connect(disk, mode);
     let mut before = 0;
@@ -70,7 +71,7 @@ fn read(disk: &Disk, mode: Mode, done: &AtomicBool) {
     }
 }
 
-/// Without a log this does nothing, again and again.
+/// In a mode without a log this does nothing, repeatedly.
 fn checkpoint(disk: &Disk, mode: Mode, done: &AtomicBool) {
     let db = connect(disk, mode);
     for mode in ["passive", "restart", "truncate"].iter().cycle() {

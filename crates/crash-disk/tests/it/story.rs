@@ -1,4 +1,4 @@
-//! A workload that notes which operation of the disk each of its commits lies between.
+//! A workload that records between which operations of the disk each commit lies.
 
 use crash_disk::Disk;
 use rusqlite::{Connection, OptionalExtension};
@@ -26,14 +26,14 @@ pub(crate) struct Commit {
     pub(crate) done: usize,
 }
 
-/// What is wrong with a disk that was found.
+/// What is wrong with a disk after a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
-    /// SQLite does not trust it.
+    /// SQLite reports an error.
     Corrupt(String),
-    /// A commit was acknowledged and is not there.
+    /// An acknowledged commit is missing.
     Lost(i64),
-    /// A row is there before its time.
+    /// A row is there before its commit began.
     Ghost(i64),
     /// A transaction is there in part.
     Half(i64),
@@ -48,7 +48,7 @@ pub(crate) fn connect(disk: &Disk, mode: Mode) -> Connection {
 fn set_up(db: &Connection, mode: Mode) -> rusqlite::Result<()> {
     db.busy_timeout(Duration::from_secs(20))?;
     db.execute_batch(&format!(
-        // A checkpoint after a few pages: most of what can go wrong goes wrong around them.
+        // A checkpoint after a few pages: most failures happen around them.
         "pragma journal_mode = {}; pragma synchronous = {}; pragma wal_autocheckpoint = 12;",
         mode.journal, mode.synchronous
     ))
@@ -65,7 +65,7 @@ pub(crate) fn create_tables(db: &Connection) {
     .unwrap();
 }
 
-/// Commits row `id` and notes when.
+/// Commits row `id`, and records when.
 pub(crate) fn commit(disk: &Disk, db: &Connection, id: i64) -> Commit {
     let begun = disk.ops();
     try_commit(db, id).unwrap();
@@ -97,7 +97,7 @@ pub(crate) fn live(disk: &Disk, mode: Mode) -> Vec<Commit> {
     commits
 }
 
-/// Opens what was found after `at` operations, and compares it with what was promised.
+/// Opens a disk that crashed after `at` operations, and compares it with the commits.
 pub(crate) fn judge(found: &Disk, at: usize, commits: &[Commit]) -> Result<(), Wrong> {
     let (jobs, histories) = rows(found).map_err(|error| Wrong::Corrupt(error.to_string()))?;
     if let Some(half) = jobs.symmetric_difference(&histories).next() {

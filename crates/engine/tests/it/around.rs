@@ -1,4 +1,4 @@
-//! What stands around a job's life: its steps, and what is announced of it.
+//! What accompanies the life of a job: its steps and its events.
 
 use crate::situation::*;
 use engine::*;
@@ -46,7 +46,7 @@ fn a_step_completes_once() {
     let policy = Policy::default();
     let answer = |command: &Command, step: Option<&Step>| {
         let facts = Facts { step, ..facts(&policy, now()) };
-        decide(&job, command, &facts).map(|ruling| (ruling.answer, ruling.effect))
+        decide(&job, command, &facts).map(|decided| (decided.answer, decided.effect))
     };
     let own = token(&job);
     let (new, effect) = answer(&begin(own), None).unwrap();
@@ -73,7 +73,7 @@ fn a_step_completes_once() {
 }
 
 #[test]
-fn waits_and_durations_are_told_with_the_event() {
+fn events_have_waits_and_durations() {
     let job = running();
     let done = change(&job, &settle(&job, completed())).job;
     let event = Event { kind: EventKind::Completed, at: now(), job: done };

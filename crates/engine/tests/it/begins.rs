@@ -4,7 +4,7 @@ use crate::situation::*;
 use engine::*;
 
 #[test]
-fn a_job_that_was_due_before_it_came_overtakes_nobody() {
+fn a_job_due_before_its_submit_overtakes_no_other() {
     let job = queued_from(JobDraft { run_at: Some(1), ..draft() });
     assert_eq!(job.run_at(), Some(at(-2_000)), "when it was handed over");
 }
@@ -33,7 +33,7 @@ fn a_key_that_comes_again_means_the_same_job_or_is_refused() {
 #[test]
 fn a_job_cannot_expire_before_it_may_start() {
     let new = |run_at, expires_at| {
-        JobDraft { run_at, expires_at: Some(expires_at), ..draft() }.check(intake()).unwrap()
+        JobDraft { run_at, expires_at: Some(expires_at), ..draft() }.check(context()).unwrap()
     };
     let policy = Policy::default();
     for (run_at, expires_at) in [(None, NOW), (Some(NOW + 5), NOW + 5), (Some(NOW + 5), NOW + 4)] {
@@ -46,7 +46,7 @@ fn a_job_cannot_expire_before_it_may_start() {
 #[test]
 fn a_full_queue_takes_no_more() {
     let policy = Policy { max_queued: Some(2), ..Policy::default() };
-    let new = draft().check(intake()).unwrap();
+    let new = draft().check(context()).unwrap();
     assert!(submit(&new, &policy, 1, now()).is_ok());
     assert_eq!(submit(&new, &policy, 2, now()).unwrap_err().code(), "QUEUE_FULL");
 }

@@ -1,10 +1,10 @@
-//! `explain` tells the true reason.
+//! `explain` names the true reason.
 
 use crate::situation::*;
 use engine::*;
 
-fn around() -> Surroundings {
-    Surroundings {
+fn around() -> ExplainFacts {
+    ExplainFacts {
         now: now(),
         paused: false,
         live_workers: 1,
@@ -15,7 +15,7 @@ fn around() -> Surroundings {
 }
 
 #[track_caller]
-fn check(job: &Job, around: Surroundings, expected: &[&str]) {
+fn check(job: &Job, around: ExplainFacts, expected: &[&str]) {
     let reasons = explain(job, &around);
     let codes: Vec<_> = reasons.iter().map(Reason::code).collect();
     assert_eq!(codes, expected);
@@ -23,13 +23,13 @@ fn check(job: &Job, around: Surroundings, expected: &[&str]) {
 }
 
 #[test]
-fn every_reason_is_told_when_it_is_true() {
+fn every_true_reason_appears() {
     let waiting = queued();
     check(&waiting, around(), &["BEHIND_OTHERS"]);
-    check(&waiting, Surroundings { ahead: 3, ..around() }, &["BEHIND_OTHERS"]);
-    check(&waiting, Surroundings { live_workers: 0, ..around() }, &["NO_LIVE_WORKER"]);
-    check(&waiting, Surroundings { paused: true, ..around() }, &["QUEUE_PAUSED"]);
-    let full = Surroundings { running: 2, concurrency: Some(2), ..around() };
+    check(&waiting, ExplainFacts { ahead: 3, ..around() }, &["BEHIND_OTHERS"]);
+    check(&waiting, ExplainFacts { live_workers: 0, ..around() }, &["NO_LIVE_WORKER"]);
+    check(&waiting, ExplainFacts { paused: true, ..around() }, &["QUEUE_PAUSED"]);
+    let full = ExplainFacts { running: 2, concurrency: Some(2), ..around() };
     check(&waiting, full, &["LIMIT_REACHED"]);
     check(&queued_from(JobDraft { run_at: Some(NOW + 1), ..draft() }), around(), &["NOT_DUE"]);
     check(&queued_from(JobDraft { run_at: Some(NOW), ..draft() }), around(), &["BEHIND_OTHERS"]);
@@ -41,8 +41,8 @@ fn every_reason_is_told_when_it_is_true() {
 }
 
 #[test]
-fn several_reasons_are_told_together() {
+fn several_reasons_appear_together() {
     let later = queued_from(JobDraft { run_at: Some(NOW + 1), ..draft() });
-    let stuck = Surroundings { paused: true, live_workers: 0, ahead: 2, ..around() };
+    let stuck = ExplainFacts { paused: true, live_workers: 0, ahead: 2, ..around() };
     check(&later, stuck, &["QUEUE_PAUSED", "NO_LIVE_WORKER", "NOT_DUE", "BEHIND_OTHERS"]);
 }

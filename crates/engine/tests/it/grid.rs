@@ -1,8 +1,8 @@
 //! Every state × every command, compared with `docs/state-machine.md`.
 //!
-//! The tables in that page are what the code decides, to the letter: a rule that changes without its
-//! page, or the other way round, stops here. `UPDATE_GRID=1 cargo test -p consign-engine grid`
-//! writes the page anew, and the difference is what a reviewer reads.
+//! The tables of that page are exactly what the code decides: if a rule changes without its page,
+//! or a page without its rule, a test fails. `UPDATE_GRID=1 cargo test -p consign-engine grid`
+//! rewrites the page, and a reviewer reads the diff.
 
 use crate::situation::*;
 use engine::*;
@@ -34,7 +34,8 @@ fn the_page_says_what_the_code_decides() {
 
 #[test]
 fn the_grid_is_complete() {
-    // Exhaustive on purpose: a new command stops the build here, and its row is missed below.
+    // Exhaustive on purpose: a new command fails to compile here, and then its row is missing
+    // below.
     let row = |command: &Command| match command {
         Command::Heartbeat { .. } => "heartbeat",
         Command::Settle { .. } => "settle",
@@ -69,7 +70,7 @@ struct Case {
 }
 
 impl Case {
-    /// A job that its worker holds, or that nobody has held.
+    /// A job whose worker holds it, or that was never claimed.
     fn now(job: Job) -> Self {
         let token = token(&job);
         Case { job, token, record: None, step: None, when: now() }
@@ -78,8 +79,8 @@ impl Case {
     /// A running job, after its worker sent `command`.
     fn after_report(running: &Job, command: &Command, when: Timestamp) -> Self {
         let policy = Policy::default();
-        let ruling = decide(running, command, &facts(&policy, when)).unwrap();
-        let Effect::Change(change) = ruling.effect else { panic!("a report changes the job") };
+        let decided = decide(running, command, &facts(&policy, when)).unwrap();
+        let Effect::Change(change) = decided.effect else { panic!("a report changes the job") };
         let token = token(running);
         let record = change.entry.unwrap().record_of(&token);
         Case { job: change.job, token, record, step: None, when: now() }
@@ -94,20 +95,20 @@ impl Case {
         Case { job: after(&self.job, command, when), ..self }
     }
 
-    /// What a command comes to here, in words.
+    /// The text of one cell.
     fn cell(&self, row: &str) -> String {
         let policy = Policy::default();
         let (record, step) = (self.record.as_ref(), self.step.as_ref());
         let facts = Facts { record, step, ..facts(&policy, self.when) };
         match (row, command(row, self.token)) {
-            (_, Some(command)) => told(&self.job, &decide(&self.job, &command, &facts)),
-            ("claim", None) => told(&self.job, &engine::claim(&self.job, &by_w1(), &facts)),
+            (_, Some(command)) => describe(&self.job, &decide(&self.job, &command, &facts)),
+            ("claim", None) => describe(&self.job, &engine::claim(&self.job, &by_w1(), &facts)),
             (_, None) => submitted(&self.job, self.when),
         }
     }
 }
 
-/// Every way to move a job. The first two are not commands about a job that somebody names.
+/// Every way to move a job. The first two are no commands: they name no job.
 const ROWS: [&str; 22] = [
     "submit with its key",
     "claim",
@@ -272,7 +273,7 @@ fn step_cases() -> Cases {
     ]
 }
 
-/// Claimed on attempt `attempt` of 3 at `when`, and never heard of again.
+/// Claimed on attempt `attempt` of 3 at `when`; its worker never reports.
 fn started_on(attempt: u32, when: Timestamp) -> Job {
     let mut job = queued();
     for _ in 1..attempt {
@@ -300,7 +301,7 @@ fn overtime(attempt: u32) -> Job {
     job
 }
 
-/// Given back so often, and running again.
+/// Released `times` times, and running again.
 pub(crate) fn given_back(times: u32) -> Job {
     let mut job = running();
     for _ in 0..times {
@@ -310,7 +311,7 @@ pub(crate) fn given_back(times: u32) -> Job {
     job
 }
 
-/// Commands down, situations across.
+/// One row per command, one column per situation.
 fn grid(cases: &Cases) -> String {
     let names: Vec<_> = cases.iter().map(|(name, _)| *name).collect();
     let mut out = header(&names);
@@ -321,7 +322,7 @@ fn grid(cases: &Cases) -> String {
     out
 }
 
-/// Situations down, a few commands across.
+/// One row per situation, one column for each of a few commands.
 fn closer(cases: &Cases, rows: &[&str]) -> String {
     let mut out = header(rows);
     for (name, case) in cases {
@@ -346,12 +347,12 @@ fn submitted(job: &Job, when: Timestamp) -> String {
     }
 }
 
-fn told(before: &Job, decision: &Decision) -> String {
+fn describe(before: &Job, decision: &Decision) -> String {
     match decision {
         Err(refusal) => format!("`{}`", refusal.code()),
-        Ok(Ruling { effect: Effect::Erase, .. }) => "erased".into(),
-        Ok(Ruling { effect: Effect::Nothing, answer }) => standing(answer),
-        Ok(Ruling { effect: Effect::Change(change), answer }) => moved(before, change, answer),
+        Ok(Decided { effect: Effect::Erase, .. }) => "erased".into(),
+        Ok(Decided { effect: Effect::Nothing, answer }) => standing(answer),
+        Ok(Decided { effect: Effect::Change(change), answer }) => moved(before, change, answer),
     }
 }
 
@@ -359,10 +360,10 @@ fn standing(answer: &Answer) -> String {
     match answer {
         Answer::Job(_) => "stands".into(),
         Answer::Settled(status) => format!("answered as before: {status}"),
-        Answer::Pulse(Pulse::Lost) => "answer: lost".into(),
-        Answer::Pulse(Pulse::Ended) => "answer: ended".into(),
-        Answer::Pulse(Pulse::Extended(_)) => "not extended".into(),
-        Answer::Pulse(Pulse::CancelRequested(_)) => "not extended, told to stop".into(),
+        Answer::LeaseState(LeaseState::Lost) => "answer: lost".into(),
+        Answer::LeaseState(LeaseState::Ended) => "answer: ended".into(),
+        Answer::LeaseState(LeaseState::Extended(_)) => "not extended".into(),
+        Answer::LeaseState(LeaseState::CancelRequested(_)) => "not extended, told to stop".into(),
         Answer::Step(StepAnswer::Unfinished) => "answer: unfinished".into(),
         Answer::Step(StepAnswer::Done(_)) => "answer: done, the first result".into(),
         Answer::Step(StepAnswer::New) | Answer::Erased => {
@@ -376,8 +377,8 @@ fn moved(before: &Job, change: &Change, answer: &Answer) -> String {
     let code = change.entry.as_ref().and_then(|entry| entry.error_code.as_ref());
     let code = code.map(|code| format!(" `{code}`")).unwrap_or_default();
     match answer {
-        Answer::Pulse(Pulse::Extended(_)) => "lease extended".into(),
-        Answer::Pulse(Pulse::CancelRequested(_)) => "lease extended, told to stop".into(),
+        Answer::LeaseState(LeaseState::Extended(_)) => "lease extended".into(),
+        Answer::LeaseState(LeaseState::CancelRequested(_)) => "lease extended, told to stop".into(),
         Answer::Step(StepAnswer::New) => "marked, answer: new".into(),
         Answer::Step(StepAnswer::Done(_)) => "remembered, answer: done".into(),
         Answer::Job(_) | Answer::Settled(_) if from == to && from == Status::Running => {
@@ -385,7 +386,7 @@ fn moved(before: &Job, change: &Change, answer: &Answer) -> String {
         }
         Answer::Job(_) | Answer::Settled(_) if from == to => format!("**{to}**, discarded"),
         Answer::Job(_) | Answer::Settled(_) => format!("**{to}**{code}"),
-        Answer::Pulse(Pulse::Lost | Pulse::Ended)
+        Answer::LeaseState(LeaseState::Lost | LeaseState::Ended)
         | Answer::Step(StepAnswer::Unfinished)
         | Answer::Erased => {
             panic!("these change nothing: {answer:?}")

@@ -1,4 +1,4 @@
-//! Every public way in, fed with hostile values: a typed refusal that names the field, no panic.
+//! Hostile values for every public constructor: a typed refusal that names the field, no panic.
 
 use crate::situation::*;
 use engine::*;
@@ -22,8 +22,8 @@ fn hostile_texts() -> Vec<String> {
 
 const HOSTILE_NUMBERS: [i64; 6] = [i64::MIN, -1, 0, 1, 1_000_000_000_000_000, i64::MAX];
 
-/// A way in: what it is called, and the field it blames.
-type Door = (&'static str, fn(&str) -> Option<&'static str>);
+/// A constructor under test: its name, and the field that its error names.
+type Constructor = (&'static str, fn(&str) -> Option<&'static str>);
 
 fn blamed<T>(checked: Checked<T>) -> Option<&'static str> {
     checked.err().map(|problem| problem.field)
@@ -31,7 +31,7 @@ fn blamed<T>(checked: Checked<T>) -> Option<&'static str> {
 
 #[test]
 fn names_refuse_by_field() {
-    let doors: [Door; 12] = [
+    let constructors: [Constructor; 12] = [
         ("jobType", |text| blamed(JobType::parse(text))),
         ("tenant", |text| blamed(Tenant::parse(text))),
         ("subjectId", |text| blamed(SubjectId::parse(text))),
@@ -45,7 +45,7 @@ fn names_refuse_by_field() {
         ("traceparent", |text| blamed(TraceParent::parse(text))),
         ("idempotencyKey", |text| blamed(IdempotencyKey::parse(text))),
     ];
-    for (field, parse) in doors {
+    for (field, parse) in constructors {
         for text in hostile_texts() {
             assert!(
                 matches!(parse(&text), None | Some(_) if parse(&text).is_none_or(|f| f == field))
@@ -86,7 +86,7 @@ fn drafts_refuse_by_field_and_never_panic() {
                 parent_id: Some(text.clone()),
                 traceparent: Some(text.clone()),
             };
-            assert!(job.check(intake()).is_err());
+            assert!(job.check(context()).is_err());
             let ending = EndingDraft {
                 error_code: Some(text.clone()),
                 error_message: Some(text.clone()),
@@ -107,7 +107,7 @@ fn the_sizes_are_the_contract_s() {
     let json = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
     let submit = |bytes, payload_bytes_max| {
         let draft = JobDraft { payload: Some(json(bytes)), ..draft() };
-        draft.check(Intake { payload_bytes_max, ..intake() }).is_ok()
+        draft.check(SubmitContext { payload_bytes_max, ..context() }).is_ok()
     };
     assert!(submit(65_536, PAYLOAD_BYTES_MAX) && !submit(65_537, PAYLOAD_BYTES_MAX));
     assert!(submit(1_048_576, usize::MAX) && !submit(1_048_577, usize::MAX));

@@ -1,4 +1,4 @@
-//! The rules, from outside.
+//! Tests of the rules through the public API.
 
 #![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm, reason = "a test may")]
 

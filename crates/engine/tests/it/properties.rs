@@ -1,4 +1,4 @@
-//! What must hold for any sequence of commands, however senseless.
+//! What must hold for any sequence of commands.
 
 use crate::situation::*;
 use engine::*;
@@ -11,21 +11,21 @@ struct Move {
     kind: u8,
     token_age: u64,
     wait_ms: u64,
-    chance: u128,
+    entropy: u128,
 }
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {
     let one = (0..16u8, 0..3u64, 0..120_000u64, any::<u128>());
-    let one = one.prop_map(|(kind, token_age, wait_ms, chance)| Move {
+    let one = one.prop_map(|(kind, token_age, wait_ms, entropy)| Move {
         kind,
         token_age,
         wait_ms,
-        chance,
+        entropy,
     });
     prop::collection::vec(one, 1..80)
 }
 
-/// What comes of a move, and whether it was a redrive.
+/// The decision of a move, and whether the move was a redrive.
 fn decided(step: &Move, job: &Job, facts: &Facts<'_>) -> (Decision, bool) {
     if step.kind < 4 {
         return (engine::claim(job, &by_w1(), facts), false);
@@ -63,9 +63,9 @@ proptest! {
         let mut endings = 0;
         for step in steps {
             now = now + Duration::from_millis(step.wait_ms);
-            let facts = Facts { chance: Chance(step.chance), ..facts(&policy, now) };
+            let facts = Facts { entropy: Entropy(step.entropy), ..facts(&policy, now) };
             let (decision, redriven) = decided(&step, &job, &facts);
-            let Ok(Ruling { effect: Effect::Change(change), .. }) = decision else {
+            let Ok(Decided { effect: Effect::Change(change), .. }) = decision else {
                 continue;
             };
             let after = &change.job;
@@ -89,9 +89,9 @@ proptest! {
     }
 
     #[test]
-    fn a_wait_is_never_longer_than_its_ceiling(attempt in 0u32..200, chance in any::<u128>()) {
+    fn a_wait_is_never_longer_than_its_ceiling(attempt in 0u32..200, entropy in any::<u128>()) {
         let policy = Policy::default();
-        let wait = policy.delay_after(attempt, Chance(chance));
+        let wait = policy.delay_after(attempt, Entropy(entropy));
         prop_assert!(wait <= policy.backoff.ceiling(attempt) && wait <= policy.backoff.max);
     }
 }

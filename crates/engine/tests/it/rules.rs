@@ -89,7 +89,7 @@ fn a_success_clears_the_error_and_keeps_the_result() {
 fn a_failure_with_attempts_left_waits_and_tries_again() {
     let job = running();
     let again = change(&job, &settle(&job, failed()));
-    // The dice of these tests always roll the highest, so the wait is the ceiling: 2 s.
+    // The random bits of these tests are always the highest, so the wait is the ceiling: 2 s.
     assert_eq!(again.job.run_at(), Some(at(2)));
     assert_eq!(again.event, Some(EventKind::Retrying));
     assert_eq!(again.job.life.attempt, 1);
@@ -154,7 +154,7 @@ fn a_repeated_settle_is_answered_as_the_first_time() {
     let record = first.entry.as_ref().unwrap().record_of(&token(&job)).unwrap();
     let policy = Policy::default();
     let facts = Facts { record: Some(&record), ..facts(&policy, at(5)) };
-    // The job has gone on to its second attempt, and even to its end.
+    // In the meantime, the job began its second attempt, and that one ended.
     let second = claimed(&first.job, at(4));
     let done = after(&second, &settle(&second, completed()), at(5));
     for later in [&first.job, &second, &done] {
@@ -185,9 +185,13 @@ fn a_worker_that_wakes_up_past_the_deadline_is_still_the_silent_one() {
     let silent = claimed(&queued(), at(-1_000));
     let beat = Command::Heartbeat { token: token(&silent), progress: None };
     let policy = Policy::default();
-    let ruling = decide(&silent, &beat, &facts(&policy, now())).unwrap();
-    assert_eq!(ruling.effect, Effect::Nothing);
-    assert_eq!(ruling.answer, Answer::Pulse(Pulse::Extended(at(-970))), "and sees that it is over");
+    let decided = decide(&silent, &beat, &facts(&policy, now())).unwrap();
+    assert_eq!(decided.effect, Effect::Nothing);
+    assert_eq!(
+        decided.answer,
+        Answer::LeaseState(LeaseState::Extended(at(-970))),
+        "and sees that it is over"
+    );
 }
 
 #[test]
@@ -355,7 +359,7 @@ fn a_job_that_is_never_started_waits_longer_each_time_and_ends() {
         }
     }
     assert_eq!(waits[..8], [1, 2, 4, 8, 16, 32, 64, 64]);
-    // Then as any release: 20 at no cost, and one for each of its three attempts.
+    // Then as for any release: 20 at no cost, and one for each of its three attempts.
     assert_eq!(rounds, NOT_STARTED_MAX + u64::from(RELEASES_MAX) + 3);
     assert_eq!(job.status(), Status::Poisoned);
     assert_eq!(job.life.last_failure.unwrap().code.as_str(), "RELEASE_LIMIT");
@@ -363,7 +367,7 @@ fn a_job_that_is_never_started_waits_longer_each_time_and_ends() {
 }
 
 #[test]
-fn an_attempt_that_showed_a_sign_of_life_was_started() {
+fn an_attempt_with_a_heartbeat_was_started() {
     let started = claimed(&queued(), at(-9));
     let report = ProgressReport::check(10, None).unwrap();
     for (progress, when) in [(Some(report), at(-9)), (None, at(-5))] {
@@ -384,14 +388,14 @@ fn a_release_after_a_cancel_request_cancels() {
 fn a_cancel_is_at_once_or_requested_or_too_late() {
     check(&queued(), Command::Cancel, Ok(Status::Cancelled));
     assert!(change(&queued(), &Command::Cancel).job.life.cancel_requested);
-    let asked = change(&running(), &Command::Cancel);
-    assert!(asked.job.life.cancel_requested && asked.job.status() == Status::Running);
+    let cancelling = change(&running(), &Command::Cancel);
+    assert!(cancelling.job.life.cancel_requested && cancelling.job.status() == Status::Running);
     let lease = decide(
-        &asked.job,
-        &Command::Heartbeat { token: token(&asked.job), progress: None },
+        &cancelling.job,
+        &Command::Heartbeat { token: token(&cancelling.job), progress: None },
         &facts(&Policy::default(), now()),
     );
-    assert!(matches!(lease.unwrap().answer, Answer::Pulse(Pulse::CancelRequested(_))));
+    assert!(matches!(lease.unwrap().answer, Answer::LeaseState(LeaseState::CancelRequested(_))));
     check(&ended(completed()), Command::Cancel, Err("ALREADY_ENDED"));
 }
 

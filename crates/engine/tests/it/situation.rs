@@ -1,9 +1,9 @@
-//! Jobs in every situation, made the way the house makes them: through the engine itself.
+//! Jobs in every situation, made as in production: through the engine itself.
 
 use engine::*;
 use std::time::Duration;
 
-/// The moment at which the tests decide.
+/// The time at which the tests decide.
 pub(crate) const NOW: i64 = 1_800_000_000_000;
 
 pub(crate) fn now() -> Timestamp {
@@ -15,14 +15,14 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 }
 
 pub(crate) fn facts(policy: &Policy, now: Timestamp) -> Facts<'_> {
-    Facts { now, epoch: 1, policy, chance: Chance(u128::MAX), record: None, step: None, steps: 0 }
+    Facts { now, epoch: 1, policy, entropy: Entropy(u128::MAX), record: None, step: None, steps: 0 }
 }
 
-pub(crate) fn intake() -> Intake {
-    Intake {
-        id: JobId::new(at(-2_000), Chance(1 << 100)),
+pub(crate) fn context() -> SubmitContext {
+    SubmitContext {
+        id: JobId::new(at(-2_000), Entropy(1 << 100)),
         tenant: Tenant::default_tenant(),
-        chance: Chance(9),
+        entropy: Entropy(9),
         payload_bytes_max: PAYLOAD_BYTES_MAX,
     }
 }
@@ -36,9 +36,9 @@ pub(crate) fn draft() -> JobDraft {
     }
 }
 
-/// A job handed over 2,000 s ago.
+/// A job submitted 2,000 s ago.
 pub(crate) fn queued_from(draft: JobDraft) -> Job {
-    let new = draft.check(intake()).expect("a good draft");
+    let new = draft.check(context()).expect("a good draft");
     submit(&new, &Policy::default(), 0, at(-2_000)).expect("a good job").job
 }
 

@@ -1,14 +1,15 @@
-//! The hosts that an operator lists: they may be asked although they are not public, and without TLS.
+//! The hosts that an operator lists: requests may go to them although they are not public, and
+//! without TLS.
 
 use ipnet::IpNet;
 use reqwest::Url;
 use std::net::{IpAddr, SocketAddr};
 
-/// What `[outbound] allow` says.
+/// The setting `[outbound] allow`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allow(Vec<Entry>);
 
-/// An entry that nobody can read.
+/// An entry that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no host: write an address (10.1.2.3), a block (10.0.0.0/8) or a name (hooks.internal), \
@@ -18,19 +19,19 @@ pub struct AllowError(pub String);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
-    who: Who,
-    /// Any, where none is said.
+    who: AllowedHost,
+    /// Any port, if unset.
     port: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Who {
+enum AllowedHost {
     Block(IpNet),
     Name(String),
 }
 
 impl Allow {
-    /// Reads the entries of a list.
+    /// Parses the entries of a list.
     pub fn parse(entries: &[impl AsRef<str>]) -> Result<Self, AllowError> {
         let read = |entry: &str| Entry::read(entry).ok_or_else(|| AllowError(entry.to_owned()));
         entries.iter().map(|entry| read(entry.as_ref())).collect::<Result<_, _>>().map(Allow)
@@ -40,8 +41,8 @@ impl Allow {
     pub(super) fn lists(&self, address: IpAddr, port: u16) -> bool {
         let address = address.to_canonical();
         self.any(port, |who| match who {
-            Who::Block(block) => block.contains(&address),
-            Who::Name(_) => false,
+            AllowedHost::Block(block) => block.contains(&address),
+            AllowedHost::Name(_) => false,
         })
     }
 
@@ -49,12 +50,12 @@ impl Allow {
     pub(super) fn lists_name(&self, name: &str, port: u16) -> bool {
         let bare = without_dot(name);
         self.any(port, |who| match who {
-            Who::Block(_) => false,
-            Who::Name(listed) => listed == bare,
+            AllowedHost::Block(_) => false,
+            AllowedHost::Name(listed) => listed == bare,
         })
     }
 
-    fn any(&self, port: u16, is_meant: impl Fn(&Who) -> bool) -> bool {
+    fn any(&self, port: u16, is_meant: impl Fn(&AllowedHost) -> bool) -> bool {
         let fits = |entry: &Entry| entry.port.is_none_or(|listed| listed == port);
         self.0.iter().any(|entry| fits(entry) && is_meant(&entry.who))
     }
@@ -70,7 +71,7 @@ pub struct AddressList(Vec<IpNet>);
 pub struct AddressListError(pub String);
 
 impl AddressList {
-    /// Reads the entries of a list.
+    /// Parses the entries of a list.
     pub fn parse(entries: &[impl AsRef<str>]) -> Result<Self, AddressListError> {
         let read = |entry: &str| block(entry).ok_or_else(|| AddressListError(entry.to_owned()));
         entries.iter().map(|entry| read(entry.as_ref())).collect::<Result<_, _>>().map(AddressList)
@@ -86,21 +87,21 @@ impl AddressList {
 impl Entry {
     fn read(text: &str) -> Option<Self> {
         if let Some(block) = block(text) {
-            return Some(Entry { who: Who::Block(block), port: None });
+            return Some(Entry { who: AllowedHost::Block(block), port: None });
         }
         if let Ok(address) = text.parse::<SocketAddr>() {
-            let (who, port) = (Who::Block(one(address.ip())), Some(address.port()));
+            let (who, port) = (AllowedHost::Block(one(address.ip())), Some(address.port()));
             return Some(Entry { who, port });
         }
         let (name, port) = match text.rsplit_once(':') {
             Some((name, port)) => (name, Some(port.parse().ok()?)),
             None => (text, None),
         };
-        Some(Entry { who: Who::Name(read_name(name)?), port })
+        Some(Entry { who: AllowedHost::Name(read_name(name)?), port })
     }
 }
 
-/// A name as URLs write it: in small letters, and in those of ASCII.
+/// A name as URLs write it: lower case, in ASCII.
 fn read_name(text: &str) -> Option<String> {
     let lawful = |letter: char| letter.is_alphanumeric() || ['.', '-', '_'].contains(&letter);
     if text.is_empty() || !text.chars().all(lawful) {
@@ -112,13 +113,13 @@ fn read_name(text: &str) -> Option<String> {
     (name.parse::<IpAddr>().is_err() && !name.is_empty()).then(|| name.to_owned())
 }
 
-/// The dot says only that the name is whole.
+/// A trailing dot says only that the name is fully qualified.
 fn without_dot(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
 
-/// One address, or all that begin alike. The crate would read `010.0.0.0/8` as 10.0.0.0/8, where
-/// the standard library refuses what others read as octal.
+/// One address, or a block. The crate would read `010.0.0.0/8` as 10.0.0.0/8; the standard library
+/// refuses a leading zero, because others read it as octal.
 fn block(text: &str) -> Option<IpNet> {
     match text.split_once('/') {
         Some((first, bits)) => IpNet::new(first.parse().ok()?, bits.parse().ok()?).ok(),

@@ -1,7 +1,7 @@
-//! Where requests may go, when others say where.
+//! Where requests may go when a user chooses the URL.
 //!
-//! A name is resolved once, by us; every address that it has must be public or listed by the operator, and the
-//! connection goes to one of exactly those. What a name means a moment later is of no interest.
+//! A name is resolved once. Every address that it has must be public or listed by the operator, and
+//! the connection goes to one of exactly those. A later change of the name has no effect.
 
 mod allow;
 mod public;
@@ -21,12 +21,12 @@ use std::{
     sync::Arc,
 };
 
-/// Who says which addresses a name has. Tests have their own.
-pub type Lookup = Arc<dyn Fn(String) -> Looking + Send + Sync>;
-/// A lookup under way.
-pub type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+/// Resolves names to addresses. Tests pass their own.
+pub type Lookup = Arc<dyn Fn(String) -> LookupFuture + Send + Sync>;
+/// A lookup in progress.
+pub type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Asks the system.
+/// The system's resolver.
 pub fn system_lookup() -> Lookup {
     Arc::new(|name| {
         Box::pin(async move {
@@ -36,45 +36,45 @@ pub fn system_lookup() -> Lookup {
     })
 }
 
-/// The error of a lookup, or what this process lacks to look anything up. The system's resolver says
-/// only that a name is not known, also where it has no descriptor left to ask with; a socket of our
-/// own says which it is.
+/// The error of a lookup, or the resource that this process lacks for any lookup. The system's
+/// resolver reports an unknown name even when it has no descriptor left; opening a socket here
+/// tells the two apart.
 fn with_lack(error: io::Error) -> io::Error {
     let lack = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).err();
     lack.filter(is_exhausted).unwrap_or(error)
 }
 
-/// We do not go there. It does not say where that would have been: whoever asks might be looking for just that.
+/// Why a URL is refused. It does not name the address: a caller might be probing for just that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Forbidden {
-    /// This is no address for a request.
+    /// The text is not a URL for a request.
     #[error("the address is no http or https URL with a host")]
     NoUrl,
-    /// It would be sent to whoever is there.
+    /// They would be sent to whatever host has the address.
     #[error("the address must not contain a user or a password")]
     Credentials,
-    /// Everybody on the way could read it.
+    /// Every host on the way could read it.
     #[error(
         "the address is not https; only hosts that `[outbound] allow` lists are asked without TLS"
     )]
     Plain,
-    /// It is in somebody's own network.
+    /// The address is in a private network.
     #[error("the address is not a public one; `[outbound] allow` can list its host")]
     NotPublic,
 }
 
-/// Whether jobs could be pushed to `url`, as far as that is known without asking anybody.
+/// Whether jobs could be pushed to `url`, as far as that is known without a lookup.
 pub fn check_target(url: &str, allow: &Arc<Allow>) -> Result<(), Forbidden> {
-    Target::new(url, allow, &system_lookup()).map(drop)
+    CheckedAddress::new(url, allow, &system_lookup()).map(drop)
 }
 
-/// An address that was looked at.
-pub(crate) struct Target {
+/// A URL that was checked.
+pub(crate) struct CheckedAddress {
     pub(crate) url: Url,
     guard: Guard,
 }
 
-/// What the addresses of one host are measured by.
+/// What the addresses of one host are checked against.
 #[derive(Clone)]
 struct Guard {
     allow: Arc<Allow>,
@@ -84,8 +84,8 @@ struct Guard {
     trusted: bool,
 }
 
-impl Target {
-    /// Looks at `url`, as far as it can be judged without asking anybody.
+impl CheckedAddress {
+    /// Checks `url`, as far as possible without a lookup.
     pub(crate) fn new(url: &str, allow: &Arc<Allow>, lookup: &Lookup) -> Result<Self, Forbidden> {
         let url = Url::parse(url).map_err(|_| Forbidden::NoUrl)?;
         let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
@@ -106,9 +106,9 @@ impl Target {
             _ => return Err(Forbidden::NoUrl),
         }
         let guard = Guard { allow: allow.clone(), lookup: lookup.clone(), port, trusted };
-        // Nobody is asked what a number means, so this is the only look at it.
+        // A literal address is never looked up, so this is the only check.
         literal.map_or(Ok(()), |address| guard.check(&[address]))?;
-        Ok(Target { url, guard })
+        Ok(CheckedAddress { url, guard })
     }
 
     /// Resolves the name of this target, and no other.
@@ -117,13 +117,14 @@ impl Target {
     }
 }
 
-/// The URL's own reading has made one writing of all that an address has: decimal, octal, short, in wide letters.
+/// The URL parser has already normalised every spelling of an address: decimal, octal, short, in
+/// wide characters.
 fn literal(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
 impl Guard {
-    /// One address that is not allowed is enough: which of them is taken is not in our hands.
+    /// One forbidden address is enough to refuse: the HTTP client chooses which address it takes.
     fn check(&self, addresses: &[IpAddr]) -> Result<(), Forbidden> {
         let lawful = |address: &IpAddr| {
             self.trusted || is_public(*address) || self.allow.lists(*address, self.port)

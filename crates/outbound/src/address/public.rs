@@ -1,9 +1,10 @@
-//! Which addresses belong to everybody.
+//! Which addresses are public.
 
 use ipnet::Ipv4Net;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether anybody could reach `address` from anywhere, so that it tells nobody anything about our own network.
+/// Whether `address` is reachable from anywhere, so that a request to it reveals nothing about our
+/// own network.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
@@ -11,12 +12,12 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// The blocks that IANA's registry of special purposes does not call globally reachable, multicast, and the one public
-/// address behind which a cloud keeps the keys of its machines.
+/// The blocks that IANA's registry of special purposes does not call globally reachable, multicast,
+/// and the one public address behind which a cloud keeps the keys of its machines.
 const NOT_PUBLIC_V4: [Ipv4Net; 17] = [
     block([0, 0, 0, 0], 8),          // this network
     block([10, 0, 0, 0], 8),         // private
-    block([100, 64, 0, 0], 10),      // carriers' own
+    block([100, 64, 0, 0], 10),      // carrier-grade NAT
     block([127, 0, 0, 0], 8),        // this machine
     block([168, 63, 129, 16], 32),   // Azure's platform
     block([169, 254, 0, 0], 16),     // link-local, where clouds keep their metadata
@@ -44,13 +45,13 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let parts = address.segments();
     match parts {
-        // Through a translator to IPv4, which counts then.
+        // NAT64: the embedded IPv4 address decides.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => is_public_v4(embedded(high, low)),
-        // Protocols: Teredo, benchmarks, and other ways to say something else.
+        // Protocol assignments: Teredo, benchmarks, and other forms that stand for another address.
         [0x2001, 0..=0x1ff, ..] => false,
-        // Documentation, and 6to4, which has an address of IPv4 inside.
+        // Documentation, and 6to4, which embeds an IPv4 address.
         [0x2001, 0xdb8, ..] | [0x2002, ..] | [0x3fff, 0..=0xfff, ..] => false,
-        // Unicast for everybody is here, and nowhere else.
+        // Global unicast is here, and nowhere else.
         [0x2000..=0x3fff, ..] => true,
         [..] => false,
     }

@@ -1,4 +1,4 @@
-//! A program with everything it started: one process group, of which nothing is left behind.
+//! A program with all its child processes: one process group, of which nothing is left behind.
 
 use rustix::{
     io::Errno,
@@ -16,26 +16,27 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// The group of one program. Dropped, it is killed: whoever drops it has given its job up, and the next attempt may
-/// begin at once.
+/// The process group of one program. Drop kills it: the owner has given the job up, and the next
+/// attempt may begin at once.
 ///
-/// The program is not reaped before its group was killed: as long as it lies there, its number is nobody else's.
+/// The program is reaped only after its group was killed: until then its process id cannot be
+/// reused.
 pub(super) struct Group {
     leader: Pid,
     grace: Duration,
     child: Child,
     is_reaped: bool,
-    /// Rung when a child of ours ends, whichever.
+    /// Notified when any child of this process ends.
     children: unix::Signal,
 }
 
-/// A bell that was missed costs so much.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How often the state is polled, in case a signal was missed.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Group {
     /// Starts the program in a group of its own.
     pub(super) fn start(mut command: Command, grace: Duration) -> io::Result<Self> {
-        // Before the program: it may end at once.
+        // Subscribed before the program starts: it may end at once.
         let children = signal(SignalKind::child())?;
         let child = command.process_group(0).spawn()?;
         let number = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
@@ -43,7 +44,7 @@ impl Group {
         Ok(Group { leader, grace, child, is_reaped: false, children })
     }
 
-    /// What the program reads and writes, in the order of their numbers.
+    /// The pipes to stdin, stdout and stderr.
     pub(super) fn pipes(
         &mut self,
     ) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
@@ -51,20 +52,20 @@ impl Group {
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     }
 
-    /// Lets the program live until it ends or `stop` comes, and then sees the whole group off. Says how the
-    /// program ended by itself.
-    pub(super) async fn live(
+    /// Waits until the program ends or `stop` completes, and then terminates the whole group.
+    /// Returns the exit status where the program ended by itself.
+    pub(super) async fn run_to_end(
         mut self,
         stop: impl Future<Output = ()> + Send,
     ) -> io::Result<Option<ExitStatus>> {
         select! {
             biased;
-            () = self.ended() => self.bury().await.map(Some),
+            () = self.ended() => self.reap().await.map(Some),
             () = stop => {
                 self.send(Signal::TERM);
-                // Asked to end, it has the grace to do so.
+                // After SIGTERM, the group has the grace period to end.
                 drop(timeout(self.grace, self.ended()).await);
-                self.bury().await?;
+                self.reap().await?;
                 Ok(None)
             }
         }
@@ -75,13 +76,13 @@ impl Group {
         while !has_ended(self.leader) {
             select! {
                 _ = self.children.recv() => {}
-                () = sleep(LOOK_AGAIN) => {}
+                () = sleep(POLL_INTERVAL) => {}
             }
         }
     }
 
     /// Kills what is left of the group, and reaps the program.
-    async fn bury(&mut self) -> io::Result<ExitStatus> {
+    async fn reap(&mut self) -> io::Result<ExitStatus> {
         self.send(Signal::KILL);
         let status = self.child.wait().await?;
         self.is_reaped = true;
@@ -89,7 +90,7 @@ impl Group {
     }
 
     fn send(&self, signal: Signal) {
-        // Nobody may be left to hear it.
+        // The group may already be empty.
         let _heard = kill_process_group(self.leader, signal);
     }
 }

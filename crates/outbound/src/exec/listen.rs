@@ -1,4 +1,4 @@
-//! What a program says, line by line: a little is kept, the rest is read and forgotten.
+//! Reads a program's output line by line: a little is kept, the rest is read and discarded.
 
 use std::collections::VecDeque;
 use tokio::{
@@ -6,24 +6,24 @@ use tokio::{
     task::yield_now,
 };
 
-/// More of a line is not kept. A result has to fit, with the word in front of it.
+/// Longer lines are cut. A result must fit, with the keyword in front of it.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 const CHUNK_BYTES: usize = 32 * 1024;
 
-/// Who hears lines.
-pub(super) trait Hear: Send {
-    fn hear(&mut self, line: &[u8]);
+/// Receives lines.
+pub(super) trait OnLine: Send {
+    fn on_line(&mut self, line: &[u8]);
 }
 
-/// Puts lines together from what comes in pieces.
-pub(super) struct Ear<'a, H> {
-    hearer: &'a mut H,
+/// Assembles lines from chunks.
+pub(super) struct LineBuffer<'a, H> {
+    receiver: &'a mut H,
     line: Vec<u8>,
 }
 
-impl<'a, H: Hear> Ear<'a, H> {
-    pub(super) fn new(hearer: &'a mut H) -> Self {
-        Ear { hearer, line: Vec::new() }
+impl<'a, H: OnLine> LineBuffer<'a, H> {
+    pub(super) fn new(receiver: &'a mut H) -> Self {
+        LineBuffer { receiver, line: Vec::new() }
     }
 
     fn take(&mut self, bytes: &[u8]) {
@@ -40,34 +40,37 @@ impl<'a, H: Hear> Ear<'a, H> {
         }
     }
 
-    /// A last line without an end is one, too.
+    /// A last line without an end of line counts, too.
     pub(super) fn finish(&mut self) {
-        self.hearer.hear(&self.line);
+        self.receiver.on_line(&self.line);
         self.line.clear();
     }
 }
 
-/// Listens until nobody can say anything any more.
-pub(super) async fn listen(from: Option<impl AsyncRead + Unpin>, ear: &mut Ear<'_, impl Hear>) {
+/// Reads until no process has the pipe open for writing any more.
+pub(super) async fn listen(
+    from: Option<impl AsyncRead + Unpin>,
+    ear: &mut LineBuffer<'_, impl OnLine>,
+) {
     let Some(mut from) = from else { return };
     let mut chunk = vec![0; CHUNK_BYTES];
     while let Ok(length @ 1..) = from.read(&mut chunk).await {
         ear.take(&chunk[..length]);
-        // Somebody who never draws breath would keep us from hearing that it should stop.
+        // A program that writes without pause must not keep this task from seeing `stop`.
         yield_now().await;
     }
 }
 
-/// Standard output: the last line is the message, and some lines are for us.
-pub(super) struct Said<'a> {
+/// Standard output: the last line is the message, and some lines are instructions to us.
+pub(super) struct StdoutLines<'a> {
     progress: &'a (dyn Fn(u8, &str) + Send + Sync),
     last: Vec<u8>,
     pub(super) result: Option<String>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> StdoutLines<'a> {
     pub(super) fn new(progress: &'a (dyn Fn(u8, &str) + Send + Sync)) -> Self {
-        Said { progress, last: Vec::new(), result: None }
+        StdoutLines { progress, last: Vec::new(), result: None }
     }
 
     /// The last line that was not empty.
@@ -84,8 +87,8 @@ impl<'a> Said<'a> {
     }
 }
 
-impl Hear for Said<'_> {
-    fn hear(&mut self, line: &[u8]) {
+impl OnLine for StdoutLines<'_> {
+    fn on_line(&mut self, line: &[u8]) {
         if let Some(words) = line.strip_prefix(b"consign:progress ") {
             self.report(words);
         } else if let Some(json) = line.strip_prefix(b"consign:result ") {
@@ -98,21 +101,21 @@ impl Hear for Said<'_> {
 
 /// Standard error: the last lines tell why it failed.
 #[derive(Default)]
-pub(super) struct Complaints(VecDeque<String>);
+pub(super) struct StderrTail(VecDeque<String>);
 
 const COMPLAINTS_MAX: usize = 3;
 const COMPLAINT_BYTES_MAX: usize = 300;
 
-impl Complaints {
-    /// What happened, and what the program said about it.
+impl StderrTail {
+    /// What happened, followed by the last lines of standard error.
     pub(super) fn after(&self, what: String) -> String {
         let lines: Vec<&str> = self.0.iter().map(String::as_str).collect();
         if lines.is_empty() { what } else { format!("{what}: {}", lines.join(" / ")) }
     }
 }
 
-impl Hear for Complaints {
-    fn hear(&mut self, line: &[u8]) {
+impl OnLine for StderrTail {
+    fn on_line(&mut self, line: &[u8]) {
         let text = plain(&line[..line.len().min(COMPLAINT_BYTES_MAX)]);
         if text.is_empty() {
             return;
@@ -124,7 +127,7 @@ impl Hear for Complaints {
     }
 }
 
-/// Text without anything that a terminal or a log could take for more than text.
+/// Text without control characters, which a terminal or a log could interpret.
 fn plain(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let spaced = text.chars().map(|letter| if letter == '\t' { ' ' } else { letter });

@@ -1,18 +1,19 @@
-//! The handler `exec`: a program is run for each job.
+//! The handler `exec`: runs a program for each job.
 //!
-//! The program may be anything, and may do anything: never read, never end, shout without pause, start others and
-//! leave them behind. It costs us a few kilobytes and an end that is bounded, whatever it does.
+//! The program may be anything, and may do anything: never read, never end, write without pause,
+//! start other programs and leave them behind. Whatever it does, it costs us a few kilobytes, and
+//! its end takes bounded time.
 
 mod group;
 mod listen;
 
 use crate::{
-    ended::{Ended, Failure, How, is_exhausted},
-    errand::Errand,
+    ended::{HandlerEnding, HandlerFailure, HandlerOutcome, is_exhausted},
+    job_payload::JobPayload,
 };
 use engine::{JsonText, RESULT_BYTES_MAX};
 use group::Group;
-use listen::{Complaints, Ear, Said, listen};
+use listen::{LineBuffer, StderrTail, StdoutLines, listen};
 use std::{
     ffi::OsString,
     io,
@@ -36,20 +37,22 @@ pub struct Exec {
     environment: Vec<(OsString, OsString)>,
 }
 
-/// What a program gets of our environment: its path and language, and none of our secrets.
+/// The environment variables that a program gets: its path and language, and none of our secrets.
 const KEPT: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 
-/// The exit code that asks for another try: `EX_TEMPFAIL` of `sysexits.h`.
+/// The exit code that asks for another attempt: `EX_TEMPFAIL` of `sysexits.h`.
 const EXIT_RETRY: i32 = 75;
 
-/// How long a program has to end when it was asked to.
+/// How long a program has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long its last words are waited for. Whoever left its group may hold the pipe for years.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long the rest of the output is waited for. A process that left the group may hold the pipe
+/// for years.
+const OUTPUT_GRACE: Duration = Duration::from_secs(1);
 
 impl Exec {
-    /// A program and its arguments; no shell reads them. Of `environment`, only what is harmless is passed on.
+    /// A program and its arguments; no shell reads them. Of `environment`, only harmless variables
+    /// are passed on.
     pub fn new(
         words: impl IntoIterator<Item = impl Into<String>>,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -61,51 +64,53 @@ impl Exec {
         }
     }
 
-    /// Runs the program for `errand`, tells `progress` how far it says it is, and ends it when `stop` comes first.
+    /// Runs the program for `job_payload`, reports its progress to `progress`, and terminates it when
+    /// `stop` completes first.
     ///
-    /// Dropped in the middle, it still ends the program and all that belongs to it.
+    /// Drop also terminates the program and its group.
     pub async fn run(
         &self,
-        errand: &Errand,
+        job_payload: &JobPayload,
         progress: &(dyn Fn(u8, &str) + Send + Sync),
         stop: impl Future<Output = ()> + Send,
-    ) -> Ended {
-        let (mut said, mut complaints) = (Said::new(progress), Complaints::default());
-        let lived = self.live(errand, stop, &mut said, &mut complaints).await;
+    ) -> HandlerOutcome {
+        let (mut said, mut complaints) = (StdoutLines::new(progress), StderrTail::default());
+        let lived = self.run_to_end(job_payload, stop, &mut said, &mut complaints).await;
         let how = match lived {
             Ok(Some(status)) => how(status, &complaints),
-            Ok(None) => How::Stopped,
+            Ok(None) => HandlerEnding::Stopped,
             Err(error) => {
                 let program = self.words.first().map_or("", String::as_str);
                 let what = format!("the program {program} could not be started: {error}");
-                let failure = Failure::new("EXEC_NOT_STARTED", what);
+                let failure = HandlerFailure::new("EXEC_NOT_STARTED", what);
                 let lacks = is_exhausted(&error);
-                return if lacks { How::NotStarted(failure) } else { retry(failure) }.into();
+                return if lacks { HandlerEnding::NotStarted(failure) } else { retry(failure) }
+                    .into();
             }
         };
-        tell(how, said)
+        with_output(how, said)
     }
 
-    /// How the program ended by itself; nothing where it was stopped.
-    async fn live(
+    /// Returns how the program ended by itself; `None` where it was stopped.
+    async fn run_to_end(
         &self,
-        errand: &Errand,
+        job_payload: &JobPayload,
         stop: impl Future<Output = ()> + Send,
-        said: &mut Said<'_>,
-        complaints: &mut Complaints,
+        said: &mut StdoutLines<'_>,
+        complaints: &mut StderrTail,
     ) -> io::Result<Option<ExitStatus>> {
-        let mut group = Group::start(self.command(errand), GRACE)?;
+        let mut group = Group::start(self.command(job_payload), GRACE)?;
         let (stdin, stdout, stderr) = group.pipes();
-        let (mut out, mut err) = (Ear::new(said), Ear::new(complaints));
-        let json = errand.json();
+        let (mut out, mut err) = (LineBuffer::new(said), LineBuffer::new(complaints));
+        let json = job_payload.json();
         let ended = {
             let talk = async {
                 tokio::join!(feed(stdin, &json), listen(stdout, &mut out), listen(stderr, &mut err))
             };
-            let (mut talk, mut life) = (pin!(talk), pin!(group.live(stop)));
+            let (mut talk, mut life) = (pin!(talk), pin!(group.run_to_end(stop)));
             select! {
                 ended = &mut life => {
-                    drop(timeout(LAST_WORDS, talk).await);
+                    drop(timeout(OUTPUT_GRACE, talk).await);
                     ended
                 }
                 _ = &mut talk => life.await,
@@ -116,7 +121,7 @@ impl Exec {
         ended
     }
 
-    fn command(&self, errand: &Errand) -> Command {
+    fn command(&self, job_payload: &JobPayload) -> Command {
         let (program, args) =
             self.words.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
         let mut command = Command::new(program);
@@ -124,55 +129,62 @@ impl Exec {
             .args(args)
             .env_clear()
             .envs(self.environment.iter().map(|(name, value)| (name, value)));
-        command.env("CONSIGN_JOB_ID", &errand.job_id).env("CONSIGN_JOB_TYPE", &errand.job_type);
-        command.env("CONSIGN_ATTEMPT", errand.attempt.to_string());
-        command.env("CONSIGN_CORRELATION_ID", &errand.correlation_id);
-        command.envs(errand.subject_id.as_ref().map(|subject| ("CONSIGN_SUBJECT_ID", subject)));
-        command.envs(errand.traceparent.as_ref().map(|trace| ("TRACEPARENT", trace)));
+        command
+            .env("CONSIGN_JOB_ID", &job_payload.job_id)
+            .env("CONSIGN_JOB_TYPE", &job_payload.job_type);
+        command.env("CONSIGN_ATTEMPT", job_payload.attempt.to_string());
+        command.env("CONSIGN_CORRELATION_ID", &job_payload.correlation_id);
+        command
+            .envs(job_payload.subject_id.as_ref().map(|subject| ("CONSIGN_SUBJECT_ID", subject)));
+        command.envs(job_payload.traceparent.as_ref().map(|trace| ("TRACEPARENT", trace)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 }
 
-/// Hands the job over. Whether the program reads it is its own business.
+/// Writes the job to stdin. The program need not read it.
 async fn feed(stdin: Option<ChildStdin>, json: &str) {
     let Some(mut stdin) = stdin else { return };
     drop(stdin.write_all(json.as_bytes()).await);
 }
 
-fn how(status: ExitStatus, complaints: &Complaints) -> How {
+fn how(status: ExitStatus, complaints: &StderrTail) -> HandlerEnding {
     match (status.code(), status.signal()) {
-        (Some(0), _) => How::Completed { result: None },
+        (Some(0), _) => HandlerEnding::Completed { result: None },
         (Some(EXIT_RETRY), _) => retry(exited(EXIT_RETRY, complaints)),
-        (Some(code), _) => How::ForGood(exited(code, complaints)),
+        (Some(code), _) => HandlerEnding::ForGood(exited(code, complaints)),
         (None, signal) => {
             let what = format!("the program was killed by signal {}", signal.unwrap_or_default());
-            retry(Failure::new("EXEC_KILLED", complaints.after(what)))
+            retry(HandlerFailure::new("EXEC_KILLED", complaints.after(what)))
         }
     }
 }
 
-fn exited(code: i32, complaints: &Complaints) -> Failure {
+fn exited(code: i32, complaints: &StderrTail) -> HandlerFailure {
     let what = format!("the program ended with exit code {code}");
-    Failure::new(&format!("EXEC_EXIT_{code}"), complaints.after(what))
+    HandlerFailure::new(&format!("EXEC_EXIT_{code}"), complaints.after(what))
 }
 
-fn retry(failure: Failure) -> How {
-    How::Retry { failure, after: None }
+fn retry(failure: HandlerFailure) -> HandlerEnding {
+    HandlerEnding::Retry { failure, after: None }
 }
 
-/// Puts what the program said beside how it ended. The work is done even where its result cannot be kept.
-fn tell(how: How, said: Said<'_>) -> Ended {
+/// Combines the program's output with how it ended. The job completes even where its result cannot
+/// be kept.
+fn with_output(how: HandlerEnding, said: StdoutLines<'_>) -> HandlerOutcome {
     let message = said.message();
-    let (How::Completed { .. }, Some(result)) = (&how, &said.result) else {
-        return Ended { how, message };
+    let (HandlerEnding::Completed { .. }, Some(result)) = (&how, &said.result) else {
+        return HandlerOutcome { how, message };
     };
     match JsonText::parse("result", result, RESULT_BYTES_MAX) {
-        Ok(result) => Ended { how: How::Completed { result: Some(Json::from(&result)) }, message },
+        Ok(result) => HandlerOutcome {
+            how: HandlerEnding::Completed { result: Some(Json::from(&result)) },
+            message,
+        },
         Err(problem) => {
             let told = format!("left out: {problem}");
             let message = message.map_or(told.clone(), |message| format!("{message} ({told})"));
-            Ended { how, message: Some(message) }
+            HandlerOutcome { how, message: Some(message) }
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What an answer means for the job.
+//! What an HTTP answer means for the job.
 
 use crate::{
-    ended::{Ended, Failure, How},
+    ended::{HandlerEnding, HandlerFailure, HandlerOutcome},
     fetch::{is_json, read},
 };
 use engine::{JsonText, RESULT_BYTES_MAX};
@@ -13,23 +13,23 @@ use std::time::{Duration, UNIX_EPOCH};
 use tokio::time::timeout;
 use wire::Json;
 
-/// Nobody is believed who wants us to come later than this.
+/// The longest `Retry-After` that is honoured.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
-/// The status says that the work is done; its result is not waited for much longer.
+/// The status already says that the work is done; its result is not waited for much longer.
 const RESULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) async fn ended(response: Response, now: u64) -> Ended {
+pub(super) async fn ended(response: Response, now: u64) -> HandlerOutcome {
     let status = response.status();
     let message = format!("the address answered with status {}", status.as_u16());
     if status.is_success() {
-        let how = How::Completed { result: result(response).await };
-        return Ended { how, message: Some(message) };
+        let how = HandlerEnding::Completed { result: result(response).await };
+        return HandlerOutcome { how, message: Some(message) };
     }
-    let failure = Failure::new(&format!("HTTP_STATUS_{}", status.as_u16()), message);
+    let failure = HandlerFailure::new(&format!("HTTP_STATUS_{}", status.as_u16()), message);
     if !is_worth_another_try(status) {
-        return How::ForGood(failure).into();
+        return HandlerEnding::ForGood(failure).into();
     }
-    How::Retry { failure, after: retry_after(response.headers(), now) }.into()
+    HandlerEnding::Retry { failure, after: retry_after(response.headers(), now) }.into()
 }
 
 fn is_worth_another_try(status: StatusCode) -> bool {
@@ -48,7 +48,7 @@ fn retry_after(headers: &HeaderMap, now: u64) -> Option<Duration> {
     Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
 }
 
-/// The body, where it is JSON of a size that can be kept with the job.
+/// The body, where it is JSON small enough to be kept with the job.
 async fn result(response: Response) -> Option<Json> {
     let kind = response.headers().get(CONTENT_TYPE)?;
     if !is_json(kind.to_str().ok()?) {

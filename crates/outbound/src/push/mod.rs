@@ -1,8 +1,8 @@
-//! The handler `http`: each job is pushed to an address, signed like a webhook.
+//! The handler `http`: pushes each job to a URL, signed like a webhook.
 //!
-//! The address was written by whoever may declare types, and the name in it is answered by whoever owns it: neither
-//! may lead a request into our own network. The answer is believed as far as its status goes; of the rest, little is
-//! read.
+//! The URL comes from a user who may declare types, and the owner of its name decides the
+//! addresses. Neither may lead a request into our own network. The status of the answer is trusted;
+//! of the rest, little is read.
 
 mod answer;
 mod sign;
@@ -10,10 +10,10 @@ mod sign;
 pub use sign::{Signer, SignerError};
 
 use crate::{
-    address::{Allow, Forbidden, Lookup, Target},
-    ended::{Ended, Failure, How, is_exhausted},
-    errand::Errand,
+    address::{Allow, CheckedAddress, Forbidden, Lookup},
+    ended::{HandlerEnding, HandlerFailure, HandlerOutcome, is_exhausted},
     fetch::client_builder,
+    job_payload::JobPayload,
 };
 use reqwest::{
     Client, Url,
@@ -22,23 +22,23 @@ use reqwest::{
 use std::{error::Error, io, iter::successors, sync::Arc, time::Duration};
 use tokio::select;
 
-/// Pushes jobs to one address.
+/// Pushes jobs to one URL.
 #[derive(Clone)]
 pub struct Push {
-    /// Of this address alone: its connections go where its name was found to be allowed.
+    /// For this URL alone: it connects only to addresses that were checked for its name.
     client: Client,
     url: Url,
     signer: Signer,
     now: Now,
 }
 
-/// Says what time it is, in seconds since 1970.
+/// Returns the time, in seconds since 1970.
 pub type Now = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// Why nothing can be pushed to an address.
+/// Why nothing can be pushed to a URL.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
-    /// We do not go there.
+    /// Requests to this URL are not allowed.
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
     /// This machine lacks what a client needs.
@@ -46,9 +46,9 @@ pub enum PushError {
     Setup(#[source] reqwest::Error),
 }
 
-/// To find the host, reach it and agree on TLS. How long an answer may take says the policy of the type.
+/// The time to find the host, connect and agree on TLS. The policy of the type bounds the answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections that nobody uses are kept for so long: shorter than most servers keep theirs.
+/// How long unused connections are kept: shorter than most servers keep theirs.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_MAX: usize = 16;
 
@@ -61,7 +61,7 @@ impl Push {
         signer: Signer,
         now: Now,
     ) -> Result<Self, PushError> {
-        let target = Target::new(url, allow, lookup)?;
+        let target = CheckedAddress::new(url, allow, lookup)?;
         let builder = client_builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
@@ -71,39 +71,43 @@ impl Push {
         Ok(Push { client, url: target.url, signer, now })
     }
 
-    /// Pushes one job, unless `stop` comes first.
-    pub async fn run(&self, errand: &Errand, stop: impl Future<Output = ()> + Send) -> Ended {
+    /// Pushes one job, unless `stop` completes first.
+    pub async fn run(
+        &self,
+        job_payload: &JobPayload,
+        stop: impl Future<Output = ()> + Send,
+    ) -> HandlerOutcome {
         select! {
             biased;
-            ended = self.deliver(errand) => ended,
-            () = stop => How::Stopped.into(),
+            ended = self.deliver(job_payload) => ended,
+            () = stop => HandlerEnding::Stopped.into(),
         }
     }
 
-    async fn deliver(&self, errand: &Errand) -> Ended {
-        let body = errand.json();
-        let headers = self.headers(errand, body.as_bytes());
+    async fn deliver(&self, job_payload: &JobPayload) -> HandlerOutcome {
+        let body = job_payload.json();
+        let headers = self.headers(job_payload, body.as_bytes());
         match self.client.post(self.url.clone()).headers(headers).body(body).send().await {
             Ok(response) => answer::ended(response, (self.now)()).await,
             Err(error) => undelivered(error),
         }
     }
 
-    fn headers(&self, errand: &Errand, body: &[u8]) -> HeaderMap {
-        let id = format!("{}.{}", errand.job_id, errand.redrive_count);
+    fn headers(&self, job_payload: &JobPayload, body: &[u8]) -> HeaderMap {
+        let id = format!("{}.{}", job_payload.job_id, job_payload.redrive_count);
         let timestamp = (self.now)();
         let signature = self.signer.sign(&id, timestamp, body);
         let all = [
             ("webhook-id", Some(id)),
             ("webhook-timestamp", Some(timestamp.to_string())),
             ("webhook-signature", Some(signature)),
-            ("idempotency-key", Some(errand.job_id.clone())),
-            ("x-correlation-id", Some(errand.correlation_id.clone())),
-            ("traceparent", errand.traceparent.clone()),
+            ("idempotency-key", Some(job_payload.job_id.clone())),
+            ("x-correlation-id", Some(job_payload.correlation_id.clone())),
+            ("traceparent", job_payload.traceparent.clone()),
             (CONTENT_TYPE.as_str(), Some("application/json".into())),
         ];
         let header = |(name, value): (&'static str, Option<String>)| {
-            // Whatever cannot be in a header is in the body all the same.
+            // A value that cannot be in a header is in the body all the same.
             let value = HeaderValue::from_bytes(value?.as_bytes()).ok()?;
             Some((HeaderName::from_static(name), value))
         };
@@ -111,21 +115,21 @@ impl Push {
     }
 }
 
-/// What it means that no answer came. The address is not told: it may hold a secret.
-fn undelivered(error: reqwest::Error) -> Ended {
+/// The result where no answer came. The URL is not named: it may contain a secret.
+fn undelivered(error: reqwest::Error) -> HandlerOutcome {
     let causes = || successors(error.source(), |cause| (*cause).source());
     if let Some(forbidden) = causes().find_map(|cause| cause.downcast_ref::<Forbidden>()) {
-        return Ended::for_good("ADDRESS_FORBIDDEN", forbidden.to_string());
+        return HandlerOutcome::for_good("ADDRESS_FORBIDDEN", forbidden.to_string());
     }
-    // Only where no connection was made: otherwise the receiver may have heard of the job.
+    // Only where no connection was made: otherwise the receiver may have got the job.
     let mut failures = causes().filter_map(|cause| cause.downcast_ref::<io::Error>());
     let exhausted = failures.find(|cause| is_exhausted(cause));
     if let Some(exhausted) = exhausted.filter(|_| error.is_connect() || error.is_dns()) {
         let what = format!("the address could not be asked: {exhausted}");
-        return How::NotStarted(Failure::new("HTTP_UNREACHABLE", what)).into();
+        return HandlerEnding::NotStarted(HandlerFailure::new("HTTP_UNREACHABLE", what)).into();
     }
     if error.is_timeout() {
-        return Ended::retry("HTTP_TIMEOUT", "the address could not be reached in time");
+        return HandlerOutcome::retry("HTTP_TIMEOUT", "the address could not be reached in time");
     }
     let what = if error.is_dns() {
         "the host of the address was not found"
@@ -134,7 +138,7 @@ fn undelivered(error: reqwest::Error) -> Ended {
     } else {
         "the connection broke before the answer came"
     };
-    // The last cause is the one that an operator can do something about, such as a certificate.
+    // The last cause is the one that an operator can act on, such as a certificate.
     let why = causes().last().map_or_else(String::new, |root| format!(": {root}"));
-    Ended::retry("HTTP_UNREACHABLE", format!("{what}{why}"))
+    HandlerOutcome::retry("HTTP_UNREACHABLE", format!("{what}{why}"))
 }

@@ -1,15 +1,16 @@
-//! Signatures as Standard Webhooks has them: whoever shares the secret can tell that we sent it, and when.
+//! Signatures by Standard Webhooks: a receiver that shares the secret can verify that we sent a
+//! request, and when.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::sync::Arc;
 
-/// Signs what is pushed. It has no `Debug`: secrets are never logged.
+/// Signs pushed jobs. It has no `Debug`: secrets are never logged.
 #[derive(Clone)]
 pub struct Signer(Arc<[u8]>);
 
-/// A secret that is none. It does not repeat the text.
+/// The text is not a signing secret. The error does not repeat the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a signing secret is whsec_ and the base64 of 24 to 64 bytes")]
 pub struct SignerError;
@@ -17,7 +18,7 @@ pub struct SignerError;
 const PREFIX: &str = "whsec_";
 
 impl Signer {
-    /// Reads a secret as people share it: `whsec_…`.
+    /// Parses a secret as users share it: `whsec_…`.
     pub fn parse(text: &str) -> Result<Self, SignerError> {
         let bits = text.trim().strip_prefix(PREFIX).ok_or(SignerError)?;
         let secret = STANDARD.decode(bits).map_err(|_| SignerError)?;
@@ -25,12 +26,13 @@ impl Signer {
         lawful.then(|| Signer(secret.into())).ok_or(SignerError)
     }
 
-    /// Writes a secret as people share it.
+    /// Writes a secret as users share it.
     pub fn write(secret: &[u8; 32]) -> String {
         format!("{PREFIX}{}", STANDARD.encode(secret))
     }
 
-    /// Another secret, for one purpose: it tells nothing of this one or of those for other purposes.
+    /// Derives another secret, for one purpose: it reveals nothing of this one or of those for
+    /// other purposes.
     pub fn derive(&self, purpose: &str) -> [u8; 32] {
         self.mac(&[purpose.as_bytes()])
     }
@@ -51,7 +53,7 @@ impl Signer {
 mod tests {
     use super::*;
 
-    /// The example with which the standard's own libraries are tested.
+    /// The example that the standard's own libraries are tested with.
     #[test]
     fn the_standards_own_example_is_signed_alike() {
         let signer = Signer::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n").unwrap();

@@ -1,11 +1,11 @@
-//! An errand as others are.
+//! The job payload of the tests.
 
 use engine::{JsonText, Timestamp};
-use outbound::{Ended, Errand, Failure, How};
+use outbound::{HandlerEnding, HandlerFailure, HandlerOutcome, JobPayload};
 use wire::Json;
 
-pub(crate) fn errand() -> Errand {
-    Errand {
+pub(crate) fn errand() -> JobPayload {
+    JobPayload {
         job_id: "j-1".into(),
         job_type: "email".into(),
         tenant: "default".into(),
@@ -23,7 +23,7 @@ pub(crate) fn errand() -> Errand {
     }
 }
 
-/// What is handed over of that one.
+/// The JSON of that payload.
 pub(crate) const JSON: &str = concat!(
     r#"{"jobId":"j-1","jobType":"email","tenant":"default","subjectId":"order/7","correlationId":"c-1","#,
     r#""attempt":2,"maxAttempts":3,"redriveCount":1,"priority":4,"createdAt":"1970-01-01T00:00:00.000Z","#,
@@ -34,23 +34,28 @@ pub(crate) fn payload(text: &str) -> Json {
     Json::from(&JsonText::parse("payload", text, 2 << 20).unwrap())
 }
 
-/// The result of what had to be done.
+/// The result of an attempt that must complete.
 #[track_caller]
-pub(crate) fn done(ended: Ended) -> Option<String> {
+pub(crate) fn done(ended: HandlerOutcome) -> Option<String> {
     match ended.how {
-        How::Completed { result } => result.map(|json| json.as_str().to_owned()),
-        other @ (How::Retry { .. } | How::ForGood(_) | How::Stopped | How::NotStarted(_)) => {
+        HandlerEnding::Completed { result } => result.map(|json| json.as_str().to_owned()),
+        other @ (HandlerEnding::Retry { .. }
+        | HandlerEnding::ForGood(_)
+        | HandlerEnding::Stopped
+        | HandlerEnding::NotStarted(_)) => {
             panic!("{other:?}")
         }
     }
 }
 
-/// Why it failed, and whether another try may help.
+/// The failure, and whether another attempt may succeed.
 #[track_caller]
-pub(crate) fn failed(ended: Ended) -> (Failure, bool) {
+pub(crate) fn failed(ended: HandlerOutcome) -> (HandlerFailure, bool) {
     match ended.how {
-        How::Retry { failure, .. } => (failure, true),
-        How::ForGood(failure) => (failure, false),
-        other @ (How::Completed { .. } | How::Stopped | How::NotStarted(_)) => panic!("{other:?}"),
+        HandlerEnding::Retry { failure, .. } => (failure, true),
+        HandlerEnding::ForGood(failure) => (failure, false),
+        other @ (HandlerEnding::Completed { .. }
+        | HandlerEnding::Stopped
+        | HandlerEnding::NotStarted(_)) => panic!("{other:?}"),
     }
 }

@@ -1,14 +1,14 @@
-//! Programs that behave.
+//! Well-behaved programs.
 
 use crate::errand::{JSON, done, errand, failed};
-use outbound::{Ended, Errand, Exec};
+use outbound::{Exec, HandlerOutcome, JobPayload};
 use std::{ffi::OsString, fs, future::pending, sync::Mutex};
 
-pub(crate) async fn run(words: &[&str], errand: &Errand) -> Ended {
+pub(crate) async fn run(words: &[&str], errand: &JobPayload) -> HandlerOutcome {
     Exec::new(words.iter().copied(), environment()).run(errand, &|_, _| (), pending()).await
 }
 
-pub(crate) async fn sh(script: &str) -> Ended {
+pub(crate) async fn sh(script: &str) -> HandlerOutcome {
     run(&["sh", "-c", script], &errand()).await
 }
 

@@ -1,10 +1,11 @@
-//! Programs that do not behave. Whatever they do, the errand ends, little memory is used, and nobody is left behind.
+//! Programs that misbehave. Whatever they do, the attempt ends, little memory is used, and no
+//! process is left behind.
 
 use crate::{
     errand::{done, errand, failed, payload},
     exec::{environment, run, sh},
 };
-use outbound::{Ended, Errand, Exec, How};
+use outbound::{Exec, HandlerEnding, HandlerOutcome, JobPayload};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{fs, future::pending, path::Path, time::Duration};
 use tempfile::TempDir;
@@ -14,10 +15,10 @@ use tokio::{
 };
 
 /// Longer than anything here should take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Cleans up when it is asked to end. It starts nobody after it has spoken: some shells lose a signal that comes
-/// while they do.
+/// Cleans up on SIGTERM. After its first output it starts no more programs: some shells lose a
+/// signal that arrives while they do.
 const POLITE: &str =
     "sleep 1000 & trap 'echo bye > bye; exit 0' TERM; echo 'consign:progress 1 x'; wait";
 const STUBBORN: &str = "trap '' TERM; echo 'consign:progress 1 x'; while :; do sleep 1; done";
@@ -32,7 +33,7 @@ async fn endless_output_costs_no_memory() {
     assert!(grown < 32 * 1024, "{grown} KiB for 400 MiB of output");
 }
 
-/// The most memory that this process ever had.
+/// The peak memory of this process.
 fn peak_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -49,7 +50,8 @@ async fn output_that_is_no_text_becomes_some() {
 
 #[tokio::test]
 async fn whoever_does_not_read_its_job_is_not_waited_for() {
-    let large = Errand { payload: payload(&format!("\"{}\"", "x".repeat(1 << 20))), ..errand() };
+    let large =
+        JobPayload { payload: payload(&format!("\"{}\"", "x".repeat(1 << 20))), ..errand() };
     for script in ["exit 0", "exec <&-; exit 0", "sleep 0.2", "head -c 3 > /dev/null"] {
         done(run(&["sh", "-c", script], &large).await);
     }
@@ -59,7 +61,7 @@ async fn whoever_does_not_read_its_job_is_not_waited_for() {
 async fn children_that_stay_behind_are_killed_and_their_pipes_not_waited_for() {
     let place = Place::new();
     let ended =
-        timeout(PATIENCE, place.sh("sleep 1000 & (trap '' TERM HUP; sleep 1000) & echo started"));
+        timeout(TIMEOUT, place.sh("sleep 1000 & (trap '' TERM HUP; sleep 1000) & echo started"));
     assert_eq!(ended.await.unwrap().message.as_deref(), Some("started"));
     place.nobody_is_left().await;
 }
@@ -69,7 +71,7 @@ async fn a_brood_of_children_is_killed_with_its_parent() {
     let place = Place::new();
     let script = "for n in $(seq 100); do (trap '' TERM; while :; do sleep 1 & wait; done) & done; \
                   hop() { sleep 0.01; hop & }; hop & sleep 0.1; exit 3";
-    let ended = timeout(PATIENCE, place.sh(script)).await.unwrap();
+    let ended = timeout(TIMEOUT, place.sh(script)).await.unwrap();
     assert_eq!(failed(ended).0.code, "EXEC_EXIT_3");
     place.nobody_is_left().await;
 }
@@ -79,7 +81,7 @@ async fn whoever_left_the_group_may_keep_the_pipe() {
     let place = Place::new();
     let script = "setsid sh -c 'echo $$ > far; exec sleep 1000' & \
                   while [ ! -s far ]; do sleep 0.01; done; printf gone";
-    let ended = timeout(PATIENCE, place.sh(script)).await.unwrap();
+    let ended = timeout(TIMEOUT, place.sh(script)).await.unwrap();
     assert_eq!(ended.message.as_deref(), Some("gone"));
     kill_process(place.number("far"), Signal::KILL).unwrap();
 }
@@ -89,7 +91,7 @@ async fn whoever_is_asked_to_stop_may_clean_up() {
     let place = Place::new();
     let script = POLITE;
     let ended = place.stopped(script).await;
-    assert!(matches!(ended.how, How::Stopped), "{ended:?}");
+    assert!(matches!(ended.how, HandlerEnding::Stopped), "{ended:?}");
     assert!(place.path().join("bye").exists());
     place.nobody_is_left().await;
 }
@@ -99,8 +101,8 @@ async fn whoever_ignores_that_is_killed_with_all_its_children() {
     let place = Place::new();
     let script = "trap '' TERM; (while :; do sleep 1; done) & echo 'consign:progress 1 x'; \
                   while :; do sleep 1; done";
-    let ended = timeout(PATIENCE, place.stopped(script)).await.unwrap();
-    assert!(matches!(ended.how, How::Stopped), "{ended:?}");
+    let ended = timeout(TIMEOUT, place.stopped(script)).await.unwrap();
+    assert!(matches!(ended.how, HandlerEnding::Stopped), "{ended:?}");
     place.nobody_is_left().await;
 }
 
@@ -108,7 +110,7 @@ async fn whoever_ignores_that_is_killed_with_all_its_children() {
 async fn whoever_never_draws_breath_is_stopped_all_the_same() {
     let place = Place::new();
     let ended = place.stopped("echo 'consign:progress 1 x'; yes; yes").await;
-    assert!(matches!(ended.how, How::Stopped), "{ended:?}");
+    assert!(matches!(ended.how, HandlerEnding::Stopped), "{ended:?}");
     place.nobody_is_left().await;
 }
 
@@ -132,7 +134,7 @@ fn a_runtime_that_ends_takes_its_programs_with_it() {
     runtime.block_on(place.nobody_is_left());
 }
 
-/// A folder in which a script runs, and which knows its group.
+/// A folder in which a script runs. Finds the script's process group.
 struct Place(TempDir);
 
 impl Place {
@@ -149,17 +151,17 @@ impl Place {
         Exec::new(["sh", "-c", &script, self.path().to_str().unwrap()], environment())
     }
 
-    async fn sh(&self, script: &str) -> Ended {
+    async fn sh(&self, script: &str) -> HandlerOutcome {
         self.exec(script).run(&errand(), &|_, _| (), pending()).await
     }
 
-    /// Stops the script as soon as it says how far it is.
-    async fn stopped(&self, script: &str) -> Ended {
+    /// Stops the script at its first progress report.
+    async fn stopped(&self, script: &str) -> HandlerOutcome {
         let spoke = Notify::new();
         self.exec(script).run(&errand(), &|_, _| spoke.notify_one(), spoke.notified()).await
     }
 
-    /// Drops the errand as soon as the script says how far it is.
+    /// Drops the attempt at the script's first progress report.
     async fn dropped(&self, script: &str) {
         let (spoke, exec, errand) = (Notify::new(), self.exec(script), errand());
         let tell = |_, _: &str| spoke.notify_one();
@@ -181,11 +183,11 @@ impl Place {
                 sleep(Duration::from_millis(10)).await;
             }
         };
-        timeout(PATIENCE, gone).await.expect("somebody of the group lives on");
+        timeout(TIMEOUT, gone).await.expect("somebody of the group lives on");
     }
 }
 
-/// How many of a group live; those who have ended and were not reaped do not.
+/// The number of running processes of a group; zombies do not count.
 fn members(group: Pid) -> usize {
     let group = group.as_raw_nonzero().to_string();
     let numbered = fs::read_dir("/proc")

@@ -1,4 +1,4 @@
-//! The way out, tried with whatever may be there.
+//! Outbound requests and programs, against well-behaved and hostile counterparts.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod errand;

@@ -1,4 +1,4 @@
-//! Jobs that are pushed to somebody who is allowed.
+//! Jobs that are pushed to an allowed receiver.
 
 use crate::{
     errand::{JSON, done, errand, failed},
@@ -6,7 +6,7 @@ use crate::{
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
-use outbound::{Allow, Ended, Errand, How, Push, Signer, system_lookup};
+use outbound::{Allow, HandlerEnding, HandlerOutcome, JobPayload, Push, Signer, system_lookup};
 use sha2::Sha256;
 use std::{
     future::pending,
@@ -26,7 +26,7 @@ fn push_to(address: SocketAddr) -> Push {
     Push::new(&url, &allow, &system_lookup(), signer, Arc::new(|| NOW)).unwrap()
 }
 
-async fn deliver(answer: impl Into<Vec<u8>>) -> Ended {
+async fn deliver(answer: impl Into<Vec<u8>>) -> HandlerOutcome {
     let (address, _told) = receiver(answer);
     push_to(address).run(&errand(), pending()).await
 }
@@ -43,7 +43,7 @@ fn signature(request: &Request) -> String {
 async fn the_job_comes_signed_with_all_that_a_receiver_needs() {
     let (address, told) = receiver("HTTP/1.1 204 No Content\r\n\r\n");
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-    let errand = Errand { traceparent: Some(trace.into()), ..errand() };
+    let errand = JobPayload { traceparent: Some(trace.into()), ..errand() };
     let ended = push_to(address).run(&errand, pending()).await;
     assert_eq!(ended.message.as_deref(), Some("the address answered with status 204"));
     assert_eq!(done(ended), None);
@@ -70,7 +70,7 @@ async fn the_job_comes_signed_with_all_that_a_receiver_needs() {
 async fn a_correlation_that_fits_no_header_hinders_nothing() {
     for correlation in ["grün", "a b", "\u{202e}"] {
         let (address, told) = receiver("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-        let errand = Errand { correlation_id: correlation.into(), ..errand() };
+        let errand = JobPayload { correlation_id: correlation.into(), ..errand() };
         done(push_to(address).run(&errand, pending()).await);
         assert_eq!(told.recv().unwrap().header("x-correlation-id"), Some(correlation));
     }
@@ -112,7 +112,7 @@ async fn whoever_is_busy_says_when_to_come_again() {
         ("later", None),
     ] {
         let answer = format!("HTTP/1.1 503 X\r\nRetry-After: {said}\r\nContent-Length: 0\r\n\r\n");
-        let How::Retry { after, .. } = deliver(answer).await.how else {
+        let HandlerEnding::Retry { after, .. } = deliver(answer).await.how else {
             panic!("it is tried again")
         };
         assert_eq!(after, expected.map(Duration::from_secs), "{said}");
@@ -196,7 +196,7 @@ async fn whoever_does_not_answer_is_left_when_it_should_stop() {
         Ok(())
     });
     let ended = push_to(address).run(&errand(), asked.notified()).await;
-    assert!(matches!(ended.how, How::Stopped), "{ended:?}");
+    assert!(matches!(ended.how, HandlerEnding::Stopped), "{ended:?}");
     hung_up.1.recv().await.expect("the connection is closed");
 }
 

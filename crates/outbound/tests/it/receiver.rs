@@ -1,4 +1,4 @@
-//! Somebody who receives pushed jobs, and answers what a test wants.
+//! A server that receives pushed jobs, and answers as a test wants.
 
 use std::{
     io::{self, Read, Write},
@@ -15,7 +15,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The value of a header, by its name in small letters.
+    /// The value of a header, by its lower-case name.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let fields = self.head.lines().filter_map(|line| line.split_once(": "));
         fields
@@ -25,17 +25,18 @@ impl Request {
     }
 }
 
-/// Answers every request on every connection with `answer`, byte for byte, and passes the requests on.
+/// Answers every request on every connection with `answer`, byte for byte, and passes the requests
+/// on.
 pub(crate) fn receiver(answer: impl Into<Vec<u8>>) -> (SocketAddr, Receiver<Request>) {
     let answer = answer.into();
     serve(move |stream| {
         stream.write_all(&answer)?;
-        // Until the client hangs up, or asks again.
+        // Until the client hangs up, or sends another request.
         Ok(())
     })
 }
 
-/// Lets `answer` deal with every request.
+/// Lets `answer` answer every request.
 pub(crate) fn serve(
     answer: impl Fn(&mut TcpStream) -> io::Result<()> + Send + 'static,
 ) -> (SocketAddr, Receiver<Request>) {

@@ -1,4 +1,4 @@
-//! Addresses that lead into the house. Nobody in there may see a connection.
+//! URLs that lead into the internal network. No server in there may see a connection.
 
 use crate::errand::{errand, failed};
 use outbound::{Allow, Forbidden, Lookup, Push, PushError, Signer, system_lookup};
@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-/// Somebody who should not be reached.
+/// An internal server that must not be reached.
 struct Secret(TcpListener);
 
 impl Secret {
@@ -43,7 +43,7 @@ fn push(url: &str, allow: &[&str], lookup: &Lookup) -> Result<Push, PushError> {
     Push::new(url, &allow, lookup, signer, Arc::new(|| 0))
 }
 
-/// A name service that says `answers[n]` when it is asked for the n-th time, and the last of them from then on.
+/// A resolver that returns `answers[n]` for the n-th lookup, and the last of them from then on.
 fn names(answers: &[&[&str]]) -> (Lookup, Arc<AtomicUsize>) {
     let read = |text: &&str| text.parse::<IpAddr>().unwrap();
     let answers: Vec<Vec<IpAddr>> =
@@ -58,7 +58,7 @@ fn names(answers: &[&[&str]]) -> (Lookup, Arc<AtomicUsize>) {
     (lookup, asked)
 }
 
-/// Why it was refused, when it was made or when it was tried.
+/// Why the push was refused, at its creation or at its first attempt.
 async fn refused(url: &str, allow: &[&str], lookup: &Lookup) -> Option<String> {
     let push = match push(url, allow, lookup) {
         Ok(push) => push,
@@ -181,7 +181,7 @@ async fn one_address_of_our_own_among_public_ones_is_enough() {
     }
 }
 
-/// 127.0.0.2 is listed, so it stands for a public address; 127.0.0.1 is the one that the name turns to.
+/// 127.0.0.2 is listed, so it stands for a public address; the name changes to 127.0.0.1.
 #[tokio::test]
 async fn a_name_that_changes_its_mind_is_asked_once_and_taken_at_its_word() {
     let allowed = Secret::at("127.0.0.2:0");
@@ -189,7 +189,7 @@ async fn a_name_that_changes_its_mind_is_asked_once_and_taken_at_its_word() {
     let secret = Secret::at(&format!("127.0.0.1:{port}"));
     let (lookup, asked) = names(&[&["127.0.0.2"], &["127.0.0.1"]]);
     let push = push(&format!("https://rebind.example:{port}/"), &["127.0.0.2"], &lookup).unwrap();
-    // It does not speak TLS with us; that it was reached is what counts.
+    // The server does not speak TLS; only that it was reached counts.
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let job = errand();
     let first = push.run(&job, async { drop(stopped.await) });

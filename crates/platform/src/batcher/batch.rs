@@ -1,4 +1,4 @@
-//! One batch: one transaction, and what its callers are told.
+//! One batch: one transaction, and the answers to its callers.
 
 use super::{
     batch_queue::BatchQueue,
@@ -10,7 +10,7 @@ use crate::{
     request::{TypedRequest, read_claimed},
     watch::Touched,
 };
-use ::store::{Answer, Claimed, News, Reply, Request, StoreError};
+use ::store::{Answer, Claimed, Notification, Reply, Request, StoreError};
 use engine::JobId;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,14 +18,14 @@ use std::{
     sync::Arc,
 };
 
-/// What stays together in one transaction.
+/// Requests that stay together in one transaction.
 pub(super) enum Entry {
     Submission(Submission),
     Claim(BatchedClaim),
 }
 
 #[derive(Default)]
-struct Done {
+struct BatchOutcome {
     submissions: Vec<(Submission, Replies)>,
     claims: Vec<(BatchedClaim, ClaimResult)>,
 }
@@ -34,66 +34,71 @@ impl BatchQueue {
     pub(super) fn run_batch(&self, mut entries: Vec<Entry>) {
         let mut requests = Vec::with_capacity(entries.iter().map(Entry::len).sum());
         entries.iter().for_each(|entry| entry.ask(&mut requests));
-        let news = self.news_of(&entries);
-        let told = !news.is_empty();
-        match self.store.execute(requests, news) {
-            Ok(replies) => self.answer(Done::well(entries, replies), told),
-            // Something that one of them touches is broken. Alone it harms nobody else.
+        let notification = self.notification_of(&entries);
+        let notified = !notification.is_empty();
+        match self.store.execute(requests, notification) {
+            Ok(replies) => self.answer(BatchOutcome::from_replies(entries, replies), notified),
+            // One of the entries touches damaged data. Halving the batch isolates it, so that it
+            // fails alone.
             Err(StoreError::Damaged(_)) if entries.len() > 1 => {
                 let rest = entries.split_off(entries.len() / 2);
                 self.run_batch(entries);
                 self.run_batch(rest);
             }
-            // There is no room for more jobs, but what ends them makes some: nobody is refused a report
-            // because somebody else hands over a job.
+            // The disk is full for new jobs, but ending jobs frees space. Without the submits, the
+            // reports of workers still succeed.
             Err(StoreError::Full(_)) if is_mixed(&entries) => {
                 let (begin, finish) = entries.into_iter().partition(Entry::begins);
                 self.run_batch(finish);
                 self.run_batch(begin);
             }
-            Err(error) => self.answer(Done::badly(entries, error), false),
+            Err(error) => self.answer(BatchOutcome::from_error(entries, error), false),
         }
     }
 
-    /// What others are to know as soon as this is committed. Where claims are in it, only its end tells what is left for others.
-    fn news_of(&self, entries: &[Entry]) -> News {
+    /// What peers should know as soon as this batch commits. A batch with claims answers nothing
+    /// here: only its replies show what is left for other nodes.
+    fn notification_of(&self, entries: &[Entry]) -> Notification {
         if !self.has_listeners() || entries.iter().any(Entry::wants_jobs) {
-            return News::default();
+            return Notification::default();
         }
         let submissions = entries.iter().filter_map(Entry::submission);
         let hints = WorkHints::of(submissions.clone().flat_map(|submission| &submission.hints));
         let touches = |request: &Request| {
-            !matches!(request, Request::Audit(_) | Request::Seen { .. } | Request::Leave { .. })
+            !matches!(
+                request,
+                Request::Audit(_) | Request::WorkerAlive { .. } | Request::Leave { .. }
+            )
         };
         let touched = submissions.flat_map(|submission| &submission.requests).any(touches);
-        News { touched, ..hints.news() }
+        Notification { touched, ..hints.notification() }
     }
 
-    fn answer(&self, mut done: Done, told: bool) {
-        let (watched, listened) = (self.watchers.are_there(), self.has_listeners() && !told);
+    fn answer(&self, mut done: BatchOutcome, notified: bool) {
+        let (watched, listened) = (self.watchers.has_watches(), self.has_listeners() && !notified);
         let touched = (watched || listened).then(|| done.touched());
         let mut leases = done.leases();
-        // What is left for others, and not what was taken: a job that stays here wakes nobody elsewhere.
-        let news = listened.then(|| News {
+        // Only the work that is left: a job that this node claimed must not wake workers elsewhere.
+        let notification = listened.then(|| Notification {
             touched: touched.as_ref().is_some_and(Touched::is_something),
-            ..done.left_over(&leases).news()
+            ..done.unclaimed_work(&leases).notification()
         });
         self.repark(&mut done, &leases);
         let mut lost: Vec<Claimed> = Vec::new();
         for (submission, replies) in done.submissions {
-            if let Err(Ok(replies)) = submission.promise.keep(replies) {
+            if let Err(Ok(replies)) = submission.oneshot.keep(replies) {
                 lost.extend(claimed_in(&replies).cloned());
             }
         }
         for (claim, result) in done.claims {
-            if let Err(Ok(jobs)) = claim.promise.keep(result) {
+            if let Err(Ok(jobs)) = claim.oneshot.keep(result) {
                 lost.extend(jobs);
             }
         }
-        // Others come after those who wait here.
-        news.into_iter().for_each(|news| self.notify_peers(news));
-        // A claim and its repetition may meet in one batch and get the same leases: those go back only
-        // if nobody heard of them.
+        // Peers come after the claims that wait on this node.
+        notification.into_iter().for_each(|notification| self.notify_peers(notification));
+        // A claim and its repetition may meet in one batch and get the same leases. Such a lease
+        // goes back only if none of its answers was received.
         lost.retain(|claimed| {
             let answers = leases.get_mut(&claimed.job.id()).expect("it was counted");
             *answers -= 1;
@@ -105,15 +110,15 @@ impl BatchQueue {
         }
     }
 
-    /// Lets those claims wait on that got nothing, and marks those ready that may want what is
+    /// Lets claims that got nothing wait on, and marks claims ready that may want the work that is
     /// left.
-    fn repark(&self, done: &mut Done, leases: &Leases) {
+    fn repark(&self, done: &mut BatchOutcome, leases: &Leases) {
         let mut state = self.state();
         if state.claims.is_empty() {
             return;
         }
         let asked: BTreeSet<u64> = done.claims.iter().map(|(claim, _)| claim.number).collect();
-        let left = done.left_over(leases);
+        let left = done.unclaimed_work(leases);
         state
             .claims
             .mark_ready(|number, filter| !asked.contains(&number) && left.may_serve(filter));
@@ -126,12 +131,12 @@ impl BatchQueue {
 /// How many answers of a transaction give the lease of a job.
 type Leases = BTreeMap<JobId, usize>;
 
-impl Done {
-    fn well(entries: Vec<Entry>, replies: Vec<Reply>) -> Self {
+impl BatchOutcome {
+    fn from_replies(entries: Vec<Entry>, replies: Vec<Reply>) -> Self {
         let requests: usize = entries.iter().map(Entry::len).sum();
         assert_eq!(requests, replies.len(), "a store gives one reply for each request");
         let mut replies = replies.into_iter();
-        let mut done = Done::default();
+        let mut done = BatchOutcome::default();
         for entry in entries {
             match entry {
                 Entry::Submission(submission) => {
@@ -148,9 +153,9 @@ impl Done {
         done
     }
 
-    fn badly(entries: Vec<Entry>, error: StoreError) -> Self {
+    fn from_error(entries: Vec<Entry>, error: StoreError) -> Self {
         let error = shared(error);
-        let mut done = Done::default();
+        let mut done = BatchOutcome::default();
         for entry in entries {
             match entry {
                 Entry::Submission(submission) => done.submissions.push((submission, Err(error()))),
@@ -160,12 +165,12 @@ impl Done {
         done
     }
 
-    /// The jobs that something may have happened to.
+    /// The jobs that this batch may have changed.
     fn touched(&self) -> Touched {
         let unknown = |error: &StoreError| matches!(error, StoreError::OutcomeUnknown(_));
         let called = self.submissions.iter().map(|(_, replies)| replies.as_ref().err());
-        let stood = self.claims.iter().map(|(_, result)| result.as_ref().err());
-        if called.chain(stood).flatten().any(unknown) {
+        let from_claims = self.claims.iter().map(|(_, result)| result.as_ref().err());
+        if called.chain(from_claims).flatten().any(unknown) {
             return Touched::Anything;
         }
         let mut ids = Vec::new();
@@ -174,22 +179,22 @@ impl Done {
                 reply.iter().for_each(|answer| answered(request, answer, &mut ids));
             }
         }
-        let stood = self.claims.iter().filter_map(|(_, result)| result.as_ref().ok());
-        ids.extend(stood.flatten().map(|claimed| claimed.job.id()));
+        let from_claims = self.claims.iter().filter_map(|(_, result)| result.as_ref().ok());
+        ids.extend(from_claims.flatten().map(|claimed| claimed.job.id()));
         Touched::Jobs(ids)
     }
 
     fn leases(&self) -> Leases {
         let called = self.submissions.iter().filter_map(|(_, replies)| replies.as_ref().ok());
-        let stood = self.claims.iter().filter_map(|(_, result)| result.as_ref().ok());
-        let claimed = called.flat_map(|replies| claimed_in(replies)).chain(stood.flatten());
+        let from_claims = self.claims.iter().filter_map(|(_, result)| result.as_ref().ok());
+        let claimed = called.flat_map(|replies| claimed_in(replies)).chain(from_claims.flatten());
         let mut leases = Leases::new();
         claimed.for_each(|claimed| *leases.entry(claimed.job.id()).or_default() += 1);
         leases
     }
 
-    /// What was offered and may still be there.
-    fn left_over(&self, leases: &Leases) -> WorkHints<'_> {
+    /// The hinted work that may still be unclaimed.
+    fn unclaimed_work(&self, leases: &Leases) -> WorkHints<'_> {
         let happened = |replies: &Replies| match replies {
             Ok(_) | Err(StoreError::OutcomeUnknown(_)) => true,
             Err(StoreError::Unavailable(_) | StoreError::Full(_) | StoreError::Damaged(_)) => false,
@@ -198,8 +203,8 @@ impl Done {
         let hints = submissions.flat_map(|(submission, _)| &submission.hints);
         let taken = |job: JobId| leases.contains_key(&job);
         let mut left = WorkHints::of(hints.filter(|hint| !hint.job().is_some_and(taken)));
-        // Claims have their turn last. Where one looked and found nothing, nothing can be started now.
-        // One that got something may only have been given what it held before.
+        // Claims run last in a batch. Where one found nothing, nothing can start now. A claim that
+        // got jobs proves nothing: it may have received only what it already held.
         for (claim, result) in &self.claims {
             if matches!(result, Ok(jobs) if jobs.is_empty()) {
                 left.jobs.retain(|queue, _| !claim.filter.wants(queue));
@@ -209,7 +214,7 @@ impl Done {
     }
 }
 
-/// The jobs that a request which was carried out is about.
+/// Adds the jobs that a carried-out request is about.
 fn answered(request: &Request, answer: &Answer, ids: &mut Vec<JobId>) {
     match (request, answer) {
         (Request::All(parts), Answer::All(answers)) => {
@@ -240,7 +245,7 @@ impl Entry {
         self.submission().is_none_or(|submission| submission.requests.iter().any(is_claim))
     }
 
-    /// Whether it hands over jobs.
+    /// Whether it submits jobs.
     fn begins(&self) -> bool {
         self.submission().is_some_and(|submission| submission.requests.iter().any(Request::begins))
     }
@@ -252,19 +257,19 @@ impl Entry {
         }
     }
 
-    /// Adds what the store is asked. A copy: a batch that has to be split is asked again.
+    /// Appends copies of the requests: a batch that has to be split is executed again.
     fn ask(&self, requests: &mut Vec<Request>) {
         match self {
             Entry::Submission(submission) => requests.extend_from_slice(&submission.requests),
             Entry::Claim(BatchedClaim { filter, .. }) => {
-                let (scope, wish) = (filter.scope.clone(), filter.wish.clone());
-                requests.push(TypedRequest::claim(scope, wish).request);
+                let (scope, claim_request) = (filter.scope.clone(), filter.claim_request.clone());
+                requests.push(TypedRequest::claim(scope, claim_request).request);
             }
         }
     }
 }
 
-/// The same failure, as often as it has to be told.
+/// Makes one failure into as many as there are callers.
 fn shared(error: StoreError) -> impl Fn() -> StoreError {
     type Cause = Option<Box<dyn Error + Send + Sync>>;
     let (kind, cause): (fn(Cause) -> StoreError, Cause) = match error {

@@ -1,25 +1,25 @@
-//! Where callers and writers meet.
+//! The queue between callers and writer threads.
 //!
 //! # When a writer begins a batch
 //!
 //! One writer at a time gathers the next batch. It begins as soon as as many submissions wait as
-//! the last batch had, because callers who were answered come back with their next one. Without
-//! this, callers who hand over one job after another would split into groups of which each waits
-//! for the commits of the others, and fewer would share one. The writer does not wait for long, and
-//! after a batch of less than [`Limits::gather_min`] it does not wait at all: a caller who is alone
-//! waits for nobody, and an idle writer has no timer.
+//! the last batch had, because callers come back with their next submission after an answer.
+//! Without this rule, callers that submit one job after another would split into groups. Each group
+//! would wait for the commits of the others, and fewer callers would share a commit. The wait is
+//! short, and after a batch of less than [`Limits::gather_min`] the writer does not wait at all: a
+//! lone caller is never delayed, and an idle writer has no timer.
 
 use super::{
     Limits, UNPOISONED,
     batch::Entry,
-    lane::{Lane, Load},
+    lane::{BatchLoad, Lane},
     submission::Submission,
     wait_at_most::wait_at_most,
     waiting_claims::{ClaimFilter, ClaimResult, WaitingClaims},
 };
 use crate::watch::Watchers;
 use ::store::{
-    Claimed, Execute, News, Promise, Request, StoreError,
+    Claimed, Execute, Notification, OneshotSender, Request, StoreError,
     sync::{
         Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
@@ -29,39 +29,39 @@ use ::store::{
 use engine::{Command, ReleaseReason, Scope};
 use std::{sync::Arc, time::Duration};
 
-/// Callers who were answered have this long to come back: a part of what a commit takes.
+/// How long answered callers have to come back: a part of what a commit takes.
 const RETURN_MAX: Duration = Duration::from_micros(200);
-/// A batch that is under way has this long to end, so that its callers can come back: what a slow
-/// commit takes.
+/// How long a batch under way may take to end, so that its callers can come back: the duration of a
+/// slow commit.
 const COMMIT_MAX: Duration = Duration::from_millis(5);
 
 pub(super) struct BatchQueue {
     pub(super) store: Arc<dyn Execute>,
     limits: Limits,
     state: Mutex<State>,
-    /// Writers with nothing to do wait for it.
+    /// Idle writers wait for it.
     wakeup: Condvar,
-    /// The writer that gathers waits for it.
+    /// The gathering writer waits for it.
     gathered: Condvar,
     pub(super) watchers: Arc<Watchers>,
-    /// Whether there are other nodes that want to know what this one does.
-    pub(super) company: AtomicBool,
+    /// Whether there are other nodes that want notifications of this node's writes.
+    pub(super) has_peers: AtomicBool,
 }
 
-/// What waits. Nobody is woken with this in hand: that may run code of others.
+/// What waits. No thread wakes a future under this lock: a waker may run foreign code.
 pub(super) struct State {
-    /// What workers report. It goes first into every batch: a report that comes late costs a lease,
-    /// and then the job runs twice. It cannot starve the rest for long, because there is nothing to
-    /// report where nothing was claimed.
+    /// Reports of workers. They go first into every batch: a late report costs a lease, and then
+    /// the job runs twice. They cannot starve the rest for long, because only claimed jobs are
+    /// reported on.
     pub(super) reports: Lane,
     pub(super) ordinary: Lane,
     pub(super) claims: WaitingClaims,
     number: u64,
     closing: bool,
-    /// How many have not gone yet.
+    /// Writer threads that have not ended yet.
     writers: usize,
-    /// How many of them wait for something to do. Where none does, nobody need be woken: that is a
-    /// call of the system, and there would be one for each request.
+    /// Writers that wait for work. Where none does, callers skip the wake-up, which is a system
+    /// call and would come with every request.
     sleeping: usize,
     gathering: bool,
     /// How many submissions the next batch waits for: as many as the last one had, or none where
@@ -83,7 +83,7 @@ impl BatchQueue {
             expected: 0,
         };
         BatchQueue {
-            company: AtomicBool::new(false),
+            has_peers: AtomicBool::new(false),
             store,
             limits,
             state: Mutex::new(state),
@@ -102,18 +102,18 @@ impl BatchQueue {
         }
     }
 
-    /// What is there now, or what comes next; nothing when all is done and the writer may go. It
-    /// has `answered` so many submissions just now.
+    /// The entries of the next batch; `None` when the queue is closed and empty and the writer may
+    /// end. The writer has just `answered` so many submissions.
     fn next_batch(&self, answered: usize) -> Option<Vec<Entry>> {
         let mut state = self.state();
-        // After a large batch a writer gathers although nothing waits yet: its callers are on their
-        // way, and one wake-up is enough for all of them.
+        // After a large batch a writer gathers although nothing waits yet: the callers are about to
+        // return, and one wake-up is enough for all of them.
         let mut awaits_callers = answered >= self.limits.gather_min;
         if awaits_callers {
             state.expected = answered;
         }
         if state.gathering {
-            self.gathered.notify_one(); // one batch less is under way: it waits for less long
+            self.gathered.notify_one(); // one batch fewer is under way, so its wait is shorter
         }
         loop {
             if state.closing || (!state.gathering && (awaits_callers || state.has_work())) {
@@ -121,7 +121,7 @@ impl BatchQueue {
                 let batch = state.take(&self.limits);
                 if !batch.is_empty() {
                     if state.submissions() > 0 {
-                        self.notify_writer(state); // what did not fit is another writer's
+                        self.notify_writer(state); // the rest goes to another writer
                     }
                     return Some(batch);
                 }
@@ -137,7 +137,7 @@ impl BatchQueue {
         }
     }
 
-    /// Waits until those are here whom the next batch waits for, or for long enough.
+    /// Waits until as many submissions are here as the next batch expects, or until the time is up.
     fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.gathering = true;
         let mut has_time = true;
@@ -149,7 +149,7 @@ impl BatchQueue {
         state
     }
 
-    /// Takes a submission in, or refuses it because we close.
+    /// Accepts a submission, or refuses it because the queue is closing.
     pub(super) fn enter(&self, submission: Submission) -> Result<u64, StoreError> {
         let mut state = self.state();
         if state.closing {
@@ -160,7 +160,7 @@ impl BatchQueue {
         Ok(number)
     }
 
-    /// A caller is gone. If its submission was held, it goes as well.
+    /// The caller of this submission is gone. A submission that is still held goes as well.
     pub(super) fn abandon(&self, number: u64) {
         let mut state = self.state();
         let held = state.reports.abandon(number).or_else(|| state.ordinary.abandon(number));
@@ -168,58 +168,58 @@ impl BatchQueue {
         drop(held);
     }
 
-    pub(super) fn stand(&self, filter: ClaimFilter, promise: Promise<ClaimResult>) -> u64 {
+    pub(super) fn stand(&self, filter: ClaimFilter, oneshot: OneshotSender<ClaimResult>) -> u64 {
         let mut state = self.state();
         let number = state.next_number();
         if state.closing {
             drop(state);
-            drop(promise.keep(Err(closed())));
+            drop(oneshot.keep(Err(closed())));
             return number;
         }
-        state.claims.join(number, filter, promise);
+        state.claims.join(number, filter, oneshot);
         self.notify_writer(state);
         number
     }
 
-    /// A claim waits no longer, and nobody cares.
+    /// Removes a waiting claim whose caller is gone.
     pub(super) fn leave(&self, number: u64) {
         let left = self.state().claims.leave(number);
         drop(left);
     }
 
-    /// A claim waits no longer, and somebody wants to know how it ended.
+    /// Removes a waiting claim; its caller still gets an answer.
     pub(super) fn withdraw(&self, number: u64) {
         let withdrawn = self.state().claims.withdraw(number);
-        drop(withdrawn.map(|promise| promise.keep(Ok(Vec::new()))));
+        drop(withdrawn.map(|oneshot| oneshot.keep(Ok(Vec::new()))));
     }
 
     pub(super) fn has_listeners(&self) -> bool {
-        self.company.load(Ordering::SeqCst)
+        self.has_peers.load(Ordering::SeqCst)
     }
 
-    pub(super) fn notify_peers(&self, news: News) {
-        if self.has_listeners() && !news.is_empty() {
-            self.store.notify_peers(news);
+    pub(super) fn notify_peers(&self, notification: Notification) {
+        if self.has_listeners() && !notification.is_empty() {
+            self.store.notify_peers(notification);
         }
     }
 
-    /// Gives jobs back that were leased to somebody who is gone.
+    /// Gives back jobs that were leased to a caller that is gone.
     pub(super) fn release<'a>(&self, jobs: impl IntoIterator<Item = &'a Claimed>) {
         let requests: Vec<Request> = jobs.into_iter().filter_map(undelivered).collect();
         if requests.is_empty() {
             return;
         }
-        let (submission, _) = Submission::new(requests); // nobody waits, but a report is carried out all the same
+        let (submission, _) = Submission::new(requests); // no caller; carried out all the same
         let mut state = self.state();
         if state.writers == 0 {
-            return; // the lease's own end will do it
+            return; // the lease runs out by itself
         }
         state.enter(submission);
         self.notify_writer(state);
     }
 
-    /// Wakes the writer that gathers, if it has what it waits for, or else one that sleeps. Those
-    /// who work look again before they sleep.
+    /// Wakes the gathering writer if its batch is complete, or else a sleeping one. Writers at work
+    /// check the queue again before they sleep.
     pub(super) fn notify_writer(&self, state: MutexGuard<'_, State>) {
         let writer = match state.gathering {
             true => state.is_gathered().then_some(&self.gathered),
@@ -231,7 +231,7 @@ impl BatchQueue {
         }
     }
 
-    /// Takes nobody in any more, and sends home who only stands.
+    /// Accepts no more submissions, and answers the claims that wait.
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.closing = true;
@@ -239,8 +239,8 @@ impl BatchQueue {
         drop(state);
         self.wakeup.notify_all();
         self.gathered.notify_all();
-        for promise in dismissed {
-            drop(promise.keep(Ok(Vec::new())));
+        for oneshot in dismissed {
+            drop(oneshot.keep(Ok(Vec::new())));
         }
     }
 
@@ -258,14 +258,14 @@ impl State {
         self.submissions() > 0 || self.claims.has_ready()
     }
 
-    /// Whether those are here whom the next batch waits for. A worker that can be given a job does
-    /// not wait for the commit of another writer.
+    /// Whether as many submissions are here as the next batch expects. A worker that can get a job
+    /// does not wait for the commit of another writer.
     fn is_gathered(&self) -> bool {
         let has_ready_claim = self.is_beside_others() && self.claims.has_ready();
         self.closing || has_ready_claim || self.submissions() >= self.expected
     }
 
-    /// Whether another writer has a batch under way, beside the one that gathers.
+    /// Whether another writer has a batch under way, beside the gathering one.
     fn is_beside_others(&self) -> bool {
         self.writers > self.sleeping + 1
     }
@@ -279,7 +279,7 @@ impl State {
     }
 
     fn take(&mut self, limits: &Limits) -> Vec<Entry> {
-        let mut load = Load::new(limits);
+        let mut load = BatchLoad::new(limits);
         let mut submissions = self.reports.take(&mut load);
         submissions.extend(self.ordinary.take(&mut load));
         let is_large = submissions.len() >= limits.gather_min;
@@ -299,7 +299,7 @@ fn submissions_in(batch: &[Entry]) -> usize {
     batch.iter().filter(|entry| matches!(entry, Entry::Submission(_))).count()
 }
 
-/// A request to take a job back whose worker never heard of it; this costs the job nothing.
+/// A request to take back a job whose worker never received it. The job loses no attempt.
 fn undelivered(claimed: &Claimed) -> Option<Request> {
     let token = claimed.job.lease()?.token;
     let command =
@@ -311,12 +311,12 @@ fn closed() -> StoreError {
     StoreError::Unavailable(Some("nothing is taken in any more".into()))
 }
 
-/// What a writer leaves behind if the store panics.
+/// Cleans up after a writer if the store panics.
 struct PanicGuard<'a>(&'a BatchQueue);
 
 impl Drop for PanicGuard<'_> {
-    /// A store that panicked is not asked again: whoever waits is told so. Whoever was in its batch
-    /// learned it before, when the promises in it broke.
+    /// A store that panicked gets no more batches: waiting callers get an error. The callers of its
+    /// batch got theirs when their senders were dropped.
     fn drop(&mut self) {
         if !thread::panicking() {
             return;
@@ -330,8 +330,8 @@ impl Drop for PanicGuard<'_> {
         drop(state);
         self.0.wakeup.notify_all();
         self.0.gathered.notify_all();
-        submissions.into_iter().for_each(|one| drop(one.promise.keep(Err(closed()))));
-        dismissed.into_iter().for_each(|promise| drop(promise.keep(Err(closed()))));
+        submissions.into_iter().for_each(|one| drop(one.oneshot.keep(Err(closed()))));
+        dismissed.into_iter().for_each(|oneshot| drop(oneshot.keep(Err(closed()))));
         self.0.watchers.close();
     }
 }

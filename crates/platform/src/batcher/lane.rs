@@ -1,4 +1,4 @@
-//! Submissions in the order in which they came, and who is held in front when there are too many.
+//! Submissions in order of arrival, and those that are held in front of a full lane.
 
 use super::{
     Limits,
@@ -7,16 +7,16 @@ use super::{
 use std::collections::VecDeque;
 
 pub(super) struct Lane {
-    /// These have their place, whatever becomes of their callers.
+    /// Admitted submissions. They stay even when their callers leave.
     pub(super) submissions: VecDeque<Submission>,
     pub(super) inside: Size,
     bytes_max: usize,
-    /// These are as good as still with their callers, and leave with them: else callers who come and
-    /// go could fill the memory.
+    /// Held submissions, which leave with their callers. Otherwise callers that come and go could
+    /// fill the memory.
     pub(super) held: VecDeque<Submission>,
 }
 
-pub(super) struct Load<'a> {
+pub(super) struct BatchLoad<'a> {
     limits: &'a Limits,
     taken: Size,
 }
@@ -36,8 +36,8 @@ impl Lane {
         self.let_in();
     }
 
-    /// Takes from the front what the batch has room for.
-    pub(super) fn take(&mut self, load: &mut Load<'_>) -> Vec<Submission> {
+    /// Takes as many submissions from the front as fit into the batch.
+    pub(super) fn take(&mut self, load: &mut BatchLoad<'_>) -> Vec<Submission> {
         let mut taken = Vec::new();
         while let Some(submission) = self.submissions.pop_front() {
             if submission.is_pointless() {
@@ -54,13 +54,13 @@ impl Lane {
         taken
     }
 
-    /// Sends a submission away that is still held; its caller does not wait any more.
+    /// Removes a submission that is still held; its caller no longer waits.
     pub(super) fn abandon(&mut self, number: u64) -> Option<Submission> {
         let place = self.held.binary_search_by_key(&number, |submission| submission.number).ok()?;
         self.held.remove(place)
     }
 
-    /// Everybody who waits, out of the door.
+    /// Removes all submissions, held ones included.
     pub(super) fn clear(&mut self) -> impl Iterator<Item = Submission> + use<> {
         self.inside = Size::default();
         std::mem::take(&mut self.submissions).into_iter().chain(std::mem::take(&mut self.held))
@@ -71,7 +71,8 @@ impl Lane {
         self.let_in();
     }
 
-    /// Lets in who fits. A submission that is larger than the lane comes in when it is empty.
+    /// Admits held submissions that fit. One that is larger than the lane is admitted when the lane
+    /// is empty.
     fn let_in(&mut self) {
         while let Some(submission) = self.held.front()
             && (self.submissions.is_empty()
@@ -83,13 +84,13 @@ impl Lane {
     }
 }
 
-impl<'a> Load<'a> {
+impl<'a> BatchLoad<'a> {
     pub(super) fn new(limits: &'a Limits) -> Self {
-        Load { limits, taken: Size::default() }
+        BatchLoad { limits, taken: Size::default() }
     }
 
-    /// Takes a submission in if it fits. The first one always does: what is larger than a batch is
-    /// one.
+    /// Adds a submission if it fits. The first one always does: a submission above the limits of a
+    /// batch is a batch of its own.
     fn takes(&mut self, size: Size) -> bool {
         let mut sum = self.taken;
         sum += size;

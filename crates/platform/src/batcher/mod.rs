@@ -1,8 +1,8 @@
-//! Gather the requests of many callers into few transactions.
+//! Gathers the requests of many callers into few transactions.
 //!
-//! A durable commit costs the same for one change as for a thousand, so nobody commits alone: a batch
-//! is whatever arrived while the last commit ran. A caller who is alone waits for nobody: an idle system
-//! commits at once.
+//! A durable commit costs the same for one change as for a thousand, so callers share commits: a
+//! batch is what arrived while the last commit ran. A lone caller waits for no other: an idle
+//! system commits at once.
 
 mod batch;
 mod batch_queue;
@@ -18,39 +18,39 @@ pub use pending_reply::{ClaimWait, PendingReply};
 use self::{batch_queue::BatchQueue, waiting_claims::ClaimFilter};
 use crate::{Watch, watch::Watchers};
 use ::store::{
-    Execute, News, Reply, Request, StoreError,
+    Execute, Notification, Reply, Request, StoreError,
     sync::{Mutex, atomic::Ordering, thread},
 };
-use engine::{JobId, JobType, Scope, Wish};
+use engine::{ClaimRequest, JobId, JobType, Scope};
 use std::{io, sync::Arc};
 
 /// Shares the transactions of a store among callers.
 ///
 /// [`Batcher::execute`] puts the requests of one call into one transaction, together with those of
-/// others. The request of a caller that leaves early may be carried out all the same, but no job
-/// stays leased to a caller that is gone.
+/// other callers. When a caller leaves early, its request may still be carried out, but no job
+/// stays leased to it.
 pub struct Batcher {
     queue: Arc<BatchQueue>,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
 }
 
-/// How much goes into a batch, and how much may wait for one.
+/// Limits of a batch, and of what may wait for one.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Requests in a batch.
     pub batch_requests_max: usize,
-    /// Jobs that a batch may touch. Claims that stand and wait have a share of the same size for
-    /// themselves, so that a flood of other requests cannot keep workers idle.
+    /// Jobs that a batch may touch. Waiting claims have a share of the same size for themselves, so
+    /// that a flood of other requests cannot keep workers idle.
     pub batch_jobs_max: usize,
-    /// What the requests of a batch may hold in memory.
+    /// Bytes of memory that the requests of a batch may hold.
     pub batch_bytes_max: usize,
-    /// What may wait for its batch in each lane. Callers above it are held in front of the lane, in
-    /// their order; those who leave take their requests with them.
+    /// Bytes that may wait in each lane. Callers above it are held in front of the lane, in order
+    /// of arrival. When they leave, their requests go with them.
     pub waiting_bytes_max: usize,
     /// Batches under way at the same time. More than one is for stores with more than one writer.
     pub writers: usize,
-    /// The callers of a batch of so many submissions are waited for: they come back with their
-    /// next.
+    /// After a batch of at least so many submissions, the writer waits for its callers to come back
+    /// with their next one.
     pub gather_min: usize,
 }
 
@@ -72,7 +72,7 @@ impl Default for Limits {
 pub struct Waiting {
     /// Requests that will be in one of the next batches.
     pub requests: usize,
-    /// What they hold in memory, roughly.
+    /// Roughly how many bytes they hold in memory.
     pub bytes: usize,
     /// Callers in front of a full lane.
     pub held: usize,
@@ -91,14 +91,14 @@ impl Batcher {
         for number in 1..=writers {
             let queue = batcher.queue.clone();
             let builder = thread::Builder::new().name(format!("consign-writer-{number}"));
-            // Should a thread not start, those that did are closed with the batcher.
+            // If a thread fails to start, dropping the batcher closes those that did.
             let thread = builder.spawn(move || queue.write())?;
             batcher.threads.lock().expect(UNPOISONED).push(thread);
         }
         Ok(batcher)
     }
 
-    /// Carries out the requests of one caller in one transaction. Replies are in request order.
+    /// Executes the requests of one caller in one transaction. Replies are in request order.
     pub async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
         if batch.is_empty() {
             return Ok(Vec::new());
@@ -106,21 +106,21 @@ impl Batcher {
         PendingReply::submit(&self.queue, batch)?.await
     }
 
-    pub(crate) fn notify_peers(&self, news: News) {
-        self.queue.notify_peers(news);
+    pub(crate) fn notify_peers(&self, notification: Notification) {
+        self.queue.notify_peers(notification);
     }
 
     /// Claims, and waits until there is something to claim.
     ///
-    /// It takes part in the next batch and, as long as it gets nothing, in every later one that may
-    /// bring it work, after the submits in it: a job handed over to an idle system is stored and
-    /// started by one commit.
-    pub fn stand(&self, scope: Scope, wish: Wish) -> ClaimWait {
-        ClaimWait::stand(&self.queue, scope, wish)
+    /// The claim takes part in the next batch. While it gets nothing, it takes part in every later
+    /// batch that may bring it work, after that batch's submits. So one commit stores and starts a
+    /// job that is submitted to an idle system.
+    pub fn stand(&self, scope: Scope, claim_request: ClaimRequest) -> ClaimWait {
+        ClaimWait::stand(&self.queue, scope, claim_request)
     }
 
-    /// Lets claims that wait try again: those that want one of `types`, or all. For what no request
-    /// brings: time that has come, and other nodes.
+    /// Lets waiting claims try again: those that want one of `types`, or all. For work that no
+    /// request brings: jobs that become due, and work from other nodes.
     pub fn wake(&self, types: Option<&[JobType]>) {
         let wanted =
             |filter: &ClaimFilter| types.is_none_or(|types| types.iter().any(|t| filter.knows(t)));
@@ -131,7 +131,7 @@ impl Batcher {
         }
     }
 
-    /// Wants to know when a batch touches a job. Begin before you read it.
+    /// Watches a job for batches that touch it. Call this before you read the job.
     pub fn watch(&self, id: JobId) -> Watch {
         self.queue.watchers.watch(id)
     }
@@ -140,9 +140,9 @@ impl Batcher {
         &self.queue.watchers
     }
 
-    /// Whether there are other nodes, which want to know what this one does.
-    pub(crate) fn be_in_company(&self, company: bool) {
-        self.queue.company.store(company, Ordering::SeqCst);
+    /// Sets whether other nodes want notifications of this node's writes.
+    pub(crate) fn set_has_peers(&self, has_peers: bool) {
+        self.queue.has_peers.store(has_peers, Ordering::SeqCst);
     }
 
     /// What waits now.
@@ -157,19 +157,19 @@ impl Batcher {
         }
     }
 
-    /// Takes nothing new, finishes what waits, and returns when the last answer was given. Claims that
-    /// stand get an empty one, and whoever watches a job learns that nothing will happen any more.
+    /// Accepts nothing new, finishes what waits, and returns after the last answer. Waiting claims
+    /// get an empty answer, and watches report that the node is closed.
     ///
-    /// This blocks. Jobs whose answer nobody takes afterwards stay leased until the lease runs out.
+    /// Blocking. Jobs whose answer the caller never takes stay leased until the lease runs out.
     pub fn close(&self) {
         self.queue.close();
-        // Whoever closes as well waits here until it is done.
+        // A second caller of `close` waits here until the first is done.
         let mut threads = self.threads.lock().expect(UNPOISONED);
         for thread in threads.drain(..) {
-            // The last one who knows the batcher may be a future that dies of the answer it gets. Then
-            // this is a writer, which cannot wait for itself.
+            // The last owner of the batcher may be a future that this thread drops with its answer.
+            // Then this is a writer thread, which cannot join itself.
             if thread.thread().id() != thread::current().id() {
-                drop(thread.join()); // a panic of the store was told to its callers
+                drop(thread.join()); // its callers already got the store's panic
             }
         }
         drop(threads);

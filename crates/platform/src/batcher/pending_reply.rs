@@ -1,24 +1,25 @@
-//! What the queue will answer, as its caller sees it.
+//! The caller's side of a request to the queue.
 
 use super::{
     batch_queue::BatchQueue,
     submission::{Submission, claimed_in},
     waiting_claims::ClaimFilter,
 };
-use ::store::{Awaited, Claimed, Reply, Request, StoreError, promise};
-use engine::{Scope, Wish};
+use ::store::{Claimed, OneshotReceiver, Reply, Request, StoreError, oneshot};
+use engine::{ClaimRequest, Scope};
 use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
-/// A caller's wait for an answer of the queue. Dropped, it is withdrawn and leaves nothing leased.
+/// A caller's wait for an answer of the queue. Dropping it withdraws the request and leaves nothing
+/// leased.
 #[must_use = "what nobody waits for is withdrawn"]
 pub struct PendingReply<T> {
     queue: Arc<BatchQueue>,
     number: u64,
-    awaited: Awaited<Result<T, StoreError>>,
+    awaited: OneshotReceiver<Result<T, StoreError>>,
     heard: bool,
     leave: fn(&BatchQueue, u64),
     release: fn(&BatchQueue, &T),
@@ -28,7 +29,7 @@ pub struct PendingReply<T> {
 pub type ClaimWait = PendingReply<Vec<Claimed>>;
 
 impl PendingReply<Vec<Reply>> {
-    /// Hands a submission in. The error is that there is nobody left to take it.
+    /// Enters a submission. Fails when the queue is closing.
     pub(super) fn submit(
         queue: &Arc<BatchQueue>,
         requests: Vec<Request>,
@@ -46,11 +47,15 @@ impl PendingReply<Vec<Reply>> {
 }
 
 impl ClaimWait {
-    pub(super) fn stand(queue: &Arc<BatchQueue>, scope: Scope, wish: Wish) -> Self {
-        let (promise, awaited) = promise();
+    pub(super) fn stand(
+        queue: &Arc<BatchQueue>,
+        scope: Scope,
+        claim_request: ClaimRequest,
+    ) -> Self {
+        let (oneshot, awaited) = oneshot();
         PendingReply {
             queue: queue.clone(),
-            number: queue.stand(ClaimFilter { scope, wish }, promise),
+            number: queue.stand(ClaimFilter { scope, claim_request }, oneshot),
             awaited,
             heard: false,
             leave: BatchQueue::leave,
@@ -58,7 +63,8 @@ impl ClaimWait {
         }
     }
 
-    /// Ends the waiting: gives what a batch under way brings, or else nothing, without asking the store.
+    /// Ends the wait. Gives what a batch under way brings, or else nothing, without asking the
+    /// store.
     pub async fn withdraw(self) -> Result<Vec<Claimed>, StoreError> {
         self.queue.withdraw(self.number);
         self.await
@@ -71,7 +77,8 @@ impl<T> Future for PendingReply<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let result = ready!(Pin::new(&mut self.awaited).poll(cx));
         self.heard = true;
-        // Promises are broken only by a panic of the store, in the middle of a batch.
+        // The sender is dropped without an answer only when the store panics in the middle of a
+        // batch.
         Poll::Ready(
             result.unwrap_or_else(|broken| Err(StoreError::OutcomeUnknown(Some(Box::new(broken))))),
         )

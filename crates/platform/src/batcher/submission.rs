@@ -1,8 +1,10 @@
-//! One caller's requests: they go into one transaction together.
+//! One caller's requests, which share one transaction.
 
 use super::work_hint::WorkHint;
-use ::store::{Answer, Awaited, Claimed, Promise, Reply, Request, StoreError, promise};
-use engine::{AuditNote, CLAIM_MAX, Command, Ending, How};
+use ::store::{
+    Answer, Claimed, OneshotReceiver, OneshotSender, Reply, Request, StoreError, oneshot,
+};
+use engine::{AuditNote, CLAIM_MAX, Command, Ending, EndingKind};
 use std::ops::{AddAssign, SubAssign};
 
 pub(super) type Replies = Result<Vec<Reply>, StoreError>;
@@ -12,7 +14,7 @@ pub(super) struct Submission {
     pub(super) requests: Vec<Request>,
     pub(super) size: Size,
     pub(super) hints: Vec<WorkHint>,
-    pub(super) promise: Promise<Replies>,
+    pub(super) oneshot: OneshotSender<Replies>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,31 +25,32 @@ pub(super) struct Size {
 }
 
 impl Submission {
-    pub(super) fn new(requests: Vec<Request>) -> (Self, Awaited<Replies>) {
-        let (promise, awaited) = promise();
+    pub(super) fn new(requests: Vec<Request>) -> (Self, OneshotReceiver<Replies>) {
+        let (oneshot, awaited) = oneshot();
         let mut size = Size::default();
         requests.iter().for_each(|request| size += Size::of(request));
         let hints = requests.iter().flat_map(WorkHint::of).collect();
-        (Submission { number: 0, requests, size, hints, promise }, awaited)
+        (Submission { number: 0, requests, size, hints, oneshot }, awaited)
     }
 
-    /// Whether a worker reports here, and nobody asks for anything else.
+    /// Whether all requests are reports of workers.
     pub(super) fn is_report(&self) -> bool {
         self.requests.iter().all(is_report)
     }
 
-    /// Whether nobody would miss it: a claim whose worker is gone. Anything else is carried out, heard
-    /// or not: a report must not be lost with the connection it came by.
+    /// Whether it can be dropped without loss: a claim whose worker is gone. Everything else is
+    /// carried out although its caller left: a report must not be lost with the connection that
+    /// brought it.
     pub(super) fn is_pointless(&self) -> bool {
         let claims = |request: &Request| matches!(request, Request::Claim { .. });
-        self.requests.iter().all(claims) && !self.promise.is_awaited()
+        self.requests.iter().all(claims) && !self.oneshot.is_awaited()
     }
 }
 
 fn is_report(request: &Request) -> bool {
     match request {
         Request::Job { command, .. } => command.token().is_some(),
-        Request::Seen { .. } | Request::Leave { .. } => true,
+        Request::WorkerAlive { .. } | Request::Leave { .. } => true,
         Request::All(parts) => !parts.is_empty() && parts.iter().all(is_report),
         Request::Submit(_)
         | Request::Claim { .. }
@@ -58,8 +61,8 @@ fn is_report(request: &Request) -> bool {
     }
 }
 
-/// A request without the texts of its caller, and a job without its payload: an estimate on the safe
-/// side, names included.
+/// Estimated size of a request without the caller's texts, or of a job without its payload. It errs
+/// high and includes names.
 const REQUEST_BYTES: usize = 512;
 const JOB_BYTES: usize = 1_024;
 
@@ -71,7 +74,9 @@ impl Size {
                 (jobs.len(), jobs.iter().map(bytes).sum())
             }
             Request::Job { command, .. } => (1, text_bytes(command)),
-            Request::Claim { wish, .. } => (wish.max.min(CLAIM_MAX), 64 * wish.job_types.len()),
+            Request::Claim { claim_request, .. } => {
+                (claim_request.max.min(CLAIM_MAX), 64 * claim_request.job_types.len())
+            }
             Request::All(parts) => {
                 let mut all = Size::default();
                 parts.iter().for_each(|part| all += Size::of(part));
@@ -79,7 +84,7 @@ impl Size {
             }
             Request::PutRecord(change) => (0, change.body.as_ref().map_or(0, |body| body.len())),
             Request::Audit(note) => (0, note_bytes(note)),
-            Request::Seen { .. }
+            Request::WorkerAlive { .. }
             | Request::Leave { .. }
             | Request::Pause { .. }
             | Request::Resume { .. } => (0, 0),
@@ -104,25 +109,25 @@ impl SubAssign for Size {
     }
 }
 
-/// The texts of a note that may be long.
+/// The length of the texts of a note that may be long.
 fn note_bytes(note: &AuditNote) -> usize {
     note.who.len() + note.target.len() + note.detail.as_ref().map_or(0, |detail| detail.len())
 }
 
-/// The texts that a worker sends with its report.
+/// The length of the texts that a worker sends with its report.
 fn text_bytes(command: &Command) -> usize {
     let length = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
     match command {
-        Command::Settle { ending: Ending { how, message, .. }, .. } => {
+        Command::Settle { ending: Ending { kind, message, .. }, .. } => {
             length(message)
-                + match how {
-                    How::Completed { result, .. } => {
+                + match kind {
+                    EndingKind::Completed { result, .. } => {
                         result.as_ref().map_or(0, |result| result.as_str().len())
                     }
-                    How::Failed { failure, .. }
-                    | How::FailedForGood(failure)
-                    | How::Poisoned(failure) => length(&failure.message),
-                    How::Cancelled => 0,
+                    EndingKind::Failed { failure, .. }
+                    | EndingKind::FailedForGood(failure)
+                    | EndingKind::Poisoned(failure) => length(&failure.message),
+                    EndingKind::Cancelled => 0,
                 }
         }
         Command::Heartbeat { progress, .. } => {
@@ -142,7 +147,7 @@ fn text_bytes(command: &Command) -> usize {
     }
 }
 
-/// The jobs that were leased by these replies.
+/// The jobs that these replies lease.
 pub(super) fn claimed_in(replies: &[Reply]) -> impl Iterator<Item = &Claimed> {
     replies.iter().flat_map(|reply| match reply {
         Ok(Answer::Claimed(jobs)) => jobs.as_slice(),

@@ -1,10 +1,10 @@
-//! A wait that ends, by a clock or by a scheduler.
+//! A bounded wait on a condvar: bounded by a clock, or by shuttle's scheduler.
 
 use super::UNPOISONED;
 use ::store::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Waits for `condvar` no longer than `limit`, and says whether there was time left. It may end
+/// Waits for `condvar` no longer than `limit`, and returns whether there was time left. It may end
 /// early.
 #[cfg(not(feature = "shuttle"))]
 pub(super) fn wait_at_most<'a, T>(
@@ -17,8 +17,8 @@ pub(super) fn wait_at_most<'a, T>(
     (guard, !waited.timed_out())
 }
 
-/// Under shuttle no time goes by, so the wait may end at any moment: the scheduler lets the others
-/// take as many steps before that as it likes.
+/// Under shuttle no time passes, so the wait may end at any moment: the scheduler runs other
+/// threads for as many steps before that as it likes.
 #[cfg(feature = "shuttle")]
 pub(super) fn wait_at_most<'a, T>(
     _: Duration,

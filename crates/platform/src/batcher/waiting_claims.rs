@@ -1,15 +1,15 @@
 //! Claims that wait until there is work.
 //!
-//! Two mistakes are possible here. To ask every claim whenever anything happens would make one job
-//! cost a claim of each idle worker; to ask too few would let a job and a worker wait side by side.
-//! So a batch takes with it as many claims as its hints can serve, first come first served
-//! ([`WaitingClaims::pick`]). When the batch is done, every claim that was not asked and may want
-//! what is left becomes ready, and is asked next ([`WaitingClaims::mark_ready`]). The first is a
-//! guess and may be wrong; the second may not.
+//! Two mistakes are possible. If every event asked every claim, one job would cost a claim of each
+//! idle worker. If too few claims were asked, a job and a worker would wait side by side. So a
+//! batch takes as many claims as its hints can serve, first come first served
+//! ([`WaitingClaims::pick`]). After the batch, every claim that was not in it and may want the work
+//! that is left becomes ready and joins the next batch ([`WaitingClaims::mark_ready`]). The first
+//! step is a guess and may be wrong; the second must not be.
 
 use super::work_hint::{WorkHint, WorkHints};
-use ::store::{Claimed, Promise, Queue, StoreError};
-use engine::{CLAIM_MAX, JobType, Scope, Wish};
+use ::store::{Claimed, OneshotSender, Queue, StoreError};
+use engine::{CLAIM_MAX, ClaimRequest, JobType, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -19,7 +19,7 @@ pub(super) type ClaimResult = Result<Vec<Claimed>, StoreError>;
 
 #[derive(Default)]
 pub(super) struct WaitingClaims {
-    /// By number, which is the order in which they came.
+    /// By number, which is the order of arrival.
     waiters: BTreeMap<u64, Waiter>,
     /// Those that take part in the next batch, whatever is in it.
     ready: BTreeSet<u64>,
@@ -27,104 +27,110 @@ pub(super) struct WaitingClaims {
 
 struct Waiter {
     filter: Arc<ClaimFilter>,
-    /// Away while its claim is in a batch.
-    promise: Option<Promise<ClaimResult>>,
-    /// Whatever its batch brings is the end of the waiting.
+    /// `None` while the claim is in a batch.
+    oneshot: Option<OneshotSender<ClaimResult>>,
+    /// Whether the next batch ends the wait, even without a job.
     last: bool,
 }
 
 pub(super) struct ClaimFilter {
     pub(super) scope: Scope,
-    pub(super) wish: Wish,
+    pub(super) claim_request: ClaimRequest,
 }
 
 pub(super) struct BatchedClaim {
     pub(super) number: u64,
     pub(super) filter: Arc<ClaimFilter>,
-    pub(super) promise: Promise<ClaimResult>,
+    pub(super) oneshot: OneshotSender<ClaimResult>,
 }
 
 impl WaitingClaims {
-    /// A claim comes, and is asked as soon as can be.
-    pub(super) fn join(&mut self, number: u64, filter: ClaimFilter, promise: Promise<ClaimResult>) {
-        let waiter = Waiter { filter: Arc::new(filter), promise: Some(promise), last: false };
+    /// Adds a claim. It takes part in the next batch.
+    pub(super) fn join(
+        &mut self,
+        number: u64,
+        filter: ClaimFilter,
+        oneshot: OneshotSender<ClaimResult>,
+    ) {
+        let waiter = Waiter { filter: Arc::new(filter), oneshot: Some(oneshot), last: false };
         self.waiters.insert(number, waiter);
         self.ready.insert(number);
     }
 
-    /// The claims that go with a batch of these hints: the ready ones, and as many as can be
-    /// served, up to a room for jobs of `jobs_max`.
+    /// The claims for a batch with these hints: the ready ones, and as many as the hints can serve.
+    /// Together they ask for at most `jobs_max` jobs.
     pub(super) fn pick<'a>(
         &mut self,
         hints: impl Iterator<Item = &'a WorkHint>,
         jobs_max: usize,
     ) -> Vec<BatchedClaim> {
-        let mut turns = Vec::new();
+        let mut batched = Vec::new();
         if self.waiters.is_empty() {
-            return turns;
+            return batched;
         }
         let mut hints = WorkHints::of(hints);
         if hints.is_empty() && self.ready.is_empty() {
-            return turns;
+            return batched;
         }
         let mut jobs = 0;
         for (number, waiter) in &mut self.waiters {
-            if waiter.promise.is_none() {
+            if waiter.oneshot.is_none() {
                 continue;
             }
             let called = hints.serve(&waiter.filter);
             if !called && !self.ready.contains(number) {
                 continue;
             }
-            jobs += waiter.filter.room();
-            if jobs > jobs_max && !turns.is_empty() {
-                break; // ready ones stay so, and the others become it if something is left
+            jobs += waiter.filter.capacity();
+            if jobs > jobs_max && !batched.is_empty() {
+                break; // ready claims stay ready; `mark_ready` finds the others
             }
-            // Before the batch, not after: what happens meanwhile makes it ready again.
+            // Before the batch, not after: an event during the batch makes the claim ready again.
             self.ready.remove(number);
             let filter = waiter.filter.clone();
-            turns.extend(waiter.promise.take().map(|p| BatchedClaim {
+            batched.extend(waiter.oneshot.take().map(|p| BatchedClaim {
                 number: *number,
                 filter,
-                promise: p,
+                oneshot: p,
             }));
         }
-        turns
+        batched
     }
 
-    /// A claim was carried out. If it got nothing, it waits on, unless its caller withdrew it.
+    /// Ends a claim that was executed. One that got nothing waits on, unless its caller withdrew
+    /// it.
     pub(super) fn end(
         &mut self,
-        turn: BatchedClaim,
+        batched_claim: BatchedClaim,
         result: ClaimResult,
     ) -> Option<(BatchedClaim, ClaimResult)> {
-        if let Some(waiter) = self.waiters.get_mut(&turn.number)
+        if let Some(waiter) = self.waiters.get_mut(&batched_claim.number)
             && matches!(&result, Ok(jobs) if jobs.is_empty())
             && !waiter.last
         {
-            waiter.promise = Some(turn.promise);
+            waiter.oneshot = Some(batched_claim.oneshot);
             return None;
         }
-        self.leave(turn.number);
-        Some((turn, result))
+        self.leave(batched_claim.number);
+        Some((batched_claim, result))
     }
 
-    /// A claim has what it wanted, or its caller is gone. What comes back is to be dropped when no
-    /// lock is held.
-    pub(super) fn leave(&mut self, number: u64) -> Option<Promise<ClaimResult>> {
+    /// Removes a claim that is answered or whose caller is gone. The caller drops the returned
+    /// sender without holding a lock.
+    pub(super) fn leave(&mut self, number: u64) -> Option<OneshotSender<ClaimResult>> {
         self.ready.remove(&number);
-        self.waiters.remove(&number)?.promise
+        self.waiters.remove(&number)?.oneshot
     }
 
-    /// A caller does not want to wait any longer. Its promise comes back, unless it is in a batch.
-    pub(super) fn withdraw(&mut self, number: u64) -> Option<Promise<ClaimResult>> {
+    /// Ends the wait of a claim. Returns its sender, unless the claim is in a batch.
+    pub(super) fn withdraw(&mut self, number: u64) -> Option<OneshotSender<ClaimResult>> {
         let waiter = self.waiters.get_mut(&number)?;
         waiter.last = true;
-        if waiter.promise.is_some() { self.leave(number) } else { None }
+        if waiter.oneshot.is_some() { self.leave(number) } else { None }
     }
 
-    /// Ends all waiting; that of claims in a batch when the batch is done.
-    pub(super) fn dismiss(&mut self) -> Vec<Promise<ClaimResult>> {
+    /// Withdraws all claims. Those in a batch end with the batch.
+    pub(super) fn dismiss(&mut self) -> Vec<OneshotSender<ClaimResult>> {
         let all: Vec<u64> = self.waiters.keys().copied().collect();
         all.into_iter().filter_map(|number| self.withdraw(number)).collect()
     }
@@ -148,8 +154,8 @@ impl WaitingClaims {
 }
 
 impl ClaimFilter {
-    pub(super) fn room(&self) -> usize {
-        self.wish.max.min(CLAIM_MAX)
+    pub(super) fn capacity(&self) -> usize {
+        self.claim_request.max.min(CLAIM_MAX)
     }
 
     pub(super) fn wants(&self, queue: &Queue) -> bool {
@@ -157,6 +163,6 @@ impl ClaimFilter {
     }
 
     pub(super) fn knows(&self, job_type: &JobType) -> bool {
-        self.wish.job_types.contains(job_type)
+        self.claim_request.job_types.contains(job_type)
     }
 }

@@ -1,8 +1,8 @@
-//! What a request may bring to claims that wait for work.
+//! Hints: which work a request may bring to waiting claims.
 
 use super::waiting_claims::ClaimFilter;
-use ::store::{News, Queue, Request};
-use engine::{Command, Ending, How, JobId, JobType, Start};
+use ::store::{Notification, Queue, Request};
+use engine::{Command, Ending, EndingKind, JobId, JobType, Start};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -12,15 +12,15 @@ use std::{
 pub(super) enum WorkHint {
     /// One job of this queue.
     Job(JobId, Queue),
-    /// One job, and we do not know of which queue.
+    /// One job of an unknown queue.
     Unknown(JobId),
-    /// Whatever waits under this type.
+    /// Any jobs of this type.
     Type(JobType),
 }
 
 impl WorkHint {
-    /// What `request` may bring. Too much costs a futile claim; too little would let a job and a
-    /// worker wait side by side.
+    /// The work that `request` may bring. A hint too many costs a futile claim; a missing one would
+    /// let a job and a worker wait side by side.
     pub(super) fn of(request: &Request) -> Vec<WorkHint> {
         match request {
             Request::Submit(jobs) => {
@@ -38,7 +38,7 @@ impl WorkHint {
             Request::All(parts) => parts.iter().flat_map(WorkHint::of).collect(),
             Request::Job { .. }
             | Request::Claim { .. }
-            | Request::Seen { .. }
+            | Request::WorkerAlive { .. }
             | Request::Leave { .. }
             | Request::Pause { .. }
             | Request::Audit(_) => Vec::new(),
@@ -77,10 +77,14 @@ impl<'a> WorkHints<'a> {
         self.jobs.is_empty() && self.types.is_empty() && !self.anything
     }
 
-    /// What other nodes should know of it.
-    pub(super) fn news(&self) -> News {
+    /// The same hints for other nodes.
+    pub(super) fn notification(&self) -> Notification {
         let types = self.jobs.keys().map(|queue| &queue.job_type).chain(self.types.iter().copied());
-        News { work: types.cloned().collect(), any_work: self.anything, ..News::default() }
+        Notification {
+            work: types.cloned().collect(),
+            any_work: self.anything,
+            ..Notification::default()
+        }
     }
 
     pub(super) fn may_serve(&self, filter: &ClaimFilter) -> bool {
@@ -89,13 +93,13 @@ impl<'a> WorkHints<'a> {
             || self.types.iter().any(|job_type| filter.knows(job_type))
     }
 
-    /// Whether there may be something for a claim, which then counts as served.
+    /// Whether there may be work for a claim. Counts its share as taken.
     pub(super) fn serve(&mut self, filter: &ClaimFilter) -> bool {
         let may = self.may_serve(filter);
-        let mut room = filter.room();
+        let mut capacity = filter.capacity();
         self.jobs.retain(|queue, jobs| {
-            let served = if filter.wants(queue) { room.min(*jobs) } else { 0 };
-            room -= served;
+            let served = if filter.wants(queue) { capacity.min(*jobs) } else { 0 };
+            capacity -= served;
             *jobs -= served;
             *jobs > 0
         });
@@ -103,8 +107,8 @@ impl<'a> WorkHints<'a> {
     }
 }
 
-/// Whether it is certain that the job cannot start at once. A moment is not: only the store knows what
-/// time it is. When the time has come, [`super::Batcher::wake`] is called.
+/// Whether the job certainly cannot start at once. `Start::At` is not certain: only the store knows
+/// the time. When the job becomes due, maintenance calls [`super::Batcher::wake`].
 fn is_later(start: Start) -> bool {
     match start {
         Start::Now | Start::At(_) => false,
@@ -114,11 +118,12 @@ fn is_later(start: Start) -> bool {
 
 fn may_queue_again(command: &Command) -> bool {
     match command {
-        Command::Settle { ending: Ending { how, .. }, .. } => match how {
-            How::Failed { retry_after, .. } => retry_after.is_none_or(|wait| wait.is_zero()),
-            How::Completed { .. } | How::FailedForGood(_) | How::Poisoned(_) | How::Cancelled => {
-                false
-            }
+        Command::Settle { ending: Ending { kind, .. }, .. } => match kind {
+            EndingKind::Failed { retry_after, .. } => retry_after.is_none_or(|wait| wait.is_zero()),
+            EndingKind::Completed { .. }
+            | EndingKind::FailedForGood(_)
+            | EndingKind::Poisoned(_)
+            | EndingKind::Cancelled => false,
         },
         Command::Release { delay, .. } => delay.is_zero(),
         Command::Redrive { .. } | Command::LeaseExpiry | Command::Timeout => true,

@@ -1,12 +1,12 @@
-//! How often a schema asks about one value of a payload, before any payload comes.
+//! How often a schema may examine one value of a payload, computed before any payload comes.
 //!
 //! A schema is a graph: subschemas apply others to the same value (`anyOf`, `$ref`, `if` …) or to a
-//! value within it (`properties`, `items` …). Where a path to the same value can be chosen twice,
-//! the work doubles; where that happens on every round of a recursion or on every level of a chain,
-//! it is exponential. Such a schema is refused when it is set, where its author can still mend it.
+//! value within it (`properties`, `items` …). Where two paths lead to the same value, the work
+//! doubles. Where that happens in every round of a recursion or on every level of a chain, the work
+//! is exponential. Such a schema is refused when it is set, while its author can still fix it.
 //!
 //! The bound errs on the side of refusal: it does not know which alternatives exclude each other.
-//! What it lets through is still metered (`meter.rs`).
+//! Schemas that pass are still metered (`meter.rs`).
 
 use super::{meter::Rates, words::below};
 use engine::FieldProblem;
@@ -17,20 +17,22 @@ use std::{
     ptr,
 };
 
-/// How many subschemas may be asked about one value of a payload.
+/// How many subschemas may be applied to one value of a payload.
 const SUBSCHEMAS_PER_VALUE_MAX: u64 = 10_000;
 /// How many references and combinations may follow one another at one value.
 const CHAIN_MAX: usize = 200;
-/// What `unevaluatedProperties` and `unevaluatedItems` may unfold to when a schema is compiled.
+/// The most nodes that `unevaluatedProperties` and `unevaluatedItems` may unfold to when a schema
+/// is compiled.
 const UNEVALUATED_MAX: u64 = 100_000;
 
-/// How many subschemas all references together may mean, where it is not clear which is meant.
+/// The most targets of all references together, counting every candidate where a target is
+/// ambiguous.
 const TARGETS_MAX: usize = 20_000;
 
-/// A pattern has no more states than this: its size is bounded when it is compiled.
+/// The most states of a pattern; its size is also bounded when it is compiled.
 const REPETITIONS_MAX: u64 = 50_000;
 
-/// What a schema costs per value, or why it costs too much.
+/// The cost of a schema per value, or why it costs too much.
 pub(super) fn rates(schema: &Value) -> Result<Rates, FieldProblem> {
     let graph = Graph::of(schema)?;
     let chains = graph.check_chains()?;
@@ -43,7 +45,7 @@ pub(super) fn rates(schema: &Value) -> Result<Rates, FieldProblem> {
     })
 }
 
-/// The values within a value that a subschema is applied to.
+/// The values within a value to which a subschema is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Selector<'s> {
     /// The field of this name.
@@ -52,11 +54,11 @@ enum Selector<'s> {
     Fields,
     /// Fields that this subschema's own `properties` do not name.
     OtherFields,
-    /// The item at this place.
+    /// The item at this index.
     Item(usize),
     /// All items.
     Items,
-    /// Items that this subschema's own list does not place.
+    /// Items that this subschema's own list does not name.
     OtherItems,
     /// The names of fields.
     Names,
@@ -66,10 +68,10 @@ struct Subschema<'s> {
     fields: &'s Map<String, Value>,
     schema: &'s Value,
     pointer: String,
-    /// Applied to the same value. Only one of the targets of an edge is meant, but which one is
-    /// known only at run time where a reference is dynamic.
+    /// Edges to subschemas of the same value. An edge has one real target, but for a dynamic
+    /// reference only the run shows which.
     same: Vec<Vec<usize>>,
-    /// Applied to values within.
+    /// Edges to subschemas of values within.
     within: Vec<(Selector<'s>, Vec<usize>)>,
 }
 
@@ -77,7 +79,7 @@ struct Subschema<'s> {
 struct Graph<'s> {
     subschemas: Vec<Subschema<'s>>,
     places: HashMap<*const Value, usize>,
-    /// The first is the whole schema.
+    /// The first one is the whole schema.
     resources: Vec<Resource<'s>>,
     /// The innermost resource around each object.
     resource_of: HashMap<*const Value, usize>,
@@ -87,8 +89,9 @@ struct Graph<'s> {
     repetitions_max: u64,
 }
 
-/// What has an address of its own. Drafts differ in which keyword gives it one and where, so that
-/// each of these may be none, and what is below it a part of the resource around it.
+/// A part of the schema with an address of its own. Drafts differ in which keyword gives an address
+/// and where. So each candidate may turn out to be no resource; its contents then belong to the
+/// resource around it.
 struct Resource<'s> {
     id: &'s str,
     schema: &'s Value,
@@ -96,11 +99,11 @@ struct Resource<'s> {
 }
 
 impl Resource<'_> {
-    /// Whether a reference to `base` may mean it, whatever address it is relative to. Addresses
-    /// that are the same end with the same name.
+    /// Whether a reference to `base` may mean it, whatever address it is relative to. Equal
+    /// addresses end with the same name.
     fn may_be(&self, base: &str) -> bool {
         match (last_name(self.id), last_name(base)) {
-            // The whole schema, where nothing gives it an address, has one without a name.
+            // Without a keyword for its address, the whole schema has an address without a name.
             _ if self.around.is_none() => last_name(base).is_none(),
             (Some(own), Some(other)) => own.eq_ignore_ascii_case(other),
             (None, _) | (_, None) => true,
@@ -108,7 +111,7 @@ impl Resource<'_> {
     }
 }
 
-/// The last name of an address; none where the same address can be written with another one.
+/// The last name of an address; `None` where the same address can be written with another name.
 fn last_name(address: &str) -> Option<&str> {
     let name = address.rsplit(['/', ':']).next().unwrap_or_default();
     let is_host = address.rsplit_once('/').is_some_and(|(before, _)| before.ends_with('/'));
@@ -122,7 +125,7 @@ struct Anchor<'s> {
     schema: &'s Value,
 }
 
-/// What is known of each subschema at one value.
+/// For each subschema, what it leads to at one value.
 struct Chains {
     /// How many subschemas it unfolds to, itself included.
     unfolded: Vec<u64>,
@@ -144,7 +147,7 @@ impl<'s> Graph<'s> {
         Ok(graph)
     }
 
-    /// Notes what references may name, wherever it stands.
+    /// Notes everything that references may name, at any depth.
     fn note_names(&mut self, schema: &'s Value, mut resource: usize) {
         match schema {
             Value::Object(fields) => {
@@ -180,7 +183,7 @@ impl<'s> Graph<'s> {
         self.anchors.push(Anchor { name, is_dynamic, schema });
     }
 
-    /// The number of the subschema `schema`; none for `true` and `false`, which cost nothing.
+    /// The number of the subschema `schema`; `None` for `true` and `false`, which cost nothing.
     fn place(&mut self, schema: &'s Value, pointer: String) -> Option<usize> {
         let fields = schema.as_object()?;
         let place = ptr::from_ref(schema);
@@ -193,7 +196,7 @@ impl<'s> Graph<'s> {
         Some(self.subschemas.len() - 1)
     }
 
-    /// Finds all edges that begin at the subschema `from`.
+    /// Adds all edges that begin at the subschema `from`.
     fn connect(&mut self, from: usize) -> Result<(), FieldProblem> {
         for (keyword, value) in self.subschemas[from].fields {
             self.apply_keyword(from, keyword, value)?;
@@ -238,8 +241,8 @@ impl<'s> Graph<'s> {
         Ok(())
     }
 
-    /// Counted repetitions multiply where they nest; that some only follow one another is not
-    /// looked at.
+    /// Counted repetitions multiply where they nest. All of them are multiplied, although some only
+    /// follow one another.
     fn note_pattern(&mut self, pattern: &str) {
         let counts = pattern.split('{').skip(1).filter_map(|after| {
             let (count, _) = after.split_once('}')?;
@@ -287,7 +290,8 @@ impl<'s> Graph<'s> {
         }
     }
 
-    /// Notes everything that a reference may mean, whichever of it the validator takes.
+    /// Adds an edge to every possible target of a reference, because the validator may take any of
+    /// them.
     fn refer(
         &mut self,
         from: usize,
@@ -300,7 +304,7 @@ impl<'s> Graph<'s> {
             Some(fragment) => ("", fragment),
             None => reference.rsplit_once('#').unwrap_or((reference, "")),
         };
-        // As the validator decodes it: what is no escape stands for itself.
+        // Decoded as the validator does: a character that is no escape stands for itself.
         let decoded = percent_decode_str(fragment).decode_utf8_lossy();
         let mut targets: Vec<&'s Value> = Vec::new();
         if fragment.is_empty() || fragment.starts_with('/') {
@@ -313,7 +317,8 @@ impl<'s> Graph<'s> {
             targets.extend(anchors.map(|anchor| anchor.schema));
         }
         if is_meta_schema(base) {
-            // The validator knows it by heart, and it leads back to what says that it extends it.
+            // The validator has this schema built in, and it leads back to the schemas that extend
+            // it.
             let extending = self.anchors.iter().filter(|anchor| anchor.is_dynamic);
             targets.extend(extending.map(|anchor| anchor.schema));
         } else if targets.is_empty() {
@@ -336,8 +341,8 @@ impl<'s> Graph<'s> {
         Ok(())
     }
 
-    /// The resources that a reference to `base` may mean: where it names none, those around it, and
-    /// others of the same address.
+    /// The resources that a reference to `base` may mean. Without a name, these are the resources
+    /// around it, and others with the same address.
     fn meant(&self, from: usize, base: &str) -> Vec<&Resource<'s>> {
         if !base.is_empty() {
             return self.resources.iter().filter(|resource| resource.may_be(base)).collect();
@@ -360,7 +365,7 @@ impl<'s> Graph<'s> {
         around.into_iter().chain(same).collect()
     }
 
-    /// Follows what is applied to the same value.
+    /// Follows the edges to subschemas of the same value.
     fn check_chains(&self) -> Result<Chains, FieldProblem> {
         let count = self.subschemas.len();
         let same = |place: usize| self.subschemas[place].same.iter().flatten().copied();
@@ -390,7 +395,7 @@ impl<'s> Graph<'s> {
                     }
                     ways.into_iter().for_each(|(place, ways)| add(&mut reached, place, ways));
                 }
-                // Before the next one is added up: the sums must not outgrow what they measure.
+                // Before the next term is added: the sums must not overflow.
                 if unfolded > SUBSCHEMAS_PER_VALUE_MAX {
                     return Err(self.too_many(*member));
                 }
@@ -420,7 +425,7 @@ impl<'s> Graph<'s> {
         Ok(chains)
     }
 
-    /// Follows what is applied to values within, round after round.
+    /// Follows the edges to values within, round after round.
     fn check_values(&self, chains: &Chains) -> Result<(), FieldProblem> {
         let count = self.subschemas.len();
         let all = |place: usize| {
@@ -441,7 +446,7 @@ impl<'s> Graph<'s> {
                         let rounds = to.iter().any(|to| components.of[*to] == component);
                         let out = to.iter().filter(|to| components.of[**to] != component);
                         let subschemas = out.map(|to| per_value[*to]).max().unwrap_or_default();
-                        let load = Load {
+                        let load = CostLoad {
                             subschemas: subschemas.saturating_mul(*ways),
                             rounds: u64::from(rounds).saturating_mul(*ways),
                         };
@@ -486,44 +491,44 @@ fn add(counts: &mut BTreeMap<usize, u64>, place: usize, more: u64) {
     *count = count.saturating_add(more);
 }
 
-/// What one value within is asked.
+/// The load of one value within.
 #[derive(Clone, Copy, Default)]
-struct Load {
+struct CostLoad {
     subschemas: u64,
     /// How often the recursion goes on there.
     rounds: u64,
 }
 
-impl Load {
-    fn and(self, other: Load) -> Load {
-        Load {
+impl CostLoad {
+    fn and(self, other: CostLoad) -> CostLoad {
+        CostLoad {
             subschemas: self.subschemas.saturating_add(other.subschemas),
             rounds: self.rounds.saturating_add(other.rounds),
         }
     }
 
-    fn or(self, other: Load) -> Load {
-        Load {
+    fn or(self, other: CostLoad) -> CostLoad {
+        CostLoad {
             subschemas: self.subschemas.max(other.subschemas),
             rounds: self.rounds.max(other.rounds),
         }
     }
 }
 
-/// What the values within one value are asked, all subschemas of that value together.
+/// The load of the values within one value, over all subschemas of that value.
 #[derive(Default)]
 struct Demand<'s> {
-    fields: BTreeMap<&'s str, Load>,
-    all_fields: Load,
-    other_fields: Vec<(&'s Map<String, Value>, Load)>,
-    items: BTreeMap<usize, Load>,
-    all_items: Load,
-    other_items: Vec<(usize, Load)>,
-    names: Load,
+    fields: BTreeMap<&'s str, CostLoad>,
+    all_fields: CostLoad,
+    other_fields: Vec<(&'s Map<String, Value>, CostLoad)>,
+    items: BTreeMap<usize, CostLoad>,
+    all_items: CostLoad,
+    other_items: Vec<(usize, CostLoad)>,
+    names: CostLoad,
 }
 
 impl<'s> Demand<'s> {
-    fn add(&mut self, selector: Selector<'s>, of: &'s Map<String, Value>, load: Load) {
+    fn add(&mut self, selector: Selector<'s>, of: &'s Map<String, Value>, load: CostLoad) {
         match selector {
             Selector::Field(name) => {
                 let sum = self.fields.entry(name).or_default();
@@ -545,8 +550,8 @@ impl<'s> Demand<'s> {
         }
     }
 
-    /// The most that any one value is asked.
-    fn highest(&self) -> Load {
+    /// The highest load of any one value.
+    fn highest(&self) -> CostLoad {
         let named = |of: &Map<String, Value>, name: &str| {
             let properties = of.get("properties").and_then(Value::as_object);
             properties.is_some_and(|properties| properties.contains_key(name))
@@ -574,7 +579,7 @@ impl<'s> Demand<'s> {
 struct Components {
     /// The component of each place.
     of: Vec<usize>,
-    /// The places of each component; what a component leads to comes before it.
+    /// The places of each component; the components that one leads to come before it.
     members: Vec<Vec<usize>>,
 }
 
@@ -585,7 +590,7 @@ impl Components {
             edges(from).for_each(|to| back[to].push(from));
         }
         let mut seen = vec![false; count];
-        // Walked against the edges: what is finished last is led to by nothing that is left.
+        // Walked against the edges: no place that is left leads to the one that is finished last.
         let mut finished = Vec::with_capacity(count);
         for start in 0..count {
             let mut path: Vec<(usize, usize)> = Vec::new();
@@ -632,14 +637,14 @@ impl Components {
     }
 }
 
-/// Whether the validator has it without being given it.
+/// Whether the validator has the schema built in.
 fn is_meta_schema(base: &str) -> bool {
     let rest = base.strip_prefix("https://").or_else(|| base.strip_prefix("http://"));
     rest.is_some_and(|rest| rest.starts_with("json-schema.org/"))
 }
 
-/// What a pointer leads to, as the validator sees it: it takes an index that begins with zeros.
-/// What is not escaped properly leads nowhere.
+/// The target of a pointer, as the validator resolves it: it accepts an index with leading zeros. A
+/// pointer with a bad escape has no target.
 fn pointed_at<'s>(schema: &'s Value, pointer: &str) -> Option<&'s Value> {
     let is_proper = |name: &str| name.split('~').skip(1).all(|after| after.starts_with(['0', '1']));
     pointer.split('/').skip(1).try_fold(schema, |within, name| match within.as_array() {

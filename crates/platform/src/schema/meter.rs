@@ -1,9 +1,8 @@
 //! Stops a check that costs too much.
 //!
-//! The validator has no limit of its own and cannot be interrupted. But whatever a keyword wants to
-//! know of a payload it asks the payload's representation for, which may be ours: [`Metered`]
-//! counts these questions, and unwinds out of the validator when the budget is spent or the stack
-//! is deep.
+//! The validator has no limit of its own and cannot be interrupted. But every keyword reads the
+//! payload through a representation, which can be ours: [`Metered`] counts these reads, and unwinds
+//! out of the validator when the budget is spent or the stack is too deep.
 
 #[cfg(not(panic = "unwind"))]
 compile_error!(
@@ -24,29 +23,28 @@ use std::{
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
-    /// Questions about the payload, weighted by how much work each stands for.
+    /// Reads of the payload, weighted by the work behind each.
     pub(crate) steps: u64,
     /// Bytes of stack below the frame that begins the check.
     pub(crate) stack_bytes: usize,
 }
 
-/// What one question costs with the schema at hand.
+/// The cost of one read with the schema at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rates {
-    /// One value that is visited: the validator may pass many subschemas without a question.
+    /// For one visited value: the validator may pass many subschemas without a read.
     pub(super) value: u64,
-    /// One name of a field: it is matched against every pattern of the schema.
+    /// For one field name: it is matched against every pattern of the schema.
     pub(super) name: u64,
-    /// Letters that are read, as a multiple: a pattern with counted repetitions reads each many
-    /// times.
+    /// A factor for text: a pattern with counted repetitions reads each letter many times.
     pub(super) text: u64,
 }
 
-/// The budget is spent: whether the payload is valid is not known.
+/// The budget is spent, so it is unknown whether the payload is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exhausted;
 
-/// Runs `check`, and stops it when it costs more than `budget`. What is left is given back.
+/// Runs `check`, and stops it when it costs more than `budget`. Deducts what it used.
 pub(super) fn within<T>(
     budget: &mut Budget,
     rates: Rates,
@@ -57,7 +55,7 @@ pub(super) fn within<T>(
         meter.rates.set(rates);
         meter.stack_floor.set(stack_address().saturating_sub(budget.stack_bytes));
     });
-    // The validator keeps its state in the call: nothing that outlives it is left half done.
+    // The validator keeps its state in the call, so nothing that outlives it is left inconsistent.
     let done = catch_unwind(AssertUnwindSafe(check));
     budget.steps = METER.with(|meter| meter.steps_left.get());
     done.map_err(|cause| match cause.downcast::<Exhausted>() {
@@ -74,7 +72,8 @@ struct Meter {
 }
 
 thread_local! {
-    // Not in the node: the validator makes nodes of field names without one to copy from.
+    // Thread-local, not in the node: the validator makes nodes of field names without a node to
+    // copy from.
     static METER: Meter = const {
         Meter {
             steps_left: Cell::new(0),
@@ -96,26 +95,26 @@ fn charge(steps: impl FnOnce(Rates) -> u64) {
             Some(left) if stack_address() > meter.stack_floor.get() => meter.steps_left.set(left),
             Some(_) | None => {
                 meter.steps_left.set(left.unwrap_or(0));
-                // Not a panic: no hook is called, and nothing is logged.
+                // Not a panic: no hook runs, and nothing is logged.
                 resume_unwind(Box::new(Exhausted))
             }
         }
     });
 }
 
-/// One question that is answered at once.
+/// One read in constant time.
 fn charge_one() {
     charge(|_| 1);
 }
 
-/// Letters that are read: patterns are matched in linear time.
+/// Text that is read: patterns are matched in linear time.
 fn charge_text(bytes: usize) {
     charge(|rates| 1 + rates.text * (bytes as u64 / BYTES_PER_STEP));
 }
 
 const BYTES_PER_STEP: u64 = 32;
 
-/// Payloads as `serde_json` holds them, each question counted.
+/// Payloads as `serde_json` represents them, with each read counted.
 pub(super) struct Metered;
 
 #[derive(Clone, Copy)]
@@ -126,7 +125,7 @@ impl Json for Metered {
     type PreparedKey = String;
     type StringBuffer = Value;
 
-    // As the validator's own representation of these values says.
+    // The same value as in the validator's own representation.
     const KEYS_PER_LOOKUP: usize = 2;
 
     fn prepare_key(key: &str) -> String {
@@ -208,7 +207,7 @@ impl<'a> Node<'a, Metered> for MeteredValue<'a> {
     }
 }
 
-/// Values of different kinds or lengths are told apart at once; others are walked through.
+/// Values of different kinds or lengths differ at once; others are compared in full.
 fn charge_comparison(value: &Value, expected: &Value) {
     match (value, expected) {
         (Value::Array(items), Value::Array(wanted)) if items.len() == wanted.len() => {
@@ -222,7 +221,7 @@ fn charge_comparison(value: &Value, expected: &Value) {
     }
 }
 
-/// Everything in `value` is looked at.
+/// Everything in `value` is read.
 fn charge_whole(value: &Value) {
     let text = value.as_str();
     charge_text(text.map_or(0, str::len));

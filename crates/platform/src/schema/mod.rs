@@ -1,9 +1,9 @@
-//! The JSON Schema of a type: what a payload must be to be taken in.
+//! The JSON Schema of a type: what a payload must be to be accepted.
 //!
-//! A schema stands alone: what it refers to is within it, and nothing is ever fetched. No payload
-//! can keep us busy: patterns are matched in linear time, a schema whose cost grows exponentially
-//! is refused when it is set (`cost.rs`), and each check has a budget (`meter.rs`). A check that a
-//! request's own thread cannot finish at once goes to threads of its own (`pool.rs`).
+//! A schema stands alone: its references stay within it, and nothing is ever fetched. No payload
+//! can keep the server busy: patterns are matched in linear time, a schema whose cost grows
+//! exponentially is refused when it is set (`cost.rs`), and each check has a budget (`meter.rs`). A
+//! check that a request's own thread cannot finish at once goes to a pool of threads (`pool.rs`).
 
 mod cost;
 mod meter;
@@ -18,7 +18,7 @@ use jsonschema::{PatternOptions, ValidationError, Validator};
 use meter::{Metered, MeteredValue, Rates, within};
 use serde_json::Value;
 use std::sync::{Arc, LazyLock, OnceLock};
-use words::{no_schema, told};
+use words::{no_schema, problems_of};
 
 /// The schema of one type, compiled when the first payload comes.
 pub(crate) struct Schema {
@@ -31,23 +31,23 @@ struct Compiled {
     rates: Rates,
 }
 
-/// However much is wrong with a payload, no more than this is told.
+/// The most problems that one answer names.
 const PROBLEMS_MAX: usize = 20;
-/// What a pattern may become when it is made ready.
+/// The largest compiled size of a pattern.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// What all checks of a request may cost on the thread that answers it: about a fifth of a
+/// The budget of all checks of a request on the thread that answers it: about a fifth of a
 /// millisecond.
 pub(crate) const QUICK: Budget = Budget { steps: 20_000, stack_bytes: 256 << 10 };
-/// A larger payload is not even parsed there.
+/// A larger payload is not even parsed on that thread.
 const QUICK_BYTES_MAX: usize = 64 << 10;
-/// What the check of one payload may cost: about a tenth of a second.
+/// The budget of the check of one payload: about a tenth of a second.
 const PAYLOAD_STEPS_MAX: u64 = 10_000_000;
-/// What all checks of a request may cost together.
+/// The budget of all checks of a request together.
 const REQUEST_STEPS_MAX: u64 = 50_000_000;
-/// What may be spent on saying where a payload is wrong. Errors need memory, other than checks.
+/// The budget for finding where a payload is wrong. Unlike checks, errors need memory.
 const ERRORS_STEPS_MAX: u64 = 100_000;
-/// The rest of the stack is for the frames between two questions.
+/// The other half of the stack is for the frames between two reads.
 const POOL_STACK_BYTES_MAX: usize = pool::STACK_BYTES / 2;
 
 impl Schema {
@@ -59,8 +59,7 @@ impl Schema {
         &self.text
     }
 
-    /// The verdict on a payload, if it can be had for what is left of `budget`, without compiling
-    /// anything.
+    /// The result of a check, if the rest of `budget` suffices for it, without compiling anything.
     pub(crate) fn check_quickly(
         &self,
         payload: &JsonText,
@@ -74,7 +73,7 @@ impl Schema {
         Ok(compiled.check(payload, budget, errors_steps_max)?.map_err(Refusal::SchemaMismatch))
     }
 
-    /// Refuses a payload that is not what the schema wants, with a pointer to each place, or that
+    /// Refuses a payload that does not match the schema, with a pointer to each problem, or that
     /// costs more to check than `steps_left`.
     fn check(&self, payload: &JsonText, steps_left: &mut u64) -> Result<(), Refusal> {
         let Some(compiled) = self.ready.get_or_init(|| compile(&self.text).ok()) else {
@@ -98,14 +97,14 @@ impl Schema {
     }
 }
 
-/// The verdict on each payload. Blocking, for a thread of the pool.
+/// Checks each payload. Blocking: runs on a thread of the pool.
 pub(crate) fn check_all(payloads: &[(Arc<Schema>, JsonText)]) -> Vec<Result<(), Refusal>> {
     let mut steps_left = REQUEST_STEPS_MAX;
     payloads.iter().map(|(schema, payload)| schema.check(payload, &mut steps_left)).collect()
 }
 
 impl Compiled {
-    /// What is wrong with a payload, if that can be had for what is left of `budget`.
+    /// The problems of a payload, if the rest of `budget` suffices to find them.
     fn check(
         &self,
         payload: &JsonText,
@@ -116,7 +115,7 @@ impl Compiled {
         let text = payload.as_str();
         let parsing = text.len() as u64 / PARSED_BYTES_PER_STEP;
         budget.steps = budget.steps.checked_sub(parsing).ok_or(Exhausted)?;
-        // Our JSON has numbers of any size, and the checker's has not.
+        // JSON texts have numbers of any size, but the validator does not support them.
         let Ok(payload) = serde_json::from_str::<Value>(text) else {
             return wrong("cannot be checked: a number in it is too large");
         };
@@ -124,8 +123,8 @@ impl Compiled {
         if within(budget, self.rates, || validator.is_valid(payload))? {
             return Ok(Ok(()));
         }
-        // All errors are collected before the first is told, and a large payload can have one for
-        // every few bytes.
+        // The validator collects all errors before it returns the first, and a large payload can
+        // have one for every few bytes.
         let mut for_errors = Budget { steps: errors_steps_max.min(budget.steps), ..*budget };
         let before = for_errors.steps;
         let found =
@@ -136,20 +135,20 @@ impl Compiled {
         budget.steps -= before - for_errors.steps;
         match found {
             Ok(problems) => Ok(Err(problems)),
-            // That it is wrong is known; a thread with more time may say where.
+            // The payload is wrong; a thread with more time may find where.
             Err(Exhausted) if before < errors_steps_max || budget.steps == 0 => Err(Exhausted),
             Err(Exhausted) => wrong("is not what the schema wants; where, is too much to say"),
         }
     }
 }
 
-/// To parse so many bytes takes about as long as to answer one question about them.
+/// Parsing so many bytes takes about as long as one read.
 const PARSED_BYTES_PER_STEP: u64 = 2;
 
-/// Of a larger payload only the first error is told.
+/// For a larger payload, only the first error is named.
 const MANY_ERRORS_BYTES_MAX: usize = 8 * 1024;
 
-/// Says what is wrong with a schema, if it is none or costs too much. Blocking.
+/// Checks that a schema is valid and not too costly. Blocking.
 pub(crate) fn check(schema: &JsonText) -> Result<(), FieldProblem> {
     compile(schema).map(drop)
 }
@@ -157,7 +156,7 @@ pub(crate) fn check(schema: &JsonText) -> Result<(), FieldProblem> {
 fn compile(schema: &JsonText) -> Result<Compiled, FieldProblem> {
     let no = |_| FieldProblem::new("schema", "holds a number that is too large");
     let schema: Value = serde_json::from_str(schema.as_str()).map_err(no)?;
-    // Before it is compiled, which can be exponential, too.
+    // Before it is compiled, because compiling can be exponential, too.
     let rates = cost::rates(&schema)?;
     let patterns =
         PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
@@ -170,8 +169,8 @@ fn compile(schema: &JsonText) -> Result<Compiled, FieldProblem> {
     Ok(Compiled { validator, rates })
 }
 
-/// Whether a text is a pattern. The checker takes time that grows with the square of its length, and
-/// asks the payload no questions meanwhile, so that no meter stops it.
+/// Whether a text is a pattern. The validator's check takes time that grows with the square of the
+/// length and reads no payload meanwhile, so no meter stops it.
 fn is_short_pattern(text: &str) -> bool {
     static CHECKER: LazyLock<Validator> = LazyLock::new(|| {
         let options = jsonschema::options().should_validate_formats(true).offline();
@@ -185,8 +184,8 @@ const PATTERN_TEXT_BYTES_MAX: usize = 512;
 
 fn problems<'a>(errors: impl Iterator<Item = ValidationError<'a>>) -> Vec<FieldProblem> {
     let mut all: Vec<FieldProblem> = Vec::new();
-    for problem in errors.flat_map(|error| told("payload", &error)) {
-        // Several branches of a schema often want the same.
+    for problem in errors.flat_map(|error| problems_of("payload", &error)) {
+        // Several branches of a schema often report the same problem.
         if !all.contains(&problem) {
             all.push(problem);
         }

@@ -1,7 +1,8 @@
-//! Threads for checks that take long, so that they never hold up the threads that answer requests.
+//! Threads for checks that take long, so that these checks never delay the threads that answer
+//! requests.
 //!
-//! There are few of them, and each task is bounded by its own budget: nothing accumulates. Tenants
-//! take turns, so that one with many costly payloads delays its own before those of others.
+//! There are few threads, and each task is bounded by its own budget, so nothing accumulates.
+//! Tenants take turns, so that many costly payloads of one tenant delay that tenant before others.
 
 use engine::Tenant;
 use std::{
@@ -10,10 +11,10 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard},
     thread,
 };
-use store::{Awaited, promise};
+use store::{OneshotReceiver, oneshot};
 use tracing::error;
 
-/// More would take the cores from the threads that answer.
+/// More threads would take the cores from the threads that answer requests.
 const THREADS_MAX: usize = 2;
 /// The validator recurses with the payload and with the schema.
 pub(super) const STACK_BYTES: usize = 16 << 20;
@@ -41,18 +42,18 @@ struct State {
 type Task = Box<dyn FnOnce() + Send>;
 
 impl CheckPool {
-    /// Runs `work` when it is the tenant's turn. A caller that no longer waits costs nothing: its
-    /// work is dropped. The promise is broken when `work` panics or when no thread can be started.
+    /// Runs `work` when it is the tenant's turn. If the caller stops waiting, its work is dropped.
+    /// The receiver fails when `work` panics or when no thread can be started.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         tenant: &Tenant,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Awaited<T> {
-        let (promise, awaited) = promise();
+    ) -> OneshotReceiver<T> {
+        let (oneshot, awaited) = oneshot();
         let task = Box::new(move || {
-            if promise.is_awaited() {
-                // Given back where the caller stopped waiting meanwhile.
-                drop(promise.keep(work()));
+            if oneshot.is_awaited() {
+                // The sender returns the result if the caller stopped waiting.
+                drop(oneshot.keep(work()));
             }
         });
         let mut state = self.0.state();
@@ -64,7 +65,7 @@ impl CheckPool {
                     error!(%error, "no thread could be started to check payloads");
                     state.tenants.clear();
                 }
-                Err(_) => {} // the threads that run will come to it
+                Err(_) => {} // running threads will take it
             }
         }
         drop(state);
@@ -93,7 +94,7 @@ impl Shared {
 
     fn work(&self) {
         while let Some(task) = self.next() {
-            // A panic was reported where it happened, and the broken promise tells the caller.
+            // A panic was reported where it happened, and the dropped sender informs the caller.
             drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(task)));
         }
     }
@@ -143,7 +144,7 @@ mod tests {
     }
 
     /// Keeps every thread of `pool` busy until the senders are dropped.
-    fn occupied(pool: &CheckPool) -> Vec<(mpsc::Sender<()>, Awaited<()>)> {
+    fn occupied(pool: &CheckPool) -> Vec<(mpsc::Sender<()>, OneshotReceiver<()>)> {
         let occupy = |_| {
             let (release, released) = mpsc::channel::<()>();
             let (started, has_started) = mpsc::channel();
@@ -162,7 +163,7 @@ mod tests {
         let pool = CheckPool::default();
         let busy = occupied(&pool);
         let (order, ran) = mpsc::channel();
-        let waiting: Vec<Awaited<()>> = ["a", "a", "a", "b"]
+        let waiting: Vec<OneshotReceiver<()>> = ["a", "a", "a", "b"]
             .map(|name| {
                 let order = order.clone();
                 pool.run(&tenant(name), move || order.send(name).unwrap())

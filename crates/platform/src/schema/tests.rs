@@ -1,4 +1,4 @@
-//! What a schema takes, what it says of the rest, and what it never says.
+//! What a schema accepts, how it describes problems, and what it never repeats.
 
 use super::*;
 use serde_json::json;
@@ -14,7 +14,7 @@ fn refusal(of: &Schema, payload: &str) -> Option<Refusal> {
     of.check(&payload, &mut REQUEST_STEPS_MAX.clone()).err()
 }
 
-/// What is wrong with `payload`: pointer and detail of each problem.
+/// The problems of `payload`: pointer and detail of each.
 fn found(of: &Value, payload: &Value) -> Vec<(String, String)> {
     let Some(refusal) = refusal(&schema(of), &payload.to_string()) else { return Vec::new() };
     assert_eq!(refusal.code(), "SCHEMA_MISMATCH");
@@ -30,7 +30,7 @@ fn wrong(of: Value, payload: Value, pointer: &str, detail: &str) {
     assert_eq!(found(&of, &payload), [(pointer.into(), detail.into())], "{of} of {payload}");
 }
 
-/// Why `schema` is none: pointer and detail.
+/// Why `schema` is refused: pointer and detail.
 fn refused(schema: &Value) -> (String, String) {
     let problem = check(&JsonText::from_stored(&schema.to_string())).unwrap_err();
     assert_eq!(problem.field, "schema");
@@ -207,7 +207,7 @@ fn schemas_that_go_round_in_circles_come_to_an_end() {
     wrong(tree, json!({"a": {"b": 1}}), "/a/b", "must be an object");
 }
 
-/// With an engine that goes back and forth, this would take longer than anybody lives.
+/// With a backtracking engine, this would take years.
 #[test]
 fn an_evil_pattern_is_matched_in_linear_time() {
     let evil = json!({"pattern": "^(([a-z])+.)+[A-Z]([a-z])+$"});
@@ -263,7 +263,7 @@ fn a_schema_that_branches_into_itself_is_refused() {
         "twin": {"type": "object", "additionalProperties": {"$ref": "#/%24defs/tree"}},
     }});
     too_costly(far, "/$ref", BRANCHES);
-    // At one value, each of some leads to each of the others.
+    // At one value, each definition leads to each of the others.
     let circle = json!({"$ref": "#/$defs/a", "$defs": {
         "a": {"anyOf": [{"$ref": "#/$defs/b"}, {"$ref": "#/$defs/c"}]},
         "b": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/c"}]},
@@ -301,7 +301,7 @@ fn a_schema_that_doubles_level_by_level_is_refused() {
     assert!(said.starts_with("leads through more than 200 references"), "{said}");
 }
 
-/// The same chain, with some fields of its own beside it.
+/// The same chain, with some other fields beside it.
 fn doubling_with(fields: Value) -> Value {
     let mut schema = chain(40, |next| json!({"allOf": [next, next]}));
     let Value::Object(fields) = fields else { panic!("{fields}") };
@@ -309,7 +309,7 @@ fn doubling_with(fields: Value) -> Value {
     schema
 }
 
-/// Compiling any of these takes longer than any machine lasts.
+/// Compiling any of these without the bound would never end.
 #[test]
 fn a_reference_is_bounded_by_all_that_it_may_mean() {
     let decoy = || json!({"$anchor": "start", "type": "string"});
@@ -339,7 +339,7 @@ fn a_reference_is_bounded_by_all_that_it_may_mean() {
             "b": doubling_resource("https://example.com/b")}});
     let same_address = json!({"$id": "https://example.com/root", "$ref": "tree", "$defs": {
         "a": {"$id": "tree", "type": "string"}, "b": doubling_resource("tree")}});
-    // The validator takes an index that begins with zeros.
+    // The validator accepts an index with leading zeros.
     let mut index = doubling_with(json!({"$ref": "#/$defs/below"}));
     index["$defs"]["below"] = json!({"id": "x", "allOf": [{"$ref": "#/anyOf/01"}],
         "anyOf": {"01": {"type": "string"}}});
@@ -362,7 +362,7 @@ fn a_reference_that_leads_nowhere_is_refused_before_it_is_compiled() {
     }
 }
 
-/// What lies in several files elsewhere is often put into one.
+/// A schema of several files is often bundled into one.
 #[test]
 fn a_schema_that_is_put_together_of_several_is_taken() {
     let bundle = json!({"$id": "https://example.com/order", "type": "object", "properties": {
@@ -409,7 +409,7 @@ fn ordinary_recursion_is_taken() {
     assert_eq!(found(&extended, &json!({"children": [{"data": 1}]})), []);
 }
 
-/// Compiles without asking what it costs, as if the bound had overlooked something.
+/// Compiles without the cost bound, as if the bound had overlooked something.
 fn unbounded(schema: &Value) -> Compiled {
     let validator = jsonschema::options_for::<Metered>().build(schema).unwrap();
     Compiled { validator, rates: Rates { value: 1, name: 1, text: 1 } }
@@ -420,7 +420,7 @@ fn nested(depth: usize, leaf: &str) -> JsonText {
     JsonText::parse("payload", &text, usize::MAX).unwrap()
 }
 
-/// Without the meter, each of these takes longer than any machine lasts.
+/// Without the meter, none of these would end.
 #[test]
 fn whatever_the_bound_overlooks_is_stopped() {
     let child = || json!({"properties": {"child": {"$ref": "#"}}, "required": ["child"]});
@@ -430,7 +430,7 @@ fn whatever_the_bound_overlooks_is_stopped() {
         let mut budget = Budget { steps: 200_000, stack_bytes: 1 << 20 };
         match compiled.check(&nested(60, "5"), &mut budget, 100_000) {
             Err(Exhausted) => assert_eq!(budget.steps, 0),
-            // The validator remembers what it found valid, but not what it found wrong where.
+            // The validator caches valid values, but not where a value was invalid.
             Ok(Err(problems)) => {
                 assert!(problems[0].detail.contains("too much to say"), "{problems:?}");
             }
@@ -499,7 +499,7 @@ fn what_is_cheap_is_checked_at_once_and_the_rest_is_not() {
     assert_eq!(schema.check_quickly(&large, &mut budget), Err(Exhausted));
 }
 
-/// Values nest 64 deep and references 200: more frames than a thread of the runtime has room for.
+/// Values nest 64 deep and references 200: more frames than the stack of a runtime thread can hold.
 #[test]
 fn a_check_that_nests_deep_does_not_run_out_of_stack() {
     let chain: serde_json::Map<String, Value> = (0..180)
@@ -514,7 +514,7 @@ fn a_check_that_nests_deep_does_not_run_out_of_stack() {
     assert_eq!(verdicts, [Ok(())]);
 }
 
-/// To find out whether a text is a pattern takes time that grows with the square of its length.
+/// Deciding whether a text is a pattern takes time that grows with the square of its length.
 #[test]
 fn a_pattern_in_a_payload_is_checked_up_to_a_length() {
     let of = json!({"format": "regex"});
@@ -524,7 +524,7 @@ fn a_pattern_in_a_payload_is_checked_up_to_a_length() {
     wrong(of, json!("a".repeat(PATTERN_TEXT_BYTES_MAX + 1)), "", "must have the format regex");
 }
 
-/// A schema that asks nothing of a large payload has it parsed all the same.
+/// A schema that requires nothing still has a large payload parsed.
 #[test]
 fn to_parse_a_payload_costs_steps() {
     let schema = schema(&json!({"type": "array"}));

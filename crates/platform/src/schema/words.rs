@@ -1,13 +1,13 @@
-//! What a schema wants, in words. Nothing of a payload but the names of its fields is ever repeated: what stands
-//! in them may be secret.
+//! Describes in words what a schema requires. Of a payload, only the names of its fields are
+//! repeated: its values may be secret.
 
 use engine::FieldProblem;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{JsonType, ReferencingError, ValidationError};
 use serde_json::Value;
 
-/// What one error says about `field`: one problem, or one for each name that should not be there.
-pub(super) fn told(field: &'static str, error: &ValidationError<'_>) -> Vec<FieldProblem> {
+/// The problems in one error about `field`: one, or one for each field that is not allowed.
+pub(super) fn problems_of(field: &'static str, error: &ValidationError<'_>) -> Vec<FieldProblem> {
     let at = error.instance_path().as_str();
     let problem = |within: String, detail: String| FieldProblem::new(field, detail).within(within);
     if let Kind::Required { property } = error.kind() {
@@ -23,7 +23,7 @@ pub(super) fn told(field: &'static str, error: &ValidationError<'_>) -> Vec<Fiel
     vec![problem(near(at), wanted(error.kind(), at))]
 }
 
-/// Why something is no schema.
+/// Why a value is no schema.
 pub(super) fn no_schema(schema: &Value, error: &ValidationError<'_>) -> FieldProblem {
     if let Kind::Referencing(error) = error.kind() {
         return lost(schema, error);
@@ -35,11 +35,12 @@ pub(super) fn no_schema(schema: &Value, error: &ValidationError<'_>) -> FieldPro
                       back-references, which cannot be matched in linear time";
         return FieldProblem::new("schema", detail).within(error.instance_path().as_str());
     }
-    let first = told("schema", error).into_iter().next();
+    let first = problems_of("schema", error).into_iter().next();
     first.unwrap_or_else(|| FieldProblem::new("schema", "is no JSON Schema"))
 }
 
-/// A reference that leads nowhere. The error names only where it leads to; a person needs the place.
+/// A reference without a target. The error names only the target; the author needs the place of the
+/// reference.
 fn lost(schema: &Value, error: &ReferencingError) -> FieldProblem {
     let error = error.to_string();
     let Some((keyword, pointer)) = reference(schema, &error, String::new()) else {
@@ -52,7 +53,7 @@ fn lost(schema: &Value, error: &ReferencingError) -> FieldProblem {
     FieldProblem::new("schema", detail).within(pointer)
 }
 
-/// The first keyword whose address is named in `error`, and where it stands.
+/// The first keyword whose address is named in `error`, and its place.
 fn reference(schema: &Value, error: &str, at: String) -> Option<(&'static str, String)> {
     const KEYWORDS: [&str; 4] = ["$ref", "$schema", "$dynamicRef", "$recursiveRef"];
     let named = |keyword: &&str| {
@@ -75,7 +76,7 @@ fn reference(schema: &Value, error: &str, at: String) -> Option<(&'static str, S
     }
 }
 
-/// What would be right at `at`.
+/// What would be valid at `at`.
 fn wanted(kind: &Kind, at: &str) -> String {
     match kind {
         Kind::Type { kind } => format!("must be {}", types(kind)),
@@ -127,7 +128,7 @@ fn wanted(kind: &Kind, at: &str) -> String {
     }
 }
 
-/// The alternatives, where each is a sentence about the value itself; else only how many there are.
+/// The alternatives, where each is a sentence about the value itself; otherwise only their number.
 fn one_of(alternatives: &[Vec<ValidationError<'_>>], at: &str) -> String {
     let here = |errors: &Vec<ValidationError<'_>>| match &errors[..] {
         [error] if error.instance_path().as_str() == at && is_plain(error.kind()) => {
@@ -143,7 +144,7 @@ fn one_of(alternatives: &[Vec<ValidationError<'_>>], at: &str) -> String {
     }
 }
 
-/// Whether [`wanted`] says it all.
+/// Whether the sentence of [`wanted`] is complete.
 fn is_plain(kind: &Kind) -> bool {
     matches!(
         kind,
@@ -176,7 +177,7 @@ fn options_of(options: &Value) -> String {
     cut(&options.join(", "))
 }
 
-/// Schemas are written by people, and some write long ones.
+/// Shortens a text: some schemas contain long ones.
 fn cut(text: &str) -> String {
     const BYTES_MAX: usize = 200;
     if text.len() <= BYTES_MAX {
@@ -190,7 +191,7 @@ pub(super) fn below(at: &str, name: &str) -> String {
     near(&format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")))
 }
 
-/// The pointer itself, or, where names are absurdly long, to the last place before that.
+/// The pointer, cut at the last place before an absurdly long name.
 fn near(pointer: &str) -> String {
     const BYTES_MAX: usize = 512;
     if pointer.len() <= BYTES_MAX {

@@ -1,6 +1,6 @@
-//! The batcher: who shares a commit with whom, who waits, and what becomes of those who leave.
+//! The batcher: which callers share a commit, which wait, and what happens when callers leave.
 
-use crate::watched::{Watched, job_type, wish};
+use crate::watched::{Watched, claim_request, job_type};
 use engine::{Job, JobDraft, JobId, Scope, Status, WorkerId};
 use platform::{Batcher, ClaimWait, Limits, Platform, Settings, Writes};
 use pollster::block_on;
@@ -29,12 +29,12 @@ impl Yard {
         Yard { store, batcher }
     }
 
-    /// A call that is answered.
+    /// A call that gets its answer.
     fn ask(&self, request: Request) -> Result<Vec<Reply>, StoreError> {
         block_on(self.batcher.execute(vec![request]))
     }
 
-    /// A call that has been handed in, while the store holds what it has.
+    /// A call that is submitted while the store is held.
     fn call(&self, request: Request) -> Call<'_> {
         let mut call: Call<'_> = Box::pin(self.batcher.execute(vec![request]));
         assert!(poll(&mut call).is_pending());
@@ -55,10 +55,10 @@ impl Yard {
     }
 
     fn stand_for(&self, name: &str, job_types: &[&str], max: usize) -> ClaimWait {
-        self.batcher.stand(Scope::All, wish(name, job_types, max))
+        self.batcher.stand(Scope::All, claim_request(name, job_types, max))
     }
 
-    /// A claim that has tried once, in vain.
+    /// A claim that tried once and got nothing.
     fn idle(&self, name: &str, job_types: &[&str], max: usize) -> ClaimWait {
         let before = self.store.batches().len();
         let standing = self.stand_for(name, job_types, max);
@@ -66,11 +66,12 @@ impl Yard {
         standing
     }
 
-    /// Waits until so many transactions are over and answered.
+    /// Waits until so many transactions have ended and their callers are answered.
     fn settled(&self, count: usize) {
         self.store.ended(count);
         // The writer answers before it takes the next batch.
-        let seen = Request::Seen { scope: Scope::All, worker: WorkerId::parse("w").unwrap() };
+        let seen =
+            Request::WorkerAlive { scope: Scope::All, worker: WorkerId::parse("w").unwrap() };
         self.ask(seen).unwrap();
     }
 
@@ -78,8 +79,8 @@ impl Yard {
         block_on(self.store.memory.job(&Scope::All, id)).unwrap().unwrap()
     }
 
-    /// What each transaction was about, one letter for a request; without signs of life, with which
-    /// these tests only wait.
+    /// What each transaction was about, one letter for each request. Leaves out heartbeats, which
+    /// these tests use only to wait.
     fn story(&self) -> Vec<String> {
         let told = |batch: &Vec<Request>| batch.iter().map(letter).collect::<String>();
         let batches = self.store.batches();
@@ -98,7 +99,7 @@ fn letter(request: &Request) -> char {
         Request::Submit(_) => 's',
         Request::Job { .. } => 'j',
         Request::Claim { .. } => 'c',
-        Request::Seen { .. } | Request::Leave { .. } => 'l',
+        Request::WorkerAlive { .. } | Request::Leave { .. } => 'l',
         Request::Pause { .. } | Request::Resume { .. } => 'p',
         Request::PutRecord(_) => 'k',
         Request::Audit(_) => 'r',
@@ -119,7 +120,7 @@ fn ids(claimed: &[Claimed]) -> Vec<JobId> {
 }
 
 fn seen() -> Request {
-    Request::Seen { scope: Scope::All, worker: WorkerId::parse("reporter").unwrap() }
+    Request::WorkerAlive { scope: Scope::All, worker: WorkerId::parse("reporter").unwrap() }
 }
 
 #[test]
@@ -271,7 +272,7 @@ fn a_claim_is_asked_again_only_when_there_may_be_work_for_it() {
     let yard = Yard::new();
     let standing = yard.idle("a", &["email"], 1);
     let own = Scope::One(engine::Tenant::parse("stranger").unwrap());
-    let stranger = yard.batcher.stand(own, wish("b", &["sms"], 1));
+    let stranger = yard.batcher.stand(own, claim_request("b", &["sms"], 1));
     yard.settled(3);
     yard.job("sms");
     let later = JobDraft { delay_seconds: Some(60), ..draft("email") };
@@ -313,7 +314,7 @@ fn what_the_first_did_not_take_goes_to_the_next() {
     yard.ask(Request::Submit(vec![old])).unwrap();
     let first = yard.idle("a", &["call", "email"], 1);
     let second = yard.idle("b", &["email"], 1);
-    // Nobody was woken for it, but whoever is asked for another reason gets it first.
+    // No claim was woken for it, but the first claim that runs for another reason gets it.
     yard.store.clock.pass(Duration::from_secs(120));
     yard.job("email");
     assert_eq!(ids(&block_on(first).unwrap()), [old_id]);
@@ -382,8 +383,8 @@ fn a_claim_whose_caller_is_gone_before_its_batch_is_not_asked() {
     let mut busy = yard.call(seen());
     assert!(poll(&mut busy).is_pending());
     yard.store.begun(2);
-    let wish = wish("gone", &["email"], 1);
-    let mut gone = yard.call(Request::Claim { scope: Scope::All, wish });
+    let claim_request = claim_request("gone", &["email"], 1);
+    let mut gone = yard.call(Request::Claim { scope: Scope::All, claim_request });
     assert!(poll(&mut gone).is_pending());
     drop(gone);
     yard.store.let_go();
@@ -423,9 +424,9 @@ fn a_claim_that_is_dropped_with_its_answer_unheard_leaves_nothing_leased() {
     unheard(&yard, yard.stand("a"));
     untouched(&yard, id, 3);
 
-    let wish = wish("b", &["email"], 1);
+    let claim_request = claim_request("b", &["email"], 1);
     yard.store.hold();
-    unheard(&yard, yard.call(Request::Claim { scope: Scope::All, wish }));
+    unheard(&yard, yard.call(Request::Claim { scope: Scope::All, claim_request }));
     untouched(&yard, id, 6);
     assert_eq!(yard.story(), ["s", "c", "j", "c", "j"]);
 }
@@ -435,7 +436,10 @@ fn an_ordinary_claim_whose_caller_is_gone_leaves_nothing_leased() {
     let yard = Yard::new();
     let id = yard.job("email");
     yard.store.hold();
-    let claim = |name| Request::Claim { scope: Scope::All, wish: wish(name, &["email"], 1) };
+    let claim = |name| Request::Claim {
+        scope: Scope::All,
+        claim_request: claim_request(name, &["email"], 1),
+    };
     let in_flight = yard.call(claim("a"));
     yard.store.begun(2);
     let waiting = yard.call(claim("b"));
@@ -452,7 +456,7 @@ fn leases_that_somebody_heard_of_are_not_given_back() {
     yard.store.hold();
     let first = yard.submit("sms");
     yard.store.begun(2);
-    // A claim and its repetition, in one batch: only one caller is still there.
+    // A claim and its repetition in one batch: only one caller still waits.
     let (heard, unheard) = (yard.stand("a"), yard.stand("a"));
     yard.store.let_one_go();
     yard.store.begun(3);
@@ -465,7 +469,7 @@ fn leases_that_somebody_heard_of_are_not_given_back() {
     assert_eq!(yard.story(), ["s", "s", "cc"]);
 }
 
-/// The job waits, and what happened to it has cost it nothing.
+/// The job waits and has lost no attempt.
 #[track_caller]
 fn untouched(yard: &Yard, id: JobId, transactions: usize) {
     yard.settled(transactions);
@@ -473,19 +477,19 @@ fn untouched(yard: &Yard, id: JobId, transactions: usize) {
     assert_eq!((job.status(), job.life.attempt), (Status::Queued, 0));
 }
 
-/// Lets the store go, waits until a future has something to say, and does not listen.
+/// Releases the store, waits until a future is ready, and drops it unread.
 fn unheard(yard: &Yard, mut future: impl Future + Unpin) {
-    struct Bell(mpsc::Sender<()>);
-    impl Wake for Bell {
+    struct Notifier(mpsc::Sender<()>);
+    impl Wake for Notifier {
         fn wake(self: Arc<Self>) {
             self.0.send(()).expect("somebody waits for the bell");
         }
     }
-    let (bell, rung) = mpsc::channel();
-    let waker = Waker::from(Arc::new(Bell(bell)));
+    let (notifier, notified) = mpsc::channel();
+    let waker = Waker::from(Arc::new(Notifier(notifier)));
     assert!(Pin::new(&mut future).poll(&mut Context::from_waker(&waker)).is_pending());
     yard.store.let_go();
-    rung.recv().unwrap();
+    notified.recv().unwrap();
 }
 
 #[test]
@@ -554,11 +558,11 @@ fn several_writers_share_the_work() {
 fn the_verbs_do_not_know_the_difference() {
     let yard = Yard::new();
     let clock = yard.store.clock.clone();
-    let dice = Arc::new(store::SeededDice::new(2));
+    let random = Arc::new(store::SeededRandom::new(2));
     let batcher = Arc::new(yard.batcher);
     let (writes, memory) = (Writes::Batched(batcher.clone()), yard.store.memory.clone());
-    let platform = Platform::with_writes(writes, memory, clock, dice, Settings::default());
-    let standing = batcher.stand(Scope::All, wish("a", &["email"], 1));
+    let platform = Platform::with_writes(writes, memory, clock, random, Settings::default());
+    let standing = batcher.stand(Scope::All, claim_request("a", &["email"], 1));
     let tenant = engine::Tenant::default_tenant();
     let id = block_on(platform.submit(&tenant, draft("email"))).unwrap().job_id;
     let claimed = block_on(standing).unwrap().remove(0);

@@ -1,21 +1,21 @@
-//! One thing done to many jobs, the poison queue, and queues by type.
+//! Verbs about many jobs, the poison queue, and queues by type.
 
 use crate::{
-    house::{House, blamed},
+    fixture::{Fixture, blamed},
     watched::Watched,
 };
 use engine::{
-    EndingDraft, ErrorCode, Field, Filter, Grant, Job, JobDraft, JobId, JobType, OutcomeWord,
-    Pattern, Right, Scope, Status, Tenant, Wish, WorkerId,
+    ClaimRequest, EndingDraft, ErrorCode, Field, Filter, Grant, Job, JobDraft, JobId, JobType,
+    OutcomeWord, Pattern, Right, Scope, Status, Tenant, WorkerId,
 };
-use platform::{Chosen, Error, May, Platform, PoisonQuery, Report, Settings};
+use platform::{Error, JobPermission, JobSelection, Platform, PoisonQuery, Report, Settings};
 use pollster::block_on;
 use std::{collections::BTreeMap, time::Duration};
 use store::StoreError;
 
-const ANYBODY: May<'static> = &|_| true;
+const ANYBODY: JobPermission<'static> = &|_| true;
 
-/// Doors run on any thread.
+/// Servers run these futures on any thread, so they must be `Send`.
 fn sent<T>(future: impl Future<Output = T> + Send) -> T {
     block_on(future)
 }
@@ -43,17 +43,20 @@ fn submit(platform: &Platform, whose: &str, name: &str, count: usize) -> Vec<Job
 }
 
 fn claim(platform: &Platform, name: &str, max: usize) -> Vec<store::Claimed> {
-    let wish = Wish { job_types: vec![job_type(name)], ..crate::house::wish(name, max) };
-    block_on(platform.claim(&Scope::All, wish)).unwrap()
+    let claim_request = ClaimRequest {
+        job_types: vec![job_type(name)],
+        ..crate::fixture::claim_request(name, max)
+    };
+    block_on(platform.claim(&Scope::All, claim_request)).unwrap()
 }
 
-/// Jobs that were tried and are now poisoned, for this reason.
+/// Jobs that were tried and are now poisoned with this code.
 fn poison(platform: &Platform, whose: &str, name: &str, code: &str, count: usize) -> Vec<JobId> {
     let ids = submit(platform, whose, name, count);
     for page in 0..count.div_ceil(1_000) {
-        let wish = crate::house::wish(&format!("{code}-{page}"), 1_000);
-        let wish = Wish { job_types: vec![job_type(name)], ..wish };
-        let claimed = block_on(platform.claim(&Scope::All, wish)).unwrap();
+        let claim_request = crate::fixture::claim_request(&format!("{code}-{page}"), 1_000);
+        let claim_request = ClaimRequest { job_types: vec![job_type(name)], ..claim_request };
+        let claimed = block_on(platform.claim(&Scope::All, claim_request)).unwrap();
         let unreadable = EndingDraft {
             error_code: Some(code.into()),
             ..EndingDraft::new(OutcomeWord::Poisoned)
@@ -83,12 +86,12 @@ fn statuses(platform: &Platform, ids: &[JobId]) -> BTreeMap<&'static str, usize>
 
 #[test]
 fn all_live_jobs_of_a_filter_are_cancelled_and_no_others() {
-    let platform = House::new().platform;
+    let platform = Fixture::new().platform;
     let ended = poison(&platform, "acme", "email", "BAD", 2);
     let emails = submit(&platform, "acme", "email", 2_500);
     let scans = submit(&platform, "acme", "scan", 3);
     let running = claim(&platform, "email", 2);
-    let chosen = Chosen::Matching(is_type("email"));
+    let chosen = JobSelection::Matching(is_type("email"));
     let cancelled = block_on(platform.cancel_matching(&Scope::All, chosen.clone(), ANYBODY));
     assert_eq!(cancelled.unwrap(), 2_500);
     assert_eq!(statuses(&platform, &emails), [("Cancelled", 2_498), ("Running", 2)].into());
@@ -101,15 +104,15 @@ fn all_live_jobs_of_a_filter_are_cancelled_and_no_others() {
 
 #[test]
 fn nobody_touches_what_is_not_theirs() {
-    let platform = House::new().platform;
+    let platform = Fixture::new().platform;
     let (acme, birch) =
         (submit(&platform, "acme", "email", 3), submit(&platform, "birch", "email", 3));
     let scope = Scope::One(tenant("acme"));
     let spared = acme[1];
     let may = move |job: &Job| job.id() != spared;
-    let everything = Chosen::Matching(Filter::Everything);
+    let everything = JobSelection::Matching(Filter::Everything);
     assert_eq!(sent(platform.cancel_matching(&scope, everything, &may)).unwrap(), 2);
-    let ids = Chosen::Ids([acme, birch.clone()].concat());
+    let ids = JobSelection::Ids([acme, birch.clone()].concat());
     assert_eq!(block_on(platform.cancel_matching(&scope, ids, &may)).unwrap(), 0);
     assert_eq!(job(&platform, spared).status(), Status::Queued);
     assert_eq!(statuses(&platform, &birch), [("Queued", 3)].into());
@@ -117,11 +120,11 @@ fn nobody_touches_what_is_not_theirs() {
 
 #[test]
 fn the_poison_queue_is_redriven_and_discarded_and_nothing_else() {
-    let platform = House::new().platform;
+    let platform = Fixture::new().platform;
     let poisoned = poison(&platform, "acme", "email", "BAD", 5);
     let cancelled = submit(&platform, "acme", "email", 1)[0];
     block_on(platform.cancel(&Scope::All, cancelled, None)).unwrap();
-    let these = |ids: &[JobId]| Chosen::Ids(ids.to_vec());
+    let these = |ids: &[JobId]| JobSelection::Ids(ids.to_vec());
     let discard =
         |chosen| block_on(platform.discard_matching(&Scope::All, chosen, ANYBODY)).unwrap();
     let redrive =
@@ -130,17 +133,17 @@ fn the_poison_queue_is_redriven_and_discarded_and_nothing_else() {
     assert_eq!(discard(these(&poisoned[..1])), 0, "it is out of the poison queue");
     assert_eq!(redrive(these(&[poisoned[0], poisoned[1], cancelled])), 1);
     assert_eq!(job(&platform, poisoned[1]).status(), Status::Queued);
-    assert_eq!(redrive(Chosen::Matching(is_type("scan"))), 0);
-    assert_eq!(redrive(Chosen::Matching(Filter::Everything)), 3);
+    assert_eq!(redrive(JobSelection::Matching(is_type("scan"))), 0);
+    assert_eq!(redrive(JobSelection::Matching(Filter::Everything)), 3);
     assert_eq!(statuses(&platform, &poisoned), [("Poisoned", 1), ("Queued", 4)].into());
     assert_eq!(job(&platform, cancelled).status(), Status::Cancelled);
 }
 
 #[test]
 fn lists_have_a_bound() {
-    let platform = House::new().platform;
+    let platform = Fixture::new().platform;
     let id = submit(&platform, "acme", "email", 1)[0];
-    let many = Chosen::Ids(vec![id; 1_001]);
+    let many = JobSelection::Ids(vec![id; 1_001]);
     assert_eq!(blamed(block_on(platform.cancel_matching(&Scope::All, many, ANYBODY))), ["jobIds"]);
 }
 
@@ -150,7 +153,7 @@ fn a_bulk_that_breaks_off_does_not_say_that_nothing_was_done() {
     let platform = store.platform(Settings::default());
     submit(&platform, "acme", "email", 1_500);
     let cancel = || {
-        let everything = Chosen::Matching(Filter::Everything);
+        let everything = JobSelection::Matching(Filter::Everything);
         block_on(platform.cancel_matching(&Scope::All, everything, ANYBODY))
     };
     store.fail_after(1, || StoreError::Unavailable(None));
@@ -174,7 +177,7 @@ fn question() -> PoisonQuery {
 
 #[test]
 fn the_poison_queue_is_shown_by_reason() {
-    let platform = House::new().platform;
+    let platform = Fixture::new().platform;
     poison(&platform, "acme", "email", "BAD_PAYLOAD", 3);
     poison(&platform, "acme", "email", "SMTP_DOWN", 2);
     let other = poison(&platform, "birch", "scan", "NO_FILE", 1);
@@ -206,7 +209,7 @@ fn the_poison_queue_is_shown_by_reason() {
     );
     let acme = Scope::One(tenant("acme"));
     assert_eq!(ask(PoisonQuery { scope: acme, ..question() }).jobs.len(), 5);
-    // Whether the counts come from the store or from the jobs, they are of what the caller may see.
+    // Whether the store counts or the jobs are read, the counts cover what the caller may see.
     let pattern = |text| vec![Pattern::parse("types", text).unwrap()];
     let scans = Grant { types: pattern("scan"), ..unlimited() };
     let scans = sent(platform.poisoned(&question(), &scans)).unwrap();
@@ -218,12 +221,12 @@ fn the_poison_queue_is_shown_by_reason() {
 
 #[test]
 fn pages_of_the_poison_queue_leave_nothing_out() {
-    let platform = House::new().platform;
+    let platform = Fixture::new().platform;
     let poisoned = poison(&platform, "acme", "email", "BAD", 30);
-    // Most are discarded: pages have to look further than they are long.
+    // Most are discarded, so one page needs several reads.
     let kept: Vec<JobId> = poisoned.iter().copied().step_by(6).collect();
     let gone = poisoned.iter().filter(|id| !kept.contains(id)).copied().collect();
-    block_on(platform.discard_matching(&Scope::All, Chosen::Ids(gone), ANYBODY)).unwrap();
+    block_on(platform.discard_matching(&Scope::All, JobSelection::Ids(gone), ANYBODY)).unwrap();
     let (mut seen, mut before) = (Vec::new(), None);
     loop {
         let query = PoisonQuery { before, limit: 2, ..question() };
@@ -244,21 +247,21 @@ fn pages_of_the_poison_queue_leave_nothing_out() {
 
 #[test]
 fn queues_are_summed_up_by_type_and_each_worker_counts_once() {
-    let house = House::new();
-    let platform = &house.platform;
+    let fixture = Fixture::new();
+    let platform = &fixture.platform;
     submit(platform, "acme", "email", 2);
-    house.clock.pass(Duration::from_secs(7));
+    fixture.clock.pass(Duration::from_secs(7));
     submit(platform, "birch", "email", 3);
     submit(platform, "birch", "scan", 1);
-    house.clock.pass(Duration::from_secs(3));
-    let own = Wish {
+    fixture.clock.pass(Duration::from_secs(3));
+    let own = ClaimRequest {
         worker: WorkerId::parse("own").unwrap(),
         job_types: vec![job_type("email")],
-        ..crate::house::wish("c", 1)
+        ..crate::fixture::claim_request("c", 1)
     };
     let acme = Scope::One(tenant("acme"));
     block_on(platform.claim(&acme, own)).unwrap();
-    block_on(platform.claim(&Scope::All, crate::house::wish("d", 1))).unwrap();
+    block_on(platform.claim(&Scope::All, crate::fixture::claim_request("d", 1))).unwrap();
     block_on(platform.pause(&Scope::One(tenant("birch")), job_type("email"), None, None)).unwrap();
     let all = block_on(platform.queue_summaries(&Scope::All)).unwrap();
     assert_eq!(all.iter().map(|q| q.job_type.as_str()).collect::<Vec<_>>(), ["email", "scan"]);

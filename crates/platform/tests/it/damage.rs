@@ -1,14 +1,14 @@
-//! One job is damaged: it costs nobody else anything.
+//! A damaged job affects no other job.
 
-use crate::watched::{Watched, wish};
+use crate::watched::{Watched, claim_request};
 use engine::{
-    EndingDraft, JobDraft, JobId, LeaseToken, OutcomeWord, Pulse, Refusal, ReleaseReason, Scope,
-    Status, Tenant, Timestamp, WorkerId,
+    EndingDraft, JobDraft, JobId, LeaseState, LeaseToken, OutcomeWord, Refusal, ReleaseReason,
+    Scope, Status, Tenant, Timestamp, WorkerId,
 };
 use platform::{Beat, Error, Platform, Release, Report, Settings};
 use pollster::block_on;
 use std::{sync::Arc, time::Duration};
-use store::{Execute, News, RecordChange, RecordKind, RecordName, Request, StoreError};
+use store::{Execute, Notification, RecordChange, RecordKind, RecordName, Request, StoreError};
 
 const JOBS: usize = 9;
 
@@ -26,7 +26,8 @@ impl Yard {
         let platform = store.platform(Settings::default());
         let email = JobDraft { job_type: "email".into(), ..JobDraft::default() };
         block_on(platform.submit_all(&Tenant::default_tenant(), vec![email; JOBS])).unwrap();
-        let claimed = block_on(platform.claim(&Scope::All, wish("c", &["email"], JOBS))).unwrap();
+        let claimed =
+            block_on(platform.claim(&Scope::All, claim_request("c", &["email"], JOBS))).unwrap();
         let leases = claimed.iter().map(|c| (c.job.id(), c.job.lease().unwrap().token)).collect();
         let yard = Yard { store, platform, leases };
         BROKEN.iter().for_each(|index| yard.store.damage(yard.leases[*index].0));
@@ -53,7 +54,7 @@ impl Yard {
 
 const BROKEN: [usize; 2] = [3, 8];
 
-/// In their order: the broken ones heard that they are, and the others what is expected.
+/// In request order: damaged jobs get the error, the others the expected answer.
 #[track_caller]
 fn check<T: std::fmt::Debug>(fates: &[Result<T, Error>], well: impl Fn(&T) -> bool) {
     assert_eq!(fates.len(), JOBS);
@@ -101,10 +102,10 @@ fn jobs_are_given_back_beside_one_that_cannot_be() {
 #[test]
 fn leases_are_kept_beside_one_that_cannot_be() {
     let yard = Yard::new();
-    let pulses = block_on(yard.platform.heartbeat(&Scope::All, &yard.worker(), yard.beats()));
+    let lease_states = block_on(yard.platform.heartbeat(&Scope::All, &yard.worker(), yard.beats()));
     check(
-        &pulses.unwrap(),
-        |pulse| matches!(pulse, Pulse::Extended(until) if *until > Timestamp::default()),
+        &lease_states.unwrap(),
+        |lease_state| matches!(lease_state, LeaseState::Extended(until) if *until > Timestamp::default()),
     );
 }
 
@@ -151,7 +152,7 @@ fn a_store_that_goes_away_before_anything_was_done_says_that_nothing_was() {
 #[test]
 fn a_store_that_goes_away_half_way_does_not_say_that_nothing_was_done() {
     let yard = Yard::new();
-    // All nine, the left four, and the left two of them, which are done.
+    // All nine, the left four, and the left two of them, which succeed.
     yard.store.fail_after(3, || StoreError::Unavailable(None));
     let settled = block_on(yard.platform.settle(&Scope::All, yard.reports()));
     assert!(matches!(settled, Err(Error::OutcomeUnknown { .. })), "{settled:?}");
@@ -172,7 +173,9 @@ fn jobs_are_taken_in_beside_a_credential_that_cannot_be_read() {
     let scope = Scope::All;
     let name = RecordName { kind: RecordKind::ApiKey, scope, key: "a key".into() };
     let put = RecordChange { name, expected: None, body: Some(b"no key".as_slice().into()) };
-    yard.store.execute(vec![Request::PutRecord(put)], News::default()).unwrap()[0].clone().unwrap();
+    yard.store.execute(vec![Request::PutRecord(put)], Notification::default()).unwrap()[0]
+        .clone()
+        .unwrap();
     let platform = yard.store.platform(Settings::default());
     let email = JobDraft { job_type: "email".into(), ..JobDraft::default() };
     block_on(platform.submit_all(&Tenant::default_tenant(), vec![email])).unwrap();

@@ -1,9 +1,9 @@
 //! Every verb, fed with hostile values: a typed refusal that names the field, no panic.
 
-use crate::house::{House, blamed, lawful, wish};
+use crate::fixture::{Fixture, blamed, claim_request, lawful};
 use engine::{
-    Chance, EndingDraft, Filter, JobDraft, JobId, JobType, LeaseToken, OutcomeWord, PolicyDraft,
-    Pulse, Refusal, ReleaseReason, Scope, StepName, Tenant, Timestamp, Wish, WorkerId,
+    ClaimRequest, EndingDraft, Entropy, Filter, JobDraft, JobId, JobType, LeaseState, LeaseToken,
+    OutcomeWord, PolicyDraft, Refusal, ReleaseReason, Scope, StepName, Tenant, Timestamp, WorkerId,
     check_step_result,
 };
 use platform::{Beat, Error, Release, Report, StepReport};
@@ -18,14 +18,14 @@ const TOKENS: [LeaseToken; 3] = [
 ];
 
 fn nobody() -> JobId {
-    JobId::new(Timestamp::MAX, Chance(u128::MAX))
+    JobId::new(Timestamp::MAX, Entropy(u128::MAX))
 }
 
 #[test]
 fn submits_are_refused_by_field() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let tenant = Tenant::default_tenant();
-    let submit = |drafts| block_on(house.platform.submit_all(&tenant, drafts));
+    let submit = |drafts| block_on(fixture.platform.submit_all(&tenant, drafts));
     assert_eq!(blamed(submit(Vec::new())), ["jobs"]);
     assert_eq!(blamed(submit(vec![JobDraft::default(); 1_001])), ["jobs"]);
     assert_eq!(blamed(submit(vec![JobDraft::default()])), ["jobType"]);
@@ -44,35 +44,35 @@ fn submits_are_refused_by_field() {
     let too_late = JobDraft { expires_at: Some(1), ..good };
     assert_eq!(blamed(submit(vec![too_late])), ["expiresAt"]);
     let query = Query { scope: Scope::All, filter: Filter::Everything, before: None, limit: 10 };
-    assert!(block_on(house.platform.list(&query)).unwrap().jobs.is_empty(), "nothing was stored");
+    assert!(block_on(fixture.platform.list(&query)).unwrap().jobs.is_empty(), "nothing was stored");
 }
 
 #[test]
 fn claims_are_refused_by_field() {
-    let house = House::new();
-    let claim = |wish| block_on(house.platform.claim(&Scope::All, wish));
+    let fixture = Fixture::new();
+    let claim = |claim_request| block_on(fixture.platform.claim(&Scope::All, claim_request));
     for max in [0, 1_001, usize::MAX] {
-        assert_eq!(blamed(claim(wish("c", max))), ["max"]);
+        assert_eq!(blamed(claim(claim_request("c", max))), ["max"]);
     }
-    let mut idle = wish("c", 1);
+    let mut idle = claim_request("c", 1);
     idle.job_types.clear();
     assert_eq!(blamed(claim(idle.clone())), ["jobTypes"]);
     idle.job_types = vec![JobType::parse("x").unwrap(); 101];
     assert_eq!(blamed(claim(idle)), ["jobTypes"]);
     for lease in [Duration::ZERO, Duration::from_secs(3_601), Duration::MAX] {
-        let odd = Wish { lease: Some(lease), ..wish("c", 1) };
+        let odd = ClaimRequest { lease: Some(lease), ..claim_request("c", 1) };
         assert_eq!(blamed(claim(odd)), ["leaseSeconds"]);
     }
 }
 
 #[test]
 fn reports_are_refused_one_by_one() {
-    let house = House::new();
-    let id = house.submit();
-    house.claim("c");
+    let fixture = Fixture::new();
+    let id = fixture.submit();
+    fixture.claim("c");
     let scope = Scope::All;
     let ending = EndingDraft::new(OutcomeWord::Completed).check().unwrap();
-    let platform = &house.platform;
+    let platform = &fixture.platform;
     let worker = WorkerId::parse("w1").unwrap();
     let many = vec![Report { id, token: TOKENS[0], ending: ending.clone() }; 1_001];
     assert_eq!(blamed(block_on(platform.settle(&scope, many))), ["items"]);
@@ -92,8 +92,11 @@ fn reports_are_refused_one_by_one() {
         assert_eq!(lawful(verdicts.remove(0)), Err(Refusal::LeaseLost));
         let beat = |id| Beat { id, token, progress: None };
         let beats = vec![beat(id), beat(nobody())];
-        let pulses = block_on(platform.heartbeat(&scope, &worker, beats)).unwrap();
-        assert!(matches!(pulses[..], [Ok(Pulse::Lost), Ok(Pulse::Lost)]), "{pulses:?}");
+        let lease_states = block_on(platform.heartbeat(&scope, &worker, beats)).unwrap();
+        assert!(
+            matches!(lease_states[..], [Ok(LeaseState::Lost), Ok(LeaseState::Lost)]),
+            "{lease_states:?}"
+        );
         let name = StepName::parse("s").unwrap();
         for result in [None, Some(check_step_result("1").unwrap())] {
             let step = StepReport { id, token, name: name.clone(), result };
@@ -105,10 +108,10 @@ fn reports_are_refused_one_by_one() {
 
 #[test]
 fn operators_are_refused_by_field() {
-    let house = House::new();
-    let id = house.submit();
+    let fixture = Fixture::new();
+    let id = fixture.submit();
     for attempts in [i64::MIN, -1, 0, 101, i64::MAX] {
-        let redrive = house.platform.redrive(&Scope::All, id, Some(attempts), false, None);
+        let redrive = fixture.platform.redrive(&Scope::All, id, Some(attempts), false, None);
         assert_eq!(blamed(block_on(redrive)), ["maxAttempts"]);
     }
     let draft = PolicyDraft {
@@ -117,23 +120,23 @@ fn operators_are_refused_by_field() {
         backoff_factor_hundredths: Some(0),
         ..PolicyDraft::default()
     };
-    let set = house.platform.set_policy(JobType::parse("email").unwrap(), &draft, None);
+    let set = fixture.platform.set_policy(JobType::parse("email").unwrap(), &draft, None);
     assert_eq!(blamed(block_on(set)), ["backoff.factor", "lease", "retention"]);
-    assert!(block_on(house.platform.policies()).unwrap().is_empty());
+    assert!(block_on(fixture.platform.policies()).unwrap().is_empty());
 }
 
 #[test]
 fn reads_survive_anything() {
-    let house = House::new();
-    let id = house.submit();
+    let fixture = Fixture::new();
+    let id = fixture.submit();
     for after in [0, 1, u64::MAX] {
-        block_on(house.platform.history(&Scope::All, id, after)).unwrap();
-        assert!(block_on(house.platform.events(after, usize::MAX)).unwrap().is_empty());
+        block_on(fixture.platform.history(&Scope::All, id, after)).unwrap();
+        assert!(block_on(fixture.platform.events(after, usize::MAX)).unwrap().is_empty());
     }
     for limit in [0, usize::MAX] {
         for before in [None, Cursor::parse("0-0"), Cursor::parse("ffffffffffffffff-0")] {
             let query = Query { scope: Scope::All, filter: Filter::Everything, before, limit };
-            block_on(house.platform.list(&query)).unwrap();
+            block_on(fixture.platform.list(&query)).unwrap();
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Keys are made, found, ended, and each time somebody is noted.
+//! Keys are created, listed and revoked, each with an audit entry.
 
-use crate::house::House;
+use crate::fixture::Fixture;
 use engine::{
     ApiKey, CorrelationId, Grant, KeyDraft, KeyId, KeyName, KeySecret, Principal, Refusal, Right,
     Scope, Tenant,
@@ -26,19 +26,19 @@ fn correlation() -> CorrelationId {
     CorrelationId::parse("c").unwrap()
 }
 
-fn create(house: &House, name: &str, scope: Scope) -> (ApiKey, KeySecret) {
+fn create(fixture: &Fixture, name: &str, scope: Scope) -> (ApiKey, KeySecret) {
     let name = KeyName::parse(name).unwrap();
     let draft = KeyDraft { name, grant: grant(scope), expires_at: None };
-    block_on(house.platform.create_key(&admin(), correlation(), draft)).unwrap()
+    block_on(fixture.platform.create_key(&admin(), correlation(), draft)).unwrap()
 }
 
-fn revoke(house: &House, scope: &Scope, id: KeyId) -> Result<ApiKey, Error> {
-    block_on(house.platform.revoke_key(&admin(), correlation(), scope, id))
+fn revoke(fixture: &Fixture, scope: &Scope, id: KeyId) -> Result<ApiKey, Error> {
+    block_on(fixture.platform.revoke_key(&admin(), correlation(), scope, id))
 }
 
-/// What the audit log says, oldest first.
-fn noted(house: &House, scope: &Scope) -> Vec<(String, String, Option<String>)> {
-    let entries = block_on(house.platform.audit(scope, None, 100)).unwrap();
+/// The entries of the audit log, oldest first.
+fn noted(fixture: &Fixture, scope: &Scope) -> Vec<(String, String, Option<String>)> {
+    let entries = block_on(fixture.platform.audit(scope, None, 100)).unwrap();
     let line = |entry: &engine::AuditEntry| {
         let detail = entry.detail.as_deref().map(str::to_owned);
         (entry.action.to_string(), entry.target.to_string(), detail)
@@ -48,18 +48,18 @@ fn noted(house: &House, scope: &Scope) -> Vec<(String, String, Option<String>)> 
 
 #[test]
 fn a_key_is_made_once_and_known_again_by_its_secret() {
-    let house = House::new();
-    let (key, secret) = create(&house, "ci", only("acme"));
-    let (other, _) = create(&house, "dashboard", Scope::All);
+    let fixture = Fixture::new();
+    let (key, secret) = create(&fixture, "ci", only("acme"));
+    let (other, _) = create(&fixture, "dashboard", Scope::All);
     assert_ne!(key.id, other.id);
     let shown = KeySecret::parse(&secret.expose()).unwrap();
-    let kept = block_on(house.platform.keys(&only("acme"))).unwrap();
+    let kept = block_on(fixture.platform.keys(&only("acme"))).unwrap();
     assert_eq!(kept.len(), 1, "everybody's key is not acme's");
     assert_eq!(kept[0], key);
     assert_eq!((kept[0].id, kept[0].digest), (shown.id(), shown.digest()));
     assert_eq!(&*kept[0].created_by, "key:admin");
-    assert_eq!(block_on(house.platform.keys(&Scope::All)).unwrap().len(), 2);
-    let log = noted(&house, &only("acme"));
+    assert_eq!(block_on(fixture.platform.keys(&Scope::All)).unwrap().len(), 2);
+    let log = noted(&fixture, &only("acme"));
     assert_eq!(
         log,
         [(
@@ -68,57 +68,59 @@ fn a_key_is_made_once_and_known_again_by_its_secret() {
             Some("name \"ci\"; tenant acme; scopes jobs:read".into())
         )]
     );
-    let everything = format!("{:?}", block_on(house.platform.audit(&Scope::All, None, 9)).unwrap());
+    let everything =
+        format!("{:?}", block_on(fixture.platform.audit(&Scope::All, None, 9)).unwrap());
     let hex = secret.expose().rsplit_once('_').unwrap().1.to_owned();
     assert!(!everything.contains(&hex), "the secret is nowhere");
 }
 
 #[test]
 fn a_revoked_key_stays_revoked() {
-    let house = House::new();
-    let (key, _) = create(&house, "ci", only("acme"));
-    house.clock.pass(Duration::from_secs(60));
-    let revoked = revoke(&house, &only("acme"), key.id).unwrap();
+    let fixture = Fixture::new();
+    let (key, _) = create(&fixture, "ci", only("acme"));
+    fixture.clock.pass(Duration::from_secs(60));
+    let revoked = revoke(&fixture, &only("acme"), key.id).unwrap();
     let at = revoked.revoked_at.unwrap();
     assert_eq!(at.since(key.created_at), Duration::from_secs(60));
     assert!(!revoked.is_good(at));
-    house.clock.pass(Duration::from_secs(60));
-    assert_eq!(revoke(&house, &Scope::All, key.id).unwrap(), revoked, "twice changes nothing");
-    assert_eq!(block_on(house.platform.keys(&Scope::All)).unwrap(), [revoked]);
-    let actions: Vec<String> = noted(&house, &Scope::All).into_iter().map(|line| line.0).collect();
+    fixture.clock.pass(Duration::from_secs(60));
+    assert_eq!(revoke(&fixture, &Scope::All, key.id).unwrap(), revoked, "twice changes nothing");
+    assert_eq!(block_on(fixture.platform.keys(&Scope::All)).unwrap(), [revoked]);
+    let actions: Vec<String> =
+        noted(&fixture, &Scope::All).into_iter().map(|line| line.0).collect();
     assert_eq!(actions, ["key.create", "key.revoke"]);
 }
 
 #[test]
 fn a_key_of_another_tenant_is_not_found() {
-    let house = House::new();
-    let (acme, _) = create(&house, "ci", only("acme"));
-    let (everybody, _) = create(&house, "admin", Scope::All);
+    let fixture = Fixture::new();
+    let (acme, _) = create(&fixture, "ci", only("acme"));
+    let (everybody, _) = create(&fixture, "admin", Scope::All);
     for id in [acme.id, everybody.id, KeyId(1)] {
-        let refused = revoke(&house, &only("birch"), id);
+        let refused = revoke(&fixture, &only("birch"), id);
         assert!(matches!(refused, Err(Error::Refused(Refusal::KeyNotFound))), "{refused:?}");
     }
-    let kept = block_on(house.platform.keys(&Scope::All)).unwrap();
+    let kept = block_on(fixture.platform.keys(&Scope::All)).unwrap();
     assert!(kept.iter().all(|key| key.revoked_at.is_none()));
-    assert_eq!(noted(&house, &Scope::All).len(), 2, "what is refused is not noted");
+    assert_eq!(noted(&fixture, &Scope::All).len(), 2, "what is refused is not noted");
 }
 
 #[test]
 fn signing_keys_are_made_and_ended() {
-    let house = House::new();
-    let first = block_on(house.platform.new_signing_key()).unwrap();
-    house.clock.pass(Duration::from_secs(1));
-    let second = block_on(house.platform.new_signing_key()).unwrap();
+    let fixture = Fixture::new();
+    let first = block_on(fixture.platform.new_signing_key()).unwrap();
+    fixture.clock.pass(Duration::from_secs(1));
+    let second = block_on(fixture.platform.new_signing_key()).unwrap();
     assert!(first.id != second.id && first.secret != second.secret);
     assert_ne!(first.secret[..16], first.secret[16..]);
-    let revoke = |id| block_on(house.platform.revoke_signing_key(&admin(), correlation(), id));
+    let revoke = |id| block_on(fixture.platform.revoke_signing_key(&admin(), correlation(), id));
     let revoked = revoke(first.id).unwrap();
     assert!(revoked.revoked_at.is_some());
-    house.clock.pass(Duration::from_secs(1));
+    fixture.clock.pass(Duration::from_secs(1));
     assert_eq!(revoke(first.id).unwrap(), revoked, "twice changes nothing");
-    assert_eq!(block_on(house.platform.signing_keys()).unwrap(), [revoked, second]);
+    assert_eq!(block_on(fixture.platform.signing_keys()).unwrap(), [revoked, second]);
     assert!(matches!(revoke(KeyId(1)), Err(Error::Refused(Refusal::KeyNotFound))));
-    let log = noted(&house, &Scope::All);
+    let log = noted(&fixture, &Scope::All);
     assert_eq!(
         log,
         [(

@@ -7,8 +7,8 @@ mod batcher;
 mod bulk;
 #[cfg(not(feature = "shuttle"))]
 mod damage;
+mod fixture;
 mod hostile;
-mod house;
 mod keys;
 mod managed;
 #[cfg(not(feature = "shuttle"))]

@@ -1,6 +1,6 @@
-//! What operators do is noted with who they are; what is refused is not.
+//! What operators do is in the audit log with their names; what is refused is not.
 
-use crate::house::House;
+use crate::fixture::Fixture;
 use engine::{
     AuditHash, CorrelationId, EventKind, JobType, OutcomeWord, PolicyDraft, Refusal, Scope, Status,
     Tenant,
@@ -16,9 +16,9 @@ fn actor() -> Actor {
     }
 }
 
-/// What the audit log says, oldest first: action, target and detail in one line.
-fn noted(house: &House) -> Vec<String> {
-    let entries = block_on(house.platform.audit(&Scope::All, None, 100)).unwrap();
+/// The entries of the audit log, oldest first: action, target and detail in one line.
+fn noted(fixture: &Fixture) -> Vec<String> {
+    let entries = block_on(fixture.platform.audit(&Scope::All, None, 100)).unwrap();
     let mut before = AuditHash::FIRST;
     let mut lines = Vec::new();
     for entry in entries.iter().rev() {
@@ -34,28 +34,28 @@ fn noted(house: &House) -> Vec<String> {
 
 #[test]
 fn every_verb_of_operators_is_done_and_noted() {
-    let house = House::new();
-    let id = house.submit();
+    let fixture = Fixture::new();
+    let id = fixture.submit();
     let email = || JobType::parse("email").unwrap();
     let one = Scope::One(Tenant::default_tenant());
-    let (ops, actor) = (&house.platform, actor());
+    let (ops, actor) = (&fixture.platform, actor());
     let by = Some(&actor);
     block_on(ops.pause(&one, email(), None, by)).unwrap();
-    assert!(house.claim("a").is_empty());
+    assert!(fixture.claim("a").is_empty());
     block_on(ops.resume(&Scope::All, email(), by)).unwrap();
-    house.settle(&house.claim("b")[0], OutcomeWord::Poisoned).unwrap();
+    fixture.settle(&fixture.claim("b")[0], OutcomeWord::Poisoned).unwrap();
     assert_eq!(
         block_on(ops.redrive(&one, id, Some(3), true, by)).unwrap().status(),
         Status::Queued
     );
-    house.settle(&house.claim("c")[0], OutcomeWord::Poisoned).unwrap();
+    fixture.settle(&fixture.claim("c")[0], OutcomeWord::Poisoned).unwrap();
     block_on(ops.discard(&one, id, by)).unwrap();
     block_on(ops.redrive(&one, id, None, false, by)).unwrap();
     assert_eq!(block_on(ops.cancel(&one, id, by)).unwrap().status(), Status::Cancelled);
     block_on(ops.erase(&one, id, by)).unwrap();
     let draft = PolicyDraft { max_attempts: Some(9), ..PolicyDraft::default() };
     assert_eq!(block_on(ops.set_policy(email(), &draft, by)).unwrap().max_attempts, 9);
-    assert_eq!(block_on(house.platform.policies()).unwrap()[&email()].max_attempts, 9);
+    assert_eq!(block_on(fixture.platform.policies()).unwrap()[&email()].max_attempts, 9);
     block_on(ops.record_action(&actor, "jobs.cancel", "status eq 'Queued'", Some("12 jobs")))
         .unwrap();
     let expected = [
@@ -69,15 +69,15 @@ fn every_verb_of_operators_is_done_and_noted() {
         "type.put email maxAttempts 3 → 9".into(),
         "jobs.cancel status eq 'Queued' 12 jobs".into(),
     ];
-    assert_eq!(noted(&house), expected);
+    assert_eq!(noted(&fixture), expected);
 }
 
 #[test]
 fn what_is_refused_is_not_noted() {
-    let house = House::new();
-    let id = house.submit();
+    let fixture = Fixture::new();
+    let id = fixture.submit();
     let foreign = Scope::One(Tenant::parse("birch").unwrap());
-    let (ops, actor) = (&house.platform, actor());
+    let (ops, actor) = (&fixture.platform, actor());
     let by = Some(&actor);
     let refused = block_on(ops.cancel(&foreign, id, by));
     assert!(matches!(refused, Err(Error::Refused(Refusal::JobNotFound))), "{refused:?}");
@@ -86,17 +86,17 @@ fn what_is_refused_is_not_noted() {
     assert!(block_on(ops.redrive(&Scope::All, id, Some(0), false, by)).is_err());
     let draft = PolicyDraft { max_attempts: Some(0), ..PolicyDraft::default() };
     assert!(block_on(ops.set_policy(JobType::parse("email").unwrap(), &draft, by)).is_err());
-    assert!(noted(&house).is_empty());
-    assert_eq!(block_on(house.platform.job(&Scope::All, id)).unwrap().status(), Status::Queued);
+    assert!(noted(&fixture).is_empty());
+    assert_eq!(block_on(fixture.platform.job(&Scope::All, id)).unwrap().status(), Status::Queued);
 }
 
 #[test]
 fn a_status_stream_resumes_where_it_was() {
-    let house = House::new();
-    let id = house.submit();
-    house.settle(&house.claim("a")[0], OutcomeWord::Completed).unwrap();
+    let fixture = Fixture::new();
+    let id = fixture.submit();
+    fixture.settle(&fixture.claim("a")[0], OutcomeWord::Completed).unwrap();
     let after = |after| {
-        let events = block_on(house.platform.announced(&Scope::All, id, after)).unwrap();
+        let events = block_on(fixture.platform.announced(&Scope::All, id, after)).unwrap();
         events.iter().map(|event| (event.job.seq, event.kind)).collect::<Vec<_>>()
     };
     use EventKind::{Completed, Queued, Running};
@@ -104,6 +104,6 @@ fn a_status_stream_resumes_where_it_was() {
     assert_eq!(after(2), [(3, Completed)]);
     assert!(after(3).is_empty());
     let foreign = Scope::One(Tenant::parse("birch").unwrap());
-    let refused = block_on(house.platform.announced(&foreign, id, 0));
+    let refused = block_on(fixture.platform.announced(&foreign, id, 0));
     assert!(matches!(refused, Err(Error::Refused(Refusal::JobNotFound))), "{refused:?}");
 }

@@ -1,25 +1,25 @@
-//! What happens by itself when a node is at work.
+//! The maintenance of a running node.
 
 use engine::{
-    ClaimId, JobDraft, JobType, PolicyDraft, Scope, Start, Status, Tenant, Wish, WorkerId,
+    ClaimId, ClaimRequest, JobDraft, JobType, PolicyDraft, Scope, Start, Status, Tenant, WorkerId,
 };
-use platform::{Node, Settings, SystemClock, SystemDice};
+use platform::{Node, Settings, SystemClock, SystemRandom};
 use pollster::block_on;
 use std::{sync::Arc, thread, time::Duration};
 use store::{Clock, Memory};
 
 fn node() -> Node {
-    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-    let store = Arc::new(Memory::new(clock.clone(), dice.clone()));
-    Node::start(store, clock, dice, Settings::default()).unwrap()
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+    let store = Arc::new(Memory::new(clock.clone(), random.clone()));
+    Node::start(store, clock, random, Settings::default()).unwrap()
 }
 
 fn email(delay_seconds: Option<i64>) -> JobDraft {
     JobDraft { job_type: "email".into(), delay_seconds, ..JobDraft::default() }
 }
 
-fn wish(claim: &str) -> Wish {
-    Wish {
+fn claim_request(claim: &str) -> ClaimRequest {
+    ClaimRequest {
         worker: WorkerId::parse("w").unwrap(),
         host: None,
         claim: ClaimId::parse(claim).unwrap(),
@@ -32,7 +32,7 @@ fn wish(claim: &str) -> Wish {
 #[test]
 fn a_claim_that_stands_gets_a_job_when_its_time_has_come() {
     let (node, clock) = (node(), SystemClock::new());
-    let standing = node.stand(Scope::All, wish("1"));
+    let standing = node.stand(Scope::All, claim_request("1"));
     let id = block_on(node.submit(&Tenant::default_tenant(), email(Some(1)))).unwrap().job_id;
     let claimed = block_on(standing).unwrap();
     assert_eq!(claimed[0].job.id(), id);
@@ -50,8 +50,8 @@ fn a_worker_that_falls_silent_loses_its_job_to_one_that_waits() {
     let quick = PolicyDraft { backoff_base_ms: Some(0), ..PolicyDraft::default() };
     block_on(node.set_policy(JobType::parse("email").unwrap(), &quick, None)).unwrap();
     let id = block_on(node.submit(&Tenant::default_tenant(), email(None))).unwrap().job_id;
-    let silent = block_on(node.stand(Scope::All, wish("1"))).unwrap();
-    let next = block_on(node.stand(Scope::All, wish("2"))).unwrap();
+    let silent = block_on(node.stand(Scope::All, claim_request("1"))).unwrap();
+    let next = block_on(node.stand(Scope::All, claim_request("2"))).unwrap();
     assert_eq!((silent[0].job.id(), next[0].job.id()), (id, id));
     assert!(next[0].job.lease().unwrap().token > silent[0].job.lease().unwrap().token);
     let story = block_on(node.history(&Scope::All, id, 0)).unwrap();
@@ -72,7 +72,7 @@ fn announcements_are_numbered_by_itself() {
 #[test]
 fn a_node_that_closes_lets_everybody_go() {
     let node = node();
-    let standing = node.stand(Scope::All, wish("1"));
+    let standing = node.stand(Scope::All, claim_request("1"));
     node.close();
     assert_eq!(block_on(standing).unwrap(), []);
     assert!(block_on(node.submit(&Tenant::default_tenant(), email(None))).is_err());
@@ -107,7 +107,7 @@ fn whoever_asks_when_to_come_again_is_told_by_the_real_pace() {
     let clock = SystemClock::new();
     let waited = || assert!(clock.read().monotonic < Duration::from_secs(30), "waited in vain");
     while soon() == 1 {
-        waited(); // the clockwork has not looked yet
+        waited(); // maintenance has not run yet
         thread::sleep(Duration::from_millis(5));
     }
     let job = |id| block_on(node.job(&Scope::All, id)).unwrap();

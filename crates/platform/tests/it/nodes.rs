@@ -1,10 +1,10 @@
-//! Several nodes over one store: what one does, the others learn.
+//! Several nodes over one store: each learns what the others do.
 
 use engine::{
-    ClaimId, CorrelationId, Grant, JobDraft, JobId, JobType, KeyDraft, KeyId, KeyName, PolicyDraft,
-    Principal, Right, Scope, Status, Tenant, Timestamp, Wish, WorkerId,
+    ClaimId, ClaimRequest, CorrelationId, Grant, JobDraft, JobId, JobType, KeyDraft, KeyId,
+    KeyName, PolicyDraft, Principal, Right, Scope, Status, Tenant, Timestamp, WorkerId,
 };
-use platform::{Changed, Error, Node, Settings, SystemClock, SystemDice, Watch};
+use platform::{Changed, Error, Node, Settings, SystemClock, SystemRandom, Watch};
 use pollster::block_on;
 use std::{
     sync::{Arc, mpsc},
@@ -13,26 +13,26 @@ use std::{
     time::Duration,
 };
 use store::{
-    Claimed, Clock, HandClock, Memory, NODE_LOST_AFTER, News, NodeSeen, SETTINGS_TRUSTED_FOR,
-    SeededDice, Store, StoreError,
+    Claimed, Clock, ManualClock, Memory, NODE_LOST_AFTER, NodeStatus, Notification,
+    SETTINGS_TRUSTED_FOR, SeededRandom, Store, StoreError,
 };
 
-/// Nothing here takes so long unless it never happens.
+/// Anything that takes so long never happens.
 const BOUND: Duration = Duration::from_secs(60);
-/// What polling finds, it finds far sooner than this; so would no other net.
+/// Polling finds a change far sooner than this.
 const POLLED: Duration = Duration::from_secs(15);
 
 fn start(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Node {
-    Node::start(store, clock, Arc::new(SystemDice), Settings::default()).unwrap()
+    Node::start(store, clock, Arc::new(SystemRandom), Settings::default()).unwrap()
 }
 
-/// A store to be shared, and the clock of all its nodes.
+/// A store to share, and the clock of all its nodes.
 fn shared() -> (Memory, Arc<SystemClock>) {
     let clock = Arc::new(SystemClock::new());
-    (Memory::shared(clock.clone(), Arc::new(SystemDice)), clock)
+    (Memory::shared(clock.clone(), Arc::new(SystemRandom)), clock)
 }
 
-/// Two nodes that have heard of each other.
+/// Two nodes that know of each other.
 fn two() -> (Node, Node, Arc<SystemClock>) {
     let (memory, clock) = shared();
     let near = start(Arc::new(memory.another()), clock.clone());
@@ -43,12 +43,12 @@ fn two() -> (Node, Node, Arc<SystemClock>) {
     (near, far, clock)
 }
 
-/// Two nodes whose time stands still, so that nothing is ever polled: what the first learns of the second it
-/// was told. The second knows of the first.
+/// Two nodes whose time stands still, so that nothing is polled: what the first learns of the
+/// second came by notification. The second knows of the first.
 fn two_out_of_time() -> (Node, Node) {
-    let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+    let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
     clock.pass(Duration::from_secs(60));
-    let memory = Memory::shared(clock.clone(), Arc::new(SeededDice::new(1)));
+    let memory = Memory::shared(clock.clone(), Arc::new(SeededRandom::new(1)));
     let near = start(Arc::new(memory.another()), clock.clone());
     wait_until("the first was heard", || near.nodes()[0].leads);
     let far = start(Arc::new(memory), clock);
@@ -56,7 +56,7 @@ fn two_out_of_time() -> (Node, Node) {
     (near, far)
 }
 
-/// Two nodes that never hear a word of each other.
+/// Two nodes whose notifications are all lost.
 fn two_deaf() -> (Node, Node, Arc<SystemClock>) {
     let (memory, clock) = shared();
     let [near, far] = [memory.another(), memory].map(|memory| {
@@ -75,7 +75,7 @@ fn wait_until(what: &str, mut it: impl FnMut() -> bool) {
     }
 }
 
-/// What the future brings, within the bound.
+/// The result of the future, within the bound.
 #[track_caller]
 fn within<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
     let (done, brought) = mpsc::channel();
@@ -95,8 +95,8 @@ fn submit(node: &Node, draft: JobDraft) -> Result<JobId, Error> {
     block_on(node.submit(&Tenant::default_tenant(), draft)).map(|submitted| submitted.job_id)
 }
 
-fn wish(claim: &str) -> Wish {
-    Wish {
+fn claim_request(claim: &str) -> ClaimRequest {
+    ClaimRequest {
         worker: WorkerId::parse("w").unwrap(),
         host: None,
         claim: ClaimId::parse(claim).unwrap(),
@@ -106,10 +106,10 @@ fn wish(claim: &str) -> Wish {
     }
 }
 
-/// A claim that the node has asked the store about, and that waits.
+/// A claim that the node has tried once and that waits.
 fn standing(node: &Node, claim: &str) -> impl Future<Output = Vec<Claimed>> + Send + use<> {
-    let standing = node.stand(Scope::All, wish(claim));
-    // The writer takes one batch after the other, so the claim was in this one or in one before.
+    let standing = node.stand(Scope::All, claim_request(claim));
+    // The writer runs one batch after another, so the claim was in this batch or an earlier one.
     block_on(node.platform().heartbeat(&Scope::All, &WorkerId::parse("w").unwrap(), Vec::new()))
         .unwrap();
     async { standing.await.unwrap() }
@@ -119,7 +119,8 @@ fn status(node: &Node, id: JobId) -> Status {
     block_on(node.job(&Scope::All, id)).unwrap().status()
 }
 
-/// Waits as a door does: watches, reads, and reads again when it is told to and not before.
+/// Waits as the HTTP API does: watches, reads, and reads again only when the watch reports a
+/// change.
 fn ended(node: &Node, id: JobId) -> impl Future<Output = Status> + Send + use<> {
     let (mut watch, platform) = (node.watch(id), node.platform().clone());
     assert_eq!(status(node, id), Status::Queued);
@@ -182,7 +183,7 @@ fn only_those_are_told_whose_job_another_node_changed() {
     let [busy, quiet] = [(); 2].map(|()| submit(&far, email()).unwrap());
     let [mut first, mut other] = [busy, quiet].map(|id| near.watch(id));
     for watch in [&mut first, &mut other] {
-        // The first look is told to everybody: who knows what happened before it?
+        // The first read notifies all watches, because changes before it are unknown.
         wait_until("the first look", || poll(watch) == Poll::Ready(Changed::Touched));
     }
     block_on(far.cancel(&Scope::All, busy, None)).unwrap();
@@ -197,7 +198,7 @@ fn a_job_whose_time_comes_is_called_out_at_every_node() {
     let id = submit(&far, JobDraft { delay_seconds: Some(1), ..email() }).unwrap();
     assert_eq!(within(standing)[0].job.id(), id);
     let waited = clock.read().monotonic;
-    // The store counts in whole milliseconds: a second that began within one is a little shorter.
+    // The store counts in whole milliseconds, so a measured second may be a little shorter.
     assert!(waited >= Duration::from_millis(999) && waited < POLLED, "{waited:?}");
 }
 
@@ -207,20 +208,20 @@ fn what_was_put_off_for_a_moment_is_told_to_those_who_cannot_have_seen_it() {
     let ear = memory.another();
     let nodes = [memory.another(), memory].map(|memory| start(Arc::new(memory), clock.clone()));
     wait_until("each knows both", || nodes.iter().all(|node| node.nodes().len() == 2));
-    // A job for later offers nothing to anybody now: that there is work can only be said when it is due.
+    // A job for later hints at no work now: the hint can only be sent when it is due.
     submit(&nodes[0], JobDraft { delay_seconds: Some(1), ..email() }).unwrap();
-    let mut all = News::default();
+    let mut all = Notification::default();
     let told = within(async move {
         while !all.any_work {
-            all.add(ear.news().await);
+            all.add(ear.notification().await);
         }
         all
     });
     assert!(told.work.is_empty() && told.touched, "{told:?}");
 }
 
-fn leaders(nodes: &[NodeSeen]) -> Vec<&str> {
-    nodes.iter().filter(|seen| seen.leads).map(|seen| &*seen.card.id).collect()
+fn leaders(nodes: &[NodeStatus]) -> Vec<&str> {
+    nodes.iter().filter(|seen| seen.leads).map(|seen| &*seen.info.id).collect()
 }
 
 #[test]
@@ -229,7 +230,7 @@ fn one_node_leads_and_all_know_which() {
     let seen = near.nodes();
     assert_eq!(leaders(&seen).len(), 1);
     assert_eq!(leaders(&seen), leaders(&far.nodes()));
-    let ids: Vec<&str> = seen.iter().map(|seen| &*seen.card.id).collect();
+    let ids: Vec<&str> = seen.iter().map(|seen| &*seen.info.id).collect();
     assert!(ids.contains(&near.id()) && ids.contains(&far.id()) && near.id() != far.id());
 }
 
@@ -241,8 +242,8 @@ fn a_node_that_drains_goes_on_serving_and_leads_no_more() {
     leader.drain();
     wait_until("the other leads", || leaders(&other.nodes()) == [other.id()]);
     let seen = other.nodes();
-    let gone = seen.iter().find(|seen| seen.card.id == leader.id()).unwrap();
-    assert!(gone.card.draining && gone.live, "{gone:?}");
+    let gone = seen.iter().find(|seen| seen.info.id == leader.id()).unwrap();
+    assert!(gone.info.draining && gone.live, "{gone:?}");
     submit(&leader, email()).unwrap();
 }
 
@@ -302,13 +303,13 @@ fn a_policy_that_one_node_sets_holds_at_the_others() {
 
 const REPEATS: usize = 20;
 
-/// Waits as a setter does, until every live node has confirmed what was set.
+/// Waits, as the node that changed settings does, until every live node has confirmed the change.
 #[track_caller]
 fn wait_for_confirmations(setter: &Node) {
     wait_until("every node confirms", || awaited(setter) == 0);
 }
 
-/// How many nodes a setter waits for.
+/// How many nodes a change still waits for.
 fn awaited(setter: &Node) -> usize {
     block_on(setter.unconfirmed_nodes()).unwrap().iter().filter(|node| node.live).count()
 }
@@ -332,7 +333,7 @@ fn revoke_key(node: &Node, id: KeyId) {
     block_on(node.revoke_key(&principal(), correlation, &Scope::All, id)).unwrap();
 }
 
-/// Whether the node takes the key now; nothing where it has to look first.
+/// Whether the node accepts the key now; `None` where it must read the settings first.
 fn takes(node: &Node, id: KeyId) -> Option<bool> {
     let known = node.credentials()?;
     Some(known.key(id).is_some_and(|known| known.key.revoked_at.is_none()))
@@ -374,9 +375,9 @@ fn what_one_node_sets_is_confirmed_when_every_word_is_lost() {
 
 #[test]
 fn a_node_that_cannot_look_does_not_act_by_what_it_remembers() {
-    let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+    let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
     clock.pass(Duration::from_secs(60));
-    let memory = Memory::shared(clock.clone(), Arc::new(SeededDice::new(1)));
+    let memory = Memory::shared(clock.clone(), Arc::new(SeededRandom::new(1)));
     let line = Arc::new(memory.another());
     let near = start(line.clone(), clock.clone());
     let far = start(Arc::new(memory), clock.clone());

@@ -1,11 +1,11 @@
-//! Payloads are checked against the schema of their type, whichever way they come.
+//! Payloads are checked against the schema of their type, in every verb that accepts them.
 
 use crate::watched::{Watched, job_type};
 use engine::{JobDraft, PolicyDraft, Refusal, Tenant};
 use platform::{Error, Node, Platform, Settings};
 use pollster::block_on;
 use std::{sync::Arc, thread, time::Duration};
-use store::{SeededDice, StoreError};
+use store::{SeededRandom, StoreError};
 
 const WANTS_TO: &str = r#"{"type": "object", "required": ["to"]}"#;
 
@@ -105,7 +105,7 @@ fn jobs_of_types_without_a_schema_cost_no_look_either() {
     assert_eq!(store.memory.policies_read(), 1);
 }
 
-/// Whether the store took it is not known, so it is asked.
+/// The outcome of the set is unknown, so the node reads the policy again.
 #[test]
 fn a_schema_that_may_have_been_set_is_looked_for() {
     let store = Watched::new();
@@ -135,14 +135,14 @@ fn a_job_that_was_taken_before_is_not_checked_again_but_a_repeat_is() {
 #[test]
 fn what_another_node_sets_is_heard_of() {
     let store = Watched::new();
-    let (clock, dice) = (store.clock.clone(), Arc::new(SeededDice::new(3)));
+    let (clock, random) = (store.clock.clone(), Arc::new(SeededRandom::new(3)));
     let node =
-        Node::start_with(store.clone(), store.memory.clone(), clock, dice, Settings::default());
+        Node::start_with(store.clone(), store.memory.clone(), clock, random, Settings::default());
     let node = node.unwrap();
     submit(&node, &["5"]).unwrap();
     set(&platform(&store, false), Some(WANTS_TO));
     let heard = (0..6_000).any(|_| {
-        // The clockwork goes by the clock in our hand, and looks at it once a second.
+        // Maintenance goes by the test's manual clock, and reads it once a second.
         store.clock.pass(Duration::from_secs(1));
         thread::sleep(Duration::from_millis(10));
         submit(&node, &["5"]).is_err()

@@ -1,4 +1,4 @@
-//! An installation that takes only declared types.
+//! An installation that accepts only declared types.
 
 use crate::watched::{Watched, job_type};
 use engine::{JobDraft, PolicyDraft, Refusal, Tenant};

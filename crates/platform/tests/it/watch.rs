@@ -1,6 +1,6 @@
-//! Watches: who learns that a job was touched, and that nothing will happen any more.
+//! Watches: they report that a job was touched, and that the node is closed.
 
-use crate::watched::{Watched, wish};
+use crate::watched::{Watched, claim_request};
 use engine::{AuditNote, Command, CorrelationId, JobId, Scope, Status, WorkerId};
 use platform::{Batcher, Changed, Limits, Watch};
 use pollster::block_on;
@@ -44,10 +44,11 @@ impl Yard {
         self.told();
     }
 
-    /// Waits until whoever watches was told of what has been answered.
+    /// Waits until watches have the reports of all answered batches.
     fn told(&self) {
-        let seen = Request::Seen { scope: Scope::All, worker: WorkerId::parse("w").unwrap() };
-        // The writer tells before it takes the next batch.
+        let seen =
+            Request::WorkerAlive { scope: Scope::All, worker: WorkerId::parse("w").unwrap() };
+        // The writer notifies watches before it takes the next batch.
         self.ask(seen).unwrap();
     }
 
@@ -105,10 +106,14 @@ fn a_watch_learns_of_claims_and_of_claims_that_stand() {
     let (one, two) = (yard.submit(), yard.submit());
     yard.told();
     let (mut first, mut second) = (yard.batcher.watch(one), yard.batcher.watch(two));
-    yard.ask(Request::Claim { scope: Scope::All, wish: wish("a", &["email"], 1) }).unwrap();
+    yard.ask(Request::Claim {
+        scope: Scope::All,
+        claim_request: claim_request("a", &["email"], 1),
+    })
+    .unwrap();
     assert_eq!(block_on(first.changed()), Changed::Touched);
     assert_eq!(poll(&mut second), Poll::Pending);
-    block_on(yard.batcher.stand(Scope::All, wish("b", &["email"], 1))).unwrap();
+    block_on(yard.batcher.stand(Scope::All, claim_request("b", &["email"], 1))).unwrap();
     assert_eq!(block_on(second.changed()), Changed::Touched);
     assert_eq!((yard.status(one), yard.status(two)), (Status::Running, Status::Running));
 }
@@ -120,11 +125,12 @@ fn a_claim_that_nobody_heard_of_is_told_when_it_is_taken_back() {
     yard.told();
     let mut watch = yard.batcher.watch(id);
     yard.store.hold();
-    let claim = Request::Claim { scope: Scope::All, wish: wish("a", &["email"], 1) };
+    let claim =
+        Request::Claim { scope: Scope::All, claim_request: claim_request("a", &["email"], 1) };
     let mut call = Box::pin(yard.batcher.execute(vec![claim]));
     let polled = Pin::new(&mut call).poll(&mut Context::from_waker(Waker::noop()));
     assert!(polled.is_pending());
-    yard.store.begun(3); // a submit, a sign of life, and the claim
+    yard.store.begun(3); // a submit, a heartbeat, and the claim
     drop(call);
     yard.store.let_one_go();
     assert_eq!(block_on(watch.changed()), Changed::Touched);
@@ -221,13 +227,13 @@ fn of_thousands_only_those_are_woken_whose_job_was_touched() {
     let both = (0..5_000).flat_map(|_| [yard.batcher.watch(busy), yard.batcher.watch(quiet)]);
     let mut watches: Vec<Watch> = both.collect();
     watches.iter_mut().for_each(|watch| assert!(watch.poll_changed(&mut cx).is_pending()));
-    watches.truncate(8_000); // whoever is gone is not woken
+    watches.truncate(8_000); // dropped watches are not woken
     yard.cancel(busy);
-    yard.cancel(busy); // and nobody twice for what it has not looked at yet
+    yard.cancel(busy); // no second wake-up before the report is read
     assert_eq!(count.0.load(Ordering::SeqCst), 4_000);
 }
 
-/// Takes part in the watching while it is woken.
+/// A waker that uses watches while it is woken.
 struct Meddler {
     batcher: Arc<Batcher>,
     id: JobId,

@@ -1,21 +1,24 @@
-//! A store in memory that counts its transactions, and holds, breaks or loses them as a test likes.
+//! A memory store that counts its transactions, and holds, breaks or loses them at the test's
+//! request.
 //!
-//! With the locks of `store::sync`, so that the tests under shuttle can use it as well.
+//! It takes its locks from `store::sync`, so that the tests under shuttle can use it as well.
 
 use engine::{
-    ClaimId, Intake, JobDraft, JobId, JobType, PAYLOAD_BYTES_MAX, Tenant, Timestamp, Wish, WorkerId,
+    ClaimId, ClaimRequest, JobDraft, JobId, JobType, PAYLOAD_BYTES_MAX, SubmitContext, Tenant,
+    Timestamp, WorkerId,
 };
 use platform::{Platform, Settings, Writes};
 use std::sync::Arc;
 use store::{
-    Clock, Dice, Execute, HandClock, Memory, News, Reply, Request, SeededDice, StoreError,
+    Clock, Execute, ManualClock, Memory, Notification, RandomSource, Reply, Request, SeededRandom,
+    StoreError,
     sync::{Condvar, Mutex, MutexGuard},
 };
 
 pub(crate) struct Watched {
     pub(crate) memory: Arc<Memory>,
-    pub(crate) clock: Arc<HandClock>,
-    dice: Arc<SeededDice>,
+    pub(crate) clock: Arc<ManualClock>,
+    random: Arc<SeededRandom>,
     diary: Mutex<Diary>,
     turned: Condvar,
 }
@@ -23,7 +26,7 @@ pub(crate) struct Watched {
 #[derive(Default)]
 struct Diary {
     held: bool,
-    /// How many may end although the others are held.
+    /// How many transactions may end although the others are held.
     passes: usize,
     begun: Vec<Vec<Request>>,
     ended: usize,
@@ -35,22 +38,22 @@ struct Diary {
 
 impl Watched {
     pub(crate) fn new() -> Arc<Self> {
-        let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
-        let dice = Arc::new(SeededDice::new(1));
+        let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+        let random = Arc::new(SeededRandom::new(1));
         Arc::new(Watched {
-            memory: Arc::new(Memory::new(clock.clone(), dice.clone())),
+            memory: Arc::new(Memory::new(clock.clone(), random.clone())),
             clock,
-            dice,
+            random,
             diary: Mutex::new(Diary::default()),
             turned: Condvar::new(),
         })
     }
 
-    /// The verbs over it: batches are watched, reads go to the memory.
+    /// The verbs over this store: batches pass through it, reads go to the memory store.
     pub(crate) fn platform(self: &Arc<Self>, settings: Settings) -> Platform {
-        let dice = Arc::new(SeededDice::new(2));
+        let random = Arc::new(SeededRandom::new(2));
         let writes = Writes::Direct(self.clone());
-        Platform::with_writes(writes, self.memory.clone(), self.clock.clone(), dice, settings)
+        Platform::with_writes(writes, self.memory.clone(), self.clock.clone(), random, settings)
     }
 
     /// Lets transactions begin, but not end.
@@ -63,24 +66,24 @@ impl Watched {
         self.turned.notify_all();
     }
 
-    /// Lets the next one end, and no other.
+    /// Lets one held transaction end.
     pub(crate) fn let_one_go(&self) {
         self.diary().passes += 1;
         self.turned.notify_all();
     }
 
-    /// Lets every transaction fail from now on, before anything is done.
+    /// Fails every transaction from now on, before it does anything.
     pub(crate) fn fail(&self, fault: fn() -> StoreError) {
         self.fail_after(0, fault);
     }
 
-    /// Lets every transaction after so many more fail.
+    /// Fails every transaction after so many more.
     pub(crate) fn fail_after(&self, more: usize, fault: fn() -> StoreError) {
         let mut diary = self.diary();
         diary.fault = Some((diary.begun.len() + more, fault));
     }
 
-    /// Lets every transaction fail from now on that touches this job.
+    /// Fails every transaction from now on that touches this job.
     pub(crate) fn damage(&self, id: JobId) {
         self.diary().damaged.push(id);
     }
@@ -95,7 +98,7 @@ impl Watched {
         drop(self.until(|diary| diary.ended >= count));
     }
 
-    /// Every transaction that has begun so far.
+    /// All transactions that have begun so far.
     pub(crate) fn batches(&self) -> Vec<Vec<Request>> {
         self.diary().begun.clone()
     }
@@ -107,13 +110,13 @@ impl Watched {
     }
 
     pub(crate) fn new_job(&self, draft: JobDraft) -> engine::NewJob {
-        let intake = Intake {
-            id: JobId::new(self.clock.read().wall, self.dice.roll()),
+        let context = SubmitContext {
+            id: JobId::new(self.clock.read().wall, self.random.entropy()),
             tenant: Tenant::default_tenant(),
-            chance: self.dice.roll(),
+            entropy: self.random.entropy(),
             payload_bytes_max: PAYLOAD_BYTES_MAX,
         };
-        draft.check(intake).expect("lawful")
+        draft.check(context).expect("lawful")
     }
 
     fn until(&self, reached: impl Fn(&Diary) -> bool) -> MutexGuard<'_, Diary> {
@@ -160,7 +163,7 @@ fn commands(request: &Request) -> Option<JobId> {
     Some(*id)
 }
 
-/// Whether a job of this type is handed over.
+/// Whether the batch submits a job of this type.
 fn names(batch: &[Request], job_type: &str) -> bool {
     let named = |request: &Request| {
         let Request::Submit(jobs) = request else { return false };
@@ -173,8 +176,8 @@ pub(crate) fn job_type(name: &str) -> JobType {
     JobType::parse(name).expect("lawful")
 }
 
-pub(crate) fn wish(claim: &str, job_types: &[&str], max: usize) -> Wish {
-    Wish {
+pub(crate) fn claim_request(claim: &str, job_types: &[&str], max: usize) -> ClaimRequest {
+    ClaimRequest {
         worker: WorkerId::parse("w1").expect("lawful"),
         host: None,
         claim: ClaimId::parse(claim).expect("lawful"),
@@ -185,9 +188,13 @@ pub(crate) fn wish(claim: &str, job_types: &[&str], max: usize) -> Wish {
 }
 
 impl Execute for Watched {
-    fn execute(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
+    fn execute(
+        &self,
+        batch: Vec<Request>,
+        notification: Notification,
+    ) -> Result<Vec<Reply>, StoreError> {
         let replies = match self.begin(&batch) {
-            Ok(()) => self.memory.execute(batch, news),
+            Ok(()) => self.memory.execute(batch, notification),
             Err(error) => Err(error),
         };
         self.diary().ended += 1;

@@ -1,7 +1,7 @@
 //! The batcher, with every step of every thread chosen by a scheduler.
 //!
-//! Shuttle calls it a deadlock when nobody can move: that is how a wake-up that got lost shows. A
-//! failure prints the schedule that shows it; `shuttle::replay` lives through it again.
+//! Shuttle reports a deadlock when no thread can run: that is how a lost wake-up shows. A failure
+//! prints its schedule, and `shuttle::replay` repeats it.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 #[path = "../it/watched.rs"]
@@ -23,9 +23,9 @@ use std::{
     time::Duration,
 };
 use store::{Answer, Reply, Request, Store, StoreError};
-use watched::{Watched, job_type, wish};
+use watched::{Watched, claim_request, job_type};
 
-/// Lives through `story` with threads that take turns by chance, and again with threads that seldom do.
+/// Runs `story` with threads scheduled at random, and again with threads that seldom switch.
 fn check(story: fn()) {
     const ITERATIONS: usize = 2_000;
     const CHANGES: usize = 3;
@@ -35,7 +35,7 @@ fn check(story: fn()) {
 
 fn run(scheduler: impl Scheduler + 'static, story: fn()) {
     let mut config = Config::new();
-    config.stack_size = 256 * 1024; // a store needs more room than threads have here
+    config.stack_size = 256 * 1024; // a store needs more stack than threads have here
     Runner::new(scheduler, config).run(story);
 }
 
@@ -45,8 +45,8 @@ struct Yard {
     batcher: Arc<Batcher>,
 }
 
-/// A writer waits for the callers of every batch that it answered, however few: so the scheduler
-/// decides how long it does.
+/// A writer waits for the callers of every batch that it answered, however few, so the scheduler
+/// decides how long.
 fn limits(writers: usize) -> Limits {
     Limits { writers, gather_min: 1, ..Limits::default() }
 }
@@ -68,7 +68,7 @@ impl Yard {
     }
 
     fn stand(&self, name: &str) -> ClaimWait {
-        self.batcher.stand(Scope::All, wish(name, &["email"], 1))
+        self.batcher.stand(Scope::All, claim_request(name, &["email"], 1))
     }
 
     /// Waits for one job.
@@ -96,7 +96,7 @@ fn submitted(replies: &[Reply]) -> JobId {
     }
 }
 
-/// Looks once whether there is an answer, and leaves.
+/// Polls once for an answer, and drops the future.
 fn leave<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
     let polled = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()));
     match polled {
@@ -223,12 +223,12 @@ fn a_wake_up_is_never_lost() {
         let later = Request::Submit(vec![yard.store.new_job(later)]);
         let id = submitted(&block_on(yard.batcher.execute(vec![later])).unwrap());
         let worker = yard.spawn(|yard| yard.take("a"));
-        let clockwork = yard.spawn(|yard| {
+        let maintenance = yard.spawn(|yard| {
             yard.store.clock.pass(Duration::from_secs(60));
             yard.batcher.wake(Some(&[job_type("email")]));
         });
         assert_eq!(worker.join().unwrap(), id);
-        clockwork.join().unwrap();
+        maintenance.join().unwrap();
     });
 }
 
@@ -262,11 +262,14 @@ fn a_call_that_is_dropped_keeps_no_job_from_the_next() {
     check(|| {
         let yard = Yard::new(2);
         let gone = yard.spawn(|yard| {
-            let claim = Request::Claim { scope: Scope::All, wish: wish("a", &["email"], 1) };
+            let claim = Request::Claim {
+                scope: Scope::All,
+                claim_request: claim_request("a", &["email"], 1),
+            };
             leave(Box::pin(yard.batcher.execute(vec![claim]))).is_some()
         });
         let id = yard.submit().unwrap();
-        // It may have heard that there was nothing, or of the job.
+        // It may have received an empty answer, or the job.
         if !gone.join().unwrap() {
             assert_eq!(yard.take("b"), id);
         }
@@ -297,12 +300,12 @@ fn the_last_to_leave_closes_the_door() {
         let caller = yard.spawn(|yard| drop(yard.submit()));
         drop(yard);
         caller.join().unwrap();
-        // Nobody has the batcher any more, so the claim has been answered.
+        // The batcher has no owner any more, so the claim is answered.
         assert!(leave(standing).unwrap().unwrap().len() <= 1);
     });
 }
 
-/// Waits until the job is this.
+/// Waits until the job has this status.
 fn becomes(yard: &Yard, id: JobId, status: Status) {
     let mut watch = yard.batcher.watch(id);
     while yard.status(id) != status {

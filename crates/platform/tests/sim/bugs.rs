@@ -1,5 +1,5 @@
-//! Deliberate mistakes, each of which the auditor must find. A test that cannot fail proves nothing:
-//! these show that the simulation can.
+//! Seeded bugs, each of which the auditor must find. A test that cannot fail proves nothing: these
+//! show that the simulation can.
 
 use crate::{
     ground::On,
@@ -9,7 +9,7 @@ use crate::{
 };
 use std::io::{self, Write};
 
-/// Lives through worlds with this mistake until the auditor cries out.
+/// Runs worlds with this mistake until the auditor finds it.
 #[track_caller]
 fn found(mistake: Mistake) {
     const SEEDS_MAX: u64 = 300;

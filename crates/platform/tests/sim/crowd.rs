@@ -1,5 +1,5 @@
-//! A crowd: several callers whose requests meet in one transaction, as a batcher would bring them
-//! together. Racing keys meet here, and a worker that waits for what is just being handed over.
+//! Several callers whose requests share one transaction, as a batcher would combine them. Submits
+//! with the same key meet here, and a worker that waits for a job of the same batch.
 
 use crate::{
     audit::{Asked, Verdict},
@@ -8,29 +8,34 @@ use crate::{
     worker,
     world::World,
 };
-use engine::{Intake, JobId, PAYLOAD_BYTES_MAX, Submitted};
+use engine::{JobId, PAYLOAD_BYTES_MAX, SubmitContext, Submitted};
 use platform::Error;
-use store::{Answer, Claimed, Clock, Dice, Execute, News, Reply, Request, StoreError};
+use store::{
+    Answer, Claimed, Clock, Execute, Notification, RandomSource, Reply, Request, StoreError,
+};
 
 pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
     let submits: Vec<(Asked, JobId, Request)> =
         (0..1 + rng.below(4)).map(|_| submit(world, rng)).collect();
     let who = rng.below(world.workers.len());
-    let wish = rng.chance(50).then(|| worker::wish(world, who));
+    let claim_request = rng.entropy(50).then(|| worker::claim_request(world, who));
     let mut batch: Vec<Request> = submits.iter().map(|(_, _, request)| request.clone()).collect();
-    // First in the batch, and yet it is served after the submits.
-    if let Some(wish) = &wish {
+    // First in the batch, but served after the submits.
+    if let Some(claim_request) = &claim_request {
         let scope = world.workers[who].scope.clone();
-        batch.insert(0, Request::Claim { scope, wish: wish.clone() });
+        batch.insert(0, Request::Claim { scope, claim_request: claim_request.clone() });
     }
-    let heard = world.store.execute(batch, News::default());
+    let heard = world.store.execute(batch, Notification::default());
     let known = heard.is_ok();
-    let (claimed, answers) = taken_apart(heard, wish.is_some(), &submits);
+    let (claimed, answers) = taken_apart(heard, claim_request.is_some(), &submits);
     world.say(|| {
         let given =
             claimed.as_ref().map(|jobs| jobs.iter().map(|c| c.job.id()).collect::<Vec<_>>());
         let submits = submits.iter().map(|(asked, _, _)| asked).zip(&answers).collect::<Vec<_>>();
-        format!("a crowd: {submits:?}, and w{who} waiting: {} gets {given:?}", wish.is_some())
+        format!(
+            "a crowd: {submits:?}, and w{who} waiting: {} gets {given:?}",
+            claim_request.is_some()
+        )
     });
     for ((asked, _, _), answer) in submits.iter().zip(&answers) {
         world.auditor.submitted(std::slice::from_ref(asked), answer);
@@ -44,8 +49,8 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
     for ((asked, _, _), answer) in submits.iter().zip(&answers) {
         world.auditor.audit_submits(std::slice::from_ref(asked), answer)?;
     }
-    match wish {
-        Some(wish) => worker::claim_answered(world, who, &wish, claimed),
+    match claim_request {
+        Some(claim_request) => worker::claim_answered(world, who, &claim_request, claimed),
         None => Ok(()),
     }
 }
@@ -53,15 +58,19 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
 fn submit(world: &World, rng: &mut Rng) -> (Asked, JobId, Request) {
     let tenant = rng.pick(&world.tenants).expect("there is one").clone();
     let (asked, draft) = producer::job(world, &tenant, rng);
-    let id = JobId::new(world.clock.read().wall, world.dice.roll());
-    let intake =
-        Intake { id, tenant, chance: world.dice.roll(), payload_bytes_max: PAYLOAD_BYTES_MAX };
-    (asked, id, Request::Submit(vec![draft.check(intake).expect("lawful")]))
+    let id = JobId::new(world.clock.read().wall, world.random.entropy());
+    let context = SubmitContext {
+        id,
+        tenant,
+        entropy: world.random.entropy(),
+        payload_bytes_max: PAYLOAD_BYTES_MAX,
+    };
+    (asked, id, Request::Submit(vec![draft.check(context).expect("lawful")]))
 }
 
 type Answers = Vec<Result<Vec<Submitted>, Error>>;
 
-/// What each of the crowd hears.
+/// The answer of each caller.
 fn taken_apart(
     heard: Result<Vec<Reply>, StoreError>,
     claimed: bool,

@@ -1,22 +1,22 @@
-//! A store that can fail the way stores fail: before the commit, or so that nobody knows.
+//! A store that fails as real stores do: before the commit, or with an unknown outcome.
 
 use crate::{
     ground::Ground,
     mistakes::{Mistake, outcome_unknown, spoil_request},
 };
 use std::sync::{Arc, Mutex};
-use store::{Execute, News, Reply, Request, Store, StoreError};
+use store::{Execute, Notification, Reply, Request, Store, StoreError};
 
-/// How the next transaction goes.
+/// The result of the next transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fault {
     #[default]
     None,
-    /// It fails, and that is known.
+    /// It fails with a known outcome.
     NotCommitted,
-    /// It is done, but the answer is lost.
+    /// It commits, but the answer is lost.
     UnknownButDone,
-    /// It is not done, but nobody can tell.
+    /// It does not commit, and the outcome is unknown.
     UnknownNotDone,
 }
 
@@ -31,12 +31,12 @@ impl Flaky {
         Flaky { ground, next: Mutex::new(Fault::None), mistake }
     }
 
-    /// The process dies and comes back.
+    /// The process dies and restarts.
     pub(crate) fn restart(&self) {
         self.ground.restart();
     }
 
-    /// The store as it is open now.
+    /// The store that is open now.
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         self.ground.store()
     }
@@ -47,19 +47,23 @@ impl Flaky {
 }
 
 impl Execute for Flaky {
-    fn execute(&self, mut batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
+    fn execute(
+        &self,
+        mut batch: Vec<Request>,
+        notification: Notification,
+    ) -> Result<Vec<Reply>, StoreError> {
         let fault = std::mem::take(&mut *self.next.lock().unwrap());
         if let Some(mistake) = self.mistake {
             batch.iter_mut().for_each(|request| spoil_request(mistake, request));
         }
         match fault {
-            Fault::None => self.store().execute(batch, news),
+            Fault::None => self.store().execute(batch, notification),
             Fault::NotCommitted if self.mistake == Some(Mistake::AckBeforeCommit) => {
                 self.ground.execute_and_forget(batch)
             }
             Fault::NotCommitted => Err(StoreError::Unavailable(None)),
             Fault::UnknownButDone => {
-                self.store().execute(batch, news)?;
+                self.store().execute(batch, notification)?;
                 Err(outcome_unknown(self.mistake))
             }
             Fault::UnknownNotDone => Err(outcome_unknown(self.mistake)),

@@ -1,4 +1,4 @@
-//! What the world stands on: a store, and how its process dies and comes back.
+//! The backend of the world: a store, and how its process dies and restarts.
 
 use crate::{
     mistakes::{Mistake, MistakenRules},
@@ -9,14 +9,14 @@ use std::{
     sync::{Arc, LazyLock, Mutex},
 };
 use store::{
-    Clock, Dice, Execute, Memory, News, Options, Postgres, PostgresAddress, PostgresOptions, Reply,
-    Request, Sqlite, Store, StoreError, take_the_clock, wipe,
+    Clock, Execute, Memory, Notification, Options, Postgres, PostgresAddress, PostgresOptions,
+    RandomSource, Reply, Request, Sqlite, Store, StoreError, take_the_clock, wipe,
 };
 use tempfile::TempDir;
 use test_postgres::Server;
 use tokio::runtime::{Builder, Runtime};
 
-/// Which store a world stands on.
+/// The store of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     Memory,
@@ -27,7 +27,7 @@ pub(crate) enum On {
 }
 
 impl On {
-    /// As in `CONSIGN_SIM_STORE` and in the list of worlds that failed once.
+    /// As in `CONSIGN_SIM_STORE` and in `failed_once.txt`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             On::Memory | On::Mistaken(_) => "memory",
@@ -54,8 +54,8 @@ pub(crate) enum Ground {
 pub(crate) struct File {
     store: Mutex<Option<Arc<dyn Store>>>,
     clock: Arc<dyn Clock>,
-    dice: Arc<dyn Dice>,
-    // Dropped last: the store is closed before its folder goes.
+    random: Arc<dyn RandomSource>,
+    // Dropped last: the store is closed before its folder is deleted.
     folder: TempDir,
 }
 
@@ -64,30 +64,30 @@ pub(crate) struct Database {
     store: Mutex<Option<Arc<dyn Store>>>,
     address: PostgresAddress,
     clock: Arc<dyn Clock>,
-    dice: Arc<dyn Dice>,
+    random: Arc<dyn RandomSource>,
 }
 
 impl Ground {
-    pub(crate) fn new(on: On, sim_clock: &Arc<SimClock>, dice: Arc<dyn Dice>) -> Self {
+    pub(crate) fn new(on: On, sim_clock: &Arc<SimClock>, random: Arc<dyn RandomSource>) -> Self {
         let clock: Arc<dyn Clock> = sim_clock.clone();
         match on {
-            On::Memory => Ground::Memory(Arc::new(Memory::new(clock, dice))),
+            On::Memory => Ground::Memory(Arc::new(Memory::new(clock, random))),
             On::Mistaken(mistake) => {
                 let rules = MistakenRules { mistake, clock: sim_clock.clone() };
-                let memory = Memory::new(clock, dice).with_rules(Arc::new(rules));
+                let memory = Memory::new(clock, random).with_rules(Arc::new(rules));
                 Ground::Memory(Arc::new(memory))
             }
             On::Sqlite => {
                 let folder = folder();
-                let store = Mutex::new(Some(open(&folder, &clock, &dice)));
-                Ground::Sqlite(Box::new(File { store, clock, dice, folder }))
+                let store = Mutex::new(Some(open(&folder, &clock, &random)));
+                Ground::Sqlite(Box::new(File { store, clock, random, folder }))
             }
             On::Postgres => {
                 let address = ADDRESS.with(Clone::clone);
                 RUNTIME.block_on(take_the_clock(&address, sim_clock.hand())).expect("it is ours");
                 RUNTIME.block_on(wipe(&address)).expect("it can be emptied");
-                let store = Mutex::new(Some(open_database(&address, &clock, &dice)));
-                Ground::Postgres(Box::new(Database { store, address, clock, dice }))
+                let store = Mutex::new(Some(open_database(&address, &clock, &random)));
+                Ground::Postgres(Box::new(Database { store, address, clock, random }))
             }
         }
     }
@@ -104,20 +104,20 @@ impl Ground {
         match self {
             Ground::Memory(memory) => memory.restart(),
             Ground::Sqlite(file) => {
-                reopen(&file.store, || open(&file.folder, &file.clock, &file.dice));
+                reopen(&file.store, || open(&file.folder, &file.clock, &file.random));
             }
             Ground::Postgres(database) => {
-                let Database { store, address, clock, dice } = &**database;
-                reopen(store, || open_database(address, clock, dice));
+                let Database { store, address, clock, random } = &**database;
+                reopen(store, || open_database(address, clock, random));
             }
         }
     }
 
-    /// How an answer looks that was given before a commit which then failed.
+    /// An answer that is sent before a commit which then fails.
     pub(crate) fn execute_and_forget(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
         let Ground::Memory(memory) = self else { unreachable!("mistakes are made in memory only") };
         let before = memory.backup();
-        let replies = memory.execute(batch, News::default());
+        let replies = memory.execute(batch, Notification::default());
         memory.rewind(before);
         replies
     }
@@ -127,28 +127,32 @@ fn opened(store: &Mutex<Option<Arc<dyn Store>>>) -> Arc<dyn Store> {
     store.lock().unwrap().clone().expect("it is only empty while it is opened again")
 }
 
-/// Closes a store, and only then opens the next one: both want the same file.
+/// Closes a store, and only then opens the next one: both need the same file.
 fn reopen(store: &Mutex<Option<Arc<dyn Store>>>, open: impl FnOnce() -> Arc<dyn Store>) {
     let mut store = store.lock().unwrap();
     drop(store.take());
     *store = Some(open());
 }
 
-fn open(folder: &TempDir, clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> Arc<dyn Store> {
+fn open(
+    folder: &TempDir,
+    clock: &Arc<dyn Clock>,
+    random: &Arc<dyn RandomSource>,
+) -> Arc<dyn Store> {
     let options = Options { fail_stop: Arc::new(|_| {}), ..Options::default() };
     let path = folder.path().join("consign.db");
-    let store = Sqlite::open(path, clock.clone(), dice.clone(), options);
+    let store = Sqlite::open(path, clock.clone(), random.clone(), options);
     Arc::new(store.expect("it can be opened"))
 }
 
-/// The connections of all worlds live here.
+/// The runtime for the connections of all worlds.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("it can be built")
 });
 
 thread_local! {
-    /// The worlds of one thread follow each other, and may use the same tables. They come by the socket in
-    /// the server's folder: the auditor asks so often that the way there counts.
+    /// The worlds of one thread run one after another, so they may share tables. They connect by
+    /// the socket in the server's folder: the auditor asks so often that latency counts.
     static ADDRESS: PostgresAddress = {
         let server = Server::shared();
         let address: PostgresAddress = server.unix_address().parse().expect("lawful");
@@ -159,15 +163,15 @@ thread_local! {
 fn open_database(
     address: &PostgresAddress,
     clock: &Arc<dyn Clock>,
-    dice: &Arc<dyn Dice>,
+    random: &Arc<dyn RandomSource>,
 ) -> Arc<dyn Store> {
     let options = PostgresOptions { writers: 1, readers: 1, ..PostgresOptions::default() };
-    let opened = Postgres::open(address, clock.clone(), dice.clone(), options);
+    let opened = Postgres::open(address, clock.clone(), random.clone(), options);
     Arc::new(RUNTIME.block_on(opened).expect("it can be opened"))
 }
 
-/// In memory where there is such a place: a million syncs would prove nothing here. What a disk may
-/// lose is tested with disks that lose it.
+/// In memory where there is such a folder: a million syncs would prove nothing here. Other tests
+/// use disks that lose data.
 fn folder() -> TempDir {
     let in_memory = Path::new("/dev/shm");
     let made = if in_memory.is_dir() { TempDir::new_in(in_memory) } else { TempDir::new() };

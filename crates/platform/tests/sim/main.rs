@@ -1,4 +1,4 @@
-//! The simulated world: seeds decide who moves next, an auditor checks every step.
+//! The simulated world: a seed decides which actor moves next, and an auditor checks every step.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may")]
 
@@ -26,13 +26,13 @@ use std::{
     time::Instant,
 };
 
-/// What every CI run lives through, in memory, in files and in a database. Each commit has other
-/// seeds, so that a thousand commits live through more than any one of them could.
+/// The seeds of every CI run, in memory, in files and in a database. Each commit has other seeds,
+/// so that a thousand commits cover more than any one of them could.
 const SEEDS: u64 = 5_000;
 const SEEDS_SQLITE: u64 = 500;
 const SEEDS_POSTGRES: u64 = 100;
 const STEPS: usize = 500;
-/// A database is asked over a connection, and the auditor asks a lot: lives are shorter there.
+/// A database is read over a connection, and the auditor reads a lot, so runs are shorter there.
 const STEPS_POSTGRES: usize = 60;
 
 #[test]
@@ -85,7 +85,7 @@ fn the_same_seed_lives_the_same_life() {
     }
 }
 
-/// A world in which nothing happens keeps every promise: this one is not like that.
+/// A world in which nothing happens keeps every invariant: this world is not like that.
 #[test]
 fn everything_that_can_happen_does() {
     let mut trace = Some(Vec::new());
@@ -109,7 +109,8 @@ fn everything_that_can_happen_does() {
     assert!(missing.is_empty(), "these never happened: {missing:?}");
 }
 
-/// Shows one seed, as a failing run says. Without a seed it only sees that there is something to show.
+/// Shows one seed, with the command that a failing run prints. Without a seed it only checks that
+/// there is something to show.
 #[test]
 fn replay() {
     let Some(seed) = setting("CONSIGN_SIM_SEED") else {
@@ -152,7 +153,7 @@ fn steps(on: On) -> Vec<usize> {
     (0..steps).collect()
 }
 
-/// Lives through `seeds` on all cores; the lowest that fails is the one that is told.
+/// Runs `seeds` on all cores; reports the lowest that fails.
 fn search(on: On, seeds: std::ops::Range<u64>) -> Option<Failure> {
     let next = AtomicU64::new(seeds.start);
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -177,7 +178,7 @@ fn search(on: On, seeds: std::ops::Range<u64>) -> Option<Failure> {
     found.into_iter().min_by_key(|failure| failure.seed)
 }
 
-/// The worlds that broke a promise once, on this store: they are lived through whatever the commit.
+/// The seeds that once broke an invariant on this store: they run with every commit.
 fn failed_once(on: On) -> Vec<u64> {
     let lines = include_str!("failed_once.txt").lines().filter(|line| !line.starts_with('#'));
     let of_this_store =
@@ -192,8 +193,8 @@ fn the_worlds_that_failed_once_are_found() {
     }
 }
 
-/// Where the seeds begin. `cargo xtask test` sets it from the commit's hash; without it they are
-/// always the same.
+/// The first seed. `cargo xtask test` sets it from the commit's hash; without it, it is always the
+/// same.
 fn seed_base() -> u64 {
     setting("CONSIGN_SEED").unwrap_or(0)
 }

@@ -1,13 +1,12 @@
-//! Stores and rules with one mistake in them. Each mistake has been made by real systems of this
-//! kind.
+//! Stores and rules with one mistake in them. Real systems of this kind have made each mistake.
 //!
-//! The rules themselves know nothing of this: a mistake changes what the engine is given or what it
-//! has decided, what the store is sent, or what its caller hears.
+//! The rules themselves do not know of this: a mistake changes the engine's input or decision, the
+//! store's request, or the caller's answer.
 
 use crate::nature::SimClock;
 use engine::{
-    Answer, Change, Claim, ClaimId, Command, Decision, Effect, Facts, How, Job, JobId, Lease,
-    LeaseToken, Policy, Pulse, Ruling, Scope, State, Tenant, Timestamp, WorkerId,
+    Answer, Change, Claim, ClaimId, Command, Decided, Decision, Effect, EndingKind, Facts, Job,
+    JobId, Lease, LeaseState, LeaseToken, Policy, Scope, State, Tenant, Timestamp, WorkerId,
 };
 use std::{
     sync::{
@@ -21,29 +20,29 @@ use store::{Request, Rules, StoreError};
 /// The mistakes that the simulation has to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mistake {
-    /// A settle is believed whatever its token.
+    /// A settle is accepted with any token.
     CompleteWithoutFence,
-    /// The sweeper writes over what it finds, ended jobs included.
+    /// The sweeper overwrites what it finds, ended jobs included.
     SweepWithoutGuard,
     /// The caller is answered although the commit failed.
     AckBeforeCommit,
     /// Outcomes are announced after the transaction, and lost when the process dies between.
     OutcomeOutsideTransaction,
-    /// Whether a key is free is asked before the transaction, not in it.
+    /// A key is checked before the transaction, not in it.
     CheckThenInsertKey,
     /// Attempts are counted when they fail, so that a lost worker costs nothing.
     AttemptsCountedOnFailure,
-    /// Time is what the caller's machine believes.
+    /// Time comes from the clock of the caller's machine.
     WorkersClock,
     /// An unknown outcome is reported as "nothing happened".
     CommitErrorTakenForNo,
-    /// An item may say whose job it is: here its subject, where that is a tenant's name.
+    /// An item may name its tenant: here its subject does, where that is a tenant's name.
     ItemTenantTrusted,
     /// A settled attempt leaves no record, so its repeat is a lost lease.
     SettleNotRemembered,
     /// A failed attempt is retried although a cancel was requested.
     CancelForgotten,
-    /// An attempt is given back however often it was before.
+    /// A release gives its attempt back every time.
     ReleasesUnbounded,
     /// A repeated claim id claims again.
     ClaimNotRemembered,
@@ -57,9 +56,9 @@ pub(crate) enum Mistake {
     RedriveKeepsAttempts,
     /// Lost workers are never counted.
     LossesNotCounted,
-    /// A step is finished whatever the token.
+    /// A step is finished with any token.
     StepWithoutFence,
-    /// Within a priority, who came last is served first.
+    /// Within a priority, the newest job is served first.
     LastComeFirstServed,
 }
 
@@ -87,10 +86,10 @@ impl Rules for MistakenRules {
                 given.state = State::Running(lapsed_lease(token, facts.now));
             }
             (Mistake::AttemptsCountedOnFailure, Command::Settle { ending, .. }) => {
-                given.life.attempt += u32::from(matches!(ending.how, How::Failed { .. }));
+                given.life.attempt += u32::from(matches!(ending.kind, EndingKind::Failed { .. }));
             }
             (Mistake::CancelForgotten, Command::Settle { ending, .. }) => {
-                given.life.cancel_requested &= !matches!(ending.how, How::Failed { .. });
+                given.life.cancel_requested &= !matches!(ending.kind, EndingKind::Failed { .. });
             }
             (Mistake::CancelForgotten, Command::Timeout | Command::LeaseExpiry) => {
                 given.life.cancel_requested = false;
@@ -101,9 +100,9 @@ impl Rules for MistakenRules {
             (Mistake::WorkersClock, _) => facts.now = self.clock.callers_wall(),
             _ => {}
         }
-        let mut ruling = engine::decide(&given, command, &facts)?;
-        amend(&mut ruling, |change| self.spoil(job, command, facts.now, change));
-        Ok(ruling)
+        let mut decided = engine::decide(&given, command, &facts)?;
+        amend(&mut decided, |change| self.spoil(job, command, facts.now, change));
+        Ok(decided)
     }
 
     fn claim(&self, job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
@@ -113,13 +112,13 @@ impl Rules for MistakenRules {
             (Mistake::WorkersClock, _) => facts.now = self.clock.callers_wall(),
             _ => {}
         }
-        let mut ruling = engine::claim(&given, claim, &facts)?;
-        amend(&mut ruling, |change| match (self.mistake, job.life.attempt) {
+        let mut decided = engine::claim(&given, claim, &facts)?;
+        amend(&mut decided, |change| match (self.mistake, job.life.attempt) {
             (Mistake::AttemptsCountedOnFailure, before) => set_attempt(change, before),
             (Mistake::OutcomeOutsideTransaction, _) => lose_some_events(change),
             _ => {}
         });
-        Ok(ruling)
+        Ok(decided)
     }
 
     fn due_until(&self, now: Timestamp) -> Timestamp {
@@ -135,7 +134,7 @@ impl Rules for MistakenRules {
     }
 
     fn key_holder<'a>(&self, holder: Option<&'a Job>, now: Timestamp) -> Option<&'a Job> {
-        // Whoever comes at the same moment has looked before the first one was stored.
+        // A submit of the same moment checked before the first one was stored.
         let seen = |job: &&Job| job.envelope.created_at < now;
         holder.filter(|job| self.mistake != Mistake::CheckThenInsertKey || seen(job))
     }
@@ -168,13 +167,16 @@ impl MistakenRules {
 }
 
 /// Changes a decision, and its answer with it.
-fn amend(ruling: &mut Ruling, spoil: impl FnOnce(&mut Change)) {
-    let Effect::Change(change) = &mut ruling.effect else { return };
+fn amend(decided: &mut Decided, spoil: impl FnOnce(&mut Change)) {
+    let Effect::Change(change) = &mut decided.effect else { return };
     spoil(change);
     let expires_at = change.job.lease().map(|lease| lease.expires_at);
-    match (&mut ruling.answer, expires_at) {
+    match (&mut decided.answer, expires_at) {
         (Answer::Job(job), _) => **job = change.job.clone(),
-        (Answer::Pulse(Pulse::Extended(told) | Pulse::CancelRequested(told)), Some(until)) => {
+        (
+            Answer::LeaseState(LeaseState::Extended(told) | LeaseState::CancelRequested(told)),
+            Some(until),
+        ) => {
             *told = until;
         }
         _ => {}
@@ -186,7 +188,7 @@ fn set_attempt(change: &mut Change, attempt: u32) {
     change.entry.iter_mut().for_each(|entry| entry.attempt = attempt);
 }
 
-/// The announcement is a transaction of its own, and now and then the process dies between the two.
+/// The announcement is a transaction of its own, and sometimes the process dies between the two.
 fn lose_some_events(change: &mut Change) {
     if change.job.id().to_bytes()[15].is_multiple_of(8) {
         change.event = None;
@@ -199,14 +201,14 @@ fn shorten(change: &mut Change, now: Timestamp) {
     }
 }
 
-/// Makes `token` the one that counts.
+/// Makes `token` the current one.
 fn believe(job: &mut Job, token: &LeaseToken) {
     if let State::Running(lease) = &mut job.state {
         lease.token = *token;
     }
 }
 
-/// A lease whose worker was silent for too long.
+/// A lease whose worker sent no heartbeat for too long.
 fn lapsed_lease(token: LeaseToken, now: Timestamp) -> Lease {
     Lease {
         token,
@@ -231,15 +233,15 @@ pub(crate) fn spoil_request(mistake: Mistake, request: &mut Request) {
                 new.tenant = named.and_then(Result::ok).unwrap_or(new.tenant.clone());
             }
         }
-        (Mistake::ClaimNotRemembered, Request::Claim { wish, .. }) => {
+        (Mistake::ClaimNotRemembered, Request::Claim { claim_request, .. }) => {
             let name = format!("unique-{}", CLAIMS.fetch_add(1, Ordering::Relaxed));
-            wish.claim = ClaimId::parse(&name).expect("lawful");
+            claim_request.claim = ClaimId::parse(&name).expect("lawful");
         }
         _ => {}
     }
 }
 
-/// What a caller hears when nobody knows whether its transaction was committed.
+/// A caller's answer when the outcome of its transaction is unknown.
 pub(crate) fn outcome_unknown(mistake: Option<Mistake>) -> StoreError {
     if mistake == Some(Mistake::CommitErrorTakenForNo) {
         return StoreError::Unavailable(None);

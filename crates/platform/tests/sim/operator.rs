@@ -1,4 +1,4 @@
-//! Operators: they cancel, redrive, discard, erase, pause, resume, and ask why.
+//! Operators: they cancel, redrive, discard, erase, pause, resume, and explain.
 
 use crate::{audit::Verdict, rng::Rng, world::World};
 use engine::{Job, JobId, Scope};
@@ -25,8 +25,8 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
 }
 
 fn redrive(world: &mut World, id: JobId, rng: &mut Rng) -> Verdict {
-    let reset_steps = rng.chance(50);
-    let max_attempts = rng.chance(30).then(|| rng.between(1, 3));
+    let reset_steps = rng.entropy(50);
+    let max_attempts = rng.entropy(30).then(|| rng.between(1, 3));
     let redriven = world.platform.redrive(&Scope::All, id, max_attempts, reset_steps, None);
     let heard = pollster::block_on(redriven);
     if reset_steps && !matches!(heard, Err(Error::Refused(_) | Error::Store(_))) {
@@ -54,12 +54,12 @@ fn erase(world: &mut World, id: JobId) -> Verdict {
 }
 
 fn pause(world: &mut World, rng: &mut Rng) -> Verdict {
-    // Whether a queue is paused must be known for certain, or nobody could judge fairness.
+    // Without a certain answer whether a queue is paused, fairness cannot be judged.
     world.store.fail_next(crate::flaky::Fault::None);
     let job_type = rng.pick(&world.job_types).expect("there is one").clone();
     let tenant = rng.pick(&world.tenants).expect("there is one").clone();
     let scope = Scope::One(tenant.clone());
-    if rng.chance(40) {
+    if rng.entropy(40) {
         world.say(|| format!("pause {job_type} of {tenant}"));
         pollster::block_on(world.platform.pause(&scope, job_type.clone(), None, None))
             .expect("no fault");

@@ -1,4 +1,4 @@
-//! Producers: they hand jobs over, alone and in lists, again and again under few keys.
+//! Producers: they submit jobs, alone and in lists, repeatedly under few keys.
 
 use crate::{
     audit::{Asked, Verdict},
@@ -9,7 +9,7 @@ use engine::{JobDraft, Timestamp};
 use std::time::Duration;
 
 pub(crate) fn submit(world: &mut World, rng: &mut Rng) -> Verdict {
-    let count = if rng.chance(75) { 1 } else { 1 + rng.below(4) };
+    let count = if rng.entropy(75) { 1 } else { 1 + rng.below(4) };
     let tenant = rng.pick(&world.tenants).expect("there is one").clone();
     let (mut asked, mut drafts) = (Vec::new(), Vec::new());
     for _ in 0..count {
@@ -26,16 +26,16 @@ pub(crate) fn submit(world: &mut World, rng: &mut Rng) -> Verdict {
 
 pub(crate) fn job(world: &World, tenant: &engine::Tenant, rng: &mut Rng) -> (Asked, JobDraft) {
     let job_type = rng.pick(&world.job_types).expect("there is one").clone();
-    let key = rng.chance(50).then(|| format!("k{}", rng.below(world.keys)));
+    let key = rng.entropy(50).then(|| format!("k{}", rng.below(world.keys)));
     let payload = format!("{{\"n\":{}}}", rng.below(2));
     let now = world.clock.wall_ms();
-    let run_at = rng.chance(10).then(|| now + rng.between(-60_000, 60_000));
-    let delay = (run_at.is_none() && rng.chance(10)).then(|| rng.between(0, 40));
-    // A subject that is somebody's name makes the job no less its producer's.
-    let named = rng.chance(10);
+    let run_at = rng.entropy(10).then(|| now + rng.between(-60_000, 60_000));
+    let delay = (run_at.is_none() && rng.entropy(10)).then(|| rng.between(0, 40));
+    // A subject that is a tenant's name does not change the job's tenant.
+    let named = rng.entropy(10);
     let subject = rng.pick(&world.tenants).filter(|_| named).map(ToString::to_string);
-    let expires_at = rng.chance(10).then(|| now + rng.between(1_000, 90_000));
-    let priority = rng.chance(30).then(|| rng.between(0, 9));
+    let expires_at = rng.entropy(10).then(|| now + rng.between(1_000, 90_000));
+    let priority = rng.entropy(30).then(|| rng.between(0, 9));
     let draft = JobDraft {
         job_type: job_type.to_string(),
         subject_id: subject.clone(),
@@ -45,7 +45,7 @@ pub(crate) fn job(world: &World, tenant: &engine::Tenant, rng: &mut Rng) -> (Ask
         run_at,
         delay_seconds: delay,
         expires_at,
-        max_attempts: rng.chance(20).then(|| rng.between(1, 6)),
+        max_attempts: rng.entropy(20).then(|| rng.between(1, 6)),
         ..JobDraft::default()
     };
     let asked = Asked {

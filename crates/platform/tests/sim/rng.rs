@@ -1,17 +1,17 @@
-//! Choices of the simulated world.
+//! Random choices of the simulated world.
 
-use store::SeededDice;
+use store::SeededRandom;
 
 /// A stream of choices from a seed.
-pub(crate) struct Rng(SeededDice);
+pub(crate) struct Rng(SeededRandom);
 
 impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
-        Rng(SeededDice::new(seed))
+        Rng(SeededRandom::new(seed))
     }
 
-    /// The stream of one step: each step has its own, so that leaving one out does not change what
-    /// the others choose. That is what makes a failing run shrink.
+    /// The stream of one step: each step has its own, so that leaving one out does not change the
+    /// choices of the others. That makes a failing run shrink.
     pub(crate) fn of_step(seed: u64, step: u64) -> Self {
         let rng = Rng::new(seed ^ step.wrapping_mul(0xA076_1D64_78BD_642F));
         rng.0.next();
@@ -30,7 +30,7 @@ impl Rng {
     }
 
     /// True in `percent` of a hundred cases.
-    pub(crate) fn chance(&mut self, percent: usize) -> bool {
+    pub(crate) fn entropy(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 

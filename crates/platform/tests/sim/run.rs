@@ -1,8 +1,8 @@
-//! One seed, lived through; and a failing one made small.
+//! Runs one seed, and shrinks a failing one.
 
 use crate::{audit::Violation, ground::On, rng::Rng, world::World};
 
-/// A seed that broke a promise.
+/// A seed that broke an invariant.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) on: On,
@@ -12,7 +12,7 @@ pub(crate) struct Failure {
     pub(crate) violation: Violation,
 }
 
-/// Lives through `steps` of `seed`, then lets everything come to its end.
+/// Runs `steps` of `seed`, then lets every job come to its end.
 pub(crate) fn live(
     on: On,
     seed: u64,
@@ -46,7 +46,7 @@ fn live_in(world: &mut World, on: On, seed: u64, steps: &[usize]) -> Result<(), 
     world.finale(last).map_err(|violation| Failure { on, seed, steps: steps.to_vec(), violation })
 }
 
-/// Leaves out steps as long as the same promise is still broken: halves, quarters, single ones.
+/// Leaves out steps as long as the same invariant still breaks: halves, quarters, single ones.
 pub(crate) fn shrink(mut failure: Failure) -> Failure {
     let mut size = failure.steps.len() / 2;
     while size > 0 {
@@ -67,7 +67,7 @@ pub(crate) fn shrink(mut failure: Failure) -> Failure {
 }
 
 impl Failure {
-    /// What a person needs: what broke, and the command that shows it again.
+    /// What broke, and the command that shows it again.
     pub(crate) fn report(&self) -> String {
         let steps: Vec<_> = self.steps.iter().map(ToString::to_string).collect();
         let store = self.on.name();

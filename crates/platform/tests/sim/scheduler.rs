@@ -1,5 +1,6 @@
-//! Schedulers: each keeps a record with a version and hands over a job whenever it moves the record
-//! on, both or neither. Two of them may know the same version; then only one of them is right.
+//! Schedulers: each keeps a record with a version, and submits a job whenever it advances the
+//! record; both happen or neither. Two schedulers may know the same version; then only one of them
+//! succeeds.
 
 use crate::{
     audit::{Asked, Verdict, ensure},
@@ -8,15 +9,16 @@ use crate::{
     world::World,
 };
 use engine::{
-    AuditNote, CorrelationId, Intake, JobId, PAYLOAD_BYTES_MAX, Policy, Scope, Submitted,
+    AuditNote, CorrelationId, JobId, PAYLOAD_BYTES_MAX, Policy, Scope, SubmitContext, Submitted,
 };
 use platform::Error;
 use pollster::block_on;
 use store::{
-    Answer, Clock, Dice, Execute, News, RecordChange, RecordKind, Reply, Request, StoreError,
+    Answer, Clock, Execute, Notification, RandomSource, RecordChange, RecordKind, Reply, Request,
+    StoreError,
 };
 
-/// No job is of this type: its policy is the record that schedulers move on.
+/// No job is of this type: its policy is the record that schedulers advance.
 const RECORD: &str = "schedule";
 
 struct List {
@@ -25,7 +27,7 @@ struct List {
     request: Request,
 }
 
-/// What can be seen of lists: how far the record is, and how long the audit log.
+/// What lists visibly change: the version of the record, and the length of the audit log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Seen {
     version: u64,
@@ -37,7 +39,7 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
     let lists: Vec<List> =
         (0..1 + rng.below(2)).map(|_| list(world, rng, before.version)).collect();
     let batch = lists.iter().map(|list| list.request.clone()).collect();
-    let heard = world.store.execute(batch, News::default());
+    let heard = world.store.execute(batch, Notification::default());
     let answers = answers(heard, &lists);
     world.say(|| {
         let told = lists.iter().map(|list| list.job).zip(&answers).collect::<Vec<_>>();
@@ -66,15 +68,19 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
     Ok(())
 }
 
-/// Every part in any order: what a list does does not depend on which part is refused.
+/// All parts in any order: the effect of a list does not depend on which part is refused.
 fn list(world: &World, rng: &mut Rng, version: u64) -> List {
     let tenant = rng.pick(&world.tenants).expect("there is one").clone();
     let (asked, draft) = producer::job(world, &tenant, rng);
     let draft = engine::JobDraft { idempotency_key: None, ..draft };
     let asked = Asked { key: None, ..asked };
-    let job = JobId::new(world.clock.read().wall, world.dice.roll());
-    let intake =
-        Intake { id: job, tenant, chance: world.dice.roll(), payload_bytes_max: PAYLOAD_BYTES_MAX };
+    let job = JobId::new(world.clock.read().wall, world.random.entropy());
+    let context = SubmitContext {
+        id: job,
+        tenant,
+        entropy: world.random.entropy(),
+        payload_bytes_max: PAYLOAD_BYTES_MAX,
+    };
     let policy = Policy { max_attempts: 1 + rng.below(9) as u32, ..Policy::default() };
     let moves = RecordChange::put(Scope::All, RECORD, &policy).expecting(version);
     let note = AuditNote {
@@ -86,7 +92,7 @@ fn list(world: &World, rng: &mut Rng, version: u64) -> List {
         correlation: CorrelationId::parse("c-1").expect("lawful"),
     };
     let mut parts = vec![
-        Request::Submit(vec![draft.check(intake).expect("lawful")]),
+        Request::Submit(vec![draft.check(context).expect("lawful")]),
         Request::PutRecord(moves),
         Request::Audit(note),
     ];
@@ -109,7 +115,7 @@ fn is_there(world: &World, id: JobId) -> bool {
     block_on(world.store.store().job(&Scope::All, id)).expect("reads do not fail").is_some()
 }
 
-/// What each scheduler hears of its job.
+/// The answer of each scheduler.
 fn answers(
     heard: Result<Vec<Reply>, StoreError>,
     lists: &[List],

@@ -1,4 +1,4 @@
-//! Workers: well-behaved, slow, dying, paused past their lease, sending late, double and
+//! Workers: well-behaved, slow, dying, paused past their lease, and sending late, repeated and
 //! contradicting reports.
 
 use crate::{
@@ -7,15 +7,15 @@ use crate::{
     world::{RETRY_AFTER_MAX_S, World},
 };
 use engine::{
-    ClaimId, Ending, EndingDraft, JobId, JobType, LeaseToken, OutcomeWord, ProgressReport,
-    ReleaseReason, Scope, StepName, Tenant, Wish, WorkerId, check_step_result,
+    ClaimId, ClaimRequest, Ending, EndingDraft, JobId, JobType, LeaseToken, OutcomeWord,
+    ProgressReport, ReleaseReason, Scope, StepName, Tenant, WorkerId, check_step_result,
 };
 use platform::{Beat, Error, Release, Report, StepReport};
 use std::time::Duration;
 use store::Claimed;
 
-/// A worker and what it remembers. What it forgot when it died is kept too: late reports come from
-/// processes that everybody thought dead.
+/// A worker and what it remembers. Leases that it forgot when it died are kept, too: late reports
+/// come from processes that counted as dead.
 pub(crate) struct Worker {
     name: WorkerId,
     pub(crate) scope: Scope,
@@ -25,9 +25,9 @@ pub(crate) struct Worker {
     held: Vec<Held>,
     /// A claim whose answer was lost.
     unanswered: Option<ClaimId>,
-    /// What it reported before.
+    /// Its earlier reports.
     reported: Vec<Reported>,
-    ghosts: Vec<Held>,
+    lost_leases: Vec<Held>,
 }
 
 #[derive(Clone)]
@@ -42,7 +42,7 @@ struct Reported {
     how: Way,
 }
 
-/// How an attempt ends; equal ways are equal endings.
+/// How an attempt ends; equal values are equal endings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Completed,
@@ -61,18 +61,18 @@ impl Worker {
         job_types: &[JobType],
         rng: &mut Rng,
     ) -> Self {
-        let own = rng.chance(25).then(|| rng.pick(tenants).expect("there is one").clone());
-        let wanted: Vec<JobType> = job_types.iter().filter(|_| rng.chance(70)).cloned().collect();
+        let own = rng.entropy(25).then(|| rng.pick(tenants).expect("there is one").clone());
+        let wanted: Vec<JobType> = job_types.iter().filter(|_| rng.entropy(70)).cloned().collect();
         Worker {
             name: WorkerId::parse(&format!("w{number}")).expect("lawful"),
             scope: own.map_or(Scope::All, Scope::One),
             job_types: if wanted.is_empty() { job_types.to_vec() } else { wanted },
             max: 1 + rng.below(4),
-            lease: rng.chance(40).then(|| Duration::from_secs(5 + rng.below(60) as u64)),
+            lease: rng.entropy(40).then(|| Duration::from_secs(5 + rng.below(60) as u64)),
             held: Vec::new(),
             unanswered: None,
             reported: Vec::new(),
-            ghosts: Vec::new(),
+            lost_leases: Vec::new(),
         }
     }
 }
@@ -81,7 +81,7 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
     let who = rng.below(world.workers.len());
     let worker = &world.workers[who];
     match rng.below(100) {
-        _ if worker.unanswered.is_some() && rng.chance(60) => claim(world, who),
+        _ if worker.unanswered.is_some() && rng.entropy(60) => claim(world, who),
         0..35 if worker.held.len() < worker.max => claim(world, who),
         0..45 => heartbeat(world, who, rng),
         45..75 => settle(world, who, rng),
@@ -95,29 +95,29 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
 }
 
 fn claim(world: &mut World, who: usize) -> Verdict {
-    let wish = wish(world, who);
+    let claim_request = claim_request(world, who);
     let scope = world.workers[who].scope.clone();
-    let heard = pollster::block_on(world.platform.claim(&scope, wish.clone())).ok();
+    let heard = pollster::block_on(world.platform.claim(&scope, claim_request.clone())).ok();
     world.say(|| {
         let jobs = heard.iter().flatten().map(|claimed| claimed.job.id()).collect::<Vec<_>>();
         let answer =
             if heard.is_some() { format!("gets {jobs:?}") } else { "hears nothing".into() };
-        format!("w{who} claims as {} and {answer}", wish.claim)
+        format!("w{who} claims as {} and {answer}", claim_request.claim)
     });
     match &heard {
         Some(jobs) => jobs.iter().for_each(|claimed| world.auditor.touch(claimed.job.id())),
         None => world.auditor.touch_everything(),
     }
     world.auditor.look(&world.platform)?;
-    claim_answered(world, who, &wish, heard)
+    claim_answered(world, who, &claim_request, heard)
 }
 
-/// What a worker asks for: the same as before, where that was not answered.
-pub(crate) fn wish(world: &mut World, who: usize) -> Wish {
+/// A worker's next claim: the same as before, if that was not answered.
+pub(crate) fn claim_request(world: &mut World, who: usize) -> ClaimRequest {
     let fresh = ClaimId::parse(&world.new_name("c")).expect("lawful");
     let worker = &mut world.workers[who];
     let claim = worker.unanswered.take().unwrap_or(fresh);
-    Wish {
+    ClaimRequest {
         worker: worker.name.clone(),
         host: None,
         claim,
@@ -127,15 +127,15 @@ pub(crate) fn wish(world: &mut World, who: usize) -> Wish {
     }
 }
 
-/// After the look: the worker takes what it was given, or remembers that it heard nothing.
+/// After the read: the worker keeps its leases, or remembers that it got no answer.
 pub(crate) fn claim_answered(
     world: &mut World,
     who: usize,
-    wish: &Wish,
+    claim_request: &ClaimRequest,
     heard: Option<Vec<Claimed>>,
 ) -> Verdict {
     let worker = &mut world.workers[who];
-    let asked = ClaimAsked { scope: worker.scope.clone(), wish: wish.clone() };
+    let asked = ClaimAsked { scope: worker.scope.clone(), claim_request: claim_request.clone() };
     world.auditor.audit_claim(&asked, heard.as_deref())?;
     match heard {
         Some(jobs) => {
@@ -144,14 +144,14 @@ pub(crate) fn claim_answered(
             });
             worker.held.extend(leased);
         }
-        None => worker.unanswered = Some(wish.claim.clone()),
+        None => worker.unanswered = Some(claim_request.claim.clone()),
     }
     Ok(())
 }
 
 fn heartbeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     let worker = &world.workers[who];
-    let held: Vec<Held> = worker.held.iter().filter(|_| rng.chance(80)).cloned().collect();
+    let held: Vec<Held> = worker.held.iter().filter(|_| rng.entropy(80)).cloned().collect();
     if held.is_empty() {
         return Ok(());
     }
@@ -159,7 +159,7 @@ fn heartbeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
         id: held.id,
         token: held.token,
         progress: rng
-            .chance(30)
+            .entropy(30)
             .then(|| ProgressReport::check(rng.between(0, 100), Some("on it")).expect("lawful")),
     });
     let beats = beats.collect();
@@ -167,15 +167,15 @@ fn heartbeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     world.say(|| format!("w{who} is alive: {heard:?}"));
     held.iter().for_each(|held| world.auditor.touch(held.id));
     world.auditor.look(&world.platform)?;
-    let Ok(pulses) = heard else { return Ok(()) };
-    for (held, pulse) in held.iter().zip(pulses) {
-        let pulse = pulse.expect("nothing rots in this world");
-        world.auditor.audit_pulse(held.id, &held.token, pulse)?;
-        if matches!(pulse, engine::Pulse::Lost | engine::Pulse::Ended) {
-            // A worker that learns this stops; its report may already be under way.
+    let Ok(lease_states) = heard else { return Ok(()) };
+    for (held, lease_state) in held.iter().zip(lease_states) {
+        let lease_state = lease_state.expect("nothing rots in this world");
+        world.auditor.audit_pulse(held.id, &held.token, lease_state)?;
+        if matches!(lease_state, engine::LeaseState::Lost | engine::LeaseState::Ended) {
+            // A worker with this answer stops; its report may already be under way.
             let worker = &mut world.workers[who];
             worker.held.retain(|other| other.token != held.token);
-            worker.ghosts.push(held.clone());
+            worker.lost_leases.push(held.clone());
         }
     }
     Ok(())
@@ -183,34 +183,34 @@ fn heartbeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
 
 fn settle(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     let held = std::mem::take(&mut world.workers[who].held);
-    let (now, later): (Vec<Held>, Vec<Held>) = held.into_iter().partition(|_| rng.chance(70));
+    let (now, later): (Vec<Held>, Vec<Held>) = held.into_iter().partition(|_| rng.entropy(70));
     world.workers[who].held = later;
     let reports = now.into_iter().map(|held| Reported { held, how: way(world, rng) }).collect();
     report(world, who, reports, rng)
 }
 
-/// A well-behaved client repeats what it has reported.
+/// A well-behaved client repeats its report.
 fn repeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     let reported = rng.pick(&world.workers[who].reported).cloned();
     report(world, who, reported.into_iter().collect(), rng)
 }
 
-/// A broken one says something else this time.
+/// A broken client sends another report this time.
 fn contradict(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     let reported = rng.pick(&world.workers[who].reported).cloned();
     let other = reported.map(|reported| Reported { how: way(world, rng), ..reported });
     report(world, who, other.into_iter().collect(), rng)
 }
 
-/// A process that everybody thought dead wakes up and reports.
+/// A process that counted as dead wakes up and reports.
 fn late(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
-    let ghost = rng.pick(&world.workers[who].ghosts).cloned();
+    let ghost = rng.pick(&world.workers[who].lost_leases).cloned();
     let report = ghost.map(|held| Reported { held, how: way(world, rng) });
     self::report(world, who, report.into_iter().collect(), rng)
 }
 
-/// A worker that takes a job only to give it back.
-pub(crate) fn fidget(world: &mut World, rng: &mut Rng) -> Verdict {
+/// A worker that claims a job only to release it.
+pub(crate) fn claim_and_release(world: &mut World, rng: &mut Rng) -> Verdict {
     let who = rng.below(world.workers.len());
     if world.workers[who].held.is_empty() { claim(world, who) } else { release(world, who, rng) }
 }
@@ -224,7 +224,7 @@ fn die(world: &mut World, who: usize) -> Verdict {
     world.say(|| format!("w{who} dies"));
     let worker = &mut world.workers[who];
     worker.unanswered = None;
-    worker.ghosts.append(&mut worker.held);
+    worker.lost_leases.append(&mut worker.held);
     Ok(())
 }
 
@@ -285,11 +285,11 @@ fn step(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     const NAMES: [&str; 2] = ["charge", "ship"];
     let worker = &world.workers[who];
     // Mostly its own leases, now and then one that it lost.
-    let leases = if rng.chance(80) { &worker.held } else { &worker.ghosts };
+    let leases = if rng.entropy(80) { &worker.held } else { &worker.lost_leases };
     let Some(held) = rng.pick(leases).cloned() else { return Ok(()) };
     let name = NAMES[rng.below(2)];
     let step = StepName::parse(name).expect("lawful");
-    let finishing = rng.chance(50).then(|| rng.below(100).to_string());
+    let finishing = rng.entropy(50).then(|| rng.below(100).to_string());
     let result = finishing.as_deref().map(|result| check_step_result(result).expect("lawful"));
     let report = StepReport { id: held.id, token: held.token, name: step, result };
     let heard = pollster::block_on(world.platform.step(&worker.scope, report));
@@ -303,7 +303,7 @@ fn step(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     world.auditor.audit_step(held.id, &held.token, name, finishing.as_deref(), answer.as_ref())
 }
 
-/// A claim for everything by everybody, all completed: how the world looks without faults.
+/// Every worker claims everything and completes it: the world without faults.
 pub(crate) fn do_everything(world: &mut World) -> Verdict {
     for who in 0..world.workers.len() {
         let worker = &mut world.workers[who];
@@ -311,7 +311,7 @@ pub(crate) fn do_everything(world: &mut World) -> Verdict {
         worker.job_types = world.job_types.clone();
         worker.max = 50;
         worker.unanswered = None;
-        worker.ghosts.append(&mut worker.held);
+        worker.lost_leases.append(&mut worker.held);
     }
     claim(world, 0)?;
     let held = std::mem::take(&mut world.workers[0].held);
@@ -320,7 +320,7 @@ pub(crate) fn do_everything(world: &mut World) -> Verdict {
 }
 
 fn way(world: &World, rng: &mut Rng) -> Way {
-    if world.restless && rng.chance(95) {
+    if world.restless && rng.entropy(95) {
         return Way::GivenBack;
     }
     match rng.below(20) {
@@ -342,7 +342,7 @@ fn ending(way: Way, rng: &mut Rng) -> Ending {
         Way::Cancelled => OutcomeWord::Cancelled,
         Way::GivenBack => unreachable!("given back is not settled"),
     };
-    let retry_after = rng.chance(30).then(|| rng.between(0, RETRY_AFTER_MAX_S as i64));
+    let retry_after = rng.entropy(30).then(|| rng.between(0, RETRY_AFTER_MAX_S as i64));
     let draft = EndingDraft {
         retryable: (way == Way::FailedForGood).then_some(false),
         error_code: (way == Way::FailedOtherwise).then(|| "OTHER".to_owned()),

@@ -1,7 +1,7 @@
 //! A small world: producers, workers, operators, a sweeper, a clock, and a store that fails.
 //!
-//! One step is one act of one of them, chosen by the step's own stream of chance. What they sent and
-//! heard goes to the auditor, who then looks for himself.
+//! One step is one act of one of them, chosen by the step's own random stream. The auditor gets
+//! what the actor sent and received, and then reads for itself.
 
 use crate::{
     audit::{Auditor, Verdict},
@@ -17,7 +17,7 @@ use crate::{
 use engine::{Jitter, JobType, Policy, PolicyDraft, Scope, Tenant};
 use platform::{Platform, Settings, Writes};
 use std::{collections::BTreeMap, sync::Arc};
-use store::{Execute, Memory, News, Overdue, Request, SeededDice, Store};
+use store::{Execute, Memory, Notification, Overdue, Request, SeededRandom, Store};
 
 /// The longest `retryAfterSeconds` that handlers of this world ask for.
 pub(crate) const RETRY_AFTER_MAX_S: u64 = 40;
@@ -26,21 +26,21 @@ pub(crate) struct World {
     pub(crate) platform: Platform,
     pub(crate) store: Arc<Flaky>,
     pub(crate) clock: Arc<SimClock>,
-    pub(crate) dice: Arc<SeededDice>,
+    pub(crate) random: Arc<SeededRandom>,
     pub(crate) auditor: Auditor,
     pub(crate) tenants: Vec<Tenant>,
     pub(crate) job_types: Vec<JobType>,
     pub(crate) workers: Vec<Worker>,
-    /// What a sweeper has found and not dealt with.
+    /// What a sweeper has found and not moved yet.
     found_overdue: Vec<Overdue>,
-    /// Few jobs, and workers that give back nearly everything.
+    /// Few jobs, and workers that release nearly all of them.
     pub(crate) restless: bool,
-    /// How often a transaction fails, of a hundred.
+    /// How many of a hundred transactions fail.
     fault_percent: usize,
     pub(crate) keys: usize,
-    /// Counts what was named, so that no two claims have one name.
+    /// A counter for names, so that no two claims share one.
     pub(crate) named: usize,
-    /// What happened, in words, where somebody wants to read it.
+    /// The events in words, where a test prints them.
     pub(crate) trace: Option<Vec<String>>,
 }
 
@@ -48,10 +48,10 @@ impl World {
     pub(crate) fn new(on: On, seed: u64, traced: bool) -> Self {
         let mut rng = Rng::new(seed);
         let clock = Arc::new(SimClock::new());
-        let dice = Arc::new(SeededDice::new(seed ^ 0xD1CE));
-        let ground = Ground::new(on, &clock, dice.clone());
+        let random = Arc::new(SeededRandom::new(seed ^ 0xD1CE));
+        let ground = Ground::new(on, &clock, random.clone());
         let store = Arc::new(Flaky::new(ground, on.mistake()));
-        let platform = platform_over(&store, store.store(), &clock, &dice);
+        let platform = platform_over(&store, store.store(), &clock, &random);
         let tenants = names(["acme", "birch", "cedar"], 1 + rng.below(3), Tenant::parse);
         let job_types = names(["email", "invoice", "scan"], 1 + rng.below(3), JobType::parse);
         let mut policies = BTreeMap::new();
@@ -64,13 +64,13 @@ impl World {
             platform,
             store,
             clock,
-            dice,
+            random,
             auditor: Auditor::new(policies),
             tenants,
             job_types,
             workers,
             found_overdue: Vec::new(),
-            restless: rng.chance(10),
+            restless: rng.entropy(10),
             fault_percent: [0, 3, 10, 25][rng.below(4)],
             keys: 1 + rng.below(6),
             named: 0,
@@ -78,9 +78,9 @@ impl World {
         }
     }
 
-    /// One act of somebody, and the auditor's verdict on it.
+    /// One act of one actor, and the auditor's verdict on it.
     pub(crate) fn step(&mut self, index: usize, rng: &mut Rng) -> Verdict {
-        if rng.chance(70) {
+        if rng.entropy(70) {
             self.clock.advance(rng.between(0, if self.restless { 200 } else { 3_000 }));
         }
         let skew = [0, 0, 600_000, -600_000][rng.below(4)];
@@ -89,8 +89,8 @@ impl World {
         let fault = self.fault(rng);
         self.store.fail_next(fault);
         match rng.below(100) {
-            // Nothing else happens often enough to give one job back more than twenty times.
-            0..98 if self.restless && rng.chance(80) => worker::fidget(self, rng)?,
+            // Only this releases one job more than twenty times.
+            0..98 if self.restless && rng.entropy(80) => worker::claim_and_release(self, rng)?,
             0..18 => producer::submit(self, rng)?,
             18..20 => scheduler::act(self, rng)?,
             20..25 => crowd::act(self, rng)?,
@@ -109,7 +109,7 @@ impl World {
     }
 
     fn fault(&self, rng: &mut Rng) -> Fault {
-        if !rng.chance(self.fault_percent) {
+        if !rng.entropy(self.fault_percent) {
             return Fault::None;
         }
         [Fault::NotCommitted, Fault::UnknownButDone, Fault::UnknownNotDone][rng.below(3)]
@@ -125,7 +125,8 @@ impl World {
         self.auditor.look(&self.platform)
     }
 
-    /// The sweeper found something, fell asleep, and goes on as if nothing had happened since.
+    /// The sweeper paused between finding jobs and moving them, and goes on as if nothing had
+    /// happened since.
     fn late_sweep(&mut self) -> Verdict {
         let found = std::mem::take(&mut self.found_overdue);
         let request = |overdue: Overdue| Request::Job {
@@ -135,7 +136,7 @@ impl World {
         };
         found.iter().for_each(|overdue| self.auditor.touch(overdue.id));
         let late = found.into_iter().map(request).collect();
-        let heard = self.store.execute(late, News::default());
+        let heard = self.store.execute(late, Notification::default());
         self.say(|| format!("a late sweep: {:?}", heard.map(|replies| replies.len())));
         self.found_overdue =
             pollster::block_on(self.store.store().overdue(5)).expect("reads do not fail");
@@ -153,20 +154,20 @@ impl World {
         self.clock.set_off(ms);
     }
 
-    /// The process is down for a while. Its workers are not, but nobody hears them.
+    /// The process is down for a while. Its workers run on, but reach no server.
     fn restart(&mut self, rng: &mut Rng) {
-        let down_ms = if rng.chance(50) { 0 } else { rng.between(0, 600_000) };
+        let down_ms = if rng.entropy(50) { 0 } else { rng.between(0, 600_000) };
         self.say(|| format!("the process dies and comes back after {down_ms} ms"));
         self.clock.advance(down_ms);
-        // The platform lets go of the store first: the next process wants the file for itself.
-        let nowhere = Arc::new(Memory::new(self.clock.clone(), self.dice.clone()));
-        self.platform = platform_over(&self.store, nowhere, &self.clock, &self.dice);
+        // The platform drops the store first: the next process needs the file for itself.
+        let nowhere = Arc::new(Memory::new(self.clock.clone(), self.random.clone()));
+        self.platform = platform_over(&self.store, nowhere, &self.clock, &self.random);
         self.store.restart();
-        self.platform = platform_over(&self.store, self.store.store(), &self.clock, &self.dice);
+        self.platform = platform_over(&self.store, self.store.store(), &self.clock, &self.random);
         self.auditor.restarted();
     }
 
-    /// Faults stop, everybody behaves: everything must come to an end.
+    /// Faults stop, and all actors behave: every job must come to an end.
     pub(crate) fn finale(&mut self, steps: usize) -> Verdict {
         self.store.fail_next(Fault::None);
         self.clock.called_with_skew(0);
@@ -203,10 +204,10 @@ fn platform_over(
     batches: &Arc<Flaky>,
     store: Arc<dyn Store>,
     clock: &Arc<SimClock>,
-    dice: &Arc<SeededDice>,
+    random: &Arc<SeededRandom>,
 ) -> Platform {
     let writes = Writes::Direct(batches.clone());
-    Platform::with_writes(writes, store, clock.clone(), dice.clone(), Settings::default())
+    Platform::with_writes(writes, store, clock.clone(), random.clone(), Settings::default())
 }
 
 /// Half an hour of retries, in rounds of thirty seconds, and some more.
@@ -216,7 +217,7 @@ fn names<T>(all: [&str; 3], count: usize, parse: fn(&str) -> engine::Checked<T>)
     all.into_iter().take(count).map(|name| parse(name).expect("a lawful name")).collect()
 }
 
-/// A policy with short times, so that one run sees keys expire and old jobs go.
+/// A policy with short times, so that one run sees keys expire and old jobs be deleted.
 fn policy(platform: &Platform, job_type: &JobType, rng: &mut Rng) -> Policy {
     let draft = PolicyDraft {
         max_attempts: Some(rng.between(1, 4)),
@@ -228,7 +229,7 @@ fn policy(platform: &Platform, job_type: &JobType, rng: &mut Rng) -> Policy {
         lost_workers_max: Some(rng.between(1, 3)),
         key_window_ms: Some(rng.between(10, 300) * 1_000),
         retention_ms: Some(rng.between(60, 1_200) * 1_000),
-        max_queued: rng.chance(10).then(|| rng.between(2, 8)),
+        max_queued: rng.entropy(10).then(|| rng.between(2, 8)),
         ..PolicyDraft::default()
     };
     pollster::block_on(platform.set_policy(job_type.clone(), &draft, None)).expect("a good policy")

@@ -1,11 +1,11 @@
-//! What is in the file, held against what callers were told.
+//! Compares the content of the file with the answers that callers got.
 
 use crate::{
     producer::payload,
     told::{Given, Ledger},
 };
 use engine::{EventKind, HistoryEntry, Job, JobId, LeaseToken, Scope, Status};
-use platform::{Platform, Settings, SystemClock, SystemDice};
+use platform::{Platform, Settings, SystemClock, SystemRandom};
 use pollster::block_on;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use std::{
 };
 use store::{Clock, Health, Options, PAGE_MAX, Sqlite};
 
-/// What an audit looked at, and every promise that it found broken.
+/// What an audit read, and every broken promise that it found.
 #[derive(Debug, Default)]
 pub(crate) struct Audit {
     pub(crate) jobs: usize,
@@ -31,14 +31,14 @@ impl Audit {
     }
 }
 
-/// Reads the store at `path`, which nobody serves any more. `all_ended` says whether every job should
-/// have come to its end.
+/// Reads the store at `path` after its process has ended. `all_ended` says whether every job should
+/// have ended.
 pub(crate) fn audit(path: &Path, ledger: &Ledger, all_ended: bool) -> Audit {
-    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let health = store::examine(path, clock.read().wall, &mut |_| {}).unwrap();
     let options = Options { room_bytes_min: 0, ..Options::default() };
-    let store = Sqlite::open(path, clock.clone(), dice.clone(), options).unwrap();
-    let platform = Platform::new(Arc::new(store), clock, dice, Settings::default());
+    let store = Sqlite::open(path, clock.clone(), random.clone(), options).unwrap();
+    let platform = Platform::new(Arc::new(store), clock, random, Settings::default());
     let mut auditor = Auditor {
         platform,
         ledger,
@@ -59,7 +59,7 @@ pub(crate) fn audit(path: &Path, ledger: &Ledger, all_ended: bool) -> Audit {
 struct Auditor<'a> {
     platform: Platform,
     ledger: &'a Ledger,
-    /// Every job there is, by its name.
+    /// All jobs, by name.
     found: BTreeMap<u64, JobId>,
     /// The announcements of outcomes, by job: the numbers of their transitions.
     announced: BTreeMap<JobId, Vec<u64>>,
@@ -71,7 +71,7 @@ impl Auditor<'_> {
         self.audit.broken.push(what);
     }
 
-    /// Announcements tell of every job, without asking for any by its id.
+    /// Announcements name every job, so no id is needed.
     fn read_announcements(&mut self) {
         while block_on(self.platform.number_events()).unwrap() {}
         let mut after = 0;
@@ -92,7 +92,7 @@ impl Auditor<'_> {
     fn read_announcement(&mut self, kind: EventKind, job: &Job) {
         let name = job.envelope.correlation.as_str().parse().expect("a name of ours");
         match kind {
-            EventKind::Queued if job.seq > 1 => {} // given back
+            EventKind::Queued if job.seq > 1 => {} // released
             EventKind::Queued => {
                 if let Some(first) = self.found.insert(name, job.id()) {
                     self.broken(format!("I11: {name} is two jobs, {first} and {}", job.id()));
@@ -121,7 +121,7 @@ impl Auditor<'_> {
         }
     }
 
-    /// What was acknowledged is there, and what was refused is not; what nobody knows may be either.
+    /// Acknowledged jobs exist, refused ones do not, and unknown ones may do either.
     fn check_names(&mut self) {
         for (name, id) in &self.ledger.acknowledged {
             if self.found.get(name) != Some(id) {
@@ -157,7 +157,7 @@ impl Auditor<'_> {
         self.audit.rows += rows.len();
     }
 
-    /// The history has no gaps, does not go back, and ends where the job is.
+    /// The history has no gaps, does not go back, and agrees with the job.
     fn check_rows(&mut self, job: &Job, rows: &[HistoryEntry]) {
         let numbered = rows.iter().zip(1..).all(|(row, seq)| row.seq == seq);
         let chained = rows
@@ -186,8 +186,8 @@ impl Auditor<'_> {
         self.audit.outcomes += ends.len();
     }
 
-    /// No two leases at one time: who was given a lease had it until the time that it was told, unless
-    /// it ended it itself. And nobody ends a lease that was given to no one.
+    /// No two leases at one time: a worker had its lease until the time in its answer, unless it
+    /// ended the lease itself. A lease that no worker received is ended by none.
     fn check_leases(&mut self, job: &Job, rows: &[HistoryEntry]) {
         let mut ended_by = BTreeSet::new();
         let mut fence = 0;
@@ -204,7 +204,7 @@ impl Auditor<'_> {
         }
     }
 
-    /// Every lease and every verdict that was told is in the history as it was told.
+    /// Every lease and verdict that a caller received is in the history.
     fn check_promises(&mut self) {
         let mut histories: BTreeMap<JobId, Vec<HistoryEntry>> = BTreeMap::new();
         for (token, given) in &self.ledger.leases {

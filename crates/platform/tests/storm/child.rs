@@ -1,15 +1,15 @@
-//! The process under attack: a platform over a store in a file, behind a socket.
+//! The process under test: a platform over a store in a file, behind a socket.
 
 use crate::{
     line::{self, fields},
     text,
 };
 use engine::{
-    ClaimId, EndingDraft, JobDraft, JobId, JobType, LeaseToken, OutcomeWord, PolicyDraft, Pulse,
-    ReleaseReason, Scope, Tenant, Wish, WorkerId,
+    ClaimId, ClaimRequest, EndingDraft, JobDraft, JobId, JobType, LeaseState, LeaseToken,
+    OutcomeWord, PolicyDraft, ReleaseReason, Scope, Tenant, WorkerId,
 };
 use platform::{
-    Batcher, Beat, Error, Limits, Platform, Release, Report, Settings, SystemClock, SystemDice,
+    Batcher, Beat, Error, Limits, Platform, Release, Report, Settings, SystemClock, SystemRandom,
     Verdict, Writes,
 };
 use pollster::block_on;
@@ -26,36 +26,36 @@ use std::{
 };
 use store::{Memory, Options, Sqlite, Store, StoreError};
 
-/// Which file to serve; without it nothing is served.
+/// The file to serve; without it, the test does nothing.
 pub(crate) const STORE: &str = "CONSIGN_STORM_STORE";
-/// How much room the disk must have, where the default is not wanted.
+/// The free bytes that the disk must have, where the default is not used.
 pub(crate) const ROOM: &str = "CONSIGN_STORM_ROOM";
-/// After how many pages the log is moved.
+/// The number of pages after which the log is moved.
 pub(crate) const LOG: &str = "CONSIGN_STORM_LOG";
-/// Set where answers come before commits.
+/// Set to answer before the commit.
 pub(crate) const LIES: &str = "CONSIGN_STORM_LIES";
 
-/// The child. In the parent's own run there is nothing to serve.
+/// The child process. In the parent's own run it does nothing.
 #[test]
 fn serve() {
     let Some(path) = text(STORE).map(PathBuf::from) else { return };
-    // Also while it is stopped: nothing survives a test that was killed.
+    // Also while it is stopped: no child outlives a killed test.
     set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
     let platform = match open(&path) {
         Ok(platform) => Arc::new(platform),
         Err(error) => refuse(&error),
     };
     let door = line::door(&path);
-    drop(fs::remove_file(&door)); // of the one who was killed here before
+    drop(fs::remove_file(&door)); // the socket of the killed process before
     for caller in UnixListener::bind(&door).unwrap().incoming() {
         let (caller, platform) = (caller.unwrap(), platform.clone());
-        // A caller who is gone needs no answer.
+        // A caller that is gone needs no answer.
         thread::spawn(move || drop(listen(&platform, caller)));
     }
 }
 
 fn open(path: &Path) -> Result<Platform, store::OpenError> {
-    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let mut options = Options::default();
     if let Some(pages) = crate::setting(LOG) {
         options.log_pages = i64::try_from(pages).unwrap();
@@ -64,14 +64,14 @@ fn open(path: &Path) -> Result<Platform, store::OpenError> {
         options.room_bytes_min = room;
     }
     let mut store: Arc<dyn Store> =
-        Arc::new(Sqlite::open(path, clock.clone(), dice.clone(), options)?);
+        Arc::new(Sqlite::open(path, clock.clone(), random.clone(), options)?);
     if text(LIES).is_some() {
-        // Answers come from memory, and nothing of them ever reaches the file.
-        store = Arc::new(Memory::new(clock.clone(), dice.clone()));
+        // Answers come from memory, and no data ever reaches the file.
+        store = Arc::new(Memory::new(clock.clone(), random.clone()));
     }
     let batcher = Batcher::start(store.clone(), Limits::default()).expect("a thread starts");
     let writes = Writes::Batched(Arc::new(batcher));
-    Ok(Platform::with_writes(writes, store, clock, dice, Settings::default()))
+    Ok(Platform::with_writes(writes, store, clock, random, Settings::default()))
 }
 
 fn refuse(error: &store::OpenError) -> ! {
@@ -88,7 +88,7 @@ fn listen(platform: &Platform, caller: UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-/// A line for each way to say no.
+/// A line for each kind of error.
 fn no(error: &Error) -> String {
     match error {
         Error::Refused(refusal) => format!("refused {}", refusal.code()),
@@ -117,7 +117,7 @@ async fn answer(platform: &Platform, question: &str) -> Result<String, Error> {
     Ok(format!("done {said}"))
 }
 
-/// `lease_ms`; nothing waits between attempts, and workers may be lost again and again.
+/// `lease_ms`; attempts follow without a delay, and workers may be lost again and again.
 async fn set_policy(platform: &Platform, rest: &str) -> Result<String, Error> {
     let draft = PolicyDraft {
         max_attempts: Some(100),
@@ -151,7 +151,7 @@ async fn submit(platform: &Platform, rest: &str) -> Result<String, Error> {
 /// `worker claim max`
 async fn claim(platform: &Platform, rest: &str) -> Result<String, Error> {
     let words: Vec<&str> = rest.split(' ').collect();
-    let wish = Wish {
+    let claim_request = ClaimRequest {
         worker: WorkerId::parse(words[0]).unwrap(),
         host: None,
         claim: ClaimId::parse(words[1]).unwrap(),
@@ -159,7 +159,7 @@ async fn claim(platform: &Platform, rest: &str) -> Result<String, Error> {
         max: words[2].parse().unwrap(),
         lease: None,
     };
-    let claimed = platform.claim(&Scope::All, wish).await?;
+    let claimed = platform.claim(&Scope::All, claim_request).await?;
     Ok(joined(claimed.iter().map(|claimed| {
         let (job, payload) = (&claimed.job, claimed.payload.as_str());
         let lease = job.lease().unwrap();
@@ -176,12 +176,14 @@ async fn beat(platform: &Platform, rest: &str) -> Result<String, Error> {
         Beat { id: job_id(id), token: lease_token(token), progress: None }
     });
     let worker = WorkerId::parse(worker).unwrap();
-    let pulses = platform.heartbeat(&Scope::All, &worker, beats.collect()).await?;
-    let words = pulses.into_iter().map(|pulse| {
-        Ok(match pulse? {
-            Pulse::Extended(until) | Pulse::CancelRequested(until) => until.unix_ms().to_string(),
-            Pulse::Lost => "lost".into(),
-            Pulse::Ended => "ended".into(),
+    let lease_states = platform.heartbeat(&Scope::All, &worker, beats.collect()).await?;
+    let words = lease_states.into_iter().map(|lease_state| {
+        Ok(match lease_state? {
+            LeaseState::Extended(until) | LeaseState::CancelRequested(until) => {
+                until.unix_ms().to_string()
+            }
+            LeaseState::Lost => "lost".into(),
+            LeaseState::Ended => "ended".into(),
         })
     });
     Ok(joined(words.collect::<Result<Vec<_>, Error>>()?.into_iter()))
@@ -224,7 +226,7 @@ async fn depth(platform: &Platform) -> Result<String, Error> {
     Ok(open.to_string())
 }
 
-/// A job that is damaged fails the line: nothing is said of the others.
+/// A damaged job fails the whole line: the other verdicts are left out.
 fn verdicts(verdicts: Vec<Verdict>) -> Result<String, Error> {
     let words = verdicts.into_iter().map(|verdict| match verdict {
         Ok(status) => Ok(status.to_string()),

@@ -1,12 +1,12 @@
-//! A disk that runs full while many callers hand jobs over, and has room again later.
+//! A disk that runs full while many callers submit jobs, and has space again later.
 
 use crate::{
     audit::audit,
-    line::{Caller, Said},
+    line::{Answer, Caller},
     process::Start,
     producer::{note, question},
     tell,
-    told::Told,
+    told::SharedLedger,
 };
 use rustix::{
     fs::{FallocateFlags, fallocate, statvfs},
@@ -23,11 +23,11 @@ use tempfile::TempDir;
 const CALLERS: u64 = 64;
 /// Jobs in a list, with a long one among them.
 const WIDTH: u64 = 50;
-/// A caller that hands over so many lists has met the end of any disk in here.
+/// A caller that submits so many lists has filled any disk in these tests.
 const LISTS_MAX: u64 = 100;
 const MIB: u64 = 1024 * 1024;
 
-/// SQLite itself meets the end of the disk, to the last byte.
+/// SQLite itself reaches the end of the disk, to the last byte.
 #[test]
 fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
     let Some(disk) = SmallDisk::mount() else { return };
@@ -37,7 +37,7 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
     tell(&format!("full to the last byte: {}", starve(&start, &ballast, true)));
 }
 
-/// The usual setting: we stop a little before SQLite has to.
+/// The usual setting: the store stops a little before SQLite has to.
 #[test]
 fn a_disk_with_little_room_refuses_and_goes_on_when_there_is_more() {
     let Some(disk) = SmallDisk::mount() else { return };
@@ -45,11 +45,12 @@ fn a_disk_with_little_room_refuses_and_goes_on_when_there_is_more() {
     tell(&format!("nearly full: {}", starve(&Start::on(disk.file("store")), &ballast, false)));
 }
 
-/// The same where nothing may be mounted: the disk of this machine seems to be nearly full.
+/// The same without a mounted disk: the disk of this machine seems nearly full.
 #[test]
 fn a_disk_that_somebody_else_fills_refuses_and_goes_on_when_they_are_gone() {
     let folder = tempfile::tempdir().unwrap();
-    // Others use this disk as well. What they can do within seconds is less than this, or we wait for them.
+    // Other processes use this disk as well. Within seconds they write less than this, or the test
+    // waits for them.
     let margin = (room(folder.path()) / 8).min(1024 * MIB);
     let room_bytes_min = Some(room(folder.path()) - margin);
     let start = Start { room_bytes_min, ..Start::on(folder.path().join("store")) };
@@ -57,31 +58,31 @@ fn a_disk_that_somebody_else_fills_refuses_and_goes_on_when_they_are_gone() {
     tell(&format!("filled by others: {}", starve(&start, &ballast, false)));
 }
 
-/// Hands jobs over with room, without, and with room again: what was heard in the second part.
+/// Submits jobs with space, without, and with space again. Returns the answers of the second part.
 ///
-/// To the last byte, the index of SQLite's log may be what does not fit any more, after the commit
-/// itself did. Then nobody knows, and the process ends: that is what `room_bytes_min` is there for.
+/// To the last byte, the index of SQLite's log may be what no longer fits, after the commit itself
+/// did. Then the outcome is unknown, and the process ends: `room_bytes_min` prevents that.
 fn starve(start: &Start, ballast: &Ballast, may_stop: bool) -> String {
-    let (told, names) = (Told::default(), AtomicU64::new(0));
+    let (told, names) = (SharedLedger::default(), AtomicU64::new(0));
     let mut process = start.run();
-    let crowd = Crowd { door: process.door().to_owned(), told: &told, names: &names };
+    let crowd = Callers { door: process.door().to_owned(), told: &told, names: &names };
     assert!(crowd.call(1).iter().all(is_done), "there was room: {}", process.words());
     ballast.throw_in();
     let heard = crowd.call(LISTS_MAX);
-    let refused = heard.iter().filter(|said| **said == Said::Full).count() as u64;
+    let refused = heard.iter().filter(|said| **said == Answer::Full).count() as u64;
     let done = heard.iter().filter(|said| is_done(said)).count() as u64;
     let others = heard.len() as u64 - refused - done;
     let stopped = others > 0;
     assert!(!stopped || may_stop, "taken or refused, and nothing worse: {heard:?}");
-    // A checkpoint may make some room again, so not everybody has to hear it.
+    // A checkpoint may free some space again, so not every caller is refused.
     assert!(refused + others > CALLERS / 2, "{refused} of {CALLERS} callers met the end");
     fs::remove_file(&ballast.path).unwrap();
     if stopped {
-        assert!(heard.contains(&Said::Unknown), "{heard:?}");
+        assert!(heard.contains(&Answer::Unknown), "{heard:?}");
         assert_eq!(process.end().code(), Some(74), "{}", process.words());
         process = start.run();
     }
-    let crowd = Crowd { door: process.door().to_owned(), told: &told, names: &names };
+    let crowd = Callers { door: process.door().to_owned(), told: &told, names: &names };
     let heard = crowd.call(1);
     assert!(heard.iter().all(is_done), "there is room again: {heard:?} {}", process.words());
     assert!(!process.has_ended());
@@ -95,20 +96,20 @@ fn starve(start: &Start, ballast: &Ballast, may_stop: bool) -> String {
     )
 }
 
-fn is_done(said: &Said) -> bool {
-    matches!(said, Said::Done(_))
+fn is_done(said: &Answer) -> bool {
+    matches!(said, Answer::Done(_))
 }
 
-/// Many who hand jobs over at once.
-struct Crowd<'a> {
+/// Many callers that submit jobs at once.
+struct Callers<'a> {
     door: PathBuf,
-    told: &'a Told,
+    told: &'a SharedLedger,
     names: &'a AtomicU64,
 }
 
-impl Crowd<'_> {
-    /// Each hands over `lists` lists, or as many as are taken.
-    fn call(&self, lists: u64) -> Vec<Said> {
+impl Callers<'_> {
+    /// Each caller submits `lists` lists, or as many as are accepted.
+    fn call(&self, lists: u64) -> Vec<Answer> {
         thread::scope(|scope| {
             let threads: Vec<_> =
                 (0..CALLERS).map(|_| scope.spawn(|| self.call_alone(lists))).collect();
@@ -116,7 +117,7 @@ impl Crowd<'_> {
         })
     }
 
-    fn call_alone(&self, lists: u64) -> Vec<Said> {
+    fn call_alone(&self, lists: u64) -> Vec<Answer> {
         let (mut caller, mut heard) = (Caller::at(&self.door), Vec::new());
         for _ in 0..lists {
             let first = self.names.fetch_add(WIDTH, Ordering::Relaxed);
@@ -132,7 +133,7 @@ impl Crowd<'_> {
     }
 }
 
-/// Something that takes up room.
+/// A file that takes up space.
 struct Ballast {
     path: PathBuf,
     bytes: u64,
@@ -145,7 +146,7 @@ impl Ballast {
     }
 }
 
-/// A file system of our own, where that is allowed.
+/// A file system of the test's own, where mounting is allowed.
 struct SmallDisk(TempDir);
 
 impl SmallDisk {
@@ -168,7 +169,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // At once, whoever still has a file open.
+        // At once, even if a process still has a file open.
         let _ = unmount(self.0.path(), UnmountFlags::DETACH);
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::{
     audit::audit,
-    line::Said,
+    line::Answer,
     process::{Process, Start},
     producer::{note, question},
     strace::{Tracer, Who},
     tell,
-    told::Told,
+    told::SharedLedger,
 };
 use std::thread;
 
@@ -44,15 +44,16 @@ fn a_write_without_room_is_refused_and_the_process_goes_on() {
         tally.add(&Fault { call: "pwrite64", error: "ENOSPC", when, who: Who::All }.strike());
     }
     assert_eq!(tally.stopped + tally.refused, MOMENTS, "{tally:?}");
-    // The index of the log is a file, too, and SQLite cannot say that there is no room for it.
+    // The index of the log is a file, too, and SQLite cannot report that there is no space for it.
     assert!(tally.stopped <= 2, "{tally:?}");
     tell(&format!("ENOSPC on pwrite64: {tally:?}"));
 }
 
-/// Nobody waits for a checkpoint, so nobody is told; but nothing may be written after it.
+/// No caller waits for a checkpoint, so no caller gets an error; but nothing may be written after
+/// it.
 #[test]
 fn a_checkpoint_that_fails_ends_the_process_and_loses_nothing() {
-    // The second sync is of the folder. SQLite does not look at what comes of it.
+    // The second sync is of the folder. SQLite ignores its result.
     let moments = [("fdatasync", 1), ("fdatasync", 3), ("fdatasync", 4), ("fdatasync", 5)];
     let moments = moments.into_iter().chain([("pwrite64", 1), ("pwrite64", 300)]);
     let mut tally = Tally::default();
@@ -63,7 +64,7 @@ fn a_checkpoint_that_fails_ends_the_process_and_loses_nothing() {
     tell(&format!("EIO in a checkpoint: {tally:?}"));
 }
 
-/// The log keeps what could not be moved.
+/// The log keeps the pages that could not be moved.
 #[test]
 fn a_checkpoint_without_room_is_tried_again() {
     let mut tally = Tally::default();
@@ -75,7 +76,7 @@ fn a_checkpoint_without_room_is_tried_again() {
     tell(&format!("ENOSPC in a checkpoint: {tally:?}"));
 }
 
-/// SQLite calls `fsync` unless it is told at build time that there is something better.
+/// SQLite calls `fsync` unless it is built to use something better.
 #[test]
 fn commits_are_synced_with_fdatasync() {
     let folder = tempfile::tempdir().unwrap();
@@ -83,12 +84,12 @@ fn commits_are_synced_with_fdatasync() {
     let tracer = Tracer::attach(&process, Who::All, &["trace=fsync,fdatasync"]);
     let mut caller = process.caller();
     for name in 0..20 {
-        assert!(matches!(caller.ask(&question(name..name + 1, false)), Said::Done(_)));
+        assert!(matches!(caller.ask(&question(name..name + 1, false)), Answer::Done(_)));
     }
     process.kill();
     let log = tracer.log();
     let count = |call: &str| log.lines().filter(|line| line.contains(call)).count();
-    // One more where a log begins; a listing that is filled in between makes no other difference.
+    // One more where a log begins; otherwise a listing during the run makes no difference.
     assert!(count(" fdatasync(") >= 20, "{log}");
     assert_eq!(count(" fsync("), 0, "{log}");
 }
@@ -97,49 +98,49 @@ fn commits_are_synced_with_fdatasync() {
 struct Fault {
     call: &'static str,
     error: &'static str,
-    /// Which of the calls, counted per thread from when everything stands.
+    /// Which of the calls fails, counted per thread from the end of the start-up.
     when: u64,
     who: Who,
 }
 
-/// What came of a number of faults.
+/// The results of a number of faults.
 #[derive(Debug, Default)]
 struct Tally {
     /// The process ended.
     stopped: u64,
-    /// Somebody was told that nobody knows.
+    /// A caller got an unknown outcome.
     unsure: u64,
-    /// Somebody was told that there is no room, and all went on.
+    /// A caller was refused for lack of space, and the process went on.
     refused: u64,
-    /// Nobody was told anything, and all went on.
+    /// No caller noticed, and the process went on.
     unnoticed: u64,
 }
 
 impl Tally {
-    fn add(&mut self, heard: &[Said]) {
+    fn add(&mut self, heard: &[Answer]) {
         let stopped = has_stopped(heard);
-        let refused = heard.contains(&Said::Full);
+        let refused = heard.contains(&Answer::Full);
         self.stopped += u64::from(stopped);
-        self.unsure += u64::from(heard.contains(&Said::Unknown));
+        self.unsure += u64::from(heard.contains(&Answer::Unknown));
         self.refused += u64::from(refused && !stopped);
         self.unnoticed += u64::from(!refused && !stopped);
     }
 }
 
-/// Whether callers heard the end coming. It comes a moment after the first of them did.
-fn has_stopped(heard: &[Said]) -> bool {
-    let last_words = [Said::Unknown, Said::Unavailable, Said::Nothing];
+/// Whether callers saw the process end. It ends a moment after the first of them got an error.
+fn has_stopped(heard: &[Answer]) -> bool {
+    let last_words = [Answer::Unknown, Answer::Unavailable, Answer::Nothing];
     last_words.iter().any(|word| heard.contains(word))
 }
 
 impl Fault {
-    /// Lets it strike a process while callers hand jobs over, and holds what is in the file afterwards
-    /// against what they were told.
-    fn strike(&self) -> Vec<Said> {
+    /// Applies the fault to a process while callers submit jobs. Afterwards compares the file with
+    /// their answers.
+    fn strike(&self) -> Vec<Answer> {
         let Fault { call, error, when, who } = self;
         let folder = tempfile::tempdir().unwrap();
         let start = Start { log_pages: self.log_pages(), ..Start::on(folder.path().join("store")) };
-        let (told, mut process) = (Told::default(), start.run());
+        let (told, mut process) = (SharedLedger::default(), start.run());
         let inject = format!("inject={call}:error={error}:when={when}");
         let tracer = Tracer::attach(&process, *who, &[&format!("trace={call}"), &inject]);
         let heard = self.callers().hand_over(&process, &told);
@@ -159,14 +160,15 @@ impl Fault {
 
     fn callers(&self) -> Callers {
         match self.who {
-            // All callers may share each commit, so there are as many as lists: more than faults to wait for.
+            // All callers may share each commit, so there are at least as many commits as lists:
+            // more than faults to wait for.
             Who::All => Callers { lists: 30, width: 2 },
             // A checkpoint needs a long log.
             Who::Checkpointer => Callers { lists: 40, width: 60 },
         }
     }
 
-    /// Many checkpoints, however slow the machine is: a slow one gathers more for each.
+    /// Many checkpoints on any machine: a slow one gathers more pages for each.
     fn log_pages(&self) -> Option<u64> {
         match self.who {
             Who::All => None,
@@ -175,15 +177,15 @@ impl Fault {
     }
 }
 
-/// Those who hand jobs over while the disk fails: so many lists each, of so many jobs.
+/// Callers that submit jobs while the disk fails: so many lists each, of so many jobs.
 struct Callers {
     lists: u64,
     width: u64,
 }
 
 impl Callers {
-    /// Hands everything over once. Whoever hears nothing goes home.
-    fn hand_over(&self, process: &Process, told: &Told) -> Vec<Said> {
+    /// Submits every list once. A caller without an answer stops.
+    fn hand_over(&self, process: &Process, told: &SharedLedger) -> Vec<Answer> {
         let one = |number: u64| {
             let (mut caller, mut heard) = (process.caller(), Vec::new());
             for list in number * self.lists..(number + 1) * self.lists {
@@ -191,7 +193,7 @@ impl Callers {
                 let said = caller.ask(&question(names.clone(), is_keyed(list)));
                 note(told, names, &said);
                 heard.push(said.clone());
-                if said == Said::Nothing {
+                if said == Answer::Nothing {
                     break;
                 }
             }
@@ -203,15 +205,15 @@ impl Callers {
         })
     }
 
-    /// Repeats what nobody knows of and has a key, and hands over one that is new.
-    fn ask_again(&self, process: &Process, told: &Told) {
+    /// Repeats lists with keys and an unknown outcome, and submits a new one.
+    fn ask_again(&self, process: &Process, told: &SharedLedger) {
         let unknown = told.ledger().unknown.clone();
         let keyed = unknown.into_iter().filter(|name| is_keyed(name / self.width));
         let fresh = CALLERS * self.lists * self.width;
         let mut caller = process.caller();
         for name in keyed.chain([fresh]) {
             let said = caller.ask(&question(name..name + 1, true));
-            assert!(matches!(said, Said::Done(_)), "{said:?}: {}", process.words());
+            assert!(matches!(said, Answer::Done(_)), "{said:?}: {}", process.words());
             note(told, name..name + 1, &said);
         }
     }

@@ -1,4 +1,4 @@
-//! The line between a caller and the process: one question, one answer, or silence.
+//! The connection between a caller and the process: one question, one answer, or none.
 
 use std::{
     io::{BufRead, BufReader, ErrorKind, Write},
@@ -8,24 +8,24 @@ use std::{
     time::Duration,
 };
 
-/// What a caller was told.
+/// The answer to a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum Answer {
     /// It was done; the items of the answer.
     Done(Vec<String>),
-    /// The contract says no, with this code.
+    /// The contract refuses, with this code.
     Refused(String),
-    /// There is no room; nothing was done.
+    /// The disk is full; nothing was done.
     Full,
     /// Nothing was done, for another reason.
     Unavailable,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown,
-    /// Nothing at all: the process died over it, or was not there.
+    /// No answer: the process died, or was not running.
     Nothing,
 }
 
-/// Somebody who asks.
+/// A connected caller.
 pub(crate) struct Caller {
     door: PathBuf,
     line: Option<BufReader<UnixStream>>,
@@ -37,21 +37,22 @@ impl Caller {
     }
 
     /// Asks once.
-    pub(crate) fn ask(&mut self, question: &str) -> Said {
+    pub(crate) fn ask(&mut self, question: &str) -> Answer {
         let said = self.try_ask(question);
         if said.is_none() {
             self.line = None;
         }
-        said.map_or(Said::Nothing, |answer| heard(&answer))
+        said.map_or(Answer::Nothing, |answer| heard(&answer))
     }
 
-    /// Asks until the process answers, across its deaths, and says how often nothing was heard.
-    pub(crate) fn ask_until_told(&mut self, question: &str) -> (Said, u64) {
+    /// Repeats the question until the process answers, across its deaths. Returns how often there
+    /// was no answer.
+    pub(crate) fn ask_until_told(&mut self, question: &str) -> (Answer, u64) {
         for unheard in 0..TRIES_MAX {
             match self.ask(question) {
-                Said::Done(items) => return (Said::Done(items), unheard),
-                Said::Refused(code) => return (Said::Refused(code), unheard),
-                Said::Full | Said::Unavailable | Said::Unknown | Said::Nothing => {
+                Answer::Done(items) => return (Answer::Done(items), unheard),
+                Answer::Refused(code) => return (Answer::Refused(code), unheard),
+                Answer::Full | Answer::Unavailable | Answer::Unknown | Answer::Nothing => {
                     thread::sleep(Duration::from_millis(5));
                 }
             }
@@ -78,19 +79,19 @@ impl Caller {
 /// A minute or two of five milliseconds each.
 const TRIES_MAX: u64 = 20_000;
 
-fn heard(answer: &str) -> Said {
+fn heard(answer: &str) -> Answer {
     let (word, rest) = answer.split_once(' ').unwrap_or((answer, ""));
     match word {
-        "done" => Said::Done(rest.split_whitespace().map(str::to_owned).collect()),
-        "refused" => Said::Refused(rest.to_owned()),
-        "full" => Said::Full,
-        "unavailable" => Said::Unavailable,
-        "unknown" => Said::Unknown,
+        "done" => Answer::Done(rest.split_whitespace().map(str::to_owned).collect()),
+        "refused" => Answer::Refused(rest.to_owned()),
+        "full" => Answer::Full,
+        "unavailable" => Answer::Unavailable,
+        "unknown" => Answer::Unknown,
         other => panic!("the process says {other}"),
     }
 }
 
-/// Where the process that serves the store at `path` listens.
+/// The socket of the process that serves the store at `path`.
 pub(crate) fn door(path: &Path) -> PathBuf {
     path.with_extension("door")
 }

@@ -1,8 +1,8 @@
-//! A real process on a real file, killed, stopped, starved and lied to by its disk, and judged from
-//! outside by what its callers were told.
+//! A real process on a real file: killed, stopped, and with a disk that runs full or fails. The
+//! audit judges it from outside by the answers that its callers got.
 //!
-//! The process is this very binary, started again with one test, [`child::serve`], that does not end.
-//! Everything here is for Linux: signals, `strace`, and a file system that can be made full.
+//! The process is this very binary, started again with one test, [`child::serve`], that does not
+//! end. Everything here is for Linux: signals, `strace`, and a file system that can be filled.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -28,12 +28,12 @@ use std::{
 };
 use store::Clock;
 
-/// What a person should know of a run that went well.
+/// Prints a summary of a run that went well.
 fn tell(line: &str) {
     writeln!(io::stderr(), "{line}").expect("it prints");
 }
 
-/// Waits until `it` happened. Everything that is waited for here takes seconds when all is well.
+/// Waits until `it` happened. Each wait takes seconds when all is well.
 #[track_caller]
 fn wait_until(what: &str, mut it: impl FnMut() -> bool) {
     let clock = SystemClock::new();
@@ -43,11 +43,11 @@ fn wait_until(what: &str, mut it: impl FnMut() -> bool) {
     }
 }
 
-/// Longer than anything lawful takes on a machine that does other things as well.
+/// Longer than anything correct takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Where chance begins. `cargo xtask test` sets it from the commit's hash; without it it is always
-/// the same. What happens is drawn from it; when it happens depends on the machine.
+/// The random seed. `cargo xtask test` sets it from the commit's hash; without it, it is always the
+/// same. The seed decides what happens; when it happens depends on the machine.
 fn seed_base() -> u64 {
     setting("CONSIGN_SEED").unwrap_or(0)
 }

@@ -1,5 +1,5 @@
-//! A long queue costs no memory and no time to open. `cargo xtask bench open` shows it for a million
-//! jobs; filling that many takes too long for every run.
+//! A long queue costs no memory and no time to open. `cargo xtask bench open` shows it for a
+//! million jobs; filling that many takes too long for every run.
 
 #[path = "../../examples/million.rs"]
 #[allow(dead_code, reason = "its way in is for people")]
@@ -15,7 +15,7 @@ const JOBS: usize = 200_000;
 /// A fifth of what a million may take.
 const PEAK_MIB_MAX: u64 = 150 / 5;
 
-/// Which file to open; without it nothing is opened.
+/// The file to open; without it, the test does nothing.
 const STORE: &str = "CONSIGN_STORM_OPEN";
 
 #[test]
@@ -29,7 +29,7 @@ fn a_long_queue_is_opened_in_little_memory() {
     assert!(peak.parse::<u64>().unwrap() < PEAK_MIB_MAX, "{said}");
 }
 
-/// The child. In the parent's own run there is nothing to open.
+/// The child process. In the parent's own run it does nothing.
 #[test]
 fn open() {
     let Some(path) = text(STORE).map(PathBuf::from) else { return };

@@ -1,8 +1,8 @@
-//! A process that serves a store, and what can be done to it.
+//! A process that serves a store, and the signals that tests send to it.
 
 use crate::{
     child::{LIES, LOG, ROOM, STORE},
-    line::{Caller, Said, door},
+    line::{Answer, Caller, door},
     wait_until,
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,11 +16,11 @@ use std::{
 /// How a process is started.
 #[derive(Clone)]
 pub(crate) struct Start {
-    /// Which file it serves.
+    /// The file to serve.
     pub(crate) store: PathBuf,
-    /// How much room the disk must have, where the default is not wanted.
+    /// The free bytes that the disk must have, where the default is not used.
     pub(crate) room_bytes_min: Option<u64>,
-    /// After how many pages of the log it is moved, where the default is not wanted.
+    /// The number of pages after which the log is moved, where the default is not used.
     pub(crate) log_pages: Option<u64>,
     /// Whether it answers before it commits.
     pub(crate) lies: bool,
@@ -55,7 +55,7 @@ impl Start {
         let mut caller = process.caller();
         wait_until("the process answers", || {
             assert!(!process.has_ended(), "it ended at once: {}", process.words());
-            matches!(caller.ask("depth"), Said::Done(_))
+            matches!(caller.ask("depth"), Answer::Done(_))
         });
         process
     }
@@ -89,7 +89,7 @@ impl Process {
         self.send(Signal::CONT);
     }
 
-    /// `kill -9`, and gone when this returns.
+    /// `kill -9`; the process has ended when this returns.
     pub(crate) fn kill(mut self) {
         self.send(Signal::KILL);
         let status = self.child.wait().unwrap();
@@ -100,13 +100,13 @@ impl Process {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Waits for an end that it comes to by itself.
+    /// Waits until the process ends by itself.
     pub(crate) fn end(&mut self) -> ExitStatus {
         wait_until("the process ends", || self.has_ended());
         self.child.wait().unwrap()
     }
 
-    /// What it wrote for the operator.
+    /// Its output for the operator.
     pub(crate) fn words(&self) -> String {
         fs::read_to_string(&self.words).unwrap()
     }

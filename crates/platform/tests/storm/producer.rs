@@ -1,33 +1,33 @@
-//! Who hands jobs over.
+//! Producers: they submit jobs.
 
 use crate::{
-    line::{Caller, Said, fields},
+    line::{Answer, Caller, fields},
     seed_base,
-    told::Told,
+    told::SharedLedger,
 };
 use engine::JobId;
 use std::ops::Range;
-use store::SeededDice;
+use store::SeededRandom;
 
-/// Hands over the jobs of these names, in lists of up to `LIST_MAX`. Lists with keys are repeated until
-/// they are answered, and some of them after that; lists without are sent once.
-pub(crate) fn produce(mut caller: Caller, told: &Told, names: Range<u64>) {
-    let dice = SeededDice::new(seed_base() + names.start);
+/// Submits the jobs of these names, in lists of up to `LIST_MAX`. Lists with keys are repeated
+/// until they are answered, and some of them after that. Lists without keys are sent once.
+pub(crate) fn produce(mut caller: Caller, told: &SharedLedger, names: Range<u64>) {
+    let random = SeededRandom::new(seed_base() + names.start);
     let mut next = names.start;
     while next < names.end {
-        let list = next..(next + 1 + dice.next() % LIST_MAX).min(names.end);
+        let list = next..(next + 1 + random.next() % LIST_MAX).min(names.end);
         next = list.end;
-        let keyed = !dice.next().is_multiple_of(4);
+        let keyed = !random.next().is_multiple_of(4);
         hand_over(&mut caller, told, list.clone(), keyed);
-        if keyed && dice.next().is_multiple_of(16) {
-            hand_over(&mut caller, told, list, keyed); // forgot that it was done
+        if keyed && random.next().is_multiple_of(16) {
+            hand_over(&mut caller, told, list, keyed); // as if it had forgotten the answer
         }
     }
 }
 
 const LIST_MAX: u64 = 16;
 
-fn hand_over(caller: &mut Caller, told: &Told, list: Range<u64>, keyed: bool) {
+fn hand_over(caller: &mut Caller, told: &SharedLedger, list: Range<u64>, keyed: bool) {
     let question = question(list.clone(), keyed);
     let said = if keyed {
         let (said, unheard) = caller.ask_until_told(&question);
@@ -39,7 +39,7 @@ fn hand_over(caller: &mut Caller, told: &Told, list: Range<u64>, keyed: bool) {
     note(told, list, &said);
 }
 
-/// The question that hands over jobs of these names.
+/// The question that submits jobs of these names.
 pub(crate) fn question(list: Range<u64>, keyed: bool) -> String {
     let item = |name: u64| {
         let key = if keyed { format!("key-{name}") } else { "-".into() };
@@ -48,22 +48,22 @@ pub(crate) fn question(list: Range<u64>, keyed: bool) -> String {
     format!("submit {}", list.map(item).collect::<Vec<_>>().join(" "))
 }
 
-/// Notes what was said to the question for these names.
-pub(crate) fn note(told: &Told, list: Range<u64>, said: &Said) {
+/// Notes the answer to the question for these names.
+pub(crate) fn note(told: &SharedLedger, list: Range<u64>, said: &Answer) {
     match said {
-        Said::Done(items) => {
+        Answer::Done(items) => {
             for (name, item) in list.zip(items) {
                 let [id, _duplicate] = fields(item);
                 told.acknowledged(name, JobId::parse(id).unwrap());
             }
         }
-        Said::Full | Said::Unavailable => told.ledger().refused.extend(list),
-        Said::Unknown | Said::Nothing => told.ledger().unknown.extend(list),
-        Said::Refused(code) => told.broken(format!("I11: {list:?} was refused as {code}")),
+        Answer::Full | Answer::Unavailable => told.ledger().refused.extend(list),
+        Answer::Unknown | Answer::Nothing => told.ledger().unknown.extend(list),
+        Answer::Refused(code) => told.broken(format!("I11: {list:?} was refused as {code}")),
     }
 }
 
-/// What the job of a name was handed over with: different for each, and now and then long.
+/// The payload of the job of a name: different for each, and now and then long.
 pub(crate) fn payload(name: u64) -> String {
     let bytes = if name.is_multiple_of(50) { 20_000 } else { name % 400 };
     format!(r#"{{"name":{name},"fill":"{}"}}"#, "x".repeat(usize::try_from(bytes).unwrap()))

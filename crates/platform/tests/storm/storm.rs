@@ -2,11 +2,11 @@
 
 use crate::{
     audit::{Audit, audit},
-    line::{Caller, Said, door},
+    line::{Answer, Caller, door},
     process::{Process, Start},
     producer::produce,
     seed_base, setting, tell,
-    told::Told,
+    told::SharedLedger,
     wait_until,
     worker::Worker,
 };
@@ -17,10 +17,10 @@ use std::{
     thread,
     time::Duration,
 };
-use store::{Clock, SeededDice};
+use store::{Clock, SeededRandom};
 
 const KILLS: u64 = 30;
-/// A few more than 20,000: those whose answer is lost and who have no key may never be jobs.
+/// A few more than 20,000: those without a key whose answer is lost may never become jobs.
 const JOBS: u64 = 20_500;
 const PRODUCERS: u64 = 4;
 const WORKERS: u64 = 6;
@@ -35,7 +35,7 @@ fn nothing_is_lost_however_often_it_is_killed() {
     let storm = Storm { kills, jobs, lies: false }.blow();
     storm.audit.must_be_clean();
     let Audit { jobs: found, rows, outcomes, .. } = storm.audit;
-    // A calm in which nothing happens keeps every promise.
+    // A run in which nothing happens keeps every promise.
     assert!(found as u64 >= jobs * 9 / 10, "hardly anything was handed over: {found} jobs");
     assert!(storm.repeats > kills && storm.lost > 0, "nobody was disturbed");
     tell(&format!(
@@ -51,7 +51,7 @@ fn nothing_is_lost_however_often_it_is_killed() {
     ));
 }
 
-/// The audit is worth something only if it cries out over a process that lies.
+/// The audit is worth something only if it finds a process that lies.
 #[test]
 fn an_answer_before_the_commit_is_found_from_outside() {
     let storm = Storm { kills: 1, jobs: 100, lies: true }.blow();
@@ -69,7 +69,7 @@ struct Aftermath {
     stops: u64,
     doors: u64,
     leases: usize,
-    /// Of these, how many workers were told that they had lost them.
+    /// Of these, how many workers learned that they had lost them.
     lost: usize,
     repeats: u64,
     audit: Audit,
@@ -80,14 +80,14 @@ impl Storm {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("store");
         let start = Start { lies: self.lies, ..Start::on(store.clone()) };
-        let (told, over) = (Told::default(), AtomicBool::new(false));
+        let (told, over) = (SharedLedger::default(), AtomicBool::new(false));
         let process = start.run();
         process.caller().ask_until_told(&format!("policy {LEASE_MS}"));
         let mut sky = Sky { storm: self, told: &told, start: &start, stops: 0, doors: 0 };
         let process = thread::scope(|scope| {
             let caller = || Caller::at(&door(&store));
             let (told, over) = (&told, &over);
-            // Also when something panics in here: nobody would end the others.
+            // Also when this panics: otherwise the other threads would never end.
             let _end = SetOnDrop(over);
             for number in 0..WORKERS {
                 let worker = Worker::new(number, caller(), told);
@@ -133,10 +133,10 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// What comes down on the process.
+/// The faults that hit the process.
 struct Sky<'a> {
     storm: &'a Storm,
-    told: &'a Told,
+    told: &'a SharedLedger,
     start: &'a Start,
     stops: u64,
     doors: u64,
@@ -145,24 +145,25 @@ struct Sky<'a> {
 impl Sky<'_> {
     /// Kills the process while its callers are at work, spread over all that they have to do.
     fn rage(&mut self, mut process: Process) -> Process {
-        let dice = SeededDice::new(seed_base() + 7);
+        let random = SeededRandom::new(seed_base() + 7);
         for kill in 1..=self.storm.kills {
             let progress = kill * self.storm.jobs / (self.storm.kills + 1);
             wait_until("callers come on", || self.progress() >= progress);
-            thread::sleep(Duration::from_micros(dice.next() % 30_000));
+            thread::sleep(Duration::from_micros(random.next() % 30_000));
             if kill % 4 == 2 {
-                // Long enough for every lease to be over, and for all who wait to be answered late.
+                // Long enough for every lease to lapse, and for all waiting callers to be answered
+                // late.
                 process.stop();
                 thread::sleep(Duration::from_millis(LEASE_MS + 300));
                 process.go_on();
-                thread::sleep(Duration::from_micros(dice.next() % 300_000));
+                thread::sleep(Duration::from_micros(random.next() % 300_000));
                 self.stops += 1;
             }
             process.kill();
             process = self.start.launch();
             if kill % 5 == 0 {
-                // In the midst of recovery: the next kill does not wait for it.
-                thread::sleep(Duration::from_micros(dice.next() % 30_000));
+                // In the middle of recovery: the next kill does not wait for it.
+                thread::sleep(Duration::from_micros(random.next() % 30_000));
                 process.kill();
                 process = self.start.launch();
                 self.doors += 1;
@@ -187,10 +188,14 @@ fn sweep(mut caller: Caller, over: &AtomicBool) {
     }
 }
 
-/// How many jobs have not ended. Nobody knows while nobody answers.
+/// How many jobs have not ended. Unknown while the process does not answer.
 fn depth(store: &Path) -> u64 {
     match Caller::at(&door(store)).ask("depth") {
-        Said::Done(items) => items[0].parse().unwrap(),
-        Said::Refused(_) | Said::Full | Said::Unavailable | Said::Unknown | Said::Nothing => 1,
+        Answer::Done(items) => items[0].parse().unwrap(),
+        Answer::Refused(_)
+        | Answer::Full
+        | Answer::Unavailable
+        | Answer::Unknown
+        | Answer::Nothing => 1,
     }
 }

@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// A tracer of one process, which goes when the process does.
+/// A tracer of one process, which ends with the process.
 pub(crate) struct Tracer {
     child: Child,
     log: PathBuf,
@@ -17,12 +17,12 @@ pub(crate) struct Tracer {
 #[derive(Clone, Copy)]
 pub(crate) enum Who {
     All,
-    /// The one that moves the log into the file.
+    /// The thread that moves the log into the file.
     Checkpointer,
 }
 
 impl Tracer {
-    /// Attaches to `process`, and returns when nothing escapes it any more.
+    /// Attaches to `process`, and returns when all its calls are traced.
     pub(crate) fn attach(process: &Process, who: Who, expressions: &[&str]) -> Self {
         let log = process.door().with_extension("trace");
         let words = process.door().with_extension("tracer");
@@ -46,7 +46,7 @@ impl Tracer {
         tracer
     }
 
-    /// What was traced, when the process has gone.
+    /// The trace, after the process has ended.
     pub(crate) fn log(mut self) -> String {
         wait_until("strace ends", || self.child.try_wait().unwrap().is_some());
         fs::read_to_string(&self.log).unwrap()
@@ -60,8 +60,9 @@ impl Drop for Tracer {
     }
 }
 
-/// The thread of the process that makes checkpoints. The system keeps 15 letters of its name, and a thread
-/// names itself when it first runs: on a busy machine that may be after the process has answered.
+/// The thread of the process that makes checkpoints. The system keeps 15 letters of its name, and a
+/// thread sets its name when it first runs: on a busy machine that may be after the process has
+/// answered.
 fn checkpointer(process: &Process) -> String {
     let mut found = None;
     wait_until("the thread for checkpoints has its name", || {

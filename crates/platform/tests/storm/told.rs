@@ -1,4 +1,4 @@
-//! What callers were told: all that the audit may hold against the process.
+//! The answers that callers got: all that the audit may hold against the process.
 
 use engine::{JobId, LeaseToken, Status};
 use std::{
@@ -8,23 +8,23 @@ use std::{
 
 /// A ledger that many callers write.
 #[derive(Default)]
-pub(crate) struct Told(Mutex<Ledger>);
+pub(crate) struct SharedLedger(Mutex<Ledger>);
 
 #[derive(Clone, Default)]
 pub(crate) struct Ledger {
     /// The job that each name was acknowledged as.
     pub(crate) acknowledged: BTreeMap<u64, JobId>,
-    /// Names of which nobody knows whether they became a job.
+    /// Names with an unknown outcome: they may have become jobs.
     pub(crate) unknown: BTreeSet<u64>,
-    /// Names of which was said that nothing was done.
+    /// Names whose answer said that nothing was done.
     pub(crate) refused: BTreeSet<u64>,
-    /// Every lease that somebody was given.
+    /// Every lease that a worker received.
     pub(crate) leases: BTreeMap<LeaseToken, Given>,
-    /// What became of a job by a report.
+    /// The status of a job after a report.
     pub(crate) settled: BTreeMap<LeaseToken, Status>,
-    /// Leases of which was said that they are lost.
+    /// Leases whose worker learned that they are lost.
     pub(crate) lost: BTreeSet<LeaseToken>,
-    /// Broken promises that were seen on the way.
+    /// Broken promises that callers saw on the way.
     pub(crate) broken: Vec<String>,
     /// Calls that had to be repeated.
     pub(crate) repeats: u64,
@@ -35,11 +35,11 @@ pub(crate) struct Ledger {
 pub(crate) struct Given {
     pub(crate) job: JobId,
     pub(crate) worker: String,
-    /// Until when nobody else gets the job, by the store's clock.
+    /// Until when no other worker gets the job, by the store's clock.
     pub(crate) until_ms: i64,
 }
 
-impl Told {
+impl SharedLedger {
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.0.lock().expect("nobody panics with the ledger in hand")
     }

@@ -1,10 +1,10 @@
-//! Who runs jobs, and how it goes wrong.
+//! Workers, and how attempts go wrong.
 
 use crate::{
-    line::{Caller, Said, fields},
+    line::{Answer, Caller, fields},
     producer::payload,
     seed_base,
-    told::{Given, Told},
+    told::{Given, SharedLedger},
 };
 use engine::{JobId, LeaseToken};
 use platform::SystemClock;
@@ -13,16 +13,16 @@ use std::{
     thread,
     time::Duration,
 };
-use store::{Clock, SeededDice};
+use store::{Clock, SeededRandom};
 
-/// A worker that claims until it is sent home.
+/// A worker that claims until the test ends.
 pub(crate) struct Worker<'a> {
     name: String,
     caller: Caller,
-    told: &'a Told,
-    dice: SeededDice,
+    told: &'a SharedLedger,
+    random: SeededRandom,
     clock: SystemClock,
-    /// Leases that it comes back to when they are long over.
+    /// Leases that it reports on long after they lapsed.
     late: Vec<(Duration, Held)>,
 }
 
@@ -32,15 +32,16 @@ struct Held {
     token: LeaseToken,
 }
 
-/// How many jobs a worker takes at once.
+/// How many jobs a worker claims at once.
 const CLAIM_MAX: usize = 24;
 /// Long enough for a lease of a second to be over and swept.
 const LATE: Duration = Duration::from_millis(1_500);
 
 impl<'a> Worker<'a> {
-    pub(crate) fn new(number: u64, caller: Caller, told: &'a Told) -> Self {
-        let (dice, clock) = (SeededDice::new(seed_base() + 1_000_000 + number), SystemClock::new());
-        Worker { name: format!("worker-{number}"), caller, told, dice, clock, late: Vec::new() }
+    pub(crate) fn new(number: u64, caller: Caller, told: &'a SharedLedger) -> Self {
+        let (random, clock) =
+            (SeededRandom::new(seed_base() + 1_000_000 + number), SystemClock::new());
+        Worker { name: format!("worker-{number}"), caller, told, random, clock, late: Vec::new() }
     }
 
     pub(crate) fn work(mut self, over: &AtomicBool) {
@@ -61,10 +62,11 @@ impl<'a> Worker<'a> {
         let question = format!("claim {name} {name}-{turn} {CLAIM_MAX}", name = self.name);
         let items = self.ask(&question);
         let held: Vec<Held> = items.iter().map(|item| self.given(item)).collect();
-        if !self.dice.next().is_multiple_of(20) {
+        if !self.random.next().is_multiple_of(20) {
             return held;
         }
-        // Forgot that it was answered: the same leases again, as long as it has any of them.
+        // As if it had forgotten the answer: it gets the same leases again, as long as it has any
+        // of them.
         let again: Vec<Held> = self.ask(&question).iter().map(|item| self.given(item)).collect();
         let is_old = |again: &Held| held.iter().any(|held| held.token == again.token);
         if again.iter().any(is_old) && !again.iter().all(is_old) {
@@ -84,17 +86,18 @@ impl<'a> Worker<'a> {
         held
     }
 
-    /// Most jobs are done; the others fail, are given back, forgotten, or remembered too late.
+    /// Most jobs are completed; the others fail, or are released, forgotten, or reported on too
+    /// late.
     fn run(&mut self, held: Vec<Held>) {
         let (mut reports, mut back) = (Vec::new(), Vec::new());
         for held in held {
-            match self.dice.next() % 100 {
+            match self.random.next() % 100 {
                 0..80 => reports.push((held, "completed")),
                 80..88 => reports.push((held, "failed")),
                 88..90 => reports.push((held, "poisoned")),
                 90..93 => back.push(held),
                 93..96 => self.late.push((self.clock.read().monotonic + LATE, held)),
-                96..98 => {} // died over it
+                96..98 => {} // the worker died
                 _ => {
                     self.beat(&held);
                     reports.push((held, "completed"));
@@ -117,13 +120,13 @@ impl<'a> Worker<'a> {
         let items: Vec<_> = reports.iter().map(item).collect();
         let held: Vec<_> = reports.iter().map(|(held, _)| held.clone()).collect();
         self.report("settle", &items, &held);
-        if self.dice.next().is_multiple_of(20) {
-            self.report("settle", &items, &held); // forgot that it was answered
+        if self.random.next().is_multiple_of(20) {
+            self.report("settle", &items, &held); // as if it had forgotten the answer
         }
         for held in &held {
             let poisoned =
                 self.told.ledger().settled.get(&held.token) == Some(&engine::Status::Poisoned);
-            if poisoned && self.dice.next().is_multiple_of(2) {
+            if poisoned && self.random.next().is_multiple_of(2) {
                 self.redrive(held.id);
             }
         }
@@ -145,13 +148,13 @@ impl<'a> Worker<'a> {
     }
 
     fn beat(&mut self, held: &Held) {
-        let pulse = self.ask(&format!("beat {} {};{}", self.name, held.id, held.token));
-        if let Ok(until_ms) = pulse[0].parse() {
+        let lease_state = self.ask(&format!("beat {} {};{}", self.name, held.id, held.token));
+        if let Ok(until_ms) = lease_state[0].parse() {
             self.told.extended(held.token, until_ms);
         }
     }
 
-    /// Somebody gives a poisoned job another life. Repeated, it may be refused: it was done already.
+    /// An operator redrives a poisoned job. A repeat may be refused: it was done already.
     fn redrive(&mut self, id: JobId) {
         let (_, unheard) = self.caller.ask_until_told(&format!("redrive {id}"));
         self.told.repeated(unheard);
@@ -160,7 +163,7 @@ impl<'a> Worker<'a> {
     fn ask(&mut self, question: &str) -> Vec<String> {
         let (said, unheard) = self.caller.ask_until_told(question);
         self.told.repeated(unheard);
-        let Said::Done(items) = said else { panic!("{said:?} to {question}") };
+        let Answer::Done(items) = said else { panic!("{said:?} to {question}") };
         items
     }
 }

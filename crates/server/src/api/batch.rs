@@ -1,10 +1,10 @@
-//! Many jobs handed over at once: all or none, or each with a fate of its own.
+//! Many jobs in one request: all or none, or each with a result of its own.
 
 use super::submission::{draft, key_header, shown, with_signed_url, without_hidden_job};
 use crate::{
     context::RequestContext,
-    no::{No, Reply},
-    sent::{Params, SentPage},
+    error::{ApiError, Reply},
+    extract::{PageBody, QueryParams},
 };
 use axum::{
     Json,
@@ -15,9 +15,9 @@ use wire::{BatchAnswer, BatchItem, BatchRequest};
 
 pub(crate) async fn batch(
     context: RequestContext,
-    params: Params,
+    params: QueryParams,
     headers: HeaderMap,
-    SentPage(request, _permit): SentPage<BatchRequest>,
+    PageBody(request, _permit): PageBody<BatchRequest>,
 ) -> Reply<(StatusCode, Json<BatchAnswer>)> {
     let (partial, signed) = (params.flag("partial")?, with_signed_url(&params, &context.caller)?);
     request.check_count()?;
@@ -25,7 +25,7 @@ pub(crate) async fn batch(
         let detail = "must stand in each job of a batch: one header cannot name them all";
         return Err(FieldProblem::new("idempotencyKey", detail).into());
     }
-    let shown = |submitted: &Submitted| shown(&context.door, submitted, signed);
+    let shown = |submitted: &Submitted| shown(&context.app, submitted, signed);
     let drafts = request.read().map(|job| draft(job?, &context));
     if partial {
         let results = submit_each(&context, drafts.collect()).await?;
@@ -47,15 +47,15 @@ pub(crate) async fn batch(
     Ok((StatusCode::ACCEPTED, Json(BatchAnswer { items })))
 }
 
-/// A refusal names the item; other reasons are about the whole.
-fn of_item(no: No, index: usize) -> No {
-    if let No::Refused(refusal) = no {
-        return No::Refused(Refusal::Item { index, refusal: Box::new(refusal) });
+/// A refused or unreadable item is named; other errors concern the whole batch.
+fn of_item(no: ApiError, index: usize) -> ApiError {
+    if let ApiError::Refused(refusal) = no {
+        return ApiError::Refused(Refusal::Item { index, refusal: Box::new(refusal) });
     }
-    if let No::Unreadable(item) = no { item.of_item("jobs", index).into() } else { no }
+    if let ApiError::Unreadable(item) = no { item.of_item("jobs", index).into() } else { no }
 }
 
-/// Those that could be drafted go into one transaction, each on its own.
+/// Submits the valid drafts in one transaction, each with a result of its own.
 async fn submit_each(
     context: &RequestContext,
     drafts: Vec<Reply<JobDraft>>,

@@ -1,21 +1,21 @@
-//! One order for all jobs that a filter means.
+//! Bulk cancel: one request for all jobs that match a filter.
 
 use crate::{
     context::RequestContext,
-    no::{No, Reply},
-    sent::Setting,
+    error::{ApiError, Reply},
+    extract::SettingsBody,
 };
 use axum::{Json, http::StatusCode};
-use platform::Chosen;
+use platform::JobSelection;
 use wire::{BulkAnswer, BulkRequest};
 
 pub(crate) async fn cancel(
     context: RequestContext,
-    Setting(request): Setting<BulkRequest>,
+    SettingsBody(request): SettingsBody<BulkRequest>,
 ) -> Reply<(StatusCode, Json<BulkAnswer>)> {
-    let chosen = Chosen::Matching(request.check()?);
-    let operation = context.door.new_correlation().to_string();
-    // Written down before the first job is touched: each job's history tells the rest.
+    let chosen = JobSelection::Matching(request.check()?);
+    let operation = context.app.new_correlation().to_string();
+    // Recorded before the first job is touched: each job's history tells the rest.
     let (actor, note) = (context.actor(), format!("operation {operation}"));
     context.node().record_action(&actor, "jobs.cancel", &request.filter, Some(&note)).await?;
     let matched = in_full(async move {
@@ -26,8 +26,8 @@ pub(crate) async fn cancel(
     Ok((StatusCode::ACCEPTED, Json(BulkAnswer { matched, operation_id: Some(operation) })))
 }
 
-/// Goes on to its end also when the client does not wait for it.
-pub(super) async fn in_full<T: Send + 'static, E: Into<No> + Send + 'static>(
+/// Runs the work to its end, even if the client stops waiting for it.
+pub(super) async fn in_full<T: Send + 'static, E: Into<ApiError> + Send + 'static>(
     work: impl Future<Output = Result<T, E>> + Send + 'static,
 ) -> Reply<T> {
     let done = tokio::spawn(work).await;

@@ -1,9 +1,9 @@
 //! The catalogue of codes, for programs and for people.
 
 use crate::{
-    guard::accepts,
-    no::{No, Reply},
-    sent::Segment,
+    error::{ApiError, Reply},
+    extract::PathSegment,
+    middleware::accepts,
 };
 use axum::{
     Json,
@@ -23,10 +23,13 @@ pub(crate) async fn all(headers: HeaderMap) -> Reply<Response> {
     Ok(Json(Page { items: CATALOGUE.to_vec(), next_cursor: None }).into_response())
 }
 
-pub(crate) async fn one(Segment(code): Segment, headers: HeaderMap) -> Reply<Response> {
+pub(crate) async fn one(PathSegment(code): PathSegment, headers: HeaderMap) -> Reply<Response> {
     accepts(&headers, &FORMS)?;
     let Some(found) = entry(&code) else {
-        return Err(No::stated(codes::NOT_FOUND, "there is no such code; GET /errors lists all"));
+        return Err(ApiError::stated(
+            codes::NOT_FOUND,
+            "there is no such code; GET /errors lists all",
+        ));
     };
     if wants_page(&headers) {
         return Ok(page(found.code, std::slice::from_ref(found)));
@@ -34,7 +37,7 @@ pub(crate) async fn one(Segment(code): Segment, headers: HeaderMap) -> Reply<Res
     Ok(Json(*found).into_response())
 }
 
-/// Browsers ask for HTML by name; programs that do not care get JSON.
+/// Browsers name HTML in `Accept`; programs that do not care get JSON.
 fn wants_page(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let accept = accept.unwrap_or_default();

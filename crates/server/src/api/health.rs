@@ -1,12 +1,12 @@
-//! Whether this node lives, whether it can serve, and its numbers.
+//! Whether this node is alive, whether it can serve, and its metrics.
 
 use super::queues::seen;
 use crate::{
-    Door,
+    AppState,
+    app_state::overloaded,
     context::RequestContext,
-    door::overloaded,
+    error::{ApiError, Reply},
     metrics::write_queues,
-    no::{No, Reply},
 };
 use axum::{
     Json,
@@ -20,36 +20,37 @@ use std::time::Duration;
 use utoipa::ToSchema;
 use wire::codes;
 
-/// How things are, in a word.
+/// The node's health, in one word.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Health {
     /// `ok`, or `ready`.
     status: &'static str,
 }
 
-/// The process answers: that is all this says.
+/// Says only that the process answers.
 pub(crate) async fn alive() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
-/// How long the store may take to say something.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the store may take to answer.
+const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The store answers, and this node is not about to go.
-pub(crate) async fn ready(State(door): State<Door>) -> Reply<Json<Health>> {
-    if door.is_closing() {
+/// Whether the store answers and this node is not draining.
+pub(crate) async fn ready(State(app): State<AppState>) -> Reply<Json<Health>> {
+    if app.is_closing() {
         return Err(overloaded("this node is about to end"));
     }
-    let asked = tokio::time::timeout(PATIENCE, door.node.policies()).await;
-    asked.map_err(|_| No::stated(codes::STORE_UNAVAILABLE, "the store does not answer"))??;
+    let asked = tokio::time::timeout(STORE_TIMEOUT, app.node.policies()).await;
+    asked
+        .map_err(|_| ApiError::stated(codes::STORE_UNAVAILABLE, "the store does not answer"))??;
     Ok(Json(Health { status: "ready" }))
 }
 
 pub(crate) async fn metrics(context: RequestContext) -> Reply<Response> {
     let mut page = String::new();
-    // What the whole installation answers tells a tenant what the others do.
+    // The numbers of the whole installation would tell a tenant what the others do.
     if *context.scope() == Scope::All {
-        context.door.metrics.write_requests(&mut page, &context.door.gate.failures);
+        context.app.metrics.write_requests(&mut page, &context.app.authenticator.failures);
     }
     write_queues(&mut page, &seen(&context, context.scope()).await?);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");

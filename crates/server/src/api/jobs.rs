@@ -1,4 +1,4 @@
-//! One job: handed over, looked at, stopped, given another life, erased.
+//! One job: submitted, read, cancelled, redriven, erased.
 
 use super::{
     page::PageQuery,
@@ -7,9 +7,9 @@ use super::{
 };
 use crate::{
     context::RequestContext,
-    guard::{X_CORRELATION_ID, header_of},
-    no::{Reply, whole_seconds},
-    sent::{Id, NoFields, Params, Sent, SettingOrNothing},
+    error::{Reply, whole_seconds},
+    extract::{Id, JsonBody, NoFields, OptionalSettingsBody, QueryParams},
+    middleware::{X_CORRELATION_ID, header_of},
 };
 use axum::{
     Json,
@@ -25,9 +25,9 @@ use wire::{
 
 pub(crate) async fn submit(
     context: RequestContext,
-    params: Params,
+    params: QueryParams,
     headers: HeaderMap,
-    Sent(request, _permit): Sent<SubmitRequest>,
+    JsonBody(request, _permit): JsonBody<SubmitRequest>,
 ) -> Reply<Response> {
     let signed = with_signed_url(&params, &context.caller)?;
     let request = with_key(request, key_header(&headers)?)?;
@@ -38,7 +38,7 @@ pub(crate) async fn submit(
         Ok(submitted) => submitted,
         Err(error) => return Err(without_hidden_job(&context, error.into()).await.later(pace)),
     };
-    let shape = shown(&context.door, &submitted, signed);
+    let shape = shown(&context.app, &submitted, signed);
     let location = HeaderValue::from_str(&shape.status_url).expect("an id is plain ASCII");
     let headers = [
         (header::LOCATION, location),
@@ -48,8 +48,8 @@ pub(crate) async fn submit(
     Ok((StatusCode::ACCEPTED, headers, Json(shape)).into_response())
 }
 
-/// Whose the job is: the caller's, or, of a worker who acts for all, that of the job it is a child
-/// of. A worker for all tenants would else hand over to others what it makes of a tenant's job.
+/// The tenant of a new job: the caller's. A worker that acts for all tenants submits children into
+/// the tenant of their parent. Otherwise it would give the children of one tenant's job to another.
 async fn tenant_of(context: &RequestContext, draft: &JobDraft) -> Reply<Tenant> {
     let (caller, own) = (&context.caller, context.caller.tenant());
     let parent = draft.parent_id.as_deref().and_then(|id| JobId::parse(id).ok());
@@ -73,7 +73,8 @@ pub(crate) async fn show(context: RequestContext, Id(id): Id) -> Reply<Json<JobS
         false => None,
     };
     if payload.is_some() {
-        // Logged and not audited: a look must not cost a commit. What workers claim is not a look.
+        // Logged and not audited: a read must not cost a commit. A worker's claim is not such a
+        // read.
         let (who, correlation) = (&*context.caller.0.who, &context.correlation.id);
         info!(job = %id, tenant = %job.envelope.tenant, who, %correlation, "payload read");
     }
@@ -83,7 +84,7 @@ pub(crate) async fn show(context: RequestContext, Id(id): Id) -> Reply<Json<JobS
 pub(crate) async fn history(
     context: RequestContext,
     Id(id): Id,
-    params: Params,
+    params: QueryParams,
 ) -> Reply<Json<Page<HistoryShape>>> {
     let query = PageQuery::of(&params)?;
     context.job(id).await?;
@@ -100,7 +101,7 @@ pub(crate) async fn explain(context: RequestContext, Id(id): Id) -> Reply<Json<E
 pub(crate) async fn cancel(
     context: RequestContext,
     Id(id): Id,
-    _: SettingOrNothing<NoFields>,
+    _: OptionalSettingsBody<NoFields>,
 ) -> Reply<(StatusCode, Json<StatusShape>)> {
     let actor = actor_on(&context.job(id).await?, &context);
     let job = context.node().cancel(context.scope(), id, Some(&actor)).await?;
@@ -110,7 +111,7 @@ pub(crate) async fn cancel(
 pub(crate) async fn redrive(
     context: RequestContext,
     Id(id): Id,
-    SettingOrNothing(request): SettingOrNothing<RedriveRequest>,
+    OptionalSettingsBody(request): OptionalSettingsBody<RedriveRequest>,
 ) -> Reply<(StatusCode, Json<StatusShape>)> {
     let actor = actor_on(&context.job(id).await?, &context);
     request.check()?;
@@ -123,14 +124,14 @@ pub(crate) async fn redrive(
 pub(crate) async fn erase(
     context: RequestContext,
     Id(id): Id,
-    _: SettingOrNothing<NoFields>,
+    _: OptionalSettingsBody<NoFields>,
 ) -> Reply<StatusCode> {
     let actor = actor_on(&context.job(id).await?, &context);
     context.node().erase(context.scope(), id, Some(&actor)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The entry belongs to the tenant whose job it is: its operators should know who did it.
+/// The audit entry belongs to the tenant of the job: its operators should know who acted on it.
 fn actor_on(job: &Job, context: &RequestContext) -> Actor {
     context.actor().within(Scope::One(job.envelope.tenant.clone()))
 }

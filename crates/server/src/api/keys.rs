@@ -1,54 +1,57 @@
-//! Keys: made, listed, ended.
+//! Keys: create, list, revoke.
 
 use super::{bulk::in_full, page::PageQuery};
 use crate::{
-    auth::Shown,
+    app_state::unconfirmed_headers,
+    auth::PresentedCredential,
     context::RequestContext,
-    door::unconfirmed_headers,
-    no::{No, Reply},
-    sent::{NoFields, Params, Segment, Setting, SettingOrNothing},
+    error::{ApiError, Reply},
+    extract::{NoFields, OptionalSettingsBody, PathSegment, QueryParams, SettingsBody},
 };
 use axum::{
     Json,
     http::{HeaderMap, StatusCode},
 };
 use engine::{ApiKey, FieldProblem, KeyId, Refusal, Scope};
-use wire::{KeyCreated, KeyKind, KeyRequest, KeyShape, Moment, Page};
+use wire::{KeyCreated, KeyKind, KeyRequest, KeyShape, Page, Rfc3339};
 
-/// So often descendants of a key are looked for. What they make is bounded: each round ends all
-/// that could make more.
+/// How many rounds search for descendants of a key. The number of descendants is bounded: each
+/// round revokes all keys that could make more.
 const GENERATIONS_MAX: usize = 16;
 
 pub(crate) async fn create(
     context: RequestContext,
-    shown: Shown,
-    Setting(request): Setting<KeyRequest>,
+    shown: PresentedCredential,
+    SettingsBody(request): SettingsBody<KeyRequest>,
 ) -> Reply<(StatusCode, HeaderMap, Json<KeyCreated>)> {
-    let RequestContext { door, caller, correlation } = context;
+    let RequestContext { app, caller, correlation } = context;
     let mut draft = request.check(caller.scope())?;
     caller.grant().may_grant(&draft.grant)?;
     draft.expires_at = caller.0.end_of_new_key(draft.expires_at)?;
-    if draft.expires_at.is_some_and(|at| at <= door.now()) {
+    if draft.expires_at.is_some_and(|at| at <= app.now()) {
         return Err(FieldProblem::new("expiresAt", "must be a time to come").into());
     }
-    let (key, secret) = door.node.create_key(&caller.0, correlation.id.clone(), draft).await?;
-    let headers = door.in_force().await;
-    // The caller's own key may have been revoked since this request was let in, and its descendants
-    // looked for before this one was stored. This node acts by that revocation now, and has not
-    // shown the new key.
-    if let Err(no) = shown.is_good(&door).await {
-        door.node.revoke_key(&caller.0, correlation.id, &key.grant.scope, key.id).await?;
+    let (key, secret) = app.node.create_key(&caller.0, correlation.id.clone(), draft).await?;
+    let headers = app.in_force().await;
+    // The caller's own key may have been revoked since this request was admitted, and its
+    // descendants listed before this new key was stored. By now this node acts by that revocation,
+    // and has not shown the new key.
+    if let Err(no) = shown.is_good(&app).await {
+        app.node.revoke_key(&caller.0, correlation.id, &key.grant.scope, key.id).await?;
         return Err(no);
     }
     Ok((StatusCode::CREATED, headers, Json(KeyCreated::new(&key, &secret))))
 }
 
-pub(crate) async fn all(context: RequestContext, params: Params) -> Reply<Json<Page<KeyShape>>> {
+pub(crate) async fn all(
+    context: RequestContext,
+    params: QueryParams,
+) -> Reply<Json<Page<KeyShape>>> {
     let query = PageQuery::of(&params)?;
     let keys = context.node().keys(context.scope()).await?;
     let within = keys.iter().filter(|key| context.grant().may_grant(&key.grant).is_ok());
     let mut items: Vec<KeyShape> = within.map(KeyShape::from).collect();
-    // What signs addresses is the house's, and no tenant's.
+    // URL-signing keys belong to the installation, and to no tenant.
     if *context.scope() == Scope::All && context.grant().may_everything().is_ok() {
         items.extend(context.node().signing_keys().await?.iter().map(|key| KeyShape {
             id: key.id.to_string(),
@@ -58,10 +61,10 @@ pub(crate) async fn all(context: RequestContext, params: Params) -> Reply<Json<P
             scopes: Vec::new(),
             types: Vec::new(),
             subjects: Vec::new(),
-            created_at: Moment(key.created_at),
+            created_at: Rfc3339(key.created_at),
             created_by: None,
             expires_at: None,
-            revoked_at: key.revoked_at.map(Moment),
+            revoked_at: key.revoked_at.map(Rfc3339),
         }));
     }
     Ok(Json(query.cut(items, order, KeyShape::clone)))
@@ -79,58 +82,59 @@ fn order(key: &KeyShape) -> Vec<u8> {
 
 pub(crate) async fn revoke(
     context: RequestContext,
-    params: Params,
-    Segment(id): Segment,
-    _: SettingOrNothing<NoFields>,
+    params: QueryParams,
+    PathSegment(id): PathSegment,
+    _: OptionalSettingsBody<NoFields>,
 ) -> Reply<(StatusCode, HeaderMap)> {
-    // A misspelt parameter would leave those keys good that were meant to end.
+    // A misspelt parameter would leave keys valid that were meant to be revoked.
     params.only(&["descendants"])?;
     let descendants = params.flag("descendants")?;
     let id = KeyId::parse(&id).map_err(|_| Refusal::KeyNotFound)?;
-    // In full: a client that hangs up after the first key must not keep its descendants alive.
+    // Runs to its end: a client that hangs up after the first key must not keep its descendants
+    // alive.
     let unconfirmed = in_full(end(context, id, descendants)).await?;
     Ok((StatusCode::NO_CONTENT, unconfirmed_headers(unconfirmed)))
 }
 
-/// Ends a key, and gives the number of nodes that have not confirmed it.
+/// Revokes a key, and returns the number of nodes that have not confirmed it.
 async fn end(context: RequestContext, id: KeyId, descendants: bool) -> Reply<usize> {
-    let RequestContext { door, caller, correlation } = &context;
+    let RequestContext { app, caller, correlation } = &context;
     let is_signing = *caller.scope() == Scope::All
-        && door.node.signing_keys().await?.iter().any(|key| key.id == id);
+        && app.node.signing_keys().await?.iter().any(|key| key.id == id);
     if is_signing {
         caller.grant().may_everything()?;
-        door.node.revoke_signing_key(&caller.0, correlation.id.clone(), id).await?;
-        door.rotate_signing_key().await?;
-        return Ok(door.unconfirmed_nodes().await);
+        app.node.revoke_signing_key(&caller.0, correlation.id.clone(), id).await?;
+        app.rotate_signing_key().await?;
+        return Ok(app.unconfirmed_nodes().await);
     }
-    // Whoever could not have made a key cannot end it.
-    let keys = door.node.keys(caller.scope()).await?;
+    // A caller that could not have made a key cannot revoke it.
+    let keys = app.node.keys(caller.scope()).await?;
     if let Some(key) = keys.iter().find(|key| key.id == id) {
         caller.grant().may_grant(&key.grant)?;
     }
-    door.node.revoke_key(&caller.0, correlation.id.clone(), caller.scope(), id).await?;
-    let unconfirmed = door.unconfirmed_nodes().await;
+    app.node.revoke_key(&caller.0, correlation.id.clone(), caller.scope(), id).await?;
+    let unconfirmed = app.unconfirmed_nodes().await;
     match descendants {
         true => Ok(unconfirmed.max(end_descendants(&context, id).await?)),
         false => Ok(unconfirmed),
     }
 }
 
-/// Ends what was made with a key. The key itself is in force as revoked at every node before its
-/// descendants are looked for, and so is each generation of them: no key that was ended makes
-/// another after that.
+/// Revokes the keys that were made with a key. Every node acts by the revocation of the key itself
+/// before its descendants are searched for, and so for each generation: no revoked key makes
+/// another one after that.
 ///
-/// Gives the largest number of nodes that have not confirmed a generation. A node that was waited
-/// for in vain counts as lost in the rounds that follow, and would be missing in the last number.
+/// Returns the largest number of nodes that have not confirmed a generation. A node whose
+/// confirmation timed out counts as lost in later rounds, so the last number would miss it.
 async fn end_descendants(context: &RequestContext, id: KeyId) -> Reply<usize> {
-    let RequestContext { door, caller, correlation } = context;
+    let RequestContext { app, caller, correlation } = context;
     let may = |key: &ApiKey| Ok(caller.grant().may_grant(&key.grant)?);
     let mut unconfirmed = 0;
     for _ in 0..GENERATIONS_MAX {
-        if !door.node.revoke_descendants::<No>(&caller.0, &correlation.id, id, may).await? {
+        if !app.node.revoke_descendants::<ApiError>(&caller.0, &correlation.id, id, may).await? {
             break;
         }
-        unconfirmed = unconfirmed.max(door.unconfirmed_nodes().await);
+        unconfirmed = unconfirmed.max(app.unconfirmed_nodes().await);
     }
     Ok(unconfirmed)
 }

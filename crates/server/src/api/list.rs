@@ -1,37 +1,37 @@
-//! Jobs by what they are, a page at a time.
+//! Job lists by filter, one page at a time.
 
 use super::status::status_of;
 use crate::{
-    Door,
+    AppState,
     auth::{CursorOwner, seals},
     context::RequestContext,
-    no::{No, Reply},
-    sent::Params,
+    error::{ApiError, Reply},
+    extract::QueryParams,
 };
 use axum::Json;
 use engine::{FieldProblem, Filter, check_range};
 use store::{Cursor, PAGE_MAX, Query};
 use wire::{Page, StatusShape, codes, job_filter};
 
-/// How long a page is where nobody says.
+/// The default length of a page.
 const TOP: i64 = 50;
 
 pub(crate) async fn list(
     context: RequestContext,
-    params: Params,
+    params: QueryParams,
 ) -> Reply<Json<Page<StatusShape>>> {
     params.only(&["filter", "$filter", "top", "$top", "cursor"])?;
     let filter = filter(&params)?.map_or(Ok(Filter::Everything), job_filter)?;
     let (owner, limit) = (context.owns("/api/jobs"), top(&params)?);
-    let before = cursor(&context.door, &params, owner).await?;
+    let before = cursor(&context.app, &params, owner).await?;
     let query = Query { scope: context.scope().clone(), filter, before, limit };
     let page = context.node().list_reached(&query, &|job| context.caller.reaches(job)).await?;
     let items = page.jobs.iter().map(|job| status_of(&context.caller, job)).collect();
-    Ok(Json(Page { items, next_cursor: next_cursor(&context.door, owner, page.next)? }))
+    Ok(Json(Page { items, next_cursor: next_cursor(&context.app, owner, page.next)? }))
 }
 
-/// Both spellings of the parameter, but not both at once.
-fn filter(params: &Params) -> Reply<Option<&str>> {
+/// Both spellings of the parameter are accepted, but not both at once.
+fn filter(params: &QueryParams) -> Reply<Option<&str>> {
     match (params.get("filter"), params.get("$filter")) {
         (Some(_), Some(_)) => {
             Err(FieldProblem::new("filter", "must not be given as filter and as $filter").into())
@@ -40,7 +40,7 @@ fn filter(params: &Params) -> Reply<Option<&str>> {
     }
 }
 
-pub(super) fn top(params: &Params) -> Reply<usize> {
+pub(super) fn top(params: &QueryParams) -> Reply<usize> {
     let top = match params.number("top")? {
         Some(top) => top,
         None => params.number("$top")?.unwrap_or(TOP),
@@ -48,32 +48,32 @@ pub(super) fn top(params: &Params) -> Reply<usize> {
     Ok(check_range("top", top, 1..=PAGE_MAX as u32)? as usize)
 }
 
-/// The place that the caller's cursor stands for.
+/// The position in the caller's cursor.
 pub(super) async fn cursor(
-    door: &Door,
-    params: &Params,
+    app: &AppState,
+    params: &QueryParams,
     owner: CursorOwner<'_>,
 ) -> Reply<Option<Cursor>> {
-    Ok(position(door, params, owner).await?.map(Cursor::from_bytes))
+    Ok(position(app, params, owner).await?.map(Cursor::from_bytes))
 }
 
-/// What the client sends to get the page after this one.
+/// The cursor for the next page.
 pub(super) fn next_cursor(
-    door: &Door,
+    app: &AppState,
     owner: CursorOwner<'_>,
     next: Option<Cursor>,
 ) -> Reply<Option<String>> {
-    next.map(|cursor| sealed(door, owner, &cursor.to_bytes())).transpose()
+    next.map(|cursor| sealed(app, owner, &cursor.to_bytes())).transpose()
 }
 
-/// The position in the caller's cursor, in as many bytes as positions of this list have.
+/// The position in the caller's cursor, with the fixed length that positions of this list have.
 pub(super) async fn position<const BYTES: usize>(
-    door: &Door,
-    params: &Params,
+    app: &AppState,
+    params: &QueryParams,
     owner: CursorOwner<'_>,
 ) -> Reply<Option<[u8; BYTES]>> {
     let Some(text) = params.get("cursor") else { return Ok(None) };
-    let opened = seals::open_cursor(door, owner, text).await?;
+    let opened = seals::open_cursor(app, owner, text).await?;
     let opened = opened.and_then(|bytes| bytes.try_into().ok());
     Ok(Some(opened.ok_or_else(wrong_cursor)?))
 }
@@ -82,8 +82,9 @@ pub(super) fn wrong_cursor() -> FieldProblem {
     FieldProblem::new("cursor", "must be a nextCursor of this list")
 }
 
-/// A position that a client may hold.
-pub(super) fn sealed(door: &Door, owner: CursorOwner<'_>, position: &[u8]) -> Reply<String> {
-    let away = || No::stated(codes::STORE_UNAVAILABLE, "there is no key to seal a cursor with");
-    seals::seal_cursor(&door.node, owner, position).ok_or_else(away)
+/// Seals a position for the client.
+pub(super) fn sealed(app: &AppState, owner: CursorOwner<'_>, position: &[u8]) -> Reply<String> {
+    let away =
+        || ApiError::stated(codes::STORE_UNAVAILABLE, "there is no key to seal a cursor with");
+    seals::seal_cursor(&app.node, owner, position).ok_or_else(away)
 }

@@ -1,4 +1,4 @@
-//! What clients and operators ask.
+//! Routes for clients and operators.
 
 pub(crate) mod audit;
 pub(crate) mod batch;

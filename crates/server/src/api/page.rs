@@ -1,11 +1,11 @@
-//! Pages of lists that are put together here: queues, types, keys, workers, history.
+//! Pages of lists that are assembled in memory: queues, types, keys, workers, history.
 //!
 //! Each item has a key, and a list is in the order of its keys. A cursor is the key of the last
-//! item of its page, so that it stays good whatever comes or goes, and says nothing that its page
-//! did not say.
+//! item of its page. So it stays valid whatever items come or go, and reveals nothing that its page
+//! did not show.
 
 use super::list::{top, wrong_cursor};
-use crate::{no::Reply, sent::Params};
+use crate::{error::Reply, extract::QueryParams};
 use engine::{hex, unhex_all};
 use wire::Page;
 
@@ -19,25 +19,25 @@ pub(super) struct PageQuery {
 const KEY_BYTES_MAX: usize = 1_024;
 
 impl PageQuery {
-    pub(super) fn of(params: &Params) -> Reply<Self> {
+    pub(super) fn of(params: &QueryParams) -> Reply<Self> {
         Self::with(params, &[])
     }
 
-    /// The page of a list that takes `more` parameters than which page of it is wanted.
-    pub(super) fn with(params: &Params, more: &[&str]) -> Reply<Self> {
+    /// Reads the page parameters of a list that also takes the parameters `more`.
+    pub(super) fn with(params: &QueryParams, more: &[&str]) -> Reply<Self> {
         params.only(&[&["top", "$top", "cursor"], more].concat())?;
         let key = |text| key_of(text).ok_or_else(wrong_cursor);
         let after = params.get("cursor").map(key).transpose()?;
         Ok(PageQuery { top: top(params)?, after })
     }
 
-    /// The number behind which the page begins, in a list whose keys are numbers.
+    /// The number after which the page begins, in a list whose keys are numbers.
     pub(super) fn after_number(&self) -> u64 {
         let digits = self.after.iter().flatten().take(size_of::<u64>());
         digits.fold(0, |number, digit| number << 8 | u64::from(*digit))
     }
 
-    /// The page, of all items that there are.
+    /// Cuts the page out of all items.
     pub(super) fn cut<T, S>(
         self,
         items: Vec<T>,

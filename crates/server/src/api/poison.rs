@@ -1,4 +1,4 @@
-//! The poison queue: what waits for a person, and what the person decides.
+//! The poison queue: jobs that wait for a person, and what the person decides.
 
 use super::{
     bulk::in_full,
@@ -7,34 +7,37 @@ use super::{
 };
 use crate::{
     context::RequestContext,
-    no::Reply,
-    sent::{Params, Setting},
+    error::Reply,
+    extract::{QueryParams, SettingsBody},
 };
 use axum::{Json, http::StatusCode};
 use engine::{ErrorCode, JobType};
-use platform::{Chosen, PoisonQuery};
+use platform::{JobSelection, PoisonQuery};
 use wire::{BulkAnswer, PoisonAnswer, PoisonOrder, PoisonRequest, filter::some_jobs};
 
-pub(crate) async fn list(context: RequestContext, params: Params) -> Reply<Json<PoisonAnswer>> {
+pub(crate) async fn list(
+    context: RequestContext,
+    params: QueryParams,
+) -> Reply<Json<PoisonAnswer>> {
     params.only(&["jobType", "errorCode", "top", "$top", "cursor"])?;
     let job_type = params.get("jobType").map(JobType::parse).transpose()?;
     let error_code = params.get("errorCode").map(ErrorCode::parse).transpose()?;
     let owner = context.owns("/api/poison");
-    let (before, limit) = (cursor(&context.door, &params, owner).await?, top(&params)?);
+    let (before, limit) = (cursor(&context.app, &params, owner).await?, top(&params)?);
     let scope = context.scope().clone();
     let query = PoisonQuery { scope, job_type, error_code, before, limit };
     let page = context.node().poisoned(&query, context.grant()).await?;
     let counts = page.reasons.unwrap_or_default().counts.into_iter();
     Ok(Json(PoisonAnswer {
         items: page.jobs.iter().map(|job| status_of(&context.caller, job)).collect(),
-        next_cursor: next_cursor(&context.door, owner, page.next)?,
+        next_cursor: next_cursor(&context.app, owner, page.next)?,
         counts: counts.map(|(code, count)| (code.to_string(), count)).collect(),
     }))
 }
 
 pub(crate) async fn redrive(
     context: RequestContext,
-    Setting(request): Setting<PoisonRequest>,
+    SettingsBody(request): SettingsBody<PoisonRequest>,
 ) -> Reply<(StatusCode, Json<BulkAnswer>)> {
     let chosen = chosen(&context, &request, "poison.redrive").await?;
     let matched = in_full(async move {
@@ -46,7 +49,7 @@ pub(crate) async fn redrive(
 
 pub(crate) async fn discard(
     context: RequestContext,
-    Setting(request): Setting<PoisonRequest>,
+    SettingsBody(request): SettingsBody<PoisonRequest>,
 ) -> Reply<(StatusCode, Json<BulkAnswer>)> {
     let chosen = chosen(&context, &request, "poison.discard").await?;
     let matched = in_full(async move {
@@ -56,16 +59,16 @@ pub(crate) async fn discard(
     Ok((StatusCode::ACCEPTED, Json(BulkAnswer { matched: matched.await?, operation_id: None })))
 }
 
-/// The jobs that are meant. The order is written down before the first of them is touched: each
-/// job's history tells the rest.
+/// Selects the jobs. The action is recorded before the first of them is touched: each job's history
+/// tells the rest.
 async fn chosen(
     context: &RequestContext,
     request: &PoisonRequest,
     action: &'static str,
-) -> Reply<Chosen> {
+) -> Reply<JobSelection> {
     let chosen = match request.check()? {
-        PoisonOrder::Jobs(ids) => Chosen::Ids(ids.into_iter().collect()),
-        PoisonOrder::Matching(filter) => Chosen::Matching(some_jobs(filter)?),
+        PoisonOrder::Jobs(ids) => JobSelection::Ids(ids.into_iter().collect()),
+        PoisonOrder::Matching(filter) => JobSelection::Matching(some_jobs(filter)?),
     };
     let target = match (&request.filter, &request.job_ids) {
         (Some(filter), _) => filter.clone(),

@@ -1,16 +1,19 @@
-//! Queues: what waits, and who could take it.
+//! Queues: what is waiting, and which workers could take it.
 
 use super::page::PageQuery;
 use crate::{
     context::RequestContext,
-    no::{No, Reply},
-    sent::{Params, SettingOrNothing, Type},
+    error::{ApiError, Reply},
+    extract::{OptionalSettingsBody, QueryParams, Type},
 };
 use axum::{Json, http::HeaderMap};
 use engine::{JobType, Scope};
 use wire::{Page, PauseRequest, QueueShape, ResumeRequest, codes, named_scope};
 
-pub(crate) async fn all(context: RequestContext, params: Params) -> Reply<Json<Page<QueueShape>>> {
+pub(crate) async fn all(
+    context: RequestContext,
+    params: QueryParams,
+) -> Reply<Json<Page<QueueShape>>> {
     let query = PageQuery::with(&params, &["tenant"])?;
     let queues = seen(&context, &named_scope(context.scope(), params.get("tenant"))?).await?;
     Ok(Json(query.cut(queues, |queue| queue.job_type.clone().into_bytes(), QueueShape::clone)))
@@ -18,24 +21,24 @@ pub(crate) async fn all(context: RequestContext, params: Params) -> Reply<Json<P
 
 pub(crate) async fn one(
     context: RequestContext,
-    params: Params,
+    params: QueryParams,
     Type(job_type): Type,
 ) -> Reply<Json<QueueShape>> {
     params.only(&["tenant"])?;
     let scope = named_scope(context.scope(), params.get("tenant"))?;
     let queue = named(&context, &scope, &job_type).await?;
-    let none = || No::stated(codes::QUEUE_NOT_FOUND, "no job of this type has come yet");
+    let none = || ApiError::stated(codes::QUEUE_NOT_FOUND, "no job of this type has come yet");
     queue.map(Json).ok_or_else(none)
 }
 
 pub(crate) async fn pause(
     context: RequestContext,
     Type(job_type): Type,
-    SettingOrNothing(request): SettingOrNothing<PauseRequest>,
+    OptionalSettingsBody(request): OptionalSettingsBody<PauseRequest>,
 ) -> Reply<(HeaderMap, Json<QueueShape>)> {
     context.grant().may_whole_type(&job_type)?;
     let (scope, reason) = request.check(context.scope())?;
-    // The entry belongs to the tenant whose queue it is: its operators read why nothing runs.
+    // The audit entry belongs to the tenant whose queue it is: its operators read why nothing runs.
     let actor = context.actor().within(scope.clone());
     context.node().pause(&scope, job_type.clone(), reason.as_ref(), Some(&actor)).await?;
     set(&context, &scope, &job_type, true).await
@@ -44,7 +47,7 @@ pub(crate) async fn pause(
 pub(crate) async fn resume(
     context: RequestContext,
     Type(job_type): Type,
-    SettingOrNothing(request): SettingOrNothing<ResumeRequest>,
+    OptionalSettingsBody(request): OptionalSettingsBody<ResumeRequest>,
 ) -> Reply<(HeaderMap, Json<QueueShape>)> {
     context.grant().may_whole_type(&job_type)?;
     let scope = named_scope(context.scope(), request.tenant.as_deref())?;
@@ -53,14 +56,15 @@ pub(crate) async fn resume(
     set(&context, &scope, &job_type, false).await
 }
 
-/// The queue as soon as what was set is in force. It may be paused before its first job comes.
+/// Answers with the queue as soon as the change is in force. A queue may be paused before its first
+/// job.
 async fn set(
     context: &RequestContext,
     scope: &Scope,
     job_type: &JobType,
     paused: bool,
 ) -> Reply<(HeaderMap, Json<QueueShape>)> {
-    let headers = context.door.in_force().await;
+    let headers = context.app.in_force().await;
     let queue = named(context, scope, job_type).await?;
     let new = || QueueShape { job_type: job_type.to_string(), paused, ..QueueShape::default() };
     Ok((headers, Json(queue.unwrap_or_else(new))))

@@ -1,10 +1,10 @@
-//! The status of a job: a real HTTP resource, with a version, and patience for those who wait for it.
+//! The status of a job: an HTTP resource with a version, and long polling.
 
 use crate::{
-    auth::{Caller, Shown},
+    auth::{Caller, PresentedCredential},
     context::RequestContext,
-    no::{No, Reply, whole_seconds},
-    sent::{Id, Params, is_known},
+    error::{ApiError, Reply, whole_seconds},
+    extract::{Id, QueryParams, is_known},
 };
 use axum::{
     Json,
@@ -19,12 +19,16 @@ use tokio::time::{Instant, sleep_until};
 use wire::StatusShape;
 
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
-/// Nobody waits longer for one answer.
+/// The longest wait for one answer.
 const WAIT_SECONDS_MAX: u32 = 60;
-/// A watch is a hint: who waits looks by itself this often.
-const LOOK_ANYWAY: Duration = Duration::from_secs(5);
+/// A watch is only a hint, so a waiting request also polls this often.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-pub(crate) async fn status(context: RequestContext, Id(id): Id, asked: Asked) -> Reply<Response> {
+pub(crate) async fn status(
+    context: RequestContext,
+    Id(id): Id,
+    asked: StatusQuery,
+) -> Reply<Response> {
     let job = awaited(&context, id, &asked).await?;
     let mut response = if asked.knows(&job) {
         StatusCode::NOT_MODIFIED.into_response()
@@ -44,54 +48,54 @@ pub(crate) async fn status(context: RequestContext, Id(id): Id, asked: Asked) ->
     Ok(response)
 }
 
-/// How somebody asks for a status.
-pub(crate) struct Asked {
+/// The parameters of a status request.
+pub(crate) struct StatusQuery {
     /// The versions that the client has.
     known: Option<HeaderValue>,
-    /// How long it waits for another, and what it showed at the gate.
-    waits: Option<(Duration, Shown)>,
-    /// The wait, where it was a preference.
+    /// How long the request waits for another version, and the credential that it came with.
+    waits: Option<(Duration, PresentedCredential)>,
+    /// The wait, where the client gave it as `Prefer`.
     preferred: Option<u32>,
 }
 
-impl Asked {
+impl StatusQuery {
     /// Whether the client has this version already.
     fn knows(&self, job: &Job) -> bool {
         self.known.as_ref().is_some_and(|known| is_known(known, &etag(job)))
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Asked {
-    type Rejection = No;
+impl<S: Sync> FromRequestParts<S> for StatusQuery {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, No> {
-        let asked = Params::of(parts.uri.query())?.number("wait")?;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let asked = QueryParams::of(parts.uri.query())?.number("wait")?;
         let within = |seconds| check_range("wait", seconds, 0..=WAIT_SECONDS_MAX);
         let asked = asked.map(within).transpose()?;
         let preferred = preferred_wait(&parts.headers).filter(|_| asked.is_none());
         let seconds = asked.or(preferred).filter(|seconds| *seconds > 0);
-        let waits =
-            seconds.map(|seconds| (Duration::from_secs(seconds.into()), Shown::with(parts)));
+        let waits = seconds
+            .map(|seconds| (Duration::from_secs(seconds.into()), PresentedCredential::with(parts)));
         let known = parts.headers.get(header::IF_NONE_MATCH);
         let known = known.filter(|known| known.to_str().is_ok()).cloned();
-        Ok(Asked { known, waits, preferred })
+        Ok(StatusQuery { known, waits, preferred })
     }
 }
 
-/// What this caller sees of a job.
+/// The status of a job, as this caller may see it.
 pub(crate) fn status_of(caller: &Caller, job: &Job) -> StatusShape {
     let shape = StatusShape::from(job);
     if caller.sees_tenants() { shape.with_tenant(job) } else { shape }
 }
 
-/// The job as soon as it is what the caller waits for, or when the time is over.
-async fn awaited(context: &RequestContext, id: JobId, asked: &Asked) -> Reply<Job> {
+/// Returns the job as soon as it is what the caller waits for, or when the wait times out.
+async fn awaited(context: &RequestContext, id: JobId, asked: &StatusQuery) -> Reply<Job> {
     let Some((wait, shown)) = &asked.waits else { return context.job(id).await };
-    let door = &context.door;
-    let mut watch = door.node.watch(id);
+    let app = &context.app;
+    let mut watch = app.node.watch(id);
     let mut job = context.job(id).await?;
-    // Where too many wait already, this one gets what there is.
-    let place = context.place_to_wait(Some(&job));
+    // Without a free waiting slot, the request gets the current state.
+    let place = context.waiting_slot(Some(&job));
     if place.is_ok() {
         shown.protect_connection().await;
     }
@@ -104,14 +108,14 @@ async fn awaited(context: &RequestContext, id: JobId, asked: &Asked) -> Reply<Jo
         if arrived || Instant::now() >= until {
             return Ok(job);
         }
-        let look = until.min(Instant::now() + LOOK_ANYWAY);
+        let look = until.min(Instant::now() + POLL_INTERVAL);
         let over = tokio::select! {
             changed = watch.changed() => changed == Changed::Closed,
             () = sleep_until(look) => false,
-            () = door.closed() => true,
+            () = app.closed() => true,
         };
         // A key may end before the wait does.
-        shown.is_good(door).await?;
+        shown.is_good(app).await?;
         if over {
             return Ok(job);
         }
@@ -119,12 +123,12 @@ async fn awaited(context: &RequestContext, id: JobId, asked: &Asked) -> Reply<Jo
     }
 }
 
-/// The version as clients hand it back.
+/// The version, as clients return it.
 fn etag(job: &Job) -> String {
     format!("\"{}\"", job.version)
 }
 
-/// `Prefer: wait=30`. A preference that cannot be met is none.
+/// `Prefer: wait=30`. A preference that cannot be met is ignored.
 fn preferred_wait(headers: &HeaderMap) -> Option<u32> {
     let given = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
     let mut preferences = given.flat_map(|value| value.split([',', ';']));

@@ -1,17 +1,17 @@
-//! The life of a job as it happens: server-sent events.
+//! The transitions of a job as server-sent events.
 //!
-//! Every transition is told once, with the status as it was right after it. Who comes back says
-//! what it saw last, and is told the rest: the transitions since, and the progress of a job that
-//! only went on. An event is named by its transition, so that progress that was seen before may be
-//! told once more.
+//! Every transition is sent once, with the status right after it. A client that reconnects names
+//! the last event that it saw. It gets the rest: the transitions since then, and the progress of a
+//! job that has not changed otherwise. An event is named by its transition, so the same progress
+//! may be sent twice.
 
 use super::status::status_of;
 use crate::{
-    auth::Shown,
+    auth::PresentedCredential,
     context::RequestContext,
-    no::{No, Reply},
-    sent::Id,
-    waiting::WaitingPlace,
+    error::{ApiError, Reply},
+    extract::Id,
+    waiting::WaitingSlot,
 };
 use axum::{
     body::Body,
@@ -26,25 +26,25 @@ use serde_json::json;
 use std::{collections::VecDeque, convert::Infallible, time::Duration};
 use tokio::time::sleep;
 
-/// A line that means nothing is sent this often, so that both sides notice when the other is gone; and a look
-/// is taken, because a watch is a hint.
-const BREATH: Duration = Duration::from_secs(10);
+/// How often an empty comment line is sent, so that both sides notice when the other is gone. At
+/// the same interval the stream polls, because a watch is only a hint.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) async fn events(context: RequestContext, Id(id): Id, request: Parts) -> Reply<Response> {
     let seen = last_event_id(&request.headers)?;
     let watch = context.node().watch(id);
     let job = context.job(id).await?;
-    // By the standard this tells a browser not to come back: it has seen the end.
+    // By the standard, 204 tells a browser not to reconnect: it has seen the end.
     if job.status().is_ended() && seen.is_some_and(|seen| seen >= job.seq) {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let (place, shown) = (context.place_to_wait(Some(&job))?, Shown::with(&request));
+    let (place, shown) = (context.waiting_slot(Some(&job))?, PresentedCredential::with(&request));
     shown.protect_connection().await;
     let version = match seen {
         Some(seen) => version_at(&context, id, seen).await?.unwrap_or(0),
         None => 0,
     };
-    let story = Story {
+    let story = StreamState {
         context,
         shown,
         id,
@@ -52,7 +52,7 @@ pub(crate) async fn events(context: RequestContext, Id(id): Id, request: Parts) 
         seen: seen.unwrap_or(0),
         version,
         ready: VecDeque::new(),
-        phase: if seen.is_some() { Phase::Look } else { Phase::Greet },
+        phase: if seen.is_some() { Phase::Read } else { Phase::Greet },
         _place: place,
     };
     let body = unfold(story, async |mut story| {
@@ -70,61 +70,61 @@ fn last_event_id(headers: &HeaderMap) -> Reply<Option<u64>> {
     Ok(Some(number.ok_or_else(wrong)?))
 }
 
-/// The version that the job had right after transition `seq`, as far as that is kept.
+/// The version that the job had right after transition `seq`, if the store still keeps it.
 async fn version_at(context: &RequestContext, id: JobId, seq: u64) -> Reply<Option<u64>> {
     let told = context.node().announced(context.scope(), id, seq.saturating_sub(1)).await?;
     Ok(told.first().filter(|event| event.job.seq == seq).map(|event| event.job.version))
 }
 
-/// What one listener has been told, and what comes next.
-struct Story {
+/// The state of one stream: what was sent, and what comes next.
+struct StreamState {
     context: RequestContext,
-    /// Asked for again before anything more is told: a key may end before its streams do.
-    shown: Shown,
+    /// Checked again before each send: a key may end before its streams do.
+    shown: PresentedCredential,
     id: JobId,
     watch: Watch,
-    /// The last transition that was told.
+    /// The last transition that was sent.
     seen: u64,
-    /// The last version that was told.
+    /// The last version that was sent.
     version: u64,
     ready: VecDeque<Bytes>,
     phase: Phase,
-    _place: WaitingPlace,
+    _place: WaitingSlot,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// A new listener hears first how things stand.
+    /// A new stream sends the current state first.
     Greet,
-    /// What happened since?
-    Look,
+    /// Read what has happened since.
+    Read,
     /// Nothing new: wait.
     Wait,
-    /// The job has ended, or the door closes.
-    Over,
+    /// The job has ended, or the server drains.
+    Ended,
 }
 
-impl Story {
+impl StreamState {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(told) = self.ready.pop_front() {
                 return Some(told);
             }
             match self.phase {
-                Phase::Over => return None,
-                Phase::Greet | Phase::Look => {
+                Phase::Ended => return None,
+                Phase::Greet | Phase::Read => {
                     if let Err(no) = self.look().await {
                         self.fail(&no);
                     }
                 }
                 Phase::Wait => tokio::select! {
                     changed = self.watch.changed() => self.phase = match changed {
-                        Changed::Touched => Phase::Look,
-                        Changed::Closed => Phase::Over,
+                        Changed::Touched => Phase::Read,
+                        Changed::Closed => Phase::Ended,
                     },
-                    () = self.context.door.closed() => self.phase = Phase::Over,
-                    () = sleep(BREATH) => {
-                        self.phase = Phase::Look;
+                    () = self.context.app.closed() => self.phase = Phase::Ended,
+                    () = sleep(KEEPALIVE_INTERVAL) => {
+                        self.phase = Phase::Read;
                         return Some(Bytes::from_static(b": still here\n\n"));
                     }
                 },
@@ -134,38 +134,38 @@ impl Story {
 
     async fn look(&mut self) -> Reply<()> {
         let context = &self.context;
-        self.shown.is_good(&context.door).await?;
+        self.shown.is_good(&context.app).await?;
         let job = context.job(self.id).await?;
-        while self.phase == Phase::Look && job.seq > self.seen {
+        while self.phase == Phase::Read && job.seq > self.seen {
             let (node, scope) = (self.context.node(), self.context.scope());
             let missed = node.announced(scope, self.id, self.seen).await?;
             let mut missed = missed.iter().filter(|event| event.job.seq < job.seq).peekable();
             if missed.peek().is_none() {
                 break;
             }
-            missed.for_each(|event| self.tell(&event.job));
+            missed.for_each(|event| self.send(&event.job));
         }
         if job.version != self.version {
-            self.tell(&job);
+            self.send(&job);
         }
-        self.phase = if job.status().is_ended() { Phase::Over } else { Phase::Wait };
+        self.phase = if job.status().is_ended() { Phase::Ended } else { Phase::Wait };
         Ok(())
     }
 
-    fn tell(&mut self, job: &Job) {
+    fn send(&mut self, job: &Job) {
         let data = serde_json::to_string(&status_of(&self.context.caller, job));
         let data = data.expect("a status is texts and numbers");
         self.ready.push_back(format!("id: {}\nevent: status\ndata: {data}\n\n", job.seq).into());
         (self.seen, self.version) = (job.seq, job.version);
     }
 
-    /// The listener learns that the stream broke, and where to look.
-    fn fail(&mut self, no: &No) {
+    /// Tells the client that the stream broke, and with which code.
+    fn fail(&mut self, no: &ApiError) {
         let correlation = &self.context.correlation.id;
-        no.tell(correlation);
+        no.log(correlation);
         let code = no.problem(correlation).error_code;
         let data = json!({ "errorCode": code, "correlationId": correlation.as_str() });
         self.ready.push_back(format!("event: error\ndata: {data}\n\n").into());
-        self.phase = Phase::Over;
+        self.phase = Phase::Ended;
     }
 }

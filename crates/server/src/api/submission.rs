@@ -1,11 +1,11 @@
-//! A job on its way in: what headers add to its body, and whether its sender may hand it over.
+//! The input of a submit: what headers add to the body, and whether the caller may submit it.
 
 use crate::{
-    Door,
+    AppState,
     auth::Caller,
     context::RequestContext,
-    no::{No, Reply},
-    sent::Params,
+    error::{ApiError, Reply},
+    extract::QueryParams,
 };
 use axum::http::{HeaderMap, HeaderName};
 use engine::{
@@ -17,7 +17,7 @@ use wire::{SubmitRequest, SubmittedShape};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The draft that a request comes to, if its sender may hand it over.
+/// Makes the draft of a request, if the caller may submit it.
 pub(super) fn draft(request: SubmitRequest, context: &RequestContext) -> Reply<JobDraft> {
     let RequestContext { caller, correlation, .. } = context;
     let mut draft = request.into_draft()?;
@@ -34,7 +34,7 @@ pub(super) fn draft(request: SubmitRequest, context: &RequestContext) -> Reply<J
     Ok(draft)
 }
 
-/// What is not lawful is left to the checks that name every field.
+/// Checks the caller's limits. Invalid fields are left to the checks that report every field.
 fn check_reach(draft: &JobDraft, caller: &Caller) -> Reply<()> {
     if let Ok(job_type) = JobType::parse(&draft.job_type) {
         caller.grant().may_type(&job_type)?;
@@ -60,7 +60,7 @@ pub(super) fn key_header(headers: &HeaderMap) -> Reply<Option<String>> {
     Ok(Some(unquoted.unwrap_or(text).to_owned()))
 }
 
-/// The header's key belongs to the one job of the body; where both give one, they must agree.
+/// Applies the header's key to the one job of the body. If both give a key, they must agree.
 pub(super) fn with_key(mut request: SubmitRequest, key: Option<String>) -> Reply<SubmitRequest> {
     let Some(key) = key else { return Ok(request) };
     if request.idempotency_key.as_ref().is_some_and(|own| *own != key) {
@@ -71,8 +71,9 @@ pub(super) fn with_key(mut request: SubmitRequest, key: Option<String>) -> Reply
     Ok(request)
 }
 
-/// Whether signed addresses are wanted. They open a status, so their maker must be able to read it.
-pub(super) fn with_signed_url(params: &Params, caller: &Caller) -> Reply<bool> {
+/// Whether the client asks for signed URLs. They open a status, so the caller must have the right
+/// to read it.
+pub(super) fn with_signed_url(params: &QueryParams, caller: &Caller) -> Reply<bool> {
     let wanted = params.flag("withSignedUrl")?;
     if wanted {
         caller.grant().may(Right::JobsRead)?;
@@ -80,17 +81,16 @@ pub(super) fn with_signed_url(params: &Params, caller: &Caller) -> Reply<bool> {
     Ok(wanted)
 }
 
-/// The same no, without the name of a job that the caller may not see. A key counts for all
-/// subjects of a type, so it may be held by a job about a subject that is out of the caller's
-/// reach.
-pub(super) async fn without_hidden_job(context: &RequestContext, no: No) -> No {
-    let No::Refused(refusal) = no else { return no };
-    let Some(holder) = refusal.key_holder() else { return No::Refused(refusal) };
+/// Removes from a refusal the id of a job that the caller may not see. A key counts for all
+/// subjects of a type, so a job about a subject beyond the caller's limits may hold it.
+pub(super) async fn without_hidden_job(context: &RequestContext, no: ApiError) -> ApiError {
+    let ApiError::Refused(refusal) = no else { return no };
+    let Some(holder) = refusal.key_holder() else { return ApiError::Refused(refusal) };
     let seen = context.caller.may(Right::JobsRead) && context.job(holder).await.is_ok();
-    No::Refused(if seen { refusal } else { refusal.without_key_holder() })
+    ApiError::Refused(if seen { refusal } else { refusal.without_key_holder() })
 }
 
-/// When it is worth asking for a job that comes in now.
+/// When the client should first poll for a job that is submitted now.
 pub(super) fn pace(node: &Node, tenant: &Tenant, draft: &JobDraft) -> Duration {
     let start = match (draft.run_at, draft.delay_seconds) {
         (Some(at), _) => Start::At(Timestamp::from_unix_ms(at)),
@@ -103,11 +103,11 @@ pub(super) fn pace(node: &Node, tenant: &Tenant, draft: &JobDraft) -> Duration {
     }
 }
 
-/// What the client learns of a job that was taken in.
-pub(super) fn shown(door: &Door, submitted: &Submitted, signed: bool) -> SubmittedShape {
+/// The answer for a submitted job.
+pub(super) fn shown(app: &AppState, submitted: &Submitted, signed: bool) -> SubmittedShape {
     let mut shape = SubmittedShape::from(submitted);
     if signed {
-        shape.signed_status_url = door.signed_status_url(submitted.job_id);
+        shape.signed_status_url = app.signed_status_url(submitted.job_id);
     }
     shape
 }

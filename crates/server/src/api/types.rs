@@ -1,11 +1,11 @@
-//! Job types, and how their jobs are treated.
+//! Job types, and the policies of their jobs.
 
 use super::page::PageQuery;
 use crate::{
-    Door,
+    AppState,
     context::RequestContext,
-    no::{No, Reply},
-    sent::{Params, Sent, Type},
+    error::{ApiError, Reply},
+    extract::{JsonBody, QueryParams, Type},
 };
 use axum::{
     Json,
@@ -18,11 +18,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use wire::{Page, PolicyShape, TypeShape};
 
-pub(crate) async fn all(context: RequestContext, params: Params) -> Reply<Json<Page<TypeShape>>> {
+pub(crate) async fn all(
+    context: RequestContext,
+    params: QueryParams,
+) -> Reply<Json<Page<TypeShape>>> {
     let query = PageQuery::of(&params)?;
     let mut known = context.node().types(context.scope()).await?;
     known.retain(|known| context.grant().may_type(&known.job_type).is_ok());
-    // Addresses inside the house and command lines are for those who could have set them.
+    // Internal URLs and command lines are shown only to callers who could have set them.
     let shows_handlers = *context.scope() == Scope::All && context.caller.may(Right::Admin);
     let key = |known: &KnownType| known.job_type.as_str().as_bytes().to_vec();
     let shape = |known: &KnownType| {
@@ -33,7 +36,7 @@ pub(crate) async fn all(context: RequestContext, params: Params) -> Reply<Json<P
     Ok(Json(query.cut(known, key, shape)))
 }
 
-/// A policy holds for all tenants, so only those may set it who act for all.
+/// A policy holds for all tenants, so only a caller for all tenants may set it.
 pub(crate) async fn set(
     context: RequestContext,
     Type(job_type): Type,
@@ -50,11 +53,11 @@ pub(crate) async fn set(
     check_handler(&context, &job_type, &draft).await?;
     let actor = context.actor();
     let policy = context.node().set_policy(job_type.clone(), &draft, Some(&actor)).await?;
-    Ok((context.door.in_force().await, Json(TypeShape::new(&job_type, &policy, true))))
+    Ok((context.app.in_force().await, Json(TypeShape::new(&job_type, &policy, true))))
 }
 
-/// A policy, and the type that its body names beside it. What lists show may be sent back, but to
-/// the type that it was shown of.
+/// A policy, and the type that its body names. A body copied from a list is accepted, but only for
+/// the type that it came from.
 pub(crate) struct PolicyBody {
     policy: PolicyShape,
     named: Option<String>,
@@ -66,11 +69,11 @@ struct NamedType {
     job_type: Option<String>,
 }
 
-impl FromRequest<Door> for PolicyBody {
-    type Rejection = No;
+impl FromRequest<AppState> for PolicyBody {
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
-        let Sent(body, _permit) = Sent::<Box<RawValue>>::from_request(request, door).await?;
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, ApiError> {
+        let JsonBody(body, _permit) = JsonBody::<Box<RawValue>>::from_request(request, app).await?;
         let body = body.get().as_bytes();
         let policy = wire::read_setting(body)?;
         let NamedType { job_type: named } = wire::read(body)?;
@@ -78,8 +81,8 @@ impl FromRequest<Door> for PolicyBody {
     }
 }
 
-/// A handler that differs from what the type has needs a grant without limits, and a switch that
-/// lets the API name it. One that is not lawful is left to the check that names every field.
+/// A changed handler needs a grant without limits, and a setting that lets the API name handlers.
+/// An invalid handler is left to the check that reports every field.
 async fn check_handler(
     context: &RequestContext,
     job_type: &JobType,
@@ -92,5 +95,5 @@ async fn check_handler(
         return Ok(());
     }
     context.grant().may_name_handlers()?;
-    Ok(context.door.settings.handlers.check_change(before, Some(&after))?)
+    Ok(context.app.settings.handlers.check_change(before, Some(&after))?)
 }

@@ -1,20 +1,20 @@
-//! Who works here: workers, and the nodes of the house.
+//! Workers, and the nodes of the installation.
 
 use super::page::PageQuery;
-use crate::{context::RequestContext, no::Reply, sent::Params};
+use crate::{context::RequestContext, error::Reply, extract::QueryParams};
 use axum::Json;
 use engine::Scope;
-use store::{NodeSeen, WorkerSeen};
-use wire::{Moment, NodeShape, NodeState, Page, WorkerShape, WorkerState};
+use store::{NodeStatus, WorkerSeen};
+use wire::{NodeShape, NodeState, Page, Rfc3339, WorkerShape, WorkerState};
 
 pub(crate) async fn workers(
     context: RequestContext,
-    params: Params,
+    params: QueryParams,
 ) -> Reply<Json<Page<WorkerShape>>> {
     let query = PageQuery::of(&params)?;
     let mut seen = context.node().workers(context.scope()).await?;
     let grant = context.grant();
-    // Who serves only what is out of the caller's reach is none of its business.
+    // Workers that serve only types beyond the caller's limits are hidden.
     seen.retain(|seen| {
         grant.types.is_empty() || seen.job_types.iter().any(|of| grant.may_type(of).is_ok())
     });
@@ -30,19 +30,19 @@ fn key(seen: &WorkerSeen) -> Vec<u8> {
     format!("{}\0{tenant}", seen.worker).into_bytes()
 }
 
-/// Everybody who serves the store, as this node last heard.
+/// All nodes of the store, as this node last read them.
 pub(crate) async fn nodes(context: RequestContext) -> Json<Page<NodeShape>> {
     let items = context.node().nodes().into_iter().map(node).collect();
     Json(Page { items, next_cursor: None })
 }
 
-fn node(NodeSeen { card, seen_at, live, leads }: NodeSeen) -> NodeShape {
+fn node(NodeStatus { info, seen_at, live, leads }: NodeStatus) -> NodeShape {
     NodeShape {
-        node_id: card.id,
-        version: card.version,
-        started_at: Moment(card.started_at),
-        last_seen_at: Moment(seen_at),
-        state: NodeState::of(live, card.draining),
+        node_id: info.id,
+        version: info.version,
+        started_at: Rfc3339(info.started_at),
+        last_seen_at: Rfc3339(seen_at),
+        state: NodeState::of(live, info.draining),
         leader: leads,
     }
 }
@@ -53,7 +53,7 @@ fn shown(seen: &WorkerSeen) -> WorkerShape {
         host: seen.host.as_ref().map(ToString::to_string),
         job_types: seen.job_types.iter().map(ToString::to_string).collect(),
         running: seen.running,
-        last_seen_at: Moment(seen.seen_at),
+        last_seen_at: Rfc3339(seen.seen_at),
         state: WorkerState::of(seen.live),
     }
 }

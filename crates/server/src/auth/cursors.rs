@@ -1,27 +1,27 @@
-//! Cursors that tell nothing: what a page hands out is sealed, and only good for the list and the
-//! tenant it came from.
+//! Opaque cursors: a page's cursor is encrypted, and valid only for the list and the tenant that it
+//! came from.
 //!
-//! A store's cursor is a position among the jobs of all tenants. In plain sight, the difference of
-//! two would tell one tenant how much the others do. So a cursor is encrypted and authenticated
-//! with AES-256-GCM-SIV, under a key that is derived from those that sign addresses: all nodes share
-//! them.
+//! A store's cursor is a position among the jobs of all tenants. In plain text, the difference of
+//! two cursors would tell one tenant how much the others do. So a cursor is encrypted and
+//! authenticated with AES-256-GCM-SIV, under a key derived from the URL-signing keys: all nodes
+//! share them.
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, Nonce, UnboundKey};
 use engine::{Scope, SigningKey, hex, unhex_all};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// Which list a cursor belongs to, and whose.
+/// The list and the scope that a cursor is bound to.
 #[derive(Clone, Copy)]
 pub(crate) struct CursorOwner<'a> {
     /// The path of the list.
     pub(crate) list: &'static str,
-    /// Whose entries it shows.
+    /// The scope whose entries the list shows.
     pub(crate) scope: &'a Scope,
 }
 
 impl CursorOwner<'_> {
-    /// What a seal vouches for beside the position.
+    /// What the encryption authenticates besides the position.
     fn associated_data(&self) -> Aad<Vec<u8>> {
         let scope = match self.scope {
             Scope::All => "*",
@@ -29,7 +29,7 @@ impl CursorOwner<'_> {
         };
         let mut bytes = Vec::new();
         for text in [self.list, scope] {
-            // Length first: no text can run over into the next.
+            // The length comes first, so that no text can run over into the next.
             bytes.extend((text.len() as u64).to_be_bytes());
             bytes.extend(text.as_bytes());
         }
@@ -38,10 +38,11 @@ impl CursorOwner<'_> {
 }
 
 const TAG_BYTES: usize = 16;
-/// More is no cursor of ours.
+/// Longer text is no cursor of ours.
 const PLAIN_BYTES_MAX: usize = 512;
 
-/// Seals a position. Positions of one list should have one length, because a seal does not hide it.
+/// Encrypts a position. Positions of one list should have one length, because encryption does not
+/// hide it.
 pub(super) fn seal(key: &SigningKey, owner: CursorOwner<'_>, position: &[u8]) -> String {
     let mut bytes = position.to_vec();
     let sealed = cipher(key).seal_in_place_append_tag(nonce(), owner.associated_data(), &mut bytes);
@@ -49,7 +50,7 @@ pub(super) fn seal(key: &SigningKey, owner: CursorOwner<'_>, position: &[u8]) ->
     hex(&bytes)
 }
 
-/// The position that one of `keys` sealed for this owner.
+/// Decrypts the position that one of `keys` sealed for this owner.
 pub(super) fn open(keys: &[SigningKey], owner: CursorOwner<'_>, text: &str) -> Option<Vec<u8>> {
     let sealed = unhexed(text)?;
     let good = keys.iter().filter(|key| key.revoked_at.is_none());
@@ -61,12 +62,13 @@ pub(super) fn open(keys: &[SigningKey], owner: CursorOwner<'_>, text: &str) -> O
     opened.next()
 }
 
-/// Whether a text could be a cursor of ours, under whatever key.
+/// Whether a text could be a cursor of ours, under any key.
 pub(super) fn may_be_sealed(text: &str) -> bool {
     unhexed(text).is_some_and(|sealed| sealed.len() >= TAG_BYTES)
 }
 
-/// The cipher of cursors. Its key is not the one that signs: neither use can weaken the other.
+/// The cipher of cursors. Its key differs from the signing key, so that neither use weakens the
+/// other.
 fn cipher(key: &SigningKey) -> LessSafeKey {
     let mut mac = Hmac::<Sha256>::new_from_slice(&key.secret).expect("any length is a key");
     mac.update(b"consign/cursor/v2");
@@ -75,13 +77,13 @@ fn cipher(key: &SigningKey) -> LessSafeKey {
     LessSafeKey::new(key)
 }
 
-/// Always the same. GCM-SIV allows that: it shows only that two cursors are the same position, and
-/// the caller who has both knows that from the page.
+/// The nonce is constant. GCM-SIV allows that: equal ciphertexts reveal only that two cursors are
+/// the same position, and the caller who has both knows that from the page.
 fn nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }
 
-/// Lower-case digits alone, so that a cursor has one spelling.
+/// Accepts lower-case digits only, so that a cursor has one spelling.
 fn unhexed(text: &str) -> Option<Vec<u8>> {
     if text.is_empty() || text.len() > 2 * (TAG_BYTES + PLAIN_BYTES_MAX) {
         return None;

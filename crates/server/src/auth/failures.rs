@@ -1,8 +1,8 @@
-//! Credentials that opened nothing: counted, and told to the log now and then.
+//! Counts refused credentials, and logs them at a bounded rate.
 //!
-//! Whoever tries keys must be seen, and must not fill the log. The first failure of a kind is a
-//! line at once; those that follow are gathered, and are one line every few seconds. Nothing of the
-//! credential is kept.
+//! Attempts to guess keys must be visible, and must not fill the log. The first failure of a kind
+//! is logged at once; later ones are counted, and logged as one line every few seconds. Nothing of
+//! the credential is kept.
 
 use std::{
     sync::{
@@ -14,21 +14,21 @@ use std::{
 use tokio::time::sleep;
 use tracing::warn;
 
-/// Why a credential opened nothing.
+/// Why a credential was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CredentialFailure {
     /// There was none.
     Missing,
     /// An API key that is unknown, expired or revoked.
     Key,
-    /// Neither an API key nor a token of an issuer that is believed.
+    /// Neither an API key nor a token of the trusted issuer.
     Token,
-    /// A signed address that is forged, expired or of another job.
+    /// A signed URL that is forged, expired or for another job.
     Signature,
 }
 
 impl CredentialFailure {
-    /// All of them in their order, each with the word that metrics and logs have for it.
+    /// All of them in their order, each with its name in metrics and logs.
     pub(crate) const ALL: [(CredentialFailure, &str); 4] = [
         (CredentialFailure::Missing, "missing"),
         (CredentialFailure::Key, "key"),
@@ -37,8 +37,8 @@ impl CredentialFailure {
     ];
 }
 
-/// How often a kind of failure is a line in the log at most.
-const LINE_EVERY: Duration = Duration::from_secs(5);
+/// How often a kind of failure is logged at most.
+const LOG_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The failures so far.
 #[derive(Clone, Default)]
@@ -50,21 +50,21 @@ struct Kind {
     pending: Mutex<Pending>,
 }
 
-/// What the log does not know yet.
+/// Failures that are not logged yet.
 #[derive(Default)]
 struct Pending {
     count: u64,
-    /// A line was written a moment ago, and the next is under way.
+    /// A line was just written, and the next one is scheduled.
     is_quiet: bool,
 }
 
 impl CredentialFailures {
-    /// How often this has happened since the start.
+    /// The number of these failures since the start.
     pub(crate) fn total(&self, failure: CredentialFailure) -> u64 {
         self.0[failure as usize].total.load(Ordering::Relaxed)
     }
 
-    /// Counts a failure, and tells the log now or a little later.
+    /// Counts a failure, and logs it now or a little later.
     pub(crate) fn note(&self, failure: CredentialFailure) {
         let kind = &self.0[failure as usize];
         kind.total.fetch_add(1, Ordering::Relaxed);
@@ -75,12 +75,12 @@ impl CredentialFailures {
         }
         pending.is_quiet = true;
         drop(pending);
-        tell(failure, 1);
-        // One task for each kind at most: it ends when a whole interval brought nothing.
+        write_line(failure, 1);
+        // One task for each kind at most. It ends after an interval without a failure.
         let failures = self.clone();
         tokio::spawn(async move {
             loop {
-                sleep(LINE_EVERY).await;
+                sleep(LOG_INTERVAL).await;
                 let mut pending = failures.0[failure as usize].pending.lock().expect(UNPOISONED);
                 let count = std::mem::take(&mut pending.count);
                 pending.is_quiet = count > 0;
@@ -88,13 +88,13 @@ impl CredentialFailures {
                 if count == 0 {
                     break;
                 }
-                tell(failure, count);
+                write_line(failure, count);
             }
         });
     }
 }
 
-fn tell(failure: CredentialFailure, count: u64) {
+fn write_line(failure: CredentialFailure, count: u64) {
     warn!(reason = CredentialFailure::ALL[failure as usize].1, count, "credentials refused");
 }
 
@@ -116,9 +116,9 @@ mod tests {
         }
         assert_eq!((state(), failures.total(CredentialFailure::Key)), ((99, true), 100));
         assert_eq!(failures.total(CredentialFailure::Token), 0);
-        sleep(LINE_EVERY + Duration::from_millis(1)).await;
+        sleep(LOG_INTERVAL + Duration::from_millis(1)).await;
         assert_eq!(state(), (0, true), "they were told, and the next line waits");
-        sleep(LINE_EVERY).await;
+        sleep(LOG_INTERVAL).await;
         assert_eq!(state(), (0, false), "a whole interval brought nothing");
         failures.note(CredentialFailure::Key);
         assert_eq!(state(), (0, true));

@@ -1,7 +1,8 @@
-//! Tokens of another issuer: whether one is believed, and whom it stands for.
+//! Tokens of an external issuer: whether a token is valid, and which principal it stands for.
 //!
-//! A token says a lot about itself, also with which key and in which way it wants to be checked. Only two of these
-//! are heard: which of the issuer's keys, and which of the algorithms that the settings allow for that key.
+//! A token names the key and the algorithm for its own check. Only two of its claims about itself
+//! are used: which of the issuer's keys, and which of the algorithms that the settings allow for
+//! that key.
 
 mod claims;
 mod keys;
@@ -15,13 +16,13 @@ use jsonwebtoken::{
     Algorithm, AlgorithmFamily, Header, Validation, decode, decode_header, errors::ErrorKind,
 };
 pub use keys::KeysError;
-use keys::{Key, Keyring};
+use keys::{Keyring, VerificationKey};
 use std::sync::Arc;
 
-/// Longer ones are not looked at. Headers have room for twice as much.
+/// Longer tokens are refused unread. Headers may be twice as long.
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
 
-/// Whose tokens are believed.
+/// The check of one issuer's tokens.
 pub(crate) struct Jwt {
     settings: JwtSettings,
     /// The tenant of tokens that name none.
@@ -33,8 +34,8 @@ pub(crate) struct Jwt {
 impl Jwt {
     /// Checks the settings and reads the issuer's keys.
     ///
-    /// A file must be there and be good. An address may be silent: our own keys must open the door while
-    /// another's house is down; until it answers, tokens are refused as [`JwtRefused::NoKeys`].
+    /// A file must exist and be valid. A URL may be unreachable: our own API keys must work while
+    /// the issuer is down. Until it answers, tokens are refused as [`JwtRefused::NoKeys`].
     pub(crate) async fn open(settings: JwtSettings, now: Timestamp) -> Result<Jwt, JwtSetupError> {
         for (field, text) in [
             ("tenant_claim", &settings.tenant_claim),
@@ -55,7 +56,7 @@ impl Jwt {
         Ok(Jwt { settings, tenant, algorithms, keyring })
     }
 
-    /// Whom `token` stands for at `now`.
+    /// The principal that `token` stands for at `now`.
     pub(crate) async fn verify(
         &self,
         token: &str,
@@ -75,11 +76,12 @@ impl Jwt {
     }
 
     fn check_header(&self, header: &Header) -> Result<(), JwtRefused> {
-        // Whoever forges a token would like to bring the key along.
+        // A forged token would bring its own key.
         if header.jku.is_some() || header.x5u.is_some() || header.jwk.is_some() {
             return Err(JwtRefused::BringsKey);
         }
-        // What must be understood is not understood here, whatever it is.
+        // `crit` lists extensions that the recipient must understand, and this server understands
+        // none.
         if header.crit.is_some() {
             return Err(JwtRefused::Critical);
         }
@@ -93,15 +95,20 @@ impl Jwt {
     }
 }
 
-/// Other types are tokens too, but mean something else: that somebody has logged in or out, or that there is news.
+/// Other token types mean something else: a login, a logout, or an event.
 fn is_access_token(typ: &str) -> bool {
     const TYPES: [&str; 4] = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"];
     TYPES.iter().any(|known| known.eq_ignore_ascii_case(typ))
 }
 
-fn signed_claims(token: &str, header: &Header, key: &Key) -> Result<Claims, JwtRefused> {
+fn signed_claims(
+    token: &str,
+    header: &Header,
+    key: &VerificationKey,
+) -> Result<Claims, JwtRefused> {
     let mut validation = Validation::new(header.alg);
-    // The crate would ask the system for the time, and takes a list for an issuer: we check these ourselves.
+    // The crate would read the system clock, and accept a list as an issuer. So these claims are
+    // checked here.
     validation.validate_exp = false;
     validation.validate_aud = false;
     validation.required_spec_claims.clear();
@@ -121,15 +128,15 @@ fn check_algorithms(names: &[String]) -> Result<Vec<Algorithm>, JwtSetupError> {
 
 fn check_algorithm(name: &str) -> Result<Algorithm, JwtSetupError> {
     let known = name.parse::<Algorithm>().ok();
-    // With a shared secret, everybody who can check a token can make one.
+    // With a shared secret, every party that can check a token can make one.
     let public = known.filter(|algorithm| algorithm.family() != AlgorithmFamily::Hmac);
     public.ok_or_else(|| JwtSetupError::Algorithm(name.to_owned()))
 }
 
-/// Why tokens cannot be believed as the settings say.
+/// Why tokens cannot be checked with these settings.
 #[derive(Debug, thiserror::Error)]
 pub enum JwtSetupError {
-    /// Something must be said.
+    /// A required setting is empty.
     #[error("jwt.{0} must not be empty")]
     Empty(&'static str),
     /// Not an algorithm with a public key.
@@ -137,18 +144,18 @@ pub enum JwtSetupError {
         "jwt.algorithms: \"{0}\" must be of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, EdDSA"
     )]
     Algorithm(String),
-    /// Not a tenant, or more than one without leave.
+    /// Not a tenant, or `*` without permission.
     #[error("jwt.tenant {0}")]
     Tenant(String),
-    /// The address is none that we fetch from.
+    /// The URL is not one that the server fetches from.
     #[error("jwt.jwks_url cannot be used")]
     Address(#[source] outbound::FetchError),
-    /// The file has no keys for us.
+    /// The file has no usable keys.
     #[error("jwt.jwks_file cannot be used")]
     File(#[source] KeysError),
 }
 
-/// Why a token is not believed. For the log; clients are told less. It never holds parts of the token.
+/// Why a token is refused. For the log: clients get less. It never contains parts of the token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum JwtRefused {
     #[error("the token has more than {TOKEN_BYTES_MAX} bytes")]
@@ -184,8 +191,8 @@ pub(crate) enum JwtRefused {
 }
 
 impl JwtRefused {
-    /// What the client is told.
-    pub(crate) fn told(&self) -> &'static str {
+    /// The message for the client.
+    pub(crate) fn client_message(&self) -> &'static str {
         match self {
             JwtRefused::Expired => "the token has expired",
             JwtRefused::NotYetValid => "the token is not valid yet",
@@ -205,7 +212,8 @@ impl JwtRefused {
         }
     }
 
-    /// Whether the token may be good and we cannot tell: a failure of ours, not of the caller.
+    /// Whether the token may be valid and the server cannot tell: the server's failure, not the
+    /// caller's.
     pub(crate) fn is_unavailable(&self) -> bool {
         *self == JwtRefused::NoKeys
     }

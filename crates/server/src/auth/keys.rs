@@ -1,8 +1,8 @@
 //! The credentials that this node acts by. The node keeps them in memory, so that a request costs
-//! no question to the store; here they are looked at again where memory is too old, or does not
-//! know what a client sent.
+//! no query to the store. This module reads them again where the copy is too old, or does not
+//! contain what a client sent.
 
-use crate::{Door, no::Reply};
+use crate::{AppState, error::Reply};
 use engine::{KeySecret, Principal};
 use platform::{Credentials, Node};
 use std::{sync::Arc, time::Duration};
@@ -13,24 +13,24 @@ use tokio::{
 
 #[derive(Default)]
 pub(crate) struct CredentialLookup {
-    /// One look at a time, which all requests share that wait for one. Holds when the last look for
+    /// One read at a time, shared by all requests that wait for one. Holds when the last read for
     /// an unknown credential began.
-    looking: Mutex<Option<Instant>>,
+    refresh_lock: Mutex<Option<Instant>>,
 }
 
-/// What is known of a key that a client showed.
+/// The state of a key that a client sent.
 pub(super) enum KeyState {
-    /// It is good now, and this is its owner.
+    /// The key is valid now, and this is its owner.
     Good(Arc<Principal>),
-    /// It is revoked or has expired. Its secret was right, so the log may name its owner.
+    /// The key is revoked or has expired. Its secret was right, so the log may name its owner.
     Ended(Arc<Principal>),
     /// No key has this secret.
     Unknown,
 }
 
-/// Looks for unknown credentials are at least this far apart: a client that tries keys must not
-/// keep the store busy. Its requests wait for the next look, and all of them share it.
-const LOOKS_APART: Duration = Duration::from_millis(100);
+/// The minimum interval between reads for unknown credentials: a client that guesses keys must not
+/// keep the store busy. Its requests wait for the next read, and all of them share it.
+const READ_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 impl CredentialLookup {
     /// The credentials that are in force now.
@@ -38,37 +38,38 @@ impl CredentialLookup {
         if let Some(credentials) = node.credentials() {
             return Ok(credentials);
         }
-        let _looking = self.looking.lock().await;
+        let _looking = self.refresh_lock.lock().await;
         if let Some(credentials) = node.credentials() {
             return Ok(credentials);
         }
         node.look_at_credentials().await
     }
 
-    /// How the key with this secret stands now.
-    pub(super) async fn find(&self, door: &Door, secret: &KeySecret) -> Reply<KeyState> {
-        let known = self.current(&door.node).await?;
-        match state(&known, secret, door) {
-            // A key that is known and revoked or expired stays so: that costs no look.
+    /// The current state of the key with this secret.
+    pub(super) async fn find(&self, app: &AppState, secret: &KeySecret) -> Reply<KeyState> {
+        let known = self.current(&app.node).await?;
+        match state(&known, secret, app) {
+            // A known key that is revoked or expired stays so: no read is needed.
             KeyState::Unknown => {
-                let known = self.look_for_unknown(&door.node).await?;
-                Ok(state(&known, secret, door))
+                let known = self.read_for_unknown(&app.node).await?;
+                Ok(state(&known, secret, app))
             }
             found @ (KeyState::Good(_) | KeyState::Ended(_)) => Ok(found),
         }
     }
 
-    /// The credentials by a look that began after this call: another node may just have made one.
-    pub(crate) async fn look_for_unknown(
+    /// The credentials by a read that began after this call: another node may have just made the
+    /// key.
+    pub(crate) async fn read_for_unknown(
         &self,
         node: &Node,
     ) -> Result<Arc<Credentials>, platform::Error> {
         if node.is_shared() {
             let asked = Instant::now();
-            let mut last = self.looking.lock().await;
+            let mut last = self.refresh_lock.lock().await;
             if last.is_none_or(|began| began < asked) {
                 if let Some(began) = *last {
-                    sleep_until(began + LOOKS_APART).await;
+                    sleep_until(began + READ_INTERVAL_MIN).await;
                 }
                 *last = Some(Instant::now());
                 return node.look_at_credentials().await;
@@ -78,11 +79,11 @@ impl CredentialLookup {
     }
 }
 
-fn state(known: &Credentials, secret: &KeySecret, door: &Door) -> KeyState {
+fn state(known: &Credentials, secret: &KeySecret, app: &AppState) -> KeyState {
     let same = known.key(secret.id()).filter(|known| known.key.digest.is(&secret.digest()));
     let Some(known) = same else { return KeyState::Unknown };
     let principal = known.principal.clone();
-    match known.key.is_good(door.now()) {
+    match known.key.is_good(app.now()) {
         true => KeyState::Good(principal),
         false => KeyState::Ended(principal),
     }

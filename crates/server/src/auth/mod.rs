@@ -1,21 +1,21 @@
-//! Who is asking, and whether they may come in.
+//! Authentication and authorization.
 //!
-//! A caller shows an API key, a token of an issuer we believe, or an address that was signed for one job. What they
-//! may do then is the engine's business.
+//! A caller presents an API key, a token of a trusted issuer, or a URL that was signed for one job.
+//! What the caller may do then is decided by `engine::Grant`.
 
+mod authorize;
 mod cursors;
 mod failures;
 pub(crate) mod jwt;
 mod keys;
-mod pass;
 pub(crate) mod rate;
 pub(crate) mod seals;
-pub(crate) mod signed;
+pub(crate) mod url_signing;
 
+pub(crate) use authorize::{PresentedCredential, authorize};
 pub(crate) use cursors::CursorOwner;
 pub(crate) use failures::{CredentialFailure, CredentialFailures};
 pub(crate) use keys::CredentialLookup;
-pub(crate) use pass::{Shown, pass};
 
 use self::{jwt::Jwt, rate::RateLimiter};
 use crate::{Settings, serve::StartError};
@@ -24,16 +24,16 @@ use platform::Node;
 use std::sync::Arc;
 use store::Clock;
 
-/// Everything that knows credentials.
-pub(crate) struct Gate {
+/// Everything that recognises credentials.
+pub(crate) struct Authenticator {
     pub(crate) credentials: CredentialLookup,
     pub(crate) jwt: Option<Jwt>,
     pub(crate) rate: Option<RateLimiter>,
     pub(crate) failures: CredentialFailures,
 }
 
-impl Gate {
-    /// Reads what is known of credentials.
+impl Authenticator {
+    /// Loads the credentials.
     pub(crate) async fn open(
         node: &Node,
         settings: &Settings,
@@ -47,15 +47,15 @@ impl Gate {
             jwt = Some(Jwt::open(settings, clock.read().wall).await.map_err(StartError::Jwt)?);
         }
         let rate = settings.rate.map(|rate| RateLimiter::new(rate, clock.clone()));
-        Ok(Gate { credentials, jwt, rate, failures: CredentialFailures::default() })
+        Ok(Authenticator { credentials, jwt, rate, failures: CredentialFailures::default() })
     }
 }
 
-/// Somebody who has come in.
+/// A recognised caller.
 #[derive(Clone)]
 pub(crate) struct Caller(pub(crate) Arc<Principal>);
 
-/// What callers are called who came with a signed address.
+/// The prefix of the names of callers with a signed URL.
 const SIGNED: &str = "signed:";
 
 impl Caller {
@@ -76,18 +76,18 @@ impl Caller {
         self.grant().may_touch(&job.envelope).is_ok()
     }
 
-    /// Whether it came with a signed address.
+    /// Whether it came with a signed URL.
     pub(crate) fn is_signed(&self) -> bool {
         self.0.who.starts_with(SIGNED)
     }
 
-    /// Whether answers name the tenant: only those who see several need it.
+    /// Whether answers name the tenant: only a caller that sees several tenants needs it.
     pub(crate) fn sees_tenants(&self) -> bool {
         *self.scope() == Scope::All && !self.is_signed()
     }
 
-    /// In whose name it waits for `job`. A tenant can have any number of addresses signed, so all
-    /// of them share what one principal has, and take nothing from those of another tenant.
+    /// The name under which it waits for `job`. A tenant can have any number of URLs signed. All of
+    /// them share the allowance of one principal, and take nothing from those of another tenant.
     pub(crate) fn waits_as(&self, job: Option<&Job>) -> Arc<str> {
         match job {
             Some(job) if self.is_signed() => format!("{SIGNED}{}", job.envelope.tenant).into(),
@@ -95,7 +95,8 @@ impl Caller {
         }
     }
 
-    /// Whose the jobs are that this caller hands over. Who acts for all tenants does so for the default one.
+    /// The tenant of the jobs that this caller submits. A caller for all tenants submits for the
+    /// default one.
     pub(crate) fn tenant(&self) -> Tenant {
         match self.scope() {
             Scope::One(tenant) => tenant.clone(),

@@ -1,4 +1,4 @@
-//! How often a principal may ask.
+//! Rate limits: how many requests a principal may send.
 
 use crate::settings::Rate;
 use governor::{
@@ -15,13 +15,14 @@ use std::{
 };
 use store::Clock;
 
-/// So many principals are remembered without a second look.
+/// Above this number of principals, idle ones are forgotten.
 const PRINCIPALS_MAX: usize = 10_000;
 
-/// So many requests lie between two looks: counting principals stops all who are being counted.
-const REQUESTS_PER_LOOK: u32 = 1_024;
+/// The number of requests between two checks of that bound: counting the principals blocks all
+/// requests that are being counted.
+const REQUESTS_PER_CHECK: u32 = 1_024;
 
-/// Counts the requests of each principal, and says when it were better to wait.
+/// Counts the requests of each principal, and refuses those above the rate.
 pub(crate) struct RateLimiter {
     buckets: Buckets,
     rate: Rate,
@@ -32,21 +33,21 @@ pub(crate) struct RateLimiter {
 type Principals = DashMapStateStore<Arc<str>, DefaultHasher>;
 type Buckets = governor::RateLimiter<Arc<str>, Principals, Monotonic, StateInformationMiddleware>;
 
-/// What a principal may still ask, after the request that was counted.
+/// The remaining allowance of a principal after a counted request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// Requests at once, after a rest.
+    /// Requests at once, after a pause.
     pub(crate) limit: u32,
     /// Requests that would pass now.
     pub(crate) remaining: u32,
-    /// Seconds until `remaining` is `limit` again, if nothing is asked until then.
+    /// Seconds until `remaining` is `limit` again, if no request comes until then.
     pub(crate) reset_seconds: u64,
-    /// Seconds until one would pass, never 0; only where this one may not.
+    /// Seconds until a request would pass, at least 1; only where this request is refused.
     pub(crate) retry_after_seconds: Option<u64>,
 }
 
 impl RateLimiter {
-    /// Allows every principal `rate`, by `clock`.
+    /// Limits every principal to `rate`, by `clock`.
     pub(crate) fn new(rate: Rate, clock: Arc<dyn Clock>) -> Self {
         let clock = Monotonic(clock);
         let buckets = governor::RateLimiter::dashmap_with_clock(quota(rate), clock.clone());
@@ -55,7 +56,7 @@ impl RateLimiter {
 
     /// Counts one request of `who`.
     pub(crate) fn check(&self, who: &Arc<str>) -> Counted {
-        self.forget_who_has_rested();
+        self.prune_idle();
         let limit = self.rate.burst.get();
         let (remaining, retry_after_seconds) = match self.buckets.check_key(who) {
             Ok(state) => (state.remaining_burst_capacity(), None),
@@ -68,7 +69,7 @@ impl RateLimiter {
         Counted { limit, remaining, reset_seconds, retry_after_seconds }
     }
 
-    /// What is allowed, in the words of the header `RateLimit-Policy`: so many requests in so many seconds.
+    /// The value of the header `RateLimit-Policy`: so many requests in so many seconds.
     pub(crate) fn policy(&self) -> String {
         let burst = self.rate.burst.get();
         format!("{burst};w={}", self.refill_seconds(burst).max(1))
@@ -78,10 +79,11 @@ impl RateLimiter {
         whole_seconds(period(self.rate) * requests)
     }
 
-    /// Whoever has its whole burst again is as good as new. What is left after that are principals who asked
-    /// within the last `burst / per_second` seconds, and each of them had to show a credential.
-    fn forget_who_has_rested(&self) {
-        let look = self.requests.fetch_add(1, Ordering::Relaxed).is_multiple_of(REQUESTS_PER_LOOK);
+    /// Forgets principals whose burst is full again: they are like new ones. Those that remain sent
+    /// a request within the last `burst / per_second` seconds, and each had to present a
+    /// credential.
+    fn prune_idle(&self) {
+        let look = self.requests.fetch_add(1, Ordering::Relaxed).is_multiple_of(REQUESTS_PER_CHECK);
         if look && self.buckets.len() > PRINCIPALS_MAX {
             self.buckets.retain_recent();
             self.buckets.shrink_to_fit();
@@ -104,7 +106,7 @@ fn whole_seconds(span: Duration) -> u64 {
     span.as_secs() + u64::from(span.subsec_nanos() > 0)
 }
 
-/// Our clock, in the words of the crate that counts.
+/// Adapts our clock to the governor crate.
 #[derive(Clone)]
 struct Monotonic(Arc<dyn Clock>);
 
@@ -123,23 +125,23 @@ mod tests {
     use store::Reading;
 
     #[derive(Default)]
-    struct Hand(Mutex<Duration>);
+    struct ManualClock(Mutex<Duration>);
 
-    impl Hand {
+    impl ManualClock {
         fn moves(&self, ms: u64) {
             *self.0.lock().unwrap() += Duration::from_millis(ms);
         }
     }
 
-    impl Clock for Hand {
+    impl Clock for ManualClock {
         fn read(&self) -> Reading {
             Reading { wall: Default::default(), monotonic: *self.0.lock().unwrap() }
         }
     }
 
-    fn limiter(per_second: u32, burst: u32) -> (RateLimiter, Arc<Hand>) {
+    fn limiter(per_second: u32, burst: u32) -> (RateLimiter, Arc<ManualClock>) {
         let number = |n| NonZeroU32::new(n).unwrap();
-        let hand = Arc::new(Hand::default());
+        let hand = Arc::new(ManualClock::default());
         let rate = Rate { per_second: number(per_second), burst: number(burst) };
         (RateLimiter::new(rate, hand.clone()), hand)
     }
@@ -176,8 +178,8 @@ mod tests {
         assert!(passes(&limiter, &who));
         for _ in 0..5 {
             hand.moves(300);
-            let told = limiter.check(&who).retry_after_seconds.unwrap();
-            hand.moves(told * 1_000);
+            let client_message = limiter.check(&who).retry_after_seconds.unwrap();
+            hand.moves(client_message * 1_000);
             assert!(passes(&limiter, &who));
         }
     }
@@ -201,7 +203,7 @@ mod tests {
         hand.moves(10_000);
         assert!(passes(&limiter, &busy));
         hand.moves(500);
-        for _ in 0..REQUESTS_PER_LOOK {
+        for _ in 0..REQUESTS_PER_CHECK {
             assert!(!passes(&limiter, &busy));
         }
         assert_eq!(limiter.buckets.len(), 1);

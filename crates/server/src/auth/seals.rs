@@ -1,55 +1,60 @@
-//! What is signed and sealed with the keys that all nodes share, and when a new one is due.
+//! Signing and sealing with the keys that all nodes share, and their rotation.
 
 use super::{
     cursors::{self, CursorOwner},
-    signed::{self, SignedRefused},
+    url_signing::{self, SignedRefused},
 };
-use crate::{Door, no::Reply};
+use crate::{AppState, error::Reply};
 use engine::{JobId, Timestamp};
 use platform::Node;
 
-/// Makes a new key where that is due.
+/// Makes a new key, if one is due.
 pub(crate) async fn rotate(node: &Node, now: Timestamp) -> Result<(), platform::Error> {
-    if signed::new_is_due(&node.signing_keys().await?, now) {
+    if url_signing::new_is_due(&node.signing_keys().await?, now) {
         node.new_signing_key().await?;
     }
     Ok(())
 }
 
-/// The signature for one job; none while every key is revoked.
+/// The signature for one job; `None` while every key is revoked.
 pub(crate) fn sign(node: &Node, job: JobId, expires_at: Timestamp) -> Option<String> {
-    signed::sign(&node.last_credentials().signing_keys, job, expires_at)
+    url_signing::sign(&node.last_credentials().signing_keys, job, expires_at)
 }
 
-/// A cursor that tells nothing; none while every key is revoked.
+/// An opaque cursor; `None` while every key is revoked.
 pub(crate) fn seal_cursor(node: &Node, owner: CursorOwner<'_>, position: &[u8]) -> Option<String> {
     let credentials = node.last_credentials();
-    Some(cursors::seal(signed::signing(&credentials.signing_keys)?, owner, position))
+    Some(cursors::seal(url_signing::signing(&credentials.signing_keys)?, owner, position))
 }
 
-/// The position in a cursor that was sealed for this owner. A cursor that no known key opens may
-/// have been sealed with one that another node made a moment ago.
+/// The position in a cursor that was sealed for this owner. If no known key opens a cursor, another
+/// node may have just made its key.
 pub(crate) async fn open_cursor(
-    door: &Door,
+    app: &AppState,
     owner: CursorOwner<'_>,
     text: &str,
 ) -> Reply<Option<Vec<u8>>> {
-    let opened = cursors::open(&door.node.last_credentials().signing_keys, owner, text);
+    let opened = cursors::open(&app.node.last_credentials().signing_keys, owner, text);
     if opened.is_some() || !cursors::may_be_sealed(text) {
         return Ok(opened);
     }
-    let credentials = door.gate.credentials.look_for_unknown(&door.node).await?;
+    let credentials = app.authenticator.credentials.read_for_unknown(&app.node).await?;
     Ok(cursors::open(&credentials.signing_keys, owner, text))
 }
 
-/// Whether this opens that job now. An unknown key may be one that another node has just made.
-pub(crate) async fn verify(door: &Door, job: JobId, sig: &str) -> Reply<Result<(), SignedRefused>> {
-    let (lookup, now) = (&door.gate.credentials, door.now());
-    let credentials = lookup.current(&door.node).await?;
-    let known = signed::verify(&credentials.signing_keys, job, sig, now);
+/// Whether this signature opens that job now. An unknown key may be one that another node has just
+/// made.
+pub(crate) async fn verify(
+    app: &AppState,
+    job: JobId,
+    sig: &str,
+) -> Reply<Result<(), SignedRefused>> {
+    let (lookup, now) = (&app.authenticator.credentials, app.now());
+    let credentials = lookup.current(&app.node).await?;
+    let known = url_signing::verify(&credentials.signing_keys, job, sig, now);
     if known != Err(SignedRefused::UnknownKey) {
         return Ok(known);
     }
-    let credentials = lookup.look_for_unknown(&door.node).await?;
-    Ok(signed::verify(&credentials.signing_keys, job, sig, now))
+    let credentials = lookup.read_for_unknown(&app.node).await?;
+    Ok(url_signing::verify(&credentials.signing_keys, job, sig, now))
 }

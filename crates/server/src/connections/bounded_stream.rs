@@ -1,7 +1,7 @@
-//! The stream of a connection, with limits on how long its client may keep it waiting.
+//! The stream of a connection, with time limits on its client.
 //!
-//! `tokio-io-timeout` bounds each read and each write, which is `stalled` alone: it knows no first
-//! byte, no whole answer and no client that is recognised meanwhile.
+//! `tokio-io-timeout` bounds each read and each write, as `stalled` does. It does not know a limit
+//! for the first byte, one for a whole answer, or a client that is recognised in the meantime.
 
 use super::{Admitted, Connection, Connections};
 use rustix::net::{RecvFlags, recv};
@@ -20,9 +20,9 @@ use tokio::{
 };
 use tokio_rustls::server::TlsStream;
 
-/// Ends when its first byte does not come, when the client reads nothing of an answer for too long,
-/// and when a client that was not recognised takes too long for a whole answer. Tells its connection
-/// when everything is written.
+/// Ends when the first byte does not come, when the client reads nothing of an answer for too long,
+/// or when a client that was not recognised takes too long for a whole answer. Reports to its
+/// connection when everything is written.
 pub(crate) struct BoundedStream<S> {
     stream: S,
     connections: Arc<Connections>,
@@ -56,7 +56,7 @@ impl<S> BoundedStream<S> {
         }
     }
 
-    /// Passes on what came of a write, unless nothing has for too long.
+    /// Passes on the result of a write, unless the client has read nothing for too long.
     fn unless_stalled<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -69,7 +69,7 @@ impl<S> BoundedStream<S> {
         if is_over(&mut self.stalled, self.write_timeout, cx) { timed_out() } else { polled }
     }
 
-    /// The same, unless a client that was not recognised reads for too long.
+    /// Passes on the result of a write, unless a client that was not recognised takes too long.
     fn bounded<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -84,7 +84,7 @@ impl<S> BoundedStream<S> {
     }
 }
 
-/// Whether a timer that runs, or begins now, has run down.
+/// Polls the timer, starting it if needed: whether it has expired.
 fn is_over(timer: &mut Option<Timer>, timeout: Duration, cx: &mut Context<'_>) -> bool {
     timer.get_or_insert_with(|| Box::pin(sleep(timeout))).as_mut().poll(cx).is_ready()
 }
@@ -95,8 +95,8 @@ fn timed_out<T>() -> Poll<io::Result<T>> {
 
 /// A stream that can ask the kernel whether its client is gone.
 pub(crate) trait HangUp {
-    /// Whether the client has closed its side and nothing it sent is left to read. The runtime learns
-    /// of a close only when it next polls its driver; under load that is after a lease was made and
+    /// Whether the client has closed its side and all that it sent was read. The runtime learns of
+    /// a close only when it next polls its driver. Under load that is after a lease was made and
     /// its answer written.
     fn has_hung_up(&self) -> bool;
 }

@@ -1,28 +1,27 @@
-//! How a route is told of: one constant for each, beside its row in the table of routes.
+//! The documentation of a route: one constant for each, beside its row in the table of routes.
 
 use std::borrow::Cow;
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{RefOr, Schema},
 };
-use wire::Rule;
+use wire::FieldRule;
 
-/// What a route does. Who may use it, and what all of its kind may answer, is not repeated here.
+/// What a route does. Its access and the answers that all its kind share are not repeated here.
 #[derive(Debug)]
 pub(crate) struct Doc {
     /// The name of the function in a generated client.
     pub(crate) id: &'static str,
     pub(crate) tag: &'static str,
-    /// A few words.
     pub(crate) title: &'static str,
-    /// What else is worth knowing.
+    /// More detail.
     pub(crate) about: &'static str,
-    /// Its parameters, beside those of its path.
+    /// Its parameters, besides those of its path.
     pub(crate) takes: &'static [Param],
     pub(crate) body: Option<Body>,
-    /// What it answers when all is well.
-    pub(crate) answers: &'static [Answer],
-    /// Its reasons to say no, beside those that all have.
+    /// Its successful answers.
+    pub(crate) answers: &'static [ResponseDoc],
+    /// Its error codes, besides those that all routes share.
     pub(crate) codes: &'static [&'static str],
 }
 
@@ -36,47 +35,47 @@ impl Doc {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Param {
     pub(crate) name: &'static str,
-    pub(crate) place: Place,
+    pub(crate) place: ParamPlace,
     pub(crate) kind: Kind,
     pub(crate) meaning: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ParamPlace {
     Query,
     Header,
 }
 
-/// What a parameter is.
+/// The kind of a parameter's value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
-    Text(Rule),
+    Text(FieldRule),
     Number(i64, i64),
     Flag,
 }
 
 impl Param {
     pub(crate) const fn query(name: &'static str, kind: Kind, meaning: &'static str) -> Self {
-        Param { name, place: Place::Query, kind, meaning }
+        Param { name, place: ParamPlace::Query, kind, meaning }
     }
 
     pub(crate) const fn header(name: &'static str, kind: Kind, meaning: &'static str) -> Self {
-        Param { name, place: Place::Header, kind, meaning }
+        Param { name, place: ParamPlace::Header, kind, meaning }
     }
 
     /// A header that may hold any text.
     pub(crate) const fn text(name: &'static str, meaning: &'static str) -> Self {
-        Param::header(name, Kind::Text(Rule::Any), meaning)
+        Param::header(name, Kind::Text(FieldRule::Any), meaning)
     }
 }
 
-/// What is sent.
+/// A request body.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) shape: Shape,
     /// Whether it may be left out.
     pub(crate) optional: bool,
-    /// Whether it sets something, and takes no field that is not known.
+    /// Whether it sets something, and refuses unknown fields.
     pub(crate) is_setting: bool,
     pub(crate) example: &'static str,
 }
@@ -95,21 +94,21 @@ impl Body {
     }
 }
 
-/// One good answer.
+/// One successful answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ResponseDoc {
     pub(crate) status: u16,
     pub(crate) meaning: &'static str,
-    pub(crate) form: Option<Form>,
+    pub(crate) form: Option<Representation>,
     /// Whether browsers get it as a page.
     pub(crate) or_page: bool,
-    /// Its headers, beside those that all answers have.
+    /// Its headers, besides those that all answers have.
     pub(crate) headers: &'static [Param],
 }
 
-impl Answer {
+impl ResponseDoc {
     pub(crate) const fn empty(status: u16, meaning: &'static str) -> Self {
-        Answer { status, meaning, form: None, or_page: false, headers: &[] }
+        ResponseDoc { status, meaning, form: None, or_page: false, headers: &[] }
     }
 
     pub(crate) const fn json<T: ToSchema>(
@@ -117,15 +116,16 @@ impl Answer {
         meaning: &'static str,
         example: &'static str,
     ) -> Self {
-        let form = Form { media: "application/json", shape: Some(Shape::of::<T>()), example };
-        Answer { form: Some(form), ..Answer::empty(status, meaning) }
+        let form =
+            Representation { media: "application/json", shape: Some(Shape::of::<T>()), example };
+        ResponseDoc { form: Some(form), ..ResponseDoc::empty(status, meaning) }
     }
 
     /// A page of a list; the example is one item of it.
     pub(crate) const fn page<T: ToSchema>(meaning: &'static str, example: &'static str) -> Self {
         let shape = Shape { is_page: true, ..Shape::of::<T>() };
-        let form = Form { media: "application/json", shape: Some(shape), example };
-        Answer { form: Some(form), ..Answer::empty(200, meaning) }
+        let form = Representation { media: "application/json", shape: Some(shape), example };
+        ResponseDoc { form: Some(form), ..ResponseDoc::empty(200, meaning) }
     }
 
     pub(crate) const fn text(
@@ -133,39 +133,40 @@ impl Answer {
         meaning: &'static str,
         example: &'static str,
     ) -> Self {
-        let form = Form { media, shape: None, example };
-        Answer { form: Some(form), ..Answer::empty(200, meaning) }
+        let form = Representation { media, shape: None, example };
+        ResponseDoc { form: Some(form), ..ResponseDoc::empty(200, meaning) }
     }
 
     pub(crate) const fn or_page(self) -> Self {
-        Answer { or_page: true, ..self }
+        ResponseDoc { or_page: true, ..self }
     }
 
     pub(crate) const fn with(self, headers: &'static [Param]) -> Self {
-        Answer { headers, ..self }
+        ResponseDoc { headers, ..self }
     }
 
-    pub(crate) fn forms(&self) -> impl Iterator<Item = Form> {
-        const PAGE: Form = Form { media: "text/html", shape: None, example: "" };
+    pub(crate) fn forms(&self) -> impl Iterator<Item = Representation> {
+        const PAGE: Representation =
+            Representation { media: "text/html", shape: None, example: "" };
         self.form.into_iter().chain(self.or_page.then_some(PAGE))
     }
 }
 
-/// One form of an answer.
+/// One representation of an answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Form {
+pub(crate) struct Representation {
     pub(crate) media: &'static str,
-    /// What JSON holds; other forms are text.
+    /// The shape of JSON; other representations are text.
     pub(crate) shape: Option<Shape>,
     pub(crate) example: &'static str,
 }
 
-/// A shape of the wire, by what makes its schema.
+/// A shape of the wire, by the functions that make its schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) name: fn() -> Cow<'static, str>,
     pub(crate) schema: fn() -> RefOr<Schema>,
-    /// The schemas that it names.
+    /// The schemas that it refers to.
     pub(crate) within: fn(&mut Vec<(String, RefOr<Schema>)>),
     pub(crate) is_page: bool,
 }

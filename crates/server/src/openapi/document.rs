@@ -1,9 +1,9 @@
-//! The document: every route of the table, with all that it may be asked and may answer.
+//! The OpenAPI document: every route of the table, with its requests and answers.
 
 use super::{
-    doc::{Answer, Body, Form, Kind, Param, Place, Shape},
-    dress::{Shapes, constrain, dressed},
-    said::{
+    doc::{Body, Kind, Param, ParamPlace, Representation, ResponseDoc, Shape},
+    schema_rules::{Shapes, constrain, with_rules},
+    shared_parameters::{
         CACHE_CONTROL, CHALLENGE, CODE_FORM, CORRELATED, CORRELATION, ETAG, RATE, RETRY_AFTER, TAGS,
     },
 };
@@ -23,7 +23,7 @@ use utoipa::openapi::{
     security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
     tag::TagBuilder,
 };
-use wire::{CATALOGUE, LOWER_NAME, Problem, Rule, codes, entry};
+use wire::{CATALOGUE, FieldRule, LOWER_NAME, Problem, codes, entry};
 
 const ABOUT: &str = "One job contract for asynchronous work: hand a job over, follow it, work on it. JSON is camelCase; times \
     are RFC 3339 in UTC with milliseconds; unknown fields are ignored, except in bodies that set something. Every answer has an `X-Correlation-Id`, and every no is \
@@ -107,15 +107,19 @@ fn parameters(route: &Route) -> Vec<Parameter> {
     of_path(route).into_iter().chain(own.chain(usual).map(parameter)).collect()
 }
 
-/// The one segment that is not fixed.
+/// The one variable segment of the path.
 fn of_path(route: &Route) -> Option<Parameter> {
     let (_, rest) = route.path.split_once('{')?;
     let (name, _) = rest.split_once('}')?;
     let (rule, meaning, example) = match (name, route.path.starts_with("/api/keys")) {
-        ("id", true) => (Rule::Form("^[0-9a-f]{16}$"), "the id of the key", "5d1a0c7e9b3f2486"),
-        ("id", false) => (Rule::Id, "the id of the job", "01a1e17f-dec5-7ff8-81e3-73a73ebb528a"),
-        ("code", _) => (Rule::Form(CODE_FORM), "the code", "LEASE_LOST"),
-        _ => (Rule::Form(LOWER_NAME), "the job type", "email"),
+        ("id", true) => {
+            (FieldRule::Form("^[0-9a-f]{16}$"), "the id of the key", "5d1a0c7e9b3f2486")
+        }
+        ("id", false) => {
+            (FieldRule::Id, "the id of the job", "01a1e17f-dec5-7ff8-81e3-73a73ebb528a")
+        }
+        ("code", _) => (FieldRule::Form(CODE_FORM), "the code", "LEASE_LOST"),
+        _ => (FieldRule::Form(LOWER_NAME), "the job type", "email"),
     };
     let mut text = Object::with_type(Type::String);
     constrain(&mut text, rule);
@@ -127,8 +131,8 @@ fn of_path(route: &Route) -> Option<Parameter> {
 
 fn parameter(param: &Param) -> Parameter {
     let place = match param.place {
-        Place::Query => ParameterIn::Query,
-        Place::Header => ParameterIn::Header,
+        ParamPlace::Query => ParameterIn::Query,
+        ParamPlace::Header => ParameterIn::Header,
     };
     let parameter = ParameterBuilder::new().name(param.name).parameter_in(place);
     let parameter = parameter.required(Required::False).description(Some(param.meaning));
@@ -138,8 +142,8 @@ fn parameter(param: &Param) -> Parameter {
 fn kind(kind: Kind) -> Schema {
     let (of_type, rule) = match kind {
         Kind::Text(rule) => (Type::String, rule),
-        Kind::Number(min, max) => (Type::Integer, Rule::Range(min, max)),
-        Kind::Flag => (Type::Boolean, Rule::Any),
+        Kind::Number(min, max) => (Type::Integer, FieldRule::Range(min, max)),
+        Kind::Flag => (Type::Boolean, FieldRule::Any),
     };
     let mut object = Object::with_type(of_type);
     constrain(&mut object, rule);
@@ -160,13 +164,13 @@ fn read(example: &str) -> Value {
     serde_json::from_str(example).expect("a test reads every example")
 }
 
-fn good(route: &Route, answer: &Answer) -> Response {
+fn good(route: &Route, answer: &ResponseDoc) -> Response {
     let mut response = ResponseBuilder::new().description(answer.meaning);
     for form in answer.forms() {
         let content = ContentBuilder::new().schema(Some(schema(&form))).example(example(&form));
         response = response.content(form.media, content.build());
     }
-    // The one answer that names a single job leads to all that can be asked about it.
+    // The one answer that names a single job links to all routes about that job.
     if (route.method, route.path) == ("POST", "/api/jobs") {
         for next in ROUTES.iter().filter(|next| next.path.starts_with("/api/jobs/{id}")) {
             let link = LinkBuilder::new().operation_id(next.doc.id);
@@ -180,7 +184,7 @@ fn good(route: &Route, answer: &Answer) -> Response {
 const JSON: &str = "application/json";
 const PROBLEM: &str = "application/problem+json";
 
-fn example(form: &Form) -> Option<Value> {
+fn example(form: &Representation) -> Option<Value> {
     let is_page = form.shape.is_some_and(|shape| shape.is_page);
     match (form.media, form.example) {
         (_, "") => None,
@@ -190,7 +194,7 @@ fn example(form: &Form) -> Option<Value> {
     }
 }
 
-fn schema(form: &Form) -> RefOr<Schema> {
+fn schema(form: &Representation) -> RefOr<Schema> {
     match (form.shape, form.media) {
         (Some(shape), _) => Ref::from_schema_name(name(shape)).into(),
         (None, JSON) => Schema::Object(Object::with_type(Type::Object)).into(),
@@ -220,7 +224,7 @@ fn with_headers<'a>(
     response
 }
 
-/// A no, with the codes under which it may be said.
+/// An error response, with the codes that it may carry.
 fn no(route: &Route, status: u16, codes: &BTreeSet<&'static str>) -> Response {
     let listed = codes.iter().filter_map(|code| entry(code));
     let listed = listed.map(|of| format!("[`{0}`](/errors/{0}): {1}", of.code, of.title));
@@ -240,7 +244,7 @@ fn example_of(code: &str) -> RefOr<Example> {
     RefOr::Ref(Ref::new(format!("#/components/examples/{code}")))
 }
 
-/// Everything that may be wrong, by status.
+/// All error codes of a route, by status.
 fn reasons(route: &Route) -> BTreeMap<u16, BTreeSet<&'static str>> {
     let mut all: BTreeMap<u16, BTreeSet<&'static str>> = BTreeMap::new();
     for code in route.doc.codes.iter().copied().chain(of_kind(route)) {
@@ -250,20 +254,20 @@ fn reasons(route: &Route) -> BTreeMap<u16, BTreeSet<&'static str>> {
     all
 }
 
-/// What any route of this kind may answer.
+/// The error codes that every route of this kind may answer with.
 fn of_kind(route: &Route) -> Vec<&'static str> {
     let mut all = vec![codes::HEADERS_TOO_LARGE, codes::INTERNAL, codes::MALFORMED_REQUEST];
     if route.access != Access::Open {
         all.extend([codes::UNAUTHENTICATED, codes::FORBIDDEN, codes::NOT_ACCEPTABLE]);
         all.extend([codes::ISSUER_UNAVAILABLE, codes::STORE_UNAVAILABLE, codes::STORE_DAMAGED]);
-        all.push("INVALID_FIELD"); // a query that cannot be read
+        all.push("INVALID_FIELD"); // a query that cannot be parsed
         if !route.is_report() {
             all.push(codes::RATE_LIMITED);
         }
     }
     if route.method != "GET" {
         all.extend([codes::STORE_FULL, codes::OUTCOME_UNKNOWN]);
-        // A route that takes no body reads one all the same, and refuses its fields.
+        // A route that takes no body still reads one, and refuses its fields.
         all.extend([codes::MALFORMED_BODY, codes::BODY_TOO_LARGE, codes::REQUEST_TIMEOUT]);
         all.extend([codes::UNSUPPORTED_MEDIA_TYPE, codes::OVERLOADED]);
     }
@@ -305,7 +309,7 @@ fn headers() -> impl Iterator<Item = &'static Param> {
     own.chain([&CORRELATED, &CACHE_CONTROL, &CHALLENGE, &RETRY_AFTER, &ETAG]).chain(&RATE)
 }
 
-/// The schemas of all that is sent and answered.
+/// The schemas of all requests and answers.
 fn shapes() -> Shapes {
     let (mut all, mut asked) = (Shapes::new(), Shapes::new());
     for route in ROUTES {
@@ -318,7 +322,7 @@ fn shapes() -> Shapes {
     collect(Shape::of::<Problem>(), &mut all);
     let names: BTreeSet<String> = asked.keys().cloned().collect();
     all.extend(asked);
-    let mut shapes = dressed(all, &names);
+    let mut shapes = with_rules(all, &names);
     let bodies = ROUTES.iter().filter_map(|route| route.doc.body.as_ref());
     for body in bodies.filter(|body| body.is_setting) {
         close(&(body.shape.name)(), &mut shapes);
@@ -326,8 +330,8 @@ fn shapes() -> Shapes {
     shapes
 }
 
-/// Says that the shape takes no field that is not known. Those within it are shared with answers,
-/// whose readers should be tolerant.
+/// Declares that the shape refuses unknown fields. Shapes within it are shared with answers, whose
+/// readers should be tolerant.
 fn close(name: &str, shapes: &mut Shapes) {
     if let Some(RefOr::T(Schema::Object(object))) = shapes.get_mut(name) {
         object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));

@@ -1,4 +1,4 @@
-//! Examples of what is sent and answered; a test reads each of them.
+//! Examples of requests and answers; a test reads each of them.
 
 pub(super) const SUBMIT: &str = r#"{"jobType": "email", "subjectId": "order/7", "payload": {"to": "ada@example.org"}, "idempotencyKey": "order-7-mail"}"#;
 pub(super) const SUBMIT_MANY: &str = r#"{"jobs": [{"jobType": "email", "payload": {"to": "ada@example.org"}}, {"jobType": "email", "priority": 9}]}"#;

@@ -1,16 +1,16 @@
-//! Jobs: handed over, followed, stopped, given another life.
+//! Job routes for clients: submit, follow, cancel, redrive.
 
 use super::{
-    doc::{Answer, Body, Doc, Kind, Param},
+    doc::{Body, Doc, Kind, Param, ResponseDoc},
     examples as example,
-    said::{
+    shared_parameters::{
         CORRELATION_OF_JOB, CURSOR, CURSOR_OF_NAMES, ETAG, IDEMPOTENCY_KEY, JOBS, KNOWN_VERSION,
         LOCATION, RETRY_AFTER, TOP, TRACEPARENT, WITH_SIGNED_URL,
     },
 };
 use wire::{
-    BatchAnswer, BatchRequest, BulkAnswer, BulkRequest, ExplainShape, HistoryShape, JobShape,
-    RedriveRequest, Rule, StatusShape, SubmitRequest, SubmittedShape,
+    BatchAnswer, BatchRequest, BulkAnswer, BulkRequest, ExplainShape, FieldRule, HistoryShape,
+    JobShape, RedriveRequest, StatusShape, SubmitRequest, SubmittedShape,
 };
 
 pub(crate) static ENQUEUE: Doc = Doc {
@@ -19,7 +19,7 @@ pub(crate) static ENQUEUE: Doc = Doc {
             of it.",
     takes: &[IDEMPOTENCY_KEY, CORRELATION_OF_JOB, TRACEPARENT, WITH_SIGNED_URL],
     body: Some(Body::of::<SubmitRequest>(example::SUBMIT)),
-    answers: &[Answer::json::<SubmittedShape>(
+    answers: &[ResponseDoc::json::<SubmittedShape>(
         202,
         "the job is stored, or was before (`duplicate`)",
         example::SUBMITTED,
@@ -39,8 +39,8 @@ pub(crate) static ENQUEUE_BATCH: Doc = Doc {
     ],
     body: Some(Body::of::<BatchRequest>(example::SUBMIT_MANY)),
     answers: &[
-        Answer::json::<BatchAnswer>(202, "all are stored", example::BATCH),
-        Answer::json::<BatchAnswer>(207, "one result or problem for each", example::BATCH),
+        ResponseDoc::json::<BatchAnswer>(202, "all are stored", example::BATCH),
+        ResponseDoc::json::<BatchAnswer>(207, "one result or problem for each", example::BATCH),
     ],
     codes: ENQUEUE_CODES,
     ..Doc::new("enqueueJobs", JOBS, "Hand many jobs over at once")
@@ -60,7 +60,7 @@ pub(crate) static LIST: Doc = Doc {
     takes: &[
         Param::query(
             "filter",
-            Kind::Text(Rule::Cut),
+            Kind::Text(FieldRule::Cut),
             "a condition over status, jobType, subjectId, correlationId, createdAt, completedAt, \
              errorCode and parentId, such as `status eq 'Failed'`; OData's spelling `$filter` is \
              understood as well",
@@ -68,7 +68,7 @@ pub(crate) static LIST: Doc = Doc {
         TOP,
         CURSOR,
     ],
-    answers: &[Answer::page::<StatusShape>("a page of jobs", example::STATUS_QUEUED)],
+    answers: &[ResponseDoc::page::<StatusShape>("a page of jobs", example::STATUS_QUEUED)],
     codes: &["FILTER_FIELD", "FILTER_SYNTAX"],
     ..Doc::new("listJobs", JOBS, "List jobs")
 };
@@ -76,20 +76,24 @@ pub(crate) static LIST: Doc = Doc {
 pub(crate) static CANCEL_MANY: Doc = Doc {
     about: "Done when it is answered; the operation stands in the audit log.",
     body: Some(Body::setting::<BulkRequest>(example::CANCEL_MANY)),
-    answers: &[Answer::json::<BulkAnswer>(202, "so many jobs were meant", example::CANCELLED_MANY)],
+    answers: &[ResponseDoc::json::<BulkAnswer>(
+        202,
+        "so many jobs were meant",
+        example::CANCELLED_MANY,
+    )],
     codes: &["FILTER_FIELD", "FILTER_SYNTAX"],
     ..Doc::new("cancelJobs", JOBS, "Cancel all jobs that a filter means")
 };
 
 pub(crate) static SHOW: Doc = Doc {
     about: "The payload is there for those who have the scope `jobs:payload`.",
-    answers: &[Answer::json::<JobShape>(200, "the whole job", example::JOB)],
+    answers: &[ResponseDoc::json::<JobShape>(200, "the whole job", example::JOB)],
     ..Doc::new("getJob", JOBS, "Show a whole job")
 };
 
 pub(crate) static ERASE: Doc = Doc {
     about: "Payload, history, key and all. Only what has ended can be erased.",
-    answers: &[Answer::empty(204, "it is gone")],
+    answers: &[ResponseDoc::empty(204, "it is gone")],
     codes: &["NOT_ENDED"],
     ..Doc::new("eraseJob", JOBS, "Erase an ended job")
 };
@@ -103,8 +107,8 @@ pub(crate) static STATUS: Doc = Doc {
         KNOWN_VERSION,
     ],
     answers: &[
-        Answer::json::<StatusShape>(200, "the status", example::STATUS).with(STATUS_HEADERS),
-        Answer::empty(304, "nothing new").with(STATUS_HEADERS),
+        ResponseDoc::json::<StatusShape>(200, "the status", example::STATUS).with(STATUS_HEADERS),
+        ResponseDoc::empty(304, "nothing new").with(STATUS_HEADERS),
     ],
     ..Doc::new("getJobStatus", JOBS, "Follow a job")
 };
@@ -122,12 +126,12 @@ pub(crate) static EVENTS: Doc = Doc {
         "the last transition that you heard of: the rest is told",
     )],
     answers: &[
-        Answer::text(
+        ResponseDoc::text(
             "text/event-stream",
             "the life of the job as it happens",
             "id: 1\nevent: status\ndata: {\"jobId\":\"01a1e17f-dec5-7ff8-81e3-73a73ebb528a\",\"status\":\"Queued\"}\n\n",
         ),
-        Answer::empty(204, "you have seen its end"),
+        ResponseDoc::empty(204, "you have seen its end"),
     ],
     codes: &["OVERLOADED"],
     ..Doc::new("streamJobEvents", JOBS, "Hear what happens to a job")
@@ -135,7 +139,7 @@ pub(crate) static EVENTS: Doc = Doc {
 
 pub(crate) static HISTORY: Doc = Doc {
     takes: &[TOP, CURSOR_OF_NAMES],
-    answers: &[Answer::page::<HistoryShape>(
+    answers: &[ResponseDoc::page::<HistoryShape>(
         "a page of its transitions, the oldest first",
         example::TRANSITION,
     )],
@@ -143,7 +147,7 @@ pub(crate) static HISTORY: Doc = Doc {
 };
 
 pub(crate) static EXPLAIN: Doc = Doc {
-    answers: &[Answer::json::<ExplainShape>(
+    answers: &[ResponseDoc::json::<ExplainShape>(
         200,
         "where it stands, and everything that keeps it there",
         example::EXPLAINED,
@@ -177,4 +181,5 @@ pub(crate) static REDRIVE: Doc = Doc {
     ..Doc::new("redriveJob", JOBS, "Give an ended job another life")
 };
 
-const STATUS_AFTER: &[Answer] = &[Answer::json::<StatusShape>(202, "the status", example::STATUS)];
+const STATUS_AFTER: &[ResponseDoc] =
+    &[ResponseDoc::json::<StatusShape>(202, "the status", example::STATUS)];

@@ -1,28 +1,28 @@
-//! What this door says of itself: the OpenAPI document, for programs and for people.
+//! The OpenAPI document of this server, for programs and for people.
 //!
-//! Both are made once, from the table of routes, the shapes of the wire and the catalogue of codes. A route has its
-//! [`Doc`] in the table, so that none can be left out.
+//! Both forms are made once, from the table of routes, the shapes of the wire and the catalogue of
+//! codes. A route has its [`Doc`] in the table, so that none can be left out.
 
 mod doc;
 mod document;
-mod dress;
 mod examples;
-mod house;
 mod jobs;
 mod operators;
 mod page;
-mod said;
+mod schema_rules;
+mod shared_parameters;
+mod system;
 #[cfg(test)]
 mod tests;
 mod work;
 
-pub(crate) use doc::{Doc, Place};
-pub(crate) use house::*;
+pub(crate) use doc::{Doc, ParamPlace};
 pub(crate) use jobs::*;
 pub(crate) use operators::*;
+pub(crate) use system::*;
 pub(crate) use work::*;
 
-use crate::{guard::accepts, no::Reply, sent::is_known};
+use crate::{error::Reply, extract::is_known, middleware::accepts};
 use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
@@ -35,18 +35,18 @@ use utoipa::openapi::OpenApi;
 
 static DOCUMENT_ITSELF: LazyLock<OpenApi> = LazyLock::new(document::document);
 
-/// A text that stays the same as long as this version runs, and the name of that version of it.
-struct Fixed {
+/// A text that is constant for this version of the program, and its ETag.
+struct StaticText {
     text: Bytes,
     etag: HeaderValue,
 }
 
-impl Fixed {
+impl StaticText {
     fn new(text: String) -> Self {
         let digest = Sha256::digest(text.as_bytes());
         let etag = format!("\"{}\"", hex(&digest[..8]));
         let etag = HeaderValue::from_str(&etag).expect("hex is plain ASCII");
-        Fixed { text: text.into(), etag }
+        StaticText { text: text.into(), etag }
     }
 
     fn answer(&'static self, asked: &HeaderMap, kind: &'static str) -> Response {
@@ -66,8 +66,8 @@ impl Fixed {
 
 /// The document for programs.
 pub(crate) async fn document(headers: HeaderMap) -> Reply<Response> {
-    static JSON: LazyLock<Fixed> = LazyLock::new(|| {
-        Fixed::new(DOCUMENT_ITSELF.to_json().expect("a document is texts and numbers"))
+    static JSON: LazyLock<StaticText> = LazyLock::new(|| {
+        StaticText::new(DOCUMENT_ITSELF.to_json().expect("a document is texts and numbers"))
     });
     accepts(&headers, &["application/json"])?;
     Ok(JSON.answer(&headers, "application/json"))
@@ -75,7 +75,8 @@ pub(crate) async fn document(headers: HeaderMap) -> Reply<Response> {
 
 /// The document for people.
 pub(crate) async fn docs(headers: HeaderMap) -> Reply<Response> {
-    static HTML: LazyLock<Fixed> = LazyLock::new(|| Fixed::new(page::page(&DOCUMENT_ITSELF)));
+    static HTML: LazyLock<StaticText> =
+        LazyLock::new(|| StaticText::new(page::page(&DOCUMENT_ITSELF)));
     accepts(&headers, &["text/html"])?;
     let mut response = HTML.answer(&headers, "text/html; charset=utf-8");
     let policy = HeaderValue::from_str(&page::policy()).expect("a hash is plain ASCII");

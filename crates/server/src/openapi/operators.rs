@@ -1,29 +1,29 @@
-//! What operators ask: queues, poison, types, keys and who works here.
+//! Routes for operators: queues, poison queue, types, keys, workers and nodes.
 
 use super::{
-    doc::{Answer, Body, Doc, Kind, Param},
+    doc::{Body, Doc, Kind, Param, ResponseDoc},
     examples as example,
-    said::{
+    shared_parameters::{
         ADMINISTRATION, CODE_FORM, CURSOR, CURSOR_OF_NAMES, JOB_TYPE, POISON, QUEUES, TOP, TYPES,
         UNCONFIRMED_NODES, cursor,
     },
 };
 use wire::{
-    AuditShape, BulkAnswer, KeyCreated, KeyRequest, KeyShape, NodeShape, PauseRequest,
-    PoisonAnswer, PoisonRequest, PolicyRequest, QueueShape, ResumeRequest, Rule, TypeShape,
-    WorkerShape, codes,
+    AuditShape, BulkAnswer, FieldRule, KeyCreated, KeyRequest, KeyShape, NodeShape, PauseRequest,
+    PoisonAnswer, PoisonRequest, PolicyRequest, QueueShape, ResumeRequest, TypeShape, WorkerShape,
+    codes,
 };
 
 pub(crate) static LIST_QUEUES: Doc = Doc {
     about: "Whole queues of the caller's tenant.",
     takes: &[TENANT, TOP, CURSOR_OF_NAMES],
-    answers: &[Answer::page::<QueueShape>("the queues", example::QUEUE)],
+    answers: &[ResponseDoc::page::<QueueShape>("the queues", example::QUEUE)],
     ..Doc::new("listQueues", QUEUES, "List queues")
 };
 
 pub(crate) static SHOW_QUEUE: Doc = Doc {
     takes: &[TENANT],
-    answers: &[Answer::json::<QueueShape>(200, "the queue", example::QUEUE)],
+    answers: &[ResponseDoc::json::<QueueShape>(200, "the queue", example::QUEUE)],
     codes: &[codes::QUEUE_NOT_FOUND],
     ..Doc::new("getQueue", QUEUES, "Show a queue")
 };
@@ -47,12 +47,12 @@ pub(crate) static RESUME: Doc = Doc {
     ..Doc::new("resumeQueue", QUEUES, "Let a queue go on")
 };
 
-const SET_QUEUE: Answer =
-    Answer::json::<QueueShape>(200, "the queue", example::QUEUE).with(&[UNCONFIRMED_NODES]);
+const SET_QUEUE: ResponseDoc =
+    ResponseDoc::json::<QueueShape>(200, "the queue", example::QUEUE).with(&[UNCONFIRMED_NODES]);
 
 const TENANT: Param = Param::query(
     "tenant",
-    Kind::Text(Rule::Form(r"^(\*|[a-z0-9][a-z0-9._-]{0,63})$")),
+    Kind::Text(FieldRule::Form(r"^(\*|[a-z0-9][a-z0-9._-]{0,63})$")),
     "only queues of this tenant; another than the caller's own needs a credential for `*`",
 );
 
@@ -63,13 +63,13 @@ pub(crate) static LIST_POISON: Doc = Doc {
         JOB_TYPE,
         Param::query(
             "errorCode",
-            Kind::Text(Rule::Form(CODE_FORM)),
+            Kind::Text(FieldRule::Form(CODE_FORM)),
             "only jobs that ended with this code",
         ),
         TOP,
         CURSOR,
     ],
-    answers: &[Answer::json::<PoisonAnswer>(
+    answers: &[ResponseDoc::json::<PoisonAnswer>(
         200,
         "a page of poisoned jobs, and how many there are by code",
         example::POISON,
@@ -96,12 +96,12 @@ pub(crate) static DISCARD_POISON: Doc = Doc {
     ..Doc::new("discardPoison", POISON, "Discard poisoned jobs")
 };
 
-const MATCHED: &[Answer] =
-    &[Answer::json::<BulkAnswer>(202, "so many jobs were meant", r#"{"matched": 2}"#)];
+const MATCHED: &[ResponseDoc] =
+    &[ResponseDoc::json::<BulkAnswer>(202, "so many jobs were meant", r#"{"matched": 2}"#)];
 
 pub(crate) static LIST_TYPES: Doc = Doc {
     takes: &[TOP, CURSOR_OF_NAMES],
-    answers: &[Answer::page::<TypeShape>("the types, each with its policy", example::TYPE)],
+    answers: &[ResponseDoc::page::<TypeShape>("the types, each with its policy", example::TYPE)],
     ..Doc::new("listTypes", TYPES, "List job types")
 };
 
@@ -110,7 +110,7 @@ pub(crate) static SET_TYPE: Doc = Doc {
             only a credential for `*` may set it. A `jobType` in the body must be that of the \
             path.",
     body: Some(Body::setting::<PolicyRequest>(example::POLICY)),
-    answers: &[Answer::json::<TypeShape>(200, "the policy that holds now", example::TYPE_SET)
+    answers: &[ResponseDoc::json::<TypeShape>(200, "the policy that holds now", example::TYPE_SET)
         .with(&[UNCONFIRMED_NODES])],
     ..Doc::new("setType", TYPES, "Set the policy of a job type")
 };
@@ -118,16 +118,15 @@ pub(crate) static SET_TYPE: Doc = Doc {
 pub(crate) static CREATE_KEY: Doc = Doc {
     about: "The key is shown this once. Nobody can give what they do not have.",
     body: Some(Body::setting::<KeyRequest>(example::NEW_KEY)),
-    answers: &[
-        Answer::json::<KeyCreated>(201, "the key", example::KEY_CREATED).with(&[UNCONFIRMED_NODES])
-    ],
+    answers: &[ResponseDoc::json::<KeyCreated>(201, "the key", example::KEY_CREATED)
+        .with(&[UNCONFIRMED_NODES])],
     codes: &["TENANT_LIMIT"],
     ..Doc::new("createKey", ADMINISTRATION, "Make a key")
 };
 
 pub(crate) static LIST_KEYS: Doc = Doc {
     takes: &[TOP, CURSOR_OF_NAMES],
-    answers: &[Answer::page::<KeyShape>("the keys, without their secrets", example::KEY)],
+    answers: &[ResponseDoc::page::<KeyShape>("the keys, without their secrets", example::KEY)],
     ..Doc::new("listKeys", ADMINISTRATION, "List keys")
 };
 
@@ -138,14 +137,14 @@ pub(crate) static REVOKE_KEY: Doc = Doc {
         "also ends every key that was made with it, by itself or through others; each is in the \
          audit log",
     )],
-    answers: &[Answer::empty(204, "it opens nothing any more").with(&[UNCONFIRMED_NODES])],
+    answers: &[ResponseDoc::empty(204, "it opens nothing any more").with(&[UNCONFIRMED_NODES])],
     codes: &["KEY_NOT_FOUND"],
     ..Doc::new("revokeKey", ADMINISTRATION, "End a key")
 };
 
 pub(crate) static AUDIT: Doc = Doc {
     takes: &[TOP, cursor("^[0-9a-f]{48}$")],
-    answers: &[Answer::page::<AuditShape>(
+    answers: &[ResponseDoc::page::<AuditShape>(
         "what people did, the newest first",
         example::AUDIT_ENTRY,
     )],
@@ -154,11 +153,11 @@ pub(crate) static AUDIT: Doc = Doc {
 
 pub(crate) static WORKERS: Doc = Doc {
     takes: &[TOP, CURSOR_OF_NAMES],
-    answers: &[Answer::page::<WorkerShape>("the workers", example::WORKER)],
+    answers: &[ResponseDoc::page::<WorkerShape>("the workers", example::WORKER)],
     ..Doc::new("listWorkers", ADMINISTRATION, "Who works here")
 };
 
 pub(crate) static NODES: Doc = Doc {
-    answers: &[Answer::page::<NodeShape>("the nodes", example::NODE)],
+    answers: &[ResponseDoc::page::<NodeShape>("the nodes", example::NODE)],
     ..Doc::new("listNodes", ADMINISTRATION, "The processes that serve this store")
 };

@@ -1,4 +1,4 @@
-//! The document for people: one page, without scripts, that fetches nothing.
+//! The document for people: one page without scripts that loads no other resources.
 
 mod fields;
 mod prose;
@@ -7,7 +7,7 @@ use self::{
     fields::{fields_of, kind_of, table},
     prose::{example, prose, prose_line},
 };
-use super::{document::method, dress::said, said::TAGS};
+use super::{document::method, schema_rules::said, shared_parameters::TAGS};
 use crate::{
     openapi::Doc,
     routes::{Access, ROUTES, Route},
@@ -22,7 +22,7 @@ use utoipa::openapi::{
 
 const STYLE: &str = include_str!("page.css");
 
-/// What a browser may do with the page: show it, in its own style.
+/// The Content-Security-Policy of the page: only its own style.
 pub(super) fn policy() -> String {
     let digest = BASE64_STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
     format!(
@@ -31,7 +31,7 @@ pub(super) fn policy() -> String {
     )
 }
 
-/// Draws the page. Whatever stands in the document is escaped.
+/// Renders the page. All text from the document is escaped.
 pub(super) fn page(document: &OpenApi) -> String {
     let markup = html! {
         (DOCTYPE)
@@ -161,7 +161,7 @@ fn body(operation: &Operation) -> Option<(&Content, bool)> {
     Some((content, body.required == Some(Required::True)))
 }
 
-/// A line that can be pasted.
+/// A command that can be pasted.
 fn curl(route: &Route, operation: &Operation) -> String {
     let mut path = route.path.to_owned();
     for parameter in operation.parameters.iter().flatten() {

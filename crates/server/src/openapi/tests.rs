@@ -1,16 +1,16 @@
-//! The document, compared with the table of routes and with itself.
+//! Compares the document with the table of routes, and checks that it is consistent.
 
 use super::{DOCUMENT_ITSELF, page};
 use crate::routes::{Access, ROUTES};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use wire::{LEFT_OUT, WORDS};
+use wire::{FIELD_DOCS, LEFT_OUT};
 
 fn document() -> Value {
     serde_json::to_value(&*DOCUMENT_ITSELF).unwrap()
 }
 
-/// Every operation, as (method, path, what it says).
+/// Every operation, as (method, path, operation object).
 fn operations(document: &Value) -> Vec<(String, String, Value)> {
     let paths = document["paths"].as_object().unwrap().iter();
     let all = paths.flat_map(|(path, item)| {
@@ -99,7 +99,7 @@ fn every_field_says_what_it_means_and_every_word_is_used() {
         }
     }
     assert!(silent.is_empty(), "nobody says what these mean: {silent:?}");
-    let unused: Vec<&str> = WORDS
+    let unused: Vec<&str> = FIELD_DOCS
         .iter()
         .map(|word| word.name)
         .chain(LEFT_OUT.iter().copied())

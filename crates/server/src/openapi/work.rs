@@ -1,9 +1,9 @@
-//! Work: what workers ask.
+//! Routes for workers.
 
 use super::{
-    doc::{Answer, Body, Doc},
+    doc::{Body, Doc, ResponseDoc},
     examples as example,
-    said::WORK,
+    shared_parameters::WORK,
 };
 use wire::{
     ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, LeaveAnswer, LeaveRequest,
@@ -14,7 +14,7 @@ pub(crate) static CLAIM: Doc = Doc {
     about: "Use a new `claimId` for each claim, and the same one again when the answer did not \
             arrive: you get the same leases. Who is gone before the answer gets nothing leased.",
     body: Some(Body::of::<ClaimRequest>(example::CLAIM)),
-    answers: &[Answer::json::<ClaimAnswer>(
+    answers: &[ResponseDoc::json::<ClaimAnswer>(
         200,
         "jobs that are yours now; none after the wait",
         example::CLAIMED,
@@ -27,7 +27,11 @@ pub(crate) static HEARTBEAT: Doc = Doc {
     about: "`cancelRequested` wants you to stop and to settle as `cancelled`; stop working on what \
             is `lost` or `ended`. A lease is never shortened.",
     body: Some(Body::of::<HeartbeatRequest>(example::HEARTBEAT)),
-    answers: &[Answer::json::<HeartbeatAnswer>(200, "how each lease stands", example::EXTENDED)],
+    answers: &[ResponseDoc::json::<HeartbeatAnswer>(
+        200,
+        "how each lease stands",
+        example::EXTENDED,
+    )],
     ..Doc::new("sendHeartbeat", WORK, "Say that you live")
 };
 
@@ -35,14 +39,18 @@ pub(crate) static SETTLE: Doc = Doc {
     about: "Each report has an answer of its own: a `status`, or a `problem` inside the `200`. A \
             report sent twice is answered as the first time.",
     body: Some(Body::of::<SettleRequest>(example::SETTLE)),
-    answers: &[Answer::json::<SettleAnswer>(200, "what became of each job", example::SETTLED)],
+    answers: &[ResponseDoc::json::<SettleAnswer>(200, "what became of each job", example::SETTLED)],
     ..Doc::new("settleJobs", WORK, "Report how attempts ended")
 };
 
 pub(crate) static RELEASE: Doc = Doc {
     about: "The attempt is given back. It is answered like a settle.",
     body: Some(Body::of::<ReleaseRequest>(example::RELEASE)),
-    answers: &[Answer::json::<SettleAnswer>(200, "what became of each job", example::RELEASED)],
+    answers: &[ResponseDoc::json::<SettleAnswer>(
+        200,
+        "what became of each job",
+        example::RELEASED,
+    )],
     ..Doc::new("releaseJobs", WORK, "Give jobs back untried")
 };
 
@@ -50,7 +58,7 @@ pub(crate) static STEPS: Doc = Doc {
     about: "A step completes once per job: on a retry a finished one answers its result, an \
             unfinished one says so.",
     body: Some(Body::of::<StepRequest>(example::STEP)),
-    answers: &[Answer::json::<StepShape>(
+    answers: &[ResponseDoc::json::<StepShape>(
         200,
         "how the step stands",
         r#"{"state": "new", "result": null}"#,
@@ -64,7 +72,7 @@ pub(crate) static LEAVE: Doc = Doc {
             holds stay valid until they are settled or run out; its next claim or heartbeat makes \
             it alive again.",
     body: Some(Body::of::<LeaveRequest>(r#"{"workerId": "mailer-1"}"#)),
-    answers: &[Answer::json::<LeaveAnswer>(
+    answers: &[ResponseDoc::json::<LeaveAnswer>(
         200,
         "the worker is gone",
         r#"{"workerId": "mailer-1"}"#,

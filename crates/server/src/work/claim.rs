@@ -1,7 +1,8 @@
-//! Claim: a worker gets jobs, each under a lease; a worker that is gone gets none.
+//! Claim: a worker gets jobs, each under a lease; a worker that has hung up gets none.
 
 use crate::{
-    Door, auth::Shown, connections::Connection, context::RequestContext, no::Reply, sent::Sent,
+    AppState, auth::PresentedCredential, connections::Connection, context::RequestContext,
+    error::Reply, extract::JsonBody,
 };
 use axum::{
     Extension,
@@ -25,27 +26,28 @@ use wire::{ClaimAnswer, ClaimOrder, ClaimRequest, ClaimedJob};
 
 pub(crate) async fn claim(
     context: RequestContext,
-    shown: Shown,
+    shown: PresentedCredential,
     Extension(connection): Extension<Arc<Connection>>,
-    Sent(request, _): Sent<ClaimRequest>,
+    JsonBody(request, _): JsonBody<ClaimRequest>,
 ) -> Reply<Response> {
     connection.begin_leasing();
-    let ClaimOrder { mut wish, wait } = request.check()?;
-    context.grant().may_claim(&wish.job_types)?;
-    // Names of claims can be guessed: only the credential that sent one gets its leases again.
-    wish.claim = wish.claim.of_principal(&context.caller.0.who);
+    let ClaimOrder { mut claim_request, wait } = request.check()?;
+    context.grant().may_claim(&claim_request.job_types)?;
+    // Names of claims can be guessed: only the credential that sent a claim gets its leases again.
+    claim_request.claim = claim_request.claim.of_principal(&context.caller.0.who);
     let claimed = match wait.is_zero() {
-        true => context.node().claim(context.scope(), wish).await?,
-        false => stand(&context, wish, wait).await?,
+        true => context.node().claim(context.scope(), claim_request).await?,
+        false => wait_for_work(&context, claim_request, wait).await?,
     };
-    let leased = Leased { claimed, door: context.door };
+    let leased = UndeliveredLeases { claimed, app: context.app };
     if !wait.is_zero() {
-        // A credential may end before the wait does. Then the jobs go back at no cost.
-        shown.is_good(&leased.door).await?;
+        // A credential may end before the wait does. Then the jobs are released without using up an
+        // attempt.
+        shown.is_good(&leased.app).await?;
     }
     if !leased.claimed.is_empty() {
-        // The connection reads once more before it writes, and drops this request where its client
-        // is gone. Without a pause it would not, where the store was quicker than this task.
+        // The connection reads once more before it writes, and drops this request if its client is
+        // gone. Without this yield, a store that answers at once would leave it no chance to read.
         yield_now().await;
     }
     let jobs = leased
@@ -54,47 +56,49 @@ pub(crate) async fn claim(
         .filter_map(|Claimed { job, payload }| Some(ClaimedJob::new(job, job.lease()?, payload)));
     let answer = ClaimAnswer { jobs: jobs.collect() };
     let bytes = serde_json::to_vec(&answer).expect("an answer is texts and numbers");
-    let body = Body::new(Handed { bytes: Some(bytes.into()), leased: Some(leased) });
+    let body = Body::new(ClaimBody { bytes: Some(bytes.into()), leased: Some(leased) });
     let kind = HeaderValue::from_static("application/json");
     Ok(([(header::CONTENT_TYPE, kind)], body).into_response())
 }
 
-/// Waits for work. Whoever is dropped meanwhile, because its client is gone, leaves nothing leased.
-async fn stand(
+/// Waits for work. Dropped because its client is gone, the wait leaves nothing leased.
+async fn wait_for_work(
     context: &RequestContext,
-    wish: engine::Wish,
+    claim_request: engine::ClaimRequest,
     wait: Duration,
 ) -> Reply<Vec<Claimed>> {
-    let _place = match context.place_to_wait(None) {
+    let _place = match context.waiting_slot(None) {
         Ok(place) => place,
-        // What there is goes out all the same. Only one that would wait is told to come again.
-        Err(no_place) => {
-            let claimed = context.node().claim(context.scope(), wish).await?;
-            return if claimed.is_empty() { Err(no_place.into()) } else { Ok(claimed) };
+        // Work that is available is returned all the same. Only a claim that would have to wait is
+        // refused.
+        Err(no_slot) => {
+            let claimed = context.node().claim(context.scope(), claim_request).await?;
+            return if claimed.is_empty() { Err(no_slot.into()) } else { Ok(claimed) };
         }
     };
-    let mut standing = context.node().stand(context.scope().clone(), wish);
+    let mut standing = context.node().stand(context.scope().clone(), claim_request);
     tokio::select! {
         claimed = &mut standing => return Ok(claimed?),
         () = sleep(wait) => {}
-        () = context.door.closed() => {}
+        () = context.app.closed() => {}
     }
     Ok(standing.withdraw().await?)
 }
 
-/// An answer that was never asked for costs the jobs nothing: they are given back.
-struct Handed {
+/// The body of a claim's answer. If it is never sent, its jobs are released without using up an
+/// attempt.
+struct ClaimBody {
     bytes: Option<Bytes>,
-    leased: Option<Leased>,
+    leased: Option<UndeliveredLeases>,
 }
 
-/// Jobs that nobody has yet. Dropped, it gives them back.
-struct Leased {
-    door: Door,
+/// Leased jobs that are not delivered yet. Drop releases them.
+struct UndeliveredLeases {
+    app: AppState,
     claimed: Vec<Claimed>,
 }
 
-impl http_body::Body for Handed {
+impl http_body::Body for ClaimBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -103,7 +107,7 @@ impl http_body::Body for Handed {
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if let Some(leased) = self.leased.take() {
-            leased.keep(); // it is on its way
+            leased.keep(); // it is being sent
         }
         Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -117,23 +121,23 @@ impl http_body::Body for Handed {
     }
 }
 
-impl Leased {
-    /// They have an owner.
+impl UndeliveredLeases {
+    /// The worker has the jobs.
     fn keep(mut self) {
         self.claimed.clear();
     }
 }
 
-impl Drop for Leased {
+impl Drop for UndeliveredLeases {
     fn drop(&mut self) {
         let back: Vec<Release> = self.claimed.iter().filter_map(undelivered).collect();
         if back.is_empty() {
             return;
         }
-        let door = self.door.clone();
+        let app = self.app.clone();
         let Ok(runtime) = Handle::try_current() else { return };
-        // Should it fail, the lease's own end will do it.
-        runtime.spawn(async move { drop(door.node.release(&Scope::All, back).await) });
+        // If this fails, the leases expire by themselves.
+        runtime.spawn(async move { drop(app.node.release(&Scope::All, back).await) });
     }
 }
 

@@ -1,17 +1,17 @@
-//! Heartbeat: a worker says that it lives, and learns how its leases stand.
+//! Heartbeat: a worker extends its leases, and learns their state.
 
 use super::held::{answer_each, check_each};
 use crate::{
     context::RequestContext,
-    no::{No, Reply},
-    sent::SentReport,
+    error::{ApiError, Reply},
+    extract::ReportBody,
 };
 use axum::Json;
-use wire::{CheckedHeartbeat, HeartbeatAnswer, HeartbeatItem, HeartbeatRequest, PulseShape};
+use wire::{CheckedHeartbeat, HeartbeatAnswer, HeartbeatItem, HeartbeatRequest, HeartbeatResult};
 
 pub(crate) async fn heartbeat(
     context: RequestContext,
-    SentReport(request, _permit): SentReport<HeartbeatRequest>,
+    ReportBody(request, _permit): ReportBody<HeartbeatRequest>,
 ) -> Reply<Json<HeartbeatAnswer>> {
     let worker = request.check()?;
     let check = |item: &HeartbeatItem| {
@@ -19,18 +19,18 @@ pub(crate) async fn heartbeat(
         Ok((beat.id, beat, left_out))
     };
     let (beats, entries) = check_each(&context, &request.leases, check).await;
-    let pulses = context.node().heartbeat(context.scope(), &worker, beats).await?;
+    let lease_states = context.node().heartbeat(context.scope(), &worker, beats).await?;
     let correlation = &context.correlation.id;
     let leases = answer_each(
         &context,
         entries,
-        pulses,
-        |id, left_out, pulse| {
-            let problem = left_out.map(|refusal| No::Refused(refusal).problem(correlation));
-            Ok(PulseShape { problem, ..PulseShape::new(id, pulse?) })
+        lease_states,
+        |id, left_out, lease_state| {
+            let problem = left_out.map(|refusal| ApiError::Refused(refusal).problem(correlation));
+            Ok(HeartbeatResult { problem, ..HeartbeatResult::new(id, lease_state?) })
         },
         |index, problem| {
-            PulseShape::refused(request.leases[index].job_id(|item| &item.job_id), problem)
+            HeartbeatResult::refused(request.leases[index].job_id(|item| &item.job_id), problem)
         },
     );
     Ok(Json(HeartbeatAnswer { leases }))

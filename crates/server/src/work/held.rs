@@ -1,15 +1,15 @@
-//! Pages of workers' reports: who may make each of them, and an answer of its own for each.
+//! Pages of workers' reports: each report has its own permission check and its own answer.
 
 use crate::{
     context::RequestContext,
-    no::{No, Reply},
+    error::{ApiError, Reply},
 };
 use engine::JobId;
 use wire::PageItem;
 
-/// A lease token is proof enough for those without limits; the others are asked for each job. A job
-/// that is not there is left to the verb, which says so.
-pub(super) async fn may_speak(context: &RequestContext, id: JobId) -> Reply<()> {
+/// For callers without limits, a valid lease token is enough. For other callers, the job is read
+/// and checked. A missing job is left to the verb, which reports it.
+pub(super) async fn may_report(context: &RequestContext, id: JobId) -> Reply<()> {
     let grant = context.grant();
     if grant.types.is_empty() && grant.subjects.is_empty() {
         return Ok(());
@@ -17,12 +17,12 @@ pub(super) async fn may_speak(context: &RequestContext, id: JobId) -> Reply<()> 
     match context.node().job(context.scope(), id).await {
         Ok(job) => Ok(grant.may_touch(&job.envelope)?),
         Err(platform::Error::Refused(_)) => Ok(()),
-        Err(error) => Err(No::from(error)),
+        Err(error) => Err(ApiError::from(error)),
     }
 }
 
-/// Checks each item of a page. Gives the reports that the caller may make, and for each item the
-/// job that it is about, with what `check` keeps of it, or why it is refused.
+/// Checks each item of a page. Returns the reports that the caller may make, and for each item its
+/// job with what `check` keeps of it, or why it is refused.
 pub(super) async fn check_each<T, R, K>(
     context: &RequestContext,
     items: &[PageItem<T>],
@@ -31,9 +31,10 @@ pub(super) async fn check_each<T, R, K>(
     let mut reports = Vec::with_capacity(items.len());
     let mut entries = Vec::with_capacity(items.len());
     for item in items {
-        let checked = item.read().map_err(|wrong| No::Unreadable(wrong.clone())).and_then(&check);
+        let checked =
+            item.read().map_err(|wrong| ApiError::Unreadable(wrong.clone())).and_then(&check);
         entries.push(match checked {
-            Ok((id, report, kept)) => may_speak(context, id).await.map(|()| {
+            Ok((id, report, kept)) => may_report(context, id).await.map(|()| {
                 reports.push(report);
                 (id, kept)
             }),
@@ -43,8 +44,8 @@ pub(super) async fn check_each<T, R, K>(
     (reports, entries)
 }
 
-/// One answer for each item, in the order of the page: what the verb said of its report, or a
-/// problem inside the 200.
+/// One answer for each item, in the order of the page: the verb's result, or a problem inside the
+/// 200.
 pub(super) fn answer_each<K, V, A>(
     context: &RequestContext,
     entries: Vec<Reply<(JobId, K)>>,
@@ -58,7 +59,7 @@ pub(super) fn answer_each<K, V, A>(
             accepted(id, kept, verdicts.next().expect("one verdict for each report"))
         });
         answered.unwrap_or_else(|no| {
-            no.tell(correlation);
+            no.log(correlation);
             refused(index, no.problem(correlation))
         })
     });

@@ -1,12 +1,12 @@
 //! Leave: a worker signs off.
 
-use crate::{context::RequestContext, no::Reply, sent::Sent};
+use crate::{context::RequestContext, error::Reply, extract::JsonBody};
 use axum::Json;
 use wire::{LeaveAnswer, LeaveRequest};
 
 pub(crate) async fn leave(
     context: RequestContext,
-    Sent(request, _): Sent<LeaveRequest>,
+    JsonBody(request, _): JsonBody<LeaveRequest>,
 ) -> Reply<Json<LeaveAnswer>> {
     let worker = request.check()?;
     context.node().leave(context.scope(), &worker).await?;

@@ -1,4 +1,4 @@
-//! What workers in any language ask.
+//! Routes for workers in any language.
 
 pub(crate) mod claim;
 pub(crate) mod heartbeat;

@@ -1,13 +1,13 @@
 //! Release: workers give jobs back untried.
 
 use super::{held::check_each, settle::settled};
-use crate::{context::RequestContext, no::Reply, sent::SentReport};
+use crate::{context::RequestContext, error::Reply, extract::ReportBody};
 use axum::Json;
 use wire::{ReleaseItem, ReleaseRequest, SettleAnswer};
 
 pub(crate) async fn release(
     context: RequestContext,
-    SentReport(request, _permit): SentReport<ReleaseRequest>,
+    ReportBody(request, _permit): ReportBody<ReleaseRequest>,
 ) -> Reply<Json<SettleAnswer>> {
     request.check_count()?;
     let check = |item: &ReleaseItem| {

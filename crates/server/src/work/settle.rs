@@ -1,7 +1,7 @@
-//! Settle: workers report how their attempts ended, each with an answer of its own.
+//! Settle: workers report how their attempts ended; each report gets its own answer.
 
 use super::held::{answer_each, check_each};
-use crate::{context::RequestContext, no::Reply, sent::SentReport};
+use crate::{context::RequestContext, error::Reply, extract::ReportBody};
 use axum::Json;
 use engine::JobId;
 use platform::Verdict;
@@ -9,7 +9,7 @@ use wire::{PageItem, SettleAnswer, SettleItem, SettleRequest, SettledItem};
 
 pub(crate) async fn settle(
     context: RequestContext,
-    SentReport(request, _permit): SentReport<SettleRequest>,
+    ReportBody(request, _permit): ReportBody<SettleRequest>,
 ) -> Reply<Json<SettleAnswer>> {
     request.check_count()?;
     let check = |item: &SettleItem| {

@@ -1,16 +1,16 @@
 //! Steps: a handler begins and finishes a part of its job that completes once.
 
-use super::held::may_speak;
-use crate::{context::RequestContext, no::Reply, sent::SentReport};
+use super::held::may_report;
+use crate::{context::RequestContext, error::Reply, extract::ReportBody};
 use axum::Json;
 use wire::{StepRequest, StepShape};
 
 pub(crate) async fn steps(
     context: RequestContext,
-    SentReport(request, _permit): SentReport<StepRequest>,
+    ReportBody(request, _permit): ReportBody<StepRequest>,
 ) -> Reply<Json<StepShape>> {
     let step = request.check()?;
-    may_speak(&context, step.id).await?;
+    may_report(&context, step.id).await?;
     let answer = context.node().step(context.scope(), step).await?;
     Ok(Json(StepShape::from(&answer)))
 }

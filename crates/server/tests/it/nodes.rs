@@ -1,36 +1,37 @@
-//! Two doors over one store: what is done through one is seen through the other.
+//! Two servers over one store: what is done through one is visible through the other.
 
-use client::{Client, Polled, Told};
+use client::{Client, Polled, StreamEvent};
 use engine::{CorrelationId, Grant, KeyDraft, KeyName, Principal, Right, Scope};
-use platform::{Node, SystemClock, SystemDice};
+use platform::{Node, SystemClock, SystemRandom};
 use server::{Server, Settings};
 use std::{net::TcpListener, sync::Arc, time::Duration};
 use store::Memory;
 use wire::{ClaimRequest, NodeShape, NodeState, Secret, SubmitRequest};
 
-/// Nothing here takes so long unless it never happens.
+/// An upper bound that is reached only when something never happens.
 const BOUND: Duration = Duration::from_secs(60);
 
-struct House {
+struct TestServer {
     client: Client,
     server: Server,
     node: Arc<Node>,
 }
 
-impl House {
+impl TestServer {
     async fn open(memory: Memory, key: Option<Secret>) -> (Self, Secret) {
-        let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-        let node = Node::start(Arc::new(memory), clock.clone(), dice.clone(), Default::default());
+        let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+        let node = Node::start(Arc::new(memory), clock.clone(), random.clone(), Default::default());
         let node = Arc::new(node.unwrap());
         let key = match key {
             Some(key) => key,
             None => new_key(&node).await,
         };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let started = Server::start(node.clone(), clock, dice, Settings::default(), listener, None);
+        let started =
+            Server::start(node.clone(), clock, random, Settings::default(), listener, None);
         let server = started.await.unwrap();
         let client = Client::new(&format!("http://{}", server.address()), Some(&key)).unwrap();
-        (House { client, server, node }, key)
+        (TestServer { client, server, node }, key)
     }
 
     async fn submit(&self) -> String {
@@ -52,11 +53,11 @@ async fn new_key(node: &Node) -> Secret {
     Secret::new(created.unwrap().1.expose())
 }
 
-/// Two doors whose nodes have heard of each other.
-async fn two() -> (House, House) {
-    let memory = Memory::shared(Arc::new(SystemClock::new()), Arc::new(SystemDice));
-    let (near, key) = House::open(memory.another(), None).await;
-    let (far, _) = House::open(memory, Some(key)).await;
+/// Two servers whose nodes know of each other.
+async fn two() -> (TestServer, TestServer) {
+    let memory = Memory::shared(Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+    let (near, key) = TestServer::open(memory.another(), None).await;
+    let (far, _) = TestServer::open(memory, Some(key)).await;
     for house in [&near, &far] {
         until("each knows both", async || house.nodes().await.len() == 2).await;
     }
@@ -78,7 +79,7 @@ async fn whoever_waits_at_one_door_is_answered_when_the_job_ends_behind_another(
     let id = far.submit().await;
     let wait = near.client.poll(&id, None, BOUND);
     let cancel = async {
-        // A wait that came too late would be answered without waiting, and prove nothing.
+        // A wait that comes too late would be answered at once, and prove nothing.
         until("somebody waits", async || near.node.watches() > 0).await;
         far.client.cancel(&id).await.unwrap();
     };
@@ -94,7 +95,7 @@ async fn a_stream_at_one_door_tells_what_happens_behind_another() {
     let id = far.submit().await;
     let mut stream = near.client.watch(&id, None).await.unwrap();
     let told = |told| match told {
-        Some(Told::Status { status, .. }) => status.status.to_string(),
+        Some(StreamEvent::Status { status, .. }) => status.status.to_string(),
         other => panic!("not a status: {other:?}"),
     };
     assert_eq!(told(stream.next().await.unwrap()), "Queued");

@@ -1,7 +1,7 @@
-//! The audit log: what was done is noted with it, in one chain.
+//! The audit log: every action is recorded in its own transaction, in one hash chain.
 
-use super::house::{House, email, job_type, only};
-use crate::{Answer, Clock, News, PAGE_MAX, Reply, Request};
+use super::fixture::{Fixture, email, job_type, only};
+use crate::{Answer, Clock, Notification, PAGE_MAX, Reply, Request};
 use engine::{
     AuditEntry, AuditHash, AuditNote, Command, CorrelationId, JobId, Policy, Refusal, Scope, Status,
 };
@@ -30,14 +30,14 @@ fn cancel(id: JobId) -> Request {
     Request::Job { scope: Scope::All, id, command: Command::Cancel }
 }
 
-fn page(house: &House, scope: &Scope, before: Option<u64>, limit: usize) -> Vec<AuditEntry> {
-    block_on(house.store().audit(scope, before, limit)).expect("the store works")
+fn page(fixture: &Fixture, scope: &Scope, before: Option<u64>, limit: usize) -> Vec<AuditEntry> {
+    block_on(fixture.store().audit(scope, before, limit)).expect("the store works")
 }
 
-/// The whole log, oldest first, which has to hold.
+/// The whole log, oldest first, after a check of its chain.
 #[track_caller]
-fn log(house: &House) -> Vec<AuditEntry> {
-    let mut entries = page(house, &Scope::All, None, PAGE_MAX);
+fn log(fixture: &Fixture) -> Vec<AuditEntry> {
+    let mut entries = page(fixture, &Scope::All, None, PAGE_MAX);
     entries.reverse();
     let mut before = AuditHash::FIRST;
     for (entry, number) in entries.iter().zip(1..) {
@@ -51,43 +51,43 @@ fn targets(entries: &[AuditEntry]) -> Vec<&str> {
     entries.iter().map(|entry| &*entry.target).collect()
 }
 
-pub(crate) fn what_is_done_is_noted_in_a_chain(house: &House) {
-    assert!(log(house).is_empty());
-    let id = house.submit(email());
-    let cancelled = house.one(recorded("job", cancel(id))).map(Answer::first);
+pub(crate) fn what_is_done_is_noted_in_a_chain(fixture: &Fixture) {
+    assert!(log(fixture).is_empty());
+    let id = fixture.submit(email());
+    let cancelled = fixture.one(recorded("job", cancel(id))).map(Answer::first);
     assert!(matches!(cancelled, Ok(Answer::Job(engine::Answer::Job(_)))), "{cancelled:?}");
-    house.pass(60);
-    assert_eq!(house.one(only_noted(only("acme"), "even")), Ok(Answer::Done));
-    let entries = log(house);
-    assert_eq!(house.status(id), Status::Cancelled);
+    fixture.pass(60);
+    assert_eq!(fixture.one(only_noted(only("acme"), "even")), Ok(Answer::Done));
+    let entries = log(fixture);
+    assert_eq!(fixture.status(id), Status::Cancelled);
     let [first, second] = &entries[..] else { panic!("{entries:?}") };
     let AuditNote { who, scope, action, target, detail, correlation } = note(only("acme"), "even");
     assert_eq!((&second.who, &second.scope, &*second.action), (&who, &scope, action));
     assert_eq!((&second.target, &second.detail), (&target, &detail));
     assert_eq!(second.correlation, correlation);
     assert_eq!((&first.detail, &first.scope), (&None, &Scope::All));
-    assert_eq!(second.at, house.clock.read().wall, "by the store's clock");
+    assert_eq!(second.at, fixture.clock.read().wall, "by the store's clock");
     assert_eq!(second.at.since(first.at).as_secs(), 60);
 }
 
-pub(crate) fn what_is_refused_is_not_noted(house: &House) {
-    let gone = house.submit(email());
-    house.must(gone, Command::Cancel);
-    house.must(gone, Command::Erase);
-    let replies = house.run(vec![
+pub(crate) fn what_is_refused_is_not_noted(fixture: &Fixture) {
+    let gone = fixture.submit(email());
+    fixture.must(gone, Command::Cancel);
+    fixture.must(gone, Command::Erase);
+    let replies = fixture.run(vec![
         only_noted(Scope::All, "a"),
         recorded("refused", cancel(gone)),
         only_noted(Scope::All, "b"),
     ]);
     assert_eq!(replies, [Ok(Answer::Done), Err(Refusal::JobNotFound), Ok(Answer::Done)]);
-    let mut noted = log(house);
+    let mut noted = log(fixture);
     noted.sort_by(|a, b| a.target.cmp(&b.target));
     assert_eq!(targets(&noted), ["a", "b"], "and no number is left out");
 }
 
-/// Settings come before submits, and those before commands, recorded or not.
-pub(crate) fn a_recorded_request_has_its_own_turn_and_reply(house: &House) {
-    let job = house.new_job(email(), "default");
+/// Settings run before submits, and those before commands, with or without an audit entry.
+pub(crate) fn a_recorded_request_has_its_own_turn_and_reply(fixture: &Fixture) {
+    let job = fixture.new_job(email(), "default");
     let policy = Policy { max_attempts: 7, ..Policy::default() };
     let batch = vec![
         recorded("cancel", cancel(job.id)),
@@ -95,33 +95,33 @@ pub(crate) fn a_recorded_request_has_its_own_turn_and_reply(house: &House) {
         recorded("policy", Request::set_policy(&job_type("email"), &policy)),
     ];
     let replies: Vec<Reply> =
-        house.run(batch).into_iter().map(|reply| reply.map(Answer::first)).collect();
+        fixture.run(batch).into_iter().map(|reply| reply.map(Answer::first)).collect();
     assert!(matches!(&replies[0], Ok(Answer::Job(engine::Answer::Job(_)))), "{replies:?}");
     assert!(matches!(&replies[1], Ok(Answer::Submitted(all)) if all[0].job_id == job.id));
     assert_eq!(replies[2], Ok(Answer::Done));
-    assert_eq!(house.job(job.id).max_attempts, 7, "its policy was there before it");
-    assert_eq!(house.status(job.id), Status::Cancelled);
-    assert_eq!(targets(&log(house)), ["policy", "submit", "cancel"]);
+    assert_eq!(fixture.job(job.id).max_attempts, 7, "its policy was there before it");
+    assert_eq!(fixture.status(job.id), Status::Cancelled);
+    assert_eq!(targets(&log(fixture)), ["policy", "submit", "cancel"]);
 }
 
-pub(crate) fn a_record_of_a_record_is_two_entries(house: &House) {
-    let id = house.submit(email());
-    house.one(recorded("outer", recorded("inner", cancel(id)))).unwrap();
-    assert_eq!(targets(&log(house)), ["inner", "outer"]);
+pub(crate) fn a_record_of_a_record_is_two_entries(fixture: &Fixture) {
+    let id = fixture.submit(email());
+    fixture.one(recorded("outer", recorded("inner", cancel(id)))).unwrap();
+    assert_eq!(targets(&log(fixture)), ["inner", "outer"]);
     let refused =
-        house.one(recorded("outer", recorded("inner", cancel(JobId::from_bytes([1; 16])))));
+        fixture.one(recorded("outer", recorded("inner", cancel(JobId::from_bytes([1; 16])))));
     assert_eq!(refused, Err(Refusal::JobNotFound));
-    assert_eq!(log(house).len(), 2);
+    assert_eq!(log(fixture).len(), 2);
 }
 
-pub(crate) fn everybody_reads_what_was_done_in_their_own_house(house: &House) {
+pub(crate) fn everybody_reads_what_was_done_in_their_own_house(fixture: &Fixture) {
     for (scope, target) in
         [(only("acme"), "1"), (Scope::All, "2"), (only("birch"), "3"), (only("acme"), "4")]
     {
-        house.one(only_noted(scope, target)).unwrap();
+        fixture.one(only_noted(scope, target)).unwrap();
     }
     let seen = |scope: &Scope| {
-        let entries = page(house, scope, None, 10);
+        let entries = page(fixture, scope, None, 10);
         entries.iter().map(|entry| entry.number).collect::<Vec<_>>()
     };
     assert_eq!(seen(&Scope::All), [4, 3, 2, 1]);
@@ -130,13 +130,13 @@ pub(crate) fn everybody_reads_what_was_done_in_their_own_house(house: &House) {
     assert!(seen(&only("cedar")).is_empty());
 }
 
-pub(crate) fn the_audit_log_is_read_in_pages(house: &House) {
+pub(crate) fn the_audit_log_is_read_in_pages(fixture: &Fixture) {
     for number in 0..7 {
         let scope = if number % 2 == 0 { only("acme") } else { Scope::All };
-        house.one(only_noted(scope, "x")).unwrap();
+        fixture.one(only_noted(scope, "x")).unwrap();
     }
     let numbers = |scope: &Scope, before, limit| {
-        let entries = page(house, scope, before, limit);
+        let entries = page(fixture, scope, before, limit);
         entries.iter().map(|entry| entry.number).collect::<Vec<_>>()
     };
     assert_eq!(numbers(&Scope::All, None, 3), [7, 6, 5]);
@@ -147,14 +147,14 @@ pub(crate) fn the_audit_log_is_read_in_pages(house: &House) {
     assert_eq!(numbers(&Scope::All, Some(u64::MAX), usize::MAX).len(), 7);
 }
 
-pub(crate) fn the_chain_goes_on_after_a_restart_and_a_restore(house: &House) {
-    house.one(only_noted(Scope::All, "a")).unwrap();
-    (house.restart)();
-    house.one(only_noted(Scope::All, "b")).unwrap();
-    let entries = log(house);
+pub(crate) fn the_chain_goes_on_after_a_restart_and_a_restore(fixture: &Fixture) {
+    fixture.one(only_noted(Scope::All, "a")).unwrap();
+    (fixture.restart)();
+    fixture.one(only_noted(Scope::All, "b")).unwrap();
+    let entries = log(fixture);
     assert_eq!(targets(&entries), ["a", "b"]);
-    let restored = (house.restored)();
-    restored.execute(vec![only_noted(Scope::All, "c")], News::default()).unwrap();
+    let restored = (fixture.restored)();
+    restored.execute(vec![only_noted(Scope::All, "c")], Notification::default()).unwrap();
     let mut after = block_on(restored.audit(&Scope::All, None, 10)).unwrap();
     after.reverse();
     assert_eq!(after[..2], entries);

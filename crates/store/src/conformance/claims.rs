@@ -1,8 +1,8 @@
-//! Which jobs a claim gets, and what a repeated one gets.
+//! Which jobs a claim gets, and what a repeated claim gets.
 
-use super::house::{House, claiming, email, job_type, token, wish};
+use super::fixture::{Fixture, claim_request, claiming, email, job_type, token};
 use crate::{Answer, Claimed};
-use engine::{CLAIM_BYTES_MAX, JobDraft, JobId, Status, Wish};
+use engine::{CLAIM_BYTES_MAX, ClaimRequest, JobDraft, JobId, Status};
 use std::{collections::BTreeSet, time::Duration};
 
 fn ids(jobs: &[Claimed]) -> Vec<JobId> {
@@ -13,93 +13,97 @@ fn owners(jobs: &[Claimed]) -> BTreeSet<&str> {
     jobs.iter().map(|claimed| claimed.job.envelope.tenant.as_str()).collect()
 }
 
-pub(crate) fn priority_goes_before_due_time(house: &House) {
+pub(crate) fn priority_goes_before_due_time(fixture: &Fixture) {
     let with = |priority| JobDraft { priority: Some(priority), ..email() };
-    let low = house.submit(with(0));
-    house.pass(1);
-    let high = house.submit(with(9));
-    house.pass(1);
-    let (first, usual) = (house.submit(email()), JobDraft { priority: Some(4), ..email() });
-    house.pass(1);
-    let second = house.submit(usual);
-    let claimed = house.claim(wish("w", "c", &["email"], 10));
+    let low = fixture.submit(with(0));
+    fixture.pass(1);
+    let high = fixture.submit(with(9));
+    fixture.pass(1);
+    let (first, usual) = (fixture.submit(email()), JobDraft { priority: Some(4), ..email() });
+    fixture.pass(1);
+    let second = fixture.submit(usual);
+    let claimed = fixture.claim(claim_request("w", "c", &["email"], 10));
     assert_eq!(ids(&claimed), [high, first, second, low]);
 }
 
-pub(crate) fn only_due_jobs_are_given(house: &House) {
+pub(crate) fn only_due_jobs_are_given(fixture: &Fixture) {
     let later = JobDraft { delay_seconds: Some(60), priority: Some(9), ..email() };
-    let later = house.submit(later);
-    let now = house.submit(email());
-    assert_eq!(ids(&house.claim(wish("w", "c1", &["email"], 10))), [now]);
-    house.pass(59);
-    assert!(house.claim(wish("w", "c2", &["email"], 10)).is_empty());
-    house.pass(1);
-    assert_eq!(ids(&house.claim(wish("w", "c3", &["email"], 10))), [later]);
+    let later = fixture.submit(later);
+    let now = fixture.submit(email());
+    assert_eq!(ids(&fixture.claim(claim_request("w", "c1", &["email"], 10))), [now]);
+    fixture.pass(59);
+    assert!(fixture.claim(claim_request("w", "c2", &["email"], 10)).is_empty());
+    fixture.pass(1);
+    assert_eq!(ids(&fixture.claim(claim_request("w", "c3", &["email"], 10))), [later]);
 }
 
-pub(crate) fn an_expired_job_does_not_block_the_line(house: &House) {
+pub(crate) fn an_expired_job_does_not_block_the_line(fixture: &Fixture) {
     let soon = 1_800_000_000_000 + 5_000;
     for _ in 0..20 {
-        house.submit(JobDraft { priority: Some(9), expires_at: Some(soon), ..email() });
+        fixture.submit(JobDraft { priority: Some(9), expires_at: Some(soon), ..email() });
     }
-    let good = house.submit(email());
-    house.pass(5);
-    assert_eq!(ids(&house.claim(wish("w", "c", &["email"], 5))), [good]);
+    let good = fixture.submit(email());
+    fixture.pass(5);
+    assert_eq!(ids(&fixture.claim(claim_request("w", "c", &["email"], 5))), [good]);
 }
 
-pub(crate) fn queues_are_served_in_turn(house: &House) {
+pub(crate) fn queues_are_served_in_turn(fixture: &Fixture) {
     for owner in ["acme", "birch", "cedar"] {
-        house.submit_many(9, owner);
+        fixture.submit_many(9, owner);
     }
-    let six = house.claim(wish("w", "c", &["email"], 6));
+    let six = fixture.claim(claim_request("w", "c", &["email"], 6));
     for owner in ["acme", "birch", "cedar"] {
         let got = six.iter().filter(|c| c.job.envelope.tenant.as_str() == owner).count();
         assert_eq!(got, 2, "{owner}");
     }
-    let singles: Vec<Claimed> =
-        (0..3).flat_map(|n| house.claim(wish("w", &format!("s{n}"), &["email"], 1))).collect();
+    let singles: Vec<Claimed> = (0..3)
+        .flat_map(|n| fixture.claim(claim_request("w", &format!("s{n}"), &["email"], 1)))
+        .collect();
     assert_eq!(owners(&singles).len(), 3, "turns go on from claim to claim");
 }
 
-pub(crate) fn one_job_is_not_starved_by_a_hundred_thousand(house: &House) {
+pub(crate) fn one_job_is_not_starved_by_a_hundred_thousand(fixture: &Fixture) {
     for _ in 0..100 {
-        house.submit_many(1_000, "acme");
+        fixture.submit_many(1_000, "acme");
     }
-    house.submit_as(email(), "birch");
-    let two = house.claim(wish("w", "c", &["email"], 2));
+    fixture.submit_as(email(), "birch");
+    let two = fixture.claim(claim_request("w", "c", &["email"], 2));
     assert_eq!(owners(&two).len(), 2);
-    let full = house.claim(wish("w", "d", &["email"], 10));
+    let full = fixture.claim(claim_request("w", "d", &["email"], 10));
     assert_eq!(full.len(), 10, "whoever has more fills up the rest");
 }
 
-pub(crate) fn workers_of_different_types_do_not_starve_a_queue(house: &House) {
+pub(crate) fn workers_of_different_types_do_not_starve_a_queue(fixture: &Fixture) {
     for owner in ["acme", "birch"] {
-        house.submit_many(20, owner);
+        fixture.submit_many(20, owner);
     }
     for _ in 0..20 {
-        house.submit(JobDraft { job_type: "scan".into(), ..email() });
+        fixture.submit(JobDraft { job_type: "scan".into(), ..email() });
     }
     let mut emails = Vec::new();
     for turn in 0..4 {
-        emails.extend(house.claim(wish("w1", &format!("e{turn}"), &["email"], 1)));
-        house.claim(wish("w2", &format!("s{turn}"), &["scan"], 1));
+        emails.extend(fixture.claim(claim_request("w1", &format!("e{turn}"), &["email"], 1)));
+        fixture.claim(claim_request("w2", &format!("s{turn}"), &["scan"], 1));
     }
     assert_eq!(owners(&emails).len(), 2, "another type's turns do not skip a queue");
 }
 
-pub(crate) fn a_claim_takes_only_its_types(house: &House) {
-    let scan = house.submit(JobDraft { job_type: "scan".into(), ..email() });
-    house.submit(email());
-    assert_eq!(ids(&house.claim(wish("w", "c", &["scan", "other"], 10))), [scan]);
+pub(crate) fn a_claim_takes_only_its_types(fixture: &Fixture) {
+    let scan = fixture.submit(JobDraft { job_type: "scan".into(), ..email() });
+    fixture.submit(email());
+    assert_eq!(ids(&fixture.claim(claim_request("w", "c", &["scan", "other"], 10))), [scan]);
 }
 
-pub(crate) fn claims_of_one_batch_share_no_job(house: &House) {
-    let scan = house.submit(JobDraft { job_type: "scan".into(), ..email() });
-    let mail = house.submit(email());
-    let wishes = [&["email", "scan"][..], &["email"], &["scan"], &["scan", "email"]];
-    let claims = wishes.iter().enumerate().map(|(n, types)| wish(&format!("w{n}"), "c", types, 5));
+pub(crate) fn claims_of_one_batch_share_no_job(fixture: &Fixture) {
+    let scan = fixture.submit(JobDraft { job_type: "scan".into(), ..email() });
+    let mail = fixture.submit(email());
+    let claim_requests = [&["email", "scan"][..], &["email"], &["scan"], &["scan", "email"]];
+    let claims = claim_requests
+        .iter()
+        .enumerate()
+        .map(|(n, types)| claim_request(&format!("w{n}"), "c", types, 5));
     let mut got = Vec::new();
-    for reply in house.run(claims.map(claiming).collect()) {
+    for reply in fixture.run(claims.map(claiming).collect()) {
         let Ok(Answer::Claimed(jobs)) = reply else { panic!("{reply:?}") };
         got.extend(ids(&jobs));
     }
@@ -108,116 +112,122 @@ pub(crate) fn claims_of_one_batch_share_no_job(house: &House) {
     both.sort();
     assert_eq!(got, both, "each is given once");
     for id in both {
-        assert_eq!((house.job(id).life.attempt, house.history(id).len()), (1, 2));
+        assert_eq!((fixture.job(id).life.attempt, fixture.history(id).len()), (1, 2));
     }
 }
 
-pub(crate) fn a_repeated_claim_gets_the_same_leases(house: &House) {
-    house.submit_many(5, "default");
-    let first = house.claim(wish("w", "c", &["email"], 3));
-    house.pass(5);
-    let again = house.claim(wish("w", "c", &["email"], 3));
+pub(crate) fn a_repeated_claim_gets_the_same_leases(fixture: &Fixture) {
+    fixture.submit_many(5, "default");
+    let first = fixture.claim(claim_request("w", "c", &["email"], 3));
+    fixture.pass(5);
+    let again = fixture.claim(claim_request("w", "c", &["email"], 3));
     let leases = |jobs: &[Claimed]| -> BTreeSet<_> {
         jobs.iter().map(|claimed| (claimed.job.id(), token(claimed))).collect()
     };
     assert_eq!(leases(&first), leases(&again));
     assert!(again.iter().all(|claimed| claimed.job.life.attempt == 1), "no further attempt");
-    assert_eq!(house.depth("email").counts.running, 3);
-    house.complete(&first[0]).unwrap();
-    let rest = house.claim(wish("w", "c", &["email"], 3));
+    assert_eq!(fixture.depth("email").counts.running, 3);
+    fixture.complete(&first[0]).unwrap();
+    let rest = fixture.claim(claim_request("w", "c", &["email"], 3));
     assert_eq!(leases(&rest), leases(&first[1..]), "what is still held, and no more");
-    let other = house.claim(wish("v", "c", &["email"], 9));
+    let other = fixture.claim(claim_request("v", "c", &["email"], 9));
     assert_eq!(other.len(), 2, "the name belongs to its worker");
 }
 
-pub(crate) fn a_claim_of_other_types_gets_nothing_under_the_same_name(house: &House) {
-    let id = house.submit(email());
-    house.claim(wish("w", "c", &["email"], 1));
-    assert!(house.claim(wish("w", "c", &["scan"], 1)).is_empty(), "it may not know of emails");
-    assert_eq!(ids(&house.claim(wish("w", "c", &["scan", "email"], 1))), [id]);
+pub(crate) fn a_claim_of_other_types_gets_nothing_under_the_same_name(fixture: &Fixture) {
+    let id = fixture.submit(email());
+    fixture.claim(claim_request("w", "c", &["email"], 1));
+    assert!(
+        fixture.claim(claim_request("w", "c", &["scan"], 1)).is_empty(),
+        "it may not know of emails"
+    );
+    assert_eq!(ids(&fixture.claim(claim_request("w", "c", &["scan", "email"], 1))), [id]);
 }
 
-/// What claims were given is forgotten after an hour, which begins anew when a name is used again.
-pub(crate) fn a_claim_under_an_old_name_is_remembered_from_when_it_was_given_jobs(house: &House) {
-    house.submit_many(3, "default");
-    let first = house.claim(wish("w", "c", &["email"], 1));
-    house.complete(&first[0]).expect("it runs");
-    house.pass(3_599);
-    let second = house.claim(wish("w", "c", &["email"], 1));
-    house.pass(2);
-    house.tidy(100);
-    let again = house.claim(wish("w", "c", &["email"], 1));
+/// The store forgets the jobs of a claim after an hour, which starts anew when the name is used
+/// again.
+pub(crate) fn a_claim_under_an_old_name_is_remembered_from_when_it_was_given_jobs(
+    fixture: &Fixture,
+) {
+    fixture.submit_many(3, "default");
+    let first = fixture.claim(claim_request("w", "c", &["email"], 1));
+    fixture.complete(&first[0]).expect("it runs");
+    fixture.pass(3_599);
+    let second = fixture.claim(claim_request("w", "c", &["email"], 1));
+    fixture.pass(2);
+    fixture.prune(100);
+    let again = fixture.claim(claim_request("w", "c", &["email"], 1));
     assert_eq!(ids(&again), ids(&second));
 }
 
-pub(crate) fn a_repeated_claim_without_leases_is_a_new_one(house: &House) {
-    assert!(house.claim(wish("w", "c", &["email"], 1)).is_empty());
-    let id = house.submit(email());
-    let claimed = house.claim(wish("w", "c", &["email"], 1));
+pub(crate) fn a_repeated_claim_without_leases_is_a_new_one(fixture: &Fixture) {
+    assert!(fixture.claim(claim_request("w", "c", &["email"], 1)).is_empty());
+    let id = fixture.submit(email());
+    let claimed = fixture.claim(claim_request("w", "c", &["email"], 1));
     assert_eq!(ids(&claimed), [id]);
 }
 
-pub(crate) fn a_claim_brings_the_payload(house: &House) {
+pub(crate) fn a_claim_brings_the_payload(fixture: &Fixture) {
     let payload = "{\"to\": \"ä\", \"n\": 1e2}";
-    house.submit(JobDraft { payload: Some(payload.into()), ..email() });
-    let claimed = house.take();
+    fixture.submit(JobDraft { payload: Some(payload.into()), ..email() });
+    let claimed = fixture.take();
     assert_eq!(claimed.payload.as_str(), payload);
     assert_eq!(claimed.job.status(), Status::Running);
     assert_eq!(claimed.job.envelope.job_type, job_type("email"));
 }
 
-pub(crate) fn a_claim_is_never_larger_than_its_bound(house: &House) {
+pub(crate) fn a_claim_is_never_larger_than_its_bound(fixture: &Fixture) {
     for _ in 0..2 {
-        house.submit_many(1_000, "acme");
+        fixture.submit_many(1_000, "acme");
     }
-    assert_eq!(house.claim(wish("w", "c", &["email"], usize::MAX)).len(), 1_000);
-    assert!(house.claim(wish("w", "d", &["email"], 0)).is_empty());
-    assert!(house.claim(wish("w", "e", &[], 10)).is_empty());
+    assert_eq!(fixture.claim(claim_request("w", "c", &["email"], usize::MAX)).len(), 1_000);
+    assert!(fixture.claim(claim_request("w", "d", &["email"], 0)).is_empty());
+    assert!(fixture.claim(claim_request("w", "e", &[], 10)).is_empty());
 }
 
-pub(crate) fn a_claim_holds_as_long_as_it_asked(house: &House) {
-    house.submit_many(2, "acme");
-    let usual = house.take();
+pub(crate) fn a_claim_holds_as_long_as_it_asked(fixture: &Fixture) {
+    fixture.submit_many(2, "acme");
+    let usual = fixture.take();
     let lease = Some(Duration::from_secs(100));
-    let patient = house.claim(Wish { lease, ..wish("w", "c", &["email"], 1) }).remove(0);
+    let patient =
+        fixture.claim(ClaimRequest { lease, ..claim_request("w", "c", &["email"], 1) }).remove(0);
     let length = |claimed: &Claimed| {
         let lease = claimed.job.lease().unwrap();
         lease.expires_at.since(lease.started_at).as_secs()
     };
     assert_eq!((length(&usual), length(&patient)), (30, 100));
-    house.pass(50);
-    assert_eq!(house.sweep(), [usual.job.id()]);
+    fixture.pass(50);
+    assert_eq!(fixture.sweep(), [usual.job.id()]);
 }
 
-pub(crate) fn a_claim_ends_when_its_payloads_are_large_enough(house: &House) {
+pub(crate) fn a_claim_ends_when_its_payloads_are_large_enough(fixture: &Fixture) {
     let large = || JobDraft { payload: Some(format!("\"{}\"", "x".repeat(60_000))), ..email() };
     for _ in 0..2 {
-        let jobs = (0..100).map(|_| house.new_job(large(), "acme")).collect();
-        house.one(crate::Request::Submit(jobs)).unwrap();
+        let jobs = (0..100).map(|_| fixture.new_job(large(), "acme")).collect();
+        fixture.one(crate::Request::Submit(jobs)).unwrap();
     }
-    let first = house.claim(wish("w", "c1", &["email"], 1_000));
+    let first = fixture.claim(claim_request("w", "c1", &["email"], 1_000));
     let bytes: usize = first.iter().map(|claimed| claimed.payload.as_str().len()).sum();
     assert!((CLAIM_BYTES_MAX..CLAIM_BYTES_MAX + 100_000).contains(&bytes), "{bytes} bytes");
-    let second = house.claim(wish("w", "c2", &["email"], 1_000));
+    let second = fixture.claim(claim_request("w", "c2", &["email"], 1_000));
     assert_eq!(first.len() + second.len(), 200, "and nobody is forgotten");
 }
 
-/// A claim is named by the credential that sent it, too: two that send one text have nothing in
-/// common.
-pub(crate) fn a_claim_of_another_principal_is_another_claim(house: &House) {
+/// The principal is part of a claim's name: equal names from two principals are two claims.
+pub(crate) fn a_claim_of_another_principal_is_another_claim(fixture: &Fixture) {
     let of = |who: &str| {
-        let wish = wish("w", "c", &["email"], 1);
-        Wish { claim: wish.claim.of_principal(who), ..wish }
+        let claim_request = claim_request("w", "c", &["email"], 1);
+        ClaimRequest { claim: claim_request.claim.of_principal(who), ..claim_request }
     };
-    let first = house.submit(email());
-    let held = house.claim(of("key:1"));
+    let first = fixture.submit(email());
+    let held = fixture.claim(of("key:1"));
     assert_eq!(ids(&held), [first]);
-    assert!(house.claim(of("key:2")).is_empty(), "nothing of the other's");
-    let second = house.submit(email());
-    assert_eq!(ids(&house.claim(of("key:2"))), [second]);
-    (house.restart)();
+    assert!(fixture.claim(of("key:2")).is_empty(), "nothing of the other's");
+    let second = fixture.submit(email());
+    assert_eq!(ids(&fixture.claim(of("key:2"))), [second]);
+    (fixture.restart)();
     for (who, id) in [("key:1", first), ("key:2", second)] {
-        assert_eq!(ids(&house.claim(of(who))), [id], "each gets its own again");
+        assert_eq!(ids(&fixture.claim(of(who))), [id], "each gets its own again");
     }
-    assert_eq!(token(&house.claim(of("key:1"))[0]), token(&held[0]));
+    assert_eq!(token(&fixture.claim(of("key:1"))[0]), token(&held[0]));
 }

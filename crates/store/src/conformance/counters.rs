@@ -1,25 +1,25 @@
 //! Depth, age and counts of queues.
 
-use super::house::{House, email, ending, job_type, only, settling};
+use super::fixture::{Fixture, email, ending, job_type, only, settling};
 use crate::{Counts, POISON_CODES_MAX, PoisonCounts, Request};
 use engine::{Command, EndingDraft, JobDraft, JobType, OutcomeWord, Scope};
 use pollster::block_on;
 use std::collections::BTreeMap;
 
-pub(crate) fn every_state_is_counted(house: &House) {
+pub(crate) fn every_state_is_counted(fixture: &Fixture) {
     for word in [OutcomeWord::Completed, OutcomeWord::Poisoned, OutcomeWord::Cancelled] {
-        house.submit(email());
-        house.settle(&house.take(), &ending(word)).unwrap();
+        fixture.submit(email());
+        fixture.settle(&fixture.take(), &ending(word)).unwrap();
     }
-    house.submit(email());
+    fixture.submit(email());
     let for_good = EndingDraft { retryable: Some(false), ..ending(OutcomeWord::Failed) };
-    house.settle(&house.take(), &for_good).unwrap();
-    house.submit(email());
-    house.take();
-    let erased = house.submit(email());
-    house.must(erased, Command::Cancel);
-    house.must(erased, Command::Erase);
-    house.submit(JobDraft { delay_seconds: Some(60), ..email() });
+    fixture.settle(&fixture.take(), &for_good).unwrap();
+    fixture.submit(email());
+    fixture.take();
+    let erased = fixture.submit(email());
+    fixture.must(erased, Command::Cancel);
+    fixture.must(erased, Command::Erase);
+    fixture.submit(JobDraft { delay_seconds: Some(60), ..email() });
     let expected = Counts {
         submitted: 7,
         queued: 1,
@@ -31,43 +31,43 @@ pub(crate) fn every_state_is_counted(house: &House) {
         cancelled: 1,
         erased: 1,
     };
-    assert_eq!(house.depth("email").counts, expected);
+    assert_eq!(fixture.depth("email").counts, expected);
 }
 
-pub(crate) fn depth_and_age_are_told(house: &House) {
-    house.submit(email());
-    let first = house.job(house.list(engine::Filter::Everything)[0]).run_at();
-    house.pass(5);
-    house.submit(JobDraft { priority: Some(9), ..email() });
-    house.submit(JobDraft { delay_seconds: Some(60), ..email() });
-    let depth = house.depth("email");
+pub(crate) fn depth_and_age_are_told(fixture: &Fixture) {
+    fixture.submit(email());
+    let first = fixture.job(fixture.list(engine::Filter::Everything)[0]).run_at();
+    fixture.pass(5);
+    fixture.submit(JobDraft { priority: Some(9), ..email() });
+    fixture.submit(JobDraft { delay_seconds: Some(60), ..email() });
+    let depth = fixture.depth("email");
     assert_eq!((depth.counts.queued, depth.due), (3, 2));
     assert_eq!(depth.oldest_due_at, first, "the oldest, whatever its priority");
-    house.pass(60);
-    assert_eq!(house.depth("email").due, 3);
+    fixture.pass(60);
+    assert_eq!(fixture.depth("email").due, 3);
 }
 
-pub(crate) fn a_discarded_job_leaves_the_poison_queue(house: &House) {
-    let id = house.submit(email());
-    house.poison(&house.take());
-    assert_eq!(house.depth("email").counts.poisoned, 1);
-    house.must(id, Command::Discard);
-    let counts = house.depth("email").counts;
+pub(crate) fn a_discarded_job_leaves_the_poison_queue(fixture: &Fixture) {
+    let id = fixture.submit(email());
+    fixture.poison(&fixture.take());
+    assert_eq!(fixture.depth("email").counts.poisoned, 1);
+    fixture.must(id, Command::Discard);
+    let counts = fixture.depth("email").counts;
     assert_eq!((counts.poisoned, counts.discarded), (0, 1));
-    house.redrive(id);
-    let counts = house.depth("email").counts;
+    fixture.redrive(id);
+    let counts = fixture.depth("email").counts;
     assert_eq!((counts.queued, counts.discarded), (1, 0));
 }
 
 /// Poisons one job for each of these codes, in pages.
-fn poison_with(house: &House, name: &str, owner: &str, codes: &[String]) {
+fn poison_with(fixture: &Fixture, name: &str, owner: &str, codes: &[String]) {
     for codes in codes.chunks(500) {
         let draft = || JobDraft { job_type: name.into(), ..JobDraft::default() };
-        let jobs = codes.iter().map(|_| house.new_job(draft(), owner)).collect();
-        house.one(Request::Submit(jobs)).expect("they are taken");
-        let claim = format!("c{}", crate::Dice::roll(&*house.dice).0);
-        let wish = super::house::wish("w1", &claim, &[name], codes.len());
-        let taken = house.claim_as(only(owner), wish);
+        let jobs = codes.iter().map(|_| fixture.new_job(draft(), owner)).collect();
+        fixture.one(Request::Submit(jobs)).expect("they are taken");
+        let claim = format!("c{}", crate::RandomSource::entropy(&*fixture.random).0);
+        let claim_request = super::fixture::claim_request("w1", &claim, &[name], codes.len());
+        let taken = fixture.claim_as(only(owner), claim_request);
         assert_eq!(taken.len(), codes.len());
         let settles = taken.iter().zip(codes).map(|(claimed, code)| {
             let error_code = Some(code.clone());
@@ -75,7 +75,7 @@ fn poison_with(house: &House, name: &str, owner: &str, codes: &[String]) {
             let (id, command) = (claimed.job.id(), settling(claimed, &draft));
             Request::Job { scope: Scope::All, id, command }
         });
-        assert!(house.run(settles.collect()).iter().all(Result::is_ok));
+        assert!(fixture.run(settles.collect()).iter().all(Result::is_ok));
     }
 }
 
@@ -83,8 +83,8 @@ fn codes(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-fn poison(house: &House, scope: &Scope, of: Option<&JobType>) -> PoisonCounts {
-    block_on(house.store().poison_counts(scope, of)).expect("the store works")
+fn poison(fixture: &Fixture, scope: &Scope, of: Option<&JobType>) -> PoisonCounts {
+    block_on(fixture.store().poison_counts(scope, of)).expect("the store works")
 }
 
 type Told = BTreeMap<String, Vec<(String, u64)>>;
@@ -102,50 +102,50 @@ fn expected(types: &[(&str, &[(&str, u64)])]) -> Told {
     types.iter().map(|(of, counts)| ((*of).into(), codes(counts))).collect()
 }
 
-pub(crate) fn poison_is_counted_by_type_and_code(house: &House) {
+pub(crate) fn poison_is_counted_by_type_and_code(fixture: &Fixture) {
     assert_eq!(
-        poison(house, &Scope::All, None),
+        poison(fixture, &Scope::All, None),
         PoisonCounts { complete: true, ..Default::default() }
     );
-    poison_with(house, "email", "acme", &codes(&["BAD", "BAD", "DOWN"]));
-    poison_with(house, "scan", "acme", &codes(&["BAD"]));
-    poison_with(house, "email", "birch", &codes(&["BAD", "GONE"]));
-    let all = poison(house, &Scope::All, None);
+    poison_with(fixture, "email", "acme", &codes(&["BAD", "BAD", "DOWN"]));
+    poison_with(fixture, "scan", "acme", &codes(&["BAD"]));
+    poison_with(fixture, "email", "birch", &codes(&["BAD", "GONE"]));
+    let all = poison(fixture, &Scope::All, None);
     assert!(all.complete);
     let email: &[(&str, u64)] = &[("BAD", 3), ("DOWN", 1), ("GONE", 1)];
     assert_eq!(told(&all), expected(&[("email", email), ("scan", &[("BAD", 1)])]));
-    let acme = poison(house, &only("acme"), Some(&job_type("email")));
+    let acme = poison(fixture, &only("acme"), Some(&job_type("email")));
     assert_eq!(told(&acme), expected(&[("email", &[("BAD", 2), ("DOWN", 1)])]));
-    assert!(poison(house, &only("cedar"), None).counts.is_empty());
-    // What leaves the poison queue is not counted any more.
-    let down = house.list(engine::Filter::eq(engine::Field::ErrorCode(
+    assert!(poison(fixture, &only("cedar"), None).counts.is_empty());
+    // Jobs that have left the poison queue are not counted any more.
+    let down = fixture.list(engine::Filter::eq(engine::Field::ErrorCode(
         engine::ErrorCode::parse("DOWN").expect("lawful"),
     )));
-    house.must(down[0], Command::Discard);
-    let bad = house.list(engine::Filter::eq(engine::Field::JobType(job_type("scan"))));
-    house.redrive(bad[0]);
-    let acme = poison(house, &only("acme"), None);
+    fixture.must(down[0], Command::Discard);
+    let bad = fixture.list(engine::Filter::eq(engine::Field::JobType(job_type("scan"))));
+    fixture.redrive(bad[0]);
+    let acme = poison(fixture, &only("acme"), None);
     assert_eq!(told(&acme), expected(&[("email", &[("BAD", 2)])]));
 }
 
-pub(crate) fn the_codes_of_the_poison_queue_are_bounded(house: &House) {
+pub(crate) fn the_codes_of_the_poison_queue_are_bounded(fixture: &Fixture) {
     let mut many: Vec<String> = (0..POISON_CODES_MAX).map(|n| format!("CODE_{n}")).collect();
     many.extend(codes(&["FREQUENT", "FREQUENT"]));
-    poison_with(house, "email", "acme", &many);
-    let counts = poison(house, &only("acme"), None);
+    poison_with(fixture, "email", "acme", &many);
+    let counts = poison(fixture, &only("acme"), None);
     assert!(!counts.complete);
     let email = &told(&counts)["email"];
     assert_eq!(email.len(), POISON_CODES_MAX);
     assert!(email.contains(&("FREQUENT".into(), 2)), "those with the most jobs are told");
 }
 
-pub(crate) fn queues_of_one_tenant_are_told_alone(house: &House) {
+pub(crate) fn queues_of_one_tenant_are_told_alone(fixture: &Fixture) {
     let of = |name: &str| JobDraft { job_type: name.into(), ..JobDraft::default() };
     for (name, owner) in [("b", "acme"), ("a", "birch"), ("a", "acme"), ("c", "birch")] {
-        house.submit_as(of(name), owner);
+        fixture.submit_as(of(name), owner);
     }
-    house.claim_as(only("acme"), super::house::wish("w1", "c", &["a"], 1));
-    let queues = block_on(house.store().queues(&only("acme"))).expect("the store works");
+    fixture.claim_as(only("acme"), super::fixture::claim_request("w1", "c", &["a"], 1));
+    let queues = block_on(fixture.store().queues(&only("acme"))).expect("the store works");
     let told: Vec<_> = queues
         .iter()
         .map(|depth| {
@@ -155,7 +155,7 @@ pub(crate) fn queues_of_one_tenant_are_told_alone(house: &House) {
         })
         .collect();
     assert_eq!(told, [("a", 1, 0, 1, 1), ("b", 1, 1, 0, 0)]);
-    let all = block_on(house.store().queues(&Scope::All)).expect("the store works");
+    let all = block_on(fixture.store().queues(&Scope::All)).expect("the store works");
     let all: Vec<_> =
         all.iter().map(|of| (of.queue.job_type.as_str(), of.queue.tenant.as_str())).collect();
     assert_eq!(all, [("a", "acme"), ("a", "birch"), ("b", "acme"), ("c", "birch")]);

@@ -1,9 +1,9 @@
-//! Keys that open doors, and keys that sign.
+//! API keys, and keys that sign status addresses.
 
-use super::house::{House, only};
+use super::fixture::{Fixture, only};
 use crate::{Answer, Request};
 use engine::{
-    ApiKey, Chance, Grant, KeyName, KeySecret, Pattern, Right, Scope, SigningKey, Timestamp,
+    ApiKey, Entropy, Grant, KeyName, KeySecret, Pattern, Right, Scope, SigningKey, Timestamp,
 };
 use pollster::block_on;
 
@@ -12,8 +12,8 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 pub(crate) fn key(number: u64, scope: Scope) -> ApiKey {
-    let id = Chance(u128::from(number) << 64);
-    let secret = KeySecret::new(id, [Chance(1), Chance(u128::from(number))]);
+    let id = Entropy(u128::from(number) << 64);
+    let secret = KeySecret::new(id, [Entropy(1), Entropy(u128::from(number))]);
     let pattern = |text| Pattern::parse("subjects", text).expect("lawful");
     ApiKey {
         id: secret.id(),
@@ -32,50 +32,50 @@ pub(crate) fn key(number: u64, scope: Scope) -> ApiKey {
     }
 }
 
-fn keys(house: &House) -> Vec<ApiKey> {
-    block_on(house.store().keys(None)).expect("the store works")
+fn keys(fixture: &Fixture) -> Vec<ApiKey> {
+    block_on(fixture.store().keys(None)).expect("the store works")
 }
 
-fn signing_keys(house: &House) -> Vec<SigningKey> {
-    block_on(house.store().signing_keys()).expect("the store works")
+fn signing_keys(fixture: &Fixture) -> Vec<SigningKey> {
+    block_on(fixture.store().signing_keys()).expect("the store works")
 }
 
-/// Ids of all 64 bits: a store must not take the highest for a sign.
-pub(crate) fn keys_are_kept_oldest_first(house: &House) {
-    assert!(keys(house).is_empty());
+/// Ids use all 64 bits: a store must not take the highest one for a sign bit.
+pub(crate) fn keys_are_kept_oldest_first(fixture: &Fixture) {
+    assert!(keys(fixture).is_empty());
     let (young, old) = (key(7, Scope::All), key(u64::MAX - u64::MAX % 100, only("acme")));
     for key in [&young, &old] {
-        assert_eq!(house.one(Request::put_key(key)), Ok(Answer::Done));
+        assert_eq!(fixture.one(Request::put_key(key)), Ok(Answer::Done));
     }
-    assert_eq!(keys(house), [old.clone(), young.clone()], "whoever they belong to");
-    (house.restart)();
-    assert_eq!(keys(house), [old.clone(), young.clone()]);
-    assert_eq!(block_on((house.restored)().keys(None)).unwrap(), [old, young]);
+    assert_eq!(keys(fixture), [old.clone(), young.clone()], "whoever they belong to");
+    (fixture.restart)();
+    assert_eq!(keys(fixture), [old.clone(), young.clone()]);
+    assert_eq!(block_on((fixture.restored)().keys(None)).unwrap(), [old, young]);
 }
 
-pub(crate) fn keys_of_one_tenant_are_told_alone(house: &House) {
+pub(crate) fn keys_of_one_tenant_are_told_alone(fixture: &Fixture) {
     let own = [key(1, only("acme")), key(2, only("acme"))];
     let others = [key(3, only("birch")), key(4, Scope::All)];
     for key in own.iter().chain(&others) {
-        assert_eq!(house.one(Request::put_key(key)), Ok(Answer::Done));
+        assert_eq!(fixture.one(Request::put_key(key)), Ok(Answer::Done));
     }
     let keys_of =
-        |scope: &Scope| block_on(house.store().keys(Some(scope))).expect("the store works");
+        |scope: &Scope| block_on(fixture.store().keys(Some(scope))).expect("the store works");
     assert_eq!(keys_of(&only("acme")), own);
     assert_eq!(keys_of(&Scope::All), others[1..], "those that are good for all tenants");
 }
 
-pub(crate) fn a_key_that_is_put_again_is_replaced(house: &House) {
+pub(crate) fn a_key_that_is_put_again_is_replaced(fixture: &Fixture) {
     let (key, other) = (key(1, only("acme")), key(2, Scope::All));
     let revoked = ApiKey { revoked_at: Some(at(50)), expires_at: None, ..key.clone() };
     let puts = [key, other.clone(), revoked.clone()].map(|key| Request::put_key(&key));
-    assert_eq!(house.run(puts.to_vec()), vec![Ok(Answer::Done); 3]);
-    assert_eq!(keys(house), [revoked.clone(), other.clone()]);
-    (house.restart)();
-    assert_eq!(keys(house), [revoked, other]);
+    assert_eq!(fixture.run(puts.to_vec()), vec![Ok(Answer::Done); 3]);
+    assert_eq!(keys(fixture), [revoked.clone(), other.clone()]);
+    (fixture.restart)();
+    assert_eq!(keys(fixture), [revoked, other]);
 }
 
-pub(crate) fn signing_keys_are_kept_and_replaced(house: &House) {
+pub(crate) fn signing_keys_are_kept_and_replaced(fixture: &Fixture) {
     let key = |number: u64| SigningKey {
         id: key(number, Scope::All).id,
         secret: [number as u8; 32],
@@ -83,12 +83,12 @@ pub(crate) fn signing_keys_are_kept_and_replaced(house: &House) {
         revoked_at: None,
     };
     for key in [key(2), key(1)] {
-        assert_eq!(house.one(Request::put_signing_key(&key)), Ok(Answer::Done));
+        assert_eq!(fixture.one(Request::put_signing_key(&key)), Ok(Answer::Done));
     }
-    assert_eq!(signing_keys(house), [key(1), key(2)]);
+    assert_eq!(signing_keys(fixture), [key(1), key(2)]);
     let revoked = SigningKey { revoked_at: Some(at(9)), ..key(1) };
-    house.one(Request::put_signing_key(&revoked)).unwrap();
-    (house.restart)();
-    assert_eq!(signing_keys(house), [revoked.clone(), key(2)]);
-    assert_eq!(block_on((house.restored)().signing_keys()).unwrap(), [revoked, key(2)]);
+    fixture.one(Request::put_signing_key(&revoked)).unwrap();
+    (fixture.restart)();
+    assert_eq!(signing_keys(fixture), [revoked.clone(), key(2)]);
+    assert_eq!(block_on((fixture.restored)().signing_keys()).unwrap(), [revoked, key(2)]);
 }

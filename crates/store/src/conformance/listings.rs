@@ -1,23 +1,23 @@
 //! Pages of jobs.
 
-use super::house::{House, email, ending, job_type};
+use super::fixture::{Fixture, email, ending, job_type};
 use engine::{
     Command, Comparison, CorrelationId, EndingDraft, ErrorCode, Field, Filter, JobDraft, JobId,
     OutcomeWord, Status, SubjectId,
 };
 use std::collections::BTreeSet;
 
-pub(crate) fn pages_are_newest_first_and_complete(house: &House) {
+pub(crate) fn pages_are_newest_first_and_complete(fixture: &Fixture) {
     let mut submitted = Vec::new();
     for _ in 0..25 {
-        submitted.push(house.submit(email()));
-        house.pass(1);
+        submitted.push(fixture.submit(email()));
+        fixture.pass(1);
     }
     submitted.reverse();
     for limit in [1, 7, 25, 26] {
         let (mut seen, mut before) = (Vec::new(), None);
         loop {
-            let page = house.page(Filter::Everything, before, limit);
+            let page = fixture.page(Filter::Everything, before, limit);
             assert!(page.jobs.len() <= limit);
             seen.extend(page.jobs.iter().map(engine::Job::id));
             before = page.next;
@@ -29,39 +29,39 @@ pub(crate) fn pages_are_newest_first_and_complete(house: &House) {
     }
 }
 
-fn three_different_jobs(house: &House) -> [JobId; 3] {
-    let parent = house.submit(JobDraft { correlation_id: Some("c-1".into()), ..email() });
-    house.complete(&house.take()).unwrap();
-    house.pass(10);
+fn three_different_jobs(fixture: &Fixture) -> [JobId; 3] {
+    let parent = fixture.submit(JobDraft { correlation_id: Some("c-1".into()), ..email() });
+    fixture.complete(&fixture.take()).unwrap();
+    fixture.pass(10);
     let scan = JobDraft {
         job_type: "scan".into(),
         subject_id: Some("s-1".into()),
         parent_id: Some(parent.to_string()),
         ..email()
     };
-    let failed = house.submit(scan);
-    let claimed = house.take_from("scan");
+    let failed = fixture.submit(scan);
+    let claimed = fixture.take_from("scan");
     let (error_code, retryable) = (Some("NO_FILE".into()), Some(false));
     let draft = EndingDraft { error_code, retryable, ..ending(OutcomeWord::Failed) };
-    house.settle(&claimed, &draft).unwrap();
-    house.pass(10);
-    [parent, failed, house.submit(email())]
+    fixture.settle(&claimed, &draft).unwrap();
+    fixture.pass(10);
+    [parent, failed, fixture.submit(email())]
 }
 
-pub(crate) fn every_filter_field_filters(house: &House) {
-    let [parent, failed, waiting] = three_different_jobs(house);
-    let is = |field| house.list(Filter::eq(field));
+pub(crate) fn every_filter_field_filters(fixture: &Fixture) {
+    let [parent, failed, waiting] = three_different_jobs(fixture);
+    let is = |field| fixture.list(Filter::eq(field));
     assert_eq!(is(Field::Status(Status::Failed)), [failed]);
     assert_eq!(is(Field::JobType(job_type("email"))), [waiting, parent]);
     assert_eq!(is(Field::SubjectId(SubjectId::parse("s-1").unwrap())), [failed]);
     assert_eq!(is(Field::CorrelationId(CorrelationId::parse("c-1").unwrap())), [parent]);
     assert_eq!(is(Field::ErrorCode(ErrorCode::parse("NO_FILE").unwrap())), [failed]);
     assert_eq!(is(Field::ParentId(parent)), [failed]);
-    let created = house.job(failed).envelope.created_at;
+    let created = fixture.job(failed).envelope.created_at;
     assert_eq!(is(Field::CreatedAt(created)), [failed]);
-    let completed = house.job(parent).ended_at().unwrap();
+    let completed = fixture.job(parent).ended_at().unwrap();
     assert_eq!(is(Field::CompletedAt(completed)), [parent]);
-    let compare = |comparison, field| house.list(Filter::Compare(comparison, field));
+    let compare = |comparison, field| fixture.list(Filter::Compare(comparison, field));
     assert_eq!(compare(Comparison::Gt, Field::CreatedAt(created)), [waiting]);
     assert_eq!(compare(Comparison::Ge, Field::CreatedAt(created)), [waiting, failed]);
     assert_eq!(compare(Comparison::Lt, Field::CreatedAt(created)), [parent]);
@@ -75,35 +75,35 @@ pub(crate) fn every_filter_field_filters(house: &House) {
     assert_eq!(compare(Comparison::Ne, not_parent), [waiting, parent], "absent differs from all");
 }
 
-pub(crate) fn filters_combine(house: &House) {
-    let [parent, failed, waiting] = three_different_jobs(house);
+pub(crate) fn filters_combine(fixture: &Fixture) {
+    let [parent, failed, waiting] = three_different_jobs(fixture);
     let email = || Filter::eq(Field::JobType(job_type("email")));
     let done = || Filter::eq(Field::Status(Status::Completed));
-    assert_eq!(house.list(Filter::And(vec![email(), done()])), [parent]);
+    assert_eq!(fixture.list(Filter::And(vec![email(), done()])), [parent]);
     let not_done = Filter::Not(Box::new(done()));
-    assert_eq!(house.list(Filter::And(vec![email(), not_done])), [waiting]);
+    assert_eq!(fixture.list(Filter::And(vec![email(), not_done])), [waiting]);
     let scan = Filter::eq(Field::JobType(job_type("scan")));
-    assert_eq!(house.list(Filter::Or(vec![scan, done()])), [failed, parent]);
-    assert!(house.list(Filter::Or(Vec::new())).is_empty());
-    assert_eq!(house.list(Filter::And(Vec::new())).len(), 3);
+    assert_eq!(fixture.list(Filter::Or(vec![scan, done()])), [failed, parent]);
+    assert!(fixture.list(Filter::Or(Vec::new())).is_empty());
+    assert_eq!(fixture.list(Filter::And(Vec::new())).len(), 3);
 }
 
-pub(crate) fn a_page_is_never_longer_than_its_bound(house: &House) {
+pub(crate) fn a_page_is_never_longer_than_its_bound(fixture: &Fixture) {
     for _ in 0..2 {
-        house.submit_many(600, "acme");
+        fixture.submit_many(600, "acme");
     }
-    assert_eq!(house.page(Filter::Everything, None, usize::MAX).jobs.len(), crate::PAGE_MAX);
-    assert_eq!(house.page(Filter::Everything, None, 0).jobs.len(), 1, "and never empty by wish");
+    assert_eq!(fixture.page(Filter::Everything, None, usize::MAX).jobs.len(), crate::PAGE_MAX);
+    assert_eq!(fixture.page(Filter::Everything, None, 0).jobs.len(), 1, "and never empty by wish");
 }
 
-pub(crate) fn a_page_goes_on_when_its_last_job_is_erased(house: &House) {
-    let jobs: Vec<JobId> = (0..4).map(|_| house.submit(email())).collect();
-    let first = house.page(Filter::Everything, None, 2);
+pub(crate) fn a_page_goes_on_when_its_last_job_is_erased(fixture: &Fixture) {
+    let jobs: Vec<JobId> = (0..4).map(|_| fixture.submit(email())).collect();
+    let first = fixture.page(Filter::Everything, None, 2);
     for job in &first.jobs {
-        house.must(job.id(), Command::Cancel);
-        house.must(job.id(), Command::Erase);
+        fixture.must(job.id(), Command::Cancel);
+        fixture.must(job.id(), Command::Erase);
     }
-    let second = house.page(Filter::Everything, first.next, 2);
+    let second = fixture.page(Filter::Everything, first.next, 2);
     let seen = first.jobs.iter().chain(&second.jobs).map(engine::Job::id);
     assert_eq!(seen.collect::<BTreeSet<_>>(), jobs.into_iter().collect());
     assert_eq!(second.next, None);

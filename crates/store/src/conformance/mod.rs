@@ -1,22 +1,23 @@
-//! What every store has to keep: one suite, run on each of them.
+//! The conformance suite: the tests that every store must pass.
 //!
-//! A new promise is a new function here and a line in [`conformance!`]; a function without its line
-//! is dead code and stops the build. A store joins with a function that opens an empty [`House`].
+//! A new guarantee is a new function here and a line in [`conformance!`]; a function without its
+//! line is dead code and stops the build. A store joins with a function that opens an empty
+//! [`Fixture`].
 
 pub(crate) mod audit;
 pub(crate) mod batches;
 pub(crate) mod cancels;
-pub(crate) mod chores;
 pub(crate) mod claims;
 pub(crate) mod counters;
 pub(crate) mod credentials;
+pub(crate) mod fixture;
 pub(crate) mod history;
-pub(crate) mod house;
 pub(crate) mod keys;
 pub(crate) mod leases;
 pub(crate) mod limits;
 pub(crate) mod listings;
 pub(crate) mod lists;
+pub(crate) mod maintenance;
 pub(crate) mod nodes;
 pub(crate) mod operators;
 pub(crate) mod outbox;
@@ -27,10 +28,10 @@ pub(crate) mod steps;
 pub(crate) mod submits;
 pub(crate) mod tenants;
 
-pub(crate) use house::{House, OpenStore};
-pub(crate) use nodes::Neighbours;
+pub(crate) use fixture::{Fixture, OpenStore};
+pub(crate) use nodes::ClusterFixture;
 
-/// Runs every promise on the stores that `$open` gives.
+/// Runs every test of the suite on the stores that `$open` returns.
 macro_rules! conformance {
     ($open:path) => {
         conformance! { $open;
@@ -44,7 +45,7 @@ macro_rules! conformance {
                 odd_numbers_are_survived;
             cancels: a_waiting_job_is_cancelled_at_once, a_running_job_is_asked_to_stop,
                 a_cancelled_job_never_runs_again, a_cancel_and_a_settle_race_to_one_outcome;
-            chores: what_is_overdue_comes_in_pages, an_expired_job_is_found_and_cancelled,
+            maintenance: what_is_overdue_comes_in_pages, an_expired_job_is_found_and_cancelled,
                 what_becomes_due_next_is_told, a_silent_worker_is_found, a_slow_handler_is_found, nothing_is_overdue_before_its_time,
                 an_old_job_is_purged_with_all_that_is_its, a_poisoned_job_waits_for_a_person,
                 a_keyed_job_is_kept_as_long_as_its_key, old_rows_go_in_bounded_numbers,
@@ -122,17 +123,17 @@ macro_rules! conformance {
 }
 pub(crate) use conformance;
 
-/// Runs what several nodes of one store may rely on, on the stores that `$open` gives as [`Neighbours`]. For
-/// those that more than one process may open.
+/// Runs the tests about several nodes on the stores that `$open` returns as [`ClusterFixture`]. For
+/// stores that more than one process may open.
 macro_rules! conformance_shared {
     ($open:path) => {
         conformance_shared! { $open;
             one_node_leads_at_a_time, a_silent_leader_is_followed_after_its_time_and_not_before,
-            a_leader_that_comes_back_late_does_no_chores, a_leader_that_was_away_does_no_chores_unfollowed,
+            a_leader_that_comes_back_late_does_no_maintenance, a_leader_that_was_away_does_no_chores_unfollowed,
             a_draining_node_gives_the_lead_up, whoever_drains_does_not_lead,
             whoever_never_attended_may_do_chores, nodes_are_told_as_they_were_seen,
-            nodes_that_are_long_gone_are_forgotten, everybody_else_hears_the_news, what_is_done_is_told_with_it,
-            news_that_nobody_took_yet_is_heard_together, what_one_node_does_the_others_see,
+            nodes_that_are_long_gone_are_forgotten, all_other_nodes_receive_a_notification, a_batch_sends_its_notification,
+            notifications_that_wait_are_merged, what_one_node_does_the_others_see,
             a_report_at_one_node_knows_what_happened_at_another,
             a_lease_that_another_node_gave_counts_everywhere,
             everything_that_is_set_is_counted, a_node_confirms_what_it_acts_by,

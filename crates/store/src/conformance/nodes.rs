@@ -1,16 +1,17 @@
-//! What holds between the nodes of one store: one leads, all are seen, and each hears the others.
+//! The guarantees between the nodes of one store: one leads, all are listed, and each receives the
+//! notifications of the others.
 
 use super::{
     audit::{note, recorded},
     credentials::key,
-    house::{House, email, ending, job_type, keyed, settling, token, wish},
+    fixture::{Fixture, claim_request, email, ending, job_type, keyed, settling, token},
 };
 use crate::{
-    Answer, Attendance, Claimed, LEADS_FOR, NODE_LOST_AFTER, NODES_KEPT, News, NodeCard, NodeSeen,
-    Reply, Request, Store, UnconfirmedNode,
+    Answer, Claimed, ClusterView, LEADERSHIP_FOR, NODE_LOST_AFTER, NODES_KEPT, NodeInfo,
+    NodeStatus, Notification, Reply, Request, Store, UnconfirmedNode,
 };
 use engine::{
-    Chance, Command, JobId, OutcomeWord, Policy, Pulse, Refusal, Scope, SigningKey, Status,
+    Command, Entropy, JobId, LeaseState, OutcomeWord, Policy, Refusal, Scope, SigningKey, Status,
     Timestamp,
 };
 use pollster::block_on;
@@ -22,28 +23,28 @@ use std::{
 };
 
 /// An empty store that several nodes may open.
-pub(crate) struct Neighbours {
-    /// The first of them.
-    pub(crate) house: House,
+pub(crate) struct ClusterFixture {
+    /// The first node.
+    pub(crate) fixture: Fixture,
     /// Opens the same store once more, as a node in another process does.
     pub(crate) another: Box<dyn Fn() -> Arc<dyn Store>>,
 }
 
-impl Neighbours {
+impl ClusterFixture {
     fn pair(&self) -> [Arc<dyn Store>; 2] {
-        [self.house.store().clone(), (self.another)()]
+        [self.fixture.store().clone(), (self.another)()]
     }
 
     fn pass(&self, span: Duration) {
-        self.house.clock.pass(span);
+        self.fixture.clock.pass(span);
     }
 }
 
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// What a node says of itself.
-pub(crate) fn card(id: &str) -> NodeCard {
-    NodeCard {
+/// A node's description of itself.
+pub(crate) fn info(id: &str) -> NodeInfo {
+    NodeInfo {
         id: id.to_owned(),
         version: "0.1.0".to_owned(),
         started_at: Timestamp::from_unix_ms(1_700_000_000_000),
@@ -51,176 +52,183 @@ pub(crate) fn card(id: &str) -> NodeCard {
     }
 }
 
-fn attend(store: &Arc<dyn Store>, card: &NodeCard) -> Attendance {
-    block_on(store.attend(card)).expect("the store works")
+fn heartbeat_node(store: &Arc<dyn Store>, info: &NodeInfo) -> ClusterView {
+    block_on(store.heartbeat_node(info)).expect("the store works")
 }
 
 fn leads(store: &Arc<dyn Store>, id: &str) -> bool {
-    attend(store, &card(id)).leads
+    heartbeat_node(store, &info(id)).leads
 }
 
 fn number(store: &Arc<dyn Store>) -> usize {
     block_on(store.number_events(100)).expect("the store works")
 }
 
-fn tidy(store: &Arc<dyn Store>) -> usize {
-    block_on(store.tidy(100)).expect("the store works")
+fn prune(store: &Arc<dyn Store>) -> usize {
+    block_on(store.prune(100)).expect("the store works")
 }
 
-pub(crate) fn whoever_is_alone_leads(house: &House) {
-    let card = card("a");
+pub(crate) fn whoever_is_alone_leads(fixture: &Fixture) {
+    let info = info("a");
     for _ in 0..2 {
-        let told = attend(&house.store(), &card);
+        let told = heartbeat_node(&fixture.store(), &info);
         assert!(told.leads);
         let [seen] = &told.nodes[..] else { panic!("one node, not {:?}", told.nodes) };
-        assert!(seen.card == card && seen.live && seen.leads, "{seen:?}");
-        house.pass(3);
+        assert!(seen.info == info && seen.live && seen.leads, "{seen:?}");
+        fixture.pass(3);
     }
-    house.submit(email());
-    assert_eq!(number(&house.store()), 1);
+    fixture.submit(email());
+    assert_eq!(number(&fixture.store()), 1);
 }
 
-pub(crate) fn versions_are_told_for_many_jobs_at_once(house: &House) {
-    let versions = |ids: &[JobId]| block_on(house.store().versions(ids)).expect("the store works");
+pub(crate) fn versions_are_told_for_many_jobs_at_once(fixture: &Fixture) {
+    let versions =
+        |ids: &[JobId]| block_on(fixture.store().versions(ids)).expect("the store works");
     assert_eq!(versions(&[]), BTreeMap::new());
-    let ended = house.submit(email());
-    house.complete(&house.take()).unwrap();
-    let queued = house.submit(email());
-    let nobody = house.new_job(email(), "default").id;
+    let ended = fixture.submit(email());
+    fixture.complete(&fixture.take()).unwrap();
+    let queued = fixture.submit(email());
+    let nobody = fixture.new_job(email(), "default").id;
     let before = versions(&[queued, nobody, ended]);
-    let expected = [ended, queued].map(|id| (id, house.job(id).version));
+    let expected = [ended, queued].map(|id| (id, fixture.job(id).version));
     assert_eq!(before, BTreeMap::from(expected), "live and ended, and none that is not there");
-    let claimed = house.take();
+    let claimed = fixture.take();
     let running = versions(&[queued, ended]);
     assert!(running[&queued] > before[&queued] && running[&ended] == before[&ended]);
-    house.complete(&claimed).unwrap();
+    fixture.complete(&claimed).unwrap();
     assert!(versions(&[queued])[&queued] > running[&queued]);
 }
 
-pub(crate) fn one_node_leads_at_a_time(near: &Neighbours) {
+pub(crate) fn one_node_leads_at_a_time(near: &ClusterFixture) {
     let [one, two] = near.pair();
     assert!(leads(&one, "one"), "somebody has to");
     for _ in 0..3 {
         assert!(!leads(&two, "two"));
-        near.pass(LEADS_FOR / 2);
+        near.pass(LEADERSHIP_FOR / 2);
         assert!(leads(&one, "one"), "it is heard in time");
     }
-    let told = attend(&two, &card("two"));
+    let told = heartbeat_node(&two, &info("two"));
     let leaders: Vec<&str> =
-        told.nodes.iter().filter(|seen| seen.leads).map(|seen| &*seen.card.id).collect();
+        told.nodes.iter().filter(|seen| seen.leads).map(|seen| &*seen.info.id).collect();
     assert_eq!(leaders, ["one"], "everybody is told who");
 }
 
-pub(crate) fn a_silent_leader_is_followed_after_its_time_and_not_before(near: &Neighbours) {
+pub(crate) fn a_silent_leader_is_followed_after_its_time_and_not_before(near: &ClusterFixture) {
     let [one, two] = near.pair();
     assert!(leads(&one, "one") && !leads(&two, "two"));
-    near.pass(LEADS_FOR - MOMENT);
+    near.pass(LEADERSHIP_FOR - MOMENT);
     assert!(!leads(&two, "two"), "its time is not over");
     near.pass(MOMENT);
     assert!(leads(&two, "two"));
     assert!(!leads(&one, "one"), "whoever comes back follows");
 }
 
-pub(crate) fn a_leader_that_comes_back_late_does_no_chores(near: &Neighbours) {
+pub(crate) fn a_leader_that_comes_back_late_does_no_maintenance(near: &ClusterFixture) {
     let [one, two] = near.pair();
     assert!(leads(&one, "one"));
-    near.house.submit(keyed("k", "1"));
-    near.house.complete(&near.house.take()).unwrap();
-    near.pass(Duration::from_secs(40 * 86_400)); // its key is old, and its worker is long gone
+    near.fixture.submit(keyed("k", "1"));
+    near.fixture.complete(&near.fixture.take()).unwrap();
+    near.pass(Duration::from_secs(40 * 86_400)); // its key and worker are past their retention
     assert!(leads(&two, "two"));
-    assert_eq!((number(&one), tidy(&one)), (0, 0), "it does not know yet that it was followed");
+    assert_eq!((number(&one), prune(&one)), (0, 0), "it does not know yet that it was followed");
     assert!(!leads(&one, "one"));
-    assert_eq!((number(&one), tidy(&one)), (0, 0), "and now it does");
+    assert_eq!((number(&one), prune(&one)), (0, 0), "and now it does");
     assert_eq!(number(&two), 3);
-    assert!(tidy(&two) >= 2);
+    assert!(prune(&two) >= 2);
 }
 
-pub(crate) fn a_leader_that_was_away_does_no_chores_unfollowed(near: &Neighbours) {
+pub(crate) fn a_leader_that_was_away_does_no_chores_unfollowed(near: &ClusterFixture) {
     let [one, _] = near.pair();
     assert!(leads(&one, "one"));
-    near.house.submit(email());
-    near.pass(LEADS_FOR);
+    near.fixture.submit(email());
+    near.pass(LEADERSHIP_FOR);
     assert_eq!(number(&one), 0, "anybody may have taken the lead at any moment");
     assert!(leads(&one, "one"));
     assert_eq!(number(&one), 1, "nobody did, and it leads again");
 }
 
-pub(crate) fn a_draining_node_gives_the_lead_up(near: &Neighbours) {
+pub(crate) fn a_draining_node_gives_the_lead_up(near: &ClusterFixture) {
     let [one, two] = near.pair();
     assert!(leads(&one, "one") && !leads(&two, "two"));
-    near.house.submit(email());
-    let ending = NodeCard { draining: true, ..card("one") };
-    assert!(!attend(&one, &ending).leads);
+    near.fixture.submit(email());
+    let ending = NodeInfo { draining: true, ..info("one") };
+    assert!(!heartbeat_node(&one, &ending).leads);
     assert_eq!(number(&one), 0);
     assert!(leads(&two, "two"), "at once");
     assert_eq!(number(&two), 1);
-    assert!(!attend(&one, &ending).leads && leads(&two, "two"));
+    assert!(!heartbeat_node(&one, &ending).leads && leads(&two, "two"));
 }
 
-pub(crate) fn whoever_drains_does_not_lead(near: &Neighbours) {
+pub(crate) fn whoever_drains_does_not_lead(near: &ClusterFixture) {
     let [one, _] = near.pair();
-    let ending = NodeCard { draining: true, ..card("one") };
-    assert!(!attend(&one, &ending).leads, "not even alone");
+    let ending = NodeInfo { draining: true, ..info("one") };
+    assert!(!heartbeat_node(&one, &ending).leads, "not even alone");
     assert!(leads(&one, "one"), "unless it thinks better of it");
 }
 
-pub(crate) fn whoever_never_attended_may_do_chores(near: &Neighbours) {
+pub(crate) fn whoever_never_attended_may_do_chores(near: &ClusterFixture) {
     let [one, tool] = near.pair();
     assert!(leads(&one, "one"));
-    near.house.submit(email());
+    near.fixture.submit(email());
     assert_eq!(number(&tool), 1);
 }
 
-pub(crate) fn nodes_are_told_as_they_were_seen(near: &Neighbours) {
+pub(crate) fn nodes_are_told_as_they_were_seen(near: &ClusterFixture) {
     let [one, two] = near.pair();
-    let older = NodeCard { started_at: Timestamp::from_unix_ms(1), ..card("two") };
-    let newer = NodeCard { version: "0.2.0".to_owned(), ..card("one") };
-    attend(&one, &newer);
+    let older = NodeInfo { started_at: Timestamp::from_unix_ms(1), ..info("two") };
+    let newer = NodeInfo { version: "0.2.0".to_owned(), ..info("one") };
+    heartbeat_node(&one, &newer);
     let began = block_on(one.next_due(Timestamp::default())).unwrap().now;
     near.pass(NODE_LOST_AFTER - MOMENT);
-    let told = attend(&two, &older);
-    let seen = |card: &NodeCard, after, live, leads| {
+    let told = heartbeat_node(&two, &older);
+    let seen = |info: &NodeInfo, after, live, leads| {
         let seen_at = began + after;
-        NodeSeen { card: card.clone(), seen_at, live, leads }
+        NodeStatus { info: info.clone(), seen_at, live, leads }
     };
     let late = NODE_LOST_AFTER - MOMENT;
     let expected = [seen(&older, late, true, true), seen(&newer, Duration::ZERO, true, false)];
     assert_eq!(told.nodes, expected, "oldest first");
     near.pass(MOMENT);
-    let told = attend(&two, &older).nodes;
+    let told = heartbeat_node(&two, &older).nodes;
     let silent = seen(&newer, Duration::ZERO, false, false);
     assert_eq!(told, [seen(&older, NODE_LOST_AFTER, true, true), silent]);
-    let ending = NodeCard { draining: true, ..newer };
-    let told = attend(&one, &ending).nodes;
+    let ending = NodeInfo { draining: true, ..newer };
+    let told = heartbeat_node(&one, &ending).nodes;
     assert_eq!(told[1], seen(&ending, NODE_LOST_AFTER, true, false), "it is back, and says more");
 }
 
-pub(crate) fn nodes_that_are_long_gone_are_forgotten(near: &Neighbours) {
+pub(crate) fn nodes_that_are_long_gone_are_forgotten(near: &ClusterFixture) {
     let [one, two] = near.pair();
-    attend(&one, &card("one"));
+    heartbeat_node(&one, &info("one"));
     near.pass(NODES_KEPT - MOMENT);
-    assert_eq!(attend(&two, &card("two")).nodes.len(), 2);
+    assert_eq!(heartbeat_node(&two, &info("two")).nodes.len(), 2);
     near.pass(MOMENT);
-    let told = attend(&two, &card("two")).nodes;
-    assert_eq!(told.iter().map(|seen| &*seen.card.id).collect::<Vec<_>>(), ["two"]);
+    let told = heartbeat_node(&two, &info("two")).nodes;
+    assert_eq!(told.iter().map(|seen| &*seen.info.id).collect::<Vec<_>>(), ["two"]);
 }
 
-/// A hint may get lost, above all before the other side listens: it is repeated so often, and no more.
+/// A notification may get lost, above all before the other side listens. The test repeats it at
+/// most so often.
 const REPEATS_MAX: usize = 60;
 const REPEAT_AFTER: Duration = Duration::from_secs(1);
 
-/// All that the node hears until it is enough, while somebody tells it something again and again.
-fn hears(listener: &Arc<dyn Store>, tell: impl Fn(), enough: impl Fn(&News) -> bool) -> News {
-    let (heard, news) = mpsc::channel();
-    let mut all = News::default();
+/// Collects the notifications that a node receives until they are enough, while `tell` sends them
+/// again and again.
+fn receive_until(
+    listener: &Arc<dyn Store>,
+    tell: impl Fn(),
+    enough: impl Fn(&Notification) -> bool,
+) -> Notification {
+    let (heard, notification) = mpsc::channel();
+    let mut all = Notification::default();
     let listen = || {
         let (listener, heard) = (listener.clone(), heard.clone());
-        thread::spawn(move || heard.send(block_on(listener.news())))
+        thread::spawn(move || heard.send(block_on(listener.notification())))
     };
     listen();
     for _ in 0..REPEATS_MAX {
         tell();
-        let Ok(more) = news.recv_timeout(REPEAT_AFTER) else { continue };
+        let Ok(more) = notification.recv_timeout(REPEAT_AFTER) else { continue };
         all.add(more);
         if enough(&all) {
             return all;
@@ -230,53 +238,58 @@ fn hears(listener: &Arc<dyn Store>, tell: impl Fn(), enough: impl Fn(&News) -> b
     panic!("only this was heard: {all:?}");
 }
 
-fn work(name: &str) -> News {
-    News { work: BTreeSet::from([job_type(name)]), ..News::default() }
+fn work(name: &str) -> Notification {
+    Notification { work: BTreeSet::from([job_type(name)]), ..Notification::default() }
 }
 
-fn touched() -> News {
-    News { touched: true, ..News::default() }
+fn touched() -> Notification {
+    Notification { touched: true, ..Notification::default() }
 }
 
-pub(crate) fn everybody_else_hears_the_news(near: &Neighbours) {
+pub(crate) fn all_other_nodes_receive_a_notification(near: &ClusterFixture) {
     let [one, two] = near.pair();
     let three = (near.another)();
     for listener in [&two, &three] {
-        hears(listener, || one.notify_peers(work("email")), |all| *all == work("email"));
+        receive_until(listener, || one.notify_peers(work("email")), |all| *all == work("email"));
     }
-    let any = News { any_work: true, ..News::default() };
-    hears(&two, || three.notify_peers(any.clone()), |all| all.any_work);
-    // What it said itself would be here as well if it heard that.
-    let back = hears(&one, || two.notify_peers(touched()), |all| all.touched);
+    let any = Notification { any_work: true, ..Notification::default() };
+    receive_until(&two, || three.notify_peers(any.clone()), |all| all.any_work);
+    // The node's own notifications would be in here, if it received them.
+    let back = receive_until(&one, || two.notify_peers(touched()), |all| all.touched);
     assert_eq!(back.work, BTreeSet::new());
 }
 
-pub(crate) fn what_is_done_is_told_with_it(near: &Neighbours) {
+pub(crate) fn a_batch_sends_its_notification(near: &ClusterFixture) {
     let [one, two] = near.pair();
-    hears(&two, || one.notify_peers(touched()), |all| all.touched); // from now on it listens
+    receive_until(&two, || one.notify_peers(touched()), |all| all.touched); // from now on it listens
     let submit = || {
-        let new = near.house.new_job(email(), "default");
+        let new = near.fixture.new_job(email(), "default");
         let done = one.execute(vec![Request::Submit(vec![new])], work("consign.email"));
         done.expect("the store works").remove(0).expect("it is lawful");
     };
-    // Whether it is the first word or follows others.
-    hears(&two, submit, |all| all.work == work("consign.email").work);
-    hears(&two, || (0..3).for_each(|_| submit()), |all| all.work == work("consign.email").work);
+    // Both as the first notification and after others.
+    receive_until(&two, submit, |all| all.work == work("consign.email").work);
+    receive_until(
+        &two,
+        || (0..3).for_each(|_| submit()),
+        |all| all.work == work("consign.email").work,
+    );
 }
 
-pub(crate) fn news_that_nobody_took_yet_is_heard_together(near: &Neighbours) {
+pub(crate) fn notifications_that_wait_are_merged(near: &ClusterFixture) {
     let [one, two] = near.pair();
-    hears(&two, || one.notify_peers(touched()), |all| all.touched); // from now on it listens
+    receive_until(&two, || one.notify_peers(touched()), |all| all.touched); // from now on it listens
     one.notify_peers(work("email"));
     one.notify_peers(work("invoice"));
-    hears(&two, || one.notify_peers(touched()), |all| all.work.len() == 2);
+    receive_until(&two, || one.notify_peers(touched()), |all| all.work.len() == 2);
 }
 
-pub(crate) fn what_one_node_does_the_others_see(near: &Neighbours) {
+pub(crate) fn what_one_node_does_the_others_see(near: &ClusterFixture) {
     let [one, two] = near.pair();
-    let id = near.house.submit(email());
-    let claim = Request::Claim { scope: Scope::All, wish: wish("w", "c", &["email"], 1) };
-    two.execute(vec![claim], News::default()).unwrap().remove(0).unwrap();
+    let id = near.fixture.submit(email());
+    let claim =
+        Request::Claim { scope: Scope::All, claim_request: claim_request("w", "c", &["email"], 1) };
+    two.execute(vec![claim], Notification::default()).unwrap().remove(0).unwrap();
     let job = block_on(one.job(&Scope::All, id)).unwrap().unwrap();
     assert_eq!(job.status(), Status::Running);
     assert_eq!(block_on(one.versions(&[id])).unwrap(), block_on(two.versions(&[id])).unwrap());
@@ -284,14 +297,14 @@ pub(crate) fn what_one_node_does_the_others_see(near: &Neighbours) {
 
 fn command(store: &Arc<dyn Store>, id: JobId, command: Command) -> Reply {
     let request = Request::Job { scope: Scope::All, id, command };
-    store.execute(vec![request], News::default()).expect("the store works").remove(0)
+    store.execute(vec![request], Notification::default()).expect("the store works").remove(0)
 }
 
 /// Reports about several jobs in one batch.
 fn reports(store: &Arc<dyn Store>, reports: Vec<(JobId, Command)>) -> Vec<Reply> {
     let request = |(id, command)| Request::Job { scope: Scope::All, id, command };
     let batch = reports.into_iter().map(request).collect();
-    store.execute(batch, News::default()).expect("the store works")
+    store.execute(batch, Notification::default()).expect("the store works")
 }
 
 fn beating(claimed: &Claimed) -> Command {
@@ -304,12 +317,13 @@ fn completing(claimed: &Claimed) -> Command {
 
 const COMPLETED: Reply = Ok(Answer::Job(engine::Answer::Settled(Status::Completed)));
 
-/// Whoever leased a job knows it by heart, and must not go by that when somebody else was there since.
-pub(crate) fn a_report_at_one_node_knows_what_happened_at_another(near: &Neighbours) {
+/// A node caches the jobs that it leased, and must not rely on the cache after another node has
+/// changed the job.
+pub(crate) fn a_report_at_one_node_knows_what_happened_at_another(near: &ClusterFixture) {
     let [one, two] = near.pair();
-    let house = &near.house;
-    house.submit_many(4, "default");
-    let claimed = house.claim(wish("w", "c", &["email"], 4));
+    let fixture = &near.fixture;
+    fixture.submit_many(4, "default");
+    let claimed = fixture.claim(claim_request("w", "c", &["email"], 4));
     let [cancelled, beaten, settled, alone] = &claimed[..] else { panic!("four: {claimed:?}") };
     let ids = claimed.iter().map(|claimed| claimed.job.id()).collect::<Vec<_>>();
     command(&two, ids[0], Command::Cancel).expect("lawful");
@@ -317,30 +331,33 @@ pub(crate) fn a_report_at_one_node_knows_what_happened_at_another(near: &Neighbo
     command(&two, ids[1], beating(beaten)).expect("lawful");
     assert_eq!(command(&two, ids[2], completing(settled)), COMPLETED);
     let told = reports(&one, vec![(ids[0], beating(cancelled)), (ids[3], completing(alone))]);
-    let Ok(Answer::Job(engine::Answer::Pulse(Pulse::CancelRequested(_)))) = &told[0] else {
+    let Ok(Answer::Job(engine::Answer::LeaseState(LeaseState::CancelRequested(_)))) = &told[0]
+    else {
         panic!("the other node was asked for it: {told:?}")
     };
     assert_eq!(told[1], COMPLETED);
     let rest = [(ids[1], completing(beaten)), (ids[2], completing(settled))];
     assert_eq!(reports(&one, rest.to_vec()), [COMPLETED, COMPLETED], "one of them again");
     for id in [ids[1], ids[2], ids[3]] {
-        assert_eq!(house.status(id), Status::Completed);
-        let history = house.history(id);
+        assert_eq!(fixture.status(id), Status::Completed);
+        let history = fixture.history(id);
         assert!(history.iter().map(|entry| entry.seq).eq(1..=3), "{history:?}");
     }
 }
 
-pub(crate) fn a_lease_that_another_node_gave_counts_everywhere(near: &Neighbours) {
+pub(crate) fn a_lease_that_another_node_gave_counts_everywhere(near: &ClusterFixture) {
     let [one, two] = near.pair();
-    let id = near.house.submit(email());
-    let lost = near.house.take();
+    let id = near.fixture.submit(email());
+    let lost = near.fixture.take();
     near.pass(Duration::from_secs(3_600));
     for late in block_on(two.overdue(10)).unwrap() {
         command(&two, late.id, late.command).expect("lawful");
     }
-    near.pass(Duration::from_secs(3_600)); // whatever it had to wait for
-    let claim = Request::Claim { scope: Scope::All, wish: wish("v", "d", &["email"], 1) };
-    let Ok(Answer::Claimed(jobs)) = two.execute(vec![claim], News::default()).unwrap().remove(0)
+    near.pass(Duration::from_secs(3_600)); // past every delay and deadline
+    let claim =
+        Request::Claim { scope: Scope::All, claim_request: claim_request("v", "d", &["email"], 1) };
+    let Ok(Answer::Claimed(jobs)) =
+        two.execute(vec![claim], Notification::default()).unwrap().remove(0)
     else {
         panic!("a claim is answered as one")
     };
@@ -359,10 +376,10 @@ fn unconfirmed(store: &Arc<dyn Store>, version: u64) -> usize {
 }
 
 fn confirm(store: &Arc<dyn Store>, id: &str, version: u64) {
-    block_on(store.confirm_settings(&card(id), version)).expect("the store works");
+    block_on(store.confirm_settings(&info(id), version)).expect("the store works");
 }
 
-/// Everything that nodes keep in memory.
+/// A change of each setting that nodes cache.
 fn settings() -> Vec<Request> {
     vec![
         Request::set_policy(&job_type("email"), &Policy::default()),
@@ -370,38 +387,38 @@ fn settings() -> Vec<Request> {
         Request::Resume { scope: Scope::All, job_type: job_type("email") },
         Request::put_key(&key(1, Scope::All)),
         Request::put_signing_key(&SigningKey::new(
-            Chance(2),
-            [Chance(3), Chance(4)],
+            Entropy(2),
+            [Entropy(3), Entropy(4)],
             Timestamp::default(),
         )),
         recorded("key", Request::put_key(&key(1, Scope::All))),
     ]
 }
 
-pub(crate) fn everything_that_is_set_is_counted(near: &Neighbours) {
+pub(crate) fn everything_that_is_set_is_counted(near: &ClusterFixture) {
     let [one, two] = near.pair();
     for setting in settings() {
         let before = settings_version(&two);
-        one.execute(vec![setting.clone()], News::default()).unwrap().remove(0).unwrap();
+        one.execute(vec![setting.clone()], Notification::default()).unwrap().remove(0).unwrap();
         assert!(settings_version(&two) > before, "{setting:?}");
     }
     let before = settings_version(&two);
-    near.house.submit(email());
-    near.house.complete(&near.house.take()).unwrap();
+    near.fixture.submit(email());
+    near.fixture.complete(&near.fixture.take()).unwrap();
     let noted = Request::Audit(note(Scope::All, "job"));
-    one.execute(vec![noted], News::default()).unwrap().remove(0).unwrap();
+    one.execute(vec![noted], Notification::default()).unwrap().remove(0).unwrap();
     assert_eq!(settings_version(&two), before, "jobs and notes set nothing");
 }
 
-pub(crate) fn a_node_confirms_what_it_acts_by(near: &Neighbours) {
+pub(crate) fn a_node_confirms_what_it_acts_by(near: &ClusterFixture) {
     let [one, two] = near.pair();
     assert_eq!(unconfirmed(&one, 1), 0, "no node, no wait");
-    attend(&one, &card("one"));
-    attend(&two, &card("two"));
+    heartbeat_node(&one, &info("one"));
+    heartbeat_node(&two, &info("two"));
     assert_eq!((unconfirmed(&one, 0), unconfirmed(&one, 3)), (0, 2));
     confirm(&two, "two", 3);
     assert_eq!((unconfirmed(&one, 3), unconfirmed(&one, 4)), (1, 2));
-    attend(&two, &card("two"));
+    heartbeat_node(&two, &info("two"));
     confirm(&two, "two", 2);
     assert_eq!(unconfirmed(&one, 3), 1, "what was confirmed stays so");
     confirm(&one, "one", 4);
@@ -411,10 +428,10 @@ pub(crate) fn a_node_confirms_what_it_acts_by(near: &Neighbours) {
     assert_eq!(unconfirmed(&two, 4), 2, "whoever confirms is a node");
 }
 
-pub(crate) fn whoever_was_silent_is_not_waited_for(near: &Neighbours) {
+pub(crate) fn whoever_was_silent_is_not_waited_for(near: &ClusterFixture) {
     let [one, two] = near.pair();
-    attend(&one, &card("one"));
-    attend(&two, &card("two"));
+    heartbeat_node(&one, &info("one"));
+    heartbeat_node(&two, &info("two"));
     near.pass(NODE_LOST_AFTER - MOMENT);
     assert_eq!(unconfirmed(&one, 1), 2);
     confirm(&one, "one", 0);

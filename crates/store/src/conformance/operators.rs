@@ -1,80 +1,80 @@
-//! What operators do, and what they see.
+//! Commands of operators, and what operators can read.
 
-use super::house::{House, email, job_type, only, wish};
+use super::fixture::{Fixture, claim_request, email, job_type, only};
 use crate::{Answer, Request};
 use engine::{
-    Command, JobDraft, Policy, PolicyDraft, Pulse, ReadyMadeDraft, Refusal, Scope, Status,
+    Command, JobDraft, LeaseState, Policy, PolicyDraft, ReadyMadeDraft, Refusal, Scope, Status,
     WorkerId, explain,
 };
 use pollster::block_on;
 
-fn pause(house: &House, scope: Scope) {
-    let paused = house.one(Request::Pause { scope, job_type: job_type("email") });
+fn pause(fixture: &Fixture, scope: Scope) {
+    let paused = fixture.one(Request::Pause { scope, job_type: job_type("email") });
     assert_eq!(paused, Ok(Answer::Done));
 }
 
-fn resume(house: &House, scope: Scope) {
-    let resumed = house.one(Request::Resume { scope, job_type: job_type("email") });
+fn resume(fixture: &Fixture, scope: Scope) {
+    let resumed = fixture.one(Request::Resume { scope, job_type: job_type("email") });
     assert_eq!(resumed, Ok(Answer::Done));
 }
 
-fn claimable(house: &House) -> usize {
-    let claimed = house.claim(wish("w", "look", &["email"], 10));
-    claimed.iter().for_each(|one| drop(house.complete(one)));
+fn claimable(fixture: &Fixture) -> usize {
+    let claimed = fixture.claim(claim_request("w", "look", &["email"], 10));
+    claimed.iter().for_each(|one| drop(fixture.complete(one)));
     claimed.len()
 }
 
-pub(crate) fn a_paused_queue_is_not_claimed_from(house: &House) {
-    house.submit_as(email(), "acme");
-    house.submit_as(email(), "birch");
-    pause(house, only("acme"));
-    let queues = block_on(house.store().queues(&only("acme"))).unwrap();
+pub(crate) fn a_paused_queue_is_not_claimed_from(fixture: &Fixture) {
+    fixture.submit_as(email(), "acme");
+    fixture.submit_as(email(), "birch");
+    pause(fixture, only("acme"));
+    let queues = block_on(fixture.store().queues(&only("acme"))).unwrap();
     assert!(queues[0].paused);
-    assert_eq!(claimable(house), 1, "only the other's");
-    (house.restart)();
-    assert_eq!(claimable(house), 0, "a pause survives a restart");
-    resume(house, only("acme"));
-    assert_eq!(claimable(house), 1);
+    assert_eq!(claimable(fixture), 1, "only the other's");
+    (fixture.restart)();
+    assert_eq!(claimable(fixture), 0, "a pause survives a restart");
+    resume(fixture, only("acme"));
+    assert_eq!(claimable(fixture), 1);
 }
 
-pub(crate) fn pauses_are_told(house: &House) {
-    let told = || block_on(house.store().pauses()).unwrap().into_iter().collect::<Vec<_>>();
+pub(crate) fn pauses_are_told(fixture: &Fixture) {
+    let told = || block_on(fixture.store().pauses()).unwrap().into_iter().collect::<Vec<_>>();
     assert!(told().is_empty());
-    pause(house, only("acme"));
-    pause(house, Scope::All);
-    (house.restart)();
+    pause(fixture, only("acme"));
+    pause(fixture, Scope::All);
+    (fixture.restart)();
     assert_eq!(told(), [(job_type("email"), only("acme")), (job_type("email"), Scope::All)]);
-    resume(house, only("acme"));
+    resume(fixture, only("acme"));
     assert_eq!(told(), [(job_type("email"), Scope::All)], "also of a type that no job has come of");
-    resume(house, Scope::All);
+    resume(fixture, Scope::All);
     assert!(told().is_empty());
 }
 
-pub(crate) fn a_pause_of_all_holds_for_everybody(house: &House) {
-    pause(house, Scope::All);
-    house.submit_as(email(), "acme");
-    house.submit_as(email(), "new-tenant");
-    pause(house, only("acme"));
-    assert_eq!(claimable(house), 0);
-    resume(house, only("acme"));
-    assert_eq!(claimable(house), 0, "everybody's pause is not lifted by one");
-    pause(house, only("acme"));
-    resume(house, Scope::All);
-    assert_eq!(claimable(house), 2, "but one's is by everybody's");
+pub(crate) fn a_pause_of_all_holds_for_everybody(fixture: &Fixture) {
+    pause(fixture, Scope::All);
+    fixture.submit_as(email(), "acme");
+    fixture.submit_as(email(), "new-tenant");
+    pause(fixture, only("acme"));
+    assert_eq!(claimable(fixture), 0);
+    resume(fixture, only("acme"));
+    assert_eq!(claimable(fixture), 0, "everybody's pause is not lifted by one");
+    pause(fixture, only("acme"));
+    resume(fixture, Scope::All);
+    assert_eq!(claimable(fixture), 2, "but one's is by everybody's");
 }
 
-pub(crate) fn policies_are_kept_and_used(house: &House) {
-    assert!(block_on(house.store().policies()).unwrap().is_empty());
+pub(crate) fn policies_are_kept_and_used(fixture: &Fixture) {
+    assert!(block_on(fixture.store().policies()).unwrap().is_empty());
     let policy = Policy { max_attempts: 1, ..Policy::default() };
-    house.set_policy("email", policy.clone());
-    (house.restart)();
-    let kept = block_on(house.store().policies()).unwrap();
+    fixture.set_policy("email", policy.clone());
+    (fixture.restart)();
+    let kept = block_on(fixture.store().policies()).unwrap();
     assert_eq!(kept.into_iter().collect::<Vec<_>>(), [(job_type("email"), policy)]);
-    house.submit(email());
-    assert_eq!(house.fail(&house.take()), Ok(Status::Poisoned));
+    fixture.submit(email());
+    assert_eq!(fixture.fail(&fixture.take()), Ok(Status::Poisoned));
 }
 
-pub(crate) fn schemas_and_ready_made_handlers_are_kept(house: &House) {
+pub(crate) fn schemas_and_ready_made_handlers_are_kept(fixture: &Fixture) {
     let draft = |handler| PolicyDraft {
         schema: Some("{\"z\": 1.50, \"a\": \"ä\"}".into()),
         handler: Some(handler),
@@ -84,138 +84,141 @@ pub(crate) fn schemas_and_ready_made_handlers_are_kept(house: &House) {
     let words = ["convert", "", "two words"].map(String::from).to_vec();
     let run = draft(ReadyMadeDraft::Exec(words)).check().unwrap();
     for policy in [push, run, Policy::default()] {
-        house.set_policy("email", policy.clone());
-        (house.restart)();
-        let kept = block_on(house.store().policies()).unwrap();
+        fixture.set_policy("email", policy.clone());
+        (fixture.restart)();
+        let kept = block_on(fixture.store().policies()).unwrap();
         assert_eq!(kept.into_iter().collect::<Vec<_>>(), [(job_type("email"), policy)]);
     }
 }
 
-pub(crate) fn a_redrive_is_a_new_life(house: &House) {
-    let id = house.submit(JobDraft { expires_at: Some(1_800_000_500_000), ..email() });
-    (0..3).for_each(|_| drop(house.fail(&house.take())));
-    assert_eq!(house.status(id), Status::Poisoned);
-    house.pass(3_600);
-    house.must(id, Command::Redrive { max_attempts: Some(2), reset_steps: false });
-    let job = house.job(id);
+pub(crate) fn a_redrive_is_a_new_life(fixture: &Fixture) {
+    let id = fixture.submit(JobDraft { expires_at: Some(1_800_000_500_000), ..email() });
+    (0..3).for_each(|_| drop(fixture.fail(&fixture.take())));
+    assert_eq!(fixture.status(id), Status::Poisoned);
+    fixture.pass(3_600);
+    fixture.must(id, Command::Redrive { max_attempts: Some(2), reset_steps: false });
+    let job = fixture.job(id);
     assert_eq!((job.life.attempt, job.life.redrive_count, job.max_attempts), (0, 1, 2));
     assert_eq!(job.expires_at, None, "or it would never start");
-    assert_eq!(house.fail(&house.take()), Ok(Status::Queued));
-    assert_eq!(house.fail(&house.take()), Ok(Status::Poisoned));
-    let endings = house.history(id).into_iter().filter(|row| row.to.is_ended()).count();
+    assert_eq!(fixture.fail(&fixture.take()), Ok(Status::Queued));
+    assert_eq!(fixture.fail(&fixture.take()), Ok(Status::Poisoned));
+    let endings = fixture.history(id).into_iter().filter(|row| row.to.is_ended()).count();
     assert_eq!(endings, 2, "one outcome for each life");
 }
 
-pub(crate) fn a_full_queue_takes_no_more(house: &House) {
-    house.set_policy("email", Policy { max_queued: Some(2), ..Policy::default() });
-    let list = |count| (0..count).map(|_| house.new_job(email(), "default")).collect();
-    let refused = house.one(Request::Submit(list(3))).unwrap_err();
+pub(crate) fn a_full_queue_takes_no_more(fixture: &Fixture) {
+    fixture.set_policy("email", Policy { max_queued: Some(2), ..Policy::default() });
+    let list = |count| (0..count).map(|_| fixture.new_job(email(), "default")).collect();
+    let refused = fixture.one(Request::Submit(list(3))).unwrap_err();
     assert_eq!(refused.code(), "QUEUE_FULL");
-    house.one(Request::Submit(list(2))).unwrap();
-    assert!(matches!(house.try_submit(email()), Err(Refusal::QueueFull { max_queued: 2, .. })));
-    house.submit_as(email(), "another");
-    house.submit(JobDraft { job_type: "scan".into(), ..email() });
-    house.claim(wish("w", "c", &["email"], 3));
-    house.submit(email());
+    fixture.one(Request::Submit(list(2))).unwrap();
+    assert!(matches!(fixture.try_submit(email()), Err(Refusal::QueueFull { max_queued: 2, .. })));
+    fixture.submit_as(email(), "another");
+    fixture.submit(JobDraft { job_type: "scan".into(), ..email() });
+    fixture.claim(claim_request("w", "c", &["email"], 3));
+    fixture.submit(email());
 }
 
-pub(crate) fn surroundings_are_told(house: &House) {
-    house.submit(JobDraft { priority: Some(9), ..email() });
-    house.submit(email());
-    house.pass(1);
-    let id = house.submit(email());
+pub(crate) fn surroundings_are_told(fixture: &Fixture) {
+    fixture.submit(JobDraft { priority: Some(9), ..email() });
+    fixture.submit(email());
+    fixture.pass(1);
+    let id = fixture.submit(email());
     let codes = || {
-        let (job, around) = block_on(house.store().surroundings(&Scope::All, id)).unwrap().unwrap();
+        let (job, around) =
+            block_on(fixture.store().explain_facts(&Scope::All, id)).unwrap().unwrap();
         let codes = explain(&job, &around).into_iter().map(|reason| reason.code());
         (around.ahead, codes.collect::<Vec<_>>())
     };
     assert_eq!(codes(), (2, vec!["NO_LIVE_WORKER", "BEHIND_OTHERS"]));
-    house.take();
+    fixture.take();
     assert_eq!(codes(), (1, vec!["BEHIND_OTHERS"]));
-    pause(house, Scope::All);
+    pause(fixture, Scope::All);
     assert_eq!(codes(), (1, vec!["QUEUE_PAUSED", "BEHIND_OTHERS"]));
-    resume(house, Scope::All);
-    house.set_policy("email", Policy { concurrency: Some(1), ..Policy::default() });
+    resume(fixture, Scope::All);
+    fixture.set_policy("email", Policy { concurrency: Some(1), ..Policy::default() });
     assert_eq!(codes(), (1, vec!["LIMIT_REACHED", "BEHIND_OTHERS"]));
 }
 
-pub(crate) fn workers_are_seen(house: &House) {
-    house.submit(email());
-    let claimed = house.take();
-    let seen = || block_on(house.store().workers(&Scope::All)).unwrap().pop().unwrap();
+pub(crate) fn workers_are_seen(fixture: &Fixture) {
+    fixture.submit(email());
+    let claimed = fixture.take();
+    let seen = || block_on(fixture.store().workers(&Scope::All)).unwrap().pop().unwrap();
     assert_eq!((seen().running, seen().live), (1, true));
     assert_eq!(seen().job_types, [job_type("email")]);
-    house.complete(&claimed).unwrap();
-    house.pass(89);
-    assert!(seen().live && house.depth("email").live_workers == 1);
-    house.pass(1);
-    assert!(!seen().live && house.depth("email").live_workers == 0);
+    fixture.complete(&claimed).unwrap();
+    fixture.pass(89);
+    assert!(seen().live && fixture.depth("email").live_workers == 1);
+    fixture.pass(1);
+    assert!(!seen().live && fixture.depth("email").live_workers == 0);
     let worker = seen().worker;
-    house.one(Request::Seen { scope: Scope::All, worker }).unwrap();
+    fixture.one(Request::WorkerAlive { scope: Scope::All, worker }).unwrap();
     assert!(seen().live, "a heartbeat is a sign of life, too");
     assert_eq!(seen().job_types, [job_type("email")], "and does not change what it can do");
 }
 
-fn leave(house: &House, scope: Scope, name: &str) {
+fn leave(fixture: &Fixture, scope: Scope, name: &str) {
     let worker = WorkerId::parse(name).unwrap();
-    house.one(Request::Leave { scope, worker }).unwrap();
+    fixture.one(Request::Leave { scope, worker }).unwrap();
 }
 
-pub(crate) fn a_worker_that_signs_off_is_gone_at_once(house: &House) {
-    let waiting = house.submit(JobDraft { delay_seconds: Some(60), ..email() });
-    let workers = || block_on(house.store().workers(&Scope::All)).unwrap();
-    let claim = |name: &str| house.claim(wish(name, "c", &["email"], 1));
+pub(crate) fn a_worker_that_signs_off_is_gone_at_once(fixture: &Fixture) {
+    let waiting = fixture.submit(JobDraft { delay_seconds: Some(60), ..email() });
+    let workers = || block_on(fixture.store().workers(&Scope::All)).unwrap();
+    let claim = |name: &str| fixture.claim(claim_request(name, "c", &["email"], 1));
     let reasons = || {
-        let found = block_on(house.store().surroundings(&Scope::All, waiting)).unwrap();
+        let found = block_on(fixture.store().explain_facts(&Scope::All, waiting)).unwrap();
         let (job, around) = found.expect("it is there");
         explain(&job, &around).into_iter().map(|reason| reason.code()).collect::<Vec<_>>()
     };
     assert!(claim("w").is_empty() && claim("v").is_empty());
-    leave(house, Scope::All, "w");
+    leave(fixture, Scope::All, "w");
     assert_eq!(workers().iter().map(|seen| seen.worker.as_str()).collect::<Vec<_>>(), ["v"]);
-    assert_eq!(house.depth("email").live_workers, 1);
-    leave(house, only("default"), "v");
-    assert_eq!(house.depth("email").live_workers, 1, "another tenant's worker of that name");
-    leave(house, Scope::All, "v");
-    leave(house, Scope::All, "nobody");
-    assert!(workers().is_empty() && house.depth("email").live_workers == 0);
-    house.pass(60);
+    assert_eq!(fixture.depth("email").live_workers, 1);
+    leave(fixture, only("default"), "v");
+    assert_eq!(fixture.depth("email").live_workers, 1, "another tenant's worker of that name");
+    leave(fixture, Scope::All, "v");
+    leave(fixture, Scope::All, "nobody");
+    assert!(workers().is_empty() && fixture.depth("email").live_workers == 0);
+    fixture.pass(60);
     assert_eq!(reasons(), ["NO_LIVE_WORKER"]);
-    (house.restart)();
-    assert_eq!(house.depth("email").live_workers, 0, "that is kept");
-    house.one(Request::Seen { scope: Scope::All, worker: WorkerId::parse("w").unwrap() }).unwrap();
+    (fixture.restart)();
+    assert_eq!(fixture.depth("email").live_workers, 0, "that is kept");
+    fixture
+        .one(Request::WorkerAlive { scope: Scope::All, worker: WorkerId::parse("w").unwrap() })
+        .unwrap();
     let [seen] = &workers()[..] else { panic!("one, not {:?}", workers()) };
     assert!(seen.live && seen.job_types == [job_type("email")], "{seen:?}");
     assert_eq!(claim("v").len(), 1);
     assert_eq!(workers().iter().filter(|seen| seen.live).count(), 2);
 }
 
-pub(crate) fn a_worker_that_signs_off_keeps_its_leases(house: &House) {
-    let id = house.submit(email());
-    let claimed = house.take();
+pub(crate) fn a_worker_that_signs_off_keeps_its_leases(fixture: &Fixture) {
+    let id = fixture.submit(email());
+    let claimed = fixture.take();
     let name = claimed.job.lease().unwrap().worker.clone();
-    leave(house, Scope::All, name.as_str());
-    let seen = || block_on(house.store().workers(&Scope::All)).unwrap();
+    leave(fixture, Scope::All, name.as_str());
+    let seen = || block_on(fixture.store().workers(&Scope::All)).unwrap();
     let [own] = &seen()[..] else { panic!("it holds a job: {:?}", seen()) };
     assert!(!own.live && own.running == 1, "{own:?}");
-    assert_eq!(house.depth("email").live_workers, 0);
-    assert!(matches!(house.beat(&claimed), Pulse::Extended(_)));
-    assert_eq!(house.complete(&claimed), Ok(Status::Completed));
-    assert_eq!(house.status(id), Status::Completed);
+    assert_eq!(fixture.depth("email").live_workers, 0);
+    assert!(matches!(fixture.beat(&claimed), LeaseState::Extended(_)));
+    assert_eq!(fixture.complete(&claimed), Ok(Status::Completed));
+    assert_eq!(fixture.status(id), Status::Completed);
     assert!(seen().is_empty());
 }
 
-pub(crate) fn an_erased_job_leaves_nothing(house: &House) {
-    let id = house.submit(JobDraft { subject_id: Some("ada".into()), ..email() });
-    assert!(matches!(house.command(id, Command::Erase), Err(Refusal::NotEnded { .. })));
-    house.must(id, Command::Cancel);
-    block_on(house.store().number_events(1)).unwrap();
-    house.must(id, Command::Erase);
-    assert!(house.find(id).is_none() && house.history(id).is_empty());
-    block_on(house.store().number_events(10)).unwrap();
-    let events = block_on(house.store().events(0, 10)).unwrap();
+pub(crate) fn an_erased_job_leaves_nothing(fixture: &Fixture) {
+    let id = fixture.submit(JobDraft { subject_id: Some("ada".into()), ..email() });
+    assert!(matches!(fixture.command(id, Command::Erase), Err(Refusal::NotEnded { .. })));
+    fixture.must(id, Command::Cancel);
+    block_on(fixture.store().number_events(1)).unwrap();
+    fixture.must(id, Command::Erase);
+    assert!(fixture.find(id).is_none() && fixture.history(id).is_empty());
+    block_on(fixture.store().number_events(10)).unwrap();
+    let events = block_on(fixture.store().events(0, 10)).unwrap();
     assert_eq!(events.len(), 2, "that something happened stays");
     assert!(events.iter().all(|e| e.event.job.envelope.subject.is_none()), "to whom does not");
-    assert_eq!(block_on(house.store().payload(&Scope::All, id)).unwrap(), None);
-    assert_eq!(house.command(id, Command::Erase), Err(Refusal::JobNotFound));
+    assert_eq!(block_on(fixture.store().payload(&Scope::All, id)).unwrap(), None);
+    assert_eq!(fixture.command(id, Command::Erase), Err(Refusal::JobNotFound));
 }

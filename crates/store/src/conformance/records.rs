@@ -2,7 +2,7 @@
 
 use super::{
     credentials::key,
-    house::{House, only},
+    fixture::{Fixture, only},
 };
 use crate::{Answer, Record, RecordChange, RecordKind, Request};
 use engine::{ApiKey, Policy, Refusal, Scope};
@@ -16,37 +16,37 @@ fn put(key: &str, max_attempts: u32) -> RecordChange {
     RecordChange::put(Scope::All, key, &policy(max_attempts))
 }
 
-fn records(house: &House, prefix: &str) -> Vec<Record> {
-    let listed = house.store();
+fn records(fixture: &Fixture, prefix: &str) -> Vec<Record> {
+    let listed = fixture.store();
     block_on(listed.records(RecordKind::Policy, None, prefix)).expect("the store works")
 }
 
-fn versions(house: &House) -> Vec<(String, u64)> {
-    let all = records(house, "");
+fn versions(fixture: &Fixture) -> Vec<(String, u64)> {
+    let all = records(fixture, "");
     all.iter().map(|record| (record.name.key.to_string(), record.version)).collect()
 }
 
-pub(crate) fn a_record_is_kept_with_its_version(house: &House) {
-    assert!(records(house, "").is_empty());
+pub(crate) fn a_record_is_kept_with_its_version(fixture: &Fixture) {
+    assert!(records(fixture, "").is_empty());
     for attempts in 1..4 {
-        assert_eq!(house.one(Request::PutRecord(put("email", attempts))), Ok(Answer::Done));
+        assert_eq!(fixture.one(Request::PutRecord(put("email", attempts))), Ok(Answer::Done));
     }
-    let kept = records(house, "");
+    let kept = records(fixture, "");
     assert_eq!((kept.len(), kept[0].version), (1, 3));
     assert_eq!(kept[0].read::<Policy>(), Some(policy(3)));
     assert_eq!(kept[0].read::<ApiKey>(), None, "a record is of one kind");
-    (house.restart)();
-    assert_eq!(records(house, ""), kept);
-    house.one(Request::PutRecord(put("email", 4))).unwrap();
-    assert_eq!(records(house, "")[0].version, 4, "versions go on after a restart");
-    let restored = (house.restored)();
+    (fixture.restart)();
+    assert_eq!(records(fixture, ""), kept);
+    fixture.one(Request::PutRecord(put("email", 4))).unwrap();
+    assert_eq!(records(fixture, "")[0].version, 4, "versions go on after a restart");
+    let restored = (fixture.restored)();
     let after = block_on(restored.records(RecordKind::Policy, None, "")).unwrap();
-    assert_eq!(after, records(house, ""));
+    assert_eq!(after, records(fixture, ""));
 }
 
-pub(crate) fn a_record_of_another_version_is_not_changed(house: &House) {
+pub(crate) fn a_record_of_another_version_is_not_changed(fixture: &Fixture) {
     let expecting = |attempts, version| {
-        house.one(Request::PutRecord(put("email", attempts).expecting(version)))
+        fixture.one(Request::PutRecord(put("email", attempts).expecting(version)))
     };
     let changed = |version| Err(Refusal::VersionChanged { version });
     assert_eq!(expecting(1, 1), changed(0), "there is none");
@@ -56,29 +56,29 @@ pub(crate) fn a_record_of_another_version_is_not_changed(house: &House) {
     assert_eq!(expecting(3, 1), changed(2));
     let name = put("email", 0).name;
     let remove = |version| RecordChange::remove(name.clone()).expecting(version);
-    assert_eq!(house.one(Request::PutRecord(remove(1))), changed(2));
-    assert_eq!(versions(house), [("email".to_owned(), 2)]);
-    // Two callers that know the same version: one of them is told.
+    assert_eq!(fixture.one(Request::PutRecord(remove(1))), changed(2));
+    assert_eq!(versions(fixture), [("email".to_owned(), 2)]);
+    // Of two callers that know the same version, the second is refused.
     let batch = [5, 6].map(|attempts| Request::PutRecord(put("email", attempts).expecting(2)));
-    assert_eq!(house.run(batch.to_vec()), [Ok(Answer::Done), changed(3)]);
-    assert_eq!(house.one(Request::PutRecord(remove(3))), Ok(Answer::Done));
-    assert!(records(house, "").is_empty());
+    assert_eq!(fixture.run(batch.to_vec()), [Ok(Answer::Done), changed(3)]);
+    assert_eq!(fixture.one(Request::PutRecord(remove(3))), Ok(Answer::Done));
+    assert!(records(fixture, "").is_empty());
 }
 
-pub(crate) fn records_are_listed_by_kind_scope_and_prefix(house: &House) {
+pub(crate) fn records_are_listed_by_kind_scope_and_prefix(fixture: &Fixture) {
     for key in ["report", "email.bulk", "email", "emergency"] {
-        house.one(Request::PutRecord(put(key, 1))).unwrap();
+        fixture.one(Request::PutRecord(put(key, 1))).unwrap();
     }
     let keys = [key(1, only("acme")), key(2, only("birch")), key(3, Scope::All)];
-    house.run(keys.iter().map(Request::put_key).collect());
+    fixture.run(keys.iter().map(Request::put_key).collect());
     let listed = |prefix: &str| -> Vec<String> {
-        records(house, prefix).iter().map(|record| record.name.key.to_string()).collect()
+        records(fixture, prefix).iter().map(|record| record.name.key.to_string()).collect()
     };
     assert_eq!(listed(""), ["email", "email.bulk", "emergency", "report"]);
     assert_eq!(listed("email"), ["email", "email.bulk"]);
     assert_eq!(listed("em%"), [""; 0], "a prefix is a text, not a pattern");
     assert_eq!(listed("x"), [""; 0]);
-    let store = house.store();
+    let store = fixture.store();
     let of = |scope: Option<&Scope>| -> Vec<Scope> {
         let records = block_on(store.records(RecordKind::ApiKey, scope, "")).unwrap();
         records.into_iter().map(|record| record.name.scope).collect()
@@ -88,12 +88,12 @@ pub(crate) fn records_are_listed_by_kind_scope_and_prefix(house: &House) {
     assert_eq!(of(None), [only("acme"), only("birch"), Scope::All]);
 }
 
-pub(crate) fn a_removed_record_begins_anew(house: &House) {
+pub(crate) fn a_removed_record_begins_anew(fixture: &Fixture) {
     let remove = || Request::PutRecord(RecordChange::remove(put("email", 1).name));
-    assert_eq!(house.one(remove()), Ok(Answer::Done), "nothing is there to be removed");
-    house.one(Request::PutRecord(put("email", 1))).unwrap();
-    house.one(Request::PutRecord(put("email", 2))).unwrap();
-    house.run(vec![remove(), Request::PutRecord(put("email", 3))]);
-    assert_eq!(versions(house), [("email".to_owned(), 1)]);
-    assert_eq!(records(house, "")[0].read::<Policy>(), Some(policy(3)));
+    assert_eq!(fixture.one(remove()), Ok(Answer::Done), "nothing is there to be removed");
+    fixture.one(Request::PutRecord(put("email", 1))).unwrap();
+    fixture.one(Request::PutRecord(put("email", 2))).unwrap();
+    fixture.run(vec![remove(), Request::PutRecord(put("email", 3))]);
+    assert_eq!(versions(fixture), [("email".to_owned(), 1)]);
+    assert_eq!(records(fixture, "")[0].read::<Policy>(), Some(policy(3)));
 }

@@ -1,32 +1,32 @@
-//! Tenants do not meet.
+//! Tenants are isolated from each other.
 
-use super::house::{House, email, ending, only, settling, wish};
+use super::fixture::{Fixture, claim_request, email, ending, only, settling};
 use crate::{Query, Request};
 use engine::{Command, Filter, OutcomeWord, Refusal, Scope, Status};
 use pollster::block_on;
 
-pub(crate) fn nobody_sees_another_s_jobs(house: &House) {
-    let id = house.submit_as(email(), "acme");
-    house.take();
+pub(crate) fn nobody_sees_another_s_jobs(fixture: &Fixture) {
+    let id = fixture.submit_as(email(), "acme");
+    fixture.take();
     for scope in [only("acme"), Scope::All, only("birch")] {
         let theirs = scope != only("birch");
-        let store = &house.store();
+        let store = &fixture.store();
         assert_eq!(block_on(store.job(&scope, id)).unwrap().is_some(), theirs);
         assert_eq!(block_on(store.payload(&scope, id)).unwrap().is_some(), theirs);
         assert_eq!(block_on(store.history(&scope, id, 0)).unwrap().is_empty(), !theirs);
-        assert_eq!(block_on(store.surroundings(&scope, id)).unwrap().is_some(), theirs);
+        assert_eq!(block_on(store.explain_facts(&scope, id)).unwrap().is_some(), theirs);
         assert_eq!(block_on(store.queues(&scope)).unwrap().is_empty(), !theirs);
         let query = Query { scope, filter: Filter::Everything, before: None, limit: 10 };
         assert_eq!(block_on(store.list(&query)).unwrap().jobs.is_empty(), !theirs);
     }
-    let workers = block_on(house.store().workers(&only("birch"))).unwrap();
+    let workers = block_on(fixture.store().workers(&only("birch"))).unwrap();
     assert!(workers.is_empty(), "nor the workers of everybody");
 }
 
-pub(crate) fn nobody_touches_another_s_jobs(house: &House) {
-    let id = house.submit_as(email(), "acme");
-    let claimed = house.take();
-    let before = house.job(id);
+pub(crate) fn nobody_touches_another_s_jobs(fixture: &Fixture) {
+    let id = fixture.submit_as(email(), "acme");
+    let claimed = fixture.take();
+    let before = fixture.job(id);
     let commands = [
         Command::Cancel,
         Command::Discard,
@@ -35,32 +35,34 @@ pub(crate) fn nobody_touches_another_s_jobs(house: &House) {
         settling(&claimed, &ending(OutcomeWord::Completed)),
     ];
     for command in commands {
-        let reply = house.one(Request::Job { scope: only("birch"), id, command });
+        let reply = fixture.one(Request::Job { scope: only("birch"), id, command });
         assert_eq!(reply, Err(Refusal::JobNotFound), "as if it were not there");
     }
-    assert_eq!(house.job(id), before);
+    assert_eq!(fixture.job(id), before);
 }
 
-pub(crate) fn workers_take_only_what_is_theirs(house: &House) {
-    house.submit_as(email(), "acme");
-    let theirs = house.submit_as(email(), "birch");
-    let claimed = house.claim_as(only("birch"), wish("w", "c", &["email"], 10));
+pub(crate) fn workers_take_only_what_is_theirs(fixture: &Fixture) {
+    fixture.submit_as(email(), "acme");
+    let theirs = fixture.submit_as(email(), "birch");
+    let claimed = fixture.claim_as(only("birch"), claim_request("w", "c", &["email"], 10));
     assert_eq!(claimed.iter().map(|c| c.job.id()).collect::<Vec<_>>(), [theirs]);
-    assert_eq!(house.status(theirs), Status::Running);
+    assert_eq!(fixture.status(theirs), Status::Running);
 }
 
-pub(crate) fn workers_of_one_name_are_not_mixed_up(house: &House) {
+pub(crate) fn workers_of_one_name_are_not_mixed_up(fixture: &Fixture) {
     for owner in ["acme", "birch"] {
-        house.submit_many(2, owner);
+        fixture.submit_many(2, owner);
     }
-    let acme = house.claim_as(only("acme"), wish("worker-1", "c", &["email"], 1)).remove(0);
-    let birch = house.claim_as(only("birch"), wish("worker-1", "c", &["email"], 1)).remove(0);
+    let acme =
+        fixture.claim_as(only("acme"), claim_request("worker-1", "c", &["email"], 1)).remove(0);
+    let birch =
+        fixture.claim_as(only("birch"), claim_request("worker-1", "c", &["email"], 1)).remove(0);
     assert_ne!(acme.job.id(), birch.job.id(), "one name for a claim, but two claims");
-    let seen = |owner| block_on(house.store().workers(&only(owner))).unwrap().remove(0);
+    let seen = |owner| block_on(fixture.store().workers(&only(owner))).unwrap().remove(0);
     assert_eq!((seen("acme").running, seen("birch").running), (1, 1));
-    house.complete(&acme).unwrap();
-    house.pass(89);
-    house.beat(&birch);
-    house.pass(1);
+    fixture.complete(&acme).unwrap();
+    fixture.pass(89);
+    fixture.beat(&birch);
+    fixture.pass(1);
     assert!(!seen("acme").live && seen("birch").live, "another's lease is no sign of life");
 }

@@ -1,28 +1,28 @@
-//! Which due jobs a claim gets: in turn over the queues, then by priority, then by due time.
+//! Which due jobs a claim gets: rotating over the queues, then by priority, then by due time.
 
 use super::{
     execute::Transaction,
-    tables::{Place, Tables},
+    tables::{QueuePosition, Tables},
 };
 use crate::{queue::Queue, store::Claimed, unit_of_work::Source as _};
 use engine::{
-    CLAIM_BYTES_MAX, CLAIM_MAX, Claim, Effect, Job, JobId, Priority, Scope, Timestamp, Wish,
-    is_claimable,
+    CLAIM_BYTES_MAX, CLAIM_MAX, Claim, ClaimRequest, Effect, Job, JobId, Priority, Scope,
+    Timestamp, is_claimable,
 };
 use std::collections::{BTreeSet, VecDeque};
 
 impl Transaction<'_> {
-    pub(super) fn claim(&mut self, scope: &Scope, wish: &Wish) -> Vec<Claimed> {
-        let held = self.tables.held(scope, wish);
+    pub(super) fn claim(&mut self, scope: &Scope, claim_request: &ClaimRequest) -> Vec<Claimed> {
+        let held = self.tables.held(scope, claim_request);
         if !held.is_empty() {
             return held;
         }
-        let max = wish.max.min(CLAIM_MAX);
-        let mut lines = self.tables.lines(scope, wish, max);
-        let claim = Claim::of(scope, wish);
+        let max = claim_request.max.min(CLAIM_MAX);
+        let mut lines = self.tables.lines(scope, claim_request, max);
+        let claim = Claim::of(scope, claim_request);
         let mut claimed = Vec::new();
         let mut bytes = 0;
-        // One job from each queue in turn, until the claim is full or nobody has a due job left.
+        // One job from each queue in turn, until the claim is full or no queue has a due job left.
         while claimed.len() < max
             && bytes < CLAIM_BYTES_MAX
             && let Some((queue, mut line)) = lines.pop_front()
@@ -39,7 +39,7 @@ impl Transaction<'_> {
         claimed
     }
 
-    /// Starts a job that stood in a line. The engine has the last word.
+    /// Starts a chosen job, if the engine agrees.
     fn start(&mut self, id: JobId, claim: &Claim) -> Option<Claimed> {
         let job = &self.tables.jobs[&id];
         let facts = self.facts(self.tables.records.policy(&job.envelope.job_type));
@@ -54,13 +54,13 @@ impl Transaction<'_> {
 }
 
 impl Tables {
-    /// The leases that an earlier claim of the same name still holds. Of the types that are wanted: a door has
-    /// looked at no others, and names can be guessed.
-    fn held(&self, scope: &Scope, wish: &Wish) -> Vec<Claimed> {
-        let claim = (scope.clone(), wish.worker.clone(), wish.claim.clone());
+    /// The leases that an earlier claim of the same name still holds, of the wanted types only. The
+    /// HTTP API has authorized only these types, and names of claims can be guessed.
+    fn held(&self, scope: &Scope, claim_request: &ClaimRequest) -> Vec<Claimed> {
+        let claim = (scope.clone(), claim_request.worker.clone(), claim_request.claim.clone());
         let jobs = self.claims.get(&claim).into_iter().flatten().map(|id| &self.jobs[id]);
         let valid = |job: &&Job| {
-            wish.wants(&job.envelope.job_type)
+            claim_request.wants(&job.envelope.job_type)
                 && job.lease().is_some_and(|lease| lease.holds_in(self.epoch))
         };
         jobs.filter(valid).map(|job| self.with_payload(job.clone())).collect()
@@ -69,10 +69,15 @@ impl Tables {
     /// The first due jobs of each queue that the claim may take from; the queue that was not served
     /// for the longest time comes first.
     ///
-    /// Not a cursor that goes round: workers that want different types would keep setting it past
-    /// each other's queues, and one of them could starve.
-    fn lines(&self, scope: &Scope, wish: &Wish, max: usize) -> VecDeque<(Queue, VecDeque<JobId>)> {
-        let wanted: BTreeSet<_> = wish.job_types.iter().collect();
+    /// A rotating cursor is no alternative: workers that want different types would keep moving it
+    /// past each other's queues, and one of them could starve.
+    fn lines(
+        &self,
+        scope: &Scope,
+        claim_request: &ClaimRequest,
+        max: usize,
+    ) -> VecDeque<(Queue, VecDeque<JobId>)> {
+        let wanted: BTreeSet<_> = claim_request.job_types.iter().collect();
         let open = |queue: &&Queue| {
             wanted.contains(&queue.job_type)
                 && scope.covers(&queue.tenant)
@@ -84,15 +89,18 @@ impl Tables {
         queues.into_iter().map(|queue| (queue.clone(), line(queue))).collect()
     }
 
-    /// The jobs of a queue that can start now, in the order in which they should.
+    /// The jobs of a queue that can start now, in the order of claims.
     pub(super) fn due(&self, queue: &Queue) -> impl Iterator<Item = JobId> {
         let places = self.ready.get(queue);
         let until = self.rules.due_until(self.now());
         let ranks = Priority::LOWEST.number()..=Priority::HIGHEST.number();
         let within = move |rank| {
-            let first =
-                Place { rank, run_at: Timestamp::default(), id: JobId::from_bytes([0; 16]) };
-            let last = Place { rank, run_at: until, id: JobId::from_bytes([255; 16]) };
+            let first = QueuePosition {
+                rank,
+                run_at: Timestamp::default(),
+                id: JobId::from_bytes([0; 16]),
+            };
+            let last = QueuePosition { rank, run_at: until, id: JobId::from_bytes([255; 16]) };
             let line = places.into_iter().flat_map(move |places| places.range(first..=last));
             let mut line = line.map(|place| place.id);
             std::iter::from_fn(move || self.rules.next_due(&mut line))

@@ -1,32 +1,32 @@
-//! One batch, one transaction: everything in its turn, by the unit of work that all stores share.
+//! One batch, one transaction: executed in the order of its phases by the unit of work that all
+//! stores share.
 
 use super::tables::Tables;
 use crate::{
-    dice::Dice,
     queue::Queue,
+    random::RandomSource,
     record::Records,
-    seen::{Name, heard, room_for_worker},
+    seen::{Name, room_for_worker, updated_worker},
     store::{Claimed, Reply, Request},
-    unit_of_work::{Effect, OneWriter, Sink, Source, carry_out_batch},
+    unit_of_work::{Effect, OneWriter, Sink, Source, execute_requests},
 };
 use engine::{
-    AttemptRecord, AuditEntry, AuditHash, AuditNote, Chance, Command, Decision, Facts, Host,
-    IdempotencyKey, Job, JobId, JobType, LeaseToken, Refusal, Scope, Step, StepName, TenantLimit,
-    TenantLimits, Timestamp, Wish,
+    AttemptRecord, AuditEntry, AuditHash, AuditNote, ClaimRequest, Command, Decision, Entropy,
+    Facts, Host, IdempotencyKey, Job, JobId, JobType, LeaseToken, Refusal, Scope, Step, StepName,
+    TenantLimit, TenantLimits, Timestamp,
 };
 use std::{collections::BTreeMap, convert::Infallible};
 
 /// The tables within a transaction.
 pub(super) struct Transaction<'t> {
     pub(super) tables: &'t mut Tables,
-    dice: &'t dyn Dice,
+    random: &'t dyn RandomSource,
 }
 
 impl Tables {
-    /// Carries out a batch.
-    pub(super) fn execute(&mut self, batch: Vec<Request>, dice: &dyn Dice) -> Vec<Reply> {
+    pub(super) fn execute(&mut self, batch: Vec<Request>, random: &dyn RandomSource) -> Vec<Reply> {
         self.settings_version += batch.iter().filter(|request| request.sets()).count() as u64;
-        let Ok(replies) = carry_out_batch(&mut Transaction { tables: self, dice }, batch);
+        let Ok(replies) = execute_requests(&mut Transaction { tables: self, random }, batch);
         replies
     }
 
@@ -39,11 +39,15 @@ impl Tables {
 }
 
 impl OneWriter for Transaction<'_> {
-    fn claim(&mut self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Infallible> {
-        Ok(self.claim(scope, wish))
+    fn claim(
+        &mut self,
+        scope: &Scope,
+        claim_request: &ClaimRequest,
+    ) -> Result<Vec<Claimed>, Infallible> {
+        Ok(self.claim(scope, claim_request))
     }
 
-    fn see(
+    fn record_worker(
         &mut self,
         name: Name,
         host: Option<Host>,
@@ -53,7 +57,7 @@ impl OneWriter for Transaction<'_> {
         if let Ok(lost) = room_for_worker(&tables.workers, &name, &tables.limits, now) {
             lost.and_then(|lost| tables.workers.remove(&lost));
             let before = tables.workers.remove(&name);
-            tables.workers.insert(name, heard(before, host, job_types, now));
+            tables.workers.insert(name, updated_worker(before, host, job_types, now));
         }
         Ok(())
     }
@@ -133,8 +137,8 @@ impl Source for Transaction<'_> {
         self.tables.epoch
     }
 
-    fn chance(&self) -> Chance {
-        self.dice.roll()
+    fn entropy(&self) -> Entropy {
+        self.random.entropy()
     }
 
     fn decide(&self, job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {

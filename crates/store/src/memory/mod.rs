@@ -1,21 +1,21 @@
-//! The store that forgets: everything in maps, one lock, no files.
+//! The store in memory: everything in maps, one lock, no files.
 //!
-//! It is the executable specification of [`Store`]: simple enough to be believed by reading, and
-//! what the simulation and the users' tests run on. The other stores must behave like it.
+//! It is the executable specification of [`Store`]: simple enough to verify by reading, and what
+//! the simulation and the users' tests run on. The other stores must behave like it.
 
 mod claim;
-mod ears;
 mod execute;
 mod nodes;
+mod notification;
 mod reads;
 mod rules;
 mod tables;
 
 use crate::{
     clock::Clock,
-    dice::Dice,
-    node::{Attendance, News, NodeCard, NodeSeen, Part, UnconfirmedNode},
+    node::{ClusterView, NodeInfo, NodeRole, NodeStatus, Notification, UnconfirmedNode},
     queue::{QueueDepth, WorkerSeen},
+    random::RandomSource,
     record::{Record, RecordKind},
     store::{
         Execute, NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Store,
@@ -23,11 +23,11 @@ use crate::{
     },
 };
 use async_trait::async_trait;
-use ears::{Ear, Square};
 use engine::{
-    AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Scope, Surroundings,
+    AuditEntry, Event, ExplainFacts, HistoryEntry, Job, JobId, JobType, JsonText, Scope,
     TenantLimits, Timestamp,
 };
+use notification::{NotificationHub, NotificationInbox};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -39,89 +39,90 @@ use tables::Tables;
 
 pub use rules::Rules;
 
-/// A store in memory, as one node holds it.
+/// One node's handle of a store in memory.
 pub struct Memory {
     clock: Arc<dyn Clock>,
-    dice: Arc<dyn Dice>,
+    random: Arc<dyn RandomSource>,
     tables: Arc<Mutex<Tables>>,
-    /// Where this node meets the others; nothing where there is only one.
-    company: Option<Company>,
+    /// The connection to the other nodes; `None` where there is only one.
+    cluster: Option<ClusterHandle>,
     /// Whether a test has cut this handle off from the tables.
     cut_off: AtomicBool,
-    /// Whether a test has this handle lose all notifications, in both directions.
-    deaf: AtomicBool,
+    /// Whether a test makes this handle lose all notifications, in both directions.
+    loses_notifications: AtomicBool,
     policies_read: AtomicUsize,
 }
 
-struct Company {
-    square: Arc<Square>,
-    ear: Arc<Ear>,
-    part: Mutex<Part>,
+struct ClusterHandle {
+    hub: Arc<NotificationHub>,
+    inbox: Arc<NotificationInbox>,
+    role: Mutex<NodeRole>,
 }
 
-impl Company {
-    fn join(square: Arc<Square>) -> Self {
-        Company { ear: square.join(), square, part: Mutex::default() }
+impl ClusterHandle {
+    fn join(hub: Arc<NotificationHub>) -> Self {
+        ClusterHandle { inbox: hub.join(), hub, role: Mutex::default() }
     }
 
-    fn part(&self) -> MutexGuard<'_, Part> {
-        self.part.lock().expect("no code of ours panics while it holds a part")
+    fn role(&self) -> MutexGuard<'_, NodeRole> {
+        self.role.lock().expect("no code of ours panics while it holds a part")
     }
 }
 
-/// A copy of everything a store knew at one moment.
+/// A copy of a whole store at one moment.
 #[derive(Clone)]
 pub struct Backup(Tables);
 
 impl Memory {
-    /// An empty store that asks `clock` for the time and `dice` for chance.
-    pub fn new(clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Self {
-        Memory::over(clock, dice, Arc::default(), None)
+    /// An empty store with `clock` as its time and `random` as its source of entropy.
+    pub fn new(clock: Arc<dyn Clock>, random: Arc<dyn RandomSource>) -> Self {
+        Memory::over(clock, random, Arc::default(), None)
     }
 
-    /// An empty store that several nodes of this process may share: each holds one of [`Memory::another`].
-    pub fn shared(clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Self {
-        let company = Company::join(Arc::default());
-        Memory::over(clock, dice, Arc::default(), Some(company))
+    /// An empty store that several nodes of this process may share; [`Memory::another`] makes the
+    /// handle of each further node.
+    pub fn shared(clock: Arc<dyn Clock>, random: Arc<dyn RandomSource>) -> Self {
+        let cluster = ClusterHandle::join(Arc::default());
+        Memory::over(clock, random, Arc::default(), Some(cluster))
     }
 
-    /// The same with other limits of what one tenant may have.
+    /// The same store with other limits for each tenant.
     #[must_use]
     pub fn with_limits(self, limits: TenantLimits) -> Self {
         self.tables().limits = limits;
         self
     }
 
-    /// The same with other rules, for tests that put a mistake into them.
+    /// The same store with other rules, for tests that seed a bug.
     #[must_use]
     pub fn with_rules(self, rules: Arc<dyn Rules>) -> Self {
         self.tables().rules = rules::SharedRules(rules);
         self
     }
 
-    /// The same store in the hands of another node.
+    /// The handle of another node of the same store.
     ///
     /// # Panics
     ///
-    /// If it was not opened as shared: then there is one node and no other.
+    /// If the store is not [`Memory::shared`]: then it has only one node.
     pub fn another(&self) -> Self {
-        let square = self.company.as_ref().expect("it was opened as shared").square.clone();
-        let company = Some(Company::join(square));
-        Memory::over(self.clock.clone(), self.dice.clone(), self.tables.clone(), company)
+        let hub = self.cluster.as_ref().expect("it was opened as shared").hub.clone();
+        let cluster = Some(ClusterHandle::join(hub));
+        Memory::over(self.clock.clone(), self.random.clone(), self.tables.clone(), cluster)
     }
 
     fn over(
         clock: Arc<dyn Clock>,
-        dice: Arc<dyn Dice>,
+        random: Arc<dyn RandomSource>,
         tables: Arc<Mutex<Tables>>,
-        company: Option<Company>,
+        cluster: Option<ClusterHandle>,
     ) -> Self {
-        let (cut_off, deaf, policies_read) = Default::default();
-        Memory { clock, dice, tables, company, cut_off, deaf, policies_read }
+        let (cut_off, loses_notifications, policies_read) = Default::default();
+        Memory { clock, random, tables, cluster, cut_off, loses_notifications, policies_read }
     }
 
-    /// Whether nothing reaches the tables through this handle from now on: batches and reads are
-    /// answered as unavailable. How an outage looks to one node, for tests.
+    /// Cuts this handle off from the tables, or reconnects it. While it is cut off, batches and
+    /// reads fail as unavailable, as one node sees an outage. For tests.
     pub fn cut_off(&self, cut_off: bool) {
         self.cut_off.store(cut_off, Ordering::SeqCst);
     }
@@ -129,39 +130,40 @@ impl Memory {
     /// Loses all notifications to and from this handle, for tests: they are hints, and may get
     /// lost.
     pub fn lose_notifications(&self) {
-        self.deaf.store(true, Ordering::SeqCst);
+        self.loses_notifications.store(true, Ordering::SeqCst);
     }
 
-    /// Copies everything.
+    /// Copies the whole store.
     pub fn backup(&self) -> Backup {
         Backup(self.tables().clone())
     }
 
-    /// A store as it was at the time of `backup`. It has a new epoch: whoever held a lease then
-    /// may have settled it since, in a future that no longer exists, and must not be believed.
-    pub fn restore(backup: Backup, clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Self {
+    /// A store as it was at the time of `backup`, with a new epoch. A worker that held a lease at
+    /// that time may have settled it since, in a future that no longer exists, so its lease must
+    /// not be valid.
+    pub fn restore(backup: Backup, clock: Arc<dyn Clock>, random: Arc<dyn RandomSource>) -> Self {
         let Backup(mut tables) = backup;
         tables.epoch += 1;
         let tables = Arc::new(Mutex::new(tables));
-        let memory = Memory::over(clock, dice, tables, None);
+        let memory = Memory::over(clock, random, tables, None);
         memory.restart();
         memory
     }
 
-    /// Forgets what a process forgets when it dies: whatever was not part of a commit.
+    /// Forgets everything that was not committed, as a process does when it dies.
     pub fn restart(&self) {
         let mut tables = self.tables();
         tables.served.clear();
         tables.start_clock(self.clock.read());
     }
 
-    /// Makes everything as it was at the time of `backup`: how a transaction that was never
-    /// committed looks, to a caller who was told that it was. For tests.
+    /// Sets the store back to `backup`, as if later transactions had never been committed, although
+    /// their callers got replies. For tests.
     pub fn rewind(&self, backup: Backup) {
         *self.tables() = backup.0;
     }
 
-    /// How often this handle was asked for the policies: nodes keep them, for tests.
+    /// How often this handle read the policies. For tests: nodes cache them.
     pub fn policies_read(&self) -> usize {
         self.policies_read.load(Ordering::SeqCst)
     }
@@ -178,36 +180,40 @@ impl Memory {
         Ok(self.tables())
     }
 
-    /// The tables at this moment, with the time brought up to date.
-    fn at_this_moment(&self) -> Result<MutexGuard<'_, Tables>, StoreError> {
+    /// The tables, with the clock brought up to date.
+    fn tables_now(&self) -> Result<MutexGuard<'_, Tables>, StoreError> {
         let mut tables = self.locked()?;
         tables.tick(self.clock.read());
         Ok(tables)
     }
 
-    /// The tables at this moment, for what one node does for all; nothing where another leads.
+    /// The up-to-date tables for the leader's work; `None` where another node leads.
     fn as_leader(&self) -> Result<Option<MutexGuard<'_, Tables>>, StoreError> {
-        let tables = self.at_this_moment()?;
-        let part = self.company.as_ref().map_or(Part::Visitor, |company| *company.part());
-        Ok(tables.may_do_chores(part).then_some(tables))
+        let tables = self.tables_now()?;
+        let role = self.cluster.as_ref().map_or(NodeRole::Visitor, |cluster| *cluster.role());
+        Ok(tables.may_maintain(role).then_some(tables))
     }
 
-    /// Where this node meets the others, unless it is to hear nothing of them.
-    fn listening(&self) -> Option<&Company> {
-        self.company.as_ref().filter(|_| !self.deaf.load(Ordering::SeqCst))
+    /// The connection to the other nodes, unless a test makes it lose all notifications.
+    fn listening(&self) -> Option<&ClusterHandle> {
+        self.cluster.as_ref().filter(|_| !self.loses_notifications.load(Ordering::SeqCst))
     }
 }
 
 impl Execute for Memory {
-    fn execute(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
-        let replies = self.at_this_moment()?.execute(batch, &*self.dice);
-        self.notify_peers(news);
+    fn execute(
+        &self,
+        batch: Vec<Request>,
+        notification: Notification,
+    ) -> Result<Vec<Reply>, StoreError> {
+        let replies = self.tables_now()?.execute(batch, &*self.random);
+        self.notify_peers(notification);
         Ok(replies)
     }
 
-    fn notify_peers(&self, news: News) {
-        if let Some(company) = self.listening().filter(|_| !news.is_empty()) {
-            company.square.tell(&company.ear, &news);
+    fn notify_peers(&self, notification: Notification) {
+        if let Some(cluster) = self.listening().filter(|_| !notification.is_empty()) {
+            cluster.hub.notify_others(&cluster.inbox, &notification);
         }
     }
 }
@@ -231,7 +237,7 @@ impl Store for Memory {
     ) -> Result<Vec<HistoryEntry>, StoreError> {
         let tables = self.locked()?;
         let rows = tables.visible(scope, id).and_then(|job| tables.history.get(&job.id()));
-        // Numbered without gaps from 1, so row `after` is at place `after - 1`.
+        // Rows are numbered without gaps from 1, so row `after` has index `after - 1`.
         let skipped = usize::try_from(after).unwrap_or(usize::MAX);
         Ok(rows.into_iter().flatten().skip(skipped).cloned().collect())
     }
@@ -250,7 +256,7 @@ impl Store for Memory {
     }
 
     async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
-        Ok(self.at_this_moment()?.queues(scope))
+        Ok(self.tables_now()?.queues(scope))
     }
 
     async fn poison_counts(
@@ -262,7 +268,7 @@ impl Store for Memory {
     }
 
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
-        Ok(self.at_this_moment()?.workers(scope))
+        Ok(self.tables_now()?.workers(scope))
     }
 
     async fn records(
@@ -286,20 +292,20 @@ impl Store for Memory {
         Ok(self.locked()?.audit(scope, before, limit))
     }
 
-    async fn surroundings(
+    async fn explain_facts(
         &self,
         scope: &Scope,
         id: JobId,
-    ) -> Result<Option<(Job, Surroundings)>, StoreError> {
-        Ok(self.at_this_moment()?.surroundings(scope, id))
+    ) -> Result<Option<(Job, ExplainFacts)>, StoreError> {
+        Ok(self.tables_now()?.explain_facts(scope, id))
     }
 
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
-        Ok(self.at_this_moment()?.overdue(limit))
+        Ok(self.tables_now()?.overdue(limit))
     }
 
     async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
-        Ok(self.at_this_moment()?.next_due(after))
+        Ok(self.tables_now()?.next_due(after))
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
@@ -310,48 +316,48 @@ impl Store for Memory {
         Ok(self.locked()?.events(after, limit))
     }
 
-    async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
-        Ok(self.as_leader()?.map_or(0, |mut tables| tables.tidy(limit)))
+    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
+        Ok(self.as_leader()?.map_or(0, |mut tables| tables.prune(limit)))
     }
 
     fn is_shared(&self) -> bool {
-        self.company.is_some()
+        self.cluster.is_some()
     }
 
-    async fn attend(&self, node: &NodeCard) -> Result<Attendance, StoreError> {
-        let mut tables = self.at_this_moment()?;
-        let Some(company) = &self.company else {
+    async fn heartbeat_node(&self, node: &NodeInfo) -> Result<ClusterView, StoreError> {
+        let mut tables = self.tables_now()?;
+        let Some(cluster) = &self.cluster else {
             let seen_at = tables.now();
-            let seen = NodeSeen { card: node.clone(), seen_at, live: true, leads: true };
-            return Ok(Attendance { leads: true, nodes: vec![seen] });
+            let seen = NodeStatus { info: node.clone(), seen_at, live: true, leads: true };
+            return Ok(ClusterView { leads: true, nodes: vec![seen] });
         };
-        let part = tables.attend(node);
-        *company.part() = part;
-        Ok(Attendance { leads: matches!(part, Part::Leads { .. }), nodes: tables.nodes() })
+        let role = tables.heartbeat_node(node);
+        *cluster.role() = role;
+        Ok(ClusterView { leads: matches!(role, NodeRole::Leads { .. }), nodes: tables.nodes() })
     }
 
     async fn settings_version(&self) -> Result<u64, StoreError> {
         Ok(self.locked()?.settings_version)
     }
 
-    async fn confirm_settings(&self, node: &NodeCard, version: u64) -> Result<(), StoreError> {
-        if self.company.is_some() {
-            self.at_this_moment()?.confirm_settings(node, version);
+    async fn confirm_settings(&self, node: &NodeInfo, version: u64) -> Result<(), StoreError> {
+        if self.cluster.is_some() {
+            self.tables_now()?.confirm_settings(node, version);
         }
         Ok(())
     }
 
     async fn unconfirmed_nodes(&self, version: u64) -> Result<Vec<UnconfirmedNode>, StoreError> {
-        Ok(self.at_this_moment()?.unconfirmed_nodes(version))
+        Ok(self.tables_now()?.unconfirmed_nodes(version))
     }
 
     async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {
         Ok(self.locked()?.versions(ids))
     }
 
-    async fn news(&self) -> News {
+    async fn notification(&self) -> Notification {
         match self.listening() {
-            Some(company) => company.ear.news().await,
+            Some(cluster) => cluster.inbox.take().await,
             None => std::future::pending().await,
         }
     }
@@ -361,58 +367,59 @@ impl Store for Memory {
 mod tests {
     use super::{Backup, Memory, Rules};
     use crate::{
-        Clock, Dice, HandClock, SeededDice,
-        conformance::{self, House, Neighbours, OpenStore, conformance, conformance_shared},
+        Clock, ManualClock, RandomSource, SeededRandom,
+        conformance::{self, ClusterFixture, Fixture, OpenStore, conformance, conformance_shared},
     };
     use engine::Timestamp;
     use std::{io::Write, sync::Arc};
 
-    fn hands() -> (Arc<HandClock>, Arc<SeededDice>) {
-        let clock = HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000));
-        (Arc::new(clock), Arc::new(SeededDice::new(1)))
+    fn clock_and_random() -> (Arc<ManualClock>, Arc<SeededRandom>) {
+        let clock = ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000));
+        (Arc::new(clock), Arc::new(SeededRandom::new(1)))
     }
 
-    type Restore = fn(Backup, Arc<dyn Clock>, Arc<dyn Dice>) -> Memory;
+    type Restore = fn(Backup, Arc<dyn Clock>, Arc<dyn RandomSource>) -> Memory;
 
-    fn house(
+    fn fixture(
         memory: &Arc<Memory>,
-        clock: Arc<HandClock>,
-        dice: Arc<SeededDice>,
+        clock: Arc<ManualClock>,
+        random: Arc<SeededRandom>,
         restore: Restore,
-    ) -> House {
+    ) -> Fixture {
         let restart = Box::new({
             let memory = memory.clone();
             move || memory.restart()
         });
         let restored = Box::new({
-            let (memory, clock, dice) = (memory.clone(), clock.clone(), dice.clone());
+            let (memory, clock, random) = (memory.clone(), clock.clone(), random.clone());
             move || -> Arc<dyn crate::Store> {
-                Arc::new(restore(memory.backup(), clock.clone(), dice.clone()))
+                Arc::new(restore(memory.backup(), clock.clone(), random.clone()))
             }
         });
-        House { open: OpenStore::new(memory.clone()), clock, dice, restart, restored }
+        Fixture { open: OpenStore::new(memory.clone()), clock, random, restart, restored }
     }
 
-    fn open() -> House {
-        let (clock, dice) = hands();
-        let memory = Arc::new(Memory::new(clock.clone(), dice.clone()));
-        house(&memory, clock, dice, Memory::restore)
+    fn open() -> Fixture {
+        let (clock, random) = clock_and_random();
+        let memory = Arc::new(Memory::new(clock.clone(), random.clone()));
+        fixture(&memory, clock, random, Memory::restore)
     }
 
-    fn open_shared() -> Neighbours {
-        let (clock, dice) = hands();
-        let memory = Arc::new(Memory::shared(clock.clone(), dice.clone()));
-        let house = house(&memory, clock, dice, Memory::restore);
-        Neighbours { house, another: Box::new(move || Arc::new(memory.another())) }
+    fn open_shared() -> ClusterFixture {
+        let (clock, random) = clock_and_random();
+        let memory = Arc::new(Memory::shared(clock.clone(), random.clone()));
+        let fixture = fixture(&memory, clock, random, Memory::restore);
+        ClusterFixture { fixture, another: Box::new(move || Arc::new(memory.another())) }
     }
 
     conformance!(super::open);
 
     conformance_shared!(super::open_shared);
 
-    /// Breaks a promise with a store that has a mistake in it.
+    /// Checks that `promise`, a function of the conformance suite, fails on a store with a seeded
+    /// bug.
     #[track_caller]
-    fn found(mistake: &str, mistaken: fn() -> House, promise: fn(&House)) {
+    fn found(mistake: &str, mistaken: fn() -> Fixture, promise: fn(&Fixture)) {
         promise(&open());
         let kept = std::panic::catch_unwind(|| promise(&mistaken())).is_ok();
         assert!(!kept, "{mistake} was not found");
@@ -422,16 +429,16 @@ mod tests {
 
     #[test]
     fn an_epoch_that_is_not_raised_on_restore_is_found() {
-        fn restore(backup: Backup, clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Memory {
+        fn restore(backup: Backup, clock: Arc<dyn Clock>, random: Arc<dyn RandomSource>) -> Memory {
             let Backup(mut tables) = backup;
-            tables.epoch -= 1; // which the restore then raises to what it was
-            Memory::restore(Backup(tables), clock, dice)
+            tables.epoch -= 1; // the restore raises it to what it was
+            Memory::restore(Backup(tables), clock, random)
         }
-        fn mistaken() -> House {
-            let (clock, dice) = hands();
-            let memory = Arc::new(Memory::new(clock.clone(), dice.clone()));
+        fn mistaken() -> Fixture {
+            let (clock, random) = clock_and_random();
+            let memory = Arc::new(Memory::new(clock.clone(), random.clone()));
             memory.tables().epoch = 1;
-            house(&memory, clock, dice, restore)
+            fixture(&memory, clock, random, restore)
         }
         let promise = conformance::leases::a_restore_voids_every_lease;
         found("EpochNotRaised", mistaken, promise);
@@ -445,12 +452,12 @@ mod tests {
                 usize::MAX
             }
         }
-        fn mistaken() -> House {
-            let (clock, dice) = hands();
-            let memory = Memory::new(clock.clone(), dice.clone()).with_rules(Arc::new(Unpaged));
-            house(&Arc::new(memory), clock, dice, Memory::restore)
+        fn mistaken() -> Fixture {
+            let (clock, random) = clock_and_random();
+            let memory = Memory::new(clock.clone(), random.clone()).with_rules(Arc::new(Unpaged));
+            fixture(&Arc::new(memory), clock, random, Memory::restore)
         }
-        let promise = conformance::chores::what_is_overdue_comes_in_pages;
+        let promise = conformance::maintenance::what_is_overdue_comes_in_pages;
         found("SweepWithoutPaging", mistaken, promise);
     }
 }

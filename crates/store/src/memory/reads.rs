@@ -1,18 +1,18 @@
-//! What can be asked of the memory store, and the chores that remove what nobody asks for.
+//! The reads of the memory store, and the pruning of rows that no read returns any more.
 
-use super::tables::{Key, Place, Tables};
+use super::tables::{Key, QueuePosition, Tables};
 use crate::{
+    codec::digest,
     cursor::Cursor,
-    form::facet,
     queue::{Queue, QueueDepth, WorkerSeen, live_workers},
     seen::{Leases, described},
     store::{
         EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, PoisonCounts, Query, Upcoming,
-        WORKERS_KEPT, told_codes,
+        WORKERS_KEPT, reported_codes,
     },
 };
 use engine::{
-    AuditEntry, Event, Job, JobId, JobType, Scope, Status, Surroundings, Timestamp, WorkerId,
+    AuditEntry, Event, ExplainFacts, Job, JobId, JobType, Scope, Status, Timestamp, WorkerId,
     overdue,
 };
 
@@ -66,11 +66,11 @@ impl Tables {
         }
         let codes = all.counts.values().flatten();
         let groups: Vec<_> =
-            codes.map(|(code, count)| (0, facet::of_error(code), *count)).collect();
-        let (told, complete) = told_codes(&groups);
+            codes.map(|(code, count)| (0, digest::of_error(code), *count)).collect();
+        let (told, complete) = reported_codes(&groups);
         all.complete = complete;
         all.counts.values_mut().for_each(|codes| {
-            codes.retain(|code, _| told.contains(&facet::of_error(code)));
+            codes.retain(|code, _| told.contains(&digest::of_error(code)));
         });
         all.counts.retain(|_, codes| !codes.is_empty());
         all
@@ -82,14 +82,14 @@ impl Tables {
         described(&self.workers, &leases, scope, self.now())
     }
 
-    pub(super) fn surroundings(&self, scope: &Scope, id: JobId) -> Option<(Job, Surroundings)> {
+    pub(super) fn explain_facts(&self, scope: &Scope, id: JobId) -> Option<(Job, ExplainFacts)> {
         let job = self.visible(scope, id)?;
         let queue = Queue::of(job);
-        let place = Place::of(job);
-        let before = |other: &JobId| Place::of(&self.jobs[other]) < place;
+        let place = QueuePosition::of(job);
+        let before = |other: &JobId| QueuePosition::of(&self.jobs[other]) < place;
         let same_type = |other: &&Queue| other.job_type == queue.job_type;
         let running = self.counts.iter().filter(|(other, _)| same_type(other));
-        let surroundings = Surroundings {
+        let explain_facts = ExplainFacts {
             now: self.now(),
             paused: self.is_paused(&queue),
             live_workers: live_workers(&self.workers(&Scope::All), &queue),
@@ -97,7 +97,7 @@ impl Tables {
             running: running.map(|(_, counts)| counts.running).sum(),
             concurrency: self.records.policy(&queue.job_type).concurrency,
         };
-        Some((job.clone(), surroundings))
+        Some((job.clone(), explain_facts))
     }
 
     pub(super) fn overdue(&self, limit: usize) -> Vec<Overdue> {
@@ -148,7 +148,7 @@ impl Tables {
         newest_first.take(limit.min(PAGE_MAX)).cloned().collect()
     }
 
-    pub(super) fn tidy(&mut self, limit: usize) -> usize {
+    pub(super) fn prune(&mut self, limit: usize) -> usize {
         let keys = self.expired_keys(limit);
         for key in &keys {
             self.keys.remove(key);

@@ -1,11 +1,11 @@
-//! What the memory store asks before it acts: the engine, and its own order where the engine leaves
-//! the choice to a store.
+//! The decisions behind the memory store: the engine's, and the order of jobs where the engine
+//! leaves the choice to the store.
 
 use engine::{Claim, Command, Decision, Facts, Job, JobId, Timestamp};
 use std::{ops::Deref, sync::Arc};
 
-/// Decides for a memory store. The provided methods are the rules; a test that must see a mistake
-/// found replaces one of them, so that no mistake stands in the text of the rules themselves.
+/// The decisions of a memory store. The provided methods are the rules. A test that seeds a bug
+/// overrides one of them, so that the text of the rules themselves holds no bug.
 pub trait Rules: Send + Sync {
     /// Decides one command about one job.
     fn decide(&self, job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
@@ -22,13 +22,14 @@ pub trait Rules: Send + Sync {
         now
     }
 
-    /// Which of one queue's due jobs of one priority is next; they come in the order of their due
-    /// times.
+    /// Which of one queue's due jobs of one priority is next; `line` yields them in the order of
+    /// their due times.
     fn next_due(&self, line: &mut dyn DoubleEndedIterator<Item = JobId>) -> Option<JobId> {
         line.next()
     }
 
-    /// When a queue was last served, counted in jobs: the queue with the lowest is served first.
+    /// When a queue was last served, counted in jobs: the queue with the lowest number is served
+    /// first.
     fn last_served(&self, served: Option<u64>) -> Option<u64> {
         served
     }
@@ -44,7 +45,7 @@ pub trait Rules: Send + Sync {
     }
 }
 
-/// The rules of one store, kept with its tables: copies of the tables decide alike.
+/// The rules of one store, kept with its tables, so that copies of the tables decide alike.
 #[derive(Clone)]
 pub(super) struct SharedRules(pub(super) Arc<dyn Rules>);
 
@@ -62,7 +63,7 @@ impl Deref for SharedRules {
     }
 }
 
-/// The rules as they are.
+/// The rules without a seeded bug.
 struct Engine;
 
 impl Rules for Engine {}

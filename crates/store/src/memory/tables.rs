@@ -1,6 +1,6 @@
-//! What the memory store remembers, and how one change is saved.
+//! The tables of the memory store, and how one change is saved.
 
-use super::{nodes::Sighting, rules::SharedRules};
+use super::{nodes::SeenNode, rules::SharedRules};
 use crate::{
     clock::{Reading, StoreClock, Tick},
     node::Lead,
@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-/// Everything a store remembers, as plain maps.
+/// All data of a store, as plain maps.
 #[derive(Clone, Default)]
 pub(super) struct Tables {
     pub(super) epoch: u32,
@@ -28,41 +28,41 @@ pub(super) struct Tables {
     pub(super) payloads: BTreeMap<JobId, JsonText>,
     pub(super) history: BTreeMap<JobId, Vec<HistoryEntry>>,
     pub(super) steps: BTreeMap<JobId, BTreeMap<StepName, Step>>,
-    /// Which job a key means.
+    /// Which job holds a key.
     pub(super) keys: BTreeMap<Key, JobId>,
     pub(super) records: Records,
     pub(super) workers: Workers,
-    /// Announcements that have a number, oldest first, and the number of the last one ever given.
+    /// Numbered announcements, oldest first, and the number of the last one ever numbered.
     pub(super) numbered: VecDeque<Event>,
     pub(super) last_number: u64,
     pub(super) outbox: VecDeque<Event>,
     /// Oldest first, numbered from 1 without gaps.
     pub(super) audit: Vec<AuditEntry>,
-    /// Who gave a sign of life, by name.
-    pub(super) nodes: BTreeMap<String, Sighting>,
+    /// The nodes that sent a heartbeat, by name.
+    pub(super) nodes: BTreeMap<String, SeenNode>,
     pub(super) lead: Lead,
-    /// How often something was set that nodes keep in memory.
+    /// How often a setting changed that nodes cache.
     pub(super) settings_version: u64,
 
-    // What follows is derived from the jobs.
+    // The following fields are derived from the jobs.
     pub(super) counts: BTreeMap<Queue, Counts>,
-    /// The queued jobs of each queue in the order of claims; a queue without any is not here.
-    pub(super) ready: BTreeMap<Queue, BTreeSet<Place>>,
+    /// The queued jobs of each queue in the order of claims; only queues that have some.
+    pub(super) ready: BTreeMap<Queue, BTreeSet<QueuePosition>>,
     pub(super) claims: BTreeMap<ClaimName, BTreeSet<JobId>>,
 
-    // What follows is not durable: a process forgets it when it dies.
+    // The following fields are not durable: a process forgets them when it dies.
     pub(super) clock: StoreClock,
-    /// When each queue was last served, counted in jobs: whoever waited longest comes first.
+    /// When each queue was last served, counted in jobs: the queue that waited longest comes first.
     pub(super) served: BTreeMap<Queue, u64>,
     pub(super) serves: u64,
-    /// What one tenant may have, which the opener of the store says.
+    /// The limits of each tenant, set by the opener of the store.
     pub(super) limits: TenantLimits,
     pub(super) rules: SharedRules,
 }
 
 pub(super) type Key = (Tenant, JobType, IdempotencyKey);
 
-/// Who claimed, and under which name. Two tenants may both have a `worker-1`.
+/// The worker's scope and name, and the id of its claim. Two tenants may both have a `worker-1`.
 pub(super) type ClaimName = (Scope, WorkerId, ClaimId);
 
 fn claim_of(job: &Job) -> Option<ClaimName> {
@@ -70,44 +70,45 @@ fn claim_of(job: &Job) -> Option<ClaimName> {
     Some((lease.scope.clone(), lease.worker.clone(), lease.claim.clone()))
 }
 
-/// The key that a job was handed over with.
+/// The idempotency key of a job.
 pub(super) fn key_of(job: &Job) -> Option<Key> {
     let envelope = &job.envelope;
     let name = envelope.key.as_ref()?.name.clone();
     Some((envelope.tenant.clone(), envelope.job_type.clone(), name))
 }
 
-/// A queued job's place in its queue: priority first, then due time, then age.
+/// A queued job's position in its queue: priority first, then due time, then age.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct QueuePosition {
     /// 0 for the highest priority.
     pub(super) rank: u8,
     pub(super) run_at: Timestamp,
     pub(super) id: JobId,
 }
 
-impl Place {
+impl QueuePosition {
     pub(super) fn of(job: &Job) -> Option<Self> {
         let rank = Priority::HIGHEST.number() - job.envelope.priority.number();
-        Some(Place { rank, run_at: job.run_at()?, id: job.id() })
+        Some(QueuePosition { rank, run_at: job.run_at()?, id: job.id() })
     }
 }
 
 impl Tables {
-    /// Brings the time up to date.
+    /// Advances the store's time.
     pub(super) fn tick(&mut self, reading: Reading) {
         let tick = self.clock.tick(reading);
         self.follow(tick);
     }
 
-    /// Begins the time of a new process.
+    /// Starts the clock of a new process.
     pub(super) fn start_clock(&mut self, reading: Reading) {
         let (clock, tick) = StoreClock::starting_at(self.used_until, reading);
         self.clock = clock;
         self.follow(tick);
     }
 
-    /// Takes over the time. A jump, or a time in which nobody could be heard, costs no lease.
+    /// Adopts the time. A clock jump, or an outage during which the store received no heartbeats,
+    /// costs no lease.
     fn follow(&mut self, tick: Tick) {
         self.used_until = tick.now;
         if tick.jumped == Duration::ZERO {
@@ -136,14 +137,15 @@ impl Tables {
         is_paused(self.records.pauses(), queue)
     }
 
-    /// The job that has `key`, unless its time is over, swept or not.
+    /// The job that holds `key`, unless the key's window is over, whether or not the key was
+    /// pruned.
     pub(super) fn holder(&self, key: &Key) -> Option<&Job> {
         let holder = &self.jobs[self.keys.get(key)?];
         let free = key_is_free(holder, self.records.policy(&key.1), self.now());
         (!free).then_some(holder)
     }
 
-    /// Saves a change with all that belongs to it: the one place where a job is written.
+    /// Saves a change with all that belongs to it: the only place that writes a job.
     pub(super) fn save(&mut self, change: Change) {
         let Change { job, entry, event, steps, takes_key } = change;
         let id = job.id();
@@ -170,7 +172,7 @@ impl Tables {
         self.payloads.remove(&id);
         self.history.remove(&id);
         self.steps.remove(&id);
-        // A key that went to another job in the meantime stays with it.
+        // A key that another job has taken since stays with that job.
         let key = before.as_ref().and_then(key_of);
         if let Some(key) = key.filter(|key| self.keys.get(key) == Some(&id)) {
             self.keys.remove(&key);
@@ -183,10 +185,10 @@ impl Tables {
     fn reindex(&mut self, before: Option<&Job>, after: Option<&Job>) {
         let Some(queue) = after.or(before).map(Queue::of) else { return };
         self.counts.entry(queue.clone()).or_default().count(before, after);
-        if let Some(place) = before.and_then(Place::of) {
+        if let Some(place) = before.and_then(QueuePosition::of) {
             self.ready.get_mut(&queue).expect("a queued job is ready").remove(&place);
         }
-        if let Some(place) = after.and_then(Place::of) {
+        if let Some(place) = after.and_then(QueuePosition::of) {
             self.ready.entry(queue.clone()).or_default().insert(place);
         }
         if self.ready.get(&queue).is_some_and(BTreeSet::is_empty) {

@@ -1,4 +1,4 @@
-//! Where a database is: an address as libpq knows it, with a few words of ours.
+//! The address of a database: a libpq connection URL with a few parameters of our own.
 
 use super::{
     error::PostgresError,
@@ -11,31 +11,30 @@ use tokio_postgres::{
     config::{Host, SslMode, SslNegotiation},
 };
 
-/// The address of a database, and the schema in it that is ours.
+/// The address of a database, and the name of our schema in it.
 ///
-/// `postgres://user:password@host:port/database`, with what libpq takes behind a question mark, `schema` and
-/// `connections`. It is never shown with its password.
+/// `postgres://user:password@host:port/database`, with the parameters that libpq accepts, `schema`
+/// and `connections`. The password is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresAddress {
     pub(super) config: Config,
     pub(super) protection: Protection,
     schema: String,
-    /// How many connections write side by side, if the address says so.
+    /// The number of writing connections, if the address sets it.
     pub(super) connections: Option<usize>,
 }
 
-/// How long a connection may take to be made.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// A server that went away without a word is noticed after so long.
+/// A server that vanished without closing the connection is noticed after this time.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
 const UNHEARD_MAX: Duration = Duration::from_secs(20);
-/// More than this from one node would help nobody.
+/// More connections from one node than this do not help.
 const CONNECTIONS_MAX: usize = 64;
-/// What everybody gets who names no schema.
+/// The schema of an address that names none.
 const SCHEMA: &str = "consign";
-/// What a name may have in PostgreSQL.
+/// PostgreSQL's limit on the length of a name.
 const SCHEMA_BYTES_MAX: usize = 63;
 
 impl PostgresAddress {
@@ -49,13 +48,13 @@ impl PostgresAddress {
         Ok(PostgresAddress { schema: checked(schema)?, ..self.clone() })
     }
 
-    /// What an attacker on the way to the database could make use of: one sentence for each, and
-    /// what to do about it.
+    /// What an attacker on the network path to the database could exploit: one sentence for each
+    /// weakness, with the remedy.
     pub fn weaknesses(&self) -> Vec<String> {
         self.protection.weaknesses()
     }
 
-    /// Host and database, for people.
+    /// Host and database, for messages.
     pub(super) fn place(&self) -> String {
         let host = match self.config.get_hosts().first() {
             None => "localhost".into(),
@@ -92,11 +91,11 @@ impl FromStr for PostgresAddress {
             return Err(wrong("names no user, as in postgres://consign@localhost/consign"));
         }
         if config.get_hosts().iter().any(has_at_sign) {
-            // It would be part of the password, and hosts are shown to people.
+            // The rest of the password would become part of the host, and hosts appear in messages.
             return Err(wrong("has an @ in its user or password; write it as %40"));
         }
         if config.get_options().is_some_and(|options| options.ends_with('\\')) {
-            // It would swallow what follows: our own options.
+            // The backslash would swallow what follows: our own options.
             return Err(wrong("has options that end with a backslash"));
         }
         let protection = own.protection(&config)?;
@@ -111,19 +110,19 @@ fn has_at_sign(host: &Host) -> bool {
     matches!(host, Host::Tcp(name) if name.contains('@'))
 }
 
-/// What stands behind the question mark and is not for the driver.
+/// The parameters of the address that are not for the driver.
 #[derive(Default)]
 struct Own<'a> {
     schema: Option<&'a str>,
     connections: Option<usize>,
     ssl_mode: Option<&'a str>,
     root: Option<PathBuf>,
-    /// Whether the password is told in clear text to a server that nobody vouches for.
+    /// Whether the password may go in clear text to a server whose identity is not verified.
     cleartext: bool,
 }
 
 impl<'a> Own<'a> {
-    /// Takes one part, or gives it back.
+    /// Takes one parameter, or gives it back if it is the driver's.
     fn take(&mut self, part: &'a str) -> Result<Option<&'a str>, PostgresError> {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         match name {
@@ -151,10 +150,10 @@ impl<'a> Own<'a> {
         Ok(None)
     }
 
-    /// What protects the connection, and whom it believes. As with libpq, `require` with a
-    /// certificate at hand checks it. Unlike with libpq, a server on another machine has to prove
-    /// who it is unless the address says otherwise: the first thing that it is sent may be the
-    /// password.
+    /// What protects the connection, and which servers it trusts. As with libpq, `require` checks
+    /// the server's certificate if a root certificate is there. Unlike with libpq, a server on
+    /// another machine has to prove its identity unless the address says otherwise: the first
+    /// message to it may contain the password.
     fn protection(&self, config: &Config) -> Result<Protection, PostgresError> {
         let is_elsewhere = is_elsewhere(config);
         let mode = match self.ssl_mode {
@@ -173,8 +172,8 @@ impl<'a> Own<'a> {
             }
         };
         if self.root_is_system() && mode != "verify-full" {
-            // As with libpq: anybody can have a certificate of a public authority, and where TLS is
-            // only preferred, the first to answer says that there is none.
+            // As with libpq: any attacker can get a certificate of a public authority. Where TLS is
+            // only preferred, an attacker in the path can answer that the server has no TLS.
             return Err(wrong("sslrootcert=system needs sslmode=verify-full"));
         }
         Ok(Protection {
@@ -193,17 +192,17 @@ impl<'a> Own<'a> {
     fn trust(&self, mode: &str, encryption: Encryption) -> Trust {
         let name = mode == "verify-full";
         match (&self.root, encryption) {
-            (_, Encryption::Never) => Trust::Nobody,
+            (_, Encryption::Never) => Trust::Unencrypted,
             (Some(_), _) if self.root_is_system() => Trust::System { name: true },
             (Some(path), Encryption::Always) => Trust::Issuer { path: path.clone(), name },
             (None, Encryption::Always) if mode != "require" => Trust::System { name },
-            (_, Encryption::IfOffered | Encryption::Always) => Trust::Anybody,
+            (_, Encryption::IfOffered | Encryption::Always) => Trust::AnyServer,
         }
     }
 }
 
-/// Whether a connection may leave this machine. A name that is not this machine's counts even where
-/// `hostaddr` is.
+/// Whether a connection may leave this machine. A host name that is not this machine's counts even
+/// if `hostaddr` is this machine.
 fn is_elsewhere(config: &Config) -> bool {
     let is_here = |name: &str| {
         name.eq_ignore_ascii_case("localhost")
@@ -216,28 +215,27 @@ fn is_elsewhere(config: &Config) -> bool {
     hosts || config.get_hostaddrs().iter().any(|address| !address.is_loopback())
 }
 
-/// Leaves it to [`Tls`](super::tls::Tls) whether a connection is encrypted: the driver answers any
-/// server's request for the password in clear text, and asks nobody first. It lets us at the stream
-/// only where it takes TLS for certain.
+/// Leaves encryption to [`Tls`](super::tls::Tls): the driver would answer any server's request for
+/// the password in clear text, without asking us. The driver gives us the stream only in the modes
+/// that require TLS.
 fn take_over_tls(config: &mut Config) -> Result<(), PostgresError> {
     let sockets = config.get_hosts().iter().filter(|host| matches!(host, Host::Unix(_))).count();
     if sockets > 0 && sockets < config.get_hosts().len() {
         return Err(wrong("names sockets of this machine as well as hosts; name one or the other"));
     }
     if sockets > 0 && !config.get_hostaddrs().is_empty() {
-        // The driver would go there instead, over the network and without TLS.
+        // The driver would connect to the hostaddr instead, over the network and without TLS.
         return Err(wrong(
             "names a socket of this machine as well as a hostaddr; name one or the other",
         ));
     }
     if sockets > 0 {
-        // Who may put a socket there is decided by the folder's owner, and nothing leaves the
-        // machine.
+        // The folder's owner decides who may create a socket there, and nothing leaves the machine.
         config.ssl_mode(SslMode::Disable);
         return Ok(());
     }
     if config.get_hosts().is_empty() {
-        // The name to be proved.
+        // The name that the server's certificate must prove.
         config.get_hostaddrs().to_vec().into_iter().for_each(|address| {
             config.host(address.to_string());
         });
@@ -246,7 +244,7 @@ fn take_over_tls(config: &mut Config) -> Result<(), PostgresError> {
     Ok(())
 }
 
-/// Settings that notice a server which went away.
+/// Settings by which the driver notices that a server vanished.
 fn steady(config: &mut Config) {
     config.connect_timeout(CONNECT_MAX);
     config.keepalives_idle(KEEPALIVE_IDLE);
@@ -258,7 +256,7 @@ fn steady(config: &mut Config) {
     }
 }
 
-/// A name that needs no quotes anywhere, whoever reads it.
+/// Accepts only a schema name that needs no quotes in any statement.
 fn checked(schema: &str) -> Result<String, PostgresError> {
     let letter = |c: char| c.is_ascii_lowercase() || c == '_';
     let lawful = schema.starts_with(letter)
@@ -311,9 +309,9 @@ mod tests {
     #[test]
     fn what_protects_the_connection_is_as_libpq_has_it() {
         let trust = |query: &str| address(&format!("postgres://u@h/d?{query}")).protection.trust;
-        assert_eq!(trust("sslmode=disable"), Trust::Nobody);
-        assert_eq!(trust("sslmode=prefer"), Trust::Anybody);
-        assert_eq!(trust("sslmode=require"), Trust::Anybody);
+        assert_eq!(trust("sslmode=disable"), Trust::Unencrypted);
+        assert_eq!(trust("sslmode=prefer"), Trust::AnyServer);
+        assert_eq!(trust("sslmode=require"), Trust::AnyServer);
         assert_eq!(trust("sslmode=verify-full"), Trust::System { name: true });
         let own = |name| Trust::Issuer { path: "/a b.pem".into(), name };
         assert_eq!(trust("sslmode=verify-full&sslrootcert=%2Fa%20b.pem"), own(true));

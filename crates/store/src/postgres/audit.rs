@@ -1,15 +1,20 @@
-//! The audit log, whose end is locked by the transaction that adds to it.
+//! The audit log. A transaction that adds to it locks its end.
 
-use super::{error::Trouble, pool::Lent, sql, values::to_i64};
+use super::{
+    error::{Result, TransactionError},
+    pool::PooledConnection,
+    sql,
+    values::to_i64,
+};
 use crate::{
-    form::body::{from_row, to_row, to_scope},
+    codec::body::{from_row, to_row, to_scope},
     store::PAGE_MAX,
 };
 use engine::{AuditEntry, AuditHash, AuditNote, Scope, Timestamp};
 use tokio_postgres::Row;
 
-/// Adds entries. The end of the chain is locked since the transaction began.
-pub(super) async fn note(db: &Lent, notes: &[AuditNote], now: Timestamp) -> Result<(), Trouble> {
+/// Adds entries. The transaction has held the lock on the end of the chain since it began.
+pub(super) async fn note(db: &PooledConnection, notes: &[AuditNote], now: Timestamp) -> Result<()> {
     if notes.is_empty() {
         return Ok(());
     }
@@ -33,11 +38,11 @@ pub(super) async fn note(db: &Lent, notes: &[AuditNote], now: Timestamp) -> Resu
 
 /// A page of entries, newest first.
 pub(super) async fn page(
-    db: &Lent,
+    db: &PooledConnection,
     scope: &Scope,
     before: Option<u64>,
     limit: usize,
-) -> Result<Vec<AuditEntry>, Trouble> {
+) -> Result<Vec<AuditEntry>> {
     let (before, limit) = (before.map_or(i64::MAX, to_i64), to_i64(limit.min(PAGE_MAX)));
     let rows = match scope {
         Scope::All => db.rows(sql::AUDIT, &[&before, &limit]).await?,
@@ -46,11 +51,13 @@ pub(super) async fn page(
     rows.iter().map(entry).collect()
 }
 
-pub(super) fn entry(row: &Row) -> Result<AuditEntry, Trouble> {
+pub(super) fn entry(row: &Row) -> Result<AuditEntry> {
     let (number, scope): (i64, &str) = (row.try_get(0)?, row.try_get(1)?);
     let entry: AuditEntry = from_row(number, row.try_get(2)?)?;
     if (to_i64(entry.number), to_scope(&entry.scope)) != (number, scope) {
-        return Err(Trouble::Impossible("an entry of the audit log is in another's place"));
+        return Err(TransactionError::Impossible(
+            "an entry of the audit log is in another's place",
+        ));
     }
     Ok(entry)
 }

@@ -1,42 +1,41 @@
-//! What a batch will need, found out before anything is locked: locks are taken in one order by everybody,
-//! the audit log, keys, jobs, claims, so the whole of each must be known at once.
+//! What a batch will need, determined before anything is locked. All transactions take locks in one
+//! order (audit log, keys, jobs, claims), so each of these sets must be complete at once.
 
-use super::known::Known;
+use super::settings_cache::SettingsCache;
 use crate::{
-    form::facet,
+    codec::digest,
     record::RecordKind,
-    store::{Request, turn},
+    store::{Request, phase},
 };
-use engine::{Command, JobId, NewJob, Scope, Wish};
+use engine::{ClaimRequest, Command, JobId, NewJob, Scope};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 pub(super) struct BatchPlan<'a> {
-    /// Requests in the order of their turns, each with its place in the batch.
+    /// Requests in the order in which the batch runs them, each with its index in the batch.
     pub(super) requests: Vec<(usize, &'a Request)>,
     pub(super) commands: Vec<(JobId, &'a Command)>,
-    /// The jobs of those, and the new ones where somebody may have handed them over before.
+    /// The jobs of the commands, and the new jobs that an earlier attempt may have written already.
     pub(super) jobs: Vec<JobId>,
-    /// Jobs whose keys may change hands.
+    /// Jobs whose keys may move to another job.
     pub(super) rekeyed: Vec<JobId>,
     pub(super) new: Vec<&'a NewJob>,
     pub(super) claims: Vec<Wanted<'a>>,
-    /// The kinds of records that it sets.
+    /// The kinds of records that the batch sets.
     pub(super) kinds: BTreeSet<RecordKind>,
-    /// Whether it adds to the audit log.
+    /// Whether the batch adds to the audit log.
     pub(super) audits: bool,
-    /// Whether its rows come from the inbox: the transaction has begun, keys are kept for them, and
-    /// `consign.enqueue` has asked whether there was room in their queues.
+    /// Whether the rows come from the inbox. Then the transaction has begun, keys are reserved, and
+    /// `consign.enqueue` has checked `max_queued`.
     pub(super) from_inbox: bool,
-    /// Whether everything is looked up, and nothing taken for granted.
+    /// Whether the transaction reads everything instead of trusting its caches.
     pub(super) pessimistic: bool,
 }
 
-/// A claim of the batch.
 pub(super) struct Wanted<'a> {
     pub(super) index: usize,
     pub(super) scope: &'a Scope,
-    pub(super) wish: &'a Wish,
+    pub(super) claim_request: &'a ClaimRequest,
     pub(super) digest: i64,
 }
 
@@ -44,7 +43,7 @@ impl<'a> BatchPlan<'a> {
     pub(super) fn of(batch: &'a [Request], pessimistic: bool) -> Self {
         let mut plan = BatchPlan { pessimistic, ..BatchPlan::default() };
         plan.requests.extend(batch.iter().enumerate());
-        plan.requests.sort_by_key(|(_, request)| turn(request)); // stable: the order within a turn stays
+        plan.requests.sort_by_key(|(_, request)| phase(request)); // stable: the order within a turn stays
         for (index, request) in batch.iter().enumerate() {
             request.parts().for_each(|part| plan.add(index, part));
         }
@@ -66,31 +65,31 @@ impl<'a> BatchPlan<'a> {
                     self.rekeyed.push(*id);
                 }
             }
-            Request::Claim { scope, wish } => {
-                let digest = facet::of_claim(scope, &wish.worker, &wish.claim);
-                self.claims.push(Wanted { index, scope, wish, digest });
+            Request::Claim { scope, claim_request } => {
+                let digest = digest::of_claim(scope, &claim_request.worker, &claim_request.claim);
+                self.claims.push(Wanted { index, scope, claim_request, digest });
             }
             Request::PutRecord(change) => self.kinds.extend([change.name.kind]),
             Request::Pause { .. } | Request::Resume { .. } => {
                 self.kinds.extend([RecordKind::Pause]);
             }
             Request::Audit(_) => self.audits = true,
-            Request::Seen { .. } | Request::Leave { .. } | Request::All(_) => {}
+            Request::WorkerAlive { .. } | Request::Leave { .. } | Request::All(_) => {}
         }
     }
 
-    /// Whether it sets something that batches are decided by.
+    /// Whether it sets a record that batches depend on.
     pub(super) fn sets(&self) -> bool {
         self.kinds.iter().any(|kind| kind.decides_batches())
     }
 
-    /// Whether it writes, whatever is decided.
+    /// Whether it writes, whatever the engine decides.
     pub(super) fn surely_writes(&self) -> bool {
         !self.new.is_empty() || !self.commands.is_empty() || !self.kinds.is_empty() || self.audits
     }
 
-    /// The keys that new jobs come with, each with the first job that does.
-    pub(super) fn keys(&self, known: &Known) -> BTreeMap<(i64, String), JobId> {
+    /// The keys of new jobs, each with the first new job that has it.
+    pub(super) fn keys(&self, known: &SettingsCache) -> BTreeMap<(i64, String), JobId> {
         let mut keys = BTreeMap::new();
         for new in &self.new {
             let queue = known.queues.no(&new.job_type, &new.tenant);
@@ -101,13 +100,13 @@ impl<'a> BatchPlan<'a> {
         keys
     }
 
-    /// Claims that two transactions must not serve at the same time, each once.
+    /// Digests of claims that two transactions must not serve at the same time, without duplicates.
     pub(super) fn claim_locks(&self) -> Vec<i64> {
         let digests: BTreeSet<i64> = self.claims.iter().map(|wanted| wanted.digest).collect();
         digests.into_iter().collect()
     }
 
-    /// Whether there is nothing in it but claims.
+    /// Whether the batch contains only claims.
     pub(super) fn only_claims(&self) -> bool {
         self.claims.len() == self.requests.len()
     }

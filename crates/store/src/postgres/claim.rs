@@ -1,25 +1,28 @@
-//! Which due jobs a claim gets: in turn over the queues, then by priority, then by due time.
+//! Which due jobs a claim gets: queues in turn, then by priority, then by due time.
 //!
-//! Claims of one batch that want the same queues share one look: what was found is dealt out among them.
+//! Claims of one batch that want the same queues share one scan; its jobs are distributed among
+//! them.
 
 use super::{
     Inner,
     batch_plan::{BatchPlan, Wanted},
-    error::Trouble,
+    claim_cursors::{DueScanSummary, RANKS, ranks},
+    error::{Result, TransactionError},
     execute::Ready,
-    known::Known,
-    lines::{Looked, RANKS, ranks},
     load, locked,
-    locks::{self, Clock},
+    locks::{self, ClockReading},
     pending::queue_column,
-    pool::Lent,
+    pool::PooledConnection,
+    settings_cache::SettingsCache,
     sql,
     transaction::Transaction,
     uuid::id_of,
     values::Param,
 };
-use crate::{form::stored::Stored, queue::Queue, store::Claimed};
-use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, JobId, JobType, JsonText, Scope, Timestamp, Wish};
+use crate::{codec::stored::Stored, queue::Queue, store::Claimed};
+use engine::{
+    CLAIM_BYTES_MAX, CLAIM_MAX, Claim, ClaimRequest, JobId, JobType, JsonText, Scope, Timestamp,
+};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
@@ -27,66 +30,66 @@ use std::{
 };
 use tokio_postgres::Row;
 
-/// So many jobs are locked and read at a time.
-const LOOK_MAX: usize = 1_000;
-/// A look that left claims unserved is followed by another, so often.
-const LOOKS_MAX: usize = 16;
+/// A scan locks and reads at most this many jobs.
+const SCAN_JOBS_MAX: usize = 1_000;
+/// The number of scans while claims are unserved.
+const SCANS_MAX: usize = 16;
 
-/// The due jobs of one queue, as far as a look has found them.
-struct Line {
+/// The due jobs of one queue that scans have found so far.
+struct DueJobs {
     queue: i64,
-    found: VecDeque<Found>,
-    /// When this transaction last took from it, counted in jobs.
+    found: VecDeque<DueJob>,
+    /// When this transaction last took a job from the queue, counted in jobs.
     turn: usize,
-    /// There is nothing beyond what was found.
+    /// The scan reached the end of the queue.
     whole: bool,
 }
 
-/// A job that waits, held by this transaction.
-struct Found {
+/// A queued job that this transaction has locked.
+struct DueJob {
     stored: Arc<Stored>,
     payload: JsonText,
 }
 
-/// What a look at some queues came to, as it was answered.
-pub(super) struct Look {
+/// The answer to a scan of some queues, as the database gave it.
+pub(super) struct DueScan {
     queues: Vec<i64>,
     room: usize,
-    /// Where it began in each queue, and whether that was the very beginning.
+    /// Where the scan began in each queue, and whether that was the start of the index.
     floors: Vec<([i64; RANKS], bool)>,
     at: Duration,
     share: usize,
     rows: Vec<Row>,
-    pub(super) clock: Clock,
+    pub(super) clock: ClockReading,
 }
 
 /// A claim that is being served.
-struct Serving<'a> {
+struct ServedClaim<'a> {
     index: usize,
     claim: Claim,
-    wish: &'a Wish,
+    claim_request: &'a ClaimRequest,
     got: Vec<Claimed>,
     bytes: usize,
 }
 
-impl Serving<'_> {
+impl ServedClaim<'_> {
     fn room(&self) -> usize {
         if self.bytes >= CLAIM_BYTES_MAX {
             return 0;
         }
-        self.wish.max.min(CLAIM_MAX) - self.got.len()
+        self.claim_request.max.min(CLAIM_MAX) - self.got.len()
     }
 }
 
 impl Inner {
-    /// Serves the claims of a batch; what each got is in their order.
+    /// Serves the claims of a batch; returns what each got, in their order.
     pub(super) async fn claim<'a>(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         plan: &BatchPlan<'a>,
         held: &HashMap<i64, Vec<JobId>>,
         ready: &mut Ready,
-    ) -> Result<Vec<Vec<Claimed>>, Trouble> {
+    ) -> Result<Vec<Vec<Claimed>>> {
         let claims = &plan.claims;
         let mut got: Vec<Option<Vec<Claimed>>> = Vec::new();
         let mut others: Vec<Vec<JobId>> = Vec::new();
@@ -97,15 +100,19 @@ impl Inner {
             others.push(other);
         }
         let mut groups: BTreeMap<Vec<i64>, Vec<usize>> = BTreeMap::new();
-        // By name and not by digest: a worker can choose its name so that two digests are the same.
-        let name = |wanted: &Wanted<'a>| (wanted.scope, &wanted.wish.worker, &wanted.wish.claim);
+        // Compared by name and not by digest: a worker can choose a name whose digest collides with
+        // another's.
+        let name = |wanted: &Wanted<'a>| {
+            (wanted.scope, &wanted.claim_request.worker, &wanted.claim_request.claim)
+        };
         let mut first: BTreeMap<_, usize> = BTreeMap::new();
         for (index, wanted) in claims.iter().enumerate() {
-            // A claim and its repetition may meet in one batch, and get the same.
+            // A claim and its repetition in one batch get the same jobs.
             let is_first = *first.entry(name(wanted)).or_insert(index) == index;
             if got[index].is_none() && is_first {
-                let (now, wish) = (&ready.transaction, (wanted.scope, wanted.wish));
-                let queues = open_queues(&now.known, |queue| now.is_paused(queue), wish);
+                let (now, claim_request) =
+                    (&ready.transaction, (wanted.scope, wanted.claim_request));
+                let queues = open_queues(&now.known, |queue| now.is_paused(queue), claim_request);
                 groups.entry(queues).or_default().push(index);
             }
         }
@@ -121,41 +128,45 @@ impl Inner {
                 got[served.index] = Some(served.got);
             }
         }
-        // Where there was nowhere to look, nothing is locked yet, and one of them may be repeated.
+        // Where no queue could be scanned, no claim is locked yet, and one of them may be a
+        // repetition.
         let unlocked = std::mem::take(&mut ready.transaction.unlocked_claims);
         expect_new(&unlocked, locks::lock_claims(db, &unlocked).await?)?;
         for (index, wanted) in claims.iter().enumerate() {
             if got[index].is_none() {
                 let first = got[first[&name(wanted)]].clone().unwrap_or_default();
-                let wants = |claimed: &Claimed| wanted.wish.wants(&claimed.job.envelope.job_type);
+                let wants =
+                    |claimed: &Claimed| wanted.claim_request.wants(&claimed.job.envelope.job_type);
                 got[index] = Some(first.into_iter().filter(wants).collect());
             }
         }
         Ok(got.into_iter().flatten().collect())
     }
 
-    /// The leases that an earlier claim of the same name still holds. Of the types that are wanted: a door has
-    /// looked at no others, and names can be guessed. The others are only named, so that they are not forgotten.
+    /// The leases that an earlier claim of the same name still holds, of the wanted types only: the
+    /// HTTP API authorized no other types, and names can be guessed. Jobs of other types are only
+    /// returned by id, so that the claim's row keeps them.
     async fn held(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         transaction: &Transaction,
         wanted: &Wanted<'_>,
         ids: Option<&Vec<JobId>>,
-    ) -> Result<(Vec<Claimed>, Vec<JobId>), Trouble> {
+    ) -> Result<(Vec<Claimed>, Vec<JobId>)> {
         let Some(ids) = ids else { return Ok((Vec::new(), Vec::new())) };
         let mut found = load::read(db, ids).await?;
         found.extend(ids.iter().filter_map(|id| Some((*id, transaction.jobs.get(id)?.clone()))));
-        let (scope, wish) = (wanted.scope, wanted.wish);
+        let (scope, claim_request) = (wanted.scope, wanted.claim_request);
         let theirs = |stored: &&Arc<Stored>| {
             stored.job.lease().is_some_and(|lease| {
-                (&lease.scope, &lease.worker, &lease.claim) == (scope, &wish.worker, &wish.claim)
+                (&lease.scope, &lease.worker, &lease.claim)
+                    == (scope, &claim_request.worker, &claim_request.claim)
                     && lease.holds_in(transaction.epoch)
             })
         };
         let mut leased: Vec<&Arc<Stored>> = found.values().filter(theirs).collect();
         leased.sort_by_key(|stored| stored.no);
-        let wants = |stored: &&Arc<Stored>| wish.wants(&stored.job.envelope.job_type);
+        let wants = |stored: &&Arc<Stored>| claim_request.wants(&stored.job.envelope.job_type);
         let (leased, others): (Vec<_>, Vec<_>) = leased.into_iter().partition(wants);
         let mut held = Vec::new();
         for stored in leased {
@@ -168,48 +179,50 @@ impl Inner {
     /// Serves claims that may take from the same queues.
     async fn serve<'a>(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         queues: &[i64],
-        mut serving: Vec<Serving<'a>>,
+        mut serving: Vec<ServedClaim<'a>>,
         ready: &mut Ready,
-    ) -> Result<Vec<Serving<'a>>, Trouble> {
+    ) -> Result<Vec<ServedClaim<'a>>> {
         let mut open: Vec<i64> = queues.to_vec();
-        for _ in 0..LOOKS_MAX {
-            let room: usize = serving.iter().map(Serving::room).sum();
+        for _ in 0..SCANS_MAX {
+            let room: usize = serving.iter().map(ServedClaim::room).sum();
             if room == 0 || open.is_empty() {
                 break;
             }
-            let mut lines = self.look(db, &open, room.min(LOOK_MAX), ready).await?;
+            let mut lines = self.scan(db, &open, room.min(SCAN_JOBS_MAX), ready).await?;
             for served in &mut serving {
-                self.deal(ready, &mut lines, served)?;
+                self.distribute(ready, &mut lines, served)?;
             }
             open = lines.iter().filter(|line| !line.whole).map(|line| line.queue).collect();
             let more = !open.is_empty() && serving.iter().any(|served| served.room() > 0);
             if more {
-                // What was started is out of the lines before they are looked at again.
+                // The next scan must not find the jobs that were just started.
                 self.write(db, &mut ready.transaction).await?;
             }
         }
         Ok(serving)
     }
 
-    /// Gives jobs to one claim, one from each queue in turn: whoever waited longest comes first.
+    /// Gives jobs to one claim, one from each queue in turn. The queue that was served longest ago
+    /// comes first.
     ///
-    /// Not a cursor that goes round: workers that want different types would keep setting it past
-    /// each other's queues, and one of them could starve.
-    fn deal(
+    /// A round-robin cursor would not do: workers that want different types would keep moving it
+    /// past each other's queues, and one of them could starve.
+    fn distribute(
         &self,
         ready: &mut Ready,
-        lines: &mut [Line],
-        served: &mut Serving<'_>,
-    ) -> Result<(), Trouble> {
+        lines: &mut [DueJobs],
+        served: &mut ServedClaim<'_>,
+    ) -> Result<()> {
         let memory = locked(&self.lines);
         while served.room() > 0 {
-            // What this transaction has served comes after all that was served before, once it is committed.
-            let turn = |line: &&mut Line| (line.turn, memory.served(line.queue));
+            // A queue that this transaction has served comes after all queues served before it, as
+            // it will once the transaction is committed.
+            let turn = |line: &&mut DueJobs| (line.turn, memory.served(line.queue));
             let waiting = lines.iter_mut().filter(|line| !line.found.is_empty());
             let Some(line) = waiting.min_by_key(turn) else { break };
-            let Some(Found { stored, payload }) = line.found.pop_front() else { break };
+            let Some(DueJob { stored, payload }) = line.found.pop_front() else { break };
             let bytes = payload.as_str().len();
             if let Some(started) = ready.transaction.start(&stored, payload, &served.claim)? {
                 served.bytes += bytes;
@@ -221,27 +234,27 @@ impl Inner {
         Ok(())
     }
 
-    /// Finds and locks the first due jobs of these queues, a fair share of each.
-    async fn look(
+    /// Finds and locks the first due jobs of these queues, an equal share of each.
+    async fn scan(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         queues: &[i64],
         room: usize,
         ready: &mut Ready,
-    ) -> Result<Vec<Line>, Trouble> {
+    ) -> Result<Vec<DueJobs>> {
         let transaction = &mut ready.transaction;
         let early =
-            transaction.early.take().filter(|look| look.queues == queues && look.room == room);
-        let Look { floors, at, share, rows, clock, .. } = match early {
-            Some(look) => look,
+            transaction.early.take().filter(|scan| scan.queues == queues && scan.room == room);
+        let DueScan { floors, at, share, rows, clock, .. } = match early {
+            Some(scan) => scan,
             None => {
                 let locks = std::mem::take(&mut transaction.unlocked_claims);
-                self.ask_lines(db, (queues, room), &locks, Some(transaction.now)).await?
+                self.scan_queues(db, (queues, room), &locks, Some(transaction.now)).await?
             }
         };
         transaction.go_on_at(clock.place);
         let now = transaction.now;
-        // Rows that were locked gave the transaction a number, if it had none.
+        // Row locks gave the transaction a number, if it had none.
         ready.xact.number = ready.xact.number.or(clock.number);
         let mut found: BTreeMap<i64, Vec<Row>> = BTreeMap::new();
         for row in rows {
@@ -253,21 +266,28 @@ impl Inner {
             let (mut line, until) = self.line(*queue, rows, share)?;
             line.turn =
                 transaction.served.iter().rposition(|of| of == queue).map_or(0, |at| at + 1);
-            transaction.looked.push(Looked { queue: *queue, whole: *whole, until, now, at });
+            transaction.scanned.push(DueScanSummary {
+                queue: *queue,
+                whole: *whole,
+                until,
+                now,
+                at,
+            });
             lines.push(line);
         }
         Ok(lines)
     }
 
-    /// Locks what is due, by the time of the store, or of the database where that is not known yet:
-    /// that is never later than the store's, and nearly always the same.
-    pub(super) async fn ask_lines(
+    /// Locks the jobs that are due, by the store's time, or by the database's time while the
+    /// store's is not known yet. The database's time is never later than the store's, and nearly
+    /// always equal.
+    pub(super) async fn scan_queues(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         (queues, room): (&[i64], usize),
         locks: &[i64],
         now: Option<Timestamp>,
-    ) -> Result<Look, Trouble> {
+    ) -> Result<DueScan> {
         let at = self.clock.read().monotonic;
         let share = room.div_ceil(queues.len()) + locked(&self.damaged).len();
         let numbers: Vec<i32> = queues.iter().map(|queue| queue_column(*queue)).collect();
@@ -278,10 +298,10 @@ impl Inner {
         let (now, count) = (now.map(Timestamp::unix_ms), RANKS as i64);
         let params: [Param<'_>; 7] = [&numbers, &wanted, &ranks(), &from, &now, &count, &locks];
         let mut rows = db.rows(sql::READY, &params).await?;
-        let last = rows.pop().ok_or(Trouble::Impossible("a look without its last row"))?;
+        let last = rows.pop().ok_or(TransactionError::Impossible("a look without its last row"))?;
         let new: i64 = last.try_get(12)?;
         expect_new(locks, usize::try_from(new).unwrap_or(0))?;
-        let clock = Clock {
+        let clock = ClockReading {
             now: Timestamp::from_unix_ms(last.try_get(8)?),
             epoch: last.try_get(4)?,
             settings: last.try_get(10)?,
@@ -289,16 +309,16 @@ impl Inner {
             number: last.try_get(9)?,
             server: last.try_get(11)?,
         };
-        Ok(Look { queues: queues.to_vec(), room, floors, at, share, rows, clock })
+        Ok(DueScan { queues: queues.to_vec(), room, floors, at, share, rows, clock })
     }
 
-    /// What was found in one queue, in order, and where the look ended if it did not reach the end.
+    /// The jobs found in one queue, in order, and where the scan ended if it did not reach the end.
     fn line(
         &self,
         queue: i64,
         rows: Vec<Row>,
         share: usize,
-    ) -> Result<(Line, Option<(usize, i64)>), Trouble> {
+    ) -> Result<(DueJobs, Option<(usize, i64)>)> {
         let whole = rows.len() < share;
         let mut found = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -307,55 +327,57 @@ impl Inner {
             let place = (usize::try_from(rank).unwrap_or(0).min(RANKS - 1), run_at, no);
             match load::readable(read(row))? {
                 Some(job) => found.push((place, job)),
-                // What is damaged stays in its line, and takes nobody's place.
+                // A damaged job stays in its queue. Later scans skip it, so it takes no other job's
+                // slot.
                 None => drop(locked(&self.damaged).insert(no)),
             }
         }
         found.sort_by_key(|(place, _)| *place);
         let until = found.last().filter(|_| !whole).map(|((rank, run_at, _), _)| (*rank, *run_at));
         let found = found.into_iter().map(|(_, job)| job).collect();
-        Ok((Line { queue, found, turn: 0, whole }, until))
+        Ok((DueJobs { queue, found, turn: 0, whole }, until))
     }
 }
 
-/// Fails where one of the claims that were locked is repeated: what it was given is its own, and
-/// has to be read first.
-fn expect_new(locked: &[i64], new: usize) -> Result<(), Trouble> {
-    if locked.len() == new { Ok(()) } else { Err(Trouble::Changed) }
+/// Fails if one of the locked claims is a repetition: it must get the jobs it got before, and those
+/// have to be read first.
+fn expect_new(locked: &[i64], new: usize) -> Result<()> {
+    if locked.len() == new { Ok(()) } else { Err(TransactionError::Changed) }
 }
 
-fn serving<'a>(index: usize, wanted: &Wanted<'a>) -> Serving<'a> {
-    let claim = Claim::of(wanted.scope, wanted.wish);
-    Serving { index, claim, wish: wanted.wish, got: Vec::new(), bytes: 0 }
+fn serving<'a>(index: usize, wanted: &Wanted<'a>) -> ServedClaim<'a> {
+    let claim = Claim::of(wanted.scope, wanted.claim_request);
+    ServedClaim { index, claim, claim_request: wanted.claim_request, got: Vec::new(), bytes: 0 }
 }
 
-/// The first look of a batch in which there are only claims, all for the same queues, and how many jobs they want: it need not
-/// wait for anything, and reads the clock as well.
-pub(super) fn first_look(plan: &BatchPlan<'_>, known: &Known) -> Option<(Vec<i64>, usize)> {
+/// The first scan of a batch of claims for the same queues, and how many jobs they want. Such a
+/// scan need not wait for anything, and reads the clock as well.
+pub(super) fn first_scan(plan: &BatchPlan<'_>, known: &SettingsCache) -> Option<(Vec<i64>, usize)> {
     let mut wanted = plan
         .claims
         .iter()
-        .map(|it| open_queues(known, |queue| known.is_paused(queue), (it.scope, it.wish)));
+        .map(|it| open_queues(known, |queue| known.is_paused(queue), (it.scope, it.claim_request)));
     let queues = wanted.next().filter(|queues| !queues.is_empty())?;
-    let room: usize = plan.claims.iter().map(|it| it.wish.max.min(CLAIM_MAX)).sum();
+    let room: usize = plan.claims.iter().map(|it| it.claim_request.max.min(CLAIM_MAX)).sum();
     let others = plan.claims.len() < plan.requests.len() || wanted.any(|them| them != queues);
-    (!others && room > 0).then(|| (queues, room.min(LOOK_MAX)))
+    (!others && room > 0).then(|| (queues, room.min(SCAN_JOBS_MAX)))
 }
 
-/// The queues that a claim may take from, by name: of those that were never served, the first comes first.
+/// The queues that a claim may take from, sorted by name: of the queues that were never served, the
+/// first by name comes first.
 fn open_queues(
-    known: &Known,
+    known: &SettingsCache,
     is_paused: impl Fn(&Queue) -> bool,
-    (scope, wish): (&Scope, &Wish),
+    (scope, claim_request): (&Scope, &ClaimRequest),
 ) -> Vec<i64> {
-    let wanted: BTreeSet<&JobType> = wish.job_types.iter().collect();
+    let wanted: BTreeSet<&JobType> = claim_request.job_types.iter().collect();
     let of_types = wanted.into_iter().flat_map(|job_type| known.queues.of_type(job_type, scope));
     let open = of_types.filter(|(_, queue)| !is_paused(queue));
     open.map(|(no, _)| no).collect()
 }
 
-fn read(row: &Row) -> Result<Found, Trouble> {
+fn read(row: &Row) -> Result<DueJob> {
     let (id, no, queue): (_, i64, i32) = (id_of(row, 3)?, row.try_get(1)?, row.try_get(4)?);
     let stored = load::stored_of(id, (no, queue.into()), row.try_get(5)?, row.try_get(2)?)?;
-    Ok(Found { stored: Arc::new(stored), payload: JsonText::from_stored(row.try_get(6)?) })
+    Ok(DueJob { stored: Arc::new(stored), payload: JsonText::from_stored(row.try_get(6)?) })
 }

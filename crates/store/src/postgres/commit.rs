@@ -1,46 +1,47 @@
-//! The end of a transaction, and what became of one that nobody answered for.
+//! The end of a transaction, and the outcome of a commit that got no answer.
 
 use super::{
     Inner,
-    error::Trouble,
+    error::{Result, TransactionError},
     execute::Ready,
-    pending::Pending,
-    pool::Lent,
+    pending::PendingWrites,
+    pool::PooledConnection,
     save, sql,
     uuid::{ServerStart, Xact, XactNumber},
     workers,
 };
-use crate::{node::News, store::Reply};
+use crate::{node::Notification, store::Reply};
 use std::{
     future::pending,
     pin::{Pin, pin},
     time::Duration,
 };
 
-/// So often, and so far apart, we ask what became of a commit before we say that nobody knows.
+/// How often and at which interval a node asks for the outcome of a commit before it reports the
+/// outcome as unknown.
 pub(super) const ASKED_MAX: u32 = 40;
 pub(super) const ASKED_APART: Duration = Duration::from_millis(100);
 
 impl Inner {
-    /// Writes the rest and commits, in one journey, and lets other nodes know. What could not be heard of is asked for on
-    /// another connection.
+    /// Writes the rest and commits in one round trip, and notifies other nodes. The outcome of a
+    /// commit without an answer is determined on another connection.
     pub(super) async fn commit(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         ready: Ready,
-        news: &News,
-    ) -> Result<Vec<Reply>, Trouble> {
+        notification: &Notification,
+    ) -> Result<Vec<Reply>> {
         let Ready { replies, mut transaction, workers, given, xact, .. } = ready;
-        // These are several statements behind each other, of which the last must not come behind
-        // the COMMIT.
-        let Pending { notes, erased, records, .. } = &transaction.pending;
+        // These writes are several consecutive statements, and the last must not arrive after the
+        // COMMIT.
+        let PendingWrites { notes, erased, records, .. } = &transaction.pending;
         if !notes.is_empty() || !erased.is_empty() || !records.is_empty() {
             self.write(db, &mut transaction).await?;
         }
-        let (now, heard) = (transaction.now.unix_ms(), self.is_pulse_old(transaction.now));
-        // Claims that were given nothing leave nothing: a commit would have to reach the disk, and
-        // their rows would be in the way when they ask again. What is to be written beside them is
-        // a transaction of its own.
+        let (now, heard) = (transaction.now.unix_ms(), self.is_liveness_old(transaction.now));
+        // A batch whose claims got nothing rolls back. A commit would have to reach the disk, and
+        // the rows of the claims would be in the way when the workers ask again. What else is to be
+        // written gets a transaction of its own.
         let idle = ready.only_claims && given.is_empty() && transaction.pending.is_empty();
         let commits = !idle || heard || !workers.is_empty();
         let sent = {
@@ -58,7 +59,7 @@ impl Inner {
                     script_if(db, commits, sql::COMMIT),
                 )
             });
-            self.with_word(db, news, sending).await
+            self.with_word(db, notification, sending).await
         };
         match sent {
             Ok((.., heard, ())) if heard > 0 => self.note_heard(transaction.now),
@@ -70,40 +71,40 @@ impl Inner {
         Ok(replies)
     }
 
-    /// Sends something, and behind it in the same journey what other nodes are to know.
+    /// Sends a statement, and behind it in the same round trip the notification for other nodes.
     pub(super) async fn with_word<R>(
         &self,
-        db: &Lent,
-        news: &News,
-        sending: Pin<&mut impl Future<Output = Result<R, Trouble>>>,
-    ) -> Result<R, Trouble> {
-        let (news, word) = self.post.word(news);
+        db: &PooledConnection,
+        notification: &Notification,
+        sending: Pin<&mut impl Future<Output = Result<R>>>,
+    ) -> Result<R> {
+        let (notification, word) = self.notifications.word(notification);
         let sent = tokio::select! {
             biased;
             sent = sending => sent,
             never = tell(db, word.as_deref()) => never,
         };
         if word.is_none() || sent.is_err() {
-            self.post.out.put(news); // where it came to nothing, some of it is still of others
+            self.notifications.out.put(notification); // it may contain notifications of other batches
         }
         sent
     }
 
-    /// Finds out what became of a commit that was answered by silence.
+    /// Determines the outcome of a commit that got no answer.
     ///
-    /// A server that crashed gives the numbers of transactions that never reached its disk to others, so "committed" is
-    /// believed only of a server that has not: a connection from before the transaction is still there. "Aborted" can
-    /// be believed of any.
+    /// A server that crashed reuses the numbers of transactions that never reached its disk. So
+    /// "committed" counts only if the server has not crashed since, which a connection opened
+    /// before the transaction proves. "Aborted" counts in any case.
     pub(super) async fn resolve(
         &self,
-        trouble: Trouble,
+        trouble: TransactionError,
         xact: &Xact,
         made: u64,
-    ) -> Result<(), Trouble> {
-        if !trouble.is_silence() {
+    ) -> Result<()> {
+        if !trouble.is_unanswered() {
             return Err(trouble);
         }
-        // Nothing was written, so nothing can be lost.
+        // The transaction has no number, so it wrote nothing and nothing can be lost.
         let Some(number) = xact.number else { return Err(trouble) };
         self.lose();
         for _ in 0..ASKED_MAX {
@@ -121,13 +122,13 @@ impl Inner {
 
     async fn xact_status(
         &self,
-        on: Option<Lent>,
+        on: Option<PooledConnection>,
         number: XactNumber,
         server: ServerStart,
-    ) -> Result<String, Trouble> {
+    ) -> Result<String> {
         let db = match on {
             Some(witness) => witness,
-            None => self.readers.lend().await?,
+            None => self.readers.acquire().await?,
         };
         let rows = db.rows(sql::XACT_STATUS, &[&number, &server]).await?;
         let status: Option<Option<String>> = rows.first().map(|row| row.try_get(0)).transpose()?;
@@ -135,23 +136,23 @@ impl Inner {
     }
 }
 
-async fn script_if(db: &Lent, needed: bool, sql: &str) -> Result<(), Trouble> {
+async fn script_if(db: &PooledConnection, needed: bool, sql: &str) -> Result<()> {
     if needed { db.script(sql).await } else { Ok(()) }
 }
 
-pub(super) async fn begin_if(db: &Lent, needed: bool) -> Result<(), Trouble> {
+pub(super) async fn begin_if(db: &PooledConnection, needed: bool) -> Result<()> {
     if needed { db.begin().await } else { Ok(()) }
 }
 
-/// Says a word behind what was sent before. Nobody waits for what is said to it.
-async fn tell<R>(db: &Lent, word: Option<&str>) -> R {
+/// Sends a notification behind the statements before it, and ignores the answer.
+async fn tell<R>(db: &PooledConnection, word: Option<&str>) -> R {
     if let Some(word) = word {
         drop(db.say(word).await);
     }
     pending().await
 }
 
-/// Writes down now and then that workers can be heard, unless somebody else is at it.
-async fn hear(db: &Lent, old: bool, now: i64) -> Result<u64, Trouble> {
+/// Sometimes writes that workers can reach the store, unless another node is writing the same.
+async fn hear(db: &PooledConnection, old: bool, now: i64) -> Result<u64> {
     if old { db.run(sql::HEARD, &[&now]).await } else { Ok(0) }
 }

@@ -1,9 +1,9 @@
-//! What a database says about itself, for an operator who asks whether all is well. Nothing is judged here.
+//! What a database reports about itself, for `consign doctor`. This module judges nothing.
 
 use super::{
     address::PostgresAddress,
     error::PostgresError,
-    schema::{of_schema, way},
+    schema::{connector, of_schema},
     sql,
 };
 use crate::clock::Clock;
@@ -15,57 +15,58 @@ use tokio_postgres::{Client, Error, Row};
 pub struct PostgresHealth {
     /// As in `16.4`.
     pub version: String,
-    /// As in 160004.
+    /// As in `160004`.
     pub version_number: i32,
-    /// Whom we come as.
+    /// The role that we connect as.
     pub role: String,
-    /// Whether that role may do anything at all, which is more than we need.
+    /// Whether that role is a superuser, which is more than Consign needs.
     pub superuser: bool,
     /// Whether our schema is there.
     pub schema_is_there: bool,
-    /// Whether the role may make things in our schema; where there is none, whether it may make one.
+    /// Whether the role may create objects in our schema; if there is no schema, whether it may
+    /// create one.
     pub may_migrate: bool,
-    /// Tables of ours in which the role may not do everything that a node does.
+    /// Tables of ours on which the role lacks a right that a node needs.
     pub closed_tables: Vec<String>,
     /// Functions of ours that the role may not call.
     pub closed_functions: Vec<String>,
     /// Other roles that may create in our schema or in `public`.
     pub creators: Vec<Creator>,
-    /// Another role than the one that made our tables, to which the schema belongs.
+    /// The owner of the schema, if it is not the role that created our tables.
     pub foreign_owner: Option<String>,
     /// Settings that matter, with their values.
     pub settings: Vec<(String, String)>,
-    /// Whether transactions of other roles can be seen.
+    /// Whether our role sees the transactions of other roles.
     pub sees_all: bool,
-    /// Transactions that have been open for long, and hold cleaning up back, oldest first.
+    /// Transactions that have been open for long and hold back vacuum, oldest first.
     pub long_transactions: Vec<LongTransaction>,
-    /// Transactions that were prepared and never ended.
+    /// Prepared transactions that were never ended.
     pub prepared: Vec<String>,
-    /// How far the database's clock is ahead of ours, in milliseconds; half a round trip is not known.
+    /// How far the database's clock is ahead of ours, in milliseconds, to within half a round trip.
     pub ahead_ms: i64,
     /// How long a round trip took.
     pub round_trip: Duration,
-    /// Connections of everybody, and how many there may be.
+    /// The open connections of all clients, and the limit.
     pub connections: (i64, i64),
 }
 
 /// A role that may create objects in a schema, and is neither its owner nor a superuser.
 #[derive(Clone, Debug)]
 pub struct Creator {
-    /// Where.
+    /// The schema.
     pub schema: String,
-    /// Which role; none where every role may.
+    /// The role, or `None` if every role may.
     pub role: Option<String>,
 }
 
 /// A transaction that has been open for long.
 #[derive(Clone, Debug)]
 pub struct LongTransaction {
-    /// Its process at the server.
+    /// The process id at the server.
     pub pid: i32,
-    /// Who.
+    /// The role.
     pub role: String,
-    /// For how long.
+    /// How long it has been open, in seconds.
     pub seconds: i64,
 }
 
@@ -80,7 +81,7 @@ const LOOK: &str = "select pg_catalog.current_setting('server_version'), \
     (select pg_catalog.count(*) from pg_catalog.pg_stat_activity where backend_type = 'client backend'), \
     pg_catalog.current_setting('max_connections')::int8";
 
-/// Partitions are used through their tables, which is where rights are asked for.
+/// Partitions are used through their parent tables, so rights are checked on those.
 const CLOSED: &str = "select c.relname::text from pg_catalog.pg_class c \
     where c.relnamespace = pg_catalog.to_regnamespace('consign')::oid \
     and c.relkind in ('r', 'p') and not c.relispartition \
@@ -92,7 +93,7 @@ const CLOSED_FUNCTIONS: &str = "select p.proname::text from pg_catalog.pg_proc p
     where p.pronamespace = pg_catalog.to_regnamespace('consign')::oid \
     and not pg_catalog.has_function_privilege(p.oid, 'execute') order by 1";
 
-/// Owners and superusers are not told: they may do everything anyway. 0 stands for PUBLIC.
+/// Owners and superusers are left out: they may do everything anyway. 0 stands for PUBLIC.
 const CREATORS: &str = "select n.nspname::text, \
         case when a.grantee = 0::oid then null else pg_catalog.pg_get_userbyid(a.grantee)::text end \
     from pg_catalog.pg_namespace n \
@@ -103,8 +104,8 @@ const CREATORS: &str = "select n.nspname::text, \
         where r.oid = a.grantee and (r.rolsuper or r.rolname = current_user)) \
     order by 1, 2";
 
-/// The owner of a schema may replace what is in it, whoever made that. Superusers may do everything
-/// anyway.
+/// The owner of a schema may replace every object in it. Superusers are left out: they may do
+/// everything anyway.
 const FOREIGN_OWNER: &str = "select owner.rolname::text from pg_catalog.pg_namespace n \
     join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = 'migration' \
     join pg_catalog.pg_roles owner on owner.oid = n.nspowner \
@@ -113,7 +114,7 @@ const FOREIGN_OWNER: &str = "select owner.rolname::text from pg_catalog.pg_names
 const SETTINGS: &str = "select name::text, setting::text from pg_catalog.pg_settings where name in \
     ('fsync', 'full_page_writes', 'synchronous_commit', 'autovacuum', 'track_counts') order by 1";
 
-/// What has been open for longer than this is told.
+/// Lists transactions that have been open for longer than this.
 const LONG: &str = "select pid, coalesce(usename::text, ''), extract(epoch from pg_catalog.now() - xact_start)::int8 \
     from pg_catalog.pg_stat_activity where datname = pg_catalog.current_database() \
     and xact_start < pg_catalog.now() - interval '5 minutes' \
@@ -126,18 +127,18 @@ const PREPARED: &str = "select gid::text from pg_catalog.pg_prepared_xacts \
 const CLOCK: &str =
     "select (extract(epoch from pg_catalog.clock_timestamp())::numeric * 1000::numeric)::int8";
 
-/// Every statement of the examination, for the test that reads what each of them means.
+/// Every statement of the examination, for the test that checks what each name in them refers to.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] =
     &[LOOK, CLOSED, CLOSED_FUNCTIONS, CREATORS, FOREIGN_OWNER, SETTINGS, LONG, PREPARED, CLOCK];
 
-/// Asks a database how it is. Nothing is changed.
+/// Examines a database without changing it.
 pub async fn examine_postgres(
     address: &PostgresAddress,
     clock: &dyn Clock,
 ) -> Result<PostgresHealth, PostgresError> {
-    let way = way(address)?;
-    let client = way.connect().await?;
+    let connector = connector(address)?;
+    let client = connector.connect().await?;
     let schema = address.schema();
     let asked = examine(&client, clock, &|sql| of_schema(sql, schema)).await;
     asked.map_err(|source| PostgresError::Migrate { schema: schema.into(), source })
@@ -188,7 +189,7 @@ fn transaction(row: &Row) -> Result<LongTransaction, Error> {
     Ok(LongTransaction { pid: row.try_get(0)?, role: row.try_get(1)?, seconds: row.try_get(2)? })
 }
 
-/// How far the database's clock is ahead of ours, as it was in the middle of a round trip.
+/// How far the database's clock is ahead of ours, taken in the middle of a round trip.
 async fn clocks(client: &Client, clock: &dyn Clock) -> Result<(i64, Duration), Error> {
     let before = clock.read();
     let rows = client.query_typed(CLOCK, &[]).await?;

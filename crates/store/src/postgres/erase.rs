@@ -1,9 +1,9 @@
-//! Removing jobs with all that belongs to them. Their announcements stay, without what they said about them.
+//! Removes jobs with all that belongs to them. Their events stay, without the jobs' data.
 
-use super::{error::Trouble, load::history_rows, pool::Lent, sql};
-use crate::form::{
+use super::{error::Result, load::history_rows, pool::PooledConnection, sql};
+use crate::codec::{
     body::{event_from_row, event_to_row, to_row},
-    sheet::{Announced, Sheets, lines},
+    outbox_page::{OutboxLine, OutboxPages, lines},
     stored::Stored,
 };
 use engine::Envelope;
@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Erases jobs that have ended.
-pub(super) async fn erase(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Trouble> {
+pub(super) async fn erase(db: &PooledConnection, erased: &[Arc<Stored>]) -> Result<()> {
     if erased.is_empty() {
         return Ok(());
     }
@@ -30,8 +30,9 @@ pub(super) async fn erase(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Troub
     .map(drop)
 }
 
-/// Says less on the lines that are about these jobs, and keeps what may still be said.
-async fn redact(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Trouble> {
+/// Redacts the events of these jobs, and keeps the parts of their envelopes that events may still
+/// show.
+async fn redact(db: &PooledConnection, erased: &[Arc<Stored>]) -> Result<()> {
     let places = places(db, erased).await?;
     let asked: Vec<i64> = places.keys().copied().collect();
     let rows = db.rows_about(sql::SHEETS_OF, &asked).await?;
@@ -51,8 +52,8 @@ async fn redact(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Trouble> {
 
 type Places<'a> = BTreeMap<i64, &'a Arc<Stored>>;
 
-/// Where the announcements of these jobs stand.
-async fn places<'a>(db: &Lent, erased: &'a [Arc<Stored>]) -> Result<Places<'a>, Trouble> {
+/// The outbox positions of these jobs' events.
+async fn places<'a>(db: &PooledConnection, erased: &'a [Arc<Stored>]) -> Result<Places<'a>> {
     let numbers: Vec<i64> = erased.iter().map(|stored| stored.no).collect();
     let by_no: BTreeMap<i64, &Arc<Stored>> =
         erased.iter().map(|stored| (stored.no, stored)).collect();
@@ -69,12 +70,8 @@ async fn places<'a>(db: &Lent, erased: &'a [Arc<Stored>]) -> Result<Places<'a>, 
 
 type Told<'a> = (i64, &'a Stored, Arc<Envelope>);
 
-/// A sheet that says less at these places.
-fn redacted<'a>(
-    first: i64,
-    sheet: &[u8],
-    places: &Places<'a>,
-) -> Result<(Vec<u8>, Vec<Told<'a>>), Trouble> {
+/// An outbox page with the events at these positions redacted.
+fn redacted<'a>(first: i64, sheet: &[u8], places: &Places<'a>) -> Result<(Vec<u8>, Vec<Told<'a>>)> {
     let mut told = Vec::new();
     let mut written: Vec<(i64, Vec<u8>)> = Vec::new();
     let mut seen = BTreeSet::new();
@@ -90,7 +87,7 @@ fn redacted<'a>(
         };
         written.push((line.number, sealed));
     }
-    let lines: Vec<Announced<'_>> =
-        written.iter().map(|(number, sealed)| Announced { number: *number, sealed }).collect();
-    Ok((Sheets::one(&lines), told))
+    let lines: Vec<OutboxLine<'_>> =
+        written.iter().map(|(number, sealed)| OutboxLine { number: *number, sealed }).collect();
+    Ok((OutboxPages::one(&lines), told))
 }

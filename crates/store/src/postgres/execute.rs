@@ -1,89 +1,91 @@
-//! One batch, one transaction: lock, load, decide, write, commit. Everything in its turn.
+//! Executes a batch in one transaction: lock, load, decide, write, commit.
 
 use super::{
     Inner,
     batch_plan::BatchPlan,
-    error::Trouble,
-    known::Known,
+    error::{Result, TransactionError},
     locked,
-    pool::{Lent, Pool},
+    pool::{Pool, PooledConnection},
+    settings_cache::SettingsCache,
     transaction::Transaction,
     uuid::Xact,
-    workers::{Sign, WorkersNews},
+    workers::{Sign, WorkersNotification},
 };
 use crate::{
-    node::News,
+    node::Notification,
     store::{Answer, Reply, Request},
-    unit_of_work::carry_out,
+    unit_of_work::execute_request,
 };
 use engine::{Backoff, JobId};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// Transactions that were in each other's way are tried again so often.
+/// Transactions that collide are tried this often.
 pub(super) const ATTEMPTS_MAX: u32 = 6;
-/// How long they wait before that.
 const COLLISION_BACKOFF: Backoff =
     Backoff::doubling(Duration::from_millis(3), Duration::from_millis(50));
 
 impl Inner {
-    /// Carries out a batch; replies keep the order of the requests.
+    /// Executes a batch; replies keep the order of the requests.
     pub(super) async fn execute(
         &self,
         writers: &Arc<Pool>,
         batch: &[Request],
-        news: &News,
-    ) -> Result<Vec<Reply>, Trouble> {
-        match self.execute_at_length(writers, (batch, news), false).await {
-            Err(Trouble::Unheard(unheard)) => {
-                // It is rare, and as large as all that goes before it.
-                Box::pin(self.hand_over_again(writers, (batch, news), *unheard)).await
+        notification: &Notification,
+    ) -> Result<Vec<Reply>> {
+        match self.execute_at_length(writers, (batch, notification), false).await {
+            Err(TransactionError::Unacknowledged(unacknowledged)) => {
+                // Boxed: this path is rare, and its future is as large as everything before it.
+                Box::pin(self.resubmit(writers, (batch, notification), *unacknowledged)).await
             }
             done => done,
         }
     }
 
-    /// Tries to carry out a batch as often as makes sense.
+    /// Executes a batch, with retries where they make sense.
     pub(super) async fn execute_at_length(
         &self,
         writers: &Arc<Pool>,
-        (batch, news): (&[Request], &News),
+        (batch, notification): (&[Request], &Notification),
         mut pessimistic: bool,
-    ) -> Result<Vec<Reply>, Trouble> {
+    ) -> Result<Vec<Reply>> {
         for attempt in 1..=ATTEMPTS_MAX {
-            match self.try_execute(writers, (batch, news), pessimistic).await {
+            match self.try_execute(writers, (batch, notification), pessimistic).await {
                 Ok(done) => return Ok(done),
-                // Nothing was done. When those are jobs, it can be.
-                Err(Trouble::InInbox(ids)) if attempt < ATTEMPTS_MAX => self.let_in(&ids).await?,
+                // Nothing was done. The batch can run once these inbox rows are jobs.
+                Err(TransactionError::InInbox(ids)) if attempt < ATTEMPTS_MAX => {
+                    self.promote_now(&ids).await?
+                }
                 Err(trouble) => self.recover(trouble, attempt, &mut pessimistic).await?,
             }
         }
-        Err(Trouble::Contended(None))
+        Err(TransactionError::Contended(None))
     }
 
-    /// Sees to it that the same may be tried again. What is no use to try again is given back.
+    /// Prepares a retry, or returns the error if a retry is no use.
     pub(super) async fn recover(
         &self,
-        trouble: Trouble,
+        trouble: TransactionError,
         attempt: u32,
         pessimistic: &mut bool,
-    ) -> Result<(), Trouble> {
-        // Somebody may be at the very same: what was not there when it was looked up is there now.
-        let unclear = trouble.is_an_echo() || trouble.is_a_repeat();
+    ) -> Result<()> {
+        // Another transaction may have done the same: a row that was missing when it was looked up
+        // exists now.
+        let unclear = trouble.is_aborted_transaction() || trouble.is_duplicate_row();
         let is_contended = trouble.is_a_collision() || trouble.is_a_change() || unclear;
-        // A row that is there already although everything was looked up is no contention: rows
-        // contradict each other, and the batcher has to find the request that meets them.
-        let is_contradiction = trouble.is_a_repeat() && *pessimistic;
+        // A duplicate row although everything was read is no contention. Rows contradict each
+        // other, and the batcher has to find the request that meets them.
+        let is_contradiction = trouble.is_duplicate_row() && *pessimistic;
         if is_contended && !is_contradiction && attempt == ATTEMPTS_MAX {
-            return Err(Trouble::Contended(Some(Box::new(trouble))));
+            return Err(TransactionError::Contended(Some(Box::new(trouble))));
         }
         if (trouble.is_a_change() || unclear) && !*pessimistic {
             *pessimistic = true;
         } else if (trouble.is_a_collision() || unclear) && attempt < ATTEMPTS_MAX {
             self.wait_a_moment(attempt).await;
-        } else if matches!(trouble, Trouble::Jumped) {
+        } else if matches!(trouble, TransactionError::Jumped) {
             self.follow_clock().await?;
         } else if trouble.is_a_lost_connection() && attempt == 1 {
-            // Nothing was done, and another connection may be a good one.
+            // Nothing was done, and another connection may work.
             self.lose();
         } else {
             return Err(trouble);
@@ -91,31 +93,32 @@ impl Inner {
         Ok(())
     }
 
-    /// A connection is lost: others may be as bad, and who knows which server answers next.
+    /// Discards all connections and caches after one connection is lost: others may be broken as
+    /// well, and the next connection may reach another server.
     pub(super) fn lose(&self) {
         self.writers.forget_all();
-        locked(&self.remembered).forget_all();
+        locked(&self.job_cache).forget_all();
     }
 
     async fn wait_a_moment(&self, attempt: u32) {
-        tokio::time::sleep(COLLISION_BACKOFF.spread(attempt, self.dice.roll())).await;
+        tokio::time::sleep(COLLISION_BACKOFF.spread(attempt, self.random.entropy())).await;
     }
 
     async fn try_execute(
         &self,
         writers: &Arc<Pool>,
-        (batch, news): (&[Request], &News),
+        (batch, notification): (&[Request], &Notification),
         pessimistic: bool,
-    ) -> Result<Vec<Reply>, Trouble> {
+    ) -> Result<Vec<Reply>> {
         let plan = BatchPlan::of(batch, pessimistic);
-        let mut db = writers.lend().await?;
+        let mut db = writers.acquire().await?;
         let known = self.make_queues(&mut db, &plan).await?;
-        if let Some(foreseen) = self.foresee(&db, &plan, &known) {
-            return self.hand_over(&mut db, &plan, (known, foreseen), news).await;
+        if let Some(predict) = self.predict(&db, &plan, &known) {
+            return self.fast_submit(&mut db, &plan, (known, predict), notification).await;
         }
         db.within(async |db| {
             let ready = self.transaction(db, &plan, known).await?;
-            self.commit(db, ready, news).await
+            self.commit(db, ready, notification).await
         })
         .await
     }
@@ -123,11 +126,12 @@ impl Inner {
     /// Everything but the commit.
     pub(super) async fn transaction(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: Arc<Known>,
-    ) -> Result<Ready, Trouble> {
-        // Whatever is heard on this connection from now on, the server has not crashed since these were made.
+        known: Arc<SettingsCache>,
+    ) -> Result<Ready> {
+        // A connection made before this point that still answers later proves that the server has
+        // not crashed since.
         let made = self.readers.made();
         let (mut transaction, held, xact) = self.load(db, plan, known).await?;
         let mut replies: BTreeMap<usize, Reply> = BTreeMap::new();
@@ -135,7 +139,7 @@ impl Inner {
         for (index, request) in &plan.requests {
             let reply = match request {
                 Request::Claim { .. } => continue,
-                Request::Seen { scope, worker } => {
+                Request::WorkerAlive { scope, worker } => {
                     seen.push(Sign::of(scope, worker));
                     Ok(Answer::Done)
                 }
@@ -149,7 +153,7 @@ impl Inner {
                 | Request::Resume { .. }
                 | Request::PutRecord(_)
                 | Request::Audit(_)
-                | Request::All(_) => carry_out(&mut transaction, request)?,
+                | Request::All(_) => execute_request(&mut transaction, request)?,
             };
             replies.insert(*index, reply);
         }
@@ -157,7 +161,7 @@ impl Inner {
         let mut ready = Ready {
             replies: Vec::new(),
             transaction,
-            workers: WorkersNews::default(),
+            workers: WorkersNotification::default(),
             given: Vec::new(),
             xact,
             only_claims: plan.only_claims(),
@@ -167,29 +171,32 @@ impl Inner {
             self.write(db, &mut ready.transaction).await?;
             let claimed = self.claim(db, plan, &held, &mut ready).await?;
             for (wanted, jobs) in plan.claims.iter().zip(claimed) {
-                let wish = wanted.wish;
+                let claim_request = wanted.claim_request;
                 replies.insert(wanted.index, Ok(Answer::Claimed(jobs)));
-                let host = wish.host.as_ref();
-                let sign = Sign::of(wanted.scope, &wish.worker);
-                seen.insert(0, Sign { host, job_types: Some(&wish.job_types[..]), ..sign });
+                let host = claim_request.host.as_ref();
+                let sign = Sign::of(wanted.scope, &claim_request.worker);
+                seen.insert(
+                    0,
+                    Sign { host, job_types: Some(&claim_request.job_types[..]), ..sign },
+                );
             }
         }
         ready.replies = replies.into_values().collect();
-        ready.workers = self.news_of_workers(seen, ready.transaction.now);
+        ready.workers = self.update_workers(seen, ready.transaction.now);
         Ok(ready)
     }
 }
 
-/// A transaction that has only to be committed.
+/// A transaction that only has to be committed.
 pub(super) struct Ready {
     pub(super) replies: Vec<Reply>,
     pub(super) transaction: Transaction,
-    pub(super) workers: WorkersNews,
-    /// What each claim was given.
+    pub(super) workers: WorkersNotification,
+    /// The jobs that each claim got.
     pub(super) given: Vec<(i64, Vec<JobId>)>,
     pub(super) xact: Xact,
-    /// Whether there was nothing in the batch but claims.
+    /// Whether the batch contains only claims.
     pub(super) only_claims: bool,
-    /// How many connections had been made when it began.
+    /// How many connections had been made when the transaction began.
     pub(super) made: u64,
 }

@@ -1,94 +1,97 @@
-//! What came in by `consign.enqueue`, in somebody else's transaction, and is not a job yet.
+//! Jobs that applications submitted with `consign.enqueue` in transactions of their own, and that
+//! are not jobs yet.
 //!
-//! Any node makes jobs of the rows of the inbox, soon after their commit: it is told by NOTIFY, and looks by itself
-//! now and then. The jobs and the end of their rows are one transaction, and a row that somebody has in hand is
-//! passed by, so each becomes one job however many nodes there are. Whoever asks for one of these jobs before that has it
-//! taken in at once: an answer never lags behind a commit.
+//! Any node makes jobs of inbox rows soon after their commit: NOTIFY wakes it, and it polls as
+//! well. One transaction creates the jobs and deletes the rows, and it skips rows that another
+//! transaction has locked. So each row becomes one job, however many nodes there are. A request for
+//! one of these jobs promotes its row at once: an answer never lags behind a commit.
 
 use super::{
     Inner,
     batch_plan::BatchPlan,
-    error::Trouble,
+    error::{Result, TransactionError},
     execute::ATTEMPTS_MAX,
     load,
-    pool::Lent,
+    pool::PooledConnection,
     sql,
     uuid::{Uuid, from_uuid, id_of, to_uuid, uuids},
     values::{Rows, to_i64},
 };
 use crate::{
-    News,
+    Notification,
     store::{Answer, Reply, Request},
 };
 use engine::{
-    Intake, JobDraft, JobId, NewJob, PAYLOAD_BYTES_HARD_MAX, PayloadVersion, Refusal, Tenant,
+    JobDraft, JobId, NewJob, PAYLOAD_BYTES_HARD_MAX, PayloadVersion, Refusal, SubmitContext, Tenant,
 };
 use std::{error::Error, iter::successors, sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tracing::{debug, warn};
 
-/// So many rows become jobs in one transaction.
-const TAKEN_MAX: usize = 500;
-/// A round ends after so many of those, and the next begins.
+/// At most this many rows become jobs in one transaction.
+const PROMOTED_MAX: usize = 500;
+/// A round ends after this many transactions, and the next begins.
 const ROUNDS_MAX: usize = 100;
-/// How often a node looks by itself: between this and half as long again.
-const LOOK_EVERY_MS: u64 = 200;
+/// The polling interval of a node: between this and half as long again.
+const POLL_EVERY_MS: u64 = 200;
 
-/// Which rows are to be taken in.
+/// Which rows to promote.
 #[derive(Clone, Copy)]
 enum Wanted<'a> {
-    /// So many, the oldest first, of those that nobody has in hand.
+    /// At most this many unlocked rows, the oldest first.
     Next(usize),
-    /// These, whoever has them in hand.
+    /// These rows, even if another transaction has locked them.
     These(&'a [JobId]),
 }
 
-/// A row that somebody is to make a job of.
-struct Slip {
+/// An inbox row and the job to make of it.
+struct InboxRow {
     id: JobId,
     new: Result<NewJob, Refusal>,
 }
 
-/// Takes in what comes, for as long as the store is there.
+/// Promotes inbox rows for as long as the store is open.
 pub(super) async fn run(inner: Arc<Inner>) {
-    let (mut chance, mut told) = (inner.post.own, true);
+    let (mut entropy, mut was_notified) = (inner.notifications.own, true);
     loop {
-        if let Err(trouble) = inner.empty_inbox(told).await {
+        if let Err(trouble) = inner.empty_inbox(was_notified).await {
             let error: &dyn Error = &trouble;
             debug!(error, "what was enqueued by SQL could not be taken in");
         }
-        // Not the store's dice: looks that find nothing must not change what a seed brings.
-        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let wait = LOOK_EVERY_MS + (chance >> 33) % (LOOK_EVERY_MS / 2);
-        let enqueued = inner.post.enqueued.notified();
-        told = timeout(Duration::from_millis(wait), enqueued).await.is_ok();
+        // Not the store's random source: polls that find nothing must not change what a seed
+        // produces.
+        entropy = entropy.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let wait = POLL_EVERY_MS + (entropy >> 33) % (POLL_EVERY_MS / 2);
+        let enqueued = inner.notifications.enqueued.notified();
+        was_notified = timeout(Duration::from_millis(wait), enqueued).await.is_ok();
     }
 }
 
 impl Inner {
-    /// Takes in what is there. Who was not told that there is something looks first.
-    async fn empty_inbox(&self, told: bool) -> Result<(), Trouble> {
-        if !told && peek(&self.readers.lend().await?, 1).await?.is_empty() {
+    /// Promotes all rows. Without a notification it first checks that there are any.
+    async fn empty_inbox(&self, was_notified: bool) -> Result<()> {
+        if !was_notified && peek(&self.readers.acquire().await?, 1).await?.is_empty() {
             return Ok(());
         }
         for _ in 0..ROUNDS_MAX {
-            let taken = match self.take_in(Wanted::Next(TAKEN_MAX)).await {
-                Err(trouble) if trouble.is_about_data() => self.take_in_singly().await?,
+            let promoted = match self.promote(Wanted::Next(PROMOTED_MAX)).await {
+                Err(trouble) if trouble.is_about_data() => self.promote_singly().await?,
                 other => other?,
             };
-            if taken < TAKEN_MAX {
+            if promoted < PROMOTED_MAX {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    /// Something is wrong with one of the next rows: each for itself, so that it does not keep the others out.
-    async fn take_in_singly(&self) -> Result<usize, Trouble> {
-        let ids = peek(&self.readers.lend().await?, TAKEN_MAX).await?;
+    /// One of the next rows is faulty. Each row gets its own transaction, so that the faulty one
+    /// does not block the others.
+    async fn promote_singly(&self) -> Result<usize> {
+        let ids = peek(&self.readers.acquire().await?, PROMOTED_MAX).await?;
         for id in &ids {
-            match self.take_in(Wanted::These(&[*id])).await {
+            match self.promote(Wanted::These(&[*id])).await {
                 Err(trouble) if trouble.is_about_data() => self.set_aside(*id, &trouble).await?,
                 other => drop(other?),
             }
@@ -96,10 +99,10 @@ impl Inner {
         Ok(ids.len())
     }
 
-    /// Keeps a row of which no job can be made, to be seen, and frees its key.
-    async fn set_aside(&self, id: JobId, why: &Trouble) -> Result<(), Trouble> {
+    /// Marks a row of which no job can be made, keeps it for the operator, and frees its key.
+    async fn set_aside(&self, id: JobId, why: &TransactionError) -> Result<()> {
         let refused = [(id, with_causes(why))];
-        let mut db = self.writers.lend().await?;
+        let mut db = self.writers.acquire().await?;
         db.within(async |db| {
             let refusing = refuse(db, &refused);
             tokio::try_join!(biased; db.begin(), refusing, db.script(sql::COMMIT)).map(drop)
@@ -107,108 +110,110 @@ impl Inner {
         .await
     }
 
-    /// Takes these in at once, if they are there.
-    pub(super) async fn let_in(&self, ids: &[JobId]) -> Result<(), Trouble> {
-        self.take_in(Wanted::These(ids)).await.map(drop)
+    /// Promotes these rows at once, if they are there.
+    pub(super) async fn promote_now(&self, ids: &[JobId]) -> Result<()> {
+        self.promote(Wanted::These(ids)).await.map(drop)
     }
 
-    /// Makes jobs of rows, and says of how many.
-    async fn take_in(&self, wanted: Wanted<'_>) -> Result<usize, Trouble> {
+    /// Makes jobs of rows, and returns how many rows it handled.
+    async fn promote(&self, wanted: Wanted<'_>) -> Result<usize> {
         let mut pessimistic = false;
         for attempt in 1..=ATTEMPTS_MAX {
-            match self.try_take_in(wanted, pessimistic).await {
-                Ok(taken) => return Ok(taken),
+            match self.try_promote(wanted, pessimistic).await {
+                Ok(promoted) => return Ok(promoted),
                 Err(trouble) => self.recover(trouble, attempt, &mut pessimistic).await?,
             }
         }
-        Err(Trouble::Contended(None))
+        Err(TransactionError::Contended(None))
     }
 
-    async fn try_take_in(&self, wanted: Wanted<'_>, pessimistic: bool) -> Result<usize, Trouble> {
-        let mut db = self.writers.lend().await?;
+    async fn try_promote(&self, wanted: Wanted<'_>, pessimistic: bool) -> Result<usize> {
+        let mut db = self.writers.acquire().await?;
         db.within(async |db| {
             let ((), rows) = tokio::try_join!(biased; db.begin(), take(db, wanted))?;
             if rows.is_empty() {
                 return db.script(sql::COMMIT).await.map(|()| 0);
             }
-            let slips = rows.iter().map(|row| self.slip(row)).collect::<Result<Vec<_>, _>>()?;
-            let lawful = slips.iter().filter_map(|slip| slip.new.as_ref().ok());
+            let inbox_rows =
+                rows.iter().map(|row| self.inbox_row(row)).collect::<Result<Vec<_>, _>>()?;
+            let lawful = inbox_rows.iter().filter_map(|inbox_row| inbox_row.new.as_ref().ok());
             let batch: Vec<_> = lawful.map(|new| Request::Submit(vec![new.clone()])).collect();
             let plan = BatchPlan { from_inbox: true, ..BatchPlan::of(&batch, pessimistic) };
-            let known = self.make_queues(&mut self.readers.lend().await?, &plan).await?;
+            let known = self.make_queues(&mut self.readers.acquire().await?, &plan).await?;
             let ready = self.transaction(db, &plan, known).await?;
-            let (taken, refused) = sorted(&slips, &ready.replies);
-            let ids = uuids(&taken);
+            let (promoted, refused) = sorted(&inbox_rows, &ready.replies);
+            let ids = uuids(&promoted);
             tokio::try_join!(
                 biased;
                 refuse(db, &refused),
                 db.run_about(sql::INBOX_DELETE, &ids),
             )?;
-            self.commit(db, ready, &News::default()).await?;
-            self.tell_of(&slips, &taken);
-            Ok(slips.len())
+            self.commit(db, ready, &Notification::default()).await?;
+            self.notify_of(&inbox_rows, &promoted);
+            Ok(inbox_rows.len())
         })
         .await
     }
 
-    /// Checks a row as the door checks a draft.
-    fn slip(&self, row: &Row) -> Result<Slip, Trouble> {
+    /// Checks a row as the HTTP API checks a draft.
+    fn inbox_row(&self, row: &Row) -> Result<InboxRow> {
         let id = id_of(row, 0)?;
         let tenant = Tenant::parse(row.try_get(1)?);
         let draft = draft(row)?;
-        let intake = |tenant| Intake {
+        let context = |tenant| SubmitContext {
             id,
             tenant,
-            chance: self.dice.roll(),
+            entropy: self.random.entropy(),
             payload_bytes_max: PAYLOAD_BYTES_HARD_MAX,
         };
-        let new = tenant.map_err(Refusal::from).and_then(|tenant| draft.check(intake(tenant)));
-        Ok(Slip { id, new })
+        let new = tenant.map_err(Refusal::from).and_then(|tenant| draft.check(context(tenant)));
+        Ok(InboxRow { id, new })
     }
 
-    /// Wakes those who wait for work or watch, here and elsewhere.
-    fn tell_of(&self, slips: &[Slip], taken: &[JobId]) {
-        let new = slips.iter().filter(|slip| taken.contains(&slip.id));
-        let work = new.filter_map(|slip| slip.new.as_ref().ok()).map(|new| new.job_type.clone());
-        let news = News {
+    /// Wakes claims and watches that wait, on this node and on others.
+    fn notify_of(&self, inbox_rows: &[InboxRow], promoted: &[JobId]) {
+        let new = inbox_rows.iter().filter(|inbox_row| promoted.contains(&inbox_row.id));
+        let work =
+            new.filter_map(|inbox_row| inbox_row.new.as_ref().ok()).map(|new| new.job_type.clone());
+        let notification = Notification {
             work: work.collect(),
             any_work: false,
-            touched: !taken.is_empty(),
-            ..News::default()
+            touched: !promoted.is_empty(),
+            ..Notification::default()
         };
-        self.post.inbox.put(news.clone());
-        self.post.out.put(news);
+        self.notifications.inbox.put(notification.clone());
+        self.notifications.out.put(notification);
     }
 }
 
-/// Fails where one of these jobs is in the inbox, or has just come out of it: whoever did not find it is to look again
-/// when it is a job.
-pub(super) async fn expect_none(db: &Lent, ids: &[JobId]) -> Result<(), Trouble> {
+/// Fails if one of these jobs is in the inbox, or has just been promoted: the caller did not find
+/// it and has to look again once it is a job.
+pub(super) async fn expect_none(db: &PooledConnection, ids: &[JobId]) -> Result<()> {
     let mut coming = waiting(db, ids).await?;
     coming.extend(load::read(db, ids).await?.into_keys());
-    if coming.is_empty() { Ok(()) } else { Err(Trouble::InInbox(coming)) }
+    if coming.is_empty() { Ok(()) } else { Err(TransactionError::InInbox(coming)) }
 }
 
-/// Those of these that are in the inbox.
-pub(super) async fn waiting(db: &Lent, ids: &[JobId]) -> Result<Vec<JobId>, Trouble> {
+/// Which of these ids are rows of the inbox.
+pub(super) async fn waiting(db: &PooledConnection, ids: &[JobId]) -> Result<Vec<JobId>> {
     let rows = db.rows_about(sql::INBOX_AMONG, &uuids(ids)).await?;
     rows.iter().map(|row| Ok(id_of(row, 0)?)).collect()
 }
 
-async fn peek(db: &Lent, limit: usize) -> Result<Vec<JobId>, Trouble> {
+async fn peek(db: &PooledConnection, limit: usize) -> Result<Vec<JobId>> {
     let rows = db.rows(sql::INBOX_PEEK, &[&to_i64(limit)]).await?;
     rows.iter().map(|row| Ok(id_of(row, 0)?)).collect()
 }
 
-async fn take(db: &Lent, wanted: Wanted<'_>) -> Result<Vec<Row>, Trouble> {
+async fn take(db: &PooledConnection, wanted: Wanted<'_>) -> Result<Vec<Row>> {
     match wanted {
         Wanted::Next(limit) => db.rows(sql::INBOX_NEXT, &[&to_i64(limit)]).await,
         Wanted::These(ids) => db.rows_about(sql::INBOX_THESE, &uuids(ids)).await,
     }
 }
 
-fn draft(row: &Row) -> Result<JobDraft, Trouble> {
-    let number = |column: usize| -> Result<Option<i64>, Trouble> {
+fn draft(row: &Row) -> Result<JobDraft> {
+    let number = |column: usize| -> Result<Option<i64>> {
         Ok(row.try_get::<_, Option<i32>>(column)?.map(i64::from))
     };
     let version: Option<String> = row.try_get(7)?;
@@ -221,7 +226,7 @@ fn draft(row: &Row) -> Result<JobDraft, Trouble> {
         payload: row.try_get(6)?,
         payload_version: version.map(payload_version),
         priority: number(8)?,
-        // Always a moment: it was settled when the row was written that it may start then and expires later.
+        // Always absolute times: `consign.enqueue` checked them when it wrote the row.
         run_at: row.try_get(9)?,
         delay_seconds: None,
         expires_at: row.try_get(10)?,
@@ -231,7 +236,7 @@ fn draft(row: &Row) -> Result<JobDraft, Trouble> {
     })
 }
 
-/// Digits are a number, which a column of text cannot tell; all else is a text.
+/// A version of digits only is a number: the text column does not keep the type.
 fn payload_version(text: String) -> PayloadVersion {
     match text.parse::<u32>() {
         Ok(number) if number.to_string() == text => PayloadVersion::Number(number),
@@ -239,31 +244,34 @@ fn payload_version(text: String) -> PayloadVersion {
     }
 }
 
-/// The rows that are jobs now, and those that cannot be, each with the reason. Replies are those to the lawful ones.
-fn sorted(slips: &[Slip], replies: &[Reply]) -> (Vec<JobId>, Vec<(JobId, String)>) {
-    let (mut taken, mut refused) = (Vec::new(), Vec::new());
+/// The rows that became jobs, and those that cannot, each with the reason. The replies belong to
+/// the valid rows only.
+fn sorted(inbox_rows: &[InboxRow], replies: &[Reply]) -> (Vec<JobId>, Vec<(JobId, String)>) {
+    let (mut promoted, mut refused) = (Vec::new(), Vec::new());
     let mut replies = replies.iter();
-    for slip in slips {
-        let reason = match slip.new.as_ref().map(|_| replies.next()) {
-            Ok(Some(Ok(Answer::Submitted(all)))) if all.iter().all(|job| job.job_id == slip.id) => {
-                taken.push(slip.id);
+    for inbox_row in inbox_rows {
+        let reason = match inbox_row.new.as_ref().map(|_| replies.next()) {
+            Ok(Some(Ok(Answer::Submitted(all))))
+                if all.iter().all(|job| job.job_id == inbox_row.id) =>
+            {
+                promoted.push(inbox_row.id);
                 continue;
             }
             Err(refusal) | Ok(Some(Err(refusal))) => refusal.to_string(),
             Ok(Some(Ok(_)) | None) => "its key means another job".into(),
         };
-        refused.push((slip.id, reason));
+        refused.push((inbox_row.id, reason));
     }
-    (taken, refused)
+    (promoted, refused)
 }
 
-/// What went wrong, and why, and why that.
-fn with_causes(trouble: &Trouble) -> String {
+/// The error with all its causes.
+fn with_causes(trouble: &TransactionError) -> String {
     let causes = successors(trouble.source(), |&cause| cause.source());
     causes.fold(trouble.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-async fn refuse(db: &Lent, refused: &[(JobId, String)]) -> Result<(), Trouble> {
+async fn refuse(db: &PooledConnection, refused: &[(JobId, String)]) -> Result<()> {
     for (id, reason) in refused {
         warn!(job.id = %id, reason, "a job that was enqueued by SQL could not be taken in");
     }

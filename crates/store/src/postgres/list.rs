@@ -1,35 +1,36 @@
-//! Pages of jobs: an index proposes, the filter itself disposes.
+//! Pages of jobs. An index proposes jobs, and the filter itself decides.
 //!
-//! Jobs come in the order of their creation, newest first, which is the order of their numbers. A page looks at a
-//! bounded number of jobs: where little matches, it is short and says where to go on.
+//! Jobs come newest first, in the order of their numbers, which is the order of their creation. A
+//! page examines a bounded number of jobs: where little matches, it is short and says where to
+//! continue.
 
 use super::{
-    error::Trouble,
-    known::Known,
+    error::Result,
     load,
     pending::queue_column,
-    pool::Lent,
+    pool::PooledConnection,
     reads::numbers,
+    settings_cache::SettingsCache,
     sql,
     transaction::first_number,
-    values::{Param, Value, to_i64},
+    values::{Param, SqlValue, to_i64},
 };
 use crate::{
     cursor::Cursor,
+    index_choice::{IndexChoice, IndexableFilter},
     store::{PAGE_MAX, Page, Query},
-    way::{Telling, Way},
 };
 use engine::{Scope, Timestamp};
 use std::collections::VecDeque;
 
-/// One page looks at no more jobs than this.
+/// One page examines at most this many jobs.
 const LOOKED_AT_MAX: usize = 10_000;
-/// So many numbers are taken from an index at a time.
+/// This many numbers are read from an index at a time.
 const STRIDE: i64 = 256;
-/// A page is put together from no more indexes than this; beyond, it walks all jobs.
+/// A page merges at most this many index walks; beyond that, it walks all jobs.
 const WALKS_MAX: usize = 64;
 
-pub(super) async fn list(db: &Lent, query: &Query) -> Result<Page, Trouble> {
+pub(super) async fn list(db: &PooledConnection, query: &Query) -> Result<Page> {
     let limit = query.limit.clamp(1, PAGE_MAX);
     let (mut below, floor) = range(query);
     let mut walks = walks(db, query).await?;
@@ -60,13 +61,13 @@ pub(super) async fn list(db: &Lent, query: &Query) -> Result<Page, Trouble> {
     }
 }
 
-/// Jobs below this number come after it.
+/// A cursor: the next page has the jobs below this number.
 fn place(below: i64) -> Cursor {
     Cursor::new(below.unsigned_abs(), 0)
 }
 
-/// The number below which the page begins, and the least that can be meant. Numbers begin with the moment of
-/// creation, and no job ends before it was created.
+/// The number below which the page begins, and the lowest number it can contain. Numbers begin with
+/// the time of creation, and no job ends before it was created.
 fn range(query: &Query) -> (i64, i64) {
     let from = query.before.map(|place| to_i64(place.major()));
     let after =
@@ -79,11 +80,11 @@ fn range(query: &Query) -> (i64, i64) {
 /// An index that is walked, newest first.
 struct Walk {
     sql: &'static str,
-    /// What the index is asked for, where it is asked for something.
-    key: Option<Box<dyn Value + Send>>,
-    /// Taken from the index and not looked at yet, the newest first.
+    /// The value that the walk is restricted to, if any.
+    key: Option<Box<dyn SqlValue + Send>>,
+    /// Numbers read from the index and not examined yet, newest first.
     ahead: VecDeque<i64>,
-    /// There is nothing beyond.
+    /// The walk has reached its end.
     whole: bool,
 }
 
@@ -92,12 +93,12 @@ impl Walk {
         Walk { sql, key: None, ahead: VecDeque::new(), whole: false }
     }
 
-    fn of(sql: &'static str, key: impl Value + Send + 'static) -> Self {
+    fn of(sql: &'static str, key: impl SqlValue + Send + 'static) -> Self {
         Walk { key: Some(Box::new(key)), ..Walk::all(sql) }
     }
 
-    /// Takes the next numbers from the index.
-    async fn advance(&mut self, db: &Lent, below: i64, floor: i64) -> Result<(), Trouble> {
+    /// Reads the next numbers from the index.
+    async fn advance(&mut self, db: &PooledConnection, below: i64, floor: i64) -> Result<()> {
         let mut params: Vec<Param<'_>> = vec![&below, &STRIDE, &floor];
         params.extend(self.key.iter().map(|key| &**key as Param<'_>));
         self.ahead = numbers(&db.rows(self.sql, &params).await?)?.into();
@@ -107,7 +108,12 @@ impl Walk {
 }
 
 /// The next jobs below `below` that any of the walks proposes, newest first.
-async fn next(db: &Lent, walks: &mut [Walk], below: i64, floor: i64) -> Result<Vec<i64>, Trouble> {
+async fn next(
+    db: &PooledConnection,
+    walks: &mut [Walk],
+    below: i64,
+    floor: i64,
+) -> Result<Vec<i64>> {
     for walk in walks.iter_mut() {
         while walk.ahead.front().is_some_and(|no| *no >= below) {
             walk.ahead.pop_front();
@@ -116,7 +122,7 @@ async fn next(db: &Lent, walks: &mut [Walk], below: i64, floor: i64) -> Result<V
             walk.advance(db, below, floor).await?;
         }
     }
-    // A walk that is not at its end may go on with anything below its last number.
+    // A walk that is not at its end may continue with any number below its last one.
     let reached = walks.iter().filter(|walk| !walk.whole);
     let reached = reached.filter_map(|walk| walk.ahead.back().copied()).max().unwrap_or(i64::MIN);
     let mut found: Vec<i64> = Vec::new();
@@ -131,30 +137,30 @@ async fn next(db: &Lent, walks: &mut [Walk], below: i64, floor: i64) -> Result<V
     Ok(found)
 }
 
-/// The walks that meet every job the query can mean.
-async fn walks(db: &Lent, query: &Query) -> Result<Vec<Walk>, Trouble> {
-    let walks = match Way::of(&query.filter) {
-        Some(Way::Subject(digest)) => vec![Walk::of(sql::LIST_SUBJECT, digest)],
-        Some(Way::Correlation(digest)) => vec![Walk::of(sql::LIST_CORRELATION, digest)],
-        Some(Way::Parent(digest)) => vec![Walk::of(sql::LIST_PARENT, digest)],
-        Some(Way::Error(error)) => {
+/// The walks that together find every job that the query can match.
+async fn walks(db: &PooledConnection, query: &Query) -> Result<Vec<Walk>> {
+    let walks = match IndexChoice::of(&query.filter) {
+        Some(IndexChoice::Subject(digest)) => vec![Walk::of(sql::LIST_SUBJECT, digest)],
+        Some(IndexChoice::Correlation(digest)) => vec![Walk::of(sql::LIST_CORRELATION, digest)],
+        Some(IndexChoice::Parent(digest)) => vec![Walk::of(sql::LIST_PARENT, digest)],
+        Some(IndexChoice::Error(error)) => {
             vec![Walk::of(sql::LIST_ERROR_LIVE, error), Walk::of(sql::LIST_ERROR_ENDED, error)]
         }
-        Some(Way::Running) => vec![Walk::all(sql::LIST_RUNNING)],
-        Some(Way::Ended(status)) => {
+        Some(IndexChoice::Running) => vec![Walk::all(sql::LIST_RUNNING)],
+        Some(IndexChoice::Ended(status)) => {
             let status = i16::try_from(status).expect("a small number");
             vec![Walk::of(sql::LIST_STATUS, status)]
         }
-        Some(Way::Completed) => vec![Walk::all(sql::LIST_ENDED)],
-        Some(Way::Live) => vec![Walk::all(sql::LIST_LIVE)],
-        Some(Way::Type(job_type)) => {
-            let known = Known::load(db).await?;
+        Some(IndexChoice::Completed) => vec![Walk::all(sql::LIST_ENDED)],
+        Some(IndexChoice::Live) => vec![Walk::all(sql::LIST_LIVE)],
+        Some(IndexChoice::Type(job_type)) => {
+            let known = SettingsCache::load(db).await?;
             of_queues(known.queues.of_type(&job_type, &query.scope).map(|(no, _)| no))
         }
         None => match &query.scope {
             Scope::All => vec![Walk::all(sql::LIST_ALL)],
             Scope::One(tenant) => {
-                let known = Known::load(db).await?;
+                let known = SettingsCache::load(db).await?;
                 let theirs = known.queues.all().filter(|(_, queue)| queue.tenant == *tenant);
                 of_queues(theirs.map(|(no, _)| no))
             }

@@ -1,15 +1,15 @@
-//! Reading jobs: locked, for whoever decides about them, or as they are, for whoever asks.
+//! Reads jobs: locked, for a batch that decides on them, or unlocked, for reads.
 
 use super::{
-    error::Trouble,
-    pool::Lent,
+    error::{Result, TransactionError},
+    pool::PooledConnection,
     sql,
     transaction::{Steps, Transaction, recent_record},
     uuid::{id_of, uuids},
     values::{Rows, to_i64},
 };
 use crate::{
-    form::{
+    codec::{
         body::{from_row, job_from_row},
         stored::{NOT_WHOLE, Stored},
     },
@@ -19,52 +19,63 @@ use engine::{Command, Envelope, HistoryEntry, JobId, JsonText, Step};
 use std::{collections::HashMap, sync::Arc};
 use tokio_postgres::Row;
 
-/// These jobs, live or ended, each held until the transaction ends. What is not there is left out.
+/// These jobs, live or ended, locked until the transaction ends. Missing ones are left out.
 ///
-/// Everybody holds live ones before ended ones, and each kind in the order of numbers. One that went from the ended to the live
-/// while it was waited for cannot be held behind the others, so then none are.
+/// All transactions lock live jobs before ended ones, each kind in the order of numbers. A job that
+/// was redriven while the statement waited cannot be locked in that order any more, so the call
+/// fails.
 pub(super) async fn locked(
-    db: &Lent,
+    db: &PooledConnection,
     ids: &[JobId],
-) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
+) -> Result<HashMap<JobId, Arc<Stored>>> {
     let mut found = live(db, ids).await?;
     let mut missing = ids.to_vec();
     missing.retain(|id| !found.contains_key(id));
     found.extend(jobs(db, sql::JOBS_ENDED, &missing).await?);
     missing.retain(|id| !found.contains_key(id));
     let there = read(db, &missing).await?;
-    if there.is_empty() { Ok(found) } else { Err(Trouble::Moved) }
+    if there.is_empty() { Ok(found) } else { Err(TransactionError::Moved) }
 }
 
-/// Those of these jobs that are live, each held until the transaction ends.
-pub(super) async fn live(db: &Lent, ids: &[JobId]) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
+/// The live ones of these jobs, locked until the transaction ends.
+pub(super) async fn live(
+    db: &PooledConnection,
+    ids: &[JobId],
+) -> Result<HashMap<JobId, Arc<Stored>>> {
     jobs(db, sql::JOBS_LIVE, ids).await
 }
 
-/// These jobs as they are. What is not there is left out.
-pub(super) async fn read(db: &Lent, ids: &[JobId]) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
+/// These jobs, unlocked. Missing ones are left out.
+pub(super) async fn read(
+    db: &PooledConnection,
+    ids: &[JobId],
+) -> Result<HashMap<JobId, Arc<Stored>>> {
     jobs(db, sql::JOBS_READ, ids).await
 }
 
-async fn jobs(db: &Lent, sql: &str, ids: &[JobId]) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
+async fn jobs(
+    db: &PooledConnection,
+    sql: &str,
+    ids: &[JobId],
+) -> Result<HashMap<JobId, Arc<Stored>>> {
     let rows = db.rows_about(sql, &uuids(ids)).await?;
     let jobs = rows.iter().map(stored);
     jobs.map(|job| job.map(|stored| (stored.job.id(), Arc::new(stored)))).collect()
 }
 
-/// These jobs as they are, by their numbers. What is damaged is left out.
+/// These jobs by their numbers, unlocked. Damaged ones are left out.
 pub(super) async fn readable_by_no(
-    db: &Lent,
+    db: &PooledConnection,
     numbers: &[i64],
-) -> Result<HashMap<i64, Stored>, Trouble> {
+) -> Result<HashMap<i64, Stored>> {
     let rows = db.rows_about(sql::JOBS_BY_NO, numbers).await?;
     let jobs = rows.iter().filter_map(|row| readable(stored(row)).transpose());
     jobs.map(|job| job.map(|stored| (stored.no, stored))).collect()
 }
 
-/// What was found, or nothing where a row is damaged: one job that cannot be read must not keep the others
-/// from being swept.
-pub(super) fn readable<T>(found: Result<T, Trouble>) -> Result<Option<T>, Trouble> {
+/// What was found, or nothing where a row is damaged: an unreadable job must not keep the sweeper
+/// from the others.
+pub(super) fn readable<T>(found: Result<T>) -> Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(trouble) if trouble.is_about_a_row() => Ok(None),
@@ -72,11 +83,12 @@ pub(super) fn readable<T>(found: Result<T, Trouble>) -> Result<Option<T>, Troubl
     }
 }
 
-/// A row of id, number, queue, envelope and body.
-pub(super) fn stored(row: &Row) -> Result<Stored, Trouble> {
+/// Decodes a row of id, number, queue, envelope and body.
+pub(super) fn stored(row: &Row) -> Result<Stored> {
     let (id, no, queue): (_, i64, i32) = (id_of(row, 0)?, row.try_get(1)?, row.try_get(2)?);
     let body: Option<&[u8]> = row.try_get(4)?;
-    let body = body.ok_or(Trouble::Impossible("a job was handed over and has no state"))?;
+    let body =
+        body.ok_or(TransactionError::Impossible("a job was handed over and has no state"))?;
     stored_of(id, (no, queue.into()), row.try_get(3)?, body)
 }
 
@@ -85,31 +97,28 @@ pub(super) fn stored_of(
     (no, queue): (i64, i64),
     envelope: &[u8],
     body: &[u8],
-) -> Result<Stored, Trouble> {
+) -> Result<Stored> {
     let envelope: Envelope = from_row(no, envelope)?;
-    // The column and its index say so, but the sealed row says otherwise.
+    // The id column and its index name this id, but the sealed row names another.
     if envelope.id != id {
-        return Err(Trouble::Impossible("a job is kept under another's id"));
+        return Err(TransactionError::Impossible("a job is kept under another's id"));
     }
     let (job, recent) = job_from_row(no, body, Arc::new(envelope))?;
     Ok(Stored { no, queue, job, recent })
 }
 
-pub(super) async fn payload(db: &Lent, no: i64) -> Result<JsonText, Trouble> {
-    payload_if_there(db, no).await?.ok_or(Trouble::Impossible("a job has no payload"))
+pub(super) async fn payload(db: &PooledConnection, no: i64) -> Result<JsonText> {
+    payload_if_there(db, no).await?.ok_or(TransactionError::Impossible("a job has no payload"))
 }
 
-/// The same for somebody who does not know whether the job is still there.
-pub(super) async fn payload_if_there(db: &Lent, no: i64) -> Result<Option<JsonText>, Trouble> {
+/// The payload, if the job still exists.
+pub(super) async fn payload_if_there(db: &PooledConnection, no: i64) -> Result<Option<JsonText>> {
     let rows = db.rows(sql::PAYLOAD, &[&no]).await?;
     rows.first().map(|row| Ok(JsonText::from_stored(row.try_get(0)?))).transpose()
 }
 
-/// The history of a job after row `after`, if all of it is in its row.
-pub(super) fn short_history(
-    stored: &Stored,
-    after: u64,
-) -> Result<Option<Vec<HistoryEntry>>, Trouble> {
+/// The history of a job after entry `after`, if all of it is in the job's row.
+pub(super) fn short_history(stored: &Stored, after: u64) -> Result<Option<Vec<HistoryEntry>>> {
     let recent = stored.recent.rows(stored.no)?;
     if recent.first().is_none_or(|noted| noted.entry.seq != 1) {
         return Ok(None);
@@ -118,23 +127,24 @@ pub(super) fn short_history(
     Ok(Some(entries.filter(|entry| entry.seq > after).collect()))
 }
 
-/// The history of a job after row `after`.
+/// The history of a job after entry `after`.
 pub(super) async fn history(
-    db: &Lent,
+    db: &PooledConnection,
     stored: &Stored,
     after: u64,
-) -> Result<Vec<HistoryEntry>, Trouble> {
+) -> Result<Vec<HistoryEntry>> {
     let rows = history_rows(db, &[stored.no], after).await?;
     let moved = rows.into_iter().map(|(_, _, entry)| entry).collect();
-    stored.history(moved, after)?.ok_or(Trouble::Impossible(NOT_WHOLE))
+    stored.history(moved, after)?.ok_or(TransactionError::Impossible(NOT_WHOLE))
 }
 
-/// Rows of history that have moved out of the rows of their jobs: number, place of the announcement, row.
+/// History rows that have moved out of the rows of their jobs: number, outbox position of the
+/// event, entry.
 pub(super) async fn history_rows(
-    db: &Lent,
+    db: &PooledConnection,
     numbers: &[i64],
     after: u64,
-) -> Result<Vec<(i64, Option<i64>, HistoryEntry)>, Trouble> {
+) -> Result<Vec<(i64, Option<i64>, HistoryEntry)>> {
     if numbers.is_empty() {
         return Ok(Vec::new());
     }
@@ -143,19 +153,19 @@ pub(super) async fn history_rows(
         let (no, seq): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
         let entry: HistoryEntry = from_row(no, row.try_get(3)?)?;
         if i64::try_from(entry.seq) != Ok(seq) {
-            return Err(Trouble::Impossible("a history row is kept in another's place"));
+            return Err(TransactionError::Impossible("a history row is kept in another's place"));
         }
         Ok((no, row.try_get(2)?, entry))
     };
     rows.iter().map(read).collect()
 }
 
-/// Loads what some commands need beside their jobs: old records of attempts, and steps.
+/// Loads what some commands need beside their jobs: old attempt records, and steps.
 pub(super) async fn details(
-    db: &Lent,
+    db: &PooledConnection,
     transaction: &mut Transaction,
     commands: &[(JobId, &Command)],
-) -> Result<(), Trouble> {
+) -> Result<()> {
     let (mut old, mut named) = (Vec::new(), Rows::default());
     for (id, command) in commands {
         let Some(stored) = transaction.jobs.get(id) else { continue };
@@ -177,13 +187,13 @@ pub(super) async fn details(
     Ok(())
 }
 
-/// Whether some of its history has moved out of its row.
-fn is_long(stored: &Stored) -> Result<bool, Trouble> {
+/// Whether part of the job's history has moved out of its row.
+fn is_long(stored: &Stored) -> Result<bool> {
     let recent = stored.recent.rows(stored.no)?;
     Ok(recent.first().is_some_and(|noted| noted.entry.seq != 1))
 }
 
-async fn steps(db: &Lent, named: &Rows<(i64, &str)>) -> Result<HashMap<i64, Steps>, Trouble> {
+async fn steps(db: &PooledConnection, named: &Rows<(i64, &str)>) -> Result<HashMap<i64, Steps>> {
     let mut found: HashMap<i64, Steps> = HashMap::new();
     if named.is_empty() {
         return Ok(found);
@@ -198,7 +208,7 @@ async fn steps(db: &Lent, named: &Rows<(i64, &str)>) -> Result<HashMap<i64, Step
         let (no, name): (i64, &str) = (row.try_get(0)?, row.try_get(1)?);
         let step: Step = from_row(no, row.try_get(2)?)?;
         if step.name.as_str() != name {
-            return Err(Trouble::Impossible("a step has another's name"));
+            return Err(TransactionError::Impossible("a step has another's name"));
         }
         found.entry(no).or_default().named.insert(name.into(), step);
     }

@@ -1,26 +1,27 @@
-//! How a transaction begins: all locks are taken, everything it needs is loaded, the clock is read.
+//! How a transaction begins: it takes all locks, loads everything it needs, and reads the clock.
 //!
-//! There are four ways, each a straight function: claims alone, jobs that are known by heart, jobs that
-//! are locked and read, and the pessimistic way that takes nothing for granted.
+//! There are four ways, each a straight function: claims alone; jobs that are in the lease cache;
+//! jobs that are locked and read; and the pessimistic way, which trusts no cache.
 
 use super::{
     Inner,
     batch_plan::BatchPlan,
-    claim::{Look, first_look},
+    claim::{DueScan, first_scan},
     commit::begin_if,
-    error::Trouble,
+    error::{Result, TransactionError},
     inbox,
-    known::Known,
+    lease_cache::CachedLeases,
     load,
-    locks::{self, Clock},
-    pool::Lent,
-    recall::Recalled,
-    records, sql,
+    locks::{self, ClockReading},
+    pool::PooledConnection,
+    records,
+    settings_cache::SettingsCache,
+    sql,
     transaction::{BLOCK, Key, KeyName, Transaction},
     uuid::{Xact, Xid},
 };
 use crate::{
-    form::stored::Stored,
+    codec::stored::Stored,
     record::{RecordKind, Records},
 };
 use engine::{JobId, NewJob};
@@ -30,16 +31,16 @@ use std::{
 };
 
 impl Inner {
-    /// Takes all locks, loads all that is needed, and reads the clock.
+    /// Takes all locks, loads everything, and reads the clock.
     pub(super) async fn load(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: Arc<Known>,
-    ) -> Result<(Transaction, HashMap<i64, Vec<JobId>>, Xact), Trouble> {
+        known: Arc<SettingsCache>,
+    ) -> Result<(Transaction, HashMap<i64, Vec<JobId>>, Xact)> {
         let loaded = if plan.pessimistic {
             self.load_pessimistically(db, plan, &known).await?
-        } else if let Some(first) = first_look(plan, &known) {
+        } else if let Some(first) = first_scan(plan, &known) {
             self.load_for_claims(db, plan, first).await?
         } else if let Some(recalled) = self.recall(plan) {
             self.load_recalled(db, plan, &known, recalled).await?
@@ -51,7 +52,7 @@ impl Inner {
         let known = self.known_at(db, &clock, known, plan.sets()).await?;
         let now = self.tick(clock.now);
         if self.has_jumped() {
-            return Err(Trouble::Jumped);
+            return Err(TransactionError::Jumped);
         }
         let mut places = vec![clock.place];
         if !plan.new.is_empty() {
@@ -61,13 +62,14 @@ impl Inner {
             let spare = places.split_off(1 + more);
             let mut known_places = self.places();
             spare.into_iter().for_each(|place| known_places.keep(place));
-            // New jobs of this time go the long way, by these places.
+            // A fast submit at this time must use these positions or later ones.
             places.last().iter().for_each(|place| known_places.pass(**place, now));
         }
         let epoch = clock.epoch.unsigned_abs();
         let mut transaction = Transaction::new(self, (now, epoch), known, places);
-        // It went by the database's time, which may have gone back, and by what was known.
-        transaction.early = loaded.look.filter(|_| as_known && now == clock.now);
+        // The first scan used the database's time, which may have gone back, and the cached
+        // settings.
+        transaction.early = loaded.scan.filter(|_| as_known && now == clock.now);
         transaction.unlocked_claims = loaded.unlocked_claims;
         (transaction.jobs, transaction.recalled) = (loaded.jobs, loaded.recalled);
         transaction.keys = loaded.keys;
@@ -80,32 +82,32 @@ impl Inner {
         Ok((transaction, loaded.held, Xact { number: clock.number, server: clock.server }))
     }
 
-    /// Only claims, all for the same queues: their look locks them and reads the clock as well.
+    /// Only claims, all for the same queues: their scan locks them and reads the clock as well.
     async fn load_for_claims(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         plan: &BatchPlan<'_>,
         (queues, room): (Vec<i64>, usize),
-    ) -> Result<LoadedRows, Trouble> {
-        // Claims are taken to be new at first. One that is not shows when it is locked.
+    ) -> Result<LoadedRows> {
+        // Claims are presumed new. The lock shows when one is not.
         let claims = plan.claim_locks();
-        let ((), look) = tokio::try_join!(
+        let ((), scan) = tokio::try_join!(
             biased;
             db.begin(),
-            self.ask_lines(db, (&queues, room), &claims, None),
+            self.scan_queues(db, (&queues, room), &claims, None),
         )?;
-        let clock = look.clock;
-        Ok(LoadedRows { clock, look: Some(look), ..LoadedRows::default() })
+        let clock = scan.clock;
+        Ok(LoadedRows { clock, scan: Some(scan), ..LoadedRows::default() })
     }
 
-    /// All jobs of the batch are known by heart, or new: nothing is read but keys and the clock.
+    /// All jobs of the batch are in the lease cache or new: only keys and the clock are read.
     async fn load_recalled(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: &Known,
-        recalled: Recalled,
-    ) -> Result<LoadedRows, Trouble> {
+        known: &SettingsCache,
+        recalled: CachedLeases,
+    ) -> Result<LoadedRows> {
         let opened = self.open(db, plan, known).await?;
         let ((), (), keys, clock) = tokio::try_join!(
             biased;
@@ -125,16 +127,16 @@ impl Inner {
         })
     }
 
-    /// Jobs are locked and read. Ended ones are locked by a second statement, and everything else
-    /// is behind it.
+    /// Jobs are locked and read. A second statement locks ended jobs, and everything else follows
+    /// it.
     async fn load_jobs(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: &Known,
-    ) -> Result<LoadedRows, Trouble> {
+        known: &SettingsCache,
+    ) -> Result<LoadedRows> {
         if plan.jobs.is_empty() {
-            return self.load_recalled(db, plan, known, Recalled::default()).await;
+            return self.load_recalled(db, plan, known, CachedLeases::default()).await;
         }
         let opened = self.open(db, plan, known).await?;
         let (keys, jobs) = self.lock_jobs(db, plan, &opened).await?;
@@ -143,14 +145,13 @@ impl Inner {
         Ok(LoadedRows { clock, keys, jobs, unlocked_claims, credentials, ..LoadedRows::default() })
     }
 
-    /// Nothing is taken for granted: new jobs are looked up by their ids, and claims by their
-    /// names.
+    /// Trusts no cache: looks up new jobs by their ids, and claims by their names.
     async fn load_pessimistically(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: &Known,
-    ) -> Result<LoadedRows, Trouble> {
+        known: &SettingsCache,
+    ) -> Result<LoadedRows> {
         let opened = self.open(db, plan, known).await?;
         let (keys, jobs) = self.lock_jobs(db, plan, &opened).await?;
         let claims = plan.claim_locks();
@@ -164,14 +165,15 @@ impl Inner {
         Ok(LoadedRows { clock, keys, jobs, held, credentials, ..LoadedRows::default() })
     }
 
-    /// Most batches need nothing before their locks, and begin in the same journey. A batch that
-    /// sets records locks their number first, and one that may move keys has to know which.
+    /// Begins the transaction. Most batches need nothing before their locks, and begin in the same
+    /// round trip. A batch that sets records locks the settings version first, and one that may
+    /// move keys first reads which.
     async fn open(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: &Known,
-    ) -> Result<Preparation, Trouble> {
+        known: &SettingsCache,
+    ) -> Result<Preparation> {
         let mut opened = Preparation { has_begun: plan.from_inbox, ..Preparation::default() };
         opened.keys = plan.keys(known);
         if plan.rekeyed.is_empty() && plan.kinds.is_empty() {
@@ -197,10 +199,10 @@ impl Inner {
 
     async fn lock_jobs(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         plan: &BatchPlan<'_>,
         opened: &Preparation,
-    ) -> Result<(Keys, Jobs), Trouble> {
+    ) -> Result<(Keys, Jobs)> {
         let ((), (), keys, jobs) = tokio::try_join!(
             biased;
             begin_if(db, !opened.has_begun),
@@ -211,13 +213,13 @@ impl Inner {
         Ok((keys, jobs))
     }
 
-    /// Loads what is known to be needed only now.
+    /// Loads what the rows read so far show to be needed.
     async fn load_rest(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         transaction: &mut Transaction,
         plan: &BatchPlan<'_>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<()> {
         let commands = plan.commands.iter().map(|(id, _)| *id);
         let missing: Vec<JobId> =
             commands.filter(|id| !transaction.jobs.contains_key(id)).collect();
@@ -238,10 +240,10 @@ impl Inner {
         load::details(db, transaction, &plan.commands).await
     }
 
-    /// The queues of new jobs whose policies bound how many may wait. Rows of the inbox were
-    /// counted when they were enqueued.
+    /// The queues of new jobs whose policies limit how many may wait. `consign.enqueue` has counted
+    /// the rows of the inbox.
     fn bounded_queues(&self, transaction: &Transaction, plan: &BatchPlan<'_>) -> Vec<i64> {
-        // A batch that sets policies may bound any of them.
+        // A batch that sets policies may limit any of them.
         let may_be_bounded = |new: &NewJob| {
             plan.sets() || transaction.known.records.policy(&new.job_type).max_queued.is_some()
         };
@@ -252,19 +254,19 @@ impl Inner {
         bounded.into_iter().collect()
     }
 
-    /// What is known, read again if the house says that it has changed.
+    /// The settings, read again if their version has changed.
     async fn known_at(
         &self,
-        db: &Lent,
-        clock: &Clock,
-        known: Arc<Known>,
+        db: &PooledConnection,
+        clock: &ClockReading,
+        known: Arc<SettingsCache>,
         own: bool,
-    ) -> Result<Arc<Known>, Trouble> {
+    ) -> Result<Arc<SettingsCache>> {
         if known.version == clock.settings {
             return Ok(known);
         }
-        let known = Arc::new(Known::load(db).await?);
-        // What we have just set ourselves may still be rolled back: it is for this transaction only.
+        let known = Arc::new(SettingsCache::load(db).await?);
+        // Settings that this transaction sets may still be rolled back, so only it uses them.
         if !own {
             self.learn(known.clone());
         }
@@ -279,22 +281,22 @@ type Jobs = HashMap<JobId, Arc<Stored>>;
 #[derive(Default)]
 struct Preparation {
     has_begun: bool,
-    /// The keys that it needs, each with the job that comes with it.
+    /// The keys that it needs, each with the job that brings it.
     keys: BTreeMap<KeyName, JobId>,
-    /// Records that it sets and batches are not decided by.
+    /// Records that the transaction sets and that batches do not depend on.
     credentials: Records,
 }
 
 /// What was locked and read.
 #[derive(Default)]
 struct LoadedRows {
-    clock: Clock,
+    clock: ClockReading,
     keys: Keys,
     jobs: Jobs,
     recalled: BTreeMap<i64, Xid>,
-    /// What claims were given before.
+    /// The jobs that claims got before.
     held: HashMap<i64, Vec<JobId>>,
-    look: Option<Look>,
+    scan: Option<DueScan>,
     unlocked_claims: Vec<i64>,
     credentials: Records,
 }

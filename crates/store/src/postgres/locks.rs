@@ -1,38 +1,42 @@
-//! What a transaction takes and reads before anything is decided: locks, keys, what claims were given, the clock.
+//! What a transaction locks and reads before anything is decided: locks, keys, what claims got, the
+//! clock.
 
 use super::{
-    error::Trouble,
+    error::{Result, TransactionError},
     load,
     pending::queue_column,
-    pool::Lent,
+    pool::PooledConnection,
     sql,
     transaction::{Key, KeyName},
     uuid::{ServerStart, XactNumber, id_of, to_uuid, uuids},
     values::Rows,
 };
-use crate::form::body::from_row;
+use crate::codec::body::from_row;
 use engine::{Envelope, JobId, Timestamp};
 use std::collections::{BTreeMap, HashMap};
 use tokio_postgres::Row;
 
-/// Holds the end of the audit log, where two transactions must not write at the same time.
-pub(super) async fn lock_audit(db: &Lent, needed: bool) -> Result<(), Trouble> {
+/// Locks the end of the audit log, where two transactions must not write at the same time.
+pub(super) async fn lock_audit(db: &PooledConnection, needed: bool) -> Result<()> {
     if !needed {
         return Ok(());
     }
     match db.rows(sql::AUDIT_LOCK, &[]).await?.len() {
         1 => Ok(()),
-        _ => Err(Trouble::Impossible("the audit log has no row to be locked by")),
+        _ => Err(TransactionError::Impossible("the audit log has no row to be locked by")),
     }
 }
 
-/// Holds claims, and says how many of them were given nothing before.
-pub(super) async fn lock_claims(db: &Lent, digests: &[i64]) -> Result<usize, Trouble> {
+/// Locks claims, and returns how many of them have got nothing so far.
+pub(super) async fn lock_claims(db: &PooledConnection, digests: &[i64]) -> Result<usize> {
     Ok(db.rows_about(sql::CLAIMS_LOCK, digests).await?.len())
 }
 
-/// The jobs that claims of these names were given.
-pub(super) async fn held(db: &Lent, digests: &[i64]) -> Result<HashMap<i64, Vec<JobId>>, Trouble> {
+/// The jobs that claims of these names got.
+pub(super) async fn held(
+    db: &PooledConnection,
+    digests: &[i64],
+) -> Result<HashMap<i64, Vec<JobId>>> {
     let mut held = HashMap::new();
     for row in db.rows_about(sql::CLAIMS_HELD, digests).await? {
         let (digest, ids): (i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
@@ -42,16 +46,17 @@ pub(super) async fn held(db: &Lent, digests: &[i64]) -> Result<HashMap<i64, Vec<
     Ok(held)
 }
 
-/// Adds the keys of these jobs. They never change, so nobody need hold the jobs for that.
+/// Adds the keys of these jobs. A job's key never changes, so the jobs need not be locked for that.
 pub(super) async fn keys_of(
-    db: &Lent,
+    db: &PooledConnection,
     ids: &[JobId],
     keys: &mut BTreeMap<KeyName, JobId>,
-) -> Result<(), Trouble> {
+) -> Result<()> {
     for row in db.rows_about(sql::ENVELOPES, &uuids(ids)).await? {
         let (id, no, queue): (_, i64, i32) = (id_of(&row, 0)?, row.try_get(1)?, row.try_get(2)?);
-        let Some(envelope) =
-            load::readable(from_row::<Envelope>(no, row.try_get(3)?).map_err(Trouble::from))?
+        let Some(envelope) = load::readable(
+            from_row::<Envelope>(no, row.try_get(3)?).map_err(TransactionError::from),
+        )?
         else {
             continue;
         };
@@ -62,11 +67,11 @@ pub(super) async fn keys_of(
     Ok(())
 }
 
-/// Takes the keys that are free, and holds those that are not.
+/// Takes the keys that are free, and locks those that are not.
 pub(super) async fn lock_keys(
-    db: &Lent,
+    db: &PooledConnection,
     keys: &BTreeMap<KeyName, JobId>,
-) -> Result<BTreeMap<KeyName, Key>, Trouble> {
+) -> Result<BTreeMap<KeyName, Key>> {
     let mut locked = BTreeMap::new();
     if keys.is_empty() {
         return Ok(locked);
@@ -87,14 +92,14 @@ pub(super) async fn lock_keys(
     for row in &taken {
         let (queue, name): (i32, String) = (row.try_get(0)?, row.try_get(1)?);
         let key = locked.get_mut(&(queue.into(), name));
-        key.ok_or(Trouble::Impossible("a key was taken and is not there"))?.holder = None;
+        key.ok_or(TransactionError::Impossible("a key was taken and is not there"))?.holder = None;
     }
     Ok(locked)
 }
 
-/// The time, and what the house says.
+/// The time, and the columns of `store_meta`.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Clock {
+pub(super) struct ClockReading {
     pub(super) now: Timestamp,
     pub(super) epoch: i32,
     pub(super) settings: i64,
@@ -103,10 +108,9 @@ pub(super) struct Clock {
     pub(super) server: ServerStart,
 }
 
-/// Reads the clock.
-pub(super) async fn clock(db: &Lent, writes: bool) -> Result<Clock, Trouble> {
+pub(super) async fn clock(db: &PooledConnection, writes: bool) -> Result<ClockReading> {
     let row = db.row(sql::CLOCK, &[&writes], "the house has no row").await?;
-    Ok(Clock {
+    Ok(ClockReading {
         now: Timestamp::from_unix_ms(row.try_get(0)?),
         epoch: row.try_get(1)?,
         settings: row.try_get(2)?,
@@ -116,8 +120,8 @@ pub(super) async fn clock(db: &Lent, writes: bool) -> Result<Clock, Trouble> {
     })
 }
 
-/// Places of their own for so many blocks of numbers.
-pub(super) async fn places(db: &Lent, count: usize) -> Result<Vec<i64>, Trouble> {
+/// Outbox positions for this many blocks of job numbers.
+pub(super) async fn places(db: &PooledConnection, count: usize) -> Result<Vec<i64>> {
     if count == 0 {
         return Ok(Vec::new());
     }
@@ -126,7 +130,7 @@ pub(super) async fn places(db: &Lent, count: usize) -> Result<Vec<i64>, Trouble>
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
-pub(super) async fn queued(db: &Lent, queues: Vec<i64>) -> Result<HashMap<i64, u64>, Trouble> {
+pub(super) async fn queued(db: &PooledConnection, queues: Vec<i64>) -> Result<HashMap<i64, u64>> {
     let queues: Vec<i32> = queues.into_iter().map(queue_column).collect();
     let rows = db.rows_about(sql::QUEUED, &queues).await?;
     let read = |row: &Row| {

@@ -1,54 +1,55 @@
 //! The store for many machines: one schema of a PostgreSQL database, any number of equal nodes.
 //!
-//! A batch is one transaction ([`execute`]): locks in one order, everything loaded, the clock read, the engine asked,
-//! everything written and committed in few journeys; one, where there are only new jobs ([`hand_over`]). Several run side by
-//! side. What a commit came to when nobody answered is asked for on another connection ([`commit`]). Every row that matters is
-//! sealed, as in the embedded store.
+//! A batch is one transaction ([`execute`]): it takes locks in one order, loads everything, reads
+//! the clock, asks the engine, and writes and commits everything in few round trips. A batch of
+//! only new jobs takes one ([`fast_submit`]). Several batches run side by side. If no answer to a
+//! commit comes, the node determines its outcome on another connection ([`commit`]). Every row that
+//! matters is sealed, as in the embedded store.
 
 mod address;
 mod audit;
 mod batch_plan;
-mod booth;
-mod chores;
 mod claim;
+mod claim_cursors;
 mod commit;
 mod doctor;
 mod erase;
 mod error;
 mod execute;
-mod hand_over;
+mod fast_submit;
 mod inbox;
-mod known;
-mod lines;
+mod lease_cache;
 mod list;
 mod load;
 mod loading;
 mod locks;
-mod news;
+mod maintenance;
 mod nodes;
+mod notification;
 mod pending;
 #[cfg(test)]
 mod plans;
 mod pool;
 mod queues;
 mod reads;
-mod recall;
 mod records;
 mod save;
 mod schema;
 mod session;
+mod settings_cache;
 mod sql;
+mod startup_lock;
 mod store;
 #[cfg(test)]
 pub(crate) mod tests;
 mod time;
 mod tls;
 mod transaction;
-mod turn;
 mod uuid;
 mod values;
 mod verify;
 mod workers;
+mod writer_connection;
 
 pub use address::PostgresAddress;
 pub use doctor::{Creator, LongTransaction, PostgresHealth, examine_postgres};
@@ -56,46 +57,47 @@ pub use error::PostgresError;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use schema::clock_connection;
 pub use schema::{migrate_postgres, postgres_schema};
-pub use turn::Turn;
+pub use startup_lock::StartupLock;
 pub use verify::verify_postgres_audit;
 
 use crate::{
-    clock::Clock, dice::Dice, node::Part, remembered::Remembered, seen::Workers, store::StoreError,
+    clock::Clock, job_cache::JobCache, node::NodeRole, random::RandomSource, seen::Workers,
+    store::StoreError,
 };
-use booth::Booths;
+use claim_cursors::ClaimCursors;
 use engine::{Scope, TenantLimits, Timestamp};
-use error::Trouble;
-use hand_over::Places;
-use known::Known;
-use lines::Lines;
-use news::Post;
-use pool::{Lent, Pool};
-use recall::Written;
+use error::Result;
+use fast_submit::Places;
+use lease_cache::LeasedRow;
+use notification::NotificationQueue;
+use pool::{Pool, PooledConnection};
+use settings_cache::SettingsCache;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, RwLock},
 };
 use tokio::{runtime::Handle, task::JoinHandle};
 use uuid::Xid;
+use writer_connection::WriterConnections;
 
-/// A store in a database that many nodes share. It does its work on the tokio runtime that opened
-/// it, and on threads that have nothing else to do ([`Execute::execute`](crate::Execute::execute));
-/// reads may be asked for from anywhere.
+/// A store in a database that many nodes share. It works on the tokio runtime that opened it, and
+/// on threads that may be blocked ([`Execute::execute`](crate::Execute::execute)); reads may come
+/// from any runtime.
 pub struct Postgres {
     inner: Arc<Inner>,
-    post: Arc<Post>,
+    notifications: Arc<NotificationQueue>,
     listening: JoinHandle<()>,
-    taking_in: JoinHandle<()>,
+    inbox_task: JoinHandle<()>,
 }
 
-/// How a store is opened: how many connections it has, and what a tenant may have.
+/// How a store is opened: how many connections it has, and the limits of a tenant.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// Batches that are carried out side by side; what the address says goes before it.
+    /// Batches that run side by side, unless the address sets the number.
     pub writers: usize,
-    /// Questions that are answered side by side.
+    /// Reads that run side by side.
     pub readers: usize,
-    /// What one tenant may have beside its jobs.
+    /// The limits of one tenant.
     pub tenant_limits: TenantLimits,
 }
 
@@ -105,83 +107,85 @@ impl Default for PostgresOptions {
     }
 }
 
-/// What every question and every batch shares.
+/// What all reads and batches share.
 struct Inner {
     writers: Arc<Pool>,
-    /// The same for threads that have nothing else to do.
-    booths: Booths,
+    /// The same for batches that block their thread.
+    writer_connections: WriterConnections,
     readers: Arc<Pool>,
     schema: String,
-    /// Only its monotonic hand is looked at: the time is the database's.
+    /// Only its monotonic time is used: the wall-clock time is the database's.
     clock: Arc<dyn Clock>,
-    dice: Arc<dyn Dice>,
+    random: Arc<dyn RandomSource>,
     runtime: Handle,
-    known: RwLock<Arc<Known>>,
+    known: RwLock<Arc<SettingsCache>>,
     time: Mutex<time::Time>,
     places: Mutex<Places>,
-    lines: Mutex<Lines>,
+    lines: Mutex<ClaimCursors>,
     /// Jobs that this node has leased out.
-    remembered: Mutex<Remembered<Written>>,
+    job_cache: Mutex<JobCache<LeasedRow>>,
     workers: Mutex<Workers>,
-    /// Until when a tenant is taken to have no room for another worker.
+    /// Until when a tenant counts as having its maximum of workers.
     full_scopes: Mutex<BTreeMap<Scope, Timestamp>>,
-    /// Jobs that cannot be read. Claims pass them by.
+    /// Jobs that cannot be read. Claims skip them.
     damaged: Mutex<BTreeSet<i64>>,
-    part: Mutex<Part>,
-    post: Arc<Post>,
+    role: Mutex<NodeRole>,
+    notifications: Arc<NotificationQueue>,
     limits: TenantLimits,
 }
 
 impl Postgres {
-    /// Opens the store at `address`, and brings its tables up to date first.
+    /// Opens the store at `address`, after bringing its tables up to date.
     pub async fn open(
         address: &PostgresAddress,
         clock: Arc<dyn Clock>,
-        dice: Arc<dyn Dice>,
+        random: Arc<dyn RandomSource>,
         options: PostgresOptions,
     ) -> Result<Self, PostgresError> {
-        let way = schema::way(address)?;
-        schema::migrate(&way.connect().await?, &way).await?;
+        let connector = schema::connector(address)?;
+        schema::migrate(&connector.connect().await?, &connector).await?;
         let writers = address.connections.unwrap_or(options.writers).max(1);
-        let post = Post::new((dice.roll().0 >> 64) as u64, address.schema());
-        let writers = Arc::new(Pool::new(way.clone(), writers));
+        let notifications =
+            NotificationQueue::new((random.entropy().0 >> 64) as u64, address.schema());
+        let writers = Arc::new(Pool::new(connector.clone(), writers));
         let inner = Inner {
-            booths: Booths::beside(writers.clone()),
+            writer_connections: WriterConnections::beside(writers.clone()),
             writers,
-            readers: Arc::new(Pool::new(way.clone(), options.readers.max(1))),
+            readers: Arc::new(Pool::new(connector.clone(), options.readers.max(1))),
             schema: address.schema().into(),
             clock,
-            dice,
-            runtime: way.runtime.clone(),
+            random,
+            runtime: connector.runtime.clone(),
             known: RwLock::default(),
             time: Mutex::default(),
             places: Mutex::default(),
             lines: Mutex::default(),
-            remembered: Mutex::default(),
+            job_cache: Mutex::default(),
             workers: Mutex::default(),
             full_scopes: Mutex::default(),
             damaged: Mutex::default(),
-            part: Mutex::default(),
-            post: post.clone(),
+            role: Mutex::default(),
+            notifications: notifications.clone(),
             limits: options.tenant_limits,
         };
         let started = inner.start().await;
         started.map_err(|trouble| PostgresError::Store {
             schema: inner.schema.clone(),
-            source: trouble.told(),
+            source: trouble.into_store_error(),
         })?;
         let inner = Arc::new(inner);
-        let listening = tokio::spawn(post.clone().run(way));
-        let taking_in = tokio::spawn(inbox::run(inner.clone()));
-        Ok(Postgres { inner, post, listening, taking_in })
+        let listening = tokio::spawn(notifications.clone().run(connector));
+        let inbox_task = tokio::spawn(inbox::run(inner.clone()));
+        Ok(Postgres { inner, notifications, listening, inbox_task })
     }
 
-    /// Makes every lease from before void: for a database that was restored from a backup. Whoever held a lease then may
-    /// have settled it since, in a future that no longer exists, and must not be believed.
+    /// Makes every earlier lease void, for a database that was restored from a backup. A worker
+    /// that held such a lease may have settled it after the backup, in a future that no longer
+    /// exists, so its lease must not be accepted.
     pub async fn raise_epoch(&self) -> Result<(), StoreError> {
         let inner = self.inner.clone();
         self.ask(async move {
-            let db = inner.readers.lend().await?;
+            let db = inner.readers.acquire().await?;
             db.run(sql::EPOCH_RAISE, &[]).await.map(drop)
         })
         .await
@@ -191,59 +195,59 @@ impl Postgres {
 impl Drop for Postgres {
     fn drop(&mut self) {
         self.listening.abort();
-        self.taking_in.abort();
+        self.inbox_task.abort();
     }
 }
 
 impl Inner {
-    async fn start(&self) -> Result<(), Trouble> {
-        let mut db = self.readers.lend().await?;
-        let known = Known::load(&db).await?;
+    async fn start(&self) -> Result<()> {
+        let mut db = self.readers.acquire().await?;
+        let known = SettingsCache::load(&db).await?;
         self.learn(Arc::new(known));
         self.start_time(&mut db).await
     }
 
-    /// What this node knows by heart.
-    fn known(&self) -> Arc<Known> {
+    /// The settings that this node has in memory.
+    fn known(&self) -> Arc<SettingsCache> {
         self.known.read().expect(UNPOISONED).clone()
     }
 
-    /// What is known, read again if the house says that it has changed.
-    async fn known_now(&self, db: &Lent) -> Result<Arc<Known>, Trouble> {
+    /// The settings, read again if their version has changed.
+    async fn known_now(&self, db: &PooledConnection) -> Result<Arc<SettingsCache>> {
         let known = self.known();
         let row = db.row(sql::SETTINGS_NOW, &[], "the house has no row").await?;
         if known.version == row.try_get::<_, i64>(0)? {
             return Ok(known);
         }
-        let known = Arc::new(Known::load(db).await?);
+        let known = Arc::new(SettingsCache::load(db).await?);
         self.learn(known.clone());
         Ok(known)
     }
 
-    /// What was read later goes before what was read earlier.
-    fn learn(&self, known: Arc<Known>) {
+    /// Keeps the newer of the settings in memory and these.
+    fn learn(&self, known: Arc<SettingsCache>) {
         let mut kept = self.known.write().expect(UNPOISONED);
         if kept.version <= known.version {
             *kept = known;
         }
     }
 
-    /// Takes over what is true since a transaction was committed.
+    /// Updates what this node remembers after a commit.
     fn committed(
         &self,
         transaction: &transaction::Transaction,
         by: Option<Xid>,
-        news: workers::WorkersNews,
+        notification: workers::WorkersNotification,
     ) {
         self.remember(transaction, by);
         let mut lines = locked(&self.lines);
-        transaction.looked.iter().for_each(|looked| lines.looked(looked));
+        transaction.scanned.iter().for_each(|scanned| lines.scanned(scanned));
         lines.note(&transaction.pending);
         transaction.served.iter().for_each(|queue| lines.serve(*queue));
         drop(lines);
         let mut workers = locked(&self.workers);
-        news.lost.iter().for_each(|name| drop(workers.remove(name)));
-        workers.extend(news.seen.into_iter().map(|(name, seen, _)| (name, seen)));
+        notification.lost.iter().for_each(|name| drop(workers.remove(name)));
+        workers.extend(notification.seen.into_iter().map(|(name, seen, _)| (name, seen)));
     }
 }
 

@@ -1,15 +1,15 @@
-//! What a transaction has decided and not written yet. A job that changes more than once is written as it is
-//! at the end.
+//! What a transaction has decided and not written yet. A job that changes several times is written
+//! once, in its final state.
 
 use super::{
     uuid::{Uuid, to_uuid},
     values::Rows,
 };
-use crate::form::{
-    body::{Deltas, job_onto, status_number, to_row},
-    facet,
-    recent::Recent,
-    sheet::Sheets,
+use crate::codec::{
+    body::{Deltas, job_to_row_in, status_number, to_row},
+    digest,
+    inline_history::InlineHistory,
+    outbox_page::OutboxPages,
     stored::{Columns, Stored, error_of},
 };
 use crate::record::{Record, RecordName};
@@ -17,57 +17,57 @@ use engine::{AuditNote, HistoryEntry, Job, JsonText, Step, SubjectId, Timestamp}
 use std::{collections::BTreeMap, sync::Arc};
 
 #[derive(Default)]
-pub(super) struct Pending {
+pub(super) struct PendingWrites {
     pub(super) new: Vec<New>,
-    pub(super) jobs: BTreeMap<i64, Touched>,
+    pub(super) jobs: BTreeMap<i64, ChangedJob>,
     pub(super) erased: Vec<Arc<Stored>>,
     pub(super) history: Vec<HistoryRow>,
     pub(super) steps: BTreeMap<(i64, String), Step>,
     pub(super) steps_forgotten: Vec<i64>,
-    pub(super) sheets: Sheets,
+    pub(super) sheets: OutboxPages,
     pub(super) lines: i64,
     pub(super) deltas: Deltas,
     /// Keys whose job has ended.
     pub(super) ended_keys: Rows<(i32, i64, String, Uuid)>,
-    /// Records as they should be; without a value where they are to go.
+    /// Records to write; `None` removes one.
     pub(super) records: BTreeMap<RecordName, Option<Record>>,
     /// Entries for the audit log.
     pub(super) notes: Vec<AuditNote>,
 }
 
-/// A job that was handed over.
+/// A new job.
 pub(super) struct New {
     pub(super) stored: Arc<Stored>,
     pub(super) payload: JsonText,
 }
 
-/// A job that has changed: how it stands in the tables, and how it should.
-pub(super) struct Touched {
-    pub(super) was: Option<Place>,
+/// A changed job: its place in the tables before, and its state now.
+pub(super) struct ChangedJob {
+    pub(super) was: Option<RowLocation>,
     pub(super) now: Arc<Stored>,
 }
 
-/// Where a job stands.
+/// Which table has the job's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum RowLocation {
     Live,
     Ended,
 }
 
-/// A row of history that no longer fits into the row of its job.
+/// A history row that no longer fits into the row of its job.
 pub(super) struct HistoryRow {
     pub(super) no: i64,
     pub(super) place: Option<i64>,
     pub(super) entry: HistoryEntry,
 }
 
-impl Place {
+impl RowLocation {
     pub(super) fn of(job: &Job) -> Self {
-        if job.status().is_ended() { Place::Ended } else { Place::Live }
+        if job.status().is_ended() { RowLocation::Ended } else { RowLocation::Live }
     }
 }
 
-impl Pending {
+impl PendingWrites {
     pub(super) fn is_empty(&self) -> bool {
         self.new.is_empty()
             && self.jobs.is_empty()
@@ -79,35 +79,35 @@ impl Pending {
             && self.notes.is_empty()
     }
 
-    /// Notes how a job should stand; `before` is how it stood.
+    /// Stages the new state of a job; `before` is its stored state.
     pub(super) fn touch(&mut self, before: Option<&Stored>, now: Arc<Stored>) {
         let touched = self.jobs.entry(now.no);
-        let touched = touched.or_insert_with(|| Touched {
-            was: before.map(|before| Place::of(&before.job)),
+        let touched = touched.or_insert_with(|| ChangedJob {
+            was: before.map(|before| RowLocation::of(&before.job)),
             now: now.clone(),
         });
         touched.now = now;
     }
 
-    /// The history of a job with one row more; what no longer fits is written to rows of its own.
+    /// Adds an entry to a job's history; entries that no longer fit get rows of their own.
     pub(super) fn note(
         &mut self,
         no: i64,
-        recent: Recent,
+        recent: InlineHistory,
         (entry, place): (&HistoryEntry, Option<i64>),
-    ) -> Result<Recent, crate::form::seal::Damage> {
+    ) -> Result<InlineHistory, crate::codec::seal::Damage> {
         let mut recent = recent;
         if recent.is_full() {
             let rows = recent.rows(no)?.into_iter();
             let moved = rows.map(|row| HistoryRow { no, place: row.event, entry: row.entry });
             self.history.extend(moved);
-            recent = Recent::default();
+            recent = InlineHistory::default();
         }
         recent.push(entry, place);
         Ok(recent)
     }
 
-    /// Its job has ended now and had not before: the window of its key begins.
+    /// The job has just ended, so the window of its key begins.
     pub(super) fn end_key(&mut self, before: Option<&Stored>, after: &Stored) {
         let Some(key) = &after.job.envelope.key else { return };
         let was_ended = before.is_some_and(|before| before.job.status().is_ended());
@@ -140,30 +140,30 @@ pub(super) fn ended_row(stored: &Stored) -> EndedRow {
 }
 
 fn body_of(stored: &Stored) -> Vec<u8> {
-    job_onto(Vec::new(), stored.no, &stored.job, &stored.recent)
+    job_to_row_in(Vec::new(), stored.no, &stored.job, &stored.recent)
 }
 
-/// A row of `handed`.
-pub(super) type HandedRow<'a> =
+/// A row of `submission`.
+pub(super) type SubmissionRow<'a> =
     (i64, Uuid, i32, Option<i64>, i64, Option<i64>, Option<&'a str>, Vec<u8>, &'a str);
 
-pub(super) fn handed_row(New { stored, payload }: &New) -> HandedRow<'_> {
+pub(super) fn submission_row(New { stored, payload }: &New) -> SubmissionRow<'_> {
     let envelope = &stored.job.envelope;
     let subject = envelope.subject.as_ref().map(SubjectId::as_str);
     (
         stored.no,
         to_uuid(envelope.id),
         queue_column(stored.queue),
-        subject.map(facet::of_subject),
-        facet::of_correlation(envelope.correlation.as_str()),
-        envelope.parent.map(facet::of_parent),
+        subject.map(digest::of_subject),
+        digest::of_correlation(envelope.correlation.as_str()),
+        envelope.parent.map(digest::of_parent),
         subject,
         to_row(stored.no, &**envelope),
         payload.as_str(),
     )
 }
 
-/// Queues are numbered by a sequence of small integers.
+/// The column `queue.no` is a 32-bit identity.
 pub(super) fn queue_column(queue: i64) -> i32 {
     i32::try_from(queue).expect("it came from a column of this size")
 }

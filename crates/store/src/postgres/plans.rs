@@ -1,7 +1,8 @@
-//! The plan of every statement, read: on tables that are empty, on tables that have grown by a million rows while the
-//! statistics still say that they are empty, when statistics are right, and when they say that hardly a row is left on many
-//! pages, as they do of jobs when all has been done. Rows are found the same way each time. A statement that walks a table
-//! is found here and not in production.
+//! Tests of every statement's plan in four situations: on empty tables; on tables that have grown
+//! by a million rows while the statistics still say empty; with correct statistics; and with
+//! statistics that say hardly a row is left on many pages, as after all jobs have ended. The plan
+//! must find rows the same way each time. So a statement that walks a table is found here and not
+//! in production.
 
 use super::{
     schema::clock_connection,
@@ -10,11 +11,11 @@ use super::{
 };
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-/// Tables that are small, whatever happens, and may be read as a whole.
+/// Tables that always stay small and may be scanned as a whole.
 const SMALL: [&str; 12] = [
     "lock",
-    "house",
-    "pulse",
+    "store_meta",
+    "liveness",
     "queue",
     "policy",
     "record",
@@ -26,7 +27,7 @@ const SMALL: [&str; 12] = [
     "numbering",
 ];
 
-/// Statements that follow an index from its first entry on, and why that is little.
+/// Statements that follow an index from its first entry, and why they read little.
 const FROM_THE_START: [(&str, &str); 6] = [
     ("INBOX_NEXT", "rows that are not jobs yet, and no more than are taken at once"),
     ("INBOX_PEEK", "rows that are not jobs yet, and no more than are taken at once"),
@@ -36,7 +37,7 @@ const FROM_THE_START: [(&str, &str); 6] = [
     ("AUDIT_HEAD", "the last, and no other"),
 ];
 
-/// So many jobs wait, and as many have ended.
+/// This many jobs are queued, and as many have ended.
 const ROWS: u32 = 1_000_000;
 
 #[test]
@@ -47,7 +48,7 @@ fn every_statement_goes_by_index_whatever_the_statistics_say() {
         let schema = address.schema();
         each_table(&client, schema, "alter table %s set (autovacuum_enabled = off)").await;
         each_table(&client, schema, "analyze %s").await;
-        // What is planned here lives for a second.
+        // A session keeps these plans for a second.
         let empty = plans(&client, &names).await;
         assert_eq!(walked(&empty), [""; 0], "on empty tables");
         grow(&client, &names).await;
@@ -63,7 +64,7 @@ fn every_statement_goes_by_index_whatever_the_statistics_say() {
     });
 }
 
-/// Each statement finds its rows the same way. How it puts together what it found may differ.
+/// Each statement finds its rows the same way. How it combines what it found may differ.
 fn assert_same(now: &[Plan], grown: &[Plan], when: &str) {
     let ways = |(name, plan): &Plan| {
         let is_way = |line: &&str| [" Scan ", " Cond: "].iter().any(|word| line.contains(word));
@@ -78,7 +79,7 @@ fn assert_same(now: &[Plan], grown: &[Plan], when: &str) {
 /// The name of a statement, and the lines of its plan.
 type Plan = (&'static str, Vec<String>);
 
-/// Does something to every table of the schema.
+/// Runs a statement on every table of the schema.
 async fn each_table(client: &Client, schema: &str, what: &str) {
     let name = "quote_ident(schemaname) || '.' || quote_ident(tablename)";
     let each =
@@ -99,7 +100,7 @@ async fn plans(client: &Client, names: &Names) -> Vec<Plan> {
     plans
 }
 
-/// What is bad in these plans: a table that is not small is walked, or a hash is made of it.
+/// The faults in these plans: a large table is walked or hashed.
 fn walked(plans: &[Plan]) -> Vec<String> {
     let bad = |(name, plan): &Plan| {
         let starts = FROM_THE_START.iter().any(|(starts, _)| starts == name);
@@ -134,14 +135,14 @@ fn is_bad(line: &str) -> bool {
     line.contains("Hash Join") || is_of_large(line, "Seq Scan on ")
 }
 
-/// Whether an index is walked that says nothing about which of its entries are wanted.
+/// Whether an index is walked without a condition that selects its entries.
 fn is_unbound(line: &str, below: &[String]) -> bool {
     let mut own = below.iter().take_while(|line| !line.contains("->"));
     let by_index = ["Index Scan", "Index Only Scan"].iter().any(|scan| line.contains(scan));
     by_index && is_of_large(line, " on ") && !own.any(|line| line.contains("Index Cond: "))
 }
 
-/// Whether the table that is named behind this word is not small.
+/// Whether the table named after this word is large.
 fn is_of_large(line: &str, word: &str) -> bool {
     let behind = line.split(word).nth(1);
     let table = behind.and_then(|rest| rest.split_whitespace().next()).map(base_name);
@@ -152,11 +153,11 @@ fn base_name(table: &str) -> &str {
     table.rsplit('.').next().unwrap_or(table)
 }
 
-/// Fills the tables behind the back of the statistics.
+/// Fills the tables without updating statistics.
 async fn grow(client: &Client, names: &Names) {
     let grow = format!(
         "insert into consign.queue (job_type, tenant) select 't' || n, 'default' from generate_series(1, 10) n; \
-         insert into consign.handed select n, ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, \
+         insert into consign.submission select n, ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, \
            1 + n % 10, -n, -n, -n, null, '\\x00', '1' from generate_series(1, {ROWS} * 2) n; \
          insert into consign.job select n, 1 + n % 10, n % 10, n, null, null, null, '\\x00' \
            from generate_series(1, {ROWS}) n; \
@@ -170,7 +171,8 @@ async fn grow(client: &Client, names: &Names) {
     client.batch_execute(&names.of(&grow)).await.unwrap();
 }
 
-/// The one statement that is most of the work: rows come in the order of the index, a few are touched, none is sorted.
+/// Most of the work is this one statement: it reads rows in index order, touches few, and sorts
+/// none.
 async fn assert_claim_is_quick(client: &Client, names: &Names) {
     client.batch_execute(&sql::begin(sql::WRITE, false)).await.unwrap();
     let floors = vec!["0"; 20].join(",");

@@ -1,13 +1,13 @@
-//! Connections: a few, lent to whoever needs one.
+//! A pool of connections.
 
 use super::{
     address::PostgresAddress,
-    error::{PostgresError, Trouble},
+    error::{PostgresError, Result, TransactionError},
     locked,
     session::Session,
     sql::{self, Names},
     tls::{Secret, Tls},
-    values::{Param, Rows, TableRow, Value},
+    values::{Param, Rows, SqlValue, TableRow},
 };
 use futures_util::future::FutureExt;
 use std::{
@@ -24,55 +24,54 @@ use tokio::{
 };
 use tokio_postgres::{Client, Connection, Row, Socket, error::SqlState};
 
-/// Connections of one kind.
 pub(super) struct Pool {
-    way: Way,
-    /// How many may be in use at once.
+    connector: Connector,
+    /// How many connections may be in use at once.
     pub(super) size: usize,
     idle: Mutex<Vec<Session>>,
     permits: Arc<Semaphore>,
-    /// Connections up to this number are not used again.
+    /// Connections with numbers up to this one are not used again.
     forgotten: Arc<AtomicU64>,
 }
 
 /// How connections are made.
 #[derive(Clone)]
-pub(super) struct Way {
+pub(super) struct Connector {
     pub(super) address: PostgresAddress,
     pub(super) tls: Tls,
     pub(super) names: Arc<Names>,
     pub(super) runtime: Handle,
-    /// How many the pools have made.
+    /// How many connections the pools have made.
     pub(super) made: Arc<AtomicU64>,
-    /// Whether somebody between us and the server refused what only a server understands.
+    /// Whether a pooler between the node and the server has refused start-up options.
     pub(super) is_pooled: Arc<AtomicBool>,
 }
 
-/// What has to be driven for a connection to live.
+/// The part of a connection that a task must drive.
 pub(super) type Dialled = Connection<Socket, Secret<Socket>>;
 
-/// Nobody waits longer than this for an answer of the database. It ends what takes longer before that itself.
+/// The longest wait for an answer. The server's own timeouts end a statement earlier than this.
 const ANSWER_MAX: Duration = Duration::from_secs(40);
-/// Nobody waits longer than this for a connection that others have.
-const LEND_MAX: Duration = Duration::from_secs(10);
+/// The longest wait for a free connection.
+const ACQUIRE_MAX: Duration = Duration::from_secs(10);
 
-impl Way {
-    /// A connection of one's own. Where no pooler is in between, its search path is pinned; a
-    /// caller that may meet one begins its transactions with [`sql::BEGIN_PINNED`].
+impl Connector {
+    /// A connection outside the pools. Where no pooler is in between, its search path is pinned. A
+    /// caller that may meet a pooler begins its transactions with [`sql::BEGIN_PINNED`].
     pub(super) async fn connect(&self) -> Result<Client, PostgresError> {
         self.connect_with("").await
     }
 
-    /// The same with more options for the session.
+    /// The same with more session options.
     pub(super) async fn connect_with(&self, options: &str) -> Result<Client, PostgresError> {
         let dialled = self.dial(options).await;
         let (client, connection) = dialled.map_err(|source| self.unreachable(source))?;
-        self.runtime.spawn(connection.map(drop)); // what broke it is told to whoever asks next
+        self.runtime.spawn(connection.map(drop)); // the next statement returns its error
         Ok(client)
     }
 
-    /// Both ends of a connection, for a caller that wants to hear what comes unasked. A pooler that
-    /// refuses options gets none, from then on.
+    /// Both ends of a connection, for a caller that also reads asynchronous messages. After a
+    /// pooler has refused options, no connection sends any.
     pub(super) async fn dial(
         &self,
         options: &str,
@@ -83,8 +82,7 @@ impl Way {
         }
         let mut config = plain.clone();
         let theirs = config.get_options().unwrap_or_default();
-        // The address may set other things. The pin is behind them, and so it is the one that
-        // counts.
+        // The address may set the search path as well. The pin comes last, so it wins.
         let all = format!("{theirs} {options} {}", sql::PATH_OPTION);
         match config.options(all.trim()).connect(self.tls.clone()).await {
             Err(error) if is_refusal(&error) => {
@@ -101,34 +99,37 @@ impl Way {
     }
 }
 
-/// What PgBouncer says of an option that it does not know, and what other proxies say of options at
-/// all.
+/// PgBouncer's error for an unknown option, and other proxies' error for any option.
 fn is_refusal(error: &tokio_postgres::Error) -> bool {
     let refusals = [SqlState::PROTOCOL_VIOLATION, SqlState::FEATURE_NOT_SUPPORTED];
     error.code().is_some_and(|code| refusals.contains(code))
 }
 
 impl Pool {
-    pub(super) fn new(way: Way, connections: usize) -> Self {
+    pub(super) fn new(connector: Connector, connections: usize) -> Self {
         let permits = Arc::new(Semaphore::new(connections));
         let idle = Mutex::new(Vec::new());
-        Pool { way, size: connections, idle, permits, forgotten: Arc::default() }
+        Pool { connector, size: connections, idle, permits, forgotten: Arc::default() }
     }
 
-    /// One more connection of this kind, which another runtime drives.
+    /// A pool of one connection of this kind, driven by another runtime.
     pub(super) fn beside(&self, runtime: Handle) -> Self {
-        let way = Way { runtime, ..self.way.clone() };
-        Pool { forgotten: self.forgotten.clone(), ..Pool::new(way, 1) }
+        let connector = Connector { runtime, ..self.connector.clone() };
+        Pool { forgotten: self.forgotten.clone(), ..Pool::new(connector, 1) }
     }
 
-    pub(super) async fn lend(self: &Arc<Self>) -> Result<Lent, Trouble> {
-        let permit = self.permit().await.ok_or(Trouble::NoConnection(None))?;
+    pub(super) async fn acquire(self: &Arc<Self>) -> Result<PooledConnection> {
+        let permit = self.permit().await.ok_or(TransactionError::NoConnection(None))?;
         let session = match self.take(u64::MAX) {
             Some(session) => session,
             None => self.open().await?,
         };
-        let mut lent =
-            Lent { session: Some(session), pool: self.clone(), clean: true, _permit: permit };
+        let mut lent = PooledConnection {
+            session: Some(session),
+            pool: self.clone(),
+            clean: true,
+            _permit: permit,
+        };
         lent.session_mut().refresh().await?;
         Ok(lent)
     }
@@ -137,31 +138,33 @@ impl Pool {
         if let Ok(free) = self.permits.clone().try_acquire_owned() {
             return Some(free);
         }
-        timeout(LEND_MAX, self.permits.clone().acquire_owned()).await.ok()?.ok()
+        timeout(ACQUIRE_MAX, self.permits.clone().acquire_owned()).await.ok()?.ok()
     }
 
-    /// Makes one, on the runtime that is to drive it: whoever needs it may be on another.
-    async fn open(&self) -> Result<Session, Trouble> {
-        let way = self.way.clone();
-        let opened = self.way.runtime.spawn(async move { Session::open(&way).await }).await;
-        let opened = opened.map_err(|ended| Trouble::NoConnection(Some(Box::new(ended))))?;
-        opened.map_err(|error| Trouble::NoConnection(Some(Box::new(error))))
+    /// Opens a connection on the runtime that will drive it: the caller may run on another.
+    async fn open(&self) -> Result<Session> {
+        let connector = self.connector.clone();
+        let opened =
+            self.connector.runtime.spawn(async move { Session::open(&connector).await }).await;
+        let opened =
+            opened.map_err(|ended| TransactionError::NoConnection(Some(Box::new(ended))))?;
+        opened.map_err(|error| TransactionError::NoConnection(Some(Box::new(error))))
     }
 
     /// How many connections have been made so far.
     pub(super) fn made(&self) -> u64 {
-        self.way.made.load(Ordering::SeqCst)
+        self.connector.made.load(Ordering::SeqCst)
     }
 
-    /// A connection that was there before, when so many had been made, and still is: the server has not crashed since,
-    /// because that ends every session.
-    pub(super) fn witness(self: &Arc<Self>, made: u64) -> Option<Lent> {
+    /// An open connection from the first `made`. It proves that the server has not crashed since,
+    /// because a crash ends every session.
+    pub(super) fn witness(self: &Arc<Self>, made: u64) -> Option<PooledConnection> {
         let permit = self.permits.clone().try_acquire_owned().ok()?;
         let session = Some(self.take(made)?);
-        Some(Lent { session, pool: self.clone(), clean: true, _permit: permit })
+        Some(PooledConnection { session, pool: self.clone(), clean: true, _permit: permit })
     }
 
-    /// One that nobody uses, of the first `made`.
+    /// An idle connection from the first `made`.
     fn take(&self, made: u64) -> Option<Session> {
         let forgotten = self.forgotten.load(Ordering::SeqCst);
         let mut idle = locked(&self.idle);
@@ -170,90 +173,91 @@ impl Pool {
         Some(idle.remove(place))
     }
 
-    /// Uses none again of those there are, here and beside: after a failure the others are likely to be as broken.
+    /// Discards all open connections, of this pool and of the pools beside it: after a failure the
+    /// others are likely to be broken as well.
     pub(super) fn forget_all(&self) {
         self.forgotten.fetch_max(self.made(), Ordering::SeqCst);
     }
 }
 
-/// A connection that is ours for a while. It goes back only when nothing is open on it.
-pub(super) struct Lent {
+/// A connection lent by the pool. It goes back only if no transaction is open on it.
+pub(super) struct PooledConnection {
     session: Option<Session>,
     pool: Arc<Pool>,
     clean: bool,
     _permit: OwnedSemaphorePermit,
 }
 
-/// What asks is in a box: what waits for an answer of PostgreSQL has some thousand bytes, many are under way at once, and whoever
-/// waits for them is moved from hand to hand.
-impl Lent {
-    /// What a statement answers.
-    pub(super) async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Trouble> {
-        Box::pin(self.session().rows(&self.pool.way, (sql, self.clean), params)).await
+/// The statement futures are boxed. A future that waits for PostgreSQL has some thousand bytes,
+/// many run at once, and the batch's future would move all of them several times.
+impl PooledConnection {
+    /// Runs a statement, and returns its rows.
+    pub(super) async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        Box::pin(self.session().rows(&self.pool.connector, (sql, self.clean), params)).await
     }
 
-    /// The one row that a statement answers; `missing` says what is wrong where it does not.
+    /// Runs a statement that returns one row; `missing` is the error if it returns none.
     pub(super) async fn row(
         &self,
         sql: &str,
         params: &[Param<'_>],
         missing: &'static str,
-    ) -> Result<Row, Trouble> {
-        self.rows(sql, params).await?.pop().ok_or(Trouble::Impossible(missing))
+    ) -> Result<Row> {
+        self.rows(sql, params).await?.pop().ok_or(TransactionError::Impossible(missing))
     }
 
-    /// What a statement answers about these, where there are any.
-    pub(super) async fn rows_about<T>(&self, sql: &str, these: &[T]) -> Result<Vec<Row>, Trouble>
+    /// Runs a query about these values, if there are any.
+    pub(super) async fn rows_about<T>(&self, sql: &str, these: &[T]) -> Result<Vec<Row>>
     where
-        for<'a> &'a [T]: Value,
+        for<'a> &'a [T]: SqlValue,
     {
         if these.is_empty() { Ok(Vec::new()) } else { self.rows(sql, &[&these]).await }
     }
 
-    /// Runs a statement about these, where there are any.
-    pub(super) async fn run_about<T>(&self, sql: &str, these: &[T]) -> Result<(), Trouble>
+    /// Runs a statement about these values, if there are any.
+    pub(super) async fn run_about<T>(&self, sql: &str, these: &[T]) -> Result<()>
     where
-        for<'a> &'a [T]: Value,
+        for<'a> &'a [T]: SqlValue,
     {
         if these.is_empty() { Ok(()) } else { self.run(sql, &[&these]).await.map(drop) }
     }
 
-    /// Runs a statement that takes rows, where there are any.
-    pub(super) async fn put<R: TableRow>(&self, sql: &str, rows: &Rows<R>) -> Result<(), Trouble> {
+    /// Runs a statement that takes rows, if there are any.
+    pub(super) async fn put<R: TableRow>(&self, sql: &str, rows: &Rows<R>) -> Result<()> {
         if rows.is_empty() { Ok(()) } else { self.run(sql, &rows.params()).await.map(drop) }
     }
 
-    /// Runs a statement, and says how many rows it touched.
-    pub(super) async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Trouble> {
-        Box::pin(self.session().run(&self.pool.way, (sql, self.clean), params)).await
+    /// Runs a statement, and returns how many rows it touched.
+    pub(super) async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
+        Box::pin(self.session().run(&self.pool.connector, (sql, self.clean), params)).await
     }
 
-    /// Runs several statements that have no values.
-    pub(super) async fn script(&self, sql: &str) -> Result<(), Trouble> {
-        Box::pin(self.session().script(&self.pool.way, sql)).await
+    /// Runs several statements without parameters.
+    pub(super) async fn script(&self, sql: &str) -> Result<()> {
+        Box::pin(self.session().script(&self.pool.connector, sql)).await
     }
 
-    /// Runs a statement as it stands.
-    pub(super) async fn say(&self, sql: &str) -> Result<(), Trouble> {
+    /// Runs a statement without pinning its session.
+    pub(super) async fn say(&self, sql: &str) -> Result<()> {
         Box::pin(self.session().say(sql)).await
     }
 
-    /// Whether its session is ours alone.
+    /// Whether no other client uses its session.
     pub(super) fn is_own(&self) -> bool {
         self.session().is_own()
     }
 
     /// Begins a transaction that writes.
-    pub(super) async fn begin(&self) -> Result<(), Trouble> {
+    pub(super) async fn begin(&self) -> Result<()> {
         self.script(&sql::begin(sql::WRITE, self.is_own())).await
     }
 
-    /// Begins one that only asks, and wants one moment.
-    pub(super) async fn begin_read(&self) -> Result<(), Trouble> {
+    /// Begins a read-only transaction on one snapshot.
+    pub(super) async fn begin_read(&self) -> Result<()> {
         self.script(&sql::begin(sql::READ, self.is_own())).await
     }
 
-    /// Something is open on the connection from now on, until [`Lent::closed`].
+    /// Marks a transaction as open, until [`PooledConnection::closed`].
     pub(super) fn opened(&mut self) {
         self.clean = false;
     }
@@ -262,16 +266,16 @@ impl Lent {
         self.clean = true;
     }
 
-    /// Does something that begins a transaction and commits it. What failed is rolled back.
+    /// Runs work that begins a transaction and commits it. A failure rolls it back.
     pub(super) async fn within<R>(
         &mut self,
-        work: impl AsyncFnOnce(&Lent) -> Result<R, Trouble>,
-    ) -> Result<R, Trouble> {
+        work: impl AsyncFnOnce(&PooledConnection) -> Result<R>,
+    ) -> Result<R> {
         self.opened();
         let done = work(self).await;
         let is_over = match &done {
             Ok(_) => true,
-            Err(Trouble::Unknown(_)) => false,
+            Err(TransactionError::Unknown(_)) => false,
             Err(_) => self.script(sql::ROLLBACK).await.is_ok(),
         };
         if is_over {
@@ -289,7 +293,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledConnection {
     fn drop(&mut self) {
         let session = self.session.take().filter(|session| self.clean && !session.is_closed());
         locked(&self.pool.idle).extend(session);
@@ -298,9 +302,9 @@ impl Drop for Lent {
 
 pub(super) async fn within<T>(
     answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
-) -> Result<T, Trouble> {
+) -> Result<T> {
     match timeout(ANSWER_MAX, answer).await {
         Ok(answer) => Ok(answer?),
-        Err(_) => Err(Trouble::NoConnection(None)),
+        Err(_) => Err(TransactionError::NoConnection(None)),
     }
 }

@@ -1,7 +1,8 @@
 //! Queues of new jobs: the first job of a type and tenant makes one.
 
 use super::{
-    Inner, batch_plan::BatchPlan, error::Trouble, known::Known, pool::Lent, sql, values::Rows,
+    Inner, batch_plan::BatchPlan, error::Result, pool::PooledConnection,
+    settings_cache::SettingsCache, sql, values::Rows,
 };
 use crate::{queue::Queue, record::RecordKind, store::Request};
 use engine::{JobType, NewJob, Tenant, TenantLimit};
@@ -11,17 +12,17 @@ use std::{
 };
 
 impl Inner {
-    /// Makes the queues that new jobs will wait in, where they are the first: in a transaction of its own, so that
-    /// nobody else's batch waits for ours.
+    /// Makes the queues that new jobs need and that do not exist yet. It uses a transaction of its
+    /// own, so that no other node's batch waits for this one.
     pub(super) async fn make_queues(
         &self,
-        db: &mut Lent,
+        db: &mut PooledConnection,
         plan: &BatchPlan<'_>,
-    ) -> Result<Arc<Known>, Trouble> {
+    ) -> Result<Arc<SettingsCache>> {
         let mut known = self.known();
         let mut missing = self.missing_queues(plan, &known);
         if missing.is_refused {
-            // Another node may have declared the type since.
+            // Another node may have set the type's policy since.
             known = self.known_now(db).await?;
             missing = self.missing_queues(plan, &known);
         }
@@ -41,14 +42,15 @@ impl Inner {
             )
         })
         .await?;
-        let known = Arc::new(Known::load(db).await?);
+        let known = Arc::new(SettingsCache::load(db).await?);
         self.learn(known.clone());
         Ok(known)
     }
 
-    /// The queues that a batch is the first to need, without those of jobs that will be refused:
-    /// their tenant has too many types already. What came by SQL was counted when it was enqueued.
-    fn missing_queues(&self, plan: &BatchPlan<'_>, known: &Known) -> MissingQueues {
+    /// The queues that this batch is the first to need. Queues of jobs that will be refused are
+    /// left out: their tenant has too many types already. `consign.enqueue` has counted the types
+    /// of inbox rows.
+    fn missing_queues(&self, plan: &BatchPlan<'_>, known: &SettingsCache) -> MissingQueues {
         let mut missing = MissingQueues::default();
         for (_, request) in &plan.requests {
             let queues = request.parts().flat_map(new_jobs).map(Queue::of_new);
@@ -58,14 +60,14 @@ impl Inner {
             };
             let of_list: BTreeSet<Queue> = queues.filter(is_new).collect();
             let mut opened: BTreeMap<&Tenant, u64> = BTreeMap::new();
-            // A list sees the policies that it puts itself.
+            // A list sees the policies that it sets itself.
             let put: BTreeSet<JobType> = request.parts().filter_map(policy_of).collect();
             for queue in &of_list {
                 let is_declared = known.records.policies().contains_key(&queue.job_type)
                     || put.contains(&queue.job_type);
                 *opened.entry(&queue.tenant).or_default() += u64::from(!is_declared);
             }
-            // A list is taken whole or not at all, so that the last of its types has to fit.
+            // A list runs whole or not at all, so the last of its types has to fit.
             let fits = |(tenant, opened): (&&Tenant, &u64)| {
                 let kept = known.queues.undeclared_types(tenant, known.records.policies())
                     + missing.opened.get(*tenant).copied().unwrap_or(0);
@@ -85,13 +87,13 @@ impl Inner {
     }
 }
 
-/// Queues that are to be made.
+/// Queues that have to be made.
 #[derive(Default)]
 struct MissingQueues {
     queues: BTreeSet<Queue>,
-    /// How many undeclared types each tenant has with them and not without them.
+    /// How many more undeclared types each tenant has with these queues.
     opened: BTreeMap<Tenant, u64>,
-    /// Whether there are others, which are not made.
+    /// Whether some queues are not made because of the limit on types.
     is_refused: bool,
 }
 
@@ -99,7 +101,7 @@ fn new_jobs(request: &Request) -> &[NewJob] {
     if let Request::Submit(jobs) = request { jobs } else { &[] }
 }
 
-/// The type whose policy a request puts.
+/// The type whose policy a request sets.
 fn policy_of(request: &Request) -> Option<JobType> {
     let Request::PutRecord(change) = request else { return None };
     (change.name.kind == RecordKind::Policy).then(|| change.job_type()).flatten()

@@ -1,54 +1,53 @@
-//! What can be asked of the store beside listings.
+//! Reads of the store other than listings.
 
 use super::{
     Inner,
-    chores::before,
-    error::Trouble,
-    known::Known,
-    lines::ranks,
+    claim_cursors::ranks,
+    error::{Result, TransactionError},
     load,
+    maintenance::before,
     pending::queue_column,
-    pool::Lent,
+    pool::PooledConnection,
+    settings_cache::SettingsCache,
     sql,
     values::{Param, Rows, to_i64},
     workers,
 };
 use crate::{
-    form::{
+    codec::{
         body::{COUNTS, Deltas, event_about, event_from_row, from_row},
-        facet,
-        sheet::lines,
+        digest,
+        outbox_page::lines,
         stored::{Stored, rank_of},
     },
     queue::{Counts, LiveWorkers, Queue, QueueDepth, live_workers},
     seen::{Leases, described, needs_leases},
-    store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, told_codes},
+    store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, reported_codes},
 };
 use engine::{
-    Envelope, ErrorCode, Event, Job, JobId, JobType, Scope, Surroundings, Timestamp, overdue,
+    Envelope, ErrorCode, Event, ExplainFacts, Job, JobId, JobType, Scope, Timestamp, overdue,
 };
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
-/// Nobody reads a longer number to the end.
+/// Counts stop at this number: a larger one tells the reader no more.
 const COUNTED_MAX: i64 = 100_000;
 
 impl Inner {
     pub(super) async fn queues(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         scope: &Scope,
         now: Timestamp,
-    ) -> Result<Vec<QueueDepth>, Trouble> {
+    ) -> Result<Vec<QueueDepth>> {
         let known = self.known_now(db).await?;
         let queues = known.queues.in_scope(scope);
         let numbers: Vec<i32> = queues.iter().map(|(no, _)| queue_column(*no)).collect();
         let counts = counts(db, &numbers).await?;
         let all = self.workers_now(db, scope).await?;
-        // Whoever was heard of lately is alive whatever it holds, and all that runs need not be
-        // read.
+        // A worker seen lately is alive whatever it holds. Then the running jobs need not be read.
         let leases = match needs_leases(&all, now) {
             true => workers::leases(db).await?,
             false => Leases::default(),
@@ -76,13 +75,13 @@ impl Inner {
         Ok(depths)
     }
 
-    /// How many jobs wait for a person, by type and code.
+    /// How many poisoned jobs there are, by type and code.
     pub(super) async fn poison_counts(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         scope: &Scope,
         job_type: Option<&JobType>,
-    ) -> Result<PoisonCounts, Trouble> {
+    ) -> Result<PoisonCounts> {
         let known = self.known_now(db).await?;
         let wanted = |queue: &Queue| job_type.is_none_or(|wanted| *wanted == queue.job_type);
         let queues = known.queues.in_scope(scope).into_iter().filter(|(_, queue)| wanted(queue));
@@ -93,7 +92,7 @@ impl Inner {
                 (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
             groups.extend(error.map(|error| (queue.into(), error, count.unsigned_abs())));
         }
-        let (told, complete) = told_codes(&groups);
+        let (told, complete) = reported_codes(&groups);
         groups.retain(|(_, error, _)| told.contains(error));
         let names = error_codes(db, &groups).await?;
         let mut counts = PoisonCounts { complete, ..PoisonCounts::default() };
@@ -106,12 +105,12 @@ impl Inner {
         Ok(counts)
     }
 
-    pub(super) async fn surroundings(
+    pub(super) async fn explain_facts(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         (scope, id): (&Scope, JobId),
         now: Timestamp,
-    ) -> Result<Option<(Job, Surroundings)>, Trouble> {
+    ) -> Result<Option<(Job, ExplainFacts)>> {
         let Some(stored) = visible(db, scope, id).await? else { return Ok(None) };
         let queue = Queue::of(&stored.job);
         let known = self.known_now(db).await?;
@@ -120,7 +119,7 @@ impl Inner {
         let running = counts(db, &of_type).await?.values().map(|counts| counts.running).sum();
         let (all, leases) = (self.workers_now(db, scope).await?, workers::leases(db).await?);
         let workers = described(&all, &leases, &Scope::All, now);
-        let surroundings = Surroundings {
+        let explain_facts = ExplainFacts {
             now,
             paused: known.is_paused(&queue),
             live_workers: live_workers(&workers, &queue),
@@ -128,22 +127,22 @@ impl Inner {
             running,
             concurrency: known.records.policy(&queue.job_type).concurrency,
         };
-        Ok(Some((stored.job.clone(), surroundings)))
+        Ok(Some((stored.job.clone(), explain_facts)))
     }
 
     pub(super) async fn overdue(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         limit: usize,
         now: Timestamp,
-    ) -> Result<Vec<Overdue>, Trouble> {
+    ) -> Result<Vec<Overdue>> {
         let known = self.known_now(db).await?;
         let mut late = Vec::new();
         let at = now.unix_ms();
         for sql in [sql::OVERDUE_LEASES, sql::OVERDUE_EXPIRED] {
             let left = to_i64(limit - late.len());
             let rows = db.rows(sql, &[&at, &left]).await?;
-            look(db, &known, numbers(&rows)?, now, &mut late).await?;
+            add_overdue(db, &known, numbers(&rows)?, now, &mut late).await?;
         }
         for (queue, names) in known.queues.all() {
             for keyed in [false, true] {
@@ -154,19 +153,19 @@ impl Inner {
                 let kept = known.records.policy(&names.job_type).kept_for(keyed);
                 let (queue, until) = (queue_column(queue), before(now, kept));
                 let rows = db.rows(sql::OVERDUE_KEPT, &[&queue, &keyed, &until, &left]).await?;
-                look(db, &known, numbers(&rows)?, now, &mut late).await?;
+                add_overdue(db, &known, numbers(&rows)?, now, &mut late).await?;
             }
         }
         Ok(late)
     }
 
-    /// The first moment after `after` at which a waiting job may start.
+    /// The first time after `after` at which a queued job may start.
     pub(super) async fn next_due(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         after: Timestamp,
-    ) -> Result<Option<Timestamp>, Trouble> {
-        // Nothing is later. A caller who asks so only wants to know what time it is.
+    ) -> Result<Option<Timestamp>> {
+        // Nothing is later than this. Such a caller only wants to know the time.
         if after == Timestamp::MAX {
             return Ok(None);
         }
@@ -180,23 +179,23 @@ impl Inner {
 
 /// One job, if it is in scope.
 pub(super) async fn visible(
-    db: &Lent,
+    db: &PooledConnection,
     scope: &Scope,
     id: JobId,
-) -> Result<Option<Arc<Stored>>, Trouble> {
+) -> Result<Option<Arc<Stored>>> {
     let stored = load::read(db, &[id]).await?.remove(&id);
     Ok(stored.filter(|stored| scope.covers(&stored.job.envelope.tenant)))
 }
 
-pub(super) fn numbers(rows: &[tokio_postgres::Row]) -> Result<Vec<i64>, Trouble> {
+pub(super) fn numbers(rows: &[tokio_postgres::Row]) -> Result<Vec<i64>> {
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }
 
-/// The codes that digests stand for, as one job of each tells it.
+/// The error codes of these digests, read from one job of each.
 async fn error_codes(
-    db: &Lent,
+    db: &PooledConnection,
     groups: &[(i64, i64, u64)],
-) -> Result<HashMap<i64, ErrorCode>, Trouble> {
+) -> Result<HashMap<i64, ErrorCode>> {
     let of_codes: BTreeMap<i64, i64> =
         groups.iter().map(|(queue, error, _)| (*error, *queue)).collect();
     let codes = of_codes.iter().map(|(error, queue)| (queue_column(*queue), *error));
@@ -204,11 +203,11 @@ async fn error_codes(
     let first = numbers(&db.rows(sql::POISON_FIRST, &codes.params()).await?)?;
     let jobs = load::readable_by_no(db, &first).await?.into_values();
     let codes = jobs.filter_map(|stored| stored.job.life.last_failure).map(|last| last.code);
-    Ok(codes.map(|code| (facet::of_error(&code), code)).collect())
+    Ok(codes.map(|code| (digest::of_error(&code), code)).collect())
 }
 
-/// The counts as they were last added up, with all that has changed since.
-async fn counts(db: &Lent, queues: &[i32]) -> Result<BTreeMap<i64, Counts>, Trouble> {
+/// The last rolled-up counts, plus all changes since.
+async fn counts(db: &PooledConnection, queues: &[i32]) -> Result<BTreeMap<i64, Counts>> {
     let mut sums = Deltas::default();
     for row in db.rows(sql::COUNTS, &[&queues]).await? {
         let (queue, counts): (i32, Vec<i64>) = (row.try_get(0)?, row.try_get(1)?);
@@ -217,18 +216,23 @@ async fn counts(db: &Lent, queues: &[i32]) -> Result<BTreeMap<i64, Counts>, Trou
     }
     let mut counts = BTreeMap::new();
     let fits = sums.apply(&mut counts);
-    fits.ok_or(Trouble::Impossible("a count is below zero"))?;
+    fits.ok_or(TransactionError::Impossible("a count is below zero"))?;
     Ok(counts)
 }
 
-/// What waits in a queue and is not due, or too late, and since when the oldest of the rest is due.
+/// The jobs of a queue that are not due or have expired, and since when the oldest of the others is
+/// due.
 #[derive(Default)]
-struct Line {
+struct WaitingQueue {
     not_due: i64,
     oldest: Option<i64>,
 }
 
-async fn waiting(db: &Lent, queues: &[i32], now: Timestamp) -> Result<HashMap<i64, Line>, Trouble> {
+async fn waiting(
+    db: &PooledConnection,
+    queues: &[i32],
+    now: Timestamp,
+) -> Result<HashMap<i64, WaitingQueue>> {
     let (ranks, now) = (ranks(), now.unix_ms());
     let params: [Param<'_>; 4] = [&queues, &ranks, &now, &COUNTED_MAX];
     let (depths, expired) = tokio::try_join!(
@@ -236,7 +240,7 @@ async fn waiting(db: &Lent, queues: &[i32], now: Timestamp) -> Result<HashMap<i6
         db.rows(sql::DEPTHS, &params),
         db.rows(sql::DUE_EXPIRED, &params[2..3]),
     )?;
-    let mut lines: HashMap<i64, Line> = HashMap::new();
+    let mut lines: HashMap<i64, WaitingQueue> = HashMap::new();
     for row in &depths {
         let line = lines.entry(row.try_get::<_, i32>(0)?.into()).or_default();
         let (later, oldest): (i64, Option<i64>) = (row.try_get(2)?, row.try_get(3)?);
@@ -250,14 +254,15 @@ async fn waiting(db: &Lent, queues: &[i32], now: Timestamp) -> Result<HashMap<i6
     Ok(lines)
 }
 
-/// Most that waits is due, so what is not is counted. Only where that is too much is the rest counted.
+/// Most queued jobs are due, so the query counts those that are not. Only if those exceed the limit
+/// does it count the due ones.
 async fn due(
-    db: &Lent,
+    db: &PooledConnection,
     queue: i64,
-    line: Option<&Line>,
+    line: Option<&WaitingQueue>,
     queued: u64,
     now: Timestamp,
-) -> Result<u64, Trouble> {
+) -> Result<u64> {
     let not_due = line.map_or(0, |line| line.not_due);
     if not_due < COUNTED_MAX {
         return Ok(queued.saturating_sub(not_due.unsigned_abs()));
@@ -269,39 +274,39 @@ async fn due(
     Ok(due)
 }
 
-async fn due_of_rank(db: &Lent, queue: i64, rank: i16, now: Timestamp) -> Result<u64, Trouble> {
+async fn due_of_rank(db: &PooledConnection, queue: i64, rank: i16, now: Timestamp) -> Result<u64> {
     let (queue, now) = (queue_column(queue), now.unix_ms());
     count(db, sql::DUE_COUNT, &[&queue, &rank, &now, &COUNTED_MAX]).await
 }
 
-async fn count(db: &Lent, sql: &str, params: &[Param<'_>]) -> Result<u64, Trouble> {
+async fn count(db: &PooledConnection, sql: &str, params: &[Param<'_>]) -> Result<u64> {
     let row = db.row(sql, params, "a count without a row").await?;
     Ok(row.try_get::<_, i64>(0)?.unsigned_abs())
 }
 
 /// How many due jobs of its queue come before this one.
-async fn ahead(db: &Lent, stored: &Stored, now: Timestamp) -> Result<u64, Trouble> {
+async fn ahead(db: &PooledConnection, stored: &Stored, now: Timestamp) -> Result<u64> {
     let Some(run_at) = stored.job.run_at() else { return Ok(0) };
     let own = i16::from(rank_of(&stored.job));
     let mut ahead = 0;
     for rank in 0..own {
         ahead += due_of_rank(db, stored.queue, rank, now).await?;
     }
-    // Of its own rank those that are due before it, and due at all.
+    // In its own rank: the due jobs with an earlier due time.
     let (queue, run_at, at) = (queue_column(stored.queue), run_at.unix_ms(), now.unix_ms());
     let before: [Param<'_>; 6] = [&queue, &own, &run_at, &stored.no, &at, &COUNTED_MAX];
     ahead += count(db, sql::DUE_BEFORE, &before).await?;
     Ok(ahead.min(COUNTED_MAX.unsigned_abs()))
 }
 
-/// Asks the engine what is to be done about each of these jobs.
-async fn look(
-    db: &Lent,
-    known: &Known,
+/// Asks the engine what is overdue about each of these jobs.
+async fn add_overdue(
+    db: &PooledConnection,
+    known: &SettingsCache,
     numbers: Vec<i64>,
     now: Timestamp,
     late: &mut Vec<Overdue>,
-) -> Result<(), Trouble> {
+) -> Result<()> {
     let jobs = load::readable_by_no(db, &numbers).await?;
     for stored in numbers.iter().filter_map(|no| jobs.get(no)) {
         let policy = known.records.policy(&stored.job.envelope.job_type);
@@ -312,10 +317,10 @@ async fn look(
 }
 
 pub(super) async fn events(
-    db: &Lent,
+    db: &PooledConnection,
     after: u64,
     limit: usize,
-) -> Result<Vec<NumberedEvent>, Trouble> {
+) -> Result<Vec<NumberedEvent>> {
     let limit = limit.min(PAGE_MAX);
     let from = to_i64(after.saturating_add(1));
     let rows = db.rows(sql::EVENTS, &[&from, &to_i64(limit.saturating_add(1))]).await?;
@@ -336,7 +341,8 @@ pub(super) async fn events(
     let envelopes = envelopes(db, told.iter().map(|(_, _, no, _)| *no).collect()).await?;
     let event = |(number, place, no, sealed): (i64, i64, i64, Vec<u8>)| {
         let envelope = envelopes.get(&no).cloned();
-        let envelope = envelope.ok_or(Trouble::Impossible("an announcement is about no job"))?;
+        let envelope =
+            envelope.ok_or(TransactionError::Impossible("an announcement is about no job"))?;
         let event = event_from_row(place, &sealed, envelope)?;
         Ok(NumberedEvent { number: number.unsigned_abs(), event })
     };
@@ -344,9 +350,9 @@ pub(super) async fn events(
 }
 
 async fn envelopes(
-    db: &Lent,
+    db: &PooledConnection,
     mut numbers: Vec<i64>,
-) -> Result<HashMap<i64, Arc<Envelope>>, Trouble> {
+) -> Result<HashMap<i64, Arc<Envelope>>> {
     numbers.sort_unstable();
     numbers.dedup();
     let mut envelopes = HashMap::new();
@@ -357,12 +363,12 @@ async fn envelopes(
     Ok(envelopes)
 }
 
-/// The announcements of one job after row `after` of its history, as far as they are kept.
+/// The events of one job after entry `after` of its history, as far as they are kept.
 pub(super) async fn announced(
-    db: &Lent,
+    db: &PooledConnection,
     stored: &Stored,
     after: u64,
-) -> Result<Vec<Event>, Trouble> {
+) -> Result<Vec<Event>> {
     let old = load::history_rows(db, &[stored.no], after).await?;
     let mut places: Vec<i64> = old.into_iter().filter_map(|(_, place, _)| place).collect();
     let recent = stored.recent.rows(stored.no)?.into_iter();
@@ -376,7 +382,9 @@ pub(super) async fn announced(
                 continue;
             }
             if event_about(line.number, line.sealed)?.0 != stored.no {
-                return Err(Trouble::Impossible("a history names an announcement of another job"));
+                return Err(TransactionError::Impossible(
+                    "a history names an announcement of another job",
+                ));
             }
             events.push(event_from_row(line.number, line.sealed, stored.job.envelope.clone())?);
         }

@@ -1,21 +1,21 @@
-//! Records: one small table for all kinds. Batches decide by policies and pauses, which every node
-//! holds in memory; credentials are read by those who ask for them.
+//! Records: one small table for all kinds. Every node keeps policies and pauses in memory, because
+//! batches depend on them. Credentials are read when they are needed.
 
 use super::{
-    error::Trouble,
-    pool::Lent,
+    error::{Result, TransactionError},
+    pool::PooledConnection,
     sql,
     values::{Rows, to_i64},
 };
 use crate::{
-    form::body::{from_scope, record_from_row, record_to_row, to_scope},
+    codec::body::{from_scope, record_from_row, record_to_row, to_scope},
     record::{Record, RecordKind, RecordName, Records},
 };
 use engine::Policy;
 use std::collections::BTreeMap;
 
 /// The records of these kinds.
-pub(super) async fn load(db: &Lent, kinds: &[RecordKind]) -> Result<Records, Trouble> {
+pub(super) async fn load(db: &PooledConnection, kinds: &[RecordKind]) -> Result<Records> {
     let mut records = Records::default();
     let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
     for row in db.rows(sql::RECORDS_OF_KINDS, &[&names]).await? {
@@ -31,13 +31,14 @@ pub(super) async fn load(db: &Lent, kinds: &[RecordKind]) -> Result<Records, Tro
     Ok(records)
 }
 
-const UNLAWFUL: Trouble = Trouble::Impossible("a record does not say what its name says");
+const UNLAWFUL: TransactionError =
+    TransactionError::Impossible("a record does not say what its name says");
 
-/// Writes records as they should be; those without a value are removed.
+/// Writes these records; those without a value are removed.
 pub(super) async fn write(
-    db: &Lent,
+    db: &PooledConnection,
     changed: &BTreeMap<RecordName, Option<Record>>,
-) -> Result<(), Trouble> {
+) -> Result<()> {
     let (mut removed, mut put) = (Rows::default(), Rows::default());
     for (RecordName { kind, scope, key }, record) in changed {
         let (kind, scope) = (kind.as_str(), to_scope(scope));
@@ -56,8 +57,8 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// Writes what `consign.enqueue` must know of a policy, which itself is a sealed row.
-async fn put_policy(db: &Lent, job_type: &str, policy: &Policy) -> Result<(), Trouble> {
+/// Writes what `consign.enqueue` must know of a policy, which itself is a sealed record.
+async fn put_policy(db: &PooledConnection, job_type: &str, policy: &Policy) -> Result<()> {
     let (window, max_queued) =
         (to_i64(policy.key_window.as_millis()), policy.max_queued.map(to_i64));
     let has_schema = policy.schema.is_some();

@@ -1,40 +1,41 @@
-//! Writing what was decided: a statement for each table, one behind another, in one journey.
+//! Writes what was decided: one statement for each table, sent one behind another in one round
+//! trip.
 
 use super::{
     Inner, audit, erase,
-    error::Trouble,
+    error::{Result, TransactionError},
     locked,
     pending::{
-        EndedRow, HistoryRow, LiveRow, Pending, Place, ended_row, handed_row, live_row,
-        queue_column,
+        EndedRow, HistoryRow, LiveRow, PendingWrites, RowLocation, ended_row, live_row,
+        queue_column, submission_row,
     },
-    pool::Lent,
+    pool::PooledConnection,
     records, sql,
     transaction::Transaction,
     uuid::{Xid, to_uuid},
     values::{Param, Rows, to_i64},
 };
-use crate::form::{
+use crate::codec::{
     body::{COUNTS, to_row},
-    sheet::lines,
+    outbox_page::lines,
 };
 use engine::{JobId, Timestamp};
 use std::{collections::BTreeMap, mem};
 
 impl Inner {
-    /// Writes everything that was decided so far, but for keys and counts, which are written at the
-    /// end. What has to happen with every write happens here.
+    /// Writes everything decided so far, except keys and counts, which are written at the end. What
+    /// every write must do is done here.
     pub(super) async fn write(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         transaction: &mut Transaction,
-    ) -> Result<(), Trouble> {
+    ) -> Result<()> {
         locked(&self.lines).note(&transaction.pending);
         if transaction.pending.is_empty() {
             return Ok(());
         }
         let mut pending = mem::take(&mut transaction.pending);
-        // Sheets that follow begin behind these.
+        // Later pages begin behind these.
         transaction.place += pending.lines;
         transaction.pending.deltas = mem::take(&mut pending.deltas);
         transaction.pending.ended_keys = mem::take(&mut pending.ended_keys);
@@ -46,8 +47,8 @@ impl Inner {
 }
 
 impl Transaction {
-    /// Writes whose the keys are, and from when their windows count.
-    pub(super) async fn write_last(&self, db: &Lent) -> Result<(), Trouble> {
+    /// Writes which job each key belongs to, and from when the windows of keys count.
+    pub(super) async fn write_last(&self, db: &PooledConnection) -> Result<()> {
         let keys =
             self.keys.iter().map(|((queue, name), key)| (queue_column(*queue), &**name, key));
         let free = keys.clone().filter(|(.., key)| key.holder.is_none());
@@ -67,16 +68,17 @@ impl Transaction {
     }
 }
 
-/// Writes the rows of jobs and what belongs to them. Those that were recalled must be as they were written. One of the
-/// statements announces all of it.
+/// Writes the rows of jobs and what belongs to them. Rows of cached jobs must be as this node wrote
+/// them. One of the statements writes the events of all.
 pub(super) async fn write(
-    db: &Lent,
-    pending: &Pending,
+    db: &PooledConnection,
+    pending: &PendingWrites,
     recalled: &BTreeMap<i64, Xid>,
     given: &[(i64, Vec<JobId>)],
-) -> Result<(), Trouble> {
+) -> Result<()> {
     let rows = ChangedRows::of(pending);
-    // Whoever waits for rows waits for them in the order of their numbers, so this is one statement or the other.
+    // Transactions lock rows in the order of their numbers, so one statement removes all of them:
+    // the checked one or the other.
     let known: Rows<_> = recalled.iter().map(|(no, by)| (*no, *by)).collect();
     let (held, removed) = if recalled.keys().eq(&rows.gone) {
         (Rows::default(), known)
@@ -85,11 +87,11 @@ pub(super) async fn write(
     };
     let gone = if removed.is_empty() { &rows.gone[..] } else { &[] };
     let (given, none_given) = (given_rows(given), Rows::default());
-    let (told, nothing) = (Told::of(pending)?, Told::default());
+    let (announcements, nothing) = (Announcements::of(pending)?, Announcements::default());
     let begins = !pending.new.is_empty() || !rows.begun.is_empty();
     let ends = !begins && !removed.is_empty();
     let starts = !begins && !ends && !given.is_empty() && !rows.moved.is_empty();
-    let by = |this: bool| if this { &told } else { &nothing };
+    let by = |this: bool| if this { &announcements } else { &nothing };
     let history =
         |row: &HistoryRow| (row.no, to_i64(row.entry.seq), row.place, to_row(row.no, &row.entry));
     let history: Rows<_> = pending.history.iter().map(history).collect();
@@ -100,7 +102,7 @@ pub(super) async fn write(
         biased;
         db.put(sql::JOBS_KNOWN, &held),
         begin(db, pending, &rows.begun, by(begins)),
-        update_live(db, &rows.moved, starts.then_some((&given, &told))),
+        update_live(db, &rows.moved, starts.then_some((&given, &announcements))),
         db.run_about(sql::JOB_DELETE, gone),
         db.run_about(sql::ENDED_DELETE, &rows.reopened),
         end(db, &removed, &rows.ended, by(ends)),
@@ -114,7 +116,7 @@ pub(super) async fn write(
     .map(drop)
 }
 
-/// What each job's way from where it stands to where it should means for the tables.
+/// The row changes that bring each job from its stored state to its new one.
 #[derive(Default)]
 struct ChangedRows {
     begun: Rows<LiveRow>,
@@ -126,23 +128,23 @@ struct ChangedRows {
 }
 
 impl ChangedRows {
-    fn of(pending: &Pending) -> Self {
+    fn of(pending: &PendingWrites) -> Self {
         let mut rows = ChangedRows::default();
         for touched in pending.jobs.values() {
             let now = &*touched.now;
-            match (touched.was, Place::of(&now.job)) {
-                (None, Place::Live) => rows.begun.push(live_row(now)),
-                (None, Place::Ended) => rows.ended.push(ended_row(now)),
-                (Some(Place::Live), Place::Live) => rows.moved.push(live_row(now)),
-                (Some(Place::Live), Place::Ended) => {
+            match (touched.was, RowLocation::of(&now.job)) {
+                (None, RowLocation::Live) => rows.begun.push(live_row(now)),
+                (None, RowLocation::Ended) => rows.ended.push(ended_row(now)),
+                (Some(RowLocation::Live), RowLocation::Live) => rows.moved.push(live_row(now)),
+                (Some(RowLocation::Live), RowLocation::Ended) => {
                     rows.gone.push(now.no);
                     rows.ended.push(ended_row(now));
                 }
-                (Some(Place::Ended), Place::Live) => {
+                (Some(RowLocation::Ended), RowLocation::Live) => {
                     rows.reopened.push(now.no);
                     rows.begun.push(live_row(now));
                 }
-                (Some(Place::Ended), Place::Ended) => rows.amended.push(ended_row(now)),
+                (Some(RowLocation::Ended), RowLocation::Ended) => rows.amended.push(ended_row(now)),
             }
         }
         rows
@@ -150,41 +152,44 @@ impl ChangedRows {
 }
 
 async fn begin(
-    db: &Lent,
-    pending: &Pending,
+    db: &PooledConnection,
+    pending: &PendingWrites,
     live: &Rows<LiveRow>,
-    told: &Told<'_>,
-) -> Result<(), Trouble> {
-    let handed: Rows<_> = pending.new.iter().map(handed_row).collect();
-    if handed.is_empty() && live.is_empty() {
+    announcements: &Announcements<'_>,
+) -> Result<()> {
+    let submissions: Rows<_> = pending.new.iter().map(submission_row).collect();
+    if submissions.is_empty() && live.is_empty() {
         return Ok(());
     }
-    db.run(sql::JOBS_BEGIN, &told.and([handed.params(), live.params()])).await.map(drop)
+    db.run(sql::JOBS_BEGIN, &announcements.and([submissions.params(), live.params()]))
+        .await
+        .map(drop)
 }
 
-/// Writes new jobs, and nothing else, by a time that was foreseen and settings that are known. Gives a place for others.
-pub(super) async fn hand_over(
-    db: &Lent,
-    pending: &Pending,
+/// Writes new jobs, and nothing else, with a predicted time and cached settings. Returns an outbox
+/// position for a later batch.
+pub(super) async fn fast_submit(
+    db: &PooledConnection,
+    pending: &PendingWrites,
     (now, settings): (Timestamp, i64),
-) -> Result<i64, Trouble> {
-    let handed: Rows<_> = pending.new.iter().map(handed_row).collect();
-    // Where all were refused, nothing would prove that it was right to.
-    if handed.is_empty() || handed.count() != pending.jobs.len() {
-        return Err(Trouble::Changed);
+) -> Result<i64> {
+    let submissions: Rows<_> = pending.new.iter().map(submission_row).collect();
+    // If all jobs were refused, no statement would check the prediction.
+    if submissions.is_empty() || submissions.count() != pending.jobs.len() {
+        return Err(TransactionError::Changed);
     }
-    let (begun, told, now) = (ChangedRows::of(pending).begun, Told::of(pending)?, now.unix_ms());
-    let params = told.and([handed.params(), begun.params(), vec![&settings, &now]]);
+    let (begun, announcements, now) =
+        (ChangedRows::of(pending).begun, Announcements::of(pending)?, now.unix_ms());
+    let params = announcements.and([submissions.params(), begun.params(), vec![&settings, &now]]);
     Ok(db.row(sql::HAND_OVER, &params, "nothing came of a hand-over").await?.try_get(0)?)
 }
 
-/// Where all of them were started by claims, it is noted by the same statement what those were
-/// given.
+/// If claims started all of these jobs, the same statement writes what each claim got.
 async fn update_live(
-    db: &Lent,
+    db: &PooledConnection,
     rows: &Rows<LiveRow>,
-    started: Option<(&Rows<GivenRow>, &Told<'_>)>,
-) -> Result<(), Trouble> {
+    started: Option<(&Rows<GivenRow>, &Announcements<'_>)>,
+) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -192,56 +197,63 @@ async fn update_live(
     own.remove(0); // the queue, which never changes
     match started {
         None => db.run(sql::JOB_UPDATE, &own).await.map(drop),
-        Some((given, told)) => {
-            db.run(sql::JOBS_START, &told.and([own, given.params()])).await.map(drop)
+        Some((given, announcements)) => {
+            db.run(sql::JOBS_START, &announcements.and([own, given.params()])).await.map(drop)
         }
     }
 }
 
-/// Writes jobs that have ended. Those of them that nobody holds are removed from where they were by the same statement.
+/// Writes jobs that have ended. The same statement removes the live rows that this transaction has
+/// not locked.
 async fn end(
-    db: &Lent,
+    db: &PooledConnection,
     removed: &Rows<(i64, Xid)>,
     rows: &Rows<EndedRow>,
-    told: &Told<'_>,
-) -> Result<(), Trouble> {
+    announcements: &Announcements<'_>,
+) -> Result<()> {
     if removed.is_empty() {
         return db.put(sql::ENDED_INSERT, rows).await;
     }
-    db.run(sql::JOBS_END_KNOWN, &told.and([removed.params(), rows.params()])).await.map(drop)
+    db.run(sql::JOBS_END_KNOWN, &announcements.and([removed.params(), rows.params()]))
+        .await
+        .map(drop)
 }
 
-async fn update_ended(db: &Lent, rows: &Rows<EndedRow>) -> Result<(), Trouble> {
+async fn update_ended(db: &PooledConnection, rows: &Rows<EndedRow>) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
     db.run(sql::ENDED_UPDATE, &rows.params()[2..]).await.map(drop)
 }
 
-/// What is announced, and what that changes of the counts.
+/// The events of a transaction, and their changes of the counts.
 #[derive(Default)]
-struct Told<'a> {
+struct Announcements<'a> {
     sheets: Rows<(i64, &'a [u8], i32)>,
     queues: Vec<i32>,
     counts: [Vec<i64>; COUNTS],
 }
 
-impl<'a> Told<'a> {
-    fn of(pending: &'a Pending) -> Result<Self, Trouble> {
-        let mut told = Told::default();
+impl<'a> Announcements<'a> {
+    fn of(pending: &'a PendingWrites) -> Result<Self> {
+        let mut announcements = Announcements::default();
         for (place, sheet) in &pending.sheets.written {
             let count = i32::try_from(lines(*place, sheet)?.len()).unwrap_or(0);
-            told.sheets.push((*place, sheet, count));
+            announcements.sheets.push((*place, sheet, count));
         }
         let deltas = pending.deltas.0.iter().filter(|(_, counts)| **counts != [0; COUNTS]);
         for (queue, counts) in deltas {
-            told.queues.push(queue_column(*queue));
-            told.counts.iter_mut().zip(counts).for_each(|(column, count)| column.push(*count));
+            announcements.queues.push(queue_column(*queue));
+            announcements
+                .counts
+                .iter_mut()
+                .zip(counts)
+                .for_each(|(column, count)| column.push(*count));
         }
-        Ok(told)
+        Ok(announcements)
     }
 
-    /// The values of a statement that announces, and of what else it does.
+    /// The parameters of a statement that writes events, followed by its other parameters.
     fn and<'b>(&'b self, others: impl IntoIterator<Item = Vec<Param<'b>>>) -> Vec<Param<'b>> {
         let mut params = self.sheets.params();
         params.push(&self.queues);
@@ -251,18 +263,19 @@ impl<'a> Told<'a> {
     }
 }
 
-async fn announce(db: &Lent, told: &Told<'_>) -> Result<(), Trouble> {
-    if told.sheets.is_empty() && told.queues.is_empty() {
+async fn announce(db: &PooledConnection, announcements: &Announcements<'_>) -> Result<()> {
+    if announcements.sheets.is_empty() && announcements.queues.is_empty() {
         return Ok(());
     }
-    db.run(sql::ANNOUNCE, &told.and([])).await.map(drop)
+    db.run(sql::ANNOUNCE, &announcements.and([])).await.map(drop)
 }
 
-/// A claim's digest, and which jobs it was given.
+/// A claim's digest, and the jobs it got.
 type GivenRow = (i64, Vec<u8>);
 
 fn given_rows(given: &[(i64, Vec<JobId>)]) -> Rows<GivenRow> {
-    // Two claims may have one digest. They share its row, and whose a lease is stands in the job.
+    // Two claims may have one digest. They share the row; the job itself says which claim holds its
+    // lease.
     let mut rows: BTreeMap<i64, Vec<u8>> = BTreeMap::new();
     for (digest, ids) in given {
         rows.entry(*digest).or_default().extend(ids.iter().flat_map(|id| id.to_bytes()));

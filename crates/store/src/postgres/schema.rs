@@ -1,9 +1,9 @@
-//! The tables, and how they come to be: numbered migrations, run by whichever node comes first.
+//! The tables, and how they are made: numbered migrations, run by the first node that starts.
 
 use super::{
     address::PostgresAddress,
     error::PostgresError,
-    pool::Way,
+    pool::Connector,
     sql::{self, Names},
     tls::Tls,
 };
@@ -17,42 +17,42 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("enqueue", include_str!("migrations/0002_enqueue.sql")),
 ];
 
-/// The schema that this version makes.
+/// The schema version that this build makes.
 const KNOWN: i64 = MIGRATIONS.len() as i64;
 
-/// Says which schema a database has, without changing it.
+/// Returns the schema of a database, without changing it.
 pub async fn postgres_schema(address: &PostgresAddress) -> Result<Schema, PostgresError> {
-    let way = way(address)?;
-    let client = way.connect().await?;
-    client.batch_execute(sql::BEGIN_PINNED).await.map_err(failed(&way))?;
-    let found = found(&client, &way.names).await.map_err(failed(&way))?;
-    client.batch_execute(sql::ROLLBACK).await.map_err(failed(&way))?;
-    refuse_foreign(&found, &way)?;
-    Ok(described(found.version, &way.names))
+    let connector = connector(address)?;
+    let client = connector.connect().await?;
+    client.batch_execute(sql::BEGIN_PINNED).await.map_err(failed(&connector))?;
+    let found = found(&client, &connector.names).await.map_err(failed(&connector))?;
+    client.batch_execute(sql::ROLLBACK).await.map_err(failed(&connector))?;
+    refuse_foreign(&found, &connector)?;
+    Ok(described(found.version, &connector.names))
 }
 
-/// Brings a database up to date, and says what that took. Safe while nodes are at work: each migration says in its first
-/// line whether older nodes can go on.
+/// Brings a database up to date, and returns what was missing. Safe while nodes run: each migration
+/// says in its first lines whether older nodes can go on.
 pub async fn migrate_postgres(address: &PostgresAddress) -> Result<Schema, PostgresError> {
-    let way = way(address)?;
-    let client = way.connect().await?;
-    let version = migrate(&client, &way).await?;
-    Ok(described(version, &way.names))
+    let connector = connector(address)?;
+    let client = connector.connect().await?;
+    let version = migrate(&client, &connector).await?;
+    Ok(described(version, &connector.names))
 }
 
-/// A connection to tables that are up to date, for a test that takes the clock in hand.
+/// A connection to tables that are up to date, for a test that controls the clock.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) async fn clock_connection(
     address: &PostgresAddress,
 ) -> Result<(Client, Arc<Names>), PostgresError> {
-    let way = way(address)?;
-    let client = way.connect().await?;
-    migrate(&client, &way).await?;
-    Ok((client, way.names))
+    let connector = connector(address)?;
+    let client = connector.connect().await?;
+    migrate(&client, &connector).await?;
+    Ok((client, connector.names))
 }
 
-pub(super) fn way(address: &PostgresAddress) -> Result<Way, PostgresError> {
-    Ok(Way {
+pub(super) fn connector(address: &PostgresAddress) -> Result<Connector, PostgresError> {
+    Ok(Connector {
         tls: Tls::new(&address.protection)?,
         names: Arc::new(Names { schema: address.schema().into() }),
         runtime: Handle::current(),
@@ -62,14 +62,14 @@ pub(super) fn way(address: &PostgresAddress) -> Result<Way, PostgresError> {
     })
 }
 
-/// What a database has.
+/// What the database has.
 #[derive(Default)]
 struct Found {
     is_there: bool,
     tables: i64,
     version: i64,
     standby: bool,
-    /// The schema's owner, where that is a role which may not do what it likes with ours.
+    /// The schema's owner, if it is a role that could not change our objects otherwise.
     foreign_owner: Option<String>,
 }
 
@@ -80,39 +80,39 @@ fn described(found: i64, names: &Names) -> Schema {
     Schema { found, known: KNOWN, missing: missing.collect() }
 }
 
-/// So often a migration begins again that met another node's: with many nodes that start at once,
-/// one makes progress each time.
+/// A migration that collides with another node's begins again, at most this often. With many nodes
+/// that start at once, one makes progress each time.
 const ATTEMPTS_MAX: u32 = 20;
 
-/// Runs what is missing, in one transaction, under a lock: of ten nodes that start at once, one does it and nine find it
-/// done. Gives the version that was there before.
-pub(super) async fn migrate(client: &Client, way: &Way) -> Result<i64, PostgresError> {
+/// Runs the missing migrations in one transaction, under a lock: of ten nodes that start at once,
+/// one runs them and nine find them done. Returns the version that was there before.
+pub(super) async fn migrate(client: &Client, connector: &Connector) -> Result<i64, PostgresError> {
     for _ in 1..ATTEMPTS_MAX {
-        match try_migrate(client, way).await {
+        match try_migrate(client, connector).await {
             Err(PostgresError::Migrate { source, .. }) if is_made_meanwhile(&source) => {}
             done => return done,
         }
     }
-    try_migrate(client, way).await
+    try_migrate(client, connector).await
 }
 
-async fn try_migrate(client: &Client, way: &Way) -> Result<i64, PostgresError> {
-    let failed = failed(way);
+async fn try_migrate(client: &Client, connector: &Connector) -> Result<i64, PostgresError> {
+    let failed = failed(connector);
     client.batch_execute(sql::BEGIN_PINNED).await.map_err(&failed)?;
-    let done = migrate_within(client, way).await;
+    let done = migrate_within(client, connector).await;
     let end = if done.is_ok() { sql::COMMIT } else { sql::ROLLBACK };
     client.batch_execute(end).await.map_err(&failed)?;
     done
 }
 
-/// The lock is the table of migrations. A node that has to make it holds its name, and the
-/// schema's, until it commits: others wait for that, fail, and find it made. An advisory lock would
-/// do as well, but any role that may connect can take one and stop all starts.
-async fn migrate_within(client: &Client, way: &Way) -> Result<i64, PostgresError> {
-    let failed = failed(way);
-    let names = &way.names;
+/// The lock is the table of migrations. A node that creates the table holds a lock on its name, and
+/// on the schema's, until it commits: the others wait, fail, and find it made. An advisory lock
+/// would work as well, but any role that may connect can take one and stop all starts.
+async fn migrate_within(client: &Client, connector: &Connector) -> Result<i64, PostgresError> {
+    let failed = failed(connector);
+    let names = &connector.names;
     let mut before = found(client, names).await.map_err(&failed)?;
-    refuse_foreign(&before, way)?;
+    refuse_foreign(&before, connector)?;
     if before.version == KNOWN {
         return Ok(KNOWN);
     }
@@ -125,7 +125,7 @@ async fn migrate_within(client: &Client, way: &Way) -> Result<i64, PostgresError
     } else {
         client.batch_execute(&names.of(LOCK)).await.map_err(&failed)?;
         before = found(client, names).await.map_err(&failed)?;
-        refuse_foreign(&before, way)?;
+        refuse_foreign(&before, connector)?;
     }
     for (number, (name, steps)) in (1..).zip(MIGRATIONS).filter(|(n, _)| *n > before.version) {
         client.batch_execute(&names.of(steps)).await.map_err(&failed)?;
@@ -136,13 +136,13 @@ async fn migrate_within(client: &Client, way: &Way) -> Result<i64, PostgresError
     Ok(before.version)
 }
 
-/// Whether another node has made the schema or its first table since this one looked.
+/// Whether another node has made the schema or its first table since this node checked.
 fn is_made_meanwhile(error: &tokio_postgres::Error) -> bool {
     let made = [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE];
     error.code().is_some_and(|code| made.contains(code))
 }
 
-/// Readers go on.
+/// Does not block readers.
 const LOCK: &str = "lock table consign.migration in exclusive mode";
 
 const TABLE_OF_MIGRATIONS: &str = "create table consign.migration \
@@ -160,16 +160,16 @@ const FOUND: &str = "select pg_catalog.to_regnamespace('consign') is not null, \
 
 const VERSION: &str = "select coalesce(pg_catalog.max(number), 0)::int8 from consign.migration";
 
-/// Every question about the schema, for the test that reads what each of them means.
+/// Every statement about the schema, for the test that checks what each name in them refers to.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[FOUND, VERSION];
 
-/// A statement that names the schema as a text, with the schema of the address.
+/// A statement that has the schema's name in a string, with the schema of the address.
 pub(super) fn of_schema(sql: &str, schema: &str) -> String {
     sql.replace("'consign'", &format!("'{schema}'")).replace("consign.", &format!("{schema}."))
 }
 
-/// What is there, as one may ask who owns nothing of it.
+/// What the database has, by queries that need no rights on the schema.
 async fn found(client: &Client, names: &Names) -> Result<Found, tokio_postgres::Error> {
     let rows = client.query_typed(&of_schema(FOUND, &names.schema), &[]).await?;
     let Some(row) = rows.first() else {
@@ -189,10 +189,10 @@ async fn found(client: &Client, names: &Names) -> Result<Found, tokio_postgres::
     Ok(found)
 }
 
-fn refuse_foreign(found: &Found, way: &Way) -> Result<(), PostgresError> {
-    let schema = way.names.schema.clone();
+fn refuse_foreign(found: &Found, connector: &Connector) -> Result<(), PostgresError> {
+    let schema = connector.names.schema.clone();
     if found.standby {
-        return Err(PostgresError::Standby { place: way.address.place() });
+        return Err(PostgresError::Standby { place: connector.address.place() });
     }
     if found.version > KNOWN {
         return Err(PostgresError::TooNew { schema, found: found.version, known: KNOWN });
@@ -201,13 +201,14 @@ fn refuse_foreign(found: &Found, way: &Way) -> Result<(), PostgresError> {
         return Err(PostgresError::NotOurs { schema });
     }
     if let Some(owner) = found.foreign_owner.clone().filter(|_| found.version == 0) {
-        // The owner of a schema may replace everything in it, and what it puts there runs as us.
+        // The owner of a schema may replace every object in it, and its replacements would run with
+        // our rights.
         return Err(PostgresError::ForeignOwner { schema, owner });
     }
     Ok(())
 }
 
-fn failed(way: &Way) -> impl Fn(tokio_postgres::Error) -> PostgresError + use<> {
-    let schema = way.names.schema.clone();
+fn failed(connector: &Connector) -> impl Fn(tokio_postgres::Error) -> PostgresError + use<> {
+    let schema = connector.names.schema.clone();
     move |source| PostgresError::Migrate { schema: schema.clone(), source }
 }

@@ -1,13 +1,14 @@
-//! What a connection keeps from one transaction to the next, where its session is ours alone: settings, and
-//! statements that are parsed and planned once.
+//! What a connection keeps from one transaction to the next, if no other client uses its session:
+//! settings, and statements that are parsed and planned once.
 //!
-//! Behind a pooler the next transaction may run in another session, where neither is there, or, worse, somebody else's
-//! statements of the same names are. So every session is given a word at its beginning that a pooler refuses or does not
-//! pass on, and is asked for it. Whoever cannot say it gets everything anew in each transaction.
+//! Behind a pooler, the next transaction may run in another session. Its settings and statements
+//! are missing there, or another client's statements have the same names, which is worse. So every
+//! session sets a random token at its start that a pooler refuses or does not pass on, and reads it
+//! back. Without the token, each transaction sends its settings and statements anew.
 
 use super::{
-    error::{PostgresError, Trouble},
-    pool::{Way, within},
+    error::{PostgresError, Result},
+    pool::{Connector, within},
     sql,
     values::Param,
 };
@@ -26,43 +27,45 @@ use tokio_postgres::{
 
 pub(super) struct Session {
     client: Client,
-    /// By how they are written; none where the session may not be ours alone.
+    /// Prepared statements by their text; empty if the session may be shared.
     prepared: HashMap<&'static str, Statement>,
-    /// When its plans were last thrown away.
+    /// When its plans were last discarded.
     planned: Instant,
-    /// Its place in the order in which all of this node's were made.
+    /// Its number among all connections that this node has made.
     pub(super) number: u64,
 }
 
-/// Plans are made for tables as they are, and tables grow by thousands in a second: one that was made for an empty table
-/// walks all of it, and nobody tells the session before the next vacuum.
+/// A plan is made for the table as it is, and tables grow by thousands of rows in a second. A plan
+/// made for an empty table walks all of it, and the session learns nothing of the growth before the
+/// next vacuum.
 const PLANS_KEPT: Duration = Duration::from_secs(1);
 
-/// Whether the session knows the word. It is asked before anything is pinned.
+/// Whether the session has the token. Runs before the search path is pinned.
 pub(super) const IS_OWN: &str = "select pg_catalog.current_setting($1, true) = $2";
 
-/// What the word is kept under.
+/// The setting that holds the token.
 const WORD: &str = "consign.session";
 
 impl Session {
-    /// Connects, and makes itself at home where it may.
-    pub(super) async fn open(way: &Way) -> Result<Self, PostgresError> {
-        // Not the store's dice: how many connections are made is chance itself, and must not change what is rolled.
+    /// Connects; if the session is not shared, sets it up and prepares the frequent statements.
+    pub(super) async fn open(connector: &Connector) -> Result<Self, PostgresError> {
+        // Not the store's random source: the number of connections varies between runs, and must
+        // not change what a seed produces.
         let word = format!("{:016x}", RandomState::new().build_hasher().finish());
-        let client = way.connect_with(&format!("-c {WORD}={word}")).await?;
+        let client = connector.connect_with(&format!("-c {WORD}={word}")).await?;
         let own = is_own(&client, &word).await;
         let prepared = match own {
-            Ok(true) => prepare(&client, way).await,
+            Ok(true) => prepare(&client, connector).await,
             Ok(false) => Ok(HashMap::new()),
             Err(error) => Err(error),
         };
-        let prepared = prepared.map_err(|source| way.unreachable(source))?;
-        let number = way.made.fetch_add(1, Ordering::SeqCst) + 1;
+        let prepared = prepared.map_err(|source| connector.unreachable(source))?;
+        let number = connector.made.fetch_add(1, Ordering::SeqCst) + 1;
         Ok(Session { client, prepared, planned: Instant::now(), number })
     }
 
-    /// Sees to it that no plan is old.
-    pub(super) async fn refresh(&mut self) -> Result<(), Trouble> {
+    /// Discards plans that are too old.
+    pub(super) async fn refresh(&mut self) -> Result<()> {
         if !self.is_own() || self.planned.elapsed() < PLANS_KEPT {
             return Ok(());
         }
@@ -71,7 +74,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether it goes on where it was.
+    /// Whether no other client uses the session.
     pub(super) fn is_own(&self) -> bool {
         !self.prepared.is_empty()
     }
@@ -80,17 +83,17 @@ impl Session {
         self.client.is_closed()
     }
 
-    /// What a statement answers. One that is `alone` is in no transaction.
+    /// Runs a statement, and returns its rows. One that is `alone` is in no transaction.
     pub(super) async fn rows(
         &self,
-        way: &Way,
+        connector: &Connector,
         (sql, alone): (&str, bool),
         params: &[Param<'_>],
-    ) -> Result<Vec<Row>, Trouble> {
+    ) -> Result<Vec<Row>> {
         match self.prepared.get(sql) {
             Some(prepared) => within(self.client.query(prepared, &values(params))).await,
             None => {
-                let sql = way.names.of(sql);
+                let sql = connector.names.of(sql);
                 self.pinned(alone, self.client.query_typed(&sql, &typed(params))).await
             }
         }
@@ -98,27 +101,27 @@ impl Session {
 
     pub(super) async fn run(
         &self,
-        way: &Way,
+        connector: &Connector,
         (sql, alone): (&str, bool),
         params: &[Param<'_>],
-    ) -> Result<u64, Trouble> {
+    ) -> Result<u64> {
         match self.prepared.get(sql) {
             Some(prepared) => within(self.client.execute(prepared, &values(params))).await,
             None => {
-                let sql = way.names.of(sql);
+                let sql = connector.names.of(sql);
                 self.pinned(alone, self.client.execute_typed(&sql, &typed(params))).await
             }
         }
     }
 
-    /// Runs a statement where unqualified names mean what they mean to us. A session of ours is set
-    /// so, and so is every transaction of ours. Behind a pooler, a statement that is alone gets a
-    /// transaction of its own, in the same journey.
+    /// Runs a statement with our search path. Our own sessions are set so, and so are all our
+    /// transactions. Behind a pooler, a statement that is alone gets a transaction of its own, in
+    /// the same round trip.
     async fn pinned<T>(
         &self,
         alone: bool,
         statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T> {
         if self.is_own() || !alone {
             return within(statement).await;
         }
@@ -130,11 +133,11 @@ impl Session {
         done.await
     }
 
-    pub(super) async fn script(&self, way: &Way, sql: &str) -> Result<(), Trouble> {
-        self.say(&way.names.of(sql)).await
+    pub(super) async fn script(&self, connector: &Connector, sql: &str) -> Result<()> {
+        self.say(&connector.names.of(sql)).await
     }
 
-    pub(super) async fn say(&self, sql: &str) -> Result<(), Trouble> {
+    pub(super) async fn say(&self, sql: &str) -> Result<()> {
         within(self.client.batch_execute(sql)).await
     }
 }
@@ -153,14 +156,14 @@ async fn is_own(client: &Client, word: &str) -> Result<bool, tokio_postgres::Err
     Ok(same == Some(true))
 }
 
-/// One statement is as long in coming as all of them.
+/// Prepares all statements in one round trip: one alone would take as long.
 async fn prepare(
     client: &Client,
-    way: &Way,
+    connector: &Connector,
 ) -> Result<HashMap<&'static str, Statement>, tokio_postgres::Error> {
     client.batch_execute(&sql::settings("session")).await?;
     let prepared = sql::FREQUENT.iter().map(async |sql| {
-        let statement = client.prepare(&way.names.of(sql)).await?;
+        let statement = client.prepare(&connector.names.of(sql)).await?;
         Ok((*sql, statement))
     });
     Ok(try_join_all(prepared).await?.into_iter().collect())
@@ -170,12 +173,12 @@ async fn prepare(
 mod tests {
     use super::*;
     use crate::postgres::{
-        schema::way,
+        schema::connector,
         tests::{RUNTIME, fresh_address},
     };
     use test_postgres::{Options, PgBouncer, Server};
 
-    /// How the session goes about a statement that it has prepared.
+    /// The plan type of a prepared statement.
     async fn plan(session: &Session, sql: &str) -> String {
         let named = "select name, cardinality(parameter_types) from pg_prepared_statements where statement = $1";
         let row = session.client.query_typed(named, &[(&sql, Type::TEXT)]).await.expect("lawful");
@@ -192,22 +195,22 @@ mod tests {
 
     #[test]
     fn a_plan_for_an_empty_table_is_not_kept_until_it_is_full() {
-        // Of its own: where other tests make schemas meanwhile, the server throws plans away by
+        // A server of its own: while other tests make schemas, a shared server discards plans by
         // itself.
         let server = Server::start(Options::fast());
         let address: crate::PostgresAddress = server.address().parse().expect("lawful");
         RUNTIME.block_on(async {
             crate::migrate_postgres(&address).await.expect("it can be made");
-            let way = way(&address).expect("lawful");
-            let mut session = Session::open(&way).await.expect("it can be opened");
-            session.script(&way, "analyze consign.handed").await.expect("lawful");
+            let connector = connector(&address).expect("lawful");
+            let mut session = Session::open(&connector).await.expect("it can be opened");
+            session.script(&connector, "analyze consign.submission").await.expect("lawful");
             let by_key = "Index Scan using handed_pkey";
-            let payload = way.names.of(sql::PAYLOAD);
+            let payload = connector.names.of(sql::PAYLOAD);
             let empty = plan(&session, &payload).await;
             assert!(!empty.contains(by_key), "any index will do: {empty}");
-            let grow = "insert into consign.handed select n, gen_random_uuid(), 1, null, 1, null, null, '', '' \
+            let grow = "insert into consign.submission select n, gen_random_uuid(), 1, null, 1, null, null, '', '' \
                         from generate_series(1, 50000) n";
-            session.script(&way, grow).await.expect("lawful");
+            session.script(&connector, grow).await.expect("lawful");
             assert_eq!(plan(&session, &payload).await, empty, "nobody told it");
             session.planned -= PLANS_KEPT;
             session.refresh().await.expect("it answers");
@@ -216,10 +219,10 @@ mod tests {
         });
     }
 
-    /// Whether a session that is opened this way keeps what is prepared. It answers in any case.
-    async fn opened(way: &Way) -> bool {
-        let session = Session::open(way).await.expect("it can be opened");
-        let rows = session.rows(way, (sql::NOW, true), &[]).await.expect("it answers");
+    /// Whether a session opened this way keeps prepared statements. It must answer in any case.
+    async fn opened(connector: &Connector) -> bool {
+        let session = Session::open(connector).await.expect("it can be opened");
+        let rows = session.rows(connector, (sql::NOW, true), &[]).await.expect("it answers");
         assert_eq!(rows.len(), 1);
         session.is_own()
     }
@@ -229,13 +232,13 @@ mod tests {
         let (server, address) = (Server::shared(), fresh_address());
         let behind = |bouncer: &PgBouncer| {
             let pooled: crate::PostgresAddress = bouncer.address().parse().expect("lawful");
-            way(&pooled.with_schema(address.schema()).expect("lawful")).expect("lawful")
+            connector(&pooled.with_schema(address.schema()).expect("lawful")).expect("lawful")
         };
         let strict = PgBouncer::before(server);
         let lenient = PgBouncer::with(server, &[("ignore_startup_parameters", "options")]);
         RUNTIME.block_on(async {
             crate::migrate_postgres(&address).await.expect("it can be made");
-            assert!(opened(&way(&address).expect("lawful")).await);
+            assert!(opened(&connector(&address).expect("lawful")).await);
             let refused = behind(&strict);
             assert!(!opened(&refused).await && !opened(&refused).await);
             assert!(refused.is_pooled.load(Ordering::Relaxed), "nobody asks again who was refused");

@@ -1,18 +1,18 @@
-//! Every statement that the store runs again and again, by the file in `sql/` that it stands in,
-//! and how sessions and transactions begin.
+//! Every statement that the store runs repeatedly, by its file in `sql/`, and how sessions and
+//! transactions begin.
 //!
 //! Tables and functions are named with their schema, and operators have operands for which
-//! `pg_catalog` has an exact match, so that nothing in `public` is ever taken for them
-//! (`tests/hostile_public.rs`). Only `unnest` of several arrays is not qualified: it is a piece of
-//! syntax, which means the server's own.
+//! `pg_catalog` has an exact match, so that no object in `public` is ever taken for them
+//! (`tests/hostile_public.rs`). Only `unnest` of several arrays is not qualified: it is syntax,
+//! which always means the server's own.
 //!
-//! Statements have names so that a test can read the plan of each (`plans.rs`), whatever the
+//! Statements have names so that a test can check the plan of each (`plans.rs`), whatever the
 //! statistics say.
 
 use crate::statements::statements;
 use std::{borrow::Cow, sync::LazyLock};
 
-/// The schema, wherever a statement says `consign.`.
+/// The schema that replaces `consign.` in statements.
 pub(crate) struct Names {
     pub(super) schema: String,
 }
@@ -28,29 +28,28 @@ impl Names {
     }
 }
 
-/// How transactions begin that write, and such as only ask and want one moment.
+/// How transactions begin that write, and those that read one snapshot.
 pub(super) const WRITE: &str = "begin isolation level read committed";
 pub(super) const READ: &str = "begin isolation level repeatable read read only";
 
-/// What unqualified names mean: the server's own objects, and nothing that another role may create.
-/// Listed last, the session's temporary schema goes before none of them.
+/// What unqualified names refer to: the server's own objects, and nothing that another role may
+/// create. The session's temporary schema comes last, so that it shadows nothing.
 macro_rules! search_path {
     () => {
         "search_path = pg_catalog, pg_temp"
     };
 }
 
-/// The same as an option of a session, set before its first statement. A later option of the same
-/// name goes before an earlier one, so this one stands last.
+/// The same as a session option, set before the first statement. A later option of the same name
+/// wins, so this one stands last.
 pub(super) const PATH_OPTION: &str = "-c search_path=pg_catalog,pg_temp";
 
-/// Begins a transaction in a session of which nothing is known: behind a pooler, what was set for
-/// the session is not there, or is another client's.
+/// Begins a transaction in a session that may be shared: behind a pooler, session settings are
+/// missing or are another client's.
 pub(super) const BEGIN_PINNED: &str = concat!("begin; set local ", search_path!());
 
-/// They keep strangers' objects out, and they keep the planner from choosing by statistics of a
-/// table that was empty a minute ago. And a node that is stopped in mid-transaction must not hold
-/// its jobs for long.
+/// They keep other roles' objects out, and keep the planner from trusting statistics of a table
+/// that was empty a minute ago. The timeouts release a stopped node's locks soon.
 const SETTINGS: [&str; 12] = [
     search_path!(),
     "enable_seqscan = off",
@@ -66,12 +65,12 @@ const SETTINGS: [&str; 12] = [
     "idle_in_transaction_session_timeout = '10s'",
 ];
 
-/// Our settings, for the whole session or `local`ly, for a transaction.
+/// Our settings, for the session, or with `local` for a transaction.
 pub(super) fn settings(reach: &str) -> String {
     SETTINGS.map(|setting| format!("set {reach} {setting}")).join("; ")
 }
 
-/// Begins a transaction. Where the session is not ours alone, it brings its settings along.
+/// Begins a transaction. If the session may be shared, the transaction brings its settings along.
 pub(super) fn begin(how: &'static str, own: bool) -> Cow<'static, str> {
     static LOCAL: LazyLock<String> = LazyLock::new(|| settings("local"));
     if own { Cow::Borrowed(how) } else { Cow::Owned(format!("{how}; {}", *LOCAL)) }
@@ -80,7 +79,7 @@ pub(super) fn begin(how: &'static str, own: bool) -> Cow<'static, str> {
 pub(super) const COMMIT: &str = "commit";
 pub(super) const ROLLBACK: &str = "rollback";
 
-/// What is run so often that it is worth a plan in each session.
+/// Statements that run so often that each session prepares them.
 pub(super) const FREQUENT: &[&str] = &[
     CLOCK,
     NOW,

@@ -1,16 +1,16 @@
-//! How the store is asked: batches on a connection that writes, questions on one that reads, chores in transactions of
-//! their own.
+//! The store's requests: batches on writing connections, reads on reading ones, and maintenance in
+//! transactions of its own.
 
 use super::{
     Inner, Postgres, audit,
-    error::Trouble,
+    error::{Result, TransactionError},
     inbox, list, load, nodes,
-    pool::{Lent, Pool},
+    pool::{Pool, PooledConnection},
     reads, records, sql, workers,
 };
 use crate::{
-    form::stored::Stored,
-    node::{Attendance, News, NodeCard, UnconfirmedNode},
+    codec::stored::Stored,
+    node::{ClusterView, NodeInfo, Notification, UnconfirmedNode},
     queue::{QueueDepth, WorkerSeen},
     record::{Record, RecordKind},
     seen::described,
@@ -21,57 +21,57 @@ use crate::{
 };
 use async_trait::async_trait;
 use engine::{
-    AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Scope, Surroundings, Timestamp,
+    AuditEntry, Event, ExplainFacts, HistoryEntry, Job, JobId, JobType, JsonText, Scope, Timestamp,
 };
 use futures_util::future::FutureExt;
 use std::{collections::BTreeMap, error::Error, sync::Arc};
 
 impl Postgres {
-    /// Has something done on the runtime of the connections.
+    /// Runs work on the runtime of the connections.
     pub(super) async fn ask<R: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<R, Trouble>> + Send + 'static,
+        work: impl Future<Output = Result<R>> + Send + 'static,
     ) -> Result<R, StoreError> {
         self.spawned(work, StoreError::OutcomeUnknown).await
     }
 
     async fn spawned<R: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<R, Trouble>> + Send + 'static,
+        work: impl Future<Output = Result<R>> + Send + 'static,
         ended: fn(Option<Box<dyn Error + Send + Sync>>) -> StoreError,
     ) -> Result<R, StoreError> {
         match self.inner.runtime.spawn(work).await {
-            Ok(done) => done.map_err(Trouble::told),
+            Ok(done) => done.map_err(TransactionError::into_store_error),
             Err(error) => Err(ended(Some(Box::new(error)))),
         }
     }
 
-    /// Answers a question on a connection of its own.
+    /// Runs a read on a connection of its own.
     async fn read<R, F>(
         &self,
-        question: impl FnOnce(Arc<Inner>, Lent) -> F + Send + 'static,
+        question: impl FnOnce(Arc<Inner>, PooledConnection) -> F + Send + 'static,
     ) -> Result<R, StoreError>
     where
         R: Send + 'static,
-        F: Future<Output = Result<R, Trouble>> + Send,
+        F: Future<Output = Result<R>> + Send,
     {
         let inner = self.inner.clone();
         let asked = async move {
-            let db = inner.readers.lend().await?;
+            let db = inner.readers.acquire().await?;
             question(inner, db).await
         };
         self.spawned(asked, StoreError::Unavailable).await
     }
 
-    /// Asks something about one job, if it is in scope.
+    /// Reads something about one job, if it is in scope.
     async fn about<R, F>(
         &self,
         (scope, id): (&Scope, JobId),
-        question: impl Fn(Lent, Arc<Stored>) -> F + Clone + Send + 'static,
+        question: impl Fn(PooledConnection, Arc<Stored>) -> F + Clone + Send + 'static,
     ) -> Result<Option<R>, StoreError>
     where
         R: Send + 'static,
-        F: Future<Output = Result<R, Trouble>> + Send,
+        F: Future<Output = Result<R>> + Send,
     {
         let ask = || {
             let (scope, question) = (scope.clone(), question.clone());
@@ -85,7 +85,8 @@ impl Postgres {
         self.seek(&[id], ask).await
     }
 
-    /// Asks for jobs, and once more where one was not found that may be in the inbox, or was when it was asked for.
+    /// Reads jobs. If one is missing, it promotes the job's inbox row, if there is one, and reads
+    /// again: the row may also have become a job after the first read.
     async fn seek<R, F>(&self, ids: &[JobId], ask: impl Fn() -> F) -> Result<Option<R>, StoreError>
     where
         F: Future<Output = Result<Option<R>, StoreError>>,
@@ -93,28 +94,28 @@ impl Postgres {
         if let Some(found) = ask().await? {
             return Ok(Some(found));
         }
-        self.let_in(ids).await?;
+        self.promote_now(ids).await?;
         ask().await
     }
 
-    /// Makes jobs of those of these that are in the inbox.
-    async fn let_in(&self, ids: &[JobId]) -> Result<(), StoreError> {
+    /// Promotes those of these jobs that are in the inbox.
+    async fn promote_now(&self, ids: &[JobId]) -> Result<(), StoreError> {
         let (inner, wanted) = (self.inner.clone(), ids.to_vec());
         self.ask(async move {
-            let waiting = inbox::waiting(&inner.readers.lend().await?, &wanted).await?;
-            if waiting.is_empty() { Ok(()) } else { inner.let_in(&waiting).await }
+            let waiting = inbox::waiting(&inner.readers.acquire().await?, &wanted).await?;
+            if waiting.is_empty() { Ok(()) } else { inner.promote_now(&waiting).await }
         })
         .await
     }
 
-    /// Answers a question of several statements, all from one moment.
+    /// Runs a read of several statements on one snapshot.
     async fn read_moment<R, F>(
         &self,
-        question: impl FnOnce(Arc<Inner>, Arc<Lent>, Timestamp) -> F + Send + 'static,
+        question: impl FnOnce(Arc<Inner>, Arc<PooledConnection>, Timestamp) -> F + Send + 'static,
     ) -> Result<R, StoreError>
     where
         R: Send + 'static,
-        F: Future<Output = Result<R, Trouble>> + Send,
+        F: Future<Output = Result<R>> + Send,
     {
         self.read(move |inner, mut db| async move {
             let now = inner.now(&mut db).await?;
@@ -122,8 +123,9 @@ impl Postgres {
             let db = Arc::new(db);
             let ((), answer) =
                 tokio::try_join!(biased; db.begin_read(), question(inner, db.clone(), now))?;
-            let mut db = Arc::into_inner(db).ok_or(Trouble::Impossible("somebody kept it"))?;
-            // It is on its way before anything that follows, and says nothing that anybody waits for.
+            let mut db =
+                Arc::into_inner(db).ok_or(TransactionError::Impossible("somebody kept it"))?;
+            // The rollback is sent before any later statement, and its answer does not matter.
             if db.script(sql::ROLLBACK).now_or_never().is_none_or(|ended| ended.is_ok()) {
                 db.closed();
             }
@@ -134,20 +136,25 @@ impl Postgres {
 }
 
 impl Execute for Postgres {
-    /// Not for a thread that runs tasks of tokio, which must not be blocked.
-    fn execute(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
+    /// Blocks the calling thread, so it must not run on a thread that runs tokio tasks.
+    fn execute(
+        &self,
+        batch: Vec<Request>,
+        notification: Notification,
+    ) -> Result<Vec<Reply>, StoreError> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
         let inner = &self.inner;
-        // In a box, because it is large, and a runtime moves what it is given more than once.
-        let work =
-            async |writers: &Arc<Pool>| Box::pin(inner.execute(writers, &batch, &news)).await;
-        inner.booths.within(work).map_err(Trouble::told)
+        // Boxed: the future is large, and a runtime moves it more than once.
+        let work = async |writers: &Arc<Pool>| {
+            Box::pin(inner.execute(writers, &batch, &notification)).await
+        };
+        inner.writer_connections.within(work).map_err(TransactionError::into_store_error)
     }
 
-    fn notify_peers(&self, news: News) {
-        self.post.out.put(news);
+    fn notify_peers(&self, notification: Notification) {
+        self.notifications.out.put(notification);
     }
 }
 
@@ -158,7 +165,7 @@ impl Store for Postgres {
     }
 
     async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
-        // Never changed; gone only with its job.
+        // A payload never changes, and is deleted only with its job.
         let payload =
             |db, stored: Arc<Stored>| async move { load::payload_if_there(&db, stored.no).await };
         Ok(self.about((scope, id), payload).await?.flatten())
@@ -172,7 +179,8 @@ impl Store for Postgres {
     ) -> Result<Vec<HistoryEntry>, StoreError> {
         let short =
             move |_, stored: Arc<Stored>| async move { load::short_history(&stored, after) };
-        // Most histories are in the row of their job. Of a long one, both parts must be of one moment.
+        // Most histories are in the row of their job. Both parts of a long one must be from one
+        // snapshot.
         match self.about((scope, id), short).await? {
             Some(Some(rows)) => return Ok(rows),
             Some(None) => {}
@@ -262,15 +270,15 @@ impl Store for Postgres {
         self.read(move |_, db| async move { audit::page(&db, &scope, before, limit).await }).await
     }
 
-    async fn surroundings(
+    async fn explain_facts(
         &self,
         scope: &Scope,
         id: JobId,
-    ) -> Result<Option<(Job, Surroundings)>, StoreError> {
+    ) -> Result<Option<(Job, ExplainFacts)>, StoreError> {
         let ask = || {
             let scope = scope.clone();
             self.read_moment(move |inner, db, now| async move {
-                inner.surroundings(&db, (&scope, id), now).await
+                inner.explain_facts(&db, (&scope, id), now).await
             })
         };
         self.seek(&[id], ask).await
@@ -298,11 +306,11 @@ impl Store for Postgres {
             .await
     }
 
-    async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
+    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
         let inner = self.inner.clone();
         self.ask(async move {
             inner.roll_up().await?;
-            inner.tidy(limit).await
+            inner.prune(limit).await
         })
         .await
     }
@@ -315,16 +323,16 @@ impl Store for Postgres {
         true
     }
 
-    async fn attend(&self, node: &NodeCard) -> Result<Attendance, StoreError> {
+    async fn heartbeat_node(&self, node: &NodeInfo) -> Result<ClusterView, StoreError> {
         let (inner, node) = (self.inner.clone(), node.clone());
-        self.ask(async move { inner.attend(&node).await }).await
+        self.ask(async move { inner.heartbeat_node(&node).await }).await
     }
 
     async fn settings_version(&self) -> Result<u64, StoreError> {
         self.read(move |_, db| async move { nodes::settings_version(&db).await }).await
     }
 
-    async fn confirm_settings(&self, node: &NodeCard, version: u64) -> Result<(), StoreError> {
+    async fn confirm_settings(&self, node: &NodeInfo, version: u64) -> Result<(), StoreError> {
         let (inner, node) = (self.inner.clone(), node.clone());
         self.ask(async move { inner.confirm_settings(&node, version).await }).await
     }
@@ -348,11 +356,11 @@ impl Store for Postgres {
         if ids.iter().all(|id| found.contains_key(id)) {
             return Ok(found);
         }
-        self.let_in(ids).await?;
+        self.promote_now(ids).await?;
         ask().await
     }
 
-    async fn news(&self) -> News {
-        self.post.inbox.take().await
+    async fn notification(&self) -> Notification {
+        self.notifications.inbox.take().await
     }
 }

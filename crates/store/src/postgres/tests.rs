@@ -1,21 +1,21 @@
-//! The conformance suite on PostgreSQL, each promise in a schema of its own.
+//! The conformance suite on PostgreSQL, each test in a schema of its own.
 
-mod booth;
 mod cleartext;
 mod crossed;
 mod enqueue;
-mod hand_over;
+mod fast_submit;
 mod hostile_public;
 mod idle_claims;
 mod order;
 mod outside_locks;
 mod silence;
 mod unanswered_records;
+mod writer_connection;
 
 use super::{Postgres, PostgresAddress, PostgresOptions};
 use crate::{
-    HandClock, SeededDice, Store,
-    conformance::{House, OpenStore, conformance, conformance_shared, nodes::Neighbours},
+    ManualClock, SeededRandom, Store,
+    conformance::{Fixture, OpenStore, conformance, conformance_shared, nodes::ClusterFixture},
     take_the_clock,
 };
 use engine::Timestamp;
@@ -23,7 +23,7 @@ use std::sync::{Arc, LazyLock};
 use test_postgres::Server;
 use tokio::runtime::{Builder, Runtime};
 
-/// One runtime for all: the connections of a test live on it.
+/// One runtime for all tests: their connections run on it.
 pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("it can be built")
 });
@@ -36,30 +36,30 @@ pub(crate) fn fresh_address() -> PostgresAddress {
 
 pub(super) fn open_at(
     address: &PostgresAddress,
-    clock: &Arc<HandClock>,
-    dice: &Arc<SeededDice>,
+    clock: &Arc<ManualClock>,
+    random: &Arc<SeededRandom>,
 ) -> Arc<Postgres> {
-    let opened = Postgres::open(address, clock.clone(), dice.clone(), PostgresOptions::default());
+    let opened = Postgres::open(address, clock.clone(), random.clone(), PostgresOptions::default());
     Arc::new(RUNTIME.block_on(opened).expect("it can be opened"))
 }
 
-/// A clock and dice in the hands of a test, and tables of their own that go by the clock.
-fn by_hand() -> (Arc<HandClock>, Arc<SeededDice>, PostgresAddress) {
-    let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+/// A manual clock, a seeded random source, and fresh tables whose clock follows the manual one.
+fn testing() -> (Arc<ManualClock>, Arc<SeededRandom>, PostgresAddress) {
+    let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
     let address = fresh_address();
     RUNTIME.block_on(take_the_clock(&address, &clock)).expect("it can be taken");
-    (clock, Arc::new(SeededDice::new(1)), address)
+    (clock, Arc::new(SeededRandom::new(1)), address)
 }
 
-fn open() -> House {
-    neighbours().house
+fn open() -> Fixture {
+    neighbours().fixture
 }
 
-fn neighbours() -> Neighbours {
-    let (clock, dice, address) = by_hand();
+fn neighbours() -> ClusterFixture {
+    let (clock, random, address) = testing();
     let opened = {
-        let (address, clock, dice) = (address.clone(), clock.clone(), dice.clone());
-        move || open_at(&address, &clock, &dice)
+        let (address, clock, random) = (address.clone(), clock.clone(), random.clone());
+        move || open_at(&address, &clock, &random)
     };
     let open = OpenStore::new(opened());
     let restart = Box::new({
@@ -72,18 +72,28 @@ fn neighbours() -> Neighbours {
         RUNTIME.block_on(restored.raise_epoch()).expect("it can be raised");
         restored
     });
-    let house = House { open, clock, dice, restart, restored };
-    Neighbours { house, another: Box::new(move || another()) }
+    let fixture = Fixture { open, clock, random, restart, restored };
+    ClusterFixture { fixture, another: Box::new(move || another()) }
 }
 
-/// Short words for what tests do with one node.
-fn house_of(store: &Arc<Postgres>, clock: &Arc<HandClock>, dice: &Arc<SeededDice>) -> House {
+/// A fixture for tests with one node.
+fn fixture_of(
+    store: &Arc<Postgres>,
+    clock: &Arc<ManualClock>,
+    random: &Arc<SeededRandom>,
+) -> Fixture {
     let restored = {
         let store = store.clone();
         Box::new(move || -> Arc<dyn Store> { store.clone() })
     };
-    let (clock, dice) = (clock.clone(), dice.clone());
-    House { open: OpenStore::new(store.clone()), clock, dice, restart: Box::new(|| ()), restored }
+    let (clock, random) = (clock.clone(), random.clone());
+    Fixture {
+        open: OpenStore::new(store.clone()),
+        clock,
+        random,
+        restart: Box::new(|| ()),
+        restored,
+    }
 }
 
 conformance!(super::open);

@@ -1,15 +1,16 @@
-//! The one clock of all nodes: the database's, as it was read after the locks were taken, and never going back.
+//! The one clock of all nodes: the database's, read after the locks are taken, and never going
+//! back.
 //!
-//! A clock that jumps ahead, and a time in which nobody could hear the workers, cost no lease: leases are extended
-//! by it, once, by whichever node notices first.
+//! No lease is lost to a clock that jumps ahead, or to an outage in which workers could not reach
+//! the store. The first node that notices extends all leases by that time, once.
 
 use super::{
-    Inner, chores::before, error::Trouble, load, locked, pool::Lent, sql, transaction::Transaction,
-    uuid::id_of, workers,
+    Inner, error::Result, load, locked, maintenance::before, pool::PooledConnection, sql,
+    transaction::Transaction, uuid::id_of, workers,
 };
 use crate::{
     clock::{Reading, StoreClock},
-    form::body::Seen,
+    codec::body::StoredWorker,
 };
 use engine::{JobId, Scope, Timestamp, clock_jumped};
 use std::time::Duration;
@@ -18,26 +19,27 @@ use std::time::Duration;
 #[derive(Default)]
 pub(super) struct Time {
     clock: StoreClock,
-    /// A jump for which leases may not have been extended yet: what time it should have been.
+    /// A jump for which leases may not have been extended yet: the time that was expected instead.
     jumped_from: Option<Timestamp>,
-    /// What was last foreseen.
-    foreseen: Timestamp,
-    /// Until when workers are known to have been heard.
+    /// The last predicted time.
+    predict: Timestamp,
+    /// Until when workers are known to have reached the store.
     heard_until: Timestamp,
-    /// The database's clock was set back, and we are ahead of it.
+    /// The database's clock was set back, and the store's time is ahead of it.
     ahead: bool,
 }
 
-/// How often it is written down that workers can be heard. Always in tests, so that they can compare to the millisecond.
+/// How often a node writes that workers can reach the store. Always in tests, so that they can
+/// compare to the millisecond.
 const HEARD_EVERY: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 1_000 });
-/// What was read longer ago than this says too little about what the time is by now.
+/// A reading older than this is no basis for a prediction.
 const FORESEEN_MAX: Duration = Duration::from_secs(2);
 const ANYTHING: Duration = Duration::from_millis(1);
-/// A silence of all nodes that is shorter than this is none.
+/// A silence of all nodes that is shorter than this is no outage.
 const SILENCE_MIN: Duration = Duration::from_secs(3);
 
 impl Inner {
-    /// The store's time, when the database's clock says `wall`.
+    /// The store's time when the database's clock shows `wall`.
     pub(super) fn tick(&self, wall: Timestamp) -> Timestamp {
         let reading = Reading { wall, monotonic: self.clock.read().monotonic };
         let mut time = locked(&self.time);
@@ -55,27 +57,28 @@ impl Inner {
         locked(&self.time).jumped_from.is_some()
     }
 
-    /// What the database's clock is about to say, or a little less: it was read before whoever read it had the answer.
-    /// Nothing where nobody has read it for long, or where it is not followed as it goes.
-    pub(super) fn foreseen_time(&self) -> Option<Timestamp> {
+    /// The time that the database's clock will show, or a little less: the clock was read before
+    /// the reading arrived. `None` if the last reading is old, or while the store's time does not
+    /// follow the clock.
+    pub(super) fn predicted_time(&self) -> Option<Timestamp> {
         let monotonic = self.clock.read().monotonic;
         let mut time = locked(&self.time);
         if time.jumped_from.is_some() || time.ahead {
             return None;
         }
-        // A reading that was long in coming must not take back what was foreseen by the one before.
-        let now = time.clock.foreseen(monotonic, FORESEEN_MAX)?.max(time.foreseen);
-        time.foreseen = now;
+        // A delayed reading must not take back an earlier prediction.
+        let now = time.clock.predict(monotonic, FORESEEN_MAX)?.max(time.predict);
+        time.predict = now;
         Some(now)
     }
 
-    pub(super) async fn follow_clock(&self) -> Result<(), Trouble> {
-        let mut db = self.readers.lend().await?;
+    pub(super) async fn follow_clock(&self) -> Result<()> {
+        let mut db = self.readers.acquire().await?;
         self.now(&mut db).await.map(drop)
     }
 
-    /// The store's time now, with every jump followed.
-    pub(super) async fn now(&self, db: &mut Lent) -> Result<Timestamp, Trouble> {
+    /// The store's time now, after leases were extended by any jump.
+    pub(super) async fn now(&self, db: &mut PooledConnection) -> Result<Timestamp> {
         let now = self.tick(wall(db).await?);
         let jumped_from = locked(&self.time).jumped_from;
         if let Some(from) = jumped_from {
@@ -84,12 +87,12 @@ impl Inner {
         Ok(now)
     }
 
-    /// Begins the time of this process. What went by while no node was there is told like a jump.
-    pub(super) async fn start_time(&self, db: &mut Lent) -> Result<(), Trouble> {
+    /// Starts the clock of this process. Time in which no node ran counts as a jump.
+    pub(super) async fn start_time(&self, db: &mut PooledConnection) -> Result<()> {
         let (wall, heard, nodes) = tokio::try_join!(
             biased;
             wall(db),
-            db.row("select heard_until from consign.pulse", &[], "the pulse has no row"),
+            db.row("select heard_until from consign.liveness", &[], "the pulse has no row"),
             db.rows(sql::NODES, &[]),
         )?;
         let heard: i64 = heard.try_get(0)?;
@@ -111,31 +114,37 @@ impl Inner {
         if jumped { self.follow(db, tick.now, floor).await } else { Ok(()) }
     }
 
-    /// Whether it is time to write down that workers can be heard. Not before a jump has been followed: whoever reads
-    /// it would believe that they were heard all the while.
-    pub(super) fn is_pulse_old(&self, now: Timestamp) -> bool {
+    /// Whether it is time to write that workers can reach the store. Not before leases were
+    /// extended by a jump: other nodes would take workers to have reached the store all the while.
+    pub(super) fn is_liveness_old(&self, now: Timestamp) -> bool {
         let time = locked(&self.time);
-        // Whoever starts next must not begin behind us, and the database's clock would not tell.
+        // A node that starts next must not begin behind our time, and the database's clock would
+        // not show it.
         let every = if time.ahead { ANYTHING } else { HEARD_EVERY };
         let silence = now.since(time.heard_until);
-        // Leases are extended by a silence of all nodes before it is forgotten, and that is done by the next sign of
-        // life. Tools give none.
+        // Leases are extended by a silence of all nodes before it is overwritten, and the next
+        // heartbeat does that. Command-line tools send no heartbeats.
         let is_told_later = silence >= SILENCE_MIN && self.is_node();
         time.jumped_from.is_none() && silence >= every && !is_told_later
     }
 
-    /// It was written down, here: what other nodes write is not looked up for every batch, as each of them gives signs of life
-    /// by itself, and is as old as it seems from here or younger.
+    /// Records that this node wrote it. What other nodes write is not read for every batch: each
+    /// sends heartbeats itself, so the true value is this one or a later one.
     pub(super) fn note_heard(&self, now: Timestamp) {
         locked(&self.time).heard_until = now;
     }
 
-    /// Extends leases by what went by since `from` unheard, in a transaction of its own.
-    async fn follow(&self, db: &mut Lent, now: Timestamp, from: Timestamp) -> Result<(), Trouble> {
+    /// Extends leases by the outage since `from`, in a transaction of its own.
+    async fn follow(
+        &self,
+        db: &mut PooledConnection,
+        now: Timestamp,
+        from: Timestamp,
+    ) -> Result<()> {
         db.within(async |db| {
             db.begin().await?;
-            let heard_until = pulse(db).await?;
-            self.unheard(db, now, from.max(heard_until)).await?;
+            let heard_until = lock_liveness(db).await?;
+            self.extend_leases(db, now, from.max(heard_until)).await?;
             hear(db, now).await?;
             db.script(sql::COMMIT).await
         })
@@ -145,8 +154,14 @@ impl Inner {
         Ok(())
     }
 
-    /// Within a transaction that holds the pulse: what lies between `from` and `now` is no worker's silence.
-    async fn unheard(&self, db: &Lent, now: Timestamp, from: Timestamp) -> Result<(), Trouble> {
+    /// Within a transaction that has locked `liveness`: extends leases by the time between `from`
+    /// and `now`, which is no worker's silence.
+    async fn extend_leases(
+        &self,
+        db: &PooledConnection,
+        now: Timestamp,
+        from: Timestamp,
+    ) -> Result<()> {
         let by = now.since(from);
         if by.is_zero() {
             return Ok(());
@@ -165,38 +180,39 @@ impl Inner {
         self.delay_workers(db, by).await
     }
 
-    async fn delay_workers(&self, db: &Lent, by: Duration) -> Result<(), Trouble> {
-        let later = |seen: &mut Seen| seen.seen_at = seen.seen_at + by;
+    async fn delay_workers(&self, db: &PooledConnection, by: Duration) -> Result<()> {
+        let later = |seen: &mut StoredWorker| seen.seen_at = seen.seen_at + by;
         let mut all = self.workers_now(db, &Scope::All).await?;
         all.values_mut().for_each(later);
-        let news: Vec<workers::News> =
+        let notification: Vec<workers::Notification> =
             all.iter().map(|(name, seen)| (name.clone(), seen.clone(), true)).collect();
-        workers::put(db, &news).await?;
+        workers::put(db, &notification).await?;
         *locked(&self.workers) = all;
         Ok(())
     }
 
-    /// A node gives a sign of life: if nobody did for a while, that was no worker's silence. Within a transaction.
-    pub(super) async fn hear_within(&self, db: &Lent, now: Timestamp) -> Result<(), Trouble> {
-        let heard_until = pulse(db).await?;
+    /// Within a transaction: a node's heartbeat. If no node sent one for a while, leases are
+    /// extended by that time.
+    pub(super) async fn hear_within(&self, db: &PooledConnection, now: Timestamp) -> Result<()> {
+        let heard_until = lock_liveness(db).await?;
         if heard_until.unix_ms() > 0 && now.since(heard_until) >= SILENCE_MIN {
-            self.unheard(db, now, heard_until).await?;
+            self.extend_leases(db, now, heard_until).await?;
         }
         hear(db, now).await
     }
 }
 
-/// What the database's clock says.
-pub(super) async fn wall(db: &Lent) -> Result<Timestamp, Trouble> {
+/// The database's clock.
+pub(super) async fn wall(db: &PooledConnection) -> Result<Timestamp> {
     let row = db.row(sql::NOW, &[], "a clock without hands").await?;
     Ok(Timestamp::from_unix_ms(row.try_get(0)?))
 }
 
-async fn pulse(db: &Lent) -> Result<Timestamp, Trouble> {
+async fn lock_liveness(db: &PooledConnection) -> Result<Timestamp> {
     let row = db.row(sql::PULSE_LOCK, &[], "the pulse has no row").await?;
     Ok(Timestamp::from_unix_ms(row.try_get(0)?))
 }
 
-async fn hear(db: &Lent, now: Timestamp) -> Result<(), Trouble> {
+async fn hear(db: &PooledConnection, now: Timestamp) -> Result<()> {
     db.run(sql::PULSE_PUT, &[&now.unix_ms()]).await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! What protects a connection to the database, and whom it believes.
+//! What protects a connection to the database, and which servers it trusts.
 
 use super::error::PostgresError;
 use rustls::{
@@ -25,20 +25,20 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream}
 use tokio_rustls::TlsConnector;
 use tokio_util::either::Either;
 
-/// Whom a connection believes to be the database.
+/// Which server a connection trusts to be the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// Nothing is encrypted.
-    Nobody,
-    /// Encrypted, and whoever answers is believed.
-    Anybody,
-    /// Whom one of the certificates in a file vouches for.
+    /// No encryption, so no proof.
+    Unencrypted,
+    /// Encrypted; any server is trusted.
+    AnyServer,
+    /// A server whose certificate was issued by an authority in this file.
     Issuer {
         path: PathBuf,
-        /// Whether it must also have the name that was asked for.
+        /// Whether the certificate must also have the host name of the address.
         name: bool,
     },
-    /// Whom one of this machine's authorities vouches for.
+    /// A server whose certificate was issued by one of this machine's authorities.
     System { name: bool },
 }
 
@@ -49,9 +49,9 @@ pub(super) struct Protection {
     pub(super) trust: Trust,
     /// Whether the server may be on another machine.
     pub(super) is_elsewhere: bool,
-    /// Whether the address leaves it to us.
+    /// Whether the address names no mode, so that the default holds.
     pub(super) is_default: bool,
-    /// Whether the password is told in clear text to a server that nobody vouches for.
+    /// Whether the password may go in clear text to a server whose identity is not verified.
     pub(super) cleartext: bool,
 }
 
@@ -64,11 +64,11 @@ pub(super) enum Encryption {
 }
 
 impl Protection {
-    /// Whether a server whose connection is encrypted has proved who it is. A certificate of a
-    /// public authority proves nothing without its name: anybody can have one.
+    /// Whether an encrypted connection proves the server's identity. A certificate of a public
+    /// authority proves nothing without the name: any attacker can have one.
     fn proves(&self) -> bool {
         match self.trust {
-            Trust::Nobody | Trust::Anybody | Trust::System { name: false } => false,
+            Trust::Unencrypted | Trust::AnyServer | Trust::System { name: false } => false,
             Trust::Issuer { .. } | Trust::System { name: true } => true,
         }
     }
@@ -77,11 +77,11 @@ impl Protection {
         let mut all = Vec::new();
         if self.is_elsewhere {
             all.extend(match self.trust {
-                Trust::Nobody => Some(
+                Trust::Unencrypted => Some(
                     "sslmode=disable: whoever is on the way to the database finds everything readable; \
                      say sslmode=verify-full",
                 ),
-                Trust::Anybody => Some(
+                Trust::AnyServer => Some(
                     "sslmode: whoever answers in the database's place is believed, and may read and change \
                      everything; say sslmode=verify-full, and sslrootcert=FILE where the authority is your own",
                 ),
@@ -101,19 +101,19 @@ impl Protection {
         all.into_iter().map(Into::into).collect()
     }
 
-    /// What went wrong, and what to do about it where the address has not asked for so much.
+    /// The error, with the remedy if the default and not the address asked for verification.
     fn explained(&self, error: &io::Error) -> io::Error {
         let help = if self.is_default && self.is_elsewhere { NOT_ASKED_FOR } else { "" };
         io::Error::new(error.kind(), format!("{error}{help}"))
     }
 }
 
-/// What helps where verification is the default.
+/// The remedy where verification is the default.
 const NOT_ASKED_FOR: &str = "; the address names no sslmode, and a server on another machine has to prove who it is \
     then (verify-full): name the authority that vouches for it with sslrootcert=FILE, or, only where the network is \
     yours alone, accept any server with sslmode=require";
 
-/// Makes connections secret.
+/// Encrypts connections.
 #[derive(Clone)]
 pub(super) struct Tls {
     config: Arc<ClientConfig>,
@@ -139,9 +139,9 @@ fn verifier(
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, PostgresError> {
     let algorithms = provider.signature_verification_algorithms;
-    let lenient = |voucher| Arc::new(Lenient { voucher, algorithms });
+    let lenient = |authority| Arc::new(WeakVerifier { authority, algorithms });
     let (roots, name) = match trust {
-        Trust::Nobody | Trust::Anybody => return Ok(lenient(None)),
+        Trust::Unencrypted | Trust::AnyServer => return Ok(lenient(None)),
         Trust::Issuer { path, name } => (in_file(path)?, *name),
         Trust::System { name } => (of_machine()?, *name),
     };
@@ -178,15 +178,15 @@ fn of_machine() -> Result<RootCertStore, PostgresError> {
     Ok(roots)
 }
 
-/// Asks for less than everything: nobody who vouches, as `sslmode=require` does, or no name, as `verify-ca` does.
+/// Verifies less than everything: no authority, as `sslmode=require`, or no name, as `verify-ca`.
 #[derive(Debug)]
-struct Lenient {
-    /// Who must vouch for the certificate, whatever name is on it.
-    voucher: Option<Arc<WebPkiServerVerifier>>,
+struct WeakVerifier {
+    /// The authority that must have issued the certificate, whatever name is on it.
+    authority: Option<Arc<WebPkiServerVerifier>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl ServerCertVerifier for Lenient {
+impl ServerCertVerifier for WeakVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -195,8 +195,8 @@ impl ServerCertVerifier for Lenient {
         stapled: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let Some(voucher) = &self.voucher else { return Ok(ServerCertVerified::assertion()) };
-        match voucher.verify_server_cert(certificate, between, name, stapled, now) {
+        let Some(authority) = &self.authority else { return Ok(ServerCertVerified::assertion()) };
+        match authority.verify_server_cert(certificate, between, name, stapled, now) {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -232,26 +232,26 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     type Stream = Secret<S>;
-    type TlsConnect = Secretly;
+    type TlsConnect = TlsNegotiation;
     type Error = io::Error;
 
-    fn make_tls_connect(&mut self, host: &str) -> io::Result<Secretly> {
-        Ok(Secretly { tls: self.clone(), host: host.to_owned() })
+    fn make_tls_connect(&mut self, host: &str) -> io::Result<TlsNegotiation> {
+        Ok(TlsNegotiation { tls: self.clone(), host: host.to_owned() })
     }
 }
 
-/// One connection about to be made secret.
-pub(super) struct Secretly {
+/// A connection before its TLS handshake.
+pub(super) struct TlsNegotiation {
     tls: Tls,
     host: String,
 }
 
-/// What a client says to a server that may speak TLS, and how it agrees or does not.
+/// PostgreSQL's request for TLS, and the server's two answers.
 const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 const AGREED: u8 = b'S';
 const NOT_AGREED: u8 = b'N';
 
-impl Secretly {
+impl TlsNegotiation {
     async fn secure<S>(self, mut stream: S) -> io::Result<Secret<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -272,7 +272,7 @@ impl Secretly {
     }
 }
 
-/// Agrees with the server on whether TLS begins with the next byte.
+/// Asks the server whether TLS begins with the next byte.
 async fn is_encrypted(
     encryption: Encryption,
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
@@ -289,12 +289,12 @@ async fn is_encrypted(
     }
 }
 
-/// An error that waiting does not mend.
+/// An error that a retry does not remove.
 fn refused(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-impl<S> TlsConnect<S> for Secretly
+impl<S> TlsConnect<S> for TlsNegotiation
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -307,28 +307,29 @@ where
     }
 }
 
-/// A connection, as secret as it is to be.
+/// A connection, encrypted or not.
 pub(super) struct Secret<S> {
     stream: Stream<S>,
-    /// What a server that nobody vouches for asks of us.
+    /// The authentication requests of a server whose identity is not verified.
     requests: Option<Requests>,
 }
 
 type Stream<S> = Either<S, Box<tokio_rustls::client::TlsStream<S>>>;
 
-/// Reads along what a server says until it lets the client in, and stops one that asks for the
-/// password in clear text: the driver would tell it.
+/// Reads the server's messages until it accepts the client, and fails if it asks for the password
+/// in clear text: the driver would send it.
 #[derive(Default)]
 struct Requests {
-    /// The beginning of a message: its kind, its length, and of a request for proof which one.
+    /// The beginning of a message: its kind, its length, and the number of an authentication
+    /// request.
     head: [u8; 9],
     filled: usize,
-    /// What is left of a message that is of no interest.
+    /// The remaining bytes of a message that does not matter.
     rest: usize,
     is_over: bool,
 }
 
-/// Requests for proof, by the first byte of the message and the number in it.
+/// Authentication requests, by the first byte of the message and the number in it.
 const AUTHENTICATION: u8 = b'R';
 const LET_IN: u32 = 0;
 const CLEARTEXT_PASSWORD: u32 = 3;
@@ -385,7 +386,7 @@ impl Requests {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Secret<S> {
-    /// None is told: SCRAM works without it, and whoever wants to know whom they speak to has `verify-full`.
+    /// Not offered: SCRAM works without it, and `verify-full` proves the server's identity.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
@@ -428,7 +429,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Secret<S> {
 mod tests {
     use super::*;
 
-    /// Whether a server may say this to a client that does not know it.
+    /// Whether an unverified server may send these messages.
     fn may_say(messages: &[&[u8]]) -> bool {
         let all = messages.concat();
         let at_once = Requests::default().read(&all).is_ok();

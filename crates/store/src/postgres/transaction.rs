@@ -1,25 +1,26 @@
-//! One transaction: everything it needs has been loaded and locked, the shared unit of work
-//! decides, and what it decides is staged in [`Pending`]. Nothing in here waits for the database.
+//! One transaction. Everything it needs has been loaded and locked, the shared unit of work
+//! decides, and its decisions are staged in [`PendingWrites`]. Nothing in here waits for the
+//! database.
 
 use super::{
     Inner,
-    claim::Look,
-    error::Trouble,
-    known::Known,
-    lines::Looked,
-    pending::{New, Pending},
+    claim::DueScan,
+    claim_cursors::DueScanSummary,
+    error::{Result, TransactionError},
+    pending::{New, PendingWrites},
+    settings_cache::SettingsCache,
     uuid::Xid,
 };
 use crate::{
-    dice::Dice,
-    form::{recent::Recent, stored::Stored},
+    codec::{inline_history::InlineHistory, stored::Stored},
     queue::{Queue, is_paused},
+    random::RandomSource,
     record::Records,
     store::Claimed,
     unit_of_work::{Effect, Sink, Source},
 };
 use engine::{
-    AttemptRecord, Chance, Change, Claim, HistoryEntry, IdempotencyKey, Job, JobId, JsonText,
+    AttemptRecord, Change, Claim, Entropy, HistoryEntry, IdempotencyKey, Job, JobId, JsonText,
     LeaseToken, NewJob, Refusal, Step, StepName, StepsChange, TenantLimit, TenantLimits, Timestamp,
 };
 use std::{
@@ -30,48 +31,48 @@ use std::{
 pub(super) struct Transaction {
     pub(super) now: Timestamp,
     pub(super) epoch: u32,
-    pub(super) known: Arc<Known>,
-    dice: Arc<dyn Dice>,
-    /// Jobs that this transaction holds, as they are by now.
+    pub(super) known: Arc<SettingsCache>,
+    random: Arc<dyn RandomSource>,
+    /// The jobs that this transaction has locked or recalled, in their current state.
     pub(super) jobs: HashMap<JobId, Arc<Stored>>,
-    /// Jobs that only have a key somebody comes with, as they were.
+    /// Jobs that are needed only because they have a key of this batch, as they were read.
     pub(super) holders: HashMap<JobId, Arc<Stored>>,
     pub(super) keys: BTreeMap<KeyName, Key>,
-    /// History that lies outside the rows of the jobs, as far as it is needed.
+    /// History outside the rows of the jobs, as far as it is needed.
     pub(super) history: HashMap<i64, Vec<HistoryEntry>>,
     pub(super) steps: HashMap<i64, Steps>,
-    /// How many wait in the queues that have a bound.
+    /// How many jobs wait in each queue that has a limit.
     pub(super) queued: HashMap<i64, u64>,
-    /// The records as they are by now, where this transaction sets some.
+    /// The current records, if this transaction sets some.
     pub(super) records: Option<Records>,
-    /// The claims of this batch, as long as they are not locked: the first look does it.
+    /// The claims of this batch that are not locked yet: the first scan locks them.
     pub(super) unlocked_claims: Vec<i64>,
-    /// What a look has found that was made before the time was known.
-    pub(super) early: Option<Look>,
-    /// Jobs that are known by heart and not held, and the transactions that wrote their rows.
+    /// The result of a scan that ran before the store's time was known.
+    pub(super) early: Option<DueScan>,
+    /// Cached jobs that are not locked, and the transactions that wrote their rows.
     pub(super) recalled: BTreeMap<i64, Xid>,
-    /// What was learned about lines, true as soon as it is committed.
-    pub(super) looked: Vec<Looked>,
-    /// The queues that jobs were taken from, each as often, in order.
+    /// The results of scans, which update the claim cursors after the commit.
+    pub(super) scanned: Vec<DueScanSummary>,
+    /// The queues that jobs were taken from: one entry per job, in order.
     pub(super) served: Vec<i64>,
     /// Jobs that this transaction changes.
     pub(super) changed: Vec<JobId>,
-    pub(super) pending: Pending,
+    pub(super) pending: PendingWrites,
     limits: TenantLimits,
-    /// Where the first announcement of this transaction stands.
+    /// The outbox position of this transaction's first event.
     pub(super) place: i64,
-    numbers: Numbers,
+    numbers: JobNumbers,
 }
 
 /// A key within its queue.
 pub(super) type KeyName = (i64, String);
 
-/// A key that this transaction holds.
+/// A key that this transaction has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
-    /// Whose it is in the table.
+    /// The job that has it in the table.
     pub(super) row: JobId,
-    /// Whose it is by now.
+    /// The job that has it now.
     pub(super) holder: Option<JobId>,
 }
 
@@ -82,19 +83,20 @@ pub(super) struct Steps {
     pub(super) count: u64,
 }
 
-/// Numbers for new jobs: the millisecond, and a count that hardly another transaction of that millisecond has. If one does, one of
-/// the two fails and is repeated.
-pub(super) struct Numbers {
+/// Numbers for new jobs: the millisecond, and a count that another transaction of that millisecond
+/// is unlikely to have. If one has it, one of the two fails and is repeated.
+pub(super) struct JobNumbers {
     places: Vec<i64>,
     used: usize,
 }
 
-/// So many new jobs share a place.
+/// The number of new jobs that share an outbox position.
 pub(super) const BLOCK: usize = 1 << 10;
-/// The lower bits of a number are a count, the upper ones the time. Places are as far apart.
+/// The lower bits of a number are a count, the upper ones the time. Outbox positions are as far
+/// apart.
 const COUNT_BITS: u32 = 20;
 
-impl Numbers {
+impl JobNumbers {
     fn next(&mut self, at: Timestamp) -> i64 {
         let place = self.places.get(self.used / BLOCK).copied().unwrap_or_default();
         let count = (place >> COUNT_BITS).wrapping_mul(BLOCK as i64) + (self.used % BLOCK) as i64;
@@ -103,24 +105,24 @@ impl Numbers {
     }
 }
 
-/// The least number that a job of this moment can have.
+/// The lowest number that a job of this time can have.
 pub(super) fn first_number(at: Timestamp) -> i64 {
     at.unix_ms().clamp(0, i64::MAX >> COUNT_BITS) << COUNT_BITS
 }
 
 impl Transaction {
-    /// Places are for announcements and numbers: that of the first announcement comes first.
+    /// `places` are for events and job numbers; the first is the position of the first event.
     pub(super) fn new(
         inner: &Inner,
         (now, epoch): (Timestamp, u32),
-        known: Arc<Known>,
+        known: Arc<SettingsCache>,
         places: Vec<i64>,
     ) -> Self {
         Transaction {
             now,
             epoch,
             known,
-            dice: inner.dice.clone(),
+            random: inner.random.clone(),
             jobs: HashMap::new(),
             holders: HashMap::new(),
             keys: BTreeMap::new(),
@@ -131,13 +133,13 @@ impl Transaction {
             unlocked_claims: Vec::new(),
             early: None,
             recalled: BTreeMap::new(),
-            looked: Vec::new(),
+            scanned: Vec::new(),
             served: Vec::new(),
             changed: Vec::new(),
-            pending: Pending::default(),
+            pending: PendingWrites::default(),
             limits: inner.limits,
             place: places.first().copied().unwrap_or_default(),
-            numbers: Numbers { places, used: 0 },
+            numbers: JobNumbers { places, used: 0 },
         }
     }
 
@@ -145,30 +147,30 @@ impl Transaction {
         is_paused(self.records().pauses(), queue)
     }
 
-    /// What is announced from now on stands at `place` and behind it.
+    /// Later events get positions from `place` on.
     pub(super) fn go_on_at(&mut self, place: i64) {
         self.pending.sheets.close();
         self.place = place - self.pending.lines;
     }
 
-    /// Starts a job that stood in a line. The engine has the last word.
+    /// Starts a job that a scan found, if the engine agrees.
     pub(super) fn start(
         &mut self,
         stored: &Arc<Stored>,
         payload: JsonText,
         claim: &Claim,
-    ) -> Result<Option<Claimed>, Trouble> {
-        // Another claim of this batch may have it already, which is not written yet.
+    ) -> Result<Option<Claimed>> {
+        // Another claim of this batch may have started it, and that is not written yet.
         let stored = &self.jobs.get(&stored.job.id()).unwrap_or(stored).clone();
         let facts = self.facts(self.records().policy(&stored.job.envelope.job_type));
-        let Ok(ruling) = engine::claim(&stored.job, claim, &facts) else { return Ok(None) };
-        let engine::Effect::Change(change) = ruling.effect else { return Ok(None) };
+        let Ok(decided) = engine::claim(&stored.job, claim, &facts) else { return Ok(None) };
+        let engine::Effect::Change(change) = decided.effect else { return Ok(None) };
         let job = change.job.clone();
         self.save_change(stored, *change)?;
         Ok(Some(Claimed { job, payload }))
     }
 
-    /// Keys that were kept for these jobs are theirs to take.
+    /// Assigns the keys that the inbox reserved for these jobs.
     pub(super) fn free_kept_keys(&mut self, new: &[&NewJob]) {
         let (jobs, holders) = (&self.jobs, &self.holders);
         let kept = |id: &JobId| !jobs.contains_key(id) && !holders.contains_key(id);
@@ -185,18 +187,19 @@ impl Transaction {
         holders.filter(|id| !is_there(id)).collect()
     }
 
-    /// Notes the beginning of a job: what was handed over, and its first state.
-    fn save_new(&mut self, new: &NewJob, change: Change) -> Result<(), Trouble> {
+    /// Stages a new job: what was submitted, and its first state.
+    fn save_new(&mut self, new: &NewJob, change: Change) -> Result<()> {
         let queue = self.known.queues.no(&new.job_type, &new.tenant);
-        let queue = queue.ok_or(Trouble::Impossible("a queue was made and is not there"))?;
+        let queue =
+            queue.ok_or(TransactionError::Impossible("a queue was made and is not there"))?;
         let no = self.numbers.next(change.job.envelope.created_at);
         let stored = self.save(None, (no, queue), change)?;
         self.pending.new.push(New { stored, payload: new.payload.clone() });
         Ok(())
     }
 
-    /// Notes a change of a job that is there.
-    pub(super) fn save_change(&mut self, before: &Stored, change: Change) -> Result<(), Trouble> {
+    /// Stages a change of an existing job.
+    pub(super) fn save_change(&mut self, before: &Stored, change: Change) -> Result<()> {
         self.save(Some(before), (before.no, before.queue), change).map(drop)
     }
 
@@ -205,8 +208,8 @@ impl Transaction {
         before: Option<&Stored>,
         (no, queue): (i64, i64),
         change: Change,
-    ) -> Result<Arc<Stored>, Trouble> {
-        let recent = before.map_or_else(Recent::default, |before| before.recent.copy());
+    ) -> Result<Arc<Stored>> {
+        let recent = before.map_or_else(InlineHistory::default, |before| before.recent.copy());
         let recent = self.save_history(no, recent, &change)?;
         let Change { job, steps, takes_key, .. } = change;
         let after = Arc::new(Stored { no, queue, job, recent });
@@ -215,7 +218,7 @@ impl Transaction {
         }
         self.pending.end_key(before, &after);
         self.change_steps(no, &steps);
-        // Where nothing differs, only a step was remembered.
+        // If the job is the same, only a step was memoised.
         if before.is_none_or(|before| before.job != after.job) {
             self.pending.touch(before, after.clone());
             self.changed.push(after.job.id());
@@ -233,9 +236,9 @@ impl Transaction {
     fn save_history(
         &mut self,
         no: i64,
-        recent: Recent,
+        recent: InlineHistory,
         change: &Change,
-    ) -> Result<Recent, Trouble> {
+    ) -> Result<InlineHistory> {
         let Some(entry) = &change.entry else { return Ok(recent) };
         let place = change.event.map(|event| {
             let place = self.place + self.pending.lines;
@@ -246,7 +249,7 @@ impl Transaction {
         Ok(self.pending.note(no, recent, (entry, place))?)
     }
 
-    fn take_key(&mut self, after: &Stored) -> Result<(), Trouble> {
+    fn take_key(&mut self, after: &Stored) -> Result<()> {
         let Some(key) = &after.job.envelope.key else { return Ok(()) };
         let name = (after.queue, key.name.as_str().to_owned());
         self.keys.get_mut(&name).ok_or(UNLOCKED_KEY)?.holder = Some(after.job.id());
@@ -270,7 +273,7 @@ impl Transaction {
         }
     }
 
-    /// Notes that a job is to go with all that belongs to it.
+    /// Stages the removal of a job with all that belongs to it.
     fn erase(&mut self, before: &Arc<Stored>) {
         let id = before.job.id();
         self.jobs.remove(&id);
@@ -287,21 +290,17 @@ impl Transaction {
 
 impl Source for Transaction {
     type Row = Arc<Stored>;
-    type Error = Trouble;
+    type Error = TransactionError;
 
     fn job(row: &Arc<Stored>) -> &Job {
         &row.job
     }
 
-    fn find(&self, id: JobId) -> Result<Option<Arc<Stored>>, Trouble> {
+    fn find(&self, id: JobId) -> Result<Option<Arc<Stored>>> {
         Ok(self.jobs.get(&id).cloned())
     }
 
-    fn key_holder(
-        &self,
-        queue: &Queue,
-        key: &IdempotencyKey,
-    ) -> Result<Option<Arc<Stored>>, Trouble> {
+    fn key_holder(&self, queue: &Queue, key: &IdempotencyKey) -> Result<Option<Arc<Stored>>> {
         // Without a queue there is no key, and none was locked.
         let Some(queue) = self.known.queues.no(&queue.job_type, &queue.tenant) else {
             return Ok(None);
@@ -309,16 +308,16 @@ impl Source for Transaction {
         let key = self.keys.get(&(queue, key.as_str().to_owned())).ok_or(UNLOCKED_KEY)?;
         let Some(id) = key.holder else { return Ok(None) };
         let holder = self.jobs.get(&id).or_else(|| self.holders.get(&id)).cloned();
-        holder.ok_or(Trouble::Impossible("a key means no job that has it")).map(Some)
+        holder.ok_or(TransactionError::Impossible("a key means no job that has it")).map(Some)
     }
 
-    /// In the row of the job, in what this transaction has moved out of it, or in what was moved
-    /// out before.
+    /// Looks in the row of the job, in the entries that this transaction has moved out of it, and
+    /// in those moved out before.
     fn attempt_record(
         &self,
         row: &Arc<Stored>,
         token: &LeaseToken,
-    ) -> Result<Option<AttemptRecord>, Trouble> {
+    ) -> Result<Option<AttemptRecord>> {
         if let Some(found) = recent_record(row, token)? {
             return Ok(Some(found));
         }
@@ -328,11 +327,11 @@ impl Source for Transaction {
         Ok(moved.chain(old).find_map(|entry| entry.record_of(token)))
     }
 
-    fn step(&self, row: &Arc<Stored>, name: &StepName) -> Result<Option<Step>, Trouble> {
+    fn step(&self, row: &Arc<Stored>, name: &StepName) -> Result<Option<Step>> {
         Ok(self.steps.get(&row.no).and_then(|steps| steps.named.get(name.as_str())).cloned())
     }
 
-    fn steps_count(&self, row: &Arc<Stored>) -> Result<u64, Trouble> {
+    fn steps_count(&self, row: &Arc<Stored>) -> Result<u64> {
         Ok(self.steps.get(&row.no).map_or(0, |steps| steps.count))
     }
 
@@ -341,7 +340,7 @@ impl Source for Transaction {
         no.and_then(|no| self.queued.get(&no)).copied().unwrap_or(0)
     }
 
-    /// Queues are made before the transaction begins; one that is missing was not made because its
+    /// Queues are made before the transaction begins. One that is missing was not made because its
     /// tenant has too many types.
     fn check_queue(&self, queue: &Queue, _: &Records, _: u64) -> Result<bool, Refusal> {
         let max = self.limits.job_types_max;
@@ -367,13 +366,13 @@ impl Source for Transaction {
         self.epoch
     }
 
-    fn chance(&self) -> Chance {
-        self.dice.roll()
+    fn entropy(&self) -> Entropy {
+        self.random.entropy()
     }
 }
 
 impl Sink for Transaction {
-    fn write(&mut self, effect: Effect<'_, Arc<Stored>>) -> Result<(), Trouble> {
+    fn write(&mut self, effect: Effect<'_, Arc<Stored>>) -> Result<()> {
         match effect {
             Effect::Begin { new, change } => self.save_new(new, *change)?,
             Effect::Change { before, change } => {
@@ -386,7 +385,7 @@ impl Sink for Transaction {
             }
             Effect::PutRecord(record) => {
                 let put = self.own_records().put(record.clone());
-                put.map_err(|_| Trouble::Impossible("a record was changed on its way"))?;
+                put.map_err(|_| TransactionError::Impossible("a record was changed on its way"))?;
                 self.pending.records.insert(record.name.clone(), Some(record));
             }
             Effect::RemoveRecord(name) => {
@@ -405,13 +404,11 @@ impl Transaction {
     }
 }
 
-const GONE: Trouble = Trouble::Impossible("a job is gone that was decided about");
-const UNLOCKED_KEY: Trouble = Trouble::Impossible("a key was asked for that nobody locked");
+const GONE: TransactionError = TransactionError::Impossible("a job is gone that was decided about");
+const UNLOCKED_KEY: TransactionError =
+    TransactionError::Impossible("a key was asked for that nobody locked");
 
-pub(super) fn recent_record(
-    stored: &Stored,
-    token: &LeaseToken,
-) -> Result<Option<AttemptRecord>, Trouble> {
+pub(super) fn recent_record(stored: &Stored, token: &LeaseToken) -> Result<Option<AttemptRecord>> {
     let recent = stored.recent.rows(stored.no)?;
     Ok(recent.iter().rev().find_map(|noted| noted.entry.record_of(token)))
 }

@@ -1,4 +1,4 @@
-//! Ids of jobs, and of transactions, as PostgreSQL knows them.
+//! Ids of jobs and of transactions as PostgreSQL types.
 
 use engine::JobId;
 use std::error::Error;
@@ -8,7 +8,7 @@ use tokio_postgres::{
 };
 pub(super) use uuid::Uuid;
 
-/// The ids of jobs, as a column of uuids takes them.
+/// Ids of jobs for a column of uuids.
 pub(super) fn uuids<'a>(ids: impl IntoIterator<Item = &'a JobId>) -> Vec<Uuid> {
     ids.into_iter().map(|id| to_uuid(*id)).collect()
 }
@@ -26,35 +26,36 @@ pub(super) fn id_of(row: &Row, column: usize) -> Result<JobId, tokio_postgres::E
     row.try_get(column).map(from_uuid)
 }
 
-/// An `xid`: what every row has of the transaction that wrote it.
+/// An `xid`: `xmin` names with it the transaction that wrote a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Xid(u32);
 
 /// A transaction, as far as it is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Xact {
-    /// None while it has written nothing.
+    /// `None` while it has written nothing.
     pub(super) number: Option<XactNumber>,
-    /// Which run of the server gave it.
+    /// When the server started that gave the number.
     pub(super) server: ServerStart,
 }
 
-/// An `xid8`: it is given once in the life of a database, unless a server crashes before it reaches the disk.
+/// An `xid8`: unique in the life of a database, unless a server crashes before the transaction
+/// reaches the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct XactNumber(u64);
 
 impl XactNumber {
-    /// As rows have it, which keep a few digits less.
+    /// The lower 32 bits, as rows keep them.
     pub(super) fn in_rows(self) -> Xid {
         Xid((self.0 & u64::from(u32::MAX)) as u32)
     }
 }
 
-/// When a server began to run: a `timestamptz`, as it comes.
+/// When a server started: the raw `timestamptz`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ServerStart(i64);
 
-/// Numbers that go as they are.
+/// Implements the conversions of a number without interpreting it.
 macro_rules! as_it_is {
     ($name:ident, $number:ty, $type:ident) => {
         impl ToSql for $name {

@@ -1,14 +1,14 @@
-//! Values of statements with the PostgreSQL types that they have, and rows column by column.
+//! Parameters of statements with their PostgreSQL types, and rows column by column.
 
 use super::uuid::{ServerStart, Uuid, XactNumber, Xid};
 use tokio_postgres::types::{ToSql, Type};
 
-/// A value of a statement. Its type is sent along where a statement is not prepared.
-pub(super) trait Value: ToSql + Sync {
+/// A parameter of a statement. Its type is sent if the statement is not prepared.
+pub(super) trait SqlValue: ToSql + Sync {
     fn sql_type(&self) -> Type;
 }
 
-pub(super) type Param<'a> = &'a dyn Value;
+pub(super) type Param<'a> = &'a dyn SqlValue;
 
 macro_rules! values {
     ($($rust:ty: $one:ident $many:ident,)+) => {
@@ -21,7 +21,7 @@ macro_rules! values {
         )+
     };
     ($rust:ty, $sql:ident) => {
-        impl Value for $rust {
+        impl SqlValue for $rust {
             fn sql_type(&self) -> Type {
                 Type::$sql
             }
@@ -44,12 +44,12 @@ values! {
     ServerStart: TIMESTAMPTZ TIMESTAMPTZ_ARRAY,
 }
 
-/// A number as a column has it; the largest where it has no room for it.
+/// A number for a `bigint` column; the largest one if it does not fit.
 pub(super) fn to_i64(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
 
-/// A row that a statement takes among others, column by column, as `unnest` wants them.
+/// A row that a statement takes among others; `unnest` takes them column by column.
 pub(super) trait TableRow: Sized {
     type Columns: Default + Extend<Self>;
 
@@ -60,7 +60,7 @@ macro_rules! table_rows {
     ($($column:ident)+) => {
         impl<$($column),+> TableRow for ($($column,)+)
         where
-            $(Vec<$column>: Value,)+
+            $(Vec<$column>: SqlValue,)+
         {
             type Columns = ($(Vec<$column>,)+);
 

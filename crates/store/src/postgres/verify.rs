@@ -1,13 +1,13 @@
-//! Whether the audit log stands as it was written.
+//! Verifies the hash chain of the audit log.
 
 use super::{
     address::PostgresAddress,
     audit,
-    error::{PostgresError, Trouble},
+    error::{PostgresError, Result},
     load,
-    pool::Way,
+    pool::Connector,
     postgres_schema,
-    schema::way,
+    schema::connector,
     sql,
     values::to_i64,
 };
@@ -18,11 +18,11 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-/// Entries that are read at once. Nothing is ever put between them, so each page may be of another moment.
+/// One page of entries. Entries are only appended, so each page may be from another snapshot.
 pub(super) const PAGE: &str =
     "select number, scope, body from consign.audit where number > $1 order by number limit 1000";
 
-/// Checks that every entry of the audit log follows the one before, also while nodes are at work.
+/// Checks that every entry of the audit log follows the one before. Nodes may go on working.
 pub async fn verify_postgres_audit(
     address: &PostgresAddress,
     seen: &mut dyn FnMut(&AuditEntry),
@@ -30,25 +30,24 @@ pub async fn verify_postgres_audit(
     if postgres_schema(address).await?.found == 0 {
         return Ok(AuditChain::Whole { entries: 0, head: AuditHash::FIRST });
     }
-    let way = way(address)?;
-    let client = way.connect().await?;
-    verify(&client, &way, seen).await.map_err(|trouble| PostgresError::Store {
+    let connector = connector(address)?;
+    let client = connector.connect().await?;
+    verify(&client, &connector, seen).await.map_err(|trouble| PostgresError::Store {
         schema: address.schema().into(),
-        source: trouble.told(),
+        source: trouble.into_store_error(),
     })
 }
 
 async fn verify(
     client: &Client,
-    way: &Way,
+    connector: &Connector,
     seen: &mut dyn FnMut(&AuditEntry),
-) -> Result<AuditChain, Trouble> {
+) -> Result<AuditChain> {
     let (mut entries, mut head) = (0, AuditHash::FIRST);
     loop {
-        let (page, after) = (way.names.of(PAGE), to_i64(entries));
+        let (page, after) = (connector.names.of(PAGE), to_i64(entries));
         let after = [(&after as &(dyn ToSql + Sync), Type::INT8)];
-        // A transaction for each page: one for all would hold back vacuum for as long as the log is
-        // read.
+        // A transaction for each page: one for all would hold back vacuum while the log is read.
         let ((), rows, ()) = tokio::try_join!(
             biased;
             client.batch_execute(sql::BEGIN_PINNED),
@@ -71,8 +70,8 @@ async fn verify(
     }
 }
 
-/// The entry, where it is the one that belongs here.
-fn following(row: &Row, number: u64, before: AuditHash) -> Result<Option<AuditEntry>, Trouble> {
+/// The entry, if it is the next in the chain.
+fn following(row: &Row, number: u64, before: AuditHash) -> Result<Option<AuditEntry>> {
     let entry = load::readable(audit::entry(row))?;
     Ok(entry.filter(|entry| entry.number == number && entry.follows(before)))
 }

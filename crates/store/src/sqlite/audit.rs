@@ -1,11 +1,11 @@
-//! The audit log: each entry is tied to the one before it, and rows are only ever added.
+//! The audit log: each entry is chained to the one before it, and rows are only added.
 
 use super::{
     body::{from_row, to_row, to_scope},
-    chores::to_i64,
     doctor::visit,
-    error::{OpenError, Trouble},
+    error::{OpenError, Result, TransactionError},
     load::{all, blob, first, run},
+    maintenance::to_i64,
     open::Files,
     sql,
     writer::Writer,
@@ -16,9 +16,9 @@ use rusqlite::{Connection, Row};
 use std::path::Path;
 
 impl Writer {
-    /// Adds an entry. The end of the chain is read from the file and not known by heart: people do little,
-    /// and whoever only runs jobs should not pay for it.
-    pub(super) fn note(&self, note: AuditNote) -> Result<(), Trouble> {
+    /// Adds an entry. Reads the end of the chain from the file instead of keeping it in memory:
+    /// people change little, and a store that only runs jobs should not pay for it.
+    pub(super) fn note(&self, note: AuditNote) -> Result<()> {
         let last = first(&self.db, sql::AUDIT_HEAD, [], entry)?;
         let (last, before) = last.map_or((0, AuditHash::FIRST), |last| (last.number, last.hash));
         let entry = AuditEntry::new(last + 1, self.now(), note, before);
@@ -28,13 +28,12 @@ impl Writer {
     }
 }
 
-/// A page of entries, newest first.
 pub(super) fn page(
     db: &Connection,
     scope: &Scope,
     before: Option<u64>,
     limit: usize,
-) -> Result<Vec<AuditEntry>, Trouble> {
+) -> Result<Vec<AuditEntry>> {
     let before = before.map_or(i64::MAX, to_i64);
     let limit = to_i64(limit.min(PAGE_MAX));
     match scope {
@@ -43,18 +42,20 @@ pub(super) fn page(
     }
 }
 
-fn entry(row: &Row<'_>) -> Result<AuditEntry, Trouble> {
+fn entry(row: &Row<'_>) -> Result<AuditEntry> {
     let number: i64 = row.get(0)?;
     let scope: String = row.get(1)?;
     let entry: AuditEntry = from_row(number, blob(row, 2)?)?;
     if (to_i64(entry.number), to_scope(&entry.scope)) != (number, scope.as_str()) {
-        return Err(Trouble::Impossible("an entry of the audit log is in another's place"));
+        return Err(TransactionError::Impossible(
+            "an entry of the audit log is in another's place",
+        ));
     }
     Ok(entry)
 }
 
-/// Verifies the audit log of the store at `path`, also while the store is at work. `seen` gets every entry that
-/// stands, in order.
+/// Verifies the audit log of the store at `path`, also while the store is in use. Calls `seen` with
+/// every verified entry, in order.
 pub fn verify_audit(
     path: &Path,
     seen: &mut dyn FnMut(&AuditEntry),
@@ -67,13 +68,9 @@ pub fn verify_audit(
     verify(&db, seen).map_err(|trouble| OpenError::unusable(path, trouble))
 }
 
-/// The first schema with keys and an audit log.
 pub(super) const AUDIT_SINCE: i64 = 2;
 
-pub(super) fn verify(
-    db: &Connection,
-    seen: &mut dyn FnMut(&AuditEntry),
-) -> Result<AuditChain, Trouble> {
+pub(super) fn verify(db: &Connection, seen: &mut dyn FnMut(&AuditEntry)) -> Result<AuditChain> {
     let mut statement = db.prepare("select number, scope, body from audit order by number")?;
     let mut rows = statement.query([])?;
     let (mut entries, mut head) = (0, AuditHash::FIRST);

@@ -1,17 +1,17 @@
-//! A copy of everything, made while the store is at work, and a store made from such a copy.
+//! A copy of the whole store, made while it is in use, and a store made from such a copy.
 
 use super::{
     Sqlite,
     body::to_row,
     doctor::{Finding, examine_files},
-    error::{OpenError, Trouble},
+    error::{OpenError, Result, TransactionError},
     file::{open_private, private_folder_beside, sync_folder, with},
-    known::load_house,
     lock::LockFile,
     open::{Files, Role},
     sql,
+    writer_cache::load_store_meta,
 };
-use crate::promise::promise;
+use crate::oneshot::oneshot;
 use engine::Timestamp;
 use std::{
     fs::{self, File},
@@ -21,21 +21,22 @@ use std::{
 use tempfile::TempDir;
 
 impl Sqlite {
-    /// Copies everything as it is at one moment to a new file, while work goes on.
+    /// Copies the store as it is at one moment to a new file, while work goes on.
     pub async fn backup(&self, to: impl Into<PathBuf>) -> Result<(), OpenError> {
         let (files, to) = (self.files.clone(), to.into());
         let failed = |source| OpenError::File { path: to.clone(), source };
-        let (promise, awaited) = promise();
-        // A thread of its own: this may take minutes, in which leases end and listings are read.
+        let (oneshot, awaited) = oneshot();
+        // A thread of its own: a copy may take minutes, and meanwhile leases end and listings are
+        // read.
         let copy_to = to.clone();
-        let copying = move || drop(promise.keep(copy(&files, &copy_to)));
+        let copying = move || drop(oneshot.keep(copy(&files, &copy_to)));
         let named = std::thread::Builder::new().name("consign-backup".into());
         named.spawn(copying).map_err(failed)?;
         awaited.await.unwrap_or_else(|broken| Err(failed(io::Error::other(broken))))
     }
 }
 
-/// The same for a store that another process may have open: reading disturbs nobody.
+/// The same for a store that another process may have open: reading does not disturb that process.
 pub fn backup(store: &Path, to: &Path) -> Result<(), OpenError> {
     copy(&Files { path: store.to_owned(), vfs: None }, to)
 }
@@ -53,11 +54,11 @@ fn refuse_existing(path: &Path, endings: &[&str]) -> Result<(), OpenError> {
     there.map_or(Ok(()), |path| Err(OpenError::Exists { path }))
 }
 
-/// A file on its way to be whole. Dropped before it is, it leaves nothing behind.
+/// A copy that is not complete yet. If it is dropped before it is complete, its folder is deleted.
 struct Partial<'a> {
     path: PathBuf,
     to: &'a Path,
-    /// Holds the file, and what SQLite makes beside it while it is filled.
+    /// Holds the file, and the files that SQLite creates beside it while filling it.
     _folder: TempDir,
 }
 
@@ -66,7 +67,8 @@ impl<'a> Partial<'a> {
         let failed = |source| OpenError::File { path: to.to_owned(), source };
         let folder = private_folder_beside(to).map_err(failed)?;
         let path = folder.path().join("partial.db");
-        // SQLite copies into an empty file, and would make one that others can read.
+        // SQLite copies into an empty file. Without one it would create a file that other users can
+        // read.
         drop(open_private(&path)?);
         Ok(Partial { path, to, _folder: folder })
     }
@@ -78,16 +80,16 @@ impl<'a> Partial<'a> {
             path: self.to.to_owned(),
             source: io::ErrorKind::InvalidFilename.into(),
         })?;
-        let copied = db.execute("vacuum into ?1", [target]).map_err(Trouble::from);
+        let copied = db.execute("vacuum into ?1", [target]).map_err(TransactionError::from);
         copied.map(drop).map_err(|trouble| {
             if trouble.is_no_database() {
                 return unusable(trouble);
             }
-            OpenError::NotCopied { path: self.to.to_owned(), source: trouble.told() }
+            OpenError::NotCopied { path: self.to.to_owned(), source: trouble.into_store_error() }
         })
     }
 
-    /// Refuses a copy that is damaged: it would take the place of a good one.
+    /// Refuses a damaged copy: it would replace a good one.
     fn check(&self, source: &Path) -> Result<(), OpenError> {
         let files = Files { path: self.path.clone(), vfs: None };
         let path = source.to_owned();
@@ -104,7 +106,8 @@ impl<'a> Partial<'a> {
         }
     }
 
-    /// Brings the file to its place. It is there whole, or it is not there; what is there already stays.
+    /// Links the file to its final name. The name shows the complete file or does not exist; an
+    /// existing file is not replaced.
     fn publish(self) -> Result<(), OpenError> {
         let published = || -> io::Result<()> {
             File::open(&self.path)?.sync_all()?;
@@ -119,17 +122,17 @@ impl<'a> Partial<'a> {
     }
 }
 
-/// Makes a store from a backup. It has a new epoch: whoever held a lease when the backup was made may
-/// have settled it since, in a future that no longer exists, and must not be believed.
+/// Makes a store from a backup. It gets a new epoch: a worker that held a lease when the backup was
+/// made may have settled it since, after the state of the backup, so the lease must not be valid.
 ///
-/// What is at `to` is never written over, and a log that was left there would be taken for the new
-/// store's own.
+/// Never overwrites what is at `to`. It also refuses a log that was left there: SQLite would take
+/// it for the new store's own.
 pub fn restore(backup: &Path, to: &Path) -> Result<(), OpenError> {
     let holder = format!("process {}, restoring", std::process::id());
     let _lock = LockFile::take(to, &holder)?;
     refuse_existing(to, &["", "-wal", "-journal"])?;
     let partial = Partial::beside(to)?;
-    // Not a plain copy: what somebody calls a backup may be a store with a log of its own.
+    // Not a plain copy: the given backup may be a store with a log of its own.
     partial.fill_from(&Files { path: backup.to_owned(), vfs: None })?;
     partial.check(backup)?;
     raise_epoch(&partial.path, backup)?;
@@ -138,11 +141,11 @@ pub fn restore(backup: &Path, to: &Path) -> Result<(), OpenError> {
 
 fn raise_epoch(partial: &Path, backup: &Path) -> Result<(), OpenError> {
     let files = Files { path: partial.to_owned(), vfs: None };
-    let raise = || -> Result<(), Trouble> {
+    let raise = || -> Result<()> {
         let db = files.connect(Role::Writer)?;
-        let mut house = load_house(&db)?;
-        house.epoch += 1;
-        db.execute(sql::HOUSE_PUT, [to_row(1, &house)])?;
+        let mut store_meta = load_store_meta(&db)?;
+        store_meta.epoch += 1;
+        db.execute(sql::STORE_META_PUT, [to_row(1, &store_meta)])?;
         Ok(())
     };
     raise().map_err(|trouble| OpenError::unusable(backup, trouble))

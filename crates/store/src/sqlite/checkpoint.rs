@@ -1,11 +1,15 @@
-//! Checkpoints: moving the log into the file, behind the writer's back.
+//! Checkpoints: moving the log into the file while the writer goes on.
 //!
 //! SQLite would do it within a commit, and every caller of that batch would wait. So automatic
-//! checkpoints are off; a thread of its own, with a connection of its own, does them while the
-//! writer goes on. Only when the log has grown beyond a cap does the writer wait.
+//! checkpoints are off. A thread of its own, with a connection of its own, does them while the
+//! writer goes on. The writer waits only when the log has grown beyond a cap.
 
-use super::{error::Trouble, open::BUSY_MAX, writer::FailStop};
-use crate::keeper::Keeper;
+use super::{
+    error::{Result, TransactionError},
+    open::BUSY_MAX,
+    writer::FailStop,
+};
+use crate::dedicated_thread::DedicatedThread;
 use rusqlite::{Connection, ErrorCode};
 use std::{
     cell::Cell,
@@ -14,17 +18,17 @@ use std::{
     time::Duration,
 };
 
-/// At so many times what is worth a checkpoint the writer waits for it: 64 MiB, where nothing else is
-/// set.
+/// At this many times the length that starts a checkpoint, the writer waits for it: 64 MiB by
+/// default.
 const LOG_MAX_TIMES: i64 = 16;
 
-/// The writer's side.
+/// The writer's side of the checkpoint thread.
 pub(super) struct Checkpoints {
-    thread: Keeper<Connection>,
+    thread: DedicatedThread<Connection>,
     state: Arc<State>,
-    /// So many pages of the log are worth a checkpoint.
+    /// A checkpoint starts when this many pages of the log are not in the file yet.
     worth_it_pages: i64,
-    /// The writer waits when the log is as long as this.
+    /// The writer waits when the log is this long.
     wait_from_pages: Cell<i64>,
 }
 
@@ -47,16 +51,17 @@ impl Checkpoints {
         worth_it_pages: i64,
         fail_stop: FailStop,
     ) -> io::Result<Self> {
-        let thread = Keeper::start("consign-checkpoint", db)?;
+        let thread = DedicatedThread::start("consign-checkpoint", db)?;
         let (progress, done) = (Mutex::default(), Condvar::new());
         let state = Arc::new(State { progress, done, fail_stop });
         let wait_from_pages = Cell::new(worth_it_pages * LOG_MAX_TIMES);
         Ok(Checkpoints { thread, state, worth_it_pages, wait_from_pages })
     }
 
-    /// Looks after the log once more was written to it.
+    /// Checks the length of the log after a commit.
     pub(super) fn after_commit(&self, db: &Connection) {
-        // The log could not be asked how long it is: the next commit will tell what is wrong.
+        // The length of the log could not be read. If something is wrong, the next commit fails and
+        // says so.
         let Ok(log) = Log::of(db) else { return };
         if log.pages - log.moved >= self.worth_it_pages {
             self.begin();
@@ -64,9 +69,9 @@ impl Checkpoints {
         self.wait_if_long(&log, db);
     }
 
-    /// Above the cap the writer waits, so that the log starts anew. Where that does not help, because
-    /// somebody reads an old state, it grows on until they are done; waiting with every commit would
-    /// only make everybody slow.
+    /// Above the cap the writer waits, so that SQLite restarts the log from its beginning. If that
+    /// fails because a reader holds an old snapshot, the log keeps growing until the reader is
+    /// done. Waiting with every commit would only slow down every caller.
     fn wait_if_long(&self, log: &Log, db: &Connection) {
         let cap = self.worth_it_pages * LOG_MAX_TIMES;
         if log.pages < cap {
@@ -76,7 +81,7 @@ impl Checkpoints {
             return;
         }
         self.wait();
-        self.begin(); // nobody writes now, so this one reaches the end, if nobody reads
+        self.begin(); // the writer waits, so this one reaches the end unless a reader blocks it
         self.wait();
         if Log::of(db).is_ok_and(|log| log.moved < log.pages) {
             self.wait_from_pages.set(log.pages + cap);
@@ -88,7 +93,7 @@ impl Checkpoints {
         self.state.progress().stopped.clone()
     }
 
-    /// Nothing is written from now on.
+    /// Forbids all writes from now on.
     pub(super) fn stop(&self, reason: &str) {
         self.state.stop(reason);
     }
@@ -100,7 +105,7 @@ impl Checkpoints {
         }
         drop(progress);
         let running = Running { state: self.state.clone(), failure: Some(GONE.into()) };
-        // Nobody waits for the answer: what matters is in the state.
+        // Ignores the reply: the result is in the state.
         drop(self.thread.ask(move |db| running.end(checkpoint(db))));
     }
 
@@ -113,13 +118,13 @@ impl Checkpoints {
     }
 }
 
-/// A checkpoint under way. However it ends, whoever waits for it hears so.
+/// A checkpoint under way. However it ends, even by a panic, it wakes the threads that wait for it.
 struct Running {
     state: Arc<State>,
     failure: Option<String>,
 }
 
-/// What is wrong when a checkpoint neither ended nor failed.
+/// Why writing stops when a checkpoint neither ended nor failed.
 const GONE: &str = "the thread that moves the log is gone";
 
 impl Running {
@@ -143,22 +148,22 @@ impl State {
         self.progress.lock().expect("no code of ours panics with the progress in hand")
     }
 
-    /// Whoever meets the trouble first ends the process: with a checkpoint that failed, no writer may
-    /// come along for hours.
+    /// Calls fail-stop from the thread that first sees the failure: after a failed checkpoint,
+    /// hours may pass before the next write.
     fn stop(&self, reason: &str) {
         let mut progress = self.progress();
-        let news = progress.stopped.is_none();
+        let notification = progress.stopped.is_none();
         progress.stopped.get_or_insert_with(|| reason.to_owned());
         drop(progress);
-        if news {
+        if notification {
             (self.fail_stop)(reason);
         }
     }
 }
 
-/// Moves what it can. A full disk or a reader in the way is no failure: it is tried again. A sync that
-/// failed is one for good: the system may have dropped what it could not write, and a second sync
-/// that succeeds proves nothing.
+/// Moves as much as possible. A full disk or a blocking reader is no failure: the next checkpoint
+/// tries again. A failed sync is final: the system may have dropped the pages that it could not
+/// write, so a second sync that succeeds proves nothing.
 fn checkpoint(db: &Connection) -> Result<(), String> {
     let moved = db.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()));
     let Err(error) = moved else { return Ok(()) };
@@ -168,26 +173,26 @@ fn checkpoint(db: &Connection) -> Result<(), String> {
     }
 }
 
-/// Moves everything. Somebody who reads an older state is waited for, but not for long.
-pub(super) fn checkpoint_all(db: &Connection) -> Result<(), Trouble> {
+/// Moves everything. Waits for readers of older snapshots, but not for long.
+pub(super) fn checkpoint_all(db: &Connection) -> Result<()> {
     db.busy_timeout(READERS_WAITED_FOR)?;
-    // Not "truncate": whoever reads the newest state is not in the way of this.
+    // Not "truncate": a reader of the newest snapshot would block that, and does not block this.
     let busy: i64 = db.query_row("pragma wal_checkpoint(full)", [], |row| row.get(0))?;
     db.busy_timeout(BUSY_MAX)?;
-    if busy == 0 { Ok(()) } else { Err(Trouble::Busy) }
+    if busy == 0 { Ok(()) } else { Err(TransactionError::Busy) }
 }
 
 const READERS_WAITED_FOR: Duration = Duration::from_secs(1);
 
-/// How long the log is.
+/// The length of the log.
 struct Log {
     pages: i64,
-    /// So many of them are in the file already.
+    /// How many of them are in the file already.
     moved: i64,
 }
 
 impl Log {
-    fn of(db: &Connection) -> Result<Self, Trouble> {
+    fn of(db: &Connection) -> Result<Self> {
         let mut statement = db.prepare_cached("pragma wal_checkpoint(noop)")?;
         Ok(statement.query_row([], |row| Ok(Log { pages: row.get(1)?, moved: row.get(2)? }))?)
     }

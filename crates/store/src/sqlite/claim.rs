@@ -1,49 +1,53 @@
-//! Which due jobs a claim gets: in turn over the queues, then by priority, then by due time.
+//! Which due jobs a claim gets: queues take turns, then by priority, then by due time.
 
 use super::{
-    chores::to_i64,
-    error::Trouble,
-    facet,
-    in_hand::InHand,
+    cached_job::CachedJob,
+    digest,
+    error::{Result, TransactionError},
     load::{self, Stored},
+    maintenance::to_i64,
     sql,
     writer::Writer,
 };
 use crate::{store::Claimed, unit_of_work::Source as _};
-use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, Effect, JsonText, Scope, Timestamp, Wish};
+use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, ClaimRequest, Effect, JsonText, Scope, Timestamp};
 use std::{collections::VecDeque, sync::Arc};
 
-/// The waiting jobs of one queue, as far as a claim has looked.
-struct Line {
+/// The waiting jobs of one queue, as far as a claim has read them.
+struct WaitingJobs {
     queue: i64,
     found: VecDeque<i64>,
-    /// So many of them were read ahead.
+    /// How many of them were read ahead.
     ahead: usize,
-    /// There is nothing beyond what was found.
+    /// The queue has no due jobs beyond `found`.
     whole: bool,
 }
 
-/// So many jobs are read at a time: few enough that large payloads are not read for nothing.
+/// How many jobs are read at a time: few enough that large payloads are not read in vain.
 const AHEAD: usize = 32;
 
 impl Writer {
-    pub(super) fn claim(&mut self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Trouble> {
-        let held = self.held(scope, wish)?;
+    pub(super) fn claim(
+        &mut self,
+        scope: &Scope,
+        claim_request: &ClaimRequest,
+    ) -> Result<Vec<Claimed>> {
+        let held = self.held(scope, claim_request)?;
         if !held.is_empty() {
             return Ok(held);
         }
-        let max = wish.max.min(CLAIM_MAX);
-        let mut lines = self.lines(scope, wish);
-        let share = max.div_ceil(lines.len().max(1));
-        let claim = Claim::of(scope, wish);
+        let max = claim_request.max.min(CLAIM_MAX);
+        let mut candidates = self.candidates(scope, claim_request);
+        let share = max.div_ceil(candidates.len().max(1));
+        let claim = Claim::of(scope, claim_request);
         let mut claimed = Vec::new();
         let mut bytes = 0;
-        // One job from each queue in turn, until the claim is full or nobody has a due job left.
+        // One job from each queue in turn, until the claim is full or no queue has a due job left.
         while claimed.len() < max
             && bytes < CLAIM_BYTES_MAX
-            && let Some(mut line) = lines.pop_front()
+            && let Some(mut candidate) = candidates.pop_front()
         {
-            let Some(no) = self.next_in(&mut line, share.min(max - claimed.len()))? else {
+            let Some(no) = self.next_in(&mut candidate, share.min(max - claimed.len()))? else {
                 continue;
             };
             match self.start(no, &claim)? {
@@ -51,30 +55,31 @@ impl Writer {
                     bytes += started.payload.as_str().len();
                     claimed.push(started);
                     self.serves += 1;
-                    self.served.insert(line.queue, self.serves);
+                    self.served.insert(candidate.queue, self.serves);
                 }
-                // What is damaged is not found again. Anything else would be, again and again: enough of
-                // this line for now.
-                None if self.known.damaged.contains(&no) => {}
-                None => line.whole = true,
+                // A damaged job is not found again. Any other refused job would be, again and
+                // again, so the claim stops reading this queue.
+                None if self.cache.damaged.contains(&no) => {}
+                None => candidate.whole = true,
             }
-            lines.push_back(line);
+            candidates.push_back(candidate);
         }
         Ok(claimed)
     }
 
-    /// The leases that an earlier claim of the same name still holds. Of the types that are wanted: a door has
-    /// looked at no others, and names can be guessed.
-    fn held(&self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Trouble> {
-        let digest = facet::of_claim(scope, &wish.worker, &wish.claim);
+    /// The leases that an earlier claim of the same name still holds, limited to the wanted types:
+    /// the HTTP API has authorized only those, and claim names can be guessed.
+    fn held(&self, scope: &Scope, claim_request: &ClaimRequest) -> Result<Vec<Claimed>> {
+        let digest = digest::of_claim(scope, &claim_request.worker, &claim_request.claim);
         let mut held = Vec::new();
-        for (_, no) in self.known.claims.range((digest, i64::MIN)..=(digest, i64::MAX)) {
+        for (_, no) in self.cache.claims.range((digest, i64::MIN)..=(digest, i64::MAX)) {
             let no = *no;
             let stored = self.must_find(no)?;
             let theirs = stored.job.lease().is_some_and(|lease| {
-                (&lease.scope, &lease.worker, &lease.claim) == (scope, &wish.worker, &wish.claim)
-                    && wish.wants(&stored.job.envelope.job_type)
-                    && lease.holds_in(self.known.house.epoch)
+                (&lease.scope, &lease.worker, &lease.claim)
+                    == (scope, &claim_request.worker, &claim_request.claim)
+                    && claim_request.wants(&stored.job.envelope.job_type)
+                    && lease.holds_in(self.cache.store_meta.epoch)
             });
             if theirs {
                 let payload = load::payload(&self.db, no)?;
@@ -84,52 +89,53 @@ impl Writer {
         Ok(held)
     }
 
-    /// The queues that the claim may take from and where something may be due; the one that was not
+    /// The queues that the claim may take from and where a job may be due; the queue that was not
     /// served for the longest time comes first.
     ///
-    /// Not a cursor that goes round: workers that want different types would keep setting it past
-    /// each other's queues, and one of them could starve.
-    fn lines(&self, scope: &Scope, wish: &Wish) -> VecDeque<Line> {
-        let mut wanted = wish.job_types.clone();
+    /// Not a round-robin cursor: workers that want different types would keep moving it past each
+    /// other's queues, and one of them could starve.
+    fn candidates(&self, scope: &Scope, claim_request: &ClaimRequest) -> VecDeque<WaitingJobs> {
+        let mut wanted = claim_request.job_types.clone();
         wanted.sort();
         wanted.dedup();
-        let queues = wanted.iter().flat_map(|job_type| self.known.queues.of_type(job_type, scope));
+        let queues = wanted.iter().flat_map(|job_type| self.cache.queues.of_type(job_type, scope));
         let open = queues.filter(|(no, queue)| {
-            let ready = self.known.ready.get(no);
-            self.known.queued(*no) > 0
+            let ready = self.cache.ready.get(no);
+            self.cache.queued(*no) > 0
                 && ready.is_none_or(|ready| ready.not_before <= self.now())
-                && !self.known.is_paused(queue)
+                && !self.cache.is_paused(queue)
         });
         let mut open: Vec<i64> = open.map(|(no, _)| no).collect();
         open.sort_by_key(|queue| self.served.get(queue));
-        let line = |queue| Line { queue, found: VecDeque::new(), ahead: 0, whole: false };
-        open.into_iter().map(line).collect()
+        let candidate =
+            |queue| WaitingJobs { queue, found: VecDeque::new(), ahead: 0, whole: false };
+        open.into_iter().map(candidate).collect()
     }
 
-    /// The next due job of a line. What was found before has been claimed since, so looking again
-    /// finds what comes after it.
-    fn next_in(&mut self, line: &mut Line, share: usize) -> Result<Option<i64>, Trouble> {
-        if line.found.is_empty() && !line.whole {
-            line.found = self.due(line.queue, share)?;
-            line.whole = line.found.len() < share;
-            if line.found.is_empty() {
-                self.none_due(line.queue)?;
+    /// The next due job of a queue. The jobs found before have been claimed since, so reading again
+    /// finds the jobs after them.
+    fn next_in(&mut self, candidate: &mut WaitingJobs, share: usize) -> Result<Option<i64>> {
+        if candidate.found.is_empty() && !candidate.whole {
+            candidate.found = self.due(candidate.queue, share)?;
+            candidate.whole = candidate.found.len() < share;
+            if candidate.found.is_empty() {
+                self.none_due(candidate.queue)?;
             }
         }
-        if line.ahead == 0 {
-            line.ahead = line.found.len().min(AHEAD);
-            let ahead: Vec<i64> = line.found.iter().take(AHEAD).copied().collect();
+        if candidate.ahead == 0 {
+            candidate.ahead = candidate.found.len().min(AHEAD);
+            let ahead: Vec<i64> = candidate.found.iter().take(AHEAD).copied().collect();
             self.read_ahead(&ahead)?;
         }
-        line.ahead = line.ahead.saturating_sub(1);
-        Ok(line.found.pop_front())
+        candidate.ahead = candidate.ahead.saturating_sub(1);
+        Ok(candidate.found.pop_front())
     }
 
     /// The first due jobs of a queue, in the order in which they should start.
-    fn due(&mut self, queue: i64, limit: usize) -> Result<VecDeque<i64>, Trouble> {
+    fn due(&mut self, queue: i64, limit: usize) -> Result<VecDeque<i64>> {
         self.write_pending()?;
-        let ready = self.known.ready.get(&queue).copied().unwrap_or_default();
-        let damaged = &self.known.damaged;
+        let ready = self.cache.ready.get(&queue).copied().unwrap_or_default();
+        let damaged = &self.cache.damaged;
         let mut found = VecDeque::new();
         for rank in ready.ranks() {
             let wanted = limit - found.len();
@@ -143,9 +149,9 @@ impl Writer {
         Ok(found)
     }
 
-    /// Remembers until when it is no use to look at a queue.
-    fn none_due(&mut self, queue: i64) -> Result<(), Trouble> {
-        let mut ready = self.known.ready.get(&queue).copied().unwrap_or_default();
+    /// Remembers until when no job of a queue is due.
+    fn none_due(&mut self, queue: i64) -> Result<()> {
+        let mut ready = self.cache.ready.get(&queue).copied().unwrap_or_default();
         ready.not_before = Timestamp::MAX;
         for rank in ready.ranks() {
             let values = (queue, rank, self.now().unix_ms());
@@ -156,22 +162,22 @@ impl Writer {
                 None => ready.none_of(rank),
             }
         }
-        self.known.ready.insert(queue, ready);
+        self.cache.ready.insert(queue, ready);
         Ok(())
     }
 
-    /// Starts a job that stood in a line. The engine has the last word.
-    fn start(&mut self, no: i64, claim: &Claim) -> Result<Option<Claimed>, Trouble> {
+    /// Starts a waiting job, if the engine allows it.
+    fn start(&mut self, no: i64, claim: &Claim) -> Result<Option<Claimed>> {
         let found = self.find_to_start(no);
         let Some((stored, payload)) = load::readable(found)? else {
-            self.known.damaged.insert(no);
+            self.cache.damaged.insert(no);
             return Ok(None);
         };
-        let facts = self.facts(self.known.records.policy(&stored.job.envelope.job_type));
-        let Ok(ruling) = engine::claim(&stored.job, claim, &facts) else {
+        let facts = self.facts(self.cache.records.policy(&stored.job.envelope.job_type));
+        let Ok(decided) = engine::claim(&stored.job, claim, &facts) else {
             return Ok(None);
         };
-        let Effect::Change(change) = ruling.effect else {
+        let Effect::Change(change) = decided.effect else {
             return Ok(None);
         };
         let job = change.job.clone();
@@ -179,35 +185,35 @@ impl Writer {
         Ok(Some(Claimed { payload, job }))
     }
 
-    /// A job that waits, and its payload.
-    fn find_to_start(&self, no: i64) -> Result<(Arc<Stored>, JsonText), Trouble> {
-        if let Some(InHand { stored, payload }) = self.remembered.get(no) {
+    /// A waiting job and its payload.
+    fn find_to_start(&self, no: i64) -> Result<(Arc<Stored>, JsonText)> {
+        if let Some(CachedJob { stored, payload }) = self.job_cache.get(no) {
             let payload = payload.clone().map_or_else(|| load::payload(&self.db, no), Ok)?;
             return Ok((stored.clone(), payload));
         }
         Ok((self.must_find(no)?, load::payload(&self.db, no)?))
     }
 
-    /// Reads jobs that are about to be started, neighbours together. What cannot be read is met again
-    /// when its turn comes.
-    fn read_ahead(&mut self, due: &[i64]) -> Result<(), Trouble> {
-        let known = |no| self.remembered.get(no).is_some_and(|memory| memory.payload.is_some());
+    /// Reads jobs that are about to be started, adjacent numbers together. A job that cannot be
+    /// read fails later, when the claim starts it.
+    fn read_ahead(&mut self, due: &[i64]) -> Result<()> {
+        let known = |no| self.job_cache.get(no).is_some_and(|memory| memory.payload.is_some());
         let unknown: Vec<i64> = due.iter().copied().filter(|no| !known(*no)).collect();
         for neighbours in unknown.chunk_by(|one, next| one + 1 == *next) {
             let range = (neighbours[0], neighbours[neighbours.len() - 1]);
-            let remembered = &mut self.remembered;
+            let job_cache = &mut self.job_cache;
             load::start(&self.db, range, |read| {
                 if let Ok((stored, payload)) = read {
-                    remembered.put(InHand { stored: Arc::new(stored), payload: Some(payload) });
+                    job_cache.put(CachedJob { stored: Arc::new(stored), payload: Some(payload) });
                 }
             })?;
         }
         Ok(())
     }
 
-    /// A job that an index has named.
-    pub(super) fn must_find(&self, no: i64) -> Result<Arc<Stored>, Trouble> {
-        self.find_by_no(no)?.ok_or(Trouble::Impossible(NOT_THERE))
+    /// A job whose number comes from an index.
+    pub(super) fn must_find(&self, no: i64) -> Result<Arc<Stored>> {
+        self.find_by_no(no)?.ok_or(TransactionError::Impossible(NOT_THERE))
     }
 }
 

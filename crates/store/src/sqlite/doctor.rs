@@ -1,17 +1,17 @@
-//! What is wrong with a store, and what mends it. Looks at everything and changes nothing, also while
-//! the store is at work.
+//! What is wrong with a store, and what repairs it. Reads everything and changes nothing, also
+//! while the store is in use.
 
 use super::{
     audit::{AUDIT_SINCE, verify},
     body::{event_about, event_from_row, from_row, job_from_row},
-    chores::before,
-    error::{OpenError, Trouble},
-    known::{Queues, load_counts, load_house, load_queues, load_workers},
+    error::{OpenError, Result, TransactionError},
     load::{self, all, blob, first, one, pair},
+    maintenance::before,
     open::{Files, Role, refuse_foreign, schema_of},
+    outbox_page::lines,
     records,
     seal::{Kind, unseal},
-    sheet::lines,
+    writer_cache::{Queues, load_counts, load_queues, load_store_meta, load_workers},
 };
 use crate::{
     AuditChain,
@@ -22,23 +22,23 @@ use engine::{Envelope, HistoryEntry, Job, JobId, Step, Timestamp};
 use rusqlite::Connection;
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc, time::Duration};
 
-/// What an examination came to.
+/// The result of an examination.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     /// Jobs that wait or run.
     pub live_jobs: u64,
     /// Jobs that have ended and are kept.
     pub ended_jobs: u64,
-    /// Idempotency keys that are remembered.
+    /// Idempotency keys that are kept.
     pub keys: u64,
-    /// What is wrong, the worst first.
+    /// What is wrong, damage first.
     pub findings: Vec<Finding>,
 }
 
-/// Something that is wrong.
+/// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Whether data is damaged; otherwise it is something to look at.
+    /// Whether data is damaged; if not, the finding only needs attention.
     pub damage: bool,
     /// What is wrong, and where.
     pub what: String,
@@ -58,12 +58,12 @@ const RESTORE: &str =
 const SWEEP: &str = "is a server running on this store? its sweeper frees them within seconds";
 const TIDY: &str = "is a server running on this store? its sweeper drops them in the background";
 
-/// So many findings of one kind are told one by one.
+/// How many findings of one kind are listed one by one.
 const TOLD_MAX: usize = 20;
-/// A lease that is over for longer than this should have been swept.
+/// A lease that ended longer ago than this should have been swept.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
-/// Examines the store at `path`; `progress` hears what is being looked at.
+/// Examines the store at `path` and reports each step to `progress`.
 pub fn examine(
     path: &Path,
     now: Timestamp,
@@ -72,7 +72,7 @@ pub fn examine(
     examine_files(&Files::of_visitor(path)?, now, progress)
 }
 
-/// Opens a store to look at it once, and says which schema it has.
+/// Opens a store for one read-only visit, and returns its schema version.
 pub(super) fn visit(files: &Files) -> Result<(Connection, i64), OpenError> {
     let opened = enter(files).map_err(|trouble| OpenError::unusable(&files.path, trouble))?;
     let (db, schema) = opened;
@@ -80,10 +80,10 @@ pub(super) fn visit(files: &Files) -> Result<(Connection, i64), OpenError> {
     Ok((db, schema.1))
 }
 
-fn enter(files: &Files) -> Result<(Connection, (i64, i64)), Trouble> {
+fn enter(files: &Files) -> Result<(Connection, (i64, i64))> {
     let db = files.connect(Role::Visitor)?;
     let schema = schema_of(&db)?;
-    // One moment for all of it: what is written meanwhile must not look like a contradiction.
+    // One snapshot for the whole examination: concurrent writes must not look like contradictions.
     db.execute_batch("begin")?;
     Ok((db, schema))
 }
@@ -106,13 +106,13 @@ pub(super) fn examine_files(
     };
     refuse_foreign(schema, &files.path)?;
     let health = Health::default();
-    let mut doctor = Doctor { db: &db, schema: schema.1, now, health, truth: None };
+    let mut doctor = Doctor { db: &db, schema: schema.1, now, health, actual_counts: None };
     if let Some(damaged) = damaged_log(files) {
         doctor.damage(damaged.to_string());
     }
     for (name, look) in Doctor::LOOKS {
         progress(name);
-        // What cannot even be read is a finding, too, and the next look may tell more.
+        // A table that cannot be read is a finding, too, and the next check may find more.
         if let Err(trouble) = look(&mut doctor) {
             doctor.damage(format!("{name}: {}", Chain(&trouble)));
         }
@@ -121,8 +121,8 @@ pub(super) fn examine_files(
     Ok(doctor.health)
 }
 
-/// What is wrong with the log. A server at work may begin it anew while it is read; then a second look
-/// finds nothing.
+/// What is wrong with the log. A server in use may restart the log while this reads it; then a
+/// second read finds nothing.
 fn damaged_log(files: &Files) -> Option<OpenError> {
     if files.vfs.is_some() {
         return None; // a test's own files
@@ -137,11 +137,11 @@ struct Doctor<'a> {
     schema: i64,
     now: Timestamp,
     health: Health,
-    /// How many jobs of each queue stand where, once all of them were read.
-    truth: Option<BTreeMap<i64, Counts>>,
+    /// How many jobs of each queue have each status, known after all jobs were read.
+    actual_counts: Option<BTreeMap<i64, Counts>>,
 }
 
-type Look<'a> = fn(&mut Doctor<'a>) -> Result<(), Trouble>;
+type Look<'a> = fn(&mut Doctor<'a>) -> Result<()>;
 
 impl<'a> Doctor<'a> {
     const LOOKS: [(&'static str, Look<'a>); 10] = [
@@ -165,7 +165,7 @@ impl<'a> Doctor<'a> {
         self.health.findings.push(Finding { damage: false, what, cure });
     }
 
-    fn file(&mut self) -> Result<(), Trouble> {
+    fn file(&mut self) -> Result<()> {
         let sql = format!("pragma integrity_check({TOLD_MAX})");
         let said: Vec<String> = all(self.db, &sql, [], |row| Ok(row.get(0)?))?;
         for said in said.iter().filter(|said| *said != "ok") {
@@ -174,25 +174,26 @@ impl<'a> Doctor<'a> {
         Ok(())
     }
 
-    /// The small tables can be read.
-    fn settings(&mut self) -> Result<(), Trouble> {
-        load_house(self.db)?;
+    /// Checks that the small tables can be read.
+    fn settings(&mut self) -> Result<()> {
+        load_store_meta(self.db)?;
         records::load(self.db, &[RecordKind::Policy, RecordKind::Pause])?;
         load_workers(self.db)?;
         load_queues(self.db).map(drop)
     }
 
-    /// Every job can be read, is live or ended and not both, and has a whole history.
-    fn jobs(&mut self) -> Result<(), Trouble> {
+    /// Checks that every job can be read, is either live or ended, and has a complete history.
+    fn jobs(&mut self) -> Result<()> {
         let mut statement = self.db.prepare(
             "select h.no, h.id, h.envelope, h.payload, j.body, e.body, \
-             coalesce(j.queue, e.queue) from handed h \
+             coalesce(j.queue, e.queue) from submission h \
              left join job j on j.no = h.no left join job_ended e on e.no = h.no",
         )?;
         let mut rows = statement.query([])?;
-        // Where the names of queues are damaged, another look says so, and this one goes on.
+        // If the names of queues are damaged, another check reports it, and this one goes on.
         let queues = load_queues(self.db).ok();
-        let (mut truth, mut told, mut all_read) = (BTreeMap::<i64, Counts>::new(), 0, true);
+        let (mut actual_counts, mut damaged_jobs, mut all_read) =
+            (BTreeMap::<i64, Counts>::new(), 0, true);
         while let Some(row) = rows.next()? {
             let read = read_whole(row);
             let wrong = match &read {
@@ -201,7 +202,7 @@ impl<'a> Doctor<'a> {
                     let ended = job.status().is_ended();
                     self.health.ended_jobs += u64::from(ended);
                     self.health.live_jobs += u64::from(!ended);
-                    truth.entry(queue).or_default().count(None, Some(job));
+                    actual_counts.entry(queue).or_default().count(None, Some(job));
                     let misplaced = |queues: &Queues| queues.get(queue) != Some(&Queue::of(job));
                     let misplaced = queues.as_ref().is_some_and(misplaced);
                     if !self.history_is_whole(row.get(0)?, job, recent)? {
@@ -220,17 +221,17 @@ impl<'a> Doctor<'a> {
                 }
             };
             let Some(wrong) = wrong else { continue };
-            told += 1;
-            if told <= TOLD_MAX {
+            damaged_jobs += 1;
+            if damaged_jobs <= TOLD_MAX {
                 self.damage(wrong);
             }
         }
-        if told > TOLD_MAX {
-            self.damage(format!("{} more jobs are damaged", told - TOLD_MAX));
+        if damaged_jobs > TOLD_MAX {
+            self.damage(format!("{} more jobs are damaged", damaged_jobs - TOLD_MAX));
         }
-        self.truth = all_read.then_some(truth);
-        let orphans = "select (select count(*) from job where no not in (select no from handed)) + \
-            (select count(*) from job_ended where no not in (select no from handed))";
+        self.actual_counts = all_read.then_some(actual_counts);
+        let orphans = "select (select count(*) from job where no not in (select no from submission)) + \
+            (select count(*) from job_ended where no not in (select no from submission))";
         let orphans: u64 = one(self.db, orphans, [])?;
         if orphans > 0 {
             self.damage(format!("{orphans} jobs have a state, but were never handed over"));
@@ -238,8 +239,8 @@ impl<'a> Doctor<'a> {
         Ok(())
     }
 
-    /// Every history row can be read and is in its place.
-    fn histories(&mut self) -> Result<(), Trouble> {
+    /// Checks that every history row can be read and is in its place.
+    fn histories(&mut self) -> Result<()> {
         let mut misplaced = 0;
         all::<_, ()>(self.db, "select no, seq, body from history", [], |row| {
             let (no, seq): (i64, u64) = (row.get(0)?, row.get(1)?);
@@ -253,13 +254,9 @@ impl<'a> Doctor<'a> {
         Ok(())
     }
 
-    /// The rows of its own come first, and those in the job's row go on from there to its last.
-    fn history_is_whole(
-        &self,
-        no: i64,
-        job: &Job,
-        recent: &[HistoryEntry],
-    ) -> Result<bool, Trouble> {
+    /// The rows in the history table come first; those in the job's row continue up to its last
+    /// entry.
+    fn history_is_whole(&self, no: i64, job: &Job, recent: &[HistoryEntry]) -> Result<bool> {
         let sql = "select count(*), coalesce(max(seq), 0) from history where no = ?1 and seq > 0";
         let counted = first(self.db, sql, [no], pair)?;
         let (count, last): (u64, u64) = counted.unwrap_or_default();
@@ -267,7 +264,7 @@ impl<'a> Doctor<'a> {
         Ok(count == last && goes_on)
     }
 
-    fn others(&mut self) -> Result<(), Trouble> {
+    fn others(&mut self) -> Result<()> {
         all::<_, ()>(self.db, "select no, body from step", [], |row| {
             Ok(from_row::<Step>(row.get(0)?, blob(row, 1)?).map(drop)?)
         })?;
@@ -280,16 +277,18 @@ impl<'a> Doctor<'a> {
         })
     }
 
-    /// What the counters say is what a count of all jobs says.
-    fn counters(&mut self) -> Result<(), Trouble> {
-        // Where a job could not be read, nobody knows the truth, and that was told.
-        let Some(truth) = self.truth.take() else { return Ok(()) };
+    /// Checks that the counters equal a count of all jobs.
+    fn counters(&mut self) -> Result<()> {
+        // If a job could not be read, the true counts are unknown, and the job's damage is reported
+        // already.
+        let Some(actual_counts) = self.actual_counts.take() else { return Ok(()) };
         let counted = load_counts(self.db)?.counts;
         let queues = load_queues(self.db)?;
         for (no, queue) in queues.all() {
             let said = counted.get(&no).copied().unwrap_or_default();
-            let mut is = truth.get(&no).copied().unwrap_or_default();
-            // Erased jobs cannot be counted any more; they must make up the difference.
+            let mut is = actual_counts.get(&no).copied().unwrap_or_default();
+            // Erased jobs cannot be counted any more, so the stored number of them is taken as
+            // true.
             is.erased = said.erased;
             is.submitted += said.erased;
             if said != is {
@@ -304,7 +303,7 @@ impl<'a> Doctor<'a> {
         Ok(())
     }
 
-    fn leases(&mut self) -> Result<(), Trouble> {
+    fn leases(&mut self) -> Result<()> {
         let stuck = "select count(*) from job where lease_until <= ?1";
         let late = before(self.now, STUCK_AFTER);
         let stuck: u64 = one(self.db, stuck, [late])?;
@@ -315,13 +314,14 @@ impl<'a> Doctor<'a> {
         Ok(())
     }
 
-    fn keys(&mut self) -> Result<(), Trouble> {
+    fn keys(&mut self) -> Result<()> {
         self.health.keys = one(self.db, "select count(*) from key", [])?;
         let wrong = self.wrong_keys()?;
         if wrong > 0 {
             self.damage(format!("{wrong} keys mean no job that has them"));
         }
-        // Twice the longest time that the default allows: whoever set more knows why.
+        // Twice the longest window of the default policy: an operator who set a longer one has a
+        // reason.
         let old = "select count(*) from key where ended_at <= ?1";
         let window = engine::Policy::default().key_window * 2;
         let old: u64 = one(self.db, old, [before(self.now, window)])?;
@@ -336,13 +336,13 @@ impl<'a> Doctor<'a> {
         Ok(())
     }
 
-    /// Every API key and every signing key can be read.
-    fn credentials(&mut self) -> Result<(), Trouble> {
+    /// Checks that every API key and every signing key can be read.
+    fn credentials(&mut self) -> Result<()> {
         records::load(self.db, &[RecordKind::ApiKey, RecordKind::SigningKey]).map(drop)
     }
 
-    /// Nobody changed what people did.
-    fn audit(&mut self) -> Result<(), Trouble> {
+    /// Checks that the audit log was not changed.
+    fn audit(&mut self) -> Result<()> {
         if self.schema < AUDIT_SINCE {
             return Ok(());
         }
@@ -354,9 +354,10 @@ impl<'a> Doctor<'a> {
         Ok(())
     }
 
-    /// How many keys do not mean the job that came with them.
-    fn wrong_keys(&self) -> Result<u64, Trouble> {
-        let sql = "select k.name, k.no, h.envelope from key k left join handed h on h.no = k.no";
+    /// How many keys point to a job that was not submitted with them.
+    fn wrong_keys(&self) -> Result<u64> {
+        let sql =
+            "select k.name, k.no, h.envelope from key k left join submission h on h.no = k.no";
         let mut wrong = 0;
         all::<_, ()>(self.db, sql, [], |row| {
             let (name, no): (String, i64) = (row.get(0)?, row.get(1)?);
@@ -370,28 +371,27 @@ impl<'a> Doctor<'a> {
     }
 }
 
-fn read_whole(row: &rusqlite::Row<'_>) -> Result<(Job, Vec<HistoryEntry>), Trouble> {
+fn read_whole(row: &rusqlite::Row<'_>) -> Result<(Job, Vec<HistoryEntry>)> {
     let no = row.get(0)?;
     let id: Vec<u8> = row.get(1)?;
     let envelope: Envelope = from_row(no, blob(row, 2)?)?;
     if envelope.id.to_bytes()[..] != id[..] {
-        return Err(Trouble::Impossible("a job is kept under another's id"));
+        return Err(TransactionError::Impossible("a job is kept under another's id"));
     }
     unseal(Kind::Payload, no, blob(row, 3)?)?;
     let (live, ended) = (row.get_ref(4)?, row.get_ref(5)?);
     let body = match (live.as_blob_or_null(), ended.as_blob_or_null()) {
         (Ok(Some(body)), Ok(None)) | (Ok(None), Ok(Some(body))) => body,
-        (_, _) => return Err(Trouble::Impossible("a job is live and ended, or neither")),
+        (_, _) => return Err(TransactionError::Impossible("a job is live and ended, or neither")),
     };
     let (job, recent) = job_from_row(no, body, Arc::new(envelope))?;
     if job.status().is_ended() != (live.as_blob_or_null() == Ok(None)) {
-        return Err(Trouble::Impossible("a job has ended and is kept with the living"));
+        return Err(TransactionError::Impossible("a job has ended and is kept with the living"));
     }
     let recent = recent.rows(no)?.into_iter().map(|noted| noted.entry).collect();
     Ok((job, recent))
 }
 
-/// An error with all its causes, on one line.
 pub(super) struct Chain<'a>(pub(super) &'a dyn std::error::Error);
 
 impl fmt::Display for Chain<'_> {

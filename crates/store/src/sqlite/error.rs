@@ -1,4 +1,4 @@
-//! What can go wrong with a file, and what callers are told.
+//! What can go wrong with a file, and which errors callers get.
 
 use super::seal::Damage;
 use crate::store::StoreError;
@@ -8,9 +8,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Something went wrong before a commit: nothing was done.
+/// What the steps of a transaction return.
+pub(super) type Result<T, E = TransactionError> = std::result::Result<T, E>;
+
+/// A failure before the commit: nothing was done.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(super) enum TransactionError {
     #[error("SQLite failed")]
     Sql(#[from] rusqlite::Error),
     #[error(transparent)]
@@ -21,33 +24,33 @@ pub(super) enum Trouble {
     Busy,
 }
 
-impl Trouble {
-    /// Whether the file is something else altogether.
+impl TransactionError {
+    /// Whether the file is no SQLite database.
     pub(super) fn is_no_database(&self) -> bool {
         let code = Some(ErrorCode::NotADatabase);
-        matches!(self, Trouble::Sql(error) if error.sqlite_error_code() == code)
+        matches!(self, TransactionError::Sql(error) if error.sqlite_error_code() == code)
     }
 
-    /// Whether it is about one row, so that the work on others can go on.
+    /// Whether the error concerns one row only, so that work on other rows can go on.
     pub(super) fn is_about_a_row(&self) -> bool {
-        matches!(self, Trouble::Damage(_) | Trouble::Impossible(_))
+        matches!(self, TransactionError::Damage(_) | TransactionError::Impossible(_))
     }
 
-    /// What a caller is told, where nothing was committed.
-    pub(super) fn told(self) -> StoreError {
+    /// The error for the caller, when nothing was committed.
+    pub(super) fn into_store_error(self) -> StoreError {
         let kind = match &self {
-            Trouble::Damage(_) | Trouble::Impossible(_) => StoreError::Damaged,
-            Trouble::Busy => StoreError::Unavailable,
-            Trouble::Sql(error) => match error.sqlite_error_code() {
+            TransactionError::Damage(_) | TransactionError::Impossible(_) => StoreError::Damaged,
+            TransactionError::Busy => StoreError::Unavailable,
+            TransactionError::Sql(error) => match error.sqlite_error_code() {
                 Some(ErrorCode::DiskFull) => StoreError::Full,
-                // A constraint is about rows that contradict each other: trying again does not help.
+                // Rows contradict each other: trying again does not help.
                 Some(
                     ErrorCode::DatabaseCorrupt
                     | ErrorCode::NotADatabase
                     | ErrorCode::ConstraintViolation,
                 ) => StoreError::Damaged,
                 Some(_) => StoreError::Unavailable,
-                // Not SQLite's: a column that cannot be what it is.
+                // Not from SQLite: a column has an impossible type or value.
                 None => StoreError::Damaged,
             },
         };
@@ -58,105 +61,105 @@ impl Trouble {
 /// Why a store could not be opened, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Somebody else has it.
+    /// Another process has the store open.
     #[error(
         "{} is in use by {holder}; stop that process first, or choose another store \
          (one file, one process)",
         path.display()
     )]
     InUse {
-        /// Which file.
+        /// The store's file.
         path: PathBuf,
-        /// Who: process, machine, since when.
+        /// That process: process, machine, since when.
         holder: String,
     },
-    /// It was written by something else.
+    /// Another program wrote the file.
     #[error("{} is not a store of Consign", path.display())]
     NotOurs {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// It was written by a later version.
+    /// A later version wrote the store.
     #[error(
         "{} has schema {found}, and this version knows {known}; use the version that wrote it, \
          or a later one (unless the file is damaged)",
         path.display()
     )]
     TooNew {
-        /// Which file.
+        /// The store's file.
         path: PathBuf,
-        /// What it has.
+        /// The schema version of the file.
         found: i64,
-        /// What we know.
+        /// The newest schema version that this program knows.
         known: i64,
     },
-    /// The log has rotted: transactions that were acknowledged cannot be read any more.
+    /// The log is damaged: acknowledged transactions cannot be read any more.
     #[error(
         "{} is damaged, and at least {} acknowledged transactions behind the damage would be \
          forgotten; restore the last backup",
         path.display(), commits - 1
     )]
     LogDamaged {
-        /// The log.
+        /// The log's file.
         path: PathBuf,
-        /// How many lie behind the damage. One of them may have been under way.
+        /// How many commits lie behind the damage. The last one may have been unfinished.
         commits: u64,
     },
-    /// What is there must not be written over.
+    /// The target exists and is not overwritten.
     #[error("{} exists already, and is not written over; move it away first", path.display())]
     Exists {
-        /// Which file.
+        /// The existing file.
         path: PathBuf,
     },
-    /// A copy could not be made; nothing is left of it.
+    /// A copy could not be made, and nothing of it is left.
     #[error("no copy could be made at {}", path.display())]
     NotCopied {
-        /// Where it should have been.
+        /// The target of the copy.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: StoreError,
     },
-    /// What should be copied is damaged, and a copy would be, too.
+    /// The source of the copy is damaged, and the copy would be, too.
     #[error("{} is damaged: {what}; use an older backup", path.display())]
     Damaged {
-        /// Which file.
+        /// The damaged file.
         path: PathBuf,
         /// What is wrong with it.
         what: String,
     },
-    /// Another user, or a link, decides what this file is.
+    /// Another user or a link controls this file.
     #[error("{} {why}", path.display())]
     Untrusted {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it, and what mends it.
+        /// What is wrong with it, and what repairs it.
         why: String,
     },
-    /// The file system said no.
+    /// The file system reported an error.
     #[error("{} cannot be opened", path.display())]
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The file could not be read as a store.
     #[error("{} cannot be used as a store", path.display())]
     Store {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: StoreError,
     },
 }
 
 impl OpenError {
-    /// Why the file at `path` is of no use to us.
-    pub(super) fn unusable(path: &Path, trouble: Trouble) -> Self {
+    /// Why the file at `path` cannot be used.
+    pub(super) fn unusable(path: &Path, trouble: TransactionError) -> Self {
         let path = path.to_owned();
         if trouble.is_no_database() {
             return OpenError::NotOurs { path };
         }
-        OpenError::Store { path, source: trouble.told() }
+        OpenError::Store { path, source: trouble.into_store_error() }
     }
 }

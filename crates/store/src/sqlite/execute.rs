@@ -1,8 +1,8 @@
-//! One batch, one transaction: everything in its turn, by the unit of work that all stores share.
+//! One batch, one transaction: requests in order, through the unit of work that all stores share.
 
 use super::{
-    body::{Seen, to_scope},
-    error::Trouble,
+    body::{StoredWorker, to_scope},
+    error::{Result, TransactionError},
     load::{self, Stored},
     records, sql,
     writer::Writer,
@@ -10,33 +10,32 @@ use super::{
 use crate::{
     queue::Queue,
     record::Records,
-    seen::{Name, heard, room_for_worker},
+    seen::{Name, room_for_worker, updated_worker},
     store::{Claimed, Reply, Request},
-    unit_of_work::{Effect, OneWriter, Sink, Source, carry_out_batch},
+    unit_of_work::{Effect, OneWriter, Sink, Source, execute_requests},
 };
 use engine::{
-    AttemptRecord, Chance, Host, IdempotencyKey, Job, JobId, JobType, LeaseToken, Refusal, Scope,
-    Step, StepName, TenantLimit, TenantLimits, Timestamp, Wish,
+    AttemptRecord, ClaimRequest, Entropy, Host, IdempotencyKey, Job, JobId, JobType, LeaseToken,
+    Refusal, Scope, Step, StepName, TenantLimit, TenantLimits, Timestamp,
 };
 use std::{sync::Arc, time::Duration};
 
 impl Writer {
-    /// Carries out a batch.
-    pub(super) fn execute(&mut self, batch: Vec<Request>) -> Result<Vec<Reply>, Trouble> {
+    pub(super) fn execute(&mut self, batch: Vec<Request>) -> Result<Vec<Reply>> {
         self.load_credentials(&batch)?;
-        let replies = carry_out_batch(self, batch)?;
+        let replies = execute_requests(self, batch)?;
         self.keep_up_listing()?;
         Ok(replies)
     }
 
-    /// Credentials are in memory from the first request on that sets one: nothing else is decided
-    /// by them, and one that is damaged must not keep jobs from running.
-    fn load_credentials(&mut self, batch: &[Request]) -> Result<(), Trouble> {
+    /// Loads credentials when a batch first sets one. No other request needs them for its decision,
+    /// and a damaged one must not keep jobs from running.
+    fn load_credentials(&mut self, batch: &[Request]) -> Result<()> {
         for part in batch.iter().flat_map(Request::parts) {
             let Request::PutRecord(change) = part else { continue };
             if !change.name.kind.decides_batches() {
                 let loaded = records::load(&self.db, &[change.name.kind])?;
-                self.known.records.extend(loaded);
+                self.cache.records.extend(loaded);
             }
         }
         Ok(())
@@ -44,16 +43,16 @@ impl Writer {
 }
 
 impl OneWriter for Writer {
-    fn claim(&mut self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Trouble> {
-        self.claim(scope, wish)
+    fn claim(&mut self, scope: &Scope, claim_request: &ClaimRequest) -> Result<Vec<Claimed>> {
+        self.claim(scope, claim_request)
     }
 
-    fn see(
+    fn record_worker(
         &mut self,
         name: Name,
         host: Option<Host>,
         job_types: Option<Vec<JobType>>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<()> {
         let now = self.now();
         let mut workers = self.shared.workers();
         if !workers.contains_key(&name) && self.shared.is_full(&name.0, now) {
@@ -68,25 +67,25 @@ impl OneWriter for Writer {
             workers.remove(&lost);
         }
         let before = workers.get(&name).cloned();
-        let seen = heard(before.clone(), host, job_types, now);
-        // The file is told now and then: a worker that claims a thousand times a second is alive, and
-        // that is all anybody wants to know after a restart.
-        let told = before.is_some_and(|before| {
+        let seen = updated_worker(before.clone(), host, job_types, now);
+        // Writes the file only every few seconds: a worker that claims a thousand times a second is
+        // alive, and after a restart the store needs to know no more than that.
+        let is_written = before.is_some_and(|before| {
             (&before.host, &before.job_types, before.left) == (&seen.host, &seen.job_types, false)
                 && now.unix_ms() / SEEN_WRITTEN_MS == before.seen_at.unix_ms() / SEEN_WRITTEN_MS
         });
-        if !told {
+        if !is_written {
             self.save_worker(&name.0, &name.1, &seen)?;
         }
         workers.insert(name, seen);
         Ok(())
     }
 
-    fn leave(&mut self, name: Name) -> Result<(), Trouble> {
+    fn leave(&mut self, name: Name) -> Result<()> {
         let now = self.now();
         let mut workers = self.shared.workers();
         let Some(before) = workers.get(&name).cloned() else { return Ok(()) };
-        let seen = Seen { seen_at: now, left: true, ..before };
+        let seen = StoredWorker { seen_at: now, left: true, ..before };
         self.save_worker(&name.0, &name.1, &seen)?;
         workers.insert(name, seen);
         Ok(())
@@ -95,29 +94,25 @@ impl OneWriter for Writer {
 
 impl Source for Writer {
     type Row = Arc<Stored>;
-    type Error = Trouble;
+    type Error = TransactionError;
 
     fn job(row: &Arc<Stored>) -> &Job {
         &row.job
     }
 
-    fn find(&self, id: JobId) -> Result<Option<Arc<Stored>>, Trouble> {
+    fn find(&self, id: JobId) -> Result<Option<Arc<Stored>>> {
         self.find_by_id(id)
     }
 
-    /// Ids begin with the moment at which they were made, so nearly every new one is greater than
-    /// all that are in the file.
-    fn find_new(&self, id: JobId) -> Result<Option<Arc<Stored>>, Trouble> {
-        let may_be_there = self.known.newest_id >= Some(id) || self.pending.number(id).is_some();
+    /// Ids begin with their time of creation, so nearly every new id is greater than all in the
+    /// file, and no lookup is needed.
+    fn find_new(&self, id: JobId) -> Result<Option<Arc<Stored>>> {
+        let may_be_there = self.cache.newest_id >= Some(id) || self.pending.number(id).is_some();
         if may_be_there { self.find_by_id(id) } else { Ok(None) }
     }
 
-    fn key_holder(
-        &self,
-        queue: &Queue,
-        key: &IdempotencyKey,
-    ) -> Result<Option<Arc<Stored>>, Trouble> {
-        let Some(no) = self.known.queues.no(&queue.job_type, &queue.tenant) else {
+    fn key_holder(&self, queue: &Queue, key: &IdempotencyKey) -> Result<Option<Arc<Stored>>> {
+        let Some(no) = self.cache.queues.no(&queue.job_type, &queue.tenant) else {
             return Ok(None);
         };
         let Some(holder) = load::numbers(&self.db, sql::KEY, (no, key.as_str()))?.pop() else {
@@ -127,32 +122,32 @@ impl Source for Writer {
             let own = holder.job.envelope.key.as_ref();
             holder.queue == no && own.is_some_and(|own| own.name == *key)
         });
-        holder.ok_or(Trouble::Impossible("a key means no job that has it")).map(Some)
+        holder.ok_or(TransactionError::Impossible("a key means no job that has it")).map(Some)
     }
 
     fn attempt_record(
         &self,
         row: &Arc<Stored>,
         token: &LeaseToken,
-    ) -> Result<Option<AttemptRecord>, Trouble> {
+    ) -> Result<Option<AttemptRecord>> {
         load::record(&self.db, row, token)
     }
 
-    fn step(&self, row: &Arc<Stored>, name: &StepName) -> Result<Option<Step>, Trouble> {
+    fn step(&self, row: &Arc<Stored>, name: &StepName) -> Result<Option<Step>> {
         load::step(&self.db, row.no, name)
     }
 
-    fn steps_count(&self, row: &Arc<Stored>) -> Result<u64, Trouble> {
+    fn steps_count(&self, row: &Arc<Stored>) -> Result<u64> {
         load::steps_count(&self.db, row.no)
     }
 
     fn queued(&self, queue: &Queue) -> u64 {
-        let no = self.known.queues.no(&queue.job_type, &queue.tenant);
-        no.map_or(0, |no| self.known.queued(no))
+        let no = self.cache.queues.no(&queue.job_type, &queue.tenant);
+        no.map_or(0, |no| self.cache.queued(no))
     }
 
     fn check_queue(&self, queue: &Queue, records: &Records, opened: u64) -> Result<bool, Refusal> {
-        let (queues, declared) = (&self.known.queues, records.policies());
+        let (queues, declared) = (&self.cache.queues, records.policies());
         let is_there = queues.no(&queue.job_type, &queue.tenant).is_some();
         if is_there || declared.contains_key(&queue.job_type) {
             return Ok(false);
@@ -163,7 +158,7 @@ impl Source for Writer {
     }
 
     fn records(&self) -> &Records {
-        &self.known.records
+        &self.cache.records
     }
 
     fn limits(&self) -> &TenantLimits {
@@ -171,20 +166,20 @@ impl Source for Writer {
     }
 
     fn now(&self) -> Timestamp {
-        self.known.used_until
+        self.cache.used_until
     }
 
     fn epoch(&self) -> u32 {
-        self.known.house.epoch
+        self.cache.store_meta.epoch
     }
 
-    fn chance(&self) -> Chance {
-        self.dice.roll()
+    fn entropy(&self) -> Entropy {
+        self.random.entropy()
     }
 }
 
 impl Sink for Writer {
-    fn write(&mut self, effect: Effect<'_, Arc<Stored>>) -> Result<(), Trouble> {
+    fn write(&mut self, effect: Effect<'_, Arc<Stored>>) -> Result<()> {
         match effect {
             Effect::Begin { new, change } => self.save_new(new, *change),
             Effect::Change { before, change } => {
@@ -197,11 +192,11 @@ impl Sink for Writer {
             }
             Effect::PutRecord(record) => {
                 records::put(&self.db, &record)?;
-                let put = self.known.records.put(record);
-                put.map_err(|_| Trouble::Impossible("a record was changed on its way"))
+                let put = self.cache.records.put(record);
+                put.map_err(|_| TransactionError::Impossible("a record was changed on its way"))
             }
             Effect::RemoveRecord(name) => {
-                self.known.records.remove(&name);
+                self.cache.records.remove(&name);
                 records::remove(&self.db, &name)
             }
             Effect::Audit(note) => self.note(note.clone()),
@@ -209,7 +204,7 @@ impl Sink for Writer {
     }
 }
 
-const GONE: Trouble = Trouble::Impossible("a job is gone that was decided about");
+const GONE: TransactionError = TransactionError::Impossible("a job is gone that was decided about");
 
-/// How often a worker that goes on claiming is written down.
+/// How often a worker that goes on claiming is written to the file.
 const SEEN_WRITTEN_MS: i64 = Duration::from_secs(5).as_millis() as i64;

@@ -1,5 +1,5 @@
-//! What SQLite leaves to us about files: that nobody else reads them, and that their names are on the
-//! disk as well.
+//! What SQLite leaves to its caller: that no other user can read the files, and that their names
+//! are on the disk.
 
 use super::error::OpenError;
 use rustix::fs::OFlags;
@@ -13,9 +13,9 @@ use std::{
 use tempfile::TempDir;
 use tracing::warn;
 
-/// Opens the file at `path` for reading and writing, and makes it where there is none: mode 0600
-/// whatever the umask says. SQLite gives its `-wal` and `-shm` files the rights of the file beside
-/// them, so this one decides for all three.
+/// Opens the file at `path` for reading and writing, and creates it if it does not exist. The mode
+/// is 0600 whatever the umask says. SQLite gives its `-wal` and `-shm` files the mode of the main
+/// file, so this mode holds for all three.
 pub(super) fn open_private(path: &Path) -> Result<File, OpenError> {
     let failed = |source| OpenError::File { path: path.to_owned(), source };
     for _ in 0..OPEN_TRIES {
@@ -34,16 +34,17 @@ pub(super) fn open_private(path: &Path) -> Result<File, OpenError> {
     Err(failed(io::ErrorKind::Interrupted.into()))
 }
 
-/// A file can vanish between the two calls that find it; nothing makes it vanish this often.
+/// A file can vanish between the two calls that find it, but not this often.
 const OPEN_TRIES: usize = 8;
 
-/// Takes a file that SQLite left beside the store, if there is one: refused unless it is a regular
-/// file of this user, and made private where an older version or another program left it wider.
+/// Secures a file that SQLite left beside the store, if there is one. Refuses anything but a
+/// regular file of this user, and makes it private if an older version or another program left it
+/// wider.
 pub(super) fn secure(path: &Path) -> Result<(), OpenError> {
     open_present(path).map(drop)
 }
 
-/// Opens what is at `path`, unless another user or a link decides what that is.
+/// Opens the file at `path`, unless another user or a link controls it.
 fn open_present(path: &Path) -> Result<Option<File>, OpenError> {
     let untrusted = |why: String| OpenError::Untrusted { path: path.to_owned(), why };
     let failed = |source| OpenError::File { path: path.to_owned(), source };
@@ -83,7 +84,7 @@ fn open_present(path: &Path) -> Result<Option<File>, OpenError> {
 
 const NO_REGULAR_FILE: &str = "is no regular file; move it away";
 
-/// Links are not followed, and a planted FIFO does not block the start.
+/// Does not follow links, and a planted FIFO does not block the start.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
@@ -95,22 +96,22 @@ fn set_mode_0600(file: &File) -> io::Result<()> {
     file.set_permissions(fs::Permissions::from_mode(0o600))
 }
 
-/// A folder of this user alone beside `of`, under a random name, and gone when it is dropped. What
-/// is made in it is out of reach for other users, also what SQLite makes there by itself.
+/// A folder beside `of` under a random name that only this user can enter; deleted when dropped.
+/// Other users cannot reach the files in it, including those that SQLite creates by itself.
 pub(super) fn private_folder_beside(of: &Path) -> io::Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".consign-").permissions(fs::Permissions::from_mode(0o700));
     builder.tempdir_in(folder(of))
 }
 
-/// Brings the name of a new file to the disk. SQLite does so for its logs, but not for the file itself:
-/// after a power failure an acknowledged job could lie in a file without a name.
+/// Syncs the name of a new file. SQLite does this for its logs, but not for the database file:
+/// after a power failure, an acknowledged job could be in a file without a name.
 pub(super) fn sync_folder(of: &Path) -> io::Result<()> {
     File::open(folder(of))?.sync_all()
 }
 
-/// Writes a file over with what it holds, and syncs it. A sync alone would not do: after one that failed,
-/// the system believes that there is nothing left to write. Whoever reads meanwhile reads the same.
+/// Overwrites a file with its own content, and syncs it. A sync alone is not enough: after a failed
+/// sync, the system believes that nothing is left to write. Concurrent readers read the same bytes.
 pub(super) fn write_again(path: &Path) -> io::Result<()> {
     let mut file = OpenOptions::new().read(true).write(true).open(path)?;
     let (mut piece, mut at) = (vec![0; 1 << 20], 0);
@@ -126,12 +127,11 @@ pub(super) fn write_again(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The folder that a file lies in.
 pub(super) fn folder(of: &Path) -> &Path {
     of.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 
-/// The path with something at its end, as SQLite names its own files.
+/// The path with a suffix, as SQLite names its own files.
 pub(super) fn with(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(ending);

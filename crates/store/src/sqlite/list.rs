@@ -1,34 +1,35 @@
-//! Pages of jobs: an index proposes, the filter itself disposes.
+//! Pages of jobs: an index proposes jobs, and the filter decides.
 //!
-//! Jobs come in the order of their arrival, newest first. The most telling condition of a filter picks
-//! an index that walks them in that order; every job it proposes is read and asked whether it
-//! [matches](engine::Filter::matches), so that no store can disagree about what a filter means. A page
-//! looks at a bounded number of jobs: where little matches, it is short and says where to go on.
+//! Jobs come in the order of their arrival, newest first. The most selective condition of a filter
+//! chooses an index that walks them in that order. Every proposed job is read and compared with
+//! [`matches`](engine::Filter::matches), so that all stores agree on what a filter means. A page
+//! reads a bounded number of jobs: if few match, the page is short and has a cursor to go on from.
 
 use super::{
     body::from_row,
-    chores::to_i64,
-    error::Trouble,
-    facet,
-    known::{load_house, load_queues},
-    load, sql,
+    digest,
+    error::Result,
+    load,
+    maintenance::to_i64,
+    sql,
+    writer_cache::{load_queues, load_store_meta},
 };
 use crate::{
     cursor::Cursor,
+    index_choice::{IndexChoice, IndexableFilter},
     store::{PAGE_MAX, Page, Query},
-    way::{Telling, Way},
 };
 use engine::{Envelope, Scope, Timestamp};
 use rusqlite::Connection;
 
-/// One page looks at no more jobs than this.
+/// One page reads at most this many jobs.
 const LOOKED_AT_MAX: usize = 10_000;
-/// So many numbers are taken from an index at a time.
+/// How many numbers are read from an index at a time.
 const STRIDE: usize = 256;
-/// A page is put together from no more indexes than this; beyond, it walks all jobs.
+/// A page merges at most this many index walks; if it needs more, it walks all jobs.
 const WALKS_MAX: usize = 64;
 
-pub(super) fn list(db: &Connection, query: &Query) -> Result<Page, Trouble> {
+pub(super) fn list(db: &Connection, query: &Query) -> Result<Page> {
     let limit = query.limit.clamp(1, PAGE_MAX);
     let mut below = start(db, query)?;
     let floor = match query.filter.created_from() {
@@ -57,13 +58,13 @@ pub(super) fn list(db: &Connection, query: &Query) -> Result<Page, Trouble> {
     Ok(page)
 }
 
-/// Jobs below this number come after it.
+/// The cursor of a page that goes on below this number.
 fn place(below: i64) -> Cursor {
     Cursor::new(below.unsigned_abs(), 0)
 }
 
 /// The number below which the page begins.
-fn start(db: &Connection, query: &Query) -> Result<i64, Trouble> {
+fn start(db: &Connection, query: &Query) -> Result<i64> {
     let from = query.before.map_or(i64::MAX, |place| to_i64(place.major()));
     // Jobs arrive in the order of their creation, and none ends before it was created.
     match query.filter.created_until() {
@@ -72,8 +73,8 @@ fn start(db: &Connection, query: &Query) -> Result<i64, Trouble> {
     }
 }
 
-/// The first number whose job was created after `moment`, by halving.
-fn first_created_after(db: &Connection, moment: Timestamp) -> Result<i64, Trouble> {
+/// The first number whose job was created after `moment`, by binary search.
+fn first_created_after(db: &Connection, moment: Timestamp) -> Result<i64> {
     let last: Option<i64> = load::one(db, sql::LAST_NO, [])?;
     let (mut low, mut high) = (0, last.map_or(0, |last| last + 1));
     while low < high {
@@ -91,48 +92,48 @@ fn first_created_after(db: &Connection, moment: Timestamp) -> Result<i64, Troubl
     Ok(low)
 }
 
-/// Indexes that are walked side by side, newest first.
+/// Indexes that are walked side by side, newest job first.
 struct Walks(Vec<Walk>);
 
 struct Walk {
     sql: &'static str,
-    /// What the index is asked for, where it is asked for something.
+    /// The value that the index is searched for, if it needs one.
     key: Option<i64>,
-    /// The shelf of the listing it has come to, from the newest to the oldest.
-    shelf: Option<i64>,
-    /// Taken from the index and not looked at yet, the newest last.
+    /// The current bucket of the listing; the walk goes from the newest to the oldest.
+    bucket: Option<i64>,
+    /// Numbers that were read from the index and not used yet, the newest last.
     ahead: Vec<i64>,
-    /// There is nothing beyond.
+    /// The index has no further entries.
     whole: bool,
 }
 
 impl Walk {
     fn new(sql: &'static str, key: Option<i64>) -> Self {
-        Walk { sql, key, shelf: None, ahead: Vec::new(), whole: false }
+        Walk { sql, key, bucket: None, ahead: Vec::new(), whole: false }
     }
 
-    /// A walk over the listing, which is filled up to a number.
-    fn listing(facet: i64, listed: i64) -> Self {
-        Walk { shelf: Some(facet::shelf(listed)), ..Walk::new(sql::LIST_FACET, Some(facet)) }
+    /// A walk over the listing, which holds jobs up to the number `listed`.
+    fn listing(digest: i64, listed: i64) -> Self {
+        Walk { bucket: Some(digest::bucket(listed)), ..Walk::new(sql::LIST_DIGEST, Some(digest)) }
     }
 
-    fn newest(&mut self, db: &Connection, below: i64) -> Result<Option<i64>, Trouble> {
+    fn newest(&mut self, db: &Connection, below: i64) -> Result<Option<i64>> {
         while self.ahead.last().is_some_and(|no| *no >= below) {
             self.ahead.pop();
         }
         while self.ahead.is_empty() && !self.whole {
             let stride = to_i64(STRIDE);
-            let shelf = self.shelf.map(|shelf| shelf.min(facet::shelf(below)));
-            self.ahead = match (self.key, shelf) {
-                (Some(key), Some(shelf)) => {
-                    load::numbers(db, self.sql, [below, stride, key, shelf])?
+            let bucket = self.bucket.map(|bucket| bucket.min(digest::bucket(below)));
+            self.ahead = match (self.key, bucket) {
+                (Some(key), Some(bucket)) => {
+                    load::numbers(db, self.sql, [below, stride, key, bucket])?
                 }
                 (Some(key), None) => load::numbers(db, self.sql, [below, stride, key])?,
                 (None, _) => load::numbers(db, self.sql, [below, stride])?,
             };
             if self.ahead.len() < STRIDE {
-                self.shelf = shelf.map(|shelf| shelf - 1);
-                self.whole = self.shelf.is_none_or(|shelf| shelf < 0);
+                self.bucket = bucket.map(|bucket| bucket - 1);
+                self.whole = self.bucket.is_none_or(|bucket| bucket < 0);
             }
             self.ahead.reverse();
         }
@@ -141,22 +142,24 @@ impl Walk {
 }
 
 impl Walks {
-    /// The walks that meet every job the query can mean.
-    fn new(db: &Connection, query: &Query) -> Result<Self, Trouble> {
+    /// The walks that together meet every job that can match the query.
+    fn new(db: &Connection, query: &Query) -> Result<Self> {
         let all = || vec![Walk::new(sql::LIST_ALL, None)];
-        let walks = match Way::of(&query.filter) {
-            Some(Way::Subject(facet) | Way::Correlation(facet) | Way::Parent(facet)) => {
-                with_tail(db, vec![facet])?
-            }
-            Some(Way::Error(error)) => vec![
+        let walks = match IndexChoice::of(&query.filter) {
+            Some(
+                IndexChoice::Subject(digest)
+                | IndexChoice::Correlation(digest)
+                | IndexChoice::Parent(digest),
+            ) => with_tail(db, vec![digest])?,
+            Some(IndexChoice::Error(error)) => vec![
                 Walk::new(sql::LIST_ERROR_LIVE, Some(error)),
                 Walk::new(sql::LIST_ERROR_ENDED, Some(error)),
             ],
-            Some(Way::Running) => vec![Walk::new(sql::LIST_RUNNING, None)],
-            Some(Way::Ended(status)) => vec![Walk::new(sql::LIST_STATUS, Some(status))],
-            Some(Way::Completed) => vec![Walk::new(sql::LIST_ENDED, None)],
-            Some(Way::Live) => vec![Walk::new(sql::LIST_LIVE, None)],
-            Some(Way::Type(job_type)) => {
+            Some(IndexChoice::Running) => vec![Walk::new(sql::LIST_RUNNING, None)],
+            Some(IndexChoice::Ended(status)) => vec![Walk::new(sql::LIST_STATUS, Some(status))],
+            Some(IndexChoice::Completed) => vec![Walk::new(sql::LIST_ENDED, None)],
+            Some(IndexChoice::Live) => vec![Walk::new(sql::LIST_LIVE, None)],
+            Some(IndexChoice::Type(job_type)) => {
                 let queues = load_queues(db)?;
                 let queues = queues.of_type(&job_type, &query.scope).map(|(no, _)| no).collect();
                 with_tail(db, queues)?
@@ -173,8 +176,8 @@ impl Walks {
         Ok(Walks(if walks.len() > WALKS_MAX { all() } else { walks }))
     }
 
-    /// The newest job below `below` that any of them proposes.
-    fn next(&mut self, db: &Connection, below: i64) -> Result<Option<i64>, Trouble> {
+    /// The newest job below `below` that any walk proposes.
+    fn next(&mut self, db: &Connection, below: i64) -> Result<Option<i64>> {
         let mut newest = None;
         for walk in &mut self.0 {
             newest = newest.max(walk.newest(db, below)?);
@@ -183,10 +186,10 @@ impl Walks {
     }
 }
 
-/// The listing for `facets`, and the newest jobs, which are not entered there yet.
-fn with_tail(db: &Connection, facets: Vec<i64>) -> Result<Vec<Walk>, Trouble> {
-    let listed = load_house(db)?.listed;
-    let facets = facets.into_iter().map(|facet| Walk::listing(facet, listed));
+/// Walks over the listing for `listing_keys`, and over the newest jobs, which are not in the listing yet.
+fn with_tail(db: &Connection, listing_keys: Vec<i64>) -> Result<Vec<Walk>> {
+    let listed = load_store_meta(db)?.listed;
+    let listing_keys = listing_keys.into_iter().map(|digest| Walk::listing(digest, listed));
     let tail = Walk::new(sql::LIST_TAIL, Some(listed));
-    Ok(std::iter::once(tail).chain(facets).collect())
+    Ok(std::iter::once(tail).chain(listing_keys).collect())
 }

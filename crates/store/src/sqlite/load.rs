@@ -1,15 +1,15 @@
-//! Reading one job, by anybody: the writer within its transaction, or a reader.
+//! Reading one job: for the writer within its transaction, or for a reader.
 
 use super::{
     body::{from_row, job_from_row},
-    chores::to_i64,
-    error::Trouble,
-    recent::Noted,
+    error::{Result, TransactionError},
+    inline_history::HistoryRow,
+    maintenance::to_i64,
     seal::{Kind, unseal},
     sql,
 };
-use crate::form::stored::NOT_WHOLE;
-pub(super) use crate::form::stored::Stored;
+use crate::codec::stored::NOT_WHOLE;
+pub(super) use crate::codec::stored::Stored;
 use engine::{Envelope, HistoryEntry, JobId, JsonText, LeaseToken, Scope, Step, StepName};
 use rusqlite::{
     Connection, Params, Row,
@@ -17,46 +17,43 @@ use rusqlite::{
 };
 use std::sync::Arc;
 
-pub(super) fn job_by_id(db: &Connection, id: JobId) -> Result<Option<Stored>, Trouble> {
+pub(super) fn job_by_id(db: &Connection, id: JobId) -> Result<Option<Stored>> {
     match first(db, sql::JOB_BY_ID, [&id.to_bytes()[..]], read_stored)? {
-        // The column and its index say so, but the sealed row says otherwise.
+        // The column and its index have this id, but the sealed row has another one.
         Some(stored) if stored.job.id() != id => {
-            Err(Trouble::Impossible("a job is kept under another's id"))
+            Err(TransactionError::Impossible("a job is kept under another's id"))
         }
         found => Ok(found),
     }
 }
 
-/// The same, where it is in scope.
-pub(super) fn visible(
-    db: &Connection,
-    scope: &Scope,
-    id: JobId,
-) -> Result<Option<Stored>, Trouble> {
+/// The same, if the job is in scope.
+pub(super) fn visible(db: &Connection, scope: &Scope, id: JobId) -> Result<Option<Stored>> {
     let stored = job_by_id(db, id)?;
     Ok(stored.filter(|stored| scope.covers(&stored.job.envelope.tenant)))
 }
 
-pub(super) fn job_by_no(db: &Connection, no: i64) -> Result<Option<Stored>, Trouble> {
+pub(super) fn job_by_no(db: &Connection, no: i64) -> Result<Option<Stored>> {
     first(db, sql::JOB_BY_NO, [no], read_stored)
 }
 
-fn read_stored(row: &Row<'_>) -> Result<Stored, Trouble> {
+fn read_stored(row: &Row<'_>) -> Result<Stored> {
     let no = row.get(0)?;
     let envelope: Envelope = from_row(no, blob(row, 1)?)?;
     let live = row.get_ref(2)?;
     let body = if live == ValueRef::Null { blob(row, 3) } else { blob(row, 2) };
-    let body = body.map_err(|_| Trouble::Impossible("a job was handed over and has no state"))?;
+    let body =
+        body.map_err(|_| TransactionError::Impossible("a job was handed over and has no state"))?;
     let (job, recent) = job_from_row(no, body, Arc::new(envelope))?;
     Ok(Stored { no, queue: row.get(4)?, job, recent })
 }
 
-/// The live jobs from one number to another, each with what it was handed over with.
+/// The live jobs from one number to another, each with the payload of its submit.
 pub(super) fn start(
     db: &Connection,
     (first, last): (i64, i64),
-    mut found: impl FnMut(Result<(Stored, JsonText), Trouble>),
-) -> Result<(), Trouble> {
+    mut found: impl FnMut(Result<(Stored, JsonText)>),
+) -> Result<()> {
     let mut statement = db.prepare_cached(sql::START)?;
     let mut rows = statement.query([first, last])?;
     while let Some(row) = rows.next()? {
@@ -67,26 +64,23 @@ pub(super) fn start(
     Ok(())
 }
 
-pub(super) fn payload(db: &Connection, no: i64) -> Result<JsonText, Trouble> {
+pub(super) fn payload(db: &Connection, no: i64) -> Result<JsonText> {
     let payload = first(db, sql::PAYLOAD, [no], |row| read_payload(no, blob(row, 0)?))?;
-    payload.ok_or(Trouble::Impossible("a job has no payload"))
+    payload.ok_or(TransactionError::Impossible("a job has no payload"))
 }
 
-fn read_payload(no: i64, sealed: &[u8]) -> Result<JsonText, Trouble> {
+fn read_payload(no: i64, sealed: &[u8]) -> Result<JsonText> {
     let bytes = unseal(Kind::Payload, no, sealed)?;
-    let text = std::str::from_utf8(bytes).map_err(|_| Trouble::Impossible("a payload is no text"));
+    let text = std::str::from_utf8(bytes)
+        .map_err(|_| TransactionError::Impossible("a payload is no text"));
     Ok(JsonText::from_stored(text?))
 }
 
 /// The history of a job after row `after`.
-pub(super) fn history(
-    db: &Connection,
-    stored: &Stored,
-    after: u64,
-) -> Result<Vec<HistoryEntry>, Trouble> {
+pub(super) fn history(db: &Connection, stored: &Stored, after: u64) -> Result<Vec<HistoryEntry>> {
     let values = (stored.no, to_i64(after));
     let moved = all(db, sql::HISTORY, values, |row| entry(stored.no, row))?;
-    stored.history(moved, after)?.ok_or(Trouble::Impossible(NOT_WHOLE))
+    stored.history(moved, after)?.ok_or(TransactionError::Impossible(NOT_WHOLE))
 }
 
 /// The record of the attempt that `token` ended.
@@ -94,10 +88,10 @@ pub(super) fn record(
     db: &Connection,
     stored: &Stored,
     token: &LeaseToken,
-) -> Result<Option<engine::AttemptRecord>, Trouble> {
+) -> Result<Option<engine::AttemptRecord>> {
     let recent = stored.recent.rows(stored.no)?;
     let found = recent.iter().rev().find_map(|noted| noted.entry.record_of(token));
-    // Only a long history has rows of its own.
+    // Only a long history has rows in the history table.
     if found.is_some() || recent.first().is_none_or(|noted| noted.entry.seq == 1) {
         return Ok(found);
     }
@@ -106,47 +100,47 @@ pub(super) fn record(
     entries.find_map(|entry| entry.map(|entry| entry.record_of(token)).transpose()).transpose()
 }
 
-/// The numbers of the announcements of a job about what came after row `after` of its history, in order.
-pub(super) fn events_of(db: &Connection, stored: &Stored, after: u64) -> Result<Vec<i64>, Trouble> {
+/// The numbers of the events about a job after row `after` of its history, in order.
+pub(super) fn events_of(db: &Connection, stored: &Stored, after: u64) -> Result<Vec<i64>> {
     let mut events = numbers(db, sql::EVENTS_OF_JOB, (stored.no, to_i64(after)))?;
-    let recent: Vec<Noted> = stored.recent.rows(stored.no)?;
+    let recent: Vec<HistoryRow> = stored.recent.rows(stored.no)?;
     let recent = recent.into_iter().filter(|noted| noted.entry.seq > after);
     events.extend(recent.filter_map(|noted| noted.event));
     Ok(events)
 }
 
-/// What is kept of a job that announcements are about.
-pub(super) fn envelope(db: &Connection, no: i64) -> Result<Envelope, Trouble> {
+/// The envelope of a job that events are about.
+pub(super) fn envelope(db: &Connection, no: i64) -> Result<Envelope> {
     let envelope = first(db, sql::ENVELOPE, [no], |row| Ok(from_row(no, blob(row, 0)?)?))?;
-    envelope.ok_or(Trouble::Impossible("a query without a row"))
+    envelope.ok_or(TransactionError::Impossible("a query without a row"))
 }
 
-fn entry(no: i64, row: &Row<'_>) -> Result<HistoryEntry, Trouble> {
+fn entry(no: i64, row: &Row<'_>) -> Result<HistoryEntry> {
     let seq: u64 = row.get(0)?;
     let entry: HistoryEntry = from_row(no, blob(row, 1)?)?;
     if entry.seq != seq {
-        return Err(Trouble::Impossible("a history row is kept in another's place"));
+        return Err(TransactionError::Impossible("a history row is kept in another's place"));
     }
     Ok(entry)
 }
 
-pub(super) fn step(db: &Connection, no: i64, name: &StepName) -> Result<Option<Step>, Trouble> {
+pub(super) fn step(db: &Connection, no: i64, name: &StepName) -> Result<Option<Step>> {
     first(db, sql::STEP, (no, name.as_str()), |row| {
         let step: Step = from_row(no, blob(row, 0)?)?;
         if step.name != *name {
-            return Err(Trouble::Impossible("a step has another's name"));
+            return Err(TransactionError::Impossible("a step has another's name"));
         }
         Ok(step)
     })
 }
 
-pub(super) fn steps_count(db: &Connection, no: i64) -> Result<u64, Trouble> {
+pub(super) fn steps_count(db: &Connection, no: i64) -> Result<u64> {
     one(db, sql::STEPS_COUNT, [no])
 }
 
-/// What was found, or nothing where a row is damaged: one job that cannot be read must not keep the others
+/// The value, or nothing if a row is damaged: one job that cannot be read must not keep the others
 /// from being swept.
-pub(super) fn readable<T>(found: Result<T, Trouble>) -> Result<Option<T>, Trouble> {
+pub(super) fn readable<T>(found: Result<T>) -> Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(trouble) if trouble.is_about_a_row() => Ok(None),
@@ -154,57 +148,48 @@ pub(super) fn readable<T>(found: Result<T, Trouble>) -> Result<Option<T>, Troubl
     }
 }
 
-/// What every row of an answer says.
+/// Reads every row of a result.
 pub(super) fn all<T, C: FromIterator<T>>(
     db: &Connection,
     sql: &str,
     params: impl Params,
-    read: impl FnMut(&Row<'_>) -> Result<T, Trouble>,
-) -> Result<C, Trouble> {
+    read: impl FnMut(&Row<'_>) -> Result<T>,
+) -> Result<C> {
     db.prepare_cached(sql)?.query_and_then(params, read)?.collect()
 }
 
-/// What the first row of an answer says, if it has one.
+/// Reads the first row of a result, if there is one.
 pub(super) fn first<T>(
     db: &Connection,
     sql: &str,
     params: impl Params,
-    read: impl FnOnce(&Row<'_>) -> Result<T, Trouble>,
-) -> Result<Option<T>, Trouble> {
+    read: impl FnOnce(&Row<'_>) -> Result<T>,
+) -> Result<Option<T>> {
     let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query(params)?;
     rows.next()?.map(read).transpose()
 }
 
-/// The one value that an answer always has.
-pub(super) fn one<T: FromSql>(
-    db: &Connection,
-    sql: &str,
-    params: impl Params,
-) -> Result<T, Trouble> {
+/// Reads the one value of a result that always has one.
+pub(super) fn one<T: FromSql>(db: &Connection, sql: &str, params: impl Params) -> Result<T> {
     Ok(db.prepare_cached(sql)?.query_row(params, |row| row.get(0))?)
 }
 
-/// Two columns of a row.
-pub(super) fn pair<A: FromSql, B: FromSql>(row: &Row<'_>) -> Result<(A, B), Trouble> {
+pub(super) fn pair<A: FromSql, B: FromSql>(row: &Row<'_>) -> Result<(A, B)> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
 /// The first column of every row.
-pub(super) fn numbers(
-    db: &Connection,
-    sql: &str,
-    params: impl Params,
-) -> Result<Vec<i64>, Trouble> {
+pub(super) fn numbers(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<i64>> {
     all(db, sql, params, |row| Ok(row.get(0)?))
 }
 
-/// Carries out a statement that has no answer.
-pub(super) fn run(db: &Connection, sql: &str, params: impl Params) -> Result<(), Trouble> {
+/// Runs a statement that returns no rows.
+pub(super) fn run(db: &Connection, sql: &str, params: impl Params) -> Result<()> {
     db.prepare_cached(sql)?.execute(params)?;
     Ok(())
 }
 
-pub(super) fn blob<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a [u8], Trouble> {
+pub(super) fn blob<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a [u8]> {
     Ok(row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from)?)
 }

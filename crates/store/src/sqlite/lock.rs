@@ -1,4 +1,4 @@
-//! One file, one process: who has the store is written beside it.
+//! One file, one process: the name of the process that has the store is written beside it.
 
 use super::{
     error::OpenError,
@@ -11,22 +11,22 @@ use std::{
     path::Path,
 };
 
-/// The right to write to a store. The system takes it back when the process dies, however it dies.
+/// The right to write to a store. The system releases it when the process dies, however it dies.
 pub(super) struct LockFile {
     _named: File,
-    /// The store's own file, so that another path to it is no way around. It must stay open as long as
-    /// SQLite has it open: closing it would drop the locks that SQLite holds.
+    /// A lock on the store's own file, so that a second path to it is no way around. It must stay
+    /// open as long as SQLite has the file open: closing it would drop the locks that SQLite holds.
     _file: Option<File>,
 }
 
 impl LockFile {
-    /// Takes the store at `path`, or says who has it.
+    /// Locks the store at `path`, or returns which process has it.
     pub(super) fn take(path: &Path, who: &str) -> Result<Self, OpenError> {
         let lock_path = with(path, ".lock");
         let failed = |source| OpenError::File { path: path.to_owned(), source };
         let mut file = open_private(&lock_path)?;
-        // The name of the holder is written over what the file held: a second name of another file
-        // of this user must not lose its content.
+        // The holder's name replaces the content of the lock file. If that file is a hard link to
+        // another file of this user, the write would destroy that file's content.
         if file.metadata().map_err(failed)?.nlink() > 1 {
             let why = "is a second name of another file; move it away".into();
             return Err(OpenError::Untrusted { path: lock_path, why });
@@ -35,7 +35,7 @@ impl LockFile {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // Whoever has it may be writing its name at this moment.
+                // The process that has the lock may be writing its name at this moment.
                 let read = file.read_to_string(&mut holder).is_ok() && !holder.trim().is_empty();
                 let holder = if read { holder.trim() } else { SOMEBODY };
                 return Err(OpenError::InUse { path: path.to_owned(), holder: holder.into() });
@@ -47,12 +47,12 @@ impl LockFile {
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{who}"))
             .and_then(|()| file.flush());
-        // The name is for people: a disk that is full of other things keeps nobody from reading.
+        // The name is only for people: a full disk must not keep a process from opening the store.
         drop(named);
         Ok(LockFile { _named: file, _file: None })
     }
 
-    /// Takes the file itself as well.
+    /// Locks the store's own file as well.
     pub(super) fn and_file(self, path: &Path) -> Result<Self, OpenError> {
         let failed = |source| OpenError::File { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;

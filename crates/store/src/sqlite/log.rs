@@ -1,22 +1,23 @@
-//! What SQLite does not say about its log.
+//! Finds damage in SQLite's log that SQLite does not report.
 //!
-//! After a crash SQLite reads the log up to the first frame that is not whole, and takes the rest for a
-//! transaction that was never finished. A flipped bit looks the same to it, and every commit behind it
-//! would be forgotten without a word. But we sync every commit before the next one begins, so behind
-//! a crash there can be the pieces of *one* transaction, and never two. Where there are two, the log is
-//! damaged.
+//! After a crash SQLite reads the log up to the first incomplete frame, and takes the rest for an
+//! unfinished transaction. A flipped bit looks the same to it, and it would drop every commit
+//! behind that bit without an error. But the store syncs every commit before the next one begins,
+//! so behind a crash there can be the pieces of *one* transaction, and never of two. If there are
+//! two, the log is damaged.
 //!
-//! What cannot be told from a crash: damage to the last transaction, and a log that was cut.
+//! Two kinds of damage look like a crash and are not found: damage to the last transaction, and a
+//! log that was cut.
 
 use std::io::{self, Read};
 
-/// How many commits lie behind the first frame that is not whole, where that cannot be a crash.
+/// How many commits lie behind the first incomplete frame, if a crash cannot explain that.
 pub(super) fn commits_out_of_reach(mut log: impl Read) -> io::Result<Option<u64>> {
     let mut head = [0; HEAD_BYTES];
     if !fill(&mut log, &mut head)? {
         return Ok(None); // empty, or a log that was only begun
     }
-    let (mut reader, mut lost) = (Reader::new(&head), 0);
+    let (mut reader, mut lost) = (WalReader::new(&head), 0);
     let mut frame = vec![0; FRAME_HEAD_BYTES + reader.page_bytes];
     while fill(&mut log, &mut frame)? {
         if reader.is_lost_commit(&frame) {
@@ -29,39 +30,39 @@ pub(super) fn commits_out_of_reach(mut log: impl Read) -> io::Result<Option<u64>
 const HEAD_BYTES: usize = 32;
 const FRAME_HEAD_BYTES: usize = 24;
 const PAGE_BYTES: usize = 4_096;
-/// Where the marks of a frame begin.
+/// Where the salts of a frame begin.
 const MARKS_AT: usize = 8;
 /// No disk writes less than this at once.
 const SECTOR_BYTES: usize = 512;
 
-struct Reader {
+struct WalReader {
     page_bytes: usize,
     big_endian: bool,
-    /// What marks the frames of this log; frames of an earlier one may lie behind them.
+    /// The salts of this log's frames; frames of an earlier log may lie behind them.
     salts: Option<[u8; 8]>,
     sums: [u32; 2],
-    /// What the frame before says its own sum is, damaged or not.
-    told: [u32; 2],
-    /// Every frame so far is whole.
+    /// The checksum that the previous frame states for itself, damaged or not.
+    stated_sums: [u32; 2],
+    /// Whether every frame so far is valid.
     whole: bool,
     /// Where the next frame begins.
     offset: usize,
 }
 
-impl Reader {
+impl WalReader {
     fn new(head: &[u8; HEAD_BYTES]) -> Self {
         let big_endian = head[3] & 1 == 1;
         let sums = sums([0, 0], &head[..24], big_endian);
         let whole = is_sum(sums, &head[24..32]);
         let page_bytes = number(&head[8..12]) as usize;
         let lawful = page_bytes.is_power_of_two() && (512..=65_536).contains(&page_bytes);
-        Reader {
+        WalReader {
             page_bytes: if lawful { page_bytes } else { PAGE_BYTES },
             big_endian,
-            // A head that is damaged marks nothing: the first frame has to say what it is.
+            // A damaged header has no valid salts, so they are taken from the first frame.
             salts: whole.then(|| head[16..24].try_into().expect("eight bytes")),
             sums,
-            told: [number(&head[24..28]), number(&head[28..32])],
+            stated_sums: [number(&head[24..28]), number(&head[28..32])],
             whole,
             offset: HEAD_BYTES,
         }
@@ -77,24 +78,28 @@ impl Reader {
         self.whole &= marked && goes_on;
         self.sums = sums;
         let commits = number(&frame[4..8]) != 0 && !self.is_mixed(frame);
-        self.told = [number(&frame[16..20]), number(&frame[20..24])];
+        self.stated_sums = [number(&frame[16..20]), number(&frame[20..24])];
         self.offset += frame.len();
-        // The sum does not cover the marks: where it goes on, the frame is ours and a mark was damaged.
+        // The checksum does not cover the salts: if it continues, the frame is of this log and its
+        // salts are damaged.
         (marked || goes_on) && commits && !self.whole
     }
 
-    /// Whether a crash may have left `frame` with the marks of this log and the beginning of an earlier
-    /// one's frame, which ended a transaction long ago: the border of a sector lies between the two, and of
-    /// one write only the second half came through.
+    /// Whether a crash may have left `frame` with the salts of this log and the beginning of an
+    /// earlier log's frame, which ended a transaction long ago. That happens where a sector border
+    /// lies between the two, and only the second half of one write reached the disk.
     fn is_mixed(&self, frame: &[u8]) -> bool {
         let split = (self.offset + MARKS_AT).is_multiple_of(SECTOR_BYTES);
-        let own =
-            sums(sums(self.told, &frame[..8], self.big_endian), &frame[24..], self.big_endian);
+        let own = sums(
+            sums(self.stated_sums, &frame[..8], self.big_endian),
+            &frame[24..],
+            self.big_endian,
+        );
         split && !is_sum(own, &frame[16..24])
     }
 }
 
-/// SQLite's checksum over a log, which goes on from frame to frame.
+/// SQLite's checksum over a log, which continues from frame to frame.
 fn sums([mut first, mut second]: [u32; 2], bytes: &[u8], big_endian: bool) -> [u32; 2] {
     let word = |bytes: &[u8]| {
         let word: [u8; 4] = bytes.try_into().expect("four bytes");
@@ -115,7 +120,7 @@ fn number(bytes: &[u8]) -> u32 {
     u32::from_be_bytes(bytes.try_into().expect("four bytes"))
 }
 
-/// Fills `buffer`; a piece at the end that is too short to fill it is no frame.
+/// Fills `buffer`; a rest at the end that is too short for it is no frame.
 fn fill(log: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match log.read_exact(buffer) {
         Ok(()) => Ok(true),
@@ -154,7 +159,7 @@ mod tests {
         HEAD_BYTES + number * (FRAME_HEAD_BYTES + PAGE_BYTES)
     }
 
-    /// The first frame whose marks begin a sector.
+    /// The first frame whose salts begin a sector.
     fn split_frame() -> usize {
         (0..).find(|n| (frame(*n) + MARKS_AT).is_multiple_of(SECTOR_BYTES)).unwrap()
     }
@@ -171,8 +176,8 @@ mod tests {
         }
     }
 
-    /// Found by a crash story: one transaction over the frames of an earlier log, of which one was not
-    /// written, and one in half.
+    /// A crash test found this: one transaction over the frames of an earlier log. One of its
+    /// frames was not written, and one was half written.
     #[test]
     fn a_frame_that_was_written_in_half_is_no_second_commit() {
         let split = split_frame();

@@ -1,13 +1,14 @@
-//! The embedded store: one SQLite file, durable to the last word.
+//! The embedded store: one SQLite file, synced with every commit.
 //!
-//! One thread at a time writes ([`writer`]), the one that has the batch; another moves the log into
-//! the file behind its back ([`checkpoint`]), and readers have connections of their own. Every row
-//! that matters is [sealed](seal), so that damage is seen and never handed out.
+//! One thread at a time writes ([`writer`]): the caller's thread that has the batch. The checkpoint
+//! thread moves the log into the file meanwhile ([`checkpoint`]), and readers have connections of
+//! their own. Every row that matters is [sealed](seal), so that damage is detected and never
+//! returned as data.
 
 mod audit;
 mod backup;
+mod cached_job;
 mod checkpoint;
-mod chores;
 mod claim;
 #[cfg(test)]
 mod crash;
@@ -15,12 +16,11 @@ mod doctor;
 mod error;
 mod execute;
 mod file;
-mod in_hand;
-mod known;
 mod list;
 mod load;
 mod lock;
 mod log;
+mod maintenance;
 mod open;
 mod pending;
 #[cfg(test)]
@@ -34,6 +34,7 @@ mod sql;
 #[cfg(test)]
 mod tests;
 mod writer;
+mod writer_cache;
 
 pub use audit::verify_audit;
 pub use backup::{backup, restore};
@@ -43,9 +44,9 @@ pub use schema::{migrate, schema};
 pub use writer::FailStop;
 
 use crate::{
-    form::{body, facet, recent, seal, sheet},
-    keeper::Keeper,
-    node::News,
+    codec::{body, digest, inline_history, outbox_page, seal},
+    dedicated_thread::DedicatedThread,
+    node::Notification,
     queue::{QueueDepth, WorkerSeen},
     record::{Record, RecordKind},
     store::{
@@ -55,10 +56,10 @@ use crate::{
 };
 use async_trait::async_trait;
 use engine::{
-    AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Scope, Surroundings,
+    AuditEntry, Event, ExplainFacts, HistoryEntry, Job, JobId, JobType, JsonText, Scope,
     TenantLimits, Timestamp,
 };
-use error::Trouble;
+use error::Result;
 use open::Files;
 use readers::Readers;
 use rusqlite::Connection;
@@ -69,25 +70,26 @@ use std::{
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
-use writer::{Need, Shared, Writer};
+use writer::{Shared, WriteClass, Writer};
 
-/// A store in one file. Dropped, it finishes what it was asked, and closes the file.
+/// A store in one file. When dropped, it finishes the requests that it has accepted, and closes the
+/// file.
 pub struct Sqlite {
-    // Dropped in this order. Readers go first: whoever closes the file last moves the log into it, and
-    // they could not. The lock goes last.
-    /// For questions that may take a while, so that no caller's runtime waits.
-    slow: Keeper<Arc<Readers>>,
-    /// For the sweeper and the relay: no listing keeps them waiting.
-    chores: Keeper<Arc<Readers>>,
-    filler: Keeper<()>,
+    // Dropped in this order. Readers go first: the last connection to close moves the log into the
+    // file, and readers have no right to write. The lock goes last.
+    /// Runs reads that may take long, so that no thread of the caller's runtime blocks.
+    slow: DedicatedThread<Arc<Readers>>,
+    /// Runs the reads of the sweeper and of the event relay, so that no listing delays them.
+    maintenance: DedicatedThread<Arc<Readers>>,
+    filler: DedicatedThread<()>,
     readers: Arc<Readers>,
-    /// Whoever has a batch writes on its own thread. Poisoned by a panic: then nothing is written
-    /// any more.
+    /// A thread with a batch locks the writer and writes by itself. A panic poisons the mutex;
+    /// after that nothing is written any more.
     writer: Arc<Mutex<Writer>>,
-    /// How many wait for the writer. The filler of the listing lets them go first.
+    /// How many threads wait for the writer. The thread that fills the listing lets them go first.
     waiting: Arc<AtomicUsize>,
     is_filling: Arc<AtomicBool>,
-    /// How often something was set. No other process can, so nothing has to be kept.
+    /// How many batches changed settings. No other process can write, so the number is not stored.
     settings_version: AtomicU64,
     fail_stop: FailStop,
     shared: Arc<Shared>,
@@ -97,23 +99,23 @@ pub struct Sqlite {
 
 /// How a store is opened.
 pub struct Options {
-    /// Who we are, for the message to a second process: process, machine, since when.
+    /// Names this process in the message to a second process: process, machine, since when.
     pub holder: String,
-    /// New work is refused as [`StoreError::Full`] when the disk has less room than this.
+    /// New work is refused as [`StoreError::Full`] when the disk has less free space than this.
     pub room_bytes_min: u64,
-    /// The log is moved into the file whenever it has grown by so many pages.
+    /// The log is moved into the file when it has grown by this many pages.
     pub log_pages: i64,
     /// What one tenant may have beside its jobs.
     pub tenant_limits: TenantLimits,
-    /// Ends the process when the outcome of a commit is not known.
+    /// Ends the process when the outcome of a commit is unknown.
     pub fail_stop: FailStop,
-    /// The SQLite file system to use, where it is not the system's own: for tests.
+    /// The SQLite file system to use instead of the operating system's; for tests.
     pub vfs: Option<String>,
 }
 
 impl Default for Options {
-    /// Room for the log and its index, and an end of the process after a moment in which callers hear
-    /// what is known.
+    /// Space for the log and its index. The process ends after a short delay, in which callers
+    /// still get their answers.
     fn default() -> Self {
         Options {
             holder: format!("process {}", std::process::id()),
@@ -129,11 +131,11 @@ impl Default for Options {
 const ROOM_BYTES_MIN: u64 = 16 * 1024 * 1024;
 const LOG_PAGES: i64 = 1_024;
 
-/// What an operator finds in the log, and `EX_IOERR` as the exit code. The moment is for the answers that
-/// are on their way.
+/// Prints the message for the operator and exits with `EX_IOERR`. The delay lets answers that are
+/// on their way reach their callers.
 fn end_the_process(reason: &str) {
-    // The log of a process may lie on the disk that is full: last words that nobody can write must not
-    // keep it from ending.
+    // Ignores a failed write: the process's log may be on the full disk, and that must not keep the
+    // process from ending.
     drop(writeln!(
         std::io::stderr(),
         "consign stops: {reason}; it is not known whether the last transaction is on disk\n\
@@ -149,18 +151,18 @@ fn end_the_process(reason: &str) {
 }
 
 impl Sqlite {
-    /// Has the writer do something in a transaction of its own, on the caller's thread.
+    /// Runs `work` in a transaction of its own, on the caller's thread.
     fn write<R>(
         &self,
-        need: Need,
-        work: impl FnOnce(&mut Writer) -> Result<R, Trouble>,
+        write_class: WriteClass,
+        work: impl FnOnce(&mut Writer) -> Result<R>,
     ) -> Result<R, StoreError> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let writer = self.writer.lock();
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         let mut writer = writer.map_err(|_| StoreError::Unavailable(Some(GONE.into())))?;
         let guard = PanicGuard(&self.fail_stop);
-        let done = writer.transact(need, work);
+        let done = writer.transact(write_class, work);
         let is_behind = writer.is_listing_behind();
         drop(writer);
         drop(guard);
@@ -170,8 +172,8 @@ impl Sqlite {
         done
     }
 
-    /// Has the listing brought up to date behind the batches: a batch that comes meanwhile waits
-    /// for one transaction of it at most.
+    /// Brings the listing up to date between batches: a batch that arrives meanwhile waits for at
+    /// most one of these transactions.
     fn fill_listing(&self) {
         if self.is_filling.swap(true, Ordering::SeqCst) {
             return;
@@ -180,7 +182,7 @@ impl Sqlite {
         let (is_filling, fail_stop) = (self.is_filling.clone(), self.fail_stop.clone());
         drop(self.filler.ask(move |_| {
             let _guard = PanicGuard(&fail_stop);
-            // Cleared first: a batch that falls behind from now on asks again.
+            // Cleared first: a batch that falls behind from now on starts another run.
             is_filling.store(false, Ordering::SeqCst);
             while waiting.load(Ordering::SeqCst) == 0
                 && writer.lock().is_ok_and(|mut writer| writer.fill_listing())
@@ -188,12 +190,12 @@ impl Sqlite {
         }));
     }
 
-    /// A question about one job, if it is there and in scope.
+    /// Runs a read about one job, if the job exists and is in scope.
     fn about<R>(
         &self,
         scope: &Scope,
         id: JobId,
-        question: impl FnOnce(&Connection, &load::Stored) -> Result<R, Trouble>,
+        question: impl FnOnce(&Connection, &load::Stored) -> Result<R>,
     ) -> Result<Option<R>, StoreError> {
         self.readers.ask(|db| {
             let stored = load::visible(db, scope, id)?;
@@ -201,21 +203,21 @@ impl Sqlite {
         })
     }
 
-    /// The store's time. Where the clock has jumped, the writer follows first: leases and workers are
-    /// to be seen as they are after that.
+    /// The store's time. After a jump of the clock the writer moves on first: the answer must show
+    /// leases and workers as they are after that.
     async fn now(&self) -> Result<Timestamp, StoreError> {
         let tick = self.shared.peek();
         if tick.jumped.is_zero() {
             return Ok(tick.now);
         }
-        match self.write(Need::Finish, |writer| Ok(writer.now())) {
-            Err(StoreError::Full(_)) => Ok(tick.now), // nothing is written now, but everything is read
+        match self.write(WriteClass::Progress, |writer| Ok(writer.now())) {
+            Err(StoreError::Full(_)) => Ok(tick.now), // the disk is full; reads go on
             heard => heard,
         }
     }
 }
 
-/// Ends the process where a transaction panics: how far it came, nobody knows.
+/// Ends the process when a transaction panics: how far it came is unknown.
 struct PanicGuard<'a>(&'a FailStop);
 
 impl Drop for PanicGuard<'_> {
@@ -229,23 +231,24 @@ impl Drop for PanicGuard<'_> {
 /// Why nothing is written after a panic.
 const GONE: &str = "a transaction panicked";
 
-/// What a thread of readers answers to a question, unless it is gone.
+/// Runs a read on a thread of readers. Fails if the thread is gone.
 async fn read_by<R: Send + 'static>(
-    thread: &Keeper<Arc<Readers>>,
-    question: impl FnOnce(&Connection) -> Result<R, Trouble> + Send + 'static,
+    thread: &DedicatedThread<Arc<Readers>>,
+    question: impl FnOnce(&Connection) -> Result<R> + Send + 'static,
 ) -> Result<R, StoreError> {
     let asked = thread.ask(move |readers| readers.ask(question));
     asked.await.map_err(|broken| StoreError::Unavailable(Some(Box::new(broken))))?
 }
 
 impl Execute for Sqlite {
-    fn execute(&self, batch: Vec<Request>, _: News) -> Result<Vec<Reply>, StoreError> {
+    fn execute(&self, batch: Vec<Request>, _: Notification) -> Result<Vec<Reply>, StoreError> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let need = if batch.iter().any(Request::begins) { Need::Begin } else { Need::Finish };
+        let write_class =
+            if batch.iter().any(Request::begins) { WriteClass::New } else { WriteClass::Progress };
         let sets = batch.iter().any(Request::sets);
-        let replies = self.write(need, |writer| writer.execute(batch));
+        let replies = self.write(write_class, |writer| writer.execute(batch));
         self.settings_version.fetch_add(u64::from(sets), Ordering::SeqCst);
         replies
     }
@@ -331,41 +334,41 @@ impl Store for Sqlite {
         read_by(&self.slow, move |db| audit::page(db, &scope, before, limit)).await
     }
 
-    async fn surroundings(
+    async fn explain_facts(
         &self,
         scope: &Scope,
         id: JobId,
-    ) -> Result<Option<(Job, Surroundings)>, StoreError> {
+    ) -> Result<Option<(Job, ExplainFacts)>, StoreError> {
         let (scope, now, workers) =
             (scope.clone(), self.now().await?, self.shared.workers_now(scope));
-        read_by(&self.slow, move |db| reads::surroundings(db, &workers, &scope, id, now)).await
+        read_by(&self.slow, move |db| reads::explain_facts(db, &workers, &scope, id, now)).await
     }
 
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
         let now = self.now().await?;
-        read_by(&self.chores, move |db| reads::overdue_jobs(db, limit, now)).await
+        read_by(&self.maintenance, move |db| reads::overdue_jobs(db, limit, now)).await
     }
 
     async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
         let now = self.now().await?;
-        // Nothing is later. A caller who asks so only wants to know what time it is, and need not
-        // wait for the sweeper's questions.
+        // No time is later than this. A caller who passes it only wants the current time, and need
+        // not wait for the sweeper's reads.
         if after == Timestamp::MAX {
             return Ok(Upcoming { now, due_at: None });
         }
-        let due_at = read_by(&self.chores, move |db| reads::next_due(db, after)).await?;
+        let due_at = read_by(&self.maintenance, move |db| reads::next_due(db, after)).await?;
         Ok(Upcoming { now, due_at })
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
-        self.write(Need::Finish, |writer| writer.number_events(limit))
+        self.write(WriteClass::Progress, |writer| writer.number_events(limit))
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
-        read_by(&self.chores, move |db| reads::events(db, after, limit)).await
+        read_by(&self.maintenance, move |db| reads::events(db, after, limit)).await
     }
 
-    async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
-        self.write(Need::Finish, |writer| writer.tidy(limit))
+    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
+        self.write(WriteClass::Progress, |writer| writer.prune(limit))
     }
 }

@@ -2,22 +2,22 @@
 
 use super::{
     Options, Sqlite,
-    body::{HouseRow, to_row},
+    body::{StoreMeta, to_row},
     checkpoint::{Checkpoints, checkpoint_all},
-    error::{OpenError, Trouble},
+    error::{OpenError, Result, TransactionError},
     file::{folder, open_private, secure, sync_folder, with, write_again},
-    known::{Known, load_workers},
     lock::LockFile,
     log::commits_out_of_reach,
-    pending::Pending,
+    pending::PendingWrites,
     readers::Readers,
-    writer::{Need, Shared, Writer},
+    writer::{Shared, WriteClass, Writer},
+    writer_cache::{WriterCache, load_workers},
 };
 use crate::{
     clock::{Clock, StoreClock},
-    dice::Dice,
-    keeper::Keeper,
-    remembered::Remembered,
+    dedicated_thread::DedicatedThread,
+    job_cache::JobCache,
+    random::RandomSource,
     store::StoreError,
 };
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
@@ -30,10 +30,10 @@ use std::{
     time::Duration,
 };
 
-/// "Cons" in ASCII: tells our files from all other SQLite files.
+/// "Cons" in ASCII: distinguishes our files from all other SQLite files.
 const APPLICATION_ID: i64 = 0x436f_6e73;
 
-/// What was shipped, by name and in order. A migration never changes.
+/// The migrations by name and in order. A released migration never changes.
 pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("tables", include_str!("migrations/0001_tables.sql")),
     ("audit", include_str!("migrations/0002_audit.sql")),
@@ -43,26 +43,26 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
 pub(super) const SCHEMA: i64 = MIGRATIONS.len() as i64;
 
 impl Sqlite {
-    /// Opens the store at `path`, and makes it if there is none.
+    /// Opens the store at `path`, and creates it if it does not exist.
     pub fn open(
         path: impl Into<PathBuf>,
         clock: Arc<dyn Clock>,
-        dice: Arc<dyn Dice>,
+        random: Arc<dyn RandomSource>,
         options: Options,
     ) -> Result<Self, OpenError> {
         let files = Files { path: path.into(), vfs: options.vfs.clone() };
         let lock = match &files.vfs {
             None => Some(files.take(&options.holder)?),
-            Some(_) => None, // files of a test, which nobody else can see
+            Some(_) => None, // files of a test, which no other process can open
         };
         let unusable = |source| OpenError::Store { path: files.path.clone(), source };
-        let troubled = |trouble: Trouble| OpenError::unusable(&files.path, trouble);
+        let troubled = |trouble: TransactionError| OpenError::unusable(&files.path, trouble);
         let mut db = files.connect(Role::Writer).map_err(troubled)?;
         migrate(&mut db, &files.path)?;
         files.finish_log(&db)?;
-        let known = Known::load(&db).map_err(troubled)?;
+        let cache = WriterCache::load(&db).map_err(troubled)?;
         let mut workers = load_workers(&db).map_err(troubled)?;
-        let (time, tick) = StoreClock::starting_at(known.used_until, clock.read());
+        let (time, tick) = StoreClock::starting_at(cache.used_until, clock.read());
         for seen in workers.values_mut() {
             seen.seen_at = seen.seen_at + tick.jumped;
         }
@@ -74,31 +74,31 @@ impl Sqlite {
         let checkpoints = checkpoints.map_err(cannot_start)?;
         let mut writer = Writer {
             db,
-            pending: Pending::default(),
-            remembered: Remembered::default(),
-            dice,
-            known,
+            pending: PendingWrites::default(),
+            job_cache: JobCache::default(),
+            random,
+            cache,
             shared: shared.clone(),
             counts_before: BTreeMap::new(),
             served: HashMap::new(),
             serves: 0,
             jumped: tick.jumped,
             checkpoints,
-            has_room: room(&files, room_bytes_min),
+            has_room: disk_space_check(&files, room_bytes_min),
             limits,
         };
-        // Leases go on from here: nobody could hear their workers while the store was closed. On a full disk
-        // they wait for the first transaction that has room.
-        match writer.transact(Need::Finish, |_| Ok(())) {
+        // Extends leases from here: no worker could send a heartbeat while the store was closed. On
+        // a full disk, the first transaction that has space does it.
+        match writer.transact(WriteClass::Progress, |_| Ok(())) {
             Ok(()) | Err(StoreError::Full(_)) => {}
             Err(source) => return Err(unusable(source)),
         }
         let readers = Arc::new(Readers::new(files.clone()));
-        let read = |name| Keeper::start(name, readers.clone()).map_err(cannot_start);
+        let read = |name| DedicatedThread::start(name, readers.clone()).map_err(cannot_start);
         Ok(Sqlite {
             slow: read("consign-reader")?,
-            chores: read("consign-chores")?,
-            filler: Keeper::start("consign-listing", ()).map_err(cannot_start)?,
+            maintenance: read("consign-chores")?,
+            filler: DedicatedThread::start("consign-listing", ()).map_err(cannot_start)?,
             writer: Arc::new(Mutex::new(writer)),
             waiting: Arc::default(),
             is_filling: Arc::default(),
@@ -112,25 +112,23 @@ impl Sqlite {
     }
 }
 
-/// Where a store lies.
 #[derive(Clone)]
 pub(super) struct Files {
     pub(super) path: PathBuf,
     pub(super) vfs: Option<String>,
 }
 
-/// What a connection is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Writer,
     Checkpointer,
-    Reader,
-    /// Somebody from outside who looks at everything once.
+    WalReader,
+    /// A one-time reader from outside the store, such as `doctor`.
     Visitor,
 }
 
 impl Files {
-    /// Takes the store for us alone, and makes its file if there is none.
+    /// Locks the store for this process alone, and creates its file if it does not exist.
     pub(super) fn take(&self, holder: &str) -> Result<LockFile, OpenError> {
         let failed = |source| OpenError::File { path: self.path.clone(), source };
         let lock = LockFile::take(&self.path, holder)?;
@@ -143,10 +141,11 @@ impl Files {
         lock.and_file(&self.path)
     }
 
-    /// Those at `path`, to be looked at from outside. Who may not read them hears that, and not "damage".
+    /// The files at `path`, for a read from outside. A user without the right to read them gets
+    /// that error, and not "damage".
     pub(super) fn of_visitor(path: &Path) -> Result<Self, OpenError> {
         let failed = |source| OpenError::File { path: path.to_owned(), source };
-        // Before it is opened: to open a FIFO would wait for a writer.
+        // Checked before the file is opened: opening a FIFO would wait for a writer.
         if !fs::metadata(path).map_err(failed)?.is_file() {
             return Err(OpenError::NotOurs { path: path.to_owned() });
         }
@@ -158,13 +157,14 @@ impl Files {
         self.vfs.is_some() || with(&self.path, "-wal").exists()
     }
 
-    /// Sees to it that what the log holds is on the disk, before anybody is served: after a sync that
-    /// failed it may be in the system's memory only, and look as if it were not.
+    /// Makes sure that the content of the log is on the disk before any caller is served: after a
+    /// failed sync it may only be in the system's memory, and look as if it were on the disk.
     fn finish_log(&self, db: &Connection) -> Result<(), OpenError> {
         match checkpoint_all(db) {
             Ok(()) => Ok(()),
-            // A backup reads an older state and is in the way. Then the log itself is written once more.
-            Err(Trouble::Busy) if self.vfs.is_none() => {
+            // A backup reads an older snapshot and blocks the checkpoint. Then the log itself is
+            // written again.
+            Err(TransactionError::Busy) if self.vfs.is_none() => {
                 let path = with(&self.path, "-wal");
                 write_again(&path).map_err(|source| OpenError::File { path, source })
             }
@@ -172,7 +172,7 @@ impl Files {
         }
     }
 
-    /// Refuses a log of which SQLite would forget the end.
+    /// Refuses a log whose last commits SQLite would drop.
     pub(super) fn check_log(&self) -> Result<(), OpenError> {
         let path = with(&self.path, "-wal");
         let failed = |source| OpenError::File { path: path.clone(), source };
@@ -187,17 +187,17 @@ impl Files {
         }
     }
 
-    pub(super) fn connect(&self, role: Role) -> Result<Connection, Trouble> {
+    pub(super) fn connect(&self, role: Role) -> Result<Connection> {
         let access = match role {
             Role::Writer => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
             Role::Checkpointer => OpenFlags::SQLITE_OPEN_READ_WRITE,
-            Role::Reader => OpenFlags::SQLITE_OPEN_READ_ONLY,
-            // Whoever only reads cannot take away the empty log that reading makes. A closed store has no
-            // log, and is to be one file again afterwards.
+            Role::WalReader => OpenFlags::SQLITE_OPEN_READ_ONLY,
+            // A read-only connection cannot delete the empty log that its reading creates. A closed
+            // store has no log, and must be one file again afterwards.
             Role::Visitor if self.has_log() => OpenFlags::SQLITE_OPEN_READ_ONLY,
             Role::Visitor => OpenFlags::SQLITE_OPEN_READ_WRITE,
         };
-        // Each connection stays in one hand at a time, so SQLite need not lock it as well.
+        // Only one thread at a time uses a connection, so SQLite need not lock it as well.
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = match &self.vfs {
             Some(vfs) => Connection::open_with_flags_and_vfs(&self.path, flags, vfs.as_str())?,
@@ -205,8 +205,8 @@ impl Files {
         };
         db.busy_timeout(BUSY_MAX)?;
         db.set_prepared_statement_cache_capacity(128);
-        // One statement, one plan. Otherwise SQLite plans anew whenever other values are bound: that was
-        // half of all the time.
+        // One statement, one plan. Otherwise SQLite plans anew whenever other values are bound:
+        // that took half of the time.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         db.execute_batch(&format!(
             "pragma synchronous = full; pragma wal_autocheckpoint = 0; \
@@ -218,9 +218,9 @@ impl Files {
     }
 }
 
-/// How long a connection waits for another one of ours.
+/// How long a connection waits for another connection of this process.
 pub(super) const BUSY_MAX: Duration = Duration::from_secs(10);
-/// A log that grew beyond this, because somebody read for long, is cut when it starts anew.
+/// A log that grew beyond this during a long read is cut when SQLite restarts it.
 const LOG_BYTES_KEPT: u64 = 64 * 1024 * 1024;
 const WRITER_CACHE_KIB: u32 = 32 * 1024;
 const READER_CACHE_KIB: u32 = 4 * 1024;
@@ -229,14 +229,14 @@ const READER_CACHE_KIB: u32 = 4 * 1024;
 pub(super) fn migrate(db: &mut Connection, path: &Path) -> Result<(), OpenError> {
     let path = path.to_owned();
     let read = schema_of(db);
-    let unusable = |trouble: Trouble| OpenError::unusable(&path, trouble);
+    let unusable = |trouble: TransactionError| OpenError::unusable(&path, trouble);
     let (application, found) = read.map_err(unusable)?;
     let known = SCHEMA;
     let is_new = found == 0 && is_empty(db).map_err(unusable)?;
     if !is_new {
         refuse_foreign((application, found), &path)?;
     }
-    // Only now: a file that is not ours stays as it is.
+    // Only after the check: a file of another program stays as it is.
     use_log(db).map_err(unusable)?;
     if found == known {
         return Ok(());
@@ -245,10 +245,10 @@ pub(super) fn migrate(db: &mut Connection, path: &Path) -> Result<(), OpenError>
     run(db, missing, found == 0).map_err(|error| unusable(error.into()))
 }
 
-fn use_log(db: &Connection) -> Result<(), Trouble> {
+fn use_log(db: &Connection) -> Result<()> {
     let mode: String = db.query_row("pragma journal_mode = wal", [], |row| row.get(0))?;
     if mode != "wal" {
-        return Err(Trouble::Impossible("the file system cannot hold a write-ahead log"));
+        return Err(TransactionError::Impossible("the file system cannot hold a write-ahead log"));
     }
     Ok(())
 }
@@ -263,21 +263,21 @@ fn run(
         transaction.execute_batch(sql)?;
     }
     if is_new {
-        let house = to_row(1, &HouseRow::default());
-        transaction.execute("insert into house (one, body) values (1, ?1)", [house])?;
+        let store_meta = to_row(1, &StoreMeta::default());
+        transaction.execute("insert into store_meta (one, body) values (1, ?1)", [store_meta])?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", SCHEMA)?;
     transaction.commit()
 }
 
-/// Whose file it is, and which schema it has.
-pub(super) fn schema_of(db: &Connection) -> Result<(i64, i64), Trouble> {
+/// The application id and the schema version of the file.
+pub(super) fn schema_of(db: &Connection) -> Result<(i64, i64)> {
     let number = |pragma| db.pragma_query_value(None, pragma, |row| row.get(0));
     Ok((number("application_id")?, number("user_version")?))
 }
 
-/// Refuses a file that is no store which this version can read.
+/// Refuses a file that is not a store, or whose schema this version cannot read.
 pub(super) fn refuse_foreign(
     (application, found): (i64, i64),
     path: &Path,
@@ -290,21 +290,22 @@ pub(super) fn refuse_foreign(
     }
 }
 
-fn is_empty(db: &Connection) -> Result<bool, Trouble> {
+fn is_empty(db: &Connection) -> Result<bool> {
     Ok(db.query_row("select not exists (select 1 from sqlite_schema)", [], |row| row.get(0))?)
 }
 
-/// Asks the file system how much room there is. Where it does not say, SQLite will.
-fn room(files: &Files, bytes_min: u64) -> Box<dyn Fn(Need) -> bool + Send> {
+/// Asks the file system for its free space. If it does not answer, SQLite itself reports a full
+/// disk.
+fn disk_space_check(files: &Files, bytes_min: u64) -> Box<dyn Fn(WriteClass) -> bool + Send> {
     if files.vfs.is_some() || bytes_min == 0 {
         return Box::new(|_| true);
     }
     let folder = folder(&files.path).to_owned();
-    Box::new(move |need| {
+    Box::new(move |write_class| {
         let free = rustix::fs::statvfs(&folder);
-        let needed = match need {
-            Need::Begin => bytes_min,
-            Need::Finish => bytes_min / 4,
+        let needed = match write_class {
+            WriteClass::New => bytes_min,
+            WriteClass::Progress => bytes_min / 4,
         };
         free.map_or(true, |free| free.f_bavail.saturating_mul(free.f_frsize) >= needed)
     })

@@ -1,20 +1,20 @@
-//! What a transaction has decided and not written yet.
+//! The decisions of a transaction that are not written yet.
 //!
-//! Rows of one table are written together: the statement is at hand, and neighbours lie on the same
-//! pages. A job that changes more than once in a transaction is written as it is at the end. Whoever
-//! asks for one job finds it here ([`Pending::job`]); whoever asks an index has everything written
-//! first ([`Writer::written`](super::writer::Writer::written)).
+//! Rows of one table are written together: the statement is prepared already, and adjacent rows lie
+//! on the same pages. A job that changes more than once in a transaction is written once, in its
+//! last state. A lookup of one job finds it here ([`PendingWrites::job`]); a query by an index
+//! needs everything written first ([`Writer::written`](super::writer::Writer::written)).
 
 use super::{
-    body::{job_onto, onto, status_number},
-    error::Trouble,
+    body::{job_to_row_in, status_number, to_row_in},
+    error::Result,
     load::{Stored, run},
-    seal::{Kind, sealed_onto},
-    sheet::Sheets,
+    outbox_page::OutboxPages,
+    seal::{Kind, seal_in},
     sql,
 };
-use crate::form::stored::{Columns, error_of};
-pub(super) use crate::form::stored::{claim_of, rank_of};
+use crate::codec::stored::{Columns, error_of};
+pub(super) use crate::codec::stored::{claim_of, rank_of};
 use engine::{Job, JobId, JsonText};
 use rusqlite::{CachedStatement, Connection, ToSql};
 use std::{
@@ -23,98 +23,97 @@ use std::{
 };
 
 #[derive(Default)]
-pub(super) struct Pending {
-    jobs: BTreeMap<i64, Touched>,
+pub(super) struct PendingWrites {
+    jobs: BTreeMap<i64, ChangedJob>,
     new: Vec<New>,
-    /// The ids of those.
+    /// The numbers of the new jobs, by id.
     ids: HashMap<JobId, i64>,
-    pub(super) sheets: Sheets,
+    pub(super) outbox_pages: OutboxPages,
 }
 
-/// A job that was handed over.
+/// A submitted job.
 struct New {
     stored: Arc<Stored>,
     payload: JsonText,
 }
 
-/// A job that has changed: how it stands in the file, and how it should.
-struct Touched {
-    was: Option<Place>,
+/// A job that has changed: its row in the file, and its new state.
+struct ChangedJob {
+    was: Option<RowLocation>,
     now: Arc<Stored>,
 }
 
-/// Where a job stands in the file.
+/// In which table a job's row is.
 #[derive(Clone, Copy)]
-enum Place {
+enum RowLocation {
     Live(Columns),
     Ended,
 }
 
-impl Pending {
+impl PendingWrites {
     pub(super) fn hand_over(&mut self, stored: Arc<Stored>, payload: JsonText) {
         self.ids.insert(stored.job.id(), stored.no);
         self.new.push(New { stored, payload });
     }
 
-    /// Notes how a job should stand; `before` is how it stood.
+    /// Records the new state of a job; `before` is its old one.
     pub(super) fn touch(&mut self, before: Option<&Stored>, now: Arc<Stored>) {
         let touched = self.jobs.entry(now.no);
-        let touched = touched.or_insert_with(|| Touched {
-            was: before.map(|before| Place::of(&before.job)),
+        let touched = touched.or_insert_with(|| ChangedJob {
+            was: before.map(|before| RowLocation::of(&before.job)),
             now: now.clone(),
         });
         touched.now = now;
     }
 
-    /// A job as it is now, if it has changed since everything was written.
+    /// The current state of a job, if it has changed since the last write.
     pub(super) fn job(&self, no: i64) -> Option<&Arc<Stored>> {
         self.jobs.get(&no).map(|touched| &touched.now)
     }
 
-    /// The number of a job that was handed over since everything was written.
+    /// The number of a job that was submitted since the last write.
     pub(super) fn number(&self, id: JobId) -> Option<i64> {
         self.ids.get(&id).copied()
     }
 
-    /// The greatest id among them.
+    /// The greatest id of the new jobs.
     pub(super) fn newest_id(&self) -> Option<JobId> {
         self.new.iter().map(|new| new.stored.job.id()).max()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.new.is_empty() && self.sheets.written.is_empty()
+        self.jobs.is_empty() && self.new.is_empty() && self.outbox_pages.written.is_empty()
     }
 
-    /// Writes everything.
-    pub(super) fn write(self, db: &Connection) -> Result<(), Trouble> {
+    pub(super) fn write(self, db: &Connection) -> Result<()> {
         write_handed(db, &self.new)?;
         write_jobs(db, &self.jobs)?;
-        self.sheets.written.into_iter().try_for_each(|sheet| run(db, sql::OUTBOX_INSERT, sheet))
+        self.outbox_pages.written.into_iter().try_for_each(|page| run(db, sql::OUTBOX_INSERT, page))
     }
 }
 
-fn write_handed(db: &Connection, new: &[New]) -> Result<(), Trouble> {
-    let statements = (sql::HANDED_INSERT, sql::HANDED_INSERT_16);
+fn write_handed(db: &Connection, new: &[New]) -> Result<()> {
+    let statements = (sql::SUBMISSION_INSERT, sql::SUBMISSION_INSERT_16);
     insert_all(db, statements, new, |values, New { stored, payload }| {
         let no = stored.no;
         values.add(&[&no, &&stored.job.id().to_bytes()[..]])?;
-        values.write(|paper| onto(paper, no, &*stored.job.envelope))?;
-        values.write(|paper| sealed_onto(paper, Kind::Payload, no, payload.as_str().as_bytes()))
+        values.write(|buffer| to_row_in(buffer, no, &*stored.job.envelope))?;
+        values.write(|buffer| seal_in(buffer, Kind::Payload, no, payload.as_str().as_bytes()))
     })
 }
 
-/// Brings each job from where it stands in the file to where it should.
-fn write_jobs(db: &Connection, jobs: &BTreeMap<i64, Touched>) -> Result<(), Trouble> {
+/// Moves each job from its row in the file to its new state.
+fn write_jobs(db: &Connection, jobs: &BTreeMap<i64, ChangedJob>) -> Result<()> {
     let (mut begun, mut moved, mut gone, mut ended) = (vec![], vec![], vec![], vec![]);
-    for Touched { was, now } in jobs.values() {
+    for ChangedJob { was, now } in jobs.values() {
         let ends = now.job.status().is_ended();
         match was {
-            Some(Place::Live(was)) if !ends => {
+            Some(RowLocation::Live(was)) if !ends => {
                 moved.push((was, &**now));
                 continue;
             }
-            Some(Place::Live(_)) => gone.push(now.no),
-            Some(Place::Ended) => run(db, sql::ENDED_DELETE, [now.no])?,
+            Some(RowLocation::Live(_)) => gone.push(now.no),
+            Some(RowLocation::Ended) => run(db, sql::ENDED_DELETE, [now.no])?,
             None => {}
         }
         if ends { ended.push(&**now) } else { begun.push(&**now) }
@@ -125,34 +124,34 @@ fn write_jobs(db: &Connection, jobs: &BTreeMap<i64, Touched>) -> Result<(), Trou
     insert_all(db, (sql::ENDED_INSERT, sql::ENDED_INSERT_16), &ended, insert_ended)
 }
 
-/// Removes live jobs, neighbours together.
-fn delete_all(db: &Connection, gone: &[i64]) -> Result<(), Trouble> {
+/// Removes live jobs, adjacent numbers with one statement.
+fn delete_all(db: &Connection, gone: &[i64]) -> Result<()> {
     let mut neighbours = gone.chunk_by(|one, next| one + 1 == *next);
     neighbours.try_for_each(|all| run(db, sql::JOBS_DELETE, [all[0], all[all.len() - 1]]))
 }
 
-fn insert_live(values: &mut Values<'_, '_>, now: &&Stored) -> Result<(), Trouble> {
+fn insert_live(values: &mut Values<'_, '_>, now: &&Stored) -> Result<()> {
     let Columns { rank, run_at, expires_at, lease_until, claim, error } = Columns::of(&now.job);
     let Stored { no, queue, .. } = now;
     values.add(&[no, queue, &rank, &run_at, &expires_at, &lease_until, &claim, &error])?;
-    values.write(|paper| job_onto(paper, now.no, &now.job, &now.recent))
+    values.write(|buffer| job_to_row_in(buffer, now.no, &now.job, &now.recent))
 }
 
-fn insert_ended(values: &mut Values<'_, '_>, now: &&Stored) -> Result<(), Trouble> {
+fn insert_ended(values: &mut Values<'_, '_>, now: &&Stored) -> Result<()> {
     let Stored { no, queue, job, .. } = now;
     let (status, keyed) = (status_number(job.status()), job.envelope.key.is_some());
     let kept_since = engine::kept_since(job).map(engine::Timestamp::unix_ms);
     values.add(&[no, queue, &status, &error_of(job), &keyed, &kept_since])?;
-    values.write(|paper| job_onto(paper, now.no, &now.job, &now.recent))
+    values.write(|buffer| job_to_row_in(buffer, now.no, &now.job, &now.recent))
 }
 
-/// Changes live jobs where they are. Writes only what can have moved: an index whose column is named is
-/// written, changed or not.
-fn update_all(db: &Connection, moved: &[(&Columns, &Stored)]) -> Result<(), Trouble> {
+/// Changes live jobs in place. Writes only columns that can have changed: SQLite writes an index
+/// whose column is named, changed or not.
+fn update_all(db: &Connection, moved: &[(&Columns, &Stored)]) -> Result<()> {
     let mut states = Vec::new();
     for (was, now) in moved {
         let is = Columns::of(&now.job);
-        let body = || job_onto(Vec::new(), now.no, &now.job, &now.recent);
+        let body = || job_to_row_in(Vec::new(), now.no, &now.job, &now.recent);
         let others = |of: &Columns| (of.rank, of.run_at, of.expires_at, of.claim, of.error);
         if others(was) == others(&is) {
             let values = (now.no, is.lease_until, body());
@@ -168,26 +167,23 @@ fn update_all(db: &Connection, moved: &[(&Columns, &Stored)]) -> Result<(), Trou
     insert_all(db, (sql::JOB_UPDATE_STATE, sql::JOB_UPDATE_STATE_16), &states, update_state)
 }
 
-fn update_state(
-    values: &mut Values<'_, '_>,
-    (is, now): &(Columns, &Stored),
-) -> Result<(), Trouble> {
+fn update_state(values: &mut Values<'_, '_>, (is, now): &(Columns, &Stored)) -> Result<()> {
     let Stored { no, queue, .. } = now;
     let Columns { rank, run_at, expires_at, lease_until, claim, error: _ } = is;
     values.add(&[no, queue, rank, run_at, expires_at, lease_until, claim])?;
-    values.write(|paper| job_onto(paper, now.no, &now.job, &now.recent))
+    values.write(|buffer| job_to_row_in(buffer, now.no, &now.job, &now.recent))
 }
 
 /// The values of a statement, one after another.
 pub(super) struct Values<'a, 'db> {
     statement: &'a mut CachedStatement<'db>,
     bound: usize,
-    /// What bodies are written on: SQLite takes a copy.
-    paper: Vec<u8>,
+    /// A buffer that row bodies are encoded into: SQLite copies it.
+    buffer: Vec<u8>,
 }
 
 impl Values<'_, '_> {
-    pub(super) fn add(&mut self, values: &[&dyn ToSql]) -> Result<(), Trouble> {
+    pub(super) fn add(&mut self, values: &[&dyn ToSql]) -> Result<()> {
         for value in values {
             self.bound += 1;
             self.statement.raw_bind_parameter(self.bound, value)?;
@@ -195,50 +191,53 @@ impl Values<'_, '_> {
         Ok(())
     }
 
-    fn write(&mut self, body: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Result<(), Trouble> {
-        self.paper = body(std::mem::take(&mut self.paper));
+    fn write(&mut self, body: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Result<()> {
+        self.buffer = body(std::mem::take(&mut self.buffer));
         self.bound += 1;
-        Ok(self.statement.raw_bind_parameter(self.bound, &self.paper[..])?)
+        Ok(self.statement.raw_bind_parameter(self.bound, &self.buffer[..])?)
     }
 }
 
-/// Inserts rows, as many at once as a statement takes: most of what a statement costs is its beginning
-/// and its end.
+/// Inserts rows, as many per statement as it takes: most of a statement's cost is its start and its
+/// end.
 pub(super) fn insert_all<T>(
     db: &Connection,
     (one, many): (&str, &str),
     rows: &[T],
-    bind: impl Fn(&mut Values<'_, '_>, &T) -> Result<(), Trouble>,
-) -> Result<(), Trouble> {
+    bind: impl Fn(&mut Values<'_, '_>, &T) -> Result<()>,
+) -> Result<()> {
     let whole = rows.len() - rows.len() % sql::ROWS_AT_ONCE;
     let (together, alone) = rows.split_at(whole);
     insert_chunks(db, many, together.chunks(sql::ROWS_AT_ONCE), &bind)?;
     insert_chunks(db, one, alone.chunks(1), &bind)
 }
 
-/// Runs the statement once for each chunk.
 fn insert_chunks<'r, T: 'r>(
     db: &Connection,
     sql: &str,
     chunks: impl ExactSizeIterator<Item = &'r [T]>,
-    bind: &impl Fn(&mut Values<'_, '_>, &T) -> Result<(), Trouble>,
-) -> Result<(), Trouble> {
+    bind: &impl Fn(&mut Values<'_, '_>, &T) -> Result<()>,
+) -> Result<()> {
     if chunks.len() == 0 {
         return Ok(());
     }
     let mut statement = db.prepare_cached(sql)?;
-    let mut paper = Vec::new();
+    let mut buffer = Vec::new();
     for chunk in chunks {
-        let mut values = Values { statement: &mut statement, bound: 0, paper };
+        let mut values = Values { statement: &mut statement, bound: 0, buffer };
         chunk.iter().try_for_each(|row| bind(&mut values, row))?;
-        paper = values.paper;
+        buffer = values.buffer;
         statement.raw_execute()?;
     }
     Ok(())
 }
 
-impl Place {
+impl RowLocation {
     fn of(job: &Job) -> Self {
-        if job.status().is_ended() { Place::Ended } else { Place::Live(Columns::of(job)) }
+        if job.status().is_ended() {
+            RowLocation::Ended
+        } else {
+            RowLocation::Live(Columns::of(job))
+        }
     }
 }

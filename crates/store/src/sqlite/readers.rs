@@ -1,7 +1,7 @@
-//! Connections that only read: a few, lent to whoever asks.
+//! A small pool of read-only connections.
 
 use super::{
-    error::Trouble,
+    error::{Result, TransactionError},
     open::{Files, Role},
 };
 use crate::store::StoreError;
@@ -13,7 +13,7 @@ pub(super) struct Readers {
     idle: Mutex<Vec<Connection>>,
 }
 
-/// So many are kept when nobody reads.
+/// How many idle connections are kept.
 const IDLE_MAX: usize = 4;
 
 impl Readers {
@@ -21,31 +21,31 @@ impl Readers {
         Readers { files, idle: Mutex::new(Vec::new()) }
     }
 
-    /// Answers a question of several statements, from one moment.
+    /// Runs a read of several statements on one snapshot.
     pub(super) fn ask<R>(
         &self,
-        question: impl FnOnce(&Connection) -> Result<R, Trouble>,
+        question: impl FnOnce(&Connection) -> Result<R>,
     ) -> Result<R, StoreError> {
         self.ask_at_once(|db| moment(db, question))
     }
 
-    /// Answers a question of one statement, which is a moment by itself.
+    /// Runs a read of one statement, which needs no transaction for its snapshot.
     pub(super) fn ask_at_once<R>(
         &self,
-        question: impl FnOnce(&Connection) -> Result<R, Trouble>,
+        question: impl FnOnce(&Connection) -> Result<R>,
     ) -> Result<R, StoreError> {
-        let db = self.lend().map_err(Trouble::told)?;
+        let db = self.lend().map_err(TransactionError::into_store_error)?;
         let answer = question(&db);
-        // A connection that met trouble is not lent again.
+        // A connection that failed does not return to the pool.
         if answer.is_ok() {
             self.take_back(db);
         }
-        answer.map_err(Trouble::told)
+        answer.map_err(TransactionError::into_store_error)
     }
 
-    fn lend(&self) -> Result<Connection, Trouble> {
+    fn lend(&self) -> Result<Connection> {
         let idle = self.idle().pop();
-        idle.map_or_else(|| self.files.connect(Role::Reader), Ok)
+        idle.map_or_else(|| self.files.connect(Role::WalReader), Ok)
     }
 
     fn take_back(&self, db: Connection) {
@@ -60,11 +60,8 @@ impl Readers {
     }
 }
 
-/// All statements of a question see the same commit.
-fn moment<R>(
-    db: &Connection,
-    question: impl FnOnce(&Connection) -> Result<R, Trouble>,
-) -> Result<R, Trouble> {
+/// Runs `question` in one transaction, so that all its statements see the same commit.
+fn moment<R>(db: &Connection, question: impl FnOnce(&Connection) -> Result<R>) -> Result<R> {
     db.prepare_cached("begin")?.execute([])?;
     let answer = question(db);
     let ended = db.prepare_cached("rollback").and_then(|mut end| end.execute([]));

@@ -1,26 +1,24 @@
-//! What can be asked of the store beside listings. Each question is one transaction, so that its answer
-//! is of one moment.
+//! All reads besides listings. Each is one transaction, so that its answer comes from one snapshot.
 
 use super::{
     body::{event_about, event_from_row},
-    chores::{before, to_i64},
-    error::Trouble,
-    known::{
-        Workers, is_paused, load_counts_of, load_counts_of_few, load_house, load_queues,
-        load_queues_of, load_queues_of_type,
-    },
+    error::{Result, TransactionError},
     load::{self, pair},
-    records,
-    sheet::{Announced, lines},
-    sql,
+    maintenance::{before, to_i64},
+    outbox_page::{OutboxLine, lines},
+    records, sql,
+    writer_cache::{
+        Workers, is_paused, load_counts_of, load_counts_of_few, load_queues, load_queues_of,
+        load_queues_of_type, load_store_meta,
+    },
 };
 use crate::{
     queue::{LiveWorkers, Queue, QueueDepth, WorkerSeen, live_workers},
     record::RecordKind,
     seen::{Leases, described, needs_leases},
-    store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, told_codes},
+    store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, reported_codes},
 };
-use engine::{ErrorCode, Event, Job, JobId, JobType, Scope, Surroundings, Timestamp, overdue};
+use engine::{ErrorCode, Event, ExplainFacts, Job, JobId, JobType, Scope, Timestamp, overdue};
 use rusqlite::Connection;
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -28,7 +26,7 @@ use std::{
 };
 
 /// The leases of every worker. Running jobs are few: workers have slots.
-pub(super) fn leases(db: &Connection) -> Result<Leases, Trouble> {
+pub(super) fn leases(db: &Connection) -> Result<Leases> {
     let mut leases = Leases::default();
     for no in load::numbers(db, sql::RUNNING, [])? {
         let stored = load::readable(load::job_by_no(db, no))?.flatten();
@@ -42,7 +40,7 @@ pub(super) fn workers(
     known: &Workers,
     scope: &Scope,
     now: Timestamp,
-) -> Result<Vec<WorkerSeen>, Trouble> {
+) -> Result<Vec<WorkerSeen>> {
     Ok(described(known, &leases(db)?, scope, now))
 }
 
@@ -51,11 +49,12 @@ pub(super) fn queues(
     known: &Workers,
     scope: &Scope,
     now: Timestamp,
-) -> Result<Vec<QueueDepth>, Trouble> {
+) -> Result<Vec<QueueDepth>> {
     let queues = load_queues_of(db, scope)?;
     let counts = load_counts_of(db, &queues, scope)?;
     let records = records::load(db, &[RecordKind::Pause])?;
-    // Whoever was heard of lately is alive whatever it holds, and all that runs need not be read.
+    // A worker that was seen recently counts as alive whatever it holds. If all were, the running
+    // jobs need not be read.
     let leases = if needs_leases(known, now) { leases(db)? } else { Leases::default() };
     let workers = described(known, &leases, &Scope::All, now);
     let live = LiveWorkers::of(&workers, queues.in_scope(scope).into_iter());
@@ -64,7 +63,7 @@ pub(super) fn queues(
     for (no, queue) in queues.in_scope(scope) {
         let counts = counts.get(&no).copied().unwrap_or_default();
         let mut line =
-            Line { due: 0, not_due: expired.get(&no).copied().unwrap_or(0), oldest: None };
+            WaitingQueue { due: 0, not_due: expired.get(&no).copied().unwrap_or(0), oldest: None };
         for rank in ranks(db, no)? {
             line.look(db, no, rank, now)?;
         }
@@ -80,12 +79,12 @@ pub(super) fn queues(
     Ok(depths)
 }
 
-/// How many jobs wait for a person, by type and code.
+/// How many poisoned jobs wait for a person, by type and code.
 pub(super) fn poison_counts(
     db: &Connection,
     scope: &Scope,
     job_type: Option<&JobType>,
-) -> Result<PoisonCounts, Trouble> {
+) -> Result<PoisonCounts> {
     let queues = load_queues_of(db, scope)?;
     let mut groups: Vec<(i64, i64, u64)> = Vec::new();
     let wanted = |queue: &Queue| job_type.is_none_or(|wanted| *wanted == queue.job_type);
@@ -93,7 +92,7 @@ pub(super) fn poison_counts(
         let of_queue: Vec<(Option<i64>, u64)> = load::all(db, sql::POISON_COUNTS, [no], pair)?;
         groups.extend(of_queue.iter().filter_map(|(error, count)| Some((no, (*error)?, *count))));
     }
-    let (told, complete) = told_codes(&groups);
+    let (told, complete) = reported_codes(&groups);
     let mut names: HashMap<i64, Option<ErrorCode>> = HashMap::new();
     let mut counts = PoisonCounts { complete, ..PoisonCounts::default() };
     for (no, error, count) in groups.iter().filter(|(_, error, _)| told.contains(error)) {
@@ -107,31 +106,25 @@ pub(super) fn poison_counts(
     Ok(counts)
 }
 
-/// The code that a digest stands for, as one job tells it.
-fn error_code(db: &Connection, queue: i64, error: i64) -> Result<Option<ErrorCode>, Trouble> {
+/// The error code of a digest, read from one job that has it.
+fn error_code(db: &Connection, queue: i64, error: i64) -> Result<Option<ErrorCode>> {
     let first = load::numbers(db, sql::POISON_FIRST, (queue, error))?;
     let Some(no) = first.first() else { return Ok(None) };
     let stored = load::readable(load::job_by_no(db, *no))?.flatten();
     Ok(stored.and_then(|stored| stored.job.life.last_failure).map(|failure| failure.code))
 }
 
-/// What waits in a queue, due or not.
-struct Line {
+/// How many jobs wait in a queue, due or not.
+struct WaitingQueue {
     due: u64,
     not_due: u64,
     oldest: Option<i64>,
 }
 
-impl Line {
-    /// Most that waits is due, so what is not is counted. Only where that is too much is the rest
-    /// counted, and nobody counts further than [`COUNTED_MAX`].
-    fn look(
-        &mut self,
-        db: &Connection,
-        queue: i64,
-        rank: i64,
-        now: Timestamp,
-    ) -> Result<(), Trouble> {
+impl WaitingQueue {
+    /// Counts the jobs that are not due: most waiting jobs are due. Counts the due ones only if too
+    /// many are not due, and never further than [`COUNTED_MAX`].
+    fn look(&mut self, db: &Connection, queue: i64, rank: i64, now: Timestamp) -> Result<()> {
         let values = (queue, rank, now.unix_ms(), COUNTED_MAX);
         self.not_due += load::one::<u64>(db, sql::NOT_DUE_COUNT, values)?;
         if self.not_due >= COUNTED_MAX {
@@ -148,7 +141,7 @@ impl Line {
 }
 
 /// The ranks at which jobs of a queue wait. Most queues have one or none.
-fn ranks(db: &Connection, queue: i64) -> Result<Vec<i64>, Trouble> {
+fn ranks(db: &Connection, queue: i64) -> Result<Vec<i64>> {
     let (mut ranks, mut last) = (Vec::new(), -1);
     while let Some(rank) = load::one(db, sql::READY_RANK, [queue, last])? {
         ranks.push(rank);
@@ -157,25 +150,25 @@ fn ranks(db: &Connection, queue: i64) -> Result<Vec<i64>, Trouble> {
     Ok(ranks)
 }
 
-/// Jobs that wait, were due, and are too late now: nobody will start them.
-fn expired(db: &Connection, now: Timestamp) -> Result<HashMap<i64, u64>, Trouble> {
+/// Waiting jobs that were due and have expired: no claim starts them.
+fn expired(db: &Connection, now: Timestamp) -> Result<HashMap<i64, u64>> {
     load::all(db, sql::DUE_EXPIRED, [now.unix_ms()], pair)
 }
 
-pub(super) fn surroundings(
+pub(super) fn explain_facts(
     db: &Connection,
     known: &Workers,
     scope: &Scope,
     id: JobId,
     now: Timestamp,
-) -> Result<Option<(Job, Surroundings)>, Trouble> {
+) -> Result<Option<(Job, ExplainFacts)>> {
     let Some(stored) = load::visible(db, scope, id)? else { return Ok(None) };
     let queue = Queue::of(&stored.job);
     let queues = load_queues_of_type(db, &queue.job_type)?;
     let counts = load_counts_of_few(db, &queues)?;
     let running = counts.values().map(|counts| counts.running).sum();
     let records = records::load(db, &[RecordKind::Policy, RecordKind::Pause])?;
-    let surroundings = Surroundings {
+    let explain_facts = ExplainFacts {
         now,
         paused: is_paused(records.pauses(), &queue),
         live_workers: live_workers(&workers(db, known, &Scope::All, now)?, &queue),
@@ -183,14 +176,14 @@ pub(super) fn surroundings(
         running,
         concurrency: records.policy(&queue.job_type).concurrency,
     };
-    Ok(Some((stored.job, surroundings)))
+    Ok(Some((stored.job, explain_facts)))
 }
 
-/// Nobody reads a longer number to the end.
+/// Counts stop here: a larger number is of no use to a reader.
 const COUNTED_MAX: u64 = 100_000;
 
 /// How many due jobs of its queue come before this one.
-fn ahead(db: &Connection, stored: &load::Stored, now: Timestamp) -> Result<u64, Trouble> {
+fn ahead(db: &Connection, stored: &load::Stored, now: Timestamp) -> Result<u64> {
     let Some(run_at) = stored.job.run_at() else { return Ok(0) };
     let own = super::pending::rank_of(&stored.job);
     let (no, queue, now) = (stored.no, stored.queue, now.unix_ms());
@@ -199,7 +192,7 @@ fn ahead(db: &Connection, stored: &load::Stored, now: Timestamp) -> Result<u64, 
     for rank in 0..own {
         ahead += load::one::<u64>(db, sql::DUE_COUNT, (queue, rank, now, COUNTED_MAX))?;
     }
-    // Of its own rank those that are due before it, and due at all.
+    // Of its own rank, the jobs that are due before it, and due at all.
     let until = run_at.min(now.saturating_add(1));
     ahead += load::one::<u64>(db, sql::DUE_BEFORE, (queue, own, until, now, COUNTED_MAX))?;
     if run_at <= now {
@@ -209,14 +202,10 @@ fn ahead(db: &Connection, stored: &load::Stored, now: Timestamp) -> Result<u64, 
     Ok(ahead.min(COUNTED_MAX))
 }
 
-pub(super) fn overdue_jobs(
-    db: &Connection,
-    limit: usize,
-    now: Timestamp,
-) -> Result<Vec<Overdue>, Trouble> {
+pub(super) fn overdue_jobs(db: &Connection, limit: usize, now: Timestamp) -> Result<Vec<Overdue>> {
     let records = records::load(db, &[RecordKind::Policy])?;
     let mut late = Vec::new();
-    let mut look = |numbers: Vec<i64>| -> Result<usize, Trouble> {
+    let mut look = |numbers: Vec<i64>| -> Result<usize> {
         for no in numbers {
             let Some(stored) = load::readable(load::job_by_no(db, no))?.flatten() else { continue };
             let policy = records.policy(&stored.job.envelope.job_type);
@@ -244,7 +233,7 @@ pub(super) fn overdue_jobs(
 }
 
 /// The first moment after `after` at which a waiting job may start.
-pub(super) fn next_due(db: &Connection, after: Timestamp) -> Result<Option<Timestamp>, Trouble> {
+pub(super) fn next_due(db: &Connection, after: Timestamp) -> Result<Option<Timestamp>> {
     let mut first: Option<i64> = None;
     for (queue, _) in load_queues(db)?.all() {
         for rank in ranks(db, queue)? {
@@ -255,21 +244,17 @@ pub(super) fn next_due(db: &Connection, after: Timestamp) -> Result<Option<Times
     Ok(first.map(Timestamp::from_unix_ms))
 }
 
-pub(super) fn events(
-    db: &Connection,
-    after: u64,
-    limit: usize,
-) -> Result<Vec<NumberedEvent>, Trouble> {
-    let numbered = load_house(db)?.numbered;
+pub(super) fn events(db: &Connection, after: u64, limit: usize) -> Result<Vec<NumberedEvent>> {
+    let numbered = load_store_meta(db)?.numbered;
     let after = to_i64(after);
     let limit = limit.min(PAGE_MAX);
-    let mut statement = db.prepare_cached(sql::SHEETS)?;
+    let mut statement = db.prepare_cached(sql::OUTBOX_PAGES)?;
     let mut rows = statement.query((after.saturating_add(1), numbered))?;
     let mut events = Vec::new();
     while events.len() < limit
         && let Some(row) = rows.next()?
     {
-        let wanted = |line: &Announced<'_>| line.number > after && line.number <= numbered;
+        let wanted = |line: &OutboxLine<'_>| line.number > after && line.number <= numbered;
         let lines = lines(row.get(0)?, load::blob(row, 1)?)?;
         for line in lines.into_iter().filter(wanted).take(limit - events.len()) {
             events.push(event(db, line)?);
@@ -278,19 +263,15 @@ pub(super) fn events(
     Ok(events)
 }
 
-/// The announcements of one job after row `after` of its history, as far as they are kept.
-pub(super) fn announced(
-    db: &Connection,
-    stored: &load::Stored,
-    after: u64,
-) -> Result<Vec<Event>, Trouble> {
+/// The events of one job after row `after` of its history, as far as they are kept.
+pub(super) fn announced(db: &Connection, stored: &load::Stored, after: u64) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     for number in load::events_of(db, stored, after)? {
         if events.len() == PAGE_MAX {
             break;
         }
-        // One that is too old is gone.
-        let event = load::first(db, sql::SHEET_OF, [number], |row| {
+        // An event that is too old is gone.
+        let event = load::first(db, sql::OUTBOX_PAGE_OF, [number], |row| {
             let lines = lines(row.get(0)?, load::blob(row, 1)?)?;
             let line = lines.iter().find(|line| line.number == number);
             line.map(|line| event_of(line, stored)).transpose()
@@ -300,19 +281,16 @@ pub(super) fn announced(
     Ok(events)
 }
 
-/// An announcement, which has to be about this job.
-fn event_of(line: &Announced<'_>, stored: &load::Stored) -> Result<Event, Trouble> {
+/// Decodes an event, which must be about this job.
+fn event_of(line: &OutboxLine<'_>, stored: &load::Stored) -> Result<Event> {
     let (no, _) = event_about(line.number, line.sealed)?;
     if no != stored.no {
-        return Err(Trouble::Impossible("a history names an announcement of another job"));
+        return Err(TransactionError::Impossible("a history names an announcement of another job"));
     }
     Ok(event_from_row(line.number, line.sealed, stored.job.envelope.clone())?)
 }
 
-fn event(
-    db: &Connection,
-    Announced { number, sealed }: Announced<'_>,
-) -> Result<NumberedEvent, Trouble> {
+fn event(db: &Connection, OutboxLine { number, sealed }: OutboxLine<'_>) -> Result<NumberedEvent> {
     let (no, _) = event_about(number, sealed)?;
     let envelope = Arc::new(load::envelope(db, no)?);
     let event = event_from_row(number, sealed, envelope)?;

@@ -1,18 +1,19 @@
-//! Records: one small table. The writer holds all of it in memory, and readers read what they need.
+//! Records: one small table. The writer holds all of it in memory, and readers read the kinds they
+//! need.
 
 use super::{
     body::{from_scope, record_from_row, record_to_row, to_scope},
-    error::Trouble,
+    error::{Result, TransactionError},
     load::{all, blob, run},
     sql,
 };
 use crate::record::{Record, RecordKind, RecordName, Records};
 use rusqlite::Connection;
 
-/// The records that batches are decided by. A kind that this version does not know is a row of a
-/// later version, or a damaged one: neither may be passed over in silence.
-pub(super) fn load_for_batches(db: &Connection) -> Result<Records, Trouble> {
-    const UNKNOWN: Trouble = Trouble::Impossible(
+/// The records that decisions in batches need. A kind that this version does not know is a row of a
+/// later version, or a damaged one: neither may be ignored silently.
+pub(super) fn load_for_batches(db: &Connection) -> Result<Records> {
+    const UNKNOWN: TransactionError = TransactionError::Impossible(
         "a record is of a kind that this version does not know: it is damaged, or of a later version",
     );
     all::<_, ()>(db, sql::RECORD_KINDS, [], |row| {
@@ -22,9 +23,9 @@ pub(super) fn load_for_batches(db: &Connection) -> Result<Records, Trouble> {
     load(db, &kinds.collect::<Vec<_>>())
 }
 
-/// The records of these kinds.
-pub(super) fn load(db: &Connection, kinds: &[RecordKind]) -> Result<Records, Trouble> {
-    const UNLAWFUL: Trouble = Trouble::Impossible("a record does not say what its name says");
+pub(super) fn load(db: &Connection, kinds: &[RecordKind]) -> Result<Records> {
+    const UNLAWFUL: TransactionError =
+        TransactionError::Impossible("a record does not say what its name says");
     let mut records = Records::default();
     for kind in kinds {
         all(db, sql::RECORDS_OF_KIND, [kind.as_str()], |row| {
@@ -38,13 +39,13 @@ pub(super) fn load(db: &Connection, kinds: &[RecordKind]) -> Result<Records, Tro
     Ok(records)
 }
 
-pub(super) fn put(db: &Connection, record: &Record) -> Result<(), Trouble> {
+pub(super) fn put(db: &Connection, record: &Record) -> Result<()> {
     let RecordName { kind, scope, key } = &record.name;
     let values = (kind.as_str(), to_scope(scope), &**key, record_to_row(record));
     run(db, sql::RECORD_PUT, values)
 }
 
-pub(super) fn remove(db: &Connection, name: &RecordName) -> Result<(), Trouble> {
+pub(super) fn remove(db: &Connection, name: &RecordName) -> Result<()> {
     let values = (name.kind.as_str(), to_scope(&name.scope), &*name.key);
     run(db, sql::RECORD_REMOVE, values)
 }

@@ -1,14 +1,14 @@
-//! Writing what was decided: the one place where a job is saved, with all that belongs to it.
+//! Writing the engine's decisions: the one place that saves a job with all its rows.
 
 use super::{
     body::{event_from_row, event_to_row, to_row},
-    error::Trouble,
-    facet,
-    in_hand::InHand,
+    cached_job::CachedJob,
+    digest,
+    error::Result,
+    inline_history::InlineHistory,
     load::{self, Stored, pair},
+    outbox_page::{OutboxLine, OutboxPages, lines},
     pending::{claim_of, rank_of},
-    recent::Recent,
-    sheet::{Announced, Sheets, lines},
     sql,
     writer::Writer,
 };
@@ -17,44 +17,44 @@ use engine::{Change, Envelope, HistoryEntry, Job, JobType, NewJob, StepsChange, 
 use std::sync::Arc;
 
 impl Writer {
-    /// Saves the beginning of a job: what was handed over, and its first state.
-    pub(super) fn save_new(&mut self, new: &NewJob, change: Change) -> Result<(), Trouble> {
+    /// Saves a new job: its submission and its first state.
+    pub(super) fn save_new(&mut self, new: &NewJob, change: Change) -> Result<()> {
         let queue = self.queue_no(&new.job_type, &new.tenant)?;
-        let no = self.known.next_no;
-        self.known.next_no += 1;
+        let no = self.cache.next_no;
+        self.cache.next_no += 1;
         let stored = self.save(None, (no, queue), change)?;
         self.pending.hand_over(stored.clone(), new.payload.clone());
-        let facets = facet::facets(queue, &stored.job.envelope);
-        self.known.unlisted.entries.extend(facets.map(|facet| (facet, no)));
-        self.remembered.put(InHand { stored, payload: Some(new.payload.clone()) });
+        let listing_keys = digest::listing_keys(queue, &stored.job.envelope);
+        self.cache.unindexed.entries.extend(listing_keys.map(|digest| (digest, no)));
+        self.job_cache.put(CachedJob { stored, payload: Some(new.payload.clone()) });
         Ok(())
     }
 
-    /// Saves a change of a job that is there.
-    pub(super) fn save_change(&mut self, before: &Stored, change: Change) -> Result<(), Trouble> {
+    /// Saves a change of an existing job.
+    pub(super) fn save_change(&mut self, before: &Stored, change: Change) -> Result<()> {
         let stored = self.save(Some(before), (before.no, before.queue), change)?;
         if stored.job.status().is_ended() {
-            self.remembered.forget(stored.no);
+            self.job_cache.forget(stored.no);
         } else {
-            self.remembered.put(InHand { stored, payload: None });
+            self.job_cache.put(CachedJob { stored, payload: None });
         }
         Ok(())
     }
 
-    /// The job as it is from now on.
+    /// Saves the new state of a job.
     fn save(
         &mut self,
         before: Option<&Stored>,
         (no, queue): (i64, i64),
         change: Change,
-    ) -> Result<Arc<Stored>, Trouble> {
-        let recent = before.map_or_else(Recent::default, |before| before.recent.copy());
+    ) -> Result<Arc<Stored>> {
+        let recent = before.map_or_else(InlineHistory::default, |before| before.recent.copy());
         let recent = self.save_history(no, recent, &change)?;
         let Change { job, steps, takes_key, .. } = change;
         let after = Arc::new(Stored { no, queue, job, recent });
         self.save_key(before, &after, takes_key)?;
         self.save_steps(no, &steps)?;
-        // Where nothing differs, only a step was remembered.
+        // If nothing differs, the change only stored a step.
         if before.is_none_or(|before| before.job != after.job) {
             self.pending.touch(before, after.clone());
             self.note_ready(&after);
@@ -66,7 +66,7 @@ impl Writer {
 
     fn note_ready(&mut self, after: &Stored) {
         if let Some(run_at) = after.job.run_at() {
-            let ready = self.known.ready.entry(after.queue).or_default();
+            let ready = self.cache.ready.entry(after.queue).or_default();
             ready.note(rank_of(&after.job), run_at);
         }
     }
@@ -77,19 +77,14 @@ impl Writer {
             return;
         }
         if let Some(claim) = was {
-            self.known.claims.remove(&(claim, after.no));
+            self.cache.claims.remove(&(claim, after.no));
         }
         if let Some(claim) = is {
-            self.known.claims.insert((claim, after.no));
+            self.cache.claims.insert((claim, after.no));
         }
     }
 
-    fn save_key(
-        &mut self,
-        before: Option<&Stored>,
-        after: &Stored,
-        takes_key: bool,
-    ) -> Result<(), Trouble> {
+    fn save_key(&mut self, before: Option<&Stored>, after: &Stored, takes_key: bool) -> Result<()> {
         let Some(key) = &after.job.envelope.key else { return Ok(()) };
         let name = key.name.as_str();
         if takes_key {
@@ -103,18 +98,18 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the transition down and announces it. Gives the youngest history as it is then.
+    /// Writes the transition to the history and the outbox. Returns the new inline history.
     fn save_history(
         &mut self,
         no: i64,
-        recent: Recent,
+        recent: InlineHistory,
         change: &Change,
-    ) -> Result<Recent, Trouble> {
+    ) -> Result<InlineHistory> {
         let Some(entry) = &change.entry else { return Ok(recent) };
         let event = change.event.map(|kind| {
-            let number = self.known.next_event;
-            self.known.next_event += 1;
-            self.pending.sheets.add(number, no, (kind, entry.at, &change.job));
+            let number = self.cache.next_event;
+            self.cache.next_event += 1;
+            self.pending.outbox_pages.add(number, no, (kind, entry.at, &change.job));
             number
         });
         let mut recent = self.make_room(no, recent)?;
@@ -122,8 +117,8 @@ impl Writer {
         Ok(recent)
     }
 
-    /// Gives rows of their own to what no longer fits into the row of the job.
-    fn make_room(&self, no: i64, recent: Recent) -> Result<Recent, Trouble> {
+    /// Moves entries that no longer fit into the job's row to rows of their own.
+    fn make_room(&self, no: i64, recent: InlineHistory) -> Result<InlineHistory> {
         if !recent.is_full() {
             return Ok(recent);
         }
@@ -132,10 +127,10 @@ impl Writer {
             let entry: &HistoryEntry = &noted.entry;
             insert.execute((no, entry.seq, noted.event, to_row(no, entry)))?;
         }
-        Ok(Recent::default())
+        Ok(InlineHistory::default())
     }
 
-    fn save_steps(&mut self, no: i64, steps: &StepsChange) -> Result<(), Trouble> {
+    fn save_steps(&mut self, no: i64, steps: &StepsChange) -> Result<()> {
         match steps {
             StepsChange::Kept => Ok(()),
             StepsChange::Put(step) => {
@@ -147,43 +142,42 @@ impl Writer {
     }
 
     fn count(&mut self, queue: i64, before: Option<&Job>, after: Option<&Job>) {
-        let counts = self.known.counts.entry(queue).or_default();
+        let counts = self.cache.counts.entry(queue).or_default();
         self.counts_before.entry(queue).or_insert(*counts);
         counts.count(before, after);
     }
 
-    /// The number of a queue; a new one gets the next.
-    pub(super) fn queue_no(&mut self, job_type: &JobType, tenant: &Tenant) -> Result<i64, Trouble> {
-        if let Some(no) = self.known.queues.no(job_type, tenant) {
+    /// The number of a queue; a new queue gets the next number.
+    pub(super) fn queue_no(&mut self, job_type: &JobType, tenant: &Tenant) -> Result<i64> {
+        if let Some(no) = self.cache.queues.no(job_type, tenant) {
             return Ok(no);
         }
-        let no = self.known.queues.next_no();
+        let no = self.cache.queues.next_no();
         let queue = Queue { job_type: job_type.clone(), tenant: tenant.clone() };
         let values = (no, job_type.as_str(), tenant.as_str(), to_row(no, &queue));
         load::run(&self.db, sql::QUEUE_INSERT, values)?;
-        self.known.queues.add(no, queue);
+        self.cache.queues.add(no, queue);
         Ok(no)
     }
 
-    /// Removes an ended job with all that belongs to it. Its announcements stay, without what they
-    /// said about it.
-    pub(super) fn erase(&mut self, before: &Stored) -> Result<(), Trouble> {
+    /// Removes an ended job with all its rows. Its events stay, but without data about it.
+    pub(super) fn erase(&mut self, before: &Stored) -> Result<()> {
         let no = before.no;
         self.write_pending()?;
-        self.remembered.forget(no);
-        self.known.unlisted.entries.retain(|(_, unlisted)| *unlisted != no);
+        self.job_cache.forget(no);
+        self.cache.unindexed.entries.retain(|(_, unindexed)| *unindexed != no);
         self.redact_events(before)?;
         for sql in [
             sql::JOB_DELETE,
             sql::ENDED_DELETE,
             sql::HISTORY_DELETE,
             sql::STEPS_FORGET,
-            sql::HANDED_DELETE,
+            sql::SUBMISSION_DELETE,
         ] {
             load::run(&self.db, sql, [no])?;
         }
-        for facet in facet::facets(before.queue, &before.job.envelope) {
-            load::run(&self.db, sql::LISTING_DELETE, [facet::shelf(no), facet, no])?;
+        for digest in digest::listing_keys(before.queue, &before.job.envelope) {
+            load::run(&self.db, sql::LISTING_DELETE, [digest::bucket(no), digest, no])?;
         }
         if let Some(key) = &before.job.envelope.key {
             let values = (before.queue, key.name.as_str(), no);
@@ -193,7 +187,7 @@ impl Writer {
         Ok(())
     }
 
-    fn redact_events(&mut self, before: &Stored) -> Result<(), Trouble> {
+    fn redact_events(&mut self, before: &Stored) -> Result<()> {
         let mut redacted = None;
         for number in load::events_of(&self.db, before, 0)? {
             if let Some(envelope) = self.redact_event(number, before)? {
@@ -207,19 +201,20 @@ impl Writer {
         Ok(())
     }
 
-    /// Says less on one line of a sheet. Gives what may still be said of the job; nothing where the
-    /// announcement is too old, and gone.
-    fn redact_event(&self, number: i64, before: &Stored) -> Result<Option<Arc<Envelope>>, Trouble> {
-        let sheet: Option<(i64, Vec<u8>)> = load::first(&self.db, sql::SHEET_OF, [number], pair)?;
-        let Some((first, sheet)) = sheet else { return Ok(None) };
-        let mut lines = lines(first, &sheet)?;
+    /// Redacts one event in an outbox page. Returns the rest of the job's envelope, or nothing if
+    /// the event is so old that it is gone.
+    fn redact_event(&self, number: i64, before: &Stored) -> Result<Option<Arc<Envelope>>> {
+        let page: Option<(i64, Vec<u8>)> =
+            load::first(&self.db, sql::OUTBOX_PAGE_OF, [number], pair)?;
+        let Some((first, page)) = page else { return Ok(None) };
+        let mut lines = lines(first, &page)?;
         let place = usize::try_from(number - first).unwrap_or(usize::MAX);
         let Some(line) = lines.get_mut(place) else { return Ok(None) };
         let event = event_from_row(number, line.sealed, before.job.envelope.clone())?.redacted();
         let sealed = event_to_row(number, before.no, &event);
-        *line = Announced { number, sealed: &sealed };
-        let sheet = Sheets::one(&lines);
-        load::run(&self.db, sql::SHEET_PUT, (first, sheet))?;
+        *line = OutboxLine { number, sealed: &sealed };
+        let page = OutboxPages::one(&lines);
+        load::run(&self.db, sql::OUTBOX_PAGE_PUT, (first, page))?;
         Ok(Some(event.job.envelope))
     }
 }

@@ -1,4 +1,4 @@
-//! The schema of a store, for operators: which it is, and what brings it up to date.
+//! The schema version of a store, and its migration, for operators.
 
 use super::{
     doctor::visit,
@@ -21,20 +21,22 @@ impl Schema {
     }
 }
 
-/// Says which schema the store at `path` has; also while it is at work, and without changing it.
+/// Returns the schema version of the store at `path`. Works while the store is in use, and does not
+/// change it.
 pub fn schema(path: &Path) -> Result<Schema, OpenError> {
     let (_, found) = visit(&Files::of_visitor(path)?)?;
     Ok(Schema::of(found))
 }
 
-/// Brings the store at `path` up to date, and says what that took. Refused while somebody has it.
+/// Migrates the store at `path`, and returns the schema version it had. Refused while another
+/// process has the store open.
 pub fn migrate(path: &Path, holder: &str) -> Result<Schema, OpenError> {
     let files = Files::of_visitor(path)?;
     let _lock = files.take(holder)?;
     let unusable = |trouble| OpenError::unusable(path, trouble);
     let mut db = files.connect(Role::Writer).map_err(unusable)?;
     let found = schema_of(&db).map_err(unusable)?;
-    // An empty file would become a store: that is what `open` is for.
+    // An empty file would become a store, which only `open` may do.
     refuse_foreign(found, path)?;
     run(&mut db, path)?;
     Ok(Schema::of(found.1))

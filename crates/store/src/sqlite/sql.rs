@@ -1,17 +1,17 @@
-//! Every statement that the store runs again and again, by the file in `sql/` that it stands in.
+//! Every statement that the store runs repeatedly, by its file in `sql/`.
 //!
-//! They have names so that a test can read the plan of each (`plans.rs`): a statement that walks a
-//! table is found there and not in production.
+//! Statements have names so that a test can read the plan of each (`plans.rs`): it finds a
+//! statement that walks a table before production does.
 
 use crate::statements::statements;
 
-/// So many rows are written with one statement, where there are as many.
+/// How many rows one statement writes, if there are that many.
 pub(super) const ROWS_AT_ONCE: usize = 16;
 
 statements! {
         "load": JOB_BY_ID JOB_BY_NO NEWEST_ID PAYLOAD ENVELOPE HISTORY HISTORY_NEWEST_FIRST
         EVENTS_OF_JOB STEP STEPS_COUNT;
-        "save": HANDED_INSERT HANDED_INSERT_16 JOB_INSERT JOB_INSERT_16 JOB_UPDATE JOB_UPDATE_STATE
+        "save": SUBMISSION_INSERT SUBMISSION_INSERT_16 JOB_INSERT JOB_INSERT_16 JOB_UPDATE JOB_UPDATE_STATE
         JOB_UPDATE_STATE_16 JOB_UPDATE_LEASE JOB_DELETE JOBS_DELETE ENDED_INSERT ENDED_INSERT_16
         ENDED_DELETE HISTORY_INSERT STEP_PUT STEPS_FORGET OUTBOX_INSERT DELTA_INSERT;
         "claim": READY READY_NEXT READY_RANK START CLAIMS RUNNING;
@@ -20,13 +20,13 @@ statements! {
         "depth": NOT_DUE_COUNT DUE_COUNT DUE_FIRST DUE_EXPIRED DUE_BEFORE DUE_BESIDE;
         "poison": POISON_COUNTS POISON_FIRST;
         "counters": COUNTERS COUNTER DELTAS COUNTER_PUT DELTAS_FORGET;
-        "events": SHEETS SHEET_OF SHEET_PUT SHEET_DELETE FIRST_EVENT;
-        "erase": HANDED_DELETE HISTORY_DELETE LISTING_DELETE ERASED_INSERT ERASED_OLD ERASED_DELETE;
-        "list": LIST_ALL LIST_TAIL LIST_FACET LIST_LIVE LIST_RUNNING LIST_ENDED LIST_STATUS
+        "events": OUTBOX_PAGES OUTBOX_PAGE_OF OUTBOX_PAGE_PUT OUTBOX_PAGE_DELETE FIRST_EVENT;
+        "erase": SUBMISSION_DELETE HISTORY_DELETE LISTING_DELETE ERASED_INSERT ERASED_OLD ERASED_DELETE;
+        "list": LIST_ALL LIST_TAIL LIST_DIGEST LIST_LIVE LIST_RUNNING LIST_ENDED LIST_STATUS
         LIST_ERROR_LIVE LIST_ERROR_ENDED LAST_NO FIRST_NO_FROM UNLISTED LISTING_INSERT
         LISTING_INSERT_16;
         "audit": AUDIT_INSERT AUDIT_HEAD AUDIT AUDIT_OF;
-        "settings": HOUSE HOUSE_PUT QUEUES QUEUES_OF QUEUES_OF_TYPE QUEUE_INSERT;
+        "settings": STORE_META STORE_META_PUT QUEUES QUEUES_OF QUEUES_OF_TYPE QUEUE_INSERT;
         "records": RECORD_KINDS RECORDS_OF_KIND RECORD_PUT RECORD_REMOVE;
         "workers": WORKERS WORKER_PUT WORKER_DROP;
 }

@@ -1,26 +1,26 @@
-//! The one hand that writes: load, decide, save, commit.
+//! The only writer: load, decide, save, commit.
 //!
-//! A commit that fails is not a "no". When SQLite cannot say whether it happened, nobody can: callers
-//! are told so, nothing more is written, and the process ends ([`FailStop`]). The next start finishes
-//! what is in the log before it serves. A full disk is different: it is noticed before anything is
-//! committed, and is over when there is room again.
+//! A failed commit is not a refusal. If SQLite cannot say whether the commit happened, its outcome
+//! is unknown: callers get that answer, nothing more is written, and the process ends
+//! ([`FailStop`]). The next start completes the log before it serves. A full disk is different:
+//! SQLite reports it before anything is committed, and it is over when there is space again.
 
 use super::{
-    body::{Commit, Deltas, HouseRow, Seen, to_row, to_scope},
+    body::{Commit, Deltas, StoreMeta, StoredWorker, to_row, to_scope},
+    cached_job::CachedJob,
     checkpoint::Checkpoints,
-    error::Trouble,
-    facet,
-    in_hand::InHand,
-    known::{Known, Workers},
+    digest,
+    error::{Result, TransactionError},
     load::{self, Stored, readable},
-    pending::Pending,
+    pending::PendingWrites,
     sql,
+    writer_cache::{Workers, WriterCache},
 };
 use crate::{
     clock::{Clock, StoreClock, Tick},
-    dice::Dice,
+    job_cache::JobCache,
     queue::Counts,
-    remembered::Remembered,
+    random::RandomSource,
     seen::{FULL_FOR, claiming_in},
     store::StoreError,
 };
@@ -33,37 +33,37 @@ use std::{
 };
 
 pub(super) struct Writer {
-    /// Whoever asks it about jobs, by an index, takes it from [`Writer::written`].
+    /// A query by an index must go through [`Writer::written`].
     pub(super) db: Connection,
-    /// What this transaction has decided and not written yet.
-    pub(super) pending: Pending,
-    pub(super) remembered: Remembered<InHand>,
-    pub(super) dice: Arc<dyn Dice>,
-    pub(super) known: Known,
+    /// The decisions of this transaction that are not written yet.
+    pub(super) pending: PendingWrites,
+    pub(super) job_cache: JobCache<CachedJob>,
+    pub(super) random: Arc<dyn RandomSource>,
+    pub(super) cache: WriterCache,
     pub(super) shared: Arc<Shared>,
-    /// The counts that this transaction has changed, as they were before it.
+    /// The old counts that this transaction has changed.
     pub(super) counts_before: BTreeMap<i64, Counts>,
-    /// When each queue was last served, counted in jobs: whoever waited longest comes first.
+    /// When each queue was last served, counted in jobs: the queue that waited longest comes first.
     pub(super) served: HashMap<i64, u64>,
     pub(super) serves: u64,
     /// A jump of the clock for which no lease has been extended yet.
     pub(super) jumped: Duration,
     pub(super) checkpoints: Checkpoints,
-    /// Whether there is room for a transaction.
+    /// Whether there is disk space for a transaction.
     ///
     /// SQLite survives a full disk at any moment, but not always without ending the process: its
-    /// index of the log is a file, too. So we stop a little earlier.
-    pub(super) has_room: Box<dyn Fn(Need) -> bool + Send>,
+    /// index of the log is a file, too. So the store stops a little earlier.
+    pub(super) has_room: Box<dyn Fn(WriteClass) -> bool + Send>,
     pub(super) limits: TenantLimits,
 }
 
-/// What the writer and the readers both look at.
+/// The state that the writer and the readers share.
 pub(super) struct Shared {
     clock: Arc<dyn Clock>,
     time: Mutex<StoreClock>,
     workers: Mutex<Workers>,
-    /// Tenants without room for another worker, and until when that is believed: a worker can give
-    /// itself a new name with every claim, and to look for room means to look at all workers.
+    /// Tenants without space for another worker, and until when that holds. Cached because a worker
+    /// can use a new name with every claim, and the check reads all workers.
     full_scopes: Mutex<BTreeMap<Scope, Timestamp>>,
 }
 
@@ -73,18 +73,19 @@ impl Shared {
         Shared { clock, time, workers, full_scopes: Mutex::default() }
     }
 
-    /// Moves the time on. Workers were not silent while the clock jumped, whatever becomes of the
-    /// transaction that noticed it.
+    /// Moves the time on. Workers were not silent while the clock jumped, even if the transaction
+    /// that noticed the jump fails.
     fn tick(&self) -> Tick {
         let tick = self.time().tick(self.clock.read());
         if tick.jumped > Duration::ZERO {
-            let later = |seen: &mut Seen| seen.seen_at = seen.seen_at + tick.jumped;
+            let later = |seen: &mut StoredWorker| seen.seen_at = seen.seen_at + tick.jumped;
             self.workers().values_mut().for_each(later);
         }
         tick
     }
 
-    /// What a tick would say now. Only the writer ticks: a reader would swallow a jump that costs leases.
+    /// The result of a tick now, without a change. Only the writer ticks: a reader's tick would
+    /// swallow a jump, and leases would be lost.
     pub(super) fn peek(&self) -> Tick {
         let mut time = self.time().clone();
         time.tick(self.clock.read())
@@ -94,13 +95,13 @@ impl Shared {
         self.time.lock().expect("no code of ours panics with the time in hand")
     }
 
-    /// The workers that may claim what `scope` covers, as they are now. A copy: a reader that took
-    /// its time would keep the writer waiting.
+    /// The current workers that may claim what `scope` covers. A copy: a slow reader would keep the
+    /// writer waiting.
     pub(super) fn workers_now(&self, scope: &Scope) -> Workers {
         claiming_in(&self.workers(), scope)
     }
 
-    /// Whether a tenant had no room for another worker a moment ago.
+    /// Whether a tenant had no space for another worker a moment ago.
     pub(super) fn is_full(&self, scope: &Scope, now: Timestamp) -> bool {
         self.full_scopes().get(scope).is_some_and(|until| now < *until)
     }
@@ -118,34 +119,35 @@ impl Shared {
     }
 }
 
-/// What a transaction is for. What ends jobs goes on for longer than what begins them: it is how a full
-/// disk gets room again.
+/// What a transaction is for. Transactions that end jobs may continue on a fuller disk than those
+/// that add jobs: they are how a full disk gets space again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
-    Begin,
-    Finish,
+pub(super) enum WriteClass {
+    New,
+
+    Progress,
 }
 
-/// What happens when the outcome of a commit is not known. It should end the process soon, but give those
-/// who wait for an answer a moment to hear it.
+/// Called when the outcome of a commit is unknown. It should end the process soon, but leave time
+/// for waiting callers to get their answers.
 pub type FailStop = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Writer {
     /// The store's time, as of the last tick.
     pub(super) fn now(&self) -> Timestamp {
-        self.known.used_until
+        self.cache.used_until
     }
 
-    /// One transaction. Whatever `work` returns is durable when this returns it.
+    /// Runs one transaction. The result of `work` is durable when this returns it.
     pub(super) fn transact<R>(
         &mut self,
-        need: Need,
-        work: impl FnOnce(&mut Self) -> Result<R, Trouble>,
+        write_class: WriteClass,
+        work: impl FnOnce(&mut Self) -> Result<R>,
     ) -> Result<R, StoreError> {
         if let Some(reason) = self.checkpoints.failure() {
             return Err(StoreError::Unavailable(Some(reason.into())));
         }
-        if !(self.has_room)(need) {
+        if !(self.has_room)(write_class) {
             return Err(StoreError::Full(None));
         }
         let changes = self.db.total_changes();
@@ -166,12 +168,12 @@ impl Writer {
         Ok(done)
     }
 
-    /// Begins a transaction and brings the time up to date. A jump, or a time in which nobody could be
-    /// heard, costs no lease.
-    fn begin(&mut self) -> Result<(), Trouble> {
+    /// Begins a transaction and updates the time. Neither a jump of the clock nor a time in which
+    /// no heartbeat could arrive costs a lease.
+    fn begin(&mut self) -> Result<()> {
         load::run(&self.db, "begin immediate", [])?;
         let tick = self.shared.tick();
-        self.known.used_until = tick.now;
+        self.cache.used_until = tick.now;
         self.jumped += tick.jumped;
         if self.jumped > Duration::ZERO {
             self.extend_leases(self.jumped)?;
@@ -179,7 +181,7 @@ impl Writer {
         Ok(())
     }
 
-    fn extend_leases(&mut self, by: Duration) -> Result<(), Trouble> {
+    fn extend_leases(&mut self, by: Duration) -> Result<()> {
         for no in load::numbers(self.written()?, sql::RUNNING, [])? {
             let Some(stored) = readable(self.must_find(no))? else { continue };
             if let Some(change) = clock_jumped(&stored.job, by) {
@@ -189,33 +191,33 @@ impl Writer {
         self.save_workers()
     }
 
-    /// Writes everything that was decided so far.
-    pub(super) fn write_pending(&mut self) -> Result<(), Trouble> {
+    /// Writes all pending decisions.
+    pub(super) fn write_pending(&mut self) -> Result<()> {
         if self.pending.is_empty() {
             return Ok(());
         }
-        self.known.newest_id = self.known.newest_id.max(self.pending.newest_id());
+        self.cache.newest_id = self.cache.newest_id.max(self.pending.newest_id());
         std::mem::take(&mut self.pending).write(&self.db)
     }
 
-    /// The file, with everything in it that was decided so far.
-    pub(super) fn written(&mut self) -> Result<&Connection, Trouble> {
+    /// The connection, after all pending decisions were written.
+    pub(super) fn written(&mut self) -> Result<&Connection> {
         self.write_pending()?;
         Ok(&self.db)
     }
 
-    /// One job as it is now.
-    pub(super) fn find_by_no(&self, no: i64) -> Result<Option<Arc<Stored>>, Trouble> {
-        let known = self.remembered.get(no).map(|memory| &memory.stored);
+    /// The current state of one job.
+    pub(super) fn find_by_no(&self, no: i64) -> Result<Option<Arc<Stored>>> {
+        let known = self.job_cache.get(no).map(|memory| &memory.stored);
         if let Some(stored) = known.or_else(|| self.pending.job(no)) {
             return Ok(Some(stored.clone()));
         }
         Ok(load::job_by_no(&self.db, no)?.map(Arc::new))
     }
 
-    /// One job as it is now, by its name.
-    pub(super) fn find_by_id(&self, id: JobId) -> Result<Option<Arc<Stored>>, Trouble> {
-        if let Some(memory) = self.remembered.by_id(id) {
+    /// The current state of one job, by its id.
+    pub(super) fn find_by_id(&self, id: JobId) -> Result<Option<Arc<Stored>>> {
+        if let Some(memory) = self.job_cache.by_id(id) {
             return Ok(Some(memory.stored.clone()));
         }
         if let Some(no) = self.pending.number(id) {
@@ -226,8 +228,8 @@ impl Writer {
         Ok(Some(pending.unwrap_or_else(|| Arc::new(stored))))
     }
 
-    /// Writes down when each worker was last seen.
-    fn save_workers(&mut self) -> Result<(), Trouble> {
+    /// Writes when each worker was last seen.
+    fn save_workers(&mut self) -> Result<()> {
         for ((scope, worker), seen) in &*self.shared.workers() {
             self.save_worker(scope, worker, seen)?;
         }
@@ -238,62 +240,63 @@ impl Writer {
         &self,
         scope: &Scope,
         worker: &WorkerId,
-        seen: &Seen,
-    ) -> Result<(), Trouble> {
+        seen: &StoredWorker,
+    ) -> Result<()> {
         let (scope, worker) = (to_scope(scope), worker.as_str());
-        let no = facet::of_name(&[scope, worker]);
+        let no = digest::of_name(&[scope, worker]);
         let values = (scope, worker, seen.seen_at.unix_ms(), to_row(no, seen));
         load::run(&self.db, sql::WORKER_PUT, values)
     }
 
-    /// Writes down the time and the numbers that were used, and what became of the counts.
-    fn write_deltas(&mut self, changes_before: u64) -> Result<(), Trouble> {
-        // Nothing was written, so nothing needs to be committed; but while leases live, the time is written
-        // down now and then. What went by since then counts as time in which nobody could be heard.
+    /// Writes the time, the numbers that were used, and the changes of the counts.
+    fn write_deltas(&mut self, changes_before: u64) -> Result<()> {
+        // Nothing was written, so nothing needs a commit. But while leases run, the time is written
+        // every few seconds: after a restart, all time since then counts as time in which no
+        // heartbeat could arrive.
         let idle = self.db.total_changes() == changes_before;
-        if idle && !(self.is_time_old() && self.known.is_anything_running()) {
+        if idle && !(self.is_time_old() && self.cache.is_anything_running()) {
             return Ok(());
         }
         self.write_commit()
     }
 
     fn is_time_old(&self) -> bool {
-        self.now().since(self.known.written_until) >= TIME_WRITTEN_EVERY
+        self.now().since(self.cache.written_until) >= TIME_WRITTEN_EVERY
     }
 
-    /// The row that every commit leaves behind.
-    fn write_commit(&mut self) -> Result<(), Trouble> {
-        let commit = self.known.next_commit;
-        self.known.next_commit += 1;
+    /// Writes the row that every commit leaves.
+    fn write_commit(&mut self) -> Result<()> {
+        let commit = self.cache.next_commit;
+        self.cache.next_commit += 1;
         let mut deltas = Deltas::default();
         for (queue, before) in std::mem::take(&mut self.counts_before) {
-            let counts = self.known.counts.get(&queue).copied().unwrap_or_default();
+            let counts = self.cache.counts.get(&queue).copied().unwrap_or_default();
             deltas.add(queue, &before, &counts);
-            self.known.uncounted.insert(queue);
+            self.cache.uncounted.insert(queue);
         }
         if commit % ROLL_UP_COMMITS == 0 {
             self.roll_up(commit)?;
             deltas = Deltas::default();
         }
-        let (last_no, last_event) = (self.known.next_no - 1, self.known.next_event - 1);
+        let (last_no, last_event) = (self.cache.next_no - 1, self.cache.next_event - 1);
         let row = Commit { at: self.now(), last_no, last_event, deltas };
         let values = (commit, to_row(commit, &row));
         load::run(&self.db, sql::DELTA_INSERT, values)?;
-        self.known.written_until = self.now();
+        self.cache.written_until = self.now();
         Ok(())
     }
 
-    /// Writes down what the house knows of itself.
-    pub(super) fn save_house(&mut self, house: HouseRow) -> Result<(), Trouble> {
-        load::run(&self.db, sql::HOUSE_PUT, [to_row(1, &house)])?;
-        self.known.house = house;
+    /// Writes the row of facts about the store itself.
+    pub(super) fn save_store_meta(&mut self, store_meta: StoreMeta) -> Result<()> {
+        load::run(&self.db, sql::STORE_META_PUT, [to_row(1, &store_meta)])?;
+        self.cache.store_meta = store_meta;
         Ok(())
     }
 
-    /// Writes the counts themselves down, so that the changes need not be kept.
-    fn roll_up(&mut self, commit: i64) -> Result<(), Trouble> {
-        for queue in std::mem::take(&mut self.known.uncounted) {
-            let counts = self.known.counts.get(&queue).copied().unwrap_or_default();
+    /// Writes the counts themselves, so that their changes need not be kept.
+    fn roll_up(&mut self, commit: i64) -> Result<()> {
+        for queue in std::mem::take(&mut self.cache.uncounted) {
+            let counts = self.cache.counts.get(&queue).copied().unwrap_or_default();
             load::run(&self.db, sql::COUNTER_PUT, (queue, to_row(queue, &counts)))?;
         }
         load::run(&self.db, sql::DELTAS_FORGET, [commit])
@@ -302,26 +305,26 @@ impl Writer {
     fn commit(&mut self) -> Result<(), StoreError> {
         let committed = self.db.prepare_cached("commit").and_then(|mut commit| commit.execute([]));
         let Err(error) = committed else { return Ok(()) };
-        // A full disk is noticed while the log is written and before its last frame is: without that
-        // frame nothing happened.
+        // SQLite reports a full disk while it writes the log, before the last frame of the commit:
+        // without that frame nothing is committed.
         if error.sqlite_error_code() == Some(ErrorCode::DiskFull) {
             return Err(self.roll_back(error.into()));
         }
         Err(self.stop(&format!("COMMIT failed: {error}")))
     }
 
-    /// Makes everything as it was before, here as well.
-    fn roll_back(&mut self, trouble: Trouble) -> StoreError {
+    /// Restores the state before the transaction, in memory as well.
+    fn roll_back(&mut self, trouble: TransactionError) -> StoreError {
         let rolled_back = self.db.is_autocommit() || self.db.execute_batch("rollback").is_ok();
         self.counts_before.clear();
-        self.pending = Pending::default();
-        self.remembered.forget_all();
-        let time = self.known.used_until;
-        match Known::load(&self.db) {
+        self.pending = PendingWrites::default();
+        self.job_cache.forget_all();
+        let time = self.cache.used_until;
+        match WriterCache::load(&self.db) {
             Ok(known) if rolled_back => {
-                self.known = known;
-                self.known.used_until = self.known.used_until.max(time);
-                trouble.told()
+                self.cache = known;
+                self.cache.used_until = self.cache.used_until.max(time);
+                trouble.into_store_error()
             }
             Ok(_) | Err(_) => {
                 self.stop(&format!("a transaction could not be rolled back after: {trouble}"))
@@ -329,29 +332,29 @@ impl Writer {
         }
     }
 
-    /// Nothing is written after this.
+    /// Forbids all further writes.
     fn stop(&self, reason: &str) -> StoreError {
         self.checkpoints.stop(reason);
         StoreError::OutcomeUnknown(Some(reason.into()))
     }
 }
 
-/// While leases live, the file is told the time at least this often.
+/// While leases run, the time is written to the file at least this often.
 const TIME_WRITTEN_EVERY: Duration = Duration::from_secs(5);
 
-/// The counts are written down after so many commits; until then they are sums of changes.
+/// The counts are written after this many commits; until then they are sums of changes.
 const ROLL_UP_COMMITS: i64 = 128;
 
-/// Whoever is alive when the store is closed should be found alive when it is opened again, and the time
-/// goes on from the moment at which somebody was last heard.
+/// Saves the workers and the time: a worker that is alive when the store closes should be alive
+/// when it opens again, and the time continues from the writer's last tick.
 impl Drop for Writer {
     fn drop(&mut self) {
         if self.checkpoints.failure().is_some() {
             return;
         }
-        let begun = self.db.execute_batch("begin immediate").map_err(Trouble::from);
+        let begun = self.db.execute_batch("begin immediate").map_err(TransactionError::from);
         let saved = begun.and_then(|()| self.save_workers()).and_then(|()| self.write_commit());
         let end = if saved.is_ok() { "commit" } else { "rollback" };
-        drop(self.db.execute_batch(end)); // hints, and nobody is left to hear of them
+        drop(self.db.execute_batch(end)); // only hints, and no caller is left to report an error to
     }
 }

@@ -1,13 +1,13 @@
 //! One unit of work for every store: load, decide, stage, write.
 //!
-//! A store says how rows are found ([`Source`]) and how effects are written ([`Sink`]). What a
-//! request comes to is decided here, once for all stores: [`carry_out`] lets the engine decide the
-//! request against what the store finds, stages the effects, and writes them when nothing of the
+//! A store says how rows are found ([`Source`]) and how effects are written ([`Sink`]). The outcome
+//! of a request is decided here, once for all stores: [`execute_request`] lets the engine decide the
+//! request against the rows of the store, stages the effects, and writes them if no part of the
 //! request was refused. Within a list ([`Request::All`], a list of submits) each part sees what the
-//! parts before it have staged, so that a list is carried out whole or not at all.
+//! parts before it have staged, so that a list is executed whole or not at all.
 //!
-//! Claims and signs of life are the store's own: which due rows a claim gets is chosen by the
-//! database, and neither can be refused.
+//! Each store handles claims and worker heartbeats itself: the database chooses which due rows a
+//! claim gets, and neither can be refused.
 
 mod staged;
 mod view;
@@ -16,17 +16,17 @@ use crate::{
     queue::Queue,
     record::{Record, RecordName, Records},
     seen::Name,
-    store::{Answer, Claimed, Reply, Request, turn},
+    store::{Answer, Claimed, Reply, Request, phase},
 };
 use engine::{
-    AttemptRecord, AuditNote, Chance, Change, Command, Decision, Facts, Host, IdempotencyKey, Job,
-    JobId, JobType, LeaseToken, NewJob, Policy, Refusal, Scope, Step, StepName, TenantLimits,
-    Timestamp, Wish,
+    AttemptRecord, AuditNote, Change, ClaimRequest, Command, Decision, Entropy, Facts, Host,
+    IdempotencyKey, Job, JobId, JobType, LeaseToken, NewJob, Policy, Refusal, Scope, Step,
+    StepName, TenantLimits, Timestamp,
 };
 use staged::Staged;
 use view::View;
 
-/// How a store finds what decisions depend on, as of its transaction.
+/// How a store finds the facts for decisions, as of its transaction.
 pub(crate) trait Source {
     /// A job as the store has it.
     type Row: Clone;
@@ -36,12 +36,12 @@ pub(crate) trait Source {
 
     fn find(&self, id: JobId) -> Result<Option<Self::Row>, Self::Error>;
 
-    /// The same for a job that comes now, and is hardly ever there already.
+    /// The same for a job that is being submitted, and that hardly ever exists already.
     fn find_new(&self, id: JobId) -> Result<Option<Self::Row>, Self::Error> {
         self.find(id)
     }
 
-    /// The job that a key means, whether or not its window is over.
+    /// The job that holds a key, whether or not the key's window is over.
     fn key_holder(
         &self,
         queue: &Queue,
@@ -59,11 +59,11 @@ pub(crate) trait Source {
 
     fn steps_count(&self, row: &Self::Row) -> Result<u64, Self::Error>;
 
-    /// How many jobs wait in a queue. Asked only where the policy bounds them.
+    /// How many jobs wait in a queue. Called only where the policy bounds them.
     fn queued(&self, queue: &Queue) -> u64;
 
-    /// Whether the tenant of `queue` may have it, and whether it is another undeclared type of the
-    /// tenant. The request has opened `opened` such types so far.
+    /// Checks that the tenant may have `queue`; returns whether the queue adds another undeclared
+    /// type to the tenant. The request has opened `opened` such types so far.
     fn check_queue(&self, queue: &Queue, records: &Records, opened: u64) -> Result<bool, Refusal>;
 
     fn records(&self) -> &Records;
@@ -74,23 +74,23 @@ pub(crate) trait Source {
 
     fn epoch(&self) -> u32;
 
-    fn chance(&self) -> Chance;
+    fn entropy(&self) -> Entropy;
 
-    /// What every decision may know.
+    /// The facts that every decision gets.
     fn facts<'a>(&self, policy: &'a Policy) -> Facts<'a> {
         Facts {
             now: self.now(),
             epoch: self.epoch(),
             policy,
-            chance: self.chance(),
+            entropy: self.entropy(),
             record: None,
             step: None,
             steps: 0,
         }
     }
 
-    /// A job as an effect finds it. The row is missing where an earlier effect of the same request
-    /// has changed the job.
+    /// The row of a job for an effect. `before` is missing where an earlier effect of the same
+    /// request has changed the job.
     fn row_of(
         &self,
         before: Option<Self::Row>,
@@ -99,31 +99,31 @@ pub(crate) trait Source {
         before.map_or_else(|| self.find(id), |row| Ok(Some(row)))
     }
 
-    /// The engine's decision. Only tests put other rules in its place, with a mistake in them.
+    /// The engine's decision. Only tests override it, to seed a bug.
     fn decide(&self, job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
         engine::decide(job, command, facts)
     }
 }
 
-/// How a store writes what was decided.
+/// How a store writes decisions.
 pub(crate) trait Sink: Source {
     fn write(&mut self, effect: Effect<'_, Self::Row>) -> Result<(), Self::Error>;
 }
 
-/// What is to be written.
+/// One write.
 pub(crate) enum Effect<'a, R> {
     /// A new job.
     Begin {
         new: &'a NewJob,
         change: Box<Change>,
     },
-    /// A job that is there. `before` is missing where an earlier effect of the request has changed
-    /// the job: then the store has it.
+    /// An existing job. `before` is missing where an earlier effect of the request has changed the
+    /// job: then the store has the row.
     Change {
         before: Option<R>,
         change: Box<Change>,
     },
-    /// The job goes with all that belongs to it.
+    /// Deletes the job with all that belongs to it.
     Erase {
         before: Option<R>,
         id: JobId,
@@ -133,8 +133,11 @@ pub(crate) enum Effect<'a, R> {
     Audit(&'a AuditNote),
 }
 
-/// Carries out one request, all of it or nothing.
-pub(crate) fn carry_out<S: Sink>(store: &mut S, request: &Request) -> Result<Reply, S::Error> {
+/// Executes one request, all of it or nothing.
+pub(crate) fn execute_request<S: Sink>(
+    store: &mut S,
+    request: &Request,
+) -> Result<Reply, S::Error> {
     let mut staged = Staged::new(request.is_list());
     match (View { source: store, staged: &mut staged }).request(request) {
         Ok(answer) => {
@@ -148,40 +151,48 @@ pub(crate) fn carry_out<S: Sink>(store: &mut S, request: &Request) -> Result<Rep
     }
 }
 
-/// What a store that has one writer at a time carries out itself.
+/// What a store with one writer at a time executes itself.
 pub(crate) trait OneWriter: Sink {
-    fn claim(&mut self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Self::Error>;
+    fn claim(
+        &mut self,
+        scope: &Scope,
+        claim_request: &ClaimRequest,
+    ) -> Result<Vec<Claimed>, Self::Error>;
 
-    /// A worker is alive. One too many works like any other and is not shown: claims and reports
-    /// are never refused for it.
-    fn see(
+    /// Records that a worker is alive. A worker above the tenant's limit works like any other and
+    /// is not listed: claims and reports are never refused because of it.
+    fn record_worker(
         &mut self,
         name: Name,
         host: Option<Host>,
         job_types: Option<Vec<JobType>>,
     ) -> Result<(), Self::Error>;
 
-    /// A worker signs off. One that was never seen has nothing to leave.
+    /// Records that a worker signs off. Does nothing for a worker that the store never saw.
     fn leave(&mut self, name: Name) -> Result<(), Self::Error>;
 }
 
-/// Carries out a batch, everything in its turn; replies keep the order of the requests.
-pub(crate) fn carry_out_batch<S: OneWriter>(
+/// Executes a batch in the order of its phases; replies keep the order of the requests.
+pub(crate) fn execute_requests<S: OneWriter>(
     store: &mut S,
     batch: Vec<Request>,
 ) -> Result<Vec<Reply>, S::Error> {
     let mut numbered: Vec<(usize, Request)> = batch.into_iter().enumerate().collect();
-    numbered.sort_by_key(|(_, request)| turn(request)); // stable: the order within a turn stays
+    numbered.sort_by_key(|(_, request)| phase(request)); // stable: keeps the order within a phase
     let mut replies: Vec<(usize, Reply)> = Vec::with_capacity(numbered.len());
     for (index, request) in numbered {
         let reply = match request {
-            Request::Claim { scope, wish } => {
-                let claimed = store.claim(&scope, &wish)?;
-                store.see((scope, wish.worker), wish.host, Some(wish.job_types))?;
+            Request::Claim { scope, claim_request } => {
+                let claimed = store.claim(&scope, &claim_request)?;
+                store.record_worker(
+                    (scope, claim_request.worker),
+                    claim_request.host,
+                    Some(claim_request.job_types),
+                )?;
                 Ok(Answer::Claimed(claimed))
             }
-            Request::Seen { scope, worker } => {
-                store.see((scope, worker), None, None)?;
+            Request::WorkerAlive { scope, worker } => {
+                store.record_worker((scope, worker), None, None)?;
                 Ok(Answer::Done)
             }
             Request::Leave { scope, worker } => {
@@ -194,7 +205,7 @@ pub(crate) fn carry_out_batch<S: OneWriter>(
             | Request::Resume { .. }
             | Request::PutRecord(_)
             | Request::Audit(_)
-            | Request::All(_) => carry_out(store, &request)?,
+            | Request::All(_) => execute_request(store, &request)?,
         };
         replies.push((index, reply));
     }
@@ -202,7 +213,7 @@ pub(crate) fn carry_out_batch<S: OneWriter>(
     Ok(replies.into_iter().map(|(_, reply)| reply).collect())
 }
 
-/// Why a request is not carried out.
+/// Why a request is not executed.
 enum Stop<E> {
     Refused(Refusal),
     Failed(E),
@@ -214,7 +225,7 @@ impl<E> From<Refusal> for Stop<E> {
     }
 }
 
-/// The token of a command, where it is not the one that the job has now.
+/// The token of a command, where it differs from the job's current token.
 pub(crate) fn stale_token<'a>(job: &Job, command: &'a Command) -> Option<&'a LeaseToken> {
     let current = job.lease().map(|lease| lease.token);
     command.token().filter(|token| Some(**token) != current)

@@ -1,14 +1,14 @@
-//! What a request has decided and not written yet.
+//! The decisions of a request that are not written yet.
 
 use super::Effect;
 use crate::{queue::Queue, record::Records};
 use engine::{Change, IdempotencyKey, Job, JobId, JobType, Step, StepName, StepsChange, Tenant};
 use std::collections::{BTreeSet, HashMap};
 
-/// What a request has decided so far, and what its next part has to see of that.
+/// The decisions of a request so far, and what its next part must see of them.
 pub(super) struct Staged<'a, R> {
     pub(super) effects: Vec<Effect<'a, R>>,
-    /// Whether another part may follow. A request that is alone pays for no overlay.
+    /// Whether another part may follow. A single request pays for no overlay.
     pub(super) is_list: bool,
     pub(super) jobs: HashMap<JobId, StagedJob<R>>,
     pub(super) keys: HashMap<(Queue, IdempotencyKey), Option<JobId>>,
@@ -20,9 +20,9 @@ pub(super) struct Staged<'a, R> {
 
 /// A job that the request has changed.
 pub(super) struct StagedJob<R> {
-    /// As the store has it; nothing where the request began it.
+    /// The stored row; `None` where this request began the job.
     pub(super) row: Option<R>,
-    /// The latest effect on it.
+    /// The index of the latest effect on it.
     pub(super) last: usize,
 }
 
@@ -39,19 +39,18 @@ impl<R> Staged<'_, R> {
         }
     }
 
-    /// A job that the request has changed, as it is by now; nothing where it was erased.
+    /// The present state of a job that the request has changed; `None` where it was erased.
     pub(super) fn job(&self, staged: &StagedJob<R>) -> Option<&Job> {
         self.effects[staged.last].change().map(|change| &change.job)
     }
 
-    /// What the request has done to a job, in order; nothing stands for its end.
+    /// The changes of the request to a job, in order; `None` stands for its erasure.
     pub(super) fn changes_of(&self, id: JobId) -> impl DoubleEndedIterator<Item = Option<&Change>> {
         let about = move |effect: &&Effect<'_, R>| effect.job_id() == Some(id);
         self.effects.iter().filter(about).map(Effect::change)
     }
 
-    /// The steps that the request has put for a job, and whether those that the store has count no
-    /// more.
+    /// The steps that the request has put for a job, and whether the stored steps no longer count.
     pub(super) fn steps_of(&self, id: JobId) -> (HashMap<&StepName, &Step>, bool) {
         let (mut steps, mut forgot) = (HashMap::new(), false);
         for change in self.changes_of(id) {

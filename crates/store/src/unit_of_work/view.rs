@@ -1,4 +1,4 @@
-//! What a request comes to: the store with what the request has staged laid over it.
+//! Decides one request: the store, overlaid with what the request has staged.
 
 use super::{
     Effect, Source, Stop,
@@ -17,9 +17,9 @@ use engine::{
 };
 use std::collections::BTreeSet;
 
-/// A job as a decision finds it.
+/// A job as a decision sees it.
 enum JobView<R> {
-    /// As the store has it.
+    /// The stored job.
     Stored(R),
     /// As the request has changed it; without a row where the request began it.
     Staged(Box<Job>, Option<R>),
@@ -49,7 +49,7 @@ impl<R> JobView<R> {
     }
 }
 
-/// The store with what the request has staged laid over it.
+/// The store, overlaid with what the request has staged.
 pub(super) struct View<'v, 'a, S: Source> {
     pub(super) source: &'v S,
     pub(super) staged: &'v mut Staged<'a, S::Row>,
@@ -68,7 +68,7 @@ impl<'a, S: Source> View<'_, 'a, S> {
             Request::Resume { scope, job_type } => self.resume(scope, job_type)?,
             Request::PutRecord(change) => self.put_record(change)?,
             Request::Audit(note) => self.staged.effects.push(Effect::Audit(note)),
-            Request::Claim { .. } | Request::Seen { .. } | Request::Leave { .. } => {
+            Request::Claim { .. } | Request::WorkerAlive { .. } | Request::Leave { .. } => {
                 unreachable!("the store carries it out itself, and never as a part of a list")
             }
         }
@@ -91,7 +91,7 @@ impl<'a, S: Source> View<'_, 'a, S> {
             let job = self.staged.job(staged).ok_or(Refusal::JobNotFound)?;
             return Ok(submit_same(job, new)?);
         }
-        // The client could not know whether its first submit was committed, and repeats it.
+        // A client that could not know whether its first submit was committed repeats it.
         if let Some(row) = self.source.find_new(new.id).map_err(Stop::Failed)? {
             return Ok(submit_same(S::job(&row), new)?);
         }
@@ -129,20 +129,20 @@ impl<'a, S: Source> View<'_, 'a, S> {
         let found = self.find(id)?;
         let visible = found.filter(|found| scope.covers(&found.job::<S>().envelope.tenant));
         let found = visible.ok_or(Refusal::JobNotFound)?;
-        let ruling = self.decide(&found, command)?;
-        match ruling.effect {
+        let decided = self.decide(&found, command)?;
+        match decided.effect {
             engine::Effect::Nothing => {}
             engine::Effect::Change(change) => self.stage_change(found, change)?,
             engine::Effect::Erase => self.stage_erase(found)?,
         }
-        Ok(Answer::Job(ruling.answer))
+        Ok(Answer::Job(decided.answer))
     }
 
     fn decide(
         &self,
         found: &JobView<S::Row>,
         command: &Command,
-    ) -> Result<engine::Ruling, Stop<S::Error>> {
+    ) -> Result<engine::Decided, Stop<S::Error>> {
         let job = found.job::<S>();
         // The record of the attempt is only needed when the token is not the job's current one.
         let record = match stale_token(job, command) {
@@ -153,7 +153,7 @@ impl<'a, S: Source> View<'_, 'a, S> {
             Some(name) => self.step(found, name)?,
             None => None,
         };
-        // How many there are is only asked when another one begins.
+        // The count matters only when the command begins another step.
         let steps = match (command.step(), &step) {
             (Some(_), None) => self.steps_count(found)?,
             (Some(_), Some(_)) | (None, _) => 0,
@@ -233,9 +233,9 @@ impl<'a, S: Source> View<'_, 'a, S> {
         self.change_record(change)
     }
 
-    /// A tenant that has as many keys as it may loses one that has ended.
+    /// A tenant at its limit of keys loses one that has ended.
     fn make_room_for_key(&mut self, scope: &Scope) -> Result<(), Stop<S::Error>> {
-        // A key for all tenants may have made keys of any.
+        // A key for all tenants may have created keys of any tenant, so all keys are examined.
         let of = (*scope != Scope::All).then_some(scope);
         let kept = self.records().list(RecordKind::ApiKey, of, "");
         let keys: Vec<ApiKey> = kept.iter().filter_map(Record::read).collect();
@@ -258,7 +258,7 @@ impl<'a, S: Source> View<'_, 'a, S> {
     }
 }
 
-/// Look-ups: what the request has staged first, then the store.
+/// Look-ups: in the staged changes of the request first, then in the store.
 impl<S: Source> View<'_, '_, S> {
     fn find(&self, id: JobId) -> Result<Option<JobView<S::Row>>, Stop<S::Error>> {
         if let Some(staged) = self.staged.jobs.get(&id) {
@@ -268,7 +268,8 @@ impl<S: Source> View<'_, '_, S> {
         Ok(self.source.find(id).map_err(Stop::Failed)?.map(JobView::Stored))
     }
 
-    /// The job that has a key, unless its window is over, pruned or not.
+    /// The job that holds a key, unless the key's window is over, whether or not the key was
+    /// pruned.
     fn key_holder(
         &self,
         queue: &Queue,
@@ -279,7 +280,7 @@ impl<S: Source> View<'_, '_, S> {
         Ok(owner.filter(|owner| !key_is_free(owner, policy, now)))
     }
 
-    /// The job that a key means, whether or not its window is over.
+    /// The job that holds a key, whether or not the key's window is over.
     fn key_owner(
         &self,
         queue: &Queue,
@@ -361,7 +362,7 @@ impl<S: Source> View<'_, '_, S> {
     }
 }
 
-/// What later parts of the same request have to see.
+/// What later parts of the same request must see.
 impl<S: Source> View<'_, '_, S> {
     fn overlay(&mut self, row: Option<S::Row>, change: &Change) {
         let job = &change.job;
@@ -383,7 +384,7 @@ impl<S: Source> View<'_, '_, S> {
         staged.or(row.map(S::job)).is_some_and(|job| job.run_at().is_some())
     }
 
-    /// The effect that is staged next is the latest on this job.
+    /// Notes that the effect to be staged next is the latest on this job.
     fn stage_job(&mut self, id: JobId, row: Option<S::Row>) {
         let last = self.staged.effects.len();
         self.staged.jobs.entry(id).or_insert(StagedJob { row, last }).last = last;

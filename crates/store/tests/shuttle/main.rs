@@ -1,6 +1,7 @@
-//! Promises and keepers, with every step of every thread chosen by a scheduler.
+//! Tests of the oneshot channel and the dedicated thread in which shuttle schedules every step of
+//! every thread.
 //!
-//! A failure prints the schedule that shows it; `shuttle::replay` lives through it again.
+//! A failure prints its schedule; `shuttle::replay` runs it again.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use shuttle::{future::block_on, thread};
@@ -8,9 +9,9 @@ use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
-use store::{Broken, Keeper, promise};
+use store::{DedicatedThread, SenderDropped, oneshot};
 
-/// Lives through `story` with threads that take turns by chance, and again with threads that seldom do.
+/// Runs `story` under random schedules, and again under PCT schedules, which seldom switch threads.
 fn check(story: fn()) {
     const ITERATIONS: usize = 3_000;
     const CHANGES: usize = 3;
@@ -19,37 +20,37 @@ fn check(story: fn()) {
 }
 
 #[test]
-fn whoever_waits_for_a_promise_wakes_up() {
+fn a_waiting_receiver_wakes_up() {
     check(|| {
-        let (kept, awaited) = promise();
-        let (dropped, unanswered) = promise::<usize>();
-        let keeper = thread::spawn(move || {
+        let (kept, awaited) = oneshot();
+        let (dropped, unanswered) = oneshot::<usize>();
+        let dedicated_thread = thread::spawn(move || {
             kept.keep(7).unwrap();
             drop(dropped);
         });
         assert_eq!(block_on(awaited), Ok(7));
-        assert_eq!(block_on(unanswered), Err(Broken));
-        keeper.join().unwrap();
+        assert_eq!(block_on(unanswered), Err(SenderDropped));
+        dedicated_thread.join().unwrap();
     });
 }
 
 #[test]
-fn an_answer_is_in_one_hand_whoever_gives_up() {
+fn an_answer_goes_to_exactly_one_side() {
     static ENDINGS: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
     check(|| {
-        let (promise, mut awaited) = promise();
-        let keeper = thread::spawn(move || (promise.is_awaited(), promise.keep(7)));
+        let (oneshot, mut awaited) = oneshot();
+        let dedicated_thread = thread::spawn(move || (oneshot.is_awaited(), oneshot.keep(7)));
         let taken = awaited.give_up();
-        let (was_awaited, returned) = keeper.join().unwrap();
+        let (was_awaited, returned) = dedicated_thread.join().unwrap();
         assert_eq!(taken.is_some(), returned.is_ok());
         let ending = usize::from(was_awaited) + usize::from(taken.is_some());
         ENDINGS[ending].fetch_add(1, Ordering::SeqCst);
     });
-    // Given up before the keeper asks, between its question and its answer, and after the answer.
+    // Given up before `is_awaited`, between `is_awaited` and `keep`, and after `keep`.
     assert!(ENDINGS.iter().all(|seen| seen.load(Ordering::SeqCst) > 0), "{ENDINGS:?}");
 }
 
-/// Counts what happens to it, for an observer who outlives it.
+/// Counts the calls and the drop of an [`Owned`], and outlives it.
 #[derive(Clone, Default)]
 struct Counted {
     work: Arc<AtomicUsize>,
@@ -72,33 +73,35 @@ fn count(owned: &mut Owned) -> usize {
 fn all_that_is_asked_is_answered() {
     check(|| {
         let seen = Counted::default();
-        let keeper = Arc::new(Keeper::start("keeper", Owned(seen.clone())).unwrap());
-        let asker = |keeper: Arc<Keeper<Owned>>| {
+        let dedicated_thread =
+            Arc::new(DedicatedThread::start("keeper", Owned(seen.clone())).unwrap());
+        let asker = |dedicated_thread: Arc<DedicatedThread<Owned>>| {
             thread::spawn(move || {
-                let first = block_on(keeper.ask(count)).unwrap();
-                let second = block_on(keeper.ask(count)).unwrap();
+                let first = block_on(dedicated_thread.ask(count)).unwrap();
+                let second = block_on(dedicated_thread.ask(count)).unwrap();
                 assert!(first < second);
             })
         };
-        let askers = [asker(keeper.clone()), asker(keeper.clone())];
+        let askers = [asker(dedicated_thread.clone()), asker(dedicated_thread.clone())];
         askers.into_iter().for_each(|asker| asker.join().unwrap());
         assert_eq!(seen.work.load(Ordering::SeqCst), 4);
-        drop(keeper);
+        drop(dedicated_thread);
         assert_eq!(seen.dropped.load(Ordering::SeqCst), 1);
     });
 }
 
 #[test]
-fn dropping_a_keeper_loses_nothing_that_was_asked() {
+fn dropping_a_dedicated_thread_runs_all_queued_work() {
     check(|| {
         let seen = Counted::default();
-        let keeper = Keeper::start("keeper", Owned(seen.clone())).unwrap();
-        let answers = [keeper.ask(count), keeper.ask(count), keeper.ask(count)];
+        let dedicated_thread = DedicatedThread::start("keeper", Owned(seen.clone())).unwrap();
+        let answers =
+            [dedicated_thread.ask(count), dedicated_thread.ask(count), dedicated_thread.ask(count)];
         let waiter = thread::spawn(move || {
             let numbers = answers.map(|answer| block_on(answer).unwrap());
             assert_eq!(numbers, [0, 1, 2]);
         });
-        drop(keeper);
+        drop(dedicated_thread);
         assert_eq!(seen.work.load(Ordering::SeqCst), 3);
         assert_eq!(seen.dropped.load(Ordering::SeqCst), 1);
         waiter.join().unwrap();

@@ -1,4 +1,4 @@
-//! One client's connection, and the one to the server that belongs to it.
+//! One client's connection, and the connection to the server that belongs to it.
 
 use super::{
     Shared,
@@ -18,15 +18,16 @@ use tokio::{
     },
 };
 
-/// A client asks for two kinds of encryption at most before it says who it is.
+/// A client requests at most two kinds of encryption before its start-up packet.
 const GREETINGS_MAX: usize = 3;
 
-/// A side that is listened to.
-type Ear = BufReader<OwnedReadHalf>;
-/// A side that is spoken to.
-type Mouth = BufWriter<OwnedWriteHalf>;
+/// The reading half of a connection.
+type Reader = BufReader<OwnedReadHalf>;
+/// The writing half of a connection.
+type Writer = BufWriter<OwnedWriteHalf>;
 
-/// Carries messages to and fro until one side ends or the plan says so; then both sides are cut.
+/// Forwards messages both ways until one side ends or the plan cuts the connection; then closes
+/// both sides.
 pub(crate) async fn carry(shared: &Shared, client: TcpStream) -> io::Result<()> {
     let server = TcpStream::connect((Ipv4Addr::LOCALHOST, shared.server)).await?;
     let (mut from_client, mut to_client) = ear_and_mouth(client)?;
@@ -42,14 +43,14 @@ pub(crate) async fn carry(shared: &Shared, client: TcpStream) -> io::Result<()> 
     }
 }
 
-fn ear_and_mouth(stream: TcpStream) -> io::Result<(Ear, Mouth)> {
+fn ear_and_mouth(stream: TcpStream) -> io::Result<(Reader, Writer)> {
     stream.set_nodelay(true)?;
     let (ear, mouth) = stream.into_split();
     Ok((BufReader::new(ear), BufWriter::new(mouth)))
 }
 
-/// The client's first packet for the server. Requests for encryption are answered with no.
-async fn hear_greeting(ear: &mut Ear, mouth: &mut Mouth) -> io::Result<Vec<u8>> {
+/// The client's start-up packet. Requests for encryption are refused.
+async fn hear_greeting(ear: &mut Reader, mouth: &mut Writer) -> io::Result<Vec<u8>> {
     for _ in 0..GREETINGS_MAX {
         let greeting = message::read_greeting(ear).await?;
         if !message::asks_for_encryption(&greeting) {
@@ -64,10 +65,10 @@ async fn hear_greeting(ear: &mut Ear, mouth: &mut Mouth) -> io::Result<Vec<u8>> 
 async fn requests(
     shared: &Shared,
     under_way: &UnderWay,
-    mut client: Ear,
-    mut server: Mouth,
+    mut client: Reader,
+    mut server: Writer,
 ) -> io::Result<()> {
-    let mut asked = Asked::default();
+    let mut asked = ClientState::default();
     while let Some(message) = Message::read(&mut client).await? {
         wait_while_held(shared).await;
         if asked.commits(&message) && shared.plans().commits.hits() {
@@ -85,8 +86,8 @@ async fn requests(
 async fn replies(
     shared: &Shared,
     under_way: &UnderWay,
-    mut server: Ear,
-    mut client: Mouth,
+    mut server: Reader,
+    mut client: Writer,
 ) -> io::Result<()> {
     let (mut greeted, mut failed) = (false, false);
     while let Some(message) = Message::read(&mut server).await? {
@@ -94,13 +95,13 @@ async fn replies(
         failed |= message.says_failed();
         let mut committed = message.says_committed();
         if message.ends_answer() {
-            // The first of these answers the greeting.
+            // The first such message answers the start-up packet.
             let wrote = greeted && under_way.questions().pop_front().unwrap_or(false);
             committed |= wrote && !failed;
             (greeted, failed) = (true, false);
         }
         if committed && loses_reply(shared) {
-            // What was answered before the COMMIT may have arrived.
+            // Answers from before the COMMIT may reach the client.
             return client.flush().await;
         }
         pass_on(&message, &server, &mut client).await?;
@@ -116,8 +117,8 @@ fn loses_reply(shared: &Shared) -> bool {
     is_lost
 }
 
-/// Messages that came together go together.
-async fn pass_on(message: &Message, from: &Ear, to: &mut Mouth) -> io::Result<()> {
+/// Flushes only when no further message is buffered: messages that came together stay together.
+async fn pass_on(message: &Message, from: &Reader, to: &mut Writer) -> io::Result<()> {
     to.write_all(message.bytes()).await?;
     if from.buffer().is_empty() { to.flush().await } else { Ok(()) }
 }
@@ -131,7 +132,7 @@ async fn wait_while_held(shared: &Shared) {
     held.wait_for(|held| !held).await.expect("we hold the sender ourselves");
 }
 
-/// Of each question that is not answered yet, whether it is a transaction of its own that writes.
+/// For each unanswered request: whether it is a transaction of its own that writes.
 #[derive(Default)]
 struct UnderWay(Mutex<VecDeque<bool>>);
 
@@ -141,19 +142,19 @@ impl UnderWay {
     }
 }
 
-/// What a client has said so far.
+/// What the client has sent so far.
 #[derive(Default)]
-struct Asked {
-    /// What it has prepared, by name. A name, above all the empty one, may be used again for something else.
+struct ClientState {
+    /// Prepared statements by name. A name, above all the empty one, may be used again.
     prepared: HashMap<Vec<u8>, Kind>,
-    /// Whether it has begun a transaction.
+    /// Whether a transaction is open.
     open: bool,
-    /// Whether the question that it is asking writes, and is a transaction of its own.
+    /// Whether the current request writes and is a transaction of its own.
     writes: bool,
 }
 
-impl Asked {
-    /// Whether a message asks for something to be committed.
+impl ClientState {
+    /// Whether a message requests a commit.
     fn commits(&mut self, message: &Message) -> bool {
         if let Some((name, kind)) = message.prepares() {
             self.prepared.insert(name.to_vec(), kind);

@@ -1,14 +1,14 @@
-//! PostgreSQL's messages, as far as a proxy must know them.
+//! PostgreSQL's messages, as far as the proxy needs them.
 //!
-//! After the start-up each message is a letter, a length that counts itself, and a body.
+//! After the start-up, each message is a letter, a length that counts itself, and a body.
 
 use std::io::{Error, ErrorKind, Result};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// What PostgreSQL itself takes at most.
+/// PostgreSQL's own limit.
 const LENGTH_MAX: u32 = 1 << 30;
 
-/// The codes that stand where a start-up packet has the protocol's version.
+/// Codes in the place of the protocol version in a start-up packet.
 const SSL_REQUEST: u32 = 80_877_103;
 const GSS_REQUEST: u32 = 80_877_104;
 
@@ -16,7 +16,7 @@ const GSS_REQUEST: u32 = 80_877_104;
 pub(crate) struct Message(Vec<u8>);
 
 impl Message {
-    /// Reads the next message. `None`: the other side has closed the connection between two messages.
+    /// Reads the next message. `None`: the other side closed the connection between two messages.
     pub(crate) async fn read(reader: &mut (impl AsyncRead + Unpin)) -> Result<Option<Message>> {
         let letter = match reader.read_u8().await {
             Ok(letter) => letter,
@@ -30,40 +30,40 @@ impl Message {
         &self.0
     }
 
-    /// Whether the server says that it has carried out a COMMIT. One that ended a failed transaction is
+    /// Whether the server reports a successful COMMIT. A COMMIT that ends a failed transaction is
     /// answered with ROLLBACK.
     pub(crate) fn says_committed(&self) -> bool {
         self.letter() == b'C' && self.body() == b"COMMIT\0"
     }
 
-    /// Whether the server says that something failed.
+    /// Whether the server reports an error.
     pub(crate) fn says_failed(&self) -> bool {
         self.letter() == b'E'
     }
 
-    /// Whether the server has answered all of a question.
+    /// Whether this message ends the server's answer to a request.
     pub(crate) fn ends_answer(&self) -> bool {
         self.letter() == b'Z'
     }
 
-    /// Whether the client has said all of a question.
+    /// Whether this message ends the client's request.
     pub(crate) fn ends_question(&self) -> bool {
         matches!(self.letter(), b'S' | b'Q')
     }
 
-    /// What the client asks for in the simple protocol.
+    /// The kind of a statement in the simple protocol.
     pub(crate) fn asks(&self) -> Option<Kind> {
         self.words().next().filter(|_| self.letter() == b'Q').map(Kind::of)
     }
 
-    /// The name of the statement that the client prepares, and what it is.
+    /// The name and kind of a statement that the client prepares.
     pub(crate) fn prepares(&self) -> Option<(&[u8], Kind)> {
         let mut words = self.words();
         let (name, statement) = (words.next()?, words.next()?);
         (self.letter() == b'P').then(|| (name, Kind::of(statement)))
     }
 
-    /// The name of the prepared statement that the client is about to execute.
+    /// The name of the prepared statement that the client binds.
     pub(crate) fn binds(&self) -> Option<&[u8]> {
         // The portal's name comes first.
         self.words().nth(1).filter(|_| self.letter() == b'B')
@@ -77,24 +77,24 @@ impl Message {
         &self.0[5..]
     }
 
-    /// The body as strings that end with a zero.
+    /// The body as zero-terminated strings.
     fn words(&self) -> impl Iterator<Item = &[u8]> {
         self.body().split(|byte| *byte == 0)
     }
 }
 
-/// Reads what a client says before anything else: it has no letter.
+/// Reads the client's start-up packet, which has no letter.
 pub(crate) async fn read_greeting(reader: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>> {
     read_rest(reader, Vec::new()).await
 }
 
-/// Whether a greeting asks for encryption, and the client waits for one byte as the answer.
+/// Whether a start-up packet requests encryption; the client then waits for a one-byte answer.
 pub(crate) fn asks_for_encryption(greeting: &[u8]) -> bool {
     let code = greeting.get(4..8).and_then(|code| code.try_into().ok()).map(u32::from_be_bytes);
     matches!(code, Some(SSL_REQUEST | GSS_REQUEST))
 }
 
-/// Reads length and body after what was read already.
+/// Reads the length and the body, and appends them to `bytes`.
 async fn read_rest(reader: &mut (impl AsyncRead + Unpin), mut bytes: Vec<u8>) -> Result<Vec<u8>> {
     let length = reader.read_u32().await?;
     if !(4..=LENGTH_MAX).contains(&length) {
@@ -108,13 +108,13 @@ async fn read_rest(reader: &mut (impl AsyncRead + Unpin), mut bytes: Vec<u8>) ->
     Ok(bytes)
 }
 
-/// What statements do, by the last of them.
+/// What statements do, judged by the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Begin,
     Commit,
     Rollback,
-    /// Something that is committed by itself where no transaction is open.
+    /// Commits by itself where no transaction is open.
     Write,
     Other,
 }
@@ -134,8 +134,7 @@ impl Kind {
     }
 }
 
-/// Whether a statement changes rows. A statement of several lines may begin its parts on a line of
-/// their own.
+/// Whether a statement changes rows. The parts of a statement may begin on lines of their own.
 fn writes(statement: &str) -> bool {
     let words = statement.split_whitespace().collect::<Vec<_>>().join(" ").replace("( ", "(");
     ["insert into ", "update ", "delete from "].iter().any(|verb| {

@@ -1,7 +1,7 @@
-//! A line between a client and PostgreSQL that breaks when a test says so.
+//! A proxy between a client and PostgreSQL that breaks connections when a test says so.
 //!
-//! Between a COMMIT and its answer lies the one moment in which a client cannot know what happened.
-//! It is a fraction of a millisecond long and never comes by itself in a test; here it comes on demand.
+//! Between a COMMIT and its answer, a client cannot know whether it committed. That moment is a
+//! fraction of a millisecond long and hardly ever occurs in a test; the proxy makes it occur.
 
 mod line;
 mod message;
@@ -20,11 +20,12 @@ use std::{
 use switchboard::Order;
 use tokio::sync::{mpsc::UnboundedSender, watch};
 
-/// A proxy that understands PostgreSQL's messages just enough to cut a connection at the worst moment.
+/// A proxy that understands PostgreSQL's messages just enough to cut a connection at the worst
+/// moment.
 ///
-/// It cannot read what is encrypted, so it tells clients that there is no TLS. It looks for COMMITs, in
-/// the simple and in the extended protocol, and takes a statement that writes outside a transaction for one.
-/// It has a thread of its own, and ends with this value.
+/// It cannot read encrypted messages, so it refuses TLS. It detects COMMITs in the simple and in
+/// the extended protocol, and counts a statement that writes outside a transaction as one. It runs
+/// on a thread of its own, and ends when dropped.
 pub struct ChaosProxy {
     port: u16,
     shared: Arc<Shared>,
@@ -32,30 +33,31 @@ pub struct ChaosProxy {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a proxy has seen and done so far.
+/// What a proxy has counted so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Connections that clients made.
     pub connections: usize,
-    /// COMMITs that the server has carried out, whether or not the client heard of it.
+    /// COMMITs that the server executed, whether or not the client got the answer.
     pub commits: usize,
-    /// Connections cut after the server had carried out a COMMIT, before the client heard of it.
+    /// Connections cut after the server executed a COMMIT, before the client got the answer.
     pub replies_lost: usize,
-    /// Connections cut before the server heard of the client's COMMIT.
+    /// Connections cut before the server received the client's COMMIT.
     pub commits_lost: usize,
     /// Connections cut by [`ChaosProxy::cut_all`].
     pub cut: usize,
-    /// Messages that had to wait because of [`ChaosProxy::hold`].
+    /// Messages delayed by [`ChaosProxy::hold`].
     pub held: usize,
 }
 
 impl ChaosProxy {
-    /// Starts a proxy before `server`, which changes nothing until it is told to.
+    /// Starts a proxy in front of `server`, which forwards everything until a test changes that.
     pub fn before(server: &Server) -> ChaosProxy {
         ChaosProxy::before_port(server.port())
     }
 
-    /// Starts a proxy before whatever speaks as PostgreSQL does on a port of 127.0.0.1.
+    /// Starts a proxy in front of any server that speaks PostgreSQL's protocol on a port of
+    /// 127.0.0.1.
     pub fn before_port(server: u16) -> ChaosProxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
         let port = listener.local_addr().expect("it is bound").port();
@@ -70,7 +72,7 @@ impl ChaosProxy {
         ChaosProxy { port, shared, orders: Some(orders), thread }
     }
 
-    /// Where a user finds the server through this proxy.
+    /// The address of the server through this proxy.
     pub fn address(&self) -> String {
         format!("postgres://consign@127.0.0.1:{}/consign", self.port)
     }
@@ -80,18 +82,18 @@ impl ChaosProxy {
         self.port
     }
 
-    /// Cuts connections after the server has carried out a COMMIT and before the client hears of it.
+    /// Cuts connections after the server executed a COMMIT and before the client gets the answer.
     pub fn lose_replies(&self, when: When) {
         self.shared.plans().replies = Plan::new(when);
     }
 
-    /// Cuts connections when the client says COMMIT, before the server hears of it.
+    /// Cuts connections when the client sends COMMIT, before the server receives it.
     pub fn lose_commits(&self, when: When) {
         self.shared.plans().commits = Plan::new(when);
     }
 
-    /// Cuts all connections, and says how many there were. They are cut when this returns; new ones
-    /// are welcome.
+    /// Cuts all connections, and returns how many there were. They are closed when this returns;
+    /// new ones are accepted.
     pub fn cut_all(&self) -> usize {
         let (answer, answered) = mpsc::channel();
         let orders = self.orders.as_ref().expect("they end when this is dropped");
@@ -99,17 +101,17 @@ impl ChaosProxy {
         answered.recv().expect("the thread answers")
     }
 
-    /// Lets nothing pass in either direction until [`go_on`](ChaosProxy::go_on). Nothing is lost.
+    /// Delays all messages in both directions until [`go_on`](ChaosProxy::go_on). Nothing is lost.
     pub fn hold(&self) {
         self.shared.held.send_replace(true);
     }
 
-    /// Lets pass what was held, and everything after it.
+    /// Forwards the delayed messages, and everything after them.
     pub fn go_on(&self) {
         self.shared.held.send_replace(false);
     }
 
-    /// What has happened so far. What a client can notice is counted before it can.
+    /// What has happened so far. An event is counted before a client can notice it.
     pub fn counts(&self) -> Counts {
         *self.shared.counts()
     }
@@ -117,14 +119,14 @@ impl ChaosProxy {
 
 impl Drop for ChaosProxy {
     fn drop(&mut self) {
-        // Without anybody to give orders the thread ends, and its connections with it.
+        // Dropping the sender ends the thread and its connections.
         self.orders = None;
         let ended = self.thread.take().map(JoinHandle::join);
         assert!(thread::panicking() || !matches!(ended, Some(Err(_))), "the proxy panicked");
     }
 }
 
-/// What the test and the proxy's thread both know.
+/// What the test and the proxy's thread share.
 struct Shared {
     server: u16,
     plans: Mutex<Plans>,

@@ -1,17 +1,17 @@
 //! When a connection is cut.
 
-/// Which of the next COMMITs are meant.
+/// Which of the next COMMITs are cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     /// None.
     Never,
-    /// So many, from now on.
+    /// This many, from now on.
     Next(usize),
-    /// On average one in so many, chosen by a seed.
+    /// On average one in this many, chosen by a seed.
     OneIn(u32, u64),
 }
 
-/// What is left of a [`When`].
+/// What remains of a [`When`].
 pub(crate) struct Plan(When);
 
 impl Plan {
@@ -20,7 +20,7 @@ impl Plan {
         Plan(when)
     }
 
-    /// Whether the COMMIT that has just been seen is one of those.
+    /// Whether the COMMIT just seen is to be cut.
     pub(crate) fn hits(&mut self) -> bool {
         match &mut self.0 {
             When::Never | When::Next(0) => false,
@@ -33,7 +33,7 @@ impl Plan {
     }
 }
 
-/// SplitMix64: small, and good enough to choose by.
+/// SplitMix64: small, and random enough here.
 fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! The proxy's thread: takes connections, and cuts them.
+//! The proxy's thread: accepts connections, and cuts them.
 
 use super::{Shared, line};
 use std::{
@@ -7,13 +7,13 @@ use std::{
 };
 use tokio::{net::TcpStream, sync::mpsc::UnboundedReceiver, task::JoinSet};
 
-/// What a test may ask of the thread; everything else it finds in [`Shared`].
+/// Commands of the test to the thread; everything else that a test sets is in [`Shared`].
 pub(crate) enum Order {
-    /// Cut all connections, and then say how many.
+    /// Cuts all connections, and then sends how many there were.
     CutAll(mpsc::Sender<usize>),
 }
 
-/// Runs until nobody can give orders any more.
+/// Runs until the test drops its end of the channel.
 pub(crate) fn run(listener: TcpListener, shared: Arc<Shared>, orders: UnboundedReceiver<Order>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime starts").block_on(serve(listener, shared, orders));
@@ -39,17 +39,17 @@ fn begin(lines: &mut JoinSet<()>, shared: &Arc<Shared>, client: TcpStream) {
     shared.counts().connections += 1;
     let shared = Arc::clone(shared);
     lines.spawn(async move {
-        // How a line ended is known to both of its ends.
+        // Both ends notice how their connection ended.
         let _ = line::carry(&shared, client).await;
     });
 }
 
 async fn cut_all(lines: &mut JoinSet<()>, shared: &Shared, answer: &mpsc::Sender<usize>) {
-    // Those that have ended by themselves are not ours to count.
+    // Connections that ended by themselves do not count as cut.
     while lines.try_join_next().is_some() {}
     let count = lines.len();
     shared.counts().cut += count;
     lines.shutdown().await;
-    // A test that no longer waits for the answer has ended.
+    // If the receiver is gone, the test has ended.
     let _ = answer.send(count);
 }

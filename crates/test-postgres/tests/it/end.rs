@@ -1,4 +1,4 @@
-//! Nothing outlives the process that started it, however that process ends.
+//! No program outlives the process that started it, however that process ends.
 
 use std::{
     env,
@@ -10,7 +10,7 @@ use std::{
 };
 use test_postgres::{Options, PgBouncer, Server};
 
-/// How long the end of a process may take to reach what it started: 10 seconds.
+/// How long the programs may take to end after the process that started them: 10 seconds.
 const LOOKS: usize = 500;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
@@ -49,7 +49,7 @@ fn a_server_that_is_dropped_is_gone_at_once() {
     assert!(!folder.exists(), "the folder is still there");
 }
 
-/// Not a test of its own: the process that the tests above start.
+/// Not a test: the process that the tests above start.
 #[test]
 #[ignore = "is started by other tests"]
 fn a_child_with_servers() {
@@ -103,7 +103,7 @@ fn start_child(test: &str) -> (Child, Left) {
     (child, left)
 }
 
-/// Sends a signal, and says whether there was somebody to hear it.
+/// Sends a signal, and returns whether the process exists.
 fn signal(name: &str, pid: &str) -> bool {
     let mut kill = Command::new("kill");
     kill.args(["-s", name, pid]).stderr(Stdio::null());

@@ -1,4 +1,4 @@
-//! What tests may rely on when they ask for a PostgreSQL.
+//! Tests of the private servers.
 #![forbid(unsafe_code)]
 
 mod connection;

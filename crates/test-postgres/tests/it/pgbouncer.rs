@@ -1,4 +1,4 @@
-//! PgBouncer before a server.
+//! PgBouncer in front of a server.
 
 use crate::connection::{connect, value};
 use test_postgres::{PgBouncer, Server};
@@ -9,7 +9,7 @@ async fn clients_share_connections_by_transaction() {
     let bouncer = PgBouncer::with(server, &[("default_pool_size", "1")]);
     let (one, other) =
         (connect(&bouncer.address()).await.unwrap(), connect(&bouncer.address()).await.unwrap());
-    // With `query_typed` nothing stays prepared in a connection that is another one next time.
+    // `query_typed` leaves no prepared statement in a connection that another client uses next.
     assert_eq!(backend(&one).await, backend(&other).await);
     assert_eq!(backend(&other).await, backend(&one).await);
     let direct = connect(&server.address()).await.unwrap();

@@ -1,22 +1,22 @@
-//! A line that breaks when it is told to.
+//! A proxy that cuts connections when a test says so.
 
 use crate::connection::{connect, value};
 use std::{process::Command, time::Duration};
 use test_postgres::{ChaosProxy, Counts, PgBouncer, Server, When};
 use tokio_postgres::{Client, Error};
 
-/// A proxy, a table of its own, and a look at that table past the proxy.
+/// A proxy, a table of its own, and a connection to the server that bypasses the proxy.
 struct Scene {
     proxy: ChaosProxy,
     table: String,
     direct: Client,
 }
 
-/// The ways in which a client can say COMMIT.
+/// The ways in which a client can commit.
 const SIMPLE: &str = "simple";
 const PREPARED: &str = "prepared";
 const TYPED: &str = "typed";
-/// Or leave it out.
+/// Or without a COMMIT.
 const BY_ITSELF: &str = "by itself";
 
 impl Scene {
@@ -32,7 +32,8 @@ impl Scene {
         connect(&self.proxy.address()).await.expect("the proxy is there")
     }
 
-    /// Inserts a row in a transaction, by a connection of its own. What the COMMIT said is in the answer.
+    /// Inserts a row in a transaction, on a connection of its own. Returns the result of the
+    /// COMMIT.
     async fn insert(&self, way: &str) -> Result<(), Error> {
         let client = self.client().await;
         let insert = format!("insert into {} values (1)", self.table);
@@ -223,7 +224,7 @@ async fn a_server_that_stops_takes_the_line_with_it_and_brings_it_back() {
     assert_eq!(value(&connect(&proxy.address()).await.unwrap(), "select 'here'").await, "here");
 }
 
-/// How long something may take that the proxy does by itself: 10 seconds.
+/// How long the proxy may take for what it does by itself: 10 seconds.
 const LOOKS: usize = 1000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 

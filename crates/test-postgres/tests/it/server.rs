@@ -1,4 +1,4 @@
-//! A server, what it is like, and how it is stopped and started.
+//! A server: its options, and how it is stopped and started.
 
 use crate::connection::{connect, value};
 use test_postgres::{Options, Server};

@@ -1,4 +1,4 @@
-//! A server that can be spoken to in secret.
+//! A server with TLS.
 
 use crate::connection::connect;
 use std::process::{Command, Output};
@@ -23,7 +23,7 @@ async fn a_server_without_papers_says_so() {
     assert!(connect(&format!("{}?sslmode=require", server.address())).await.is_err());
 }
 
-/// Asks whether the connection is encrypted, by PostgreSQL's own client.
+/// Asks PostgreSQL's own client whether the connection is encrypted.
 fn psql(address: &str) -> Output {
     let question = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
     let mut psql = Command::new("psql");

@@ -3,18 +3,18 @@
 use crate::catalogue::codes;
 use std::fmt::{self, Display, Formatter};
 
-/// A filter that cannot be followed.
+/// A filter that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError {
     /// The code of the catalogue.
     pub code: &'static str,
-    /// The character at which it goes wrong, counted from 1; none where the whole filter is wrong.
+    /// The character at which the error is, counted from 1; none where the whole filter is wrong.
     pub character: Option<usize>,
     /// What is wrong there.
     pub detail: String,
 }
 
-/// The same before the byte at which it stands is counted in characters.
+/// The same error before its byte position is converted into characters.
 pub(super) struct Fault {
     pub(super) at: usize,
     pub(super) code: &'static str,
@@ -38,8 +38,8 @@ impl Fault {
     }
 }
 
-/// Enough of a word to find it again; it came from anybody, so not more, and nothing that moves a
-/// cursor.
+/// Enough of a word to find it in the filter. The text is untrusted, so the snippet is short and
+/// has nothing that moves a cursor.
 pub(super) fn snippet(word: &str) -> String {
     const CHARS_MAX: usize = 32;
     let mut chars = word.chars();

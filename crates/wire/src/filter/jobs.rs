@@ -12,7 +12,7 @@ use engine::{
     Status, SubjectId, Timestamp,
 };
 
-/// A field by its name, and how a value to compare it with is read.
+/// A field by its name, and the function that reads the value to compare it with.
 type JobField = (&'static str, fn(&'static str, &Literal) -> Checked<Field>);
 
 const FIELDS: [JobField; 8] = [
@@ -39,13 +39,13 @@ pub const JOB_FIELDS: &[&str] = &{
     names
 };
 
-/// Reads a filter over jobs. A blank one shows them all.
+/// Reads a filter over jobs. A blank one matches all jobs.
 pub fn job_filter(text: &str) -> Result<Filter, FilterError> {
     filter(parse(text)?).map_err(|fault| FilterError::new(text, fault))
 }
 
-/// Reads a filter over jobs that are going to be changed, which must not be all of them because
-/// somebody's variable was empty.
+/// Reads a filter over jobs that will be changed. A blank one is refused: an empty shell variable
+/// must not change all jobs.
 pub fn some_jobs(text: &str) -> Result<Filter, FilterError> {
     if text.trim().is_empty() {
         return Err(FilterError::whole("is blank; to mean everything, say true"));
@@ -53,7 +53,7 @@ pub fn some_jobs(text: &str) -> Result<Filter, FilterError> {
     job_filter(text)
 }
 
-/// The tree is no deeper than the parser allows, and so is this.
+/// The recursion is bounded, because the parser bounds the depth of the tree.
 fn filter(condition: Condition) -> Read<Filter> {
     Ok(match condition {
         Condition::Always(true) => Filter::Everything,
@@ -70,12 +70,12 @@ fn filters(conditions: Vec<Condition>) -> Read<Vec<Filter>> {
     conditions.into_iter().map(filter).collect()
 }
 
-/// Any of no conditions.
+/// Matches no job: any of no conditions.
 fn nothing() -> Filter {
     Filter::Or(Vec::new())
 }
 
-/// No field of a job is true or false.
+/// No field of a job is a boolean.
 fn bare(name: &Placed<Box<str>>) -> Fault {
     match known(name) {
         Ok((field, _)) => wrong_value(name.at, field, "must be compared with a value"),
@@ -110,8 +110,8 @@ fn compare(
     checked.map_err(|problem| wrong_value(value.at, field, &problem.detail))
 }
 
-/// Whether a job has the field at all. The engine's filters have no word for it and need none: what a
-/// job has is not less than the least there can be, and what it has not is neither less nor greater.
+/// Whether a job has the field at all. The engine's filters need no variant for it: a present value
+/// is never less than the least possible one, and an absent value is neither less nor greater.
 fn absent(field: &'static str, comparison: Comparison) -> Checked<Filter> {
     let least = match field {
         "subjectId" => Field::SubjectId(SubjectId::parse("\u{1}")?),

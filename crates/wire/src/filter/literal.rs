@@ -1,4 +1,4 @@
-//! Values, from what stands in a filter for them.
+//! Parses the values in a filter.
 
 use super::{error::snippet, tree::Literal};
 use crate::time::{offset_ms, since_epoch};
@@ -6,9 +6,9 @@ use data_encoding::HEXLOWER_PERMISSIVE;
 use std::ops::Range;
 use uuid::{Uuid, fmt::Hyphenated};
 
-/// A value, or what is wrong with it.
+/// A value, or its error message.
 type Read = Result<Literal, String>;
-/// A word that stands before a quote, what reads the value in the quotes, and its form.
+/// A prefix before a quote, the function that reads the quoted value, and its form.
 type Form = (&'static str, fn(&str) -> Option<Literal>, &'static str);
 
 const BINARY: &str = "a binary value that is not written in pairs of hex digits, like X'00ff'";
@@ -19,14 +19,14 @@ const FORMS: [Form; 4] = [
     ("binary", binary, BINARY),
 ];
 
-/// A value that says what it is: `datetime'…'`.
+/// A value with a prefix: `datetime'…'`.
 pub(super) fn formed(prefix: &str, body: &str) -> Read {
     if let Some((_, read, form)) = FORMS.iter().find(|(word, ..)| *word == prefix) {
         return read(body).ok_or_else(|| format!("has {form}"));
     }
     let other_case = FORMS.iter().find(|(word, ..)| word.eq_ignore_ascii_case(prefix));
     Err(match other_case {
-        // X is the one word in upper case.
+        // X is the one keyword in upper case.
         Some((word, ..)) if *word != "X" => lower_case(word),
         Some(_) | None => format!(
             "has a value of the unknown kind '{}'; known are datetime'…', guid'…', binary'…' \
@@ -36,12 +36,12 @@ pub(super) fn formed(prefix: &str, body: &str) -> Read {
     })
 }
 
-/// What to say of a word of the language in another case.
+/// The message for a keyword in the wrong case.
 pub(super) fn lower_case(word: &str) -> String {
     format!("must have '{word}' in lower case")
 }
 
-/// A number, by everything that stands together there.
+/// A number, out of all characters that stand together.
 pub(super) fn number(text: &str) -> Read {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if let Some(whole) = text.strip_suffix('L')
@@ -63,13 +63,14 @@ fn out_of_range() -> String {
     "has a number that 64 bits cannot hold".into()
 }
 
-/// A whole number without its L is as wide as it has to be: one of the clients never writes the L.
+/// An integer without its L is as wide as its value needs, because one client library never writes
+/// the L.
 fn whole(text: &str) -> Read {
     let number: i64 = text.parse().map_err(|_| out_of_range())?;
     Ok(i32::try_from(number).map_or(Literal::Int64(number), Literal::Int32))
 }
 
-/// `digits "." digits [exp]` or `digits exp`; Rust alone would also take `inf` and `.5`.
+/// `digits "." digits [exp]` or `digits exp`; Rust alone would also accept `inf` and `.5`.
 fn is_double(text: &str) -> bool {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, Some(exponent)),
@@ -88,7 +89,7 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Without a zone it is UTC. What is finer than a millisecond is dropped, as in every time.
+/// Without a zone it is UTC. Fractions of a millisecond are dropped, as in every time.
 fn time(body: &str) -> Option<Literal> {
     const NANOS_PER_MS: i128 = 1_000_000;
     const YEARS_1_TO_9999: Range<i64> = -62_135_596_800_000..253_402_300_800_000;
@@ -102,7 +103,7 @@ fn time(body: &str) -> Option<Literal> {
 }
 
 fn guid(body: &str) -> Option<Literal> {
-    // The crate also reads shorter and longer forms than the one with hyphens.
+    // The crate also reads forms other than the hyphenated one.
     let uuid = Uuid::try_parse(body).ok().filter(|_| body.len() == Hyphenated::LENGTH);
     uuid.map(|uuid| Literal::Guid(uuid.into_bytes()))
 }

@@ -1,9 +1,9 @@
-//! `$filter`: OData's language of conditions, in the form that Azure tables speak.
+//! `$filter`: OData's language of conditions, in the dialect of Azure tables.
 //!
-//! [`parse`] turns the text into a tree of comparisons between a name and a value, and knows nothing
-//! about what is filtered; [`job_filter`] gives the tree its meaning for jobs. A filter comes from
-//! anybody, so its length, its nesting and the number of its comparisons are bounded, and it is read
-//! once from left to right.
+//! [`parse`] turns the text into a tree of comparisons between a name and a value, and knows
+//! nothing about the filtered items; [`job_filter`] gives the tree its meaning for jobs. A filter
+//! is untrusted, so its length, its nesting and the number of its comparisons are bounded, and it
+//! is read once from left to right.
 
 mod error;
 mod jobs;

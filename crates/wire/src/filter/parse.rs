@@ -17,10 +17,10 @@ use super::{
 };
 use engine::Comparison;
 
-/// The words of the language. No name can be one of them.
+/// The keywords. No name can be one of them.
 const KEYWORDS: [&str; 12] =
     ["and", "or", "not", "eq", "ne", "gt", "ge", "lt", "le", "true", "false", "null"];
-/// How a left side may stand to a right one, and how the right one stands to the left one then.
+/// Each operator, and the operator for swapped operands.
 const COMPARISONS: [(&str, Comparison, Comparison); 6] = [
     ("eq", Comparison::Eq, Comparison::Eq),
     ("ne", Comparison::Ne, Comparison::Ne),
@@ -29,16 +29,17 @@ const COMPARISONS: [(&str, Comparison, Comparison); 6] = [
     ("lt", Comparison::Lt, Comparison::Gt),
     ("le", Comparison::Le, Comparison::Ge),
 ];
-/// What may stand at a place.
+/// What an error message names as expected.
 const CONDITION: &str = "a comparison such as status eq 'Queued'";
 const OPERAND: &str = "a name, or a value (texts stand in single quotes)";
 const COMPARISON: &str = "one of eq, ne, gt, ge, lt, le";
 const CONNECTIVE: &str = "and, or, or the end";
 const CLOSING: &str = "and, or, or a closing parenthesis";
-/// Words that begin an operand. Others may be names as soon as a letter is in upper case.
+/// Keywords that begin an operand. Any other keyword can be a name as soon as one letter is in
+/// upper case.
 const OPENING: [&str; 4] = ["not", "true", "false", "null"];
 
-/// Reads a filter. A blank one is true of everything.
+/// Reads a filter. A blank one is always true.
 pub fn parse(text: &str) -> Result<Condition, FilterError> {
     let bytes = text.len();
     if bytes > FILTER_BYTES_MAX {
@@ -66,9 +67,9 @@ fn read(text: &str) -> Read<Condition> {
 
 struct Parser<'a> {
     scanner: Scanner<'a>,
-    /// The token that was read and not used yet.
+    /// The lookahead: a token that was read and not consumed.
     ahead: Placed<Token<'a>>,
-    /// Parentheses and nots that are open.
+    /// Open parentheses and nots.
     depth: usize,
     comparisons: usize,
 }
@@ -115,7 +116,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Goes into what the token ahead opens.
+    /// Consumes the token ahead and goes one level deeper.
     fn enter(&mut self) -> Read<()> {
         self.depth += 1;
         if self.depth > FILTER_DEPTH_MAX {
@@ -161,7 +162,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A name or a boolean may stand alone, as long as nothing follows that looks like the rest of a
+    /// A name or a boolean may stand alone, unless something follows that looks like the rest of a
     /// comparison.
     fn bare(&mut self, operand: Operand) -> Read<Condition> {
         let ends = matches!(self.ahead.it, Token::End | Token::Close | Token::Word("and" | "or"));
@@ -208,14 +209,14 @@ impl<'a> Parser<'a> {
         Ok(Operand::Name(Placed { at, it: word.into() }))
     }
 
-    /// The comparison ahead, and the same from the other side.
+    /// The operator ahead, and the operator for swapped operands.
     fn comparison(&self) -> Option<(Comparison, Comparison)> {
         let Token::Word(word) = self.ahead.it else { return None };
         let found = COMPARISONS.into_iter().find(|(name, ..)| *name == word);
         found.map(|(_, comparison, turned)| (comparison, turned))
     }
 
-    /// Whether the word was ahead; then it is passed.
+    /// Consumes the word if it is ahead, and returns whether it was.
     fn skip(&mut self, word: &str) -> Read<bool> {
         let is_ahead = matches!(self.ahead.it, Token::Word(found) if found == word);
         if is_ahead {
@@ -229,7 +230,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The token ahead should be another one; perhaps it only should be in lower case.
+    /// The error for a wrong token ahead. Perhaps the token is only in the wrong case.
     fn unexpected(&self, expected: &str) -> Fault {
         let mut detail = self.ahead.it.instead_of(expected);
         if let Token::Word(word) = self.ahead.it

@@ -1,4 +1,4 @@
-//! A filter's words, values and signs, one after the other.
+//! The tokens of a filter, one after the other.
 
 use super::{
     error::{Fault, snippet},
@@ -14,7 +14,7 @@ pub(super) enum Token<'a> {
     Close,
     Word(&'a str),
     Literal(Literal),
-    /// A sign that means nothing in this language.
+    /// A character that means nothing in this language.
     Other(char),
 }
 
@@ -28,7 +28,7 @@ impl<'a> Scanner<'a> {
         Scanner { text, at: 0 }
     }
 
-    /// The next token. After the end comes the end.
+    /// The next token. After the end, it returns the end again.
     pub(super) fn token(&mut self) -> Read<Placed<Token<'a>>> {
         self.take(|letter| letter.is_ascii_whitespace());
         let at = self.at;
@@ -64,7 +64,7 @@ impl<'a> Scanner<'a> {
         &rest[..end]
     }
 
-    /// A word, or the value that it introduces.
+    /// A word, or a value with a prefix.
     fn word(&mut self) -> Result<Token<'a>, String> {
         let word = self.take(continues_name);
         if !self.rest().starts_with('\'') {
@@ -74,7 +74,7 @@ impl<'a> Scanner<'a> {
         literal::formed(word, &body).map(Token::Literal)
     }
 
-    /// Between two quotes, where a quote is written twice.
+    /// The text between two quotes, in which a doubled quote stands for one.
     fn quoted(&mut self) -> Result<Box<str>, String> {
         const UNCLOSED: &str =
             "has a text without its closing quote; a quote inside a text is written twice";
@@ -93,7 +93,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// All that could be meant as one number, so that `5and` is a bad number and not two tokens.
+    /// All characters that could belong to one number, so that `5and` is a bad number and not two
+    /// tokens.
     fn digits(&mut self) -> &'a str {
         self.take(|letter| continues_name(letter) || matches!(letter, '.' | '+' | '-'))
     }
@@ -108,8 +109,8 @@ fn continues_name(letter: char) -> bool {
 }
 
 impl Token<'_> {
-    /// What to say where it stands instead of what is `expected`. What a value is may be nobody's
-    /// business.
+    /// The message for this token in place of `expected`. It never contains a value, which may be
+    /// confidential.
     pub(super) fn instead_of(&self, expected: &str) -> String {
         let found = match self {
             Token::End => return format!("ends where {expected} should follow"),

@@ -1,28 +1,28 @@
-//! What a filter says, once it is read: conditions, and the values in them.
+//! The parsed form of a filter: conditions, and the values in them.
 
 use engine::Comparison;
 
 /// A condition on something that has named properties.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
-    /// `true`, `false`; a blank filter is true of everything.
+    /// `true`, `false`; a blank filter is always true.
     Always(bool),
     /// A property that stands alone and is true: `IsActive`.
     Holds(Placed<Box<str>>),
     /// A property compared with a value. `5 lt Age` is read as `Age gt 5`.
     Compare {
-        /// Which property.
+        /// The property.
         name: Placed<Box<str>>,
-        /// How it has to stand to the value.
+        /// The comparison of the property with the value.
         comparison: Comparison,
         /// The value.
         value: Placed<Literal>,
     },
-    /// All of these; there are at least two.
+    /// All of these hold; there are at least two.
     And(Vec<Condition>),
-    /// Any of these; there are at least two.
+    /// At least one of these holds; there are at least two.
     Or(Vec<Condition>),
-    /// Not this.
+    /// This does not hold.
     Not(Box<Condition>),
 }
 
@@ -58,7 +58,7 @@ pub enum Literal {
 }
 
 impl Literal {
-    /// What kind of value it is, with its article.
+    /// The kind of value, with its article.
     pub fn kind(&self) -> &'static str {
         match self {
             Literal::Text(_) => "a text",

@@ -1,9 +1,10 @@
-//! Every answer, to the letter.
+//! Every answer, compared byte by byte with its file.
 
 use crate::{jobs, shape::check};
 use engine::{
     Command, Decision, Effect, EventKind, ExecCommand, HandlerUrl, HistoryEntry, Job, JobType,
-    JsonText, Policy, Pulse, ReadyMade, Reason, Refusal, Status, StepAnswer, Submitted, decide,
+    JsonText, LeaseState, Policy, ReadyMade, Reason, Refusal, Status, StepAnswer, Submitted,
+    decide,
 };
 use wire::*;
 
@@ -42,7 +43,7 @@ fn the_seed_s_twelve_fields_come_first_and_in_its_order() {
 }
 
 #[test]
-fn the_next_attempt_is_told_while_the_job_waits_and_only_then() {
+fn the_next_attempt_appears_only_while_the_job_waits() {
     let next = |job: &Job| StatusShape::from(job).next_attempt_at.map(|at| at.0);
     assert_eq!(next(&jobs::plain()), Some(jobs::at(0)));
     assert_eq!(next(&jobs::retrying()), Some(jobs::at(160)));
@@ -144,11 +145,11 @@ fn the_answers_to_a_worker_s_reports() {
     let until = jobs::at(130);
     let lost = Problem::refused(&Refusal::LeaseLost, &jobs::correlation());
     let leases = vec![
-        PulseShape::new(jobs::id(), Pulse::Extended(until)),
-        PulseShape::new(jobs::id(), Pulse::CancelRequested(until)),
-        PulseShape::new(jobs::id(), Pulse::Lost),
-        PulseShape::new(jobs::id(), Pulse::Ended),
-        PulseShape::refused("no id", lost.clone()),
+        HeartbeatResult::new(jobs::id(), LeaseState::Extended(until)),
+        HeartbeatResult::new(jobs::id(), LeaseState::CancelRequested(until)),
+        HeartbeatResult::new(jobs::id(), LeaseState::Lost),
+        HeartbeatResult::new(jobs::id(), LeaseState::Ended),
+        HeartbeatResult::refused("no id", lost.clone()),
     ];
     check("heartbeat_answer", &HeartbeatAnswer { leases });
     let items = vec![

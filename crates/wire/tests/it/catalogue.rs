@@ -1,11 +1,11 @@
-//! The catalogue knows every code, once.
+//! The catalogue contains every code, once.
 
 use crate::jobs;
 use engine::{JobType, Refusal, Status, TenantLimit, failure_codes};
 use wire::{CATALOGUE, codes, entry};
 
-/// The status that doors answer each refusal with. A new refusal stops the build here, and then
-/// needs its place in [`one_of_each`] too.
+/// The HTTP status of each refusal. A new refusal fails to compile here, and then needs an entry in
+/// [`one_of_each`] too.
 fn expected_status(refusal: &Refusal) -> Option<u16> {
     match refusal {
         Refusal::Invalid(_) => Some(400),
@@ -87,7 +87,7 @@ fn every_failure_that_stands_on_a_job_is_explained() {
 }
 
 #[test]
-fn the_doors_own_codes_have_their_status() {
+fn the_http_api_s_own_codes_have_their_status() {
     for (code, status) in [
         (codes::MALFORMED_BODY, 400),
         (codes::FILTER_FIELD, 400),

@@ -1,14 +1,14 @@
-//! Whatever comes, the answer is a problem that names the field, and never a panic.
+//! Hostile bodies: the answer is always a problem that names the field, and never a panic.
 
 use crate::jobs;
 use engine::{Filter, ITEMS_MAX, Refusal};
 use serde::de::DeserializeOwned;
 use wire::{filter::some_jobs, *};
 
-/// Everything between a body and the command it becomes, at which something can be refused.
-type Door = fn(&[u8]) -> Result<(), Vec<String>>;
+/// From a body to its command: every check that can refuse it.
+type BodyCheck = fn(&[u8]) -> Result<(), Vec<String>>;
 
-/// The pointers of everything that is wrong.
+/// The pointers of all problems.
 fn pointers(problem: &Problem) -> Vec<String> {
     problem.errors.iter().map(|error| error.pointer.clone()).collect()
 }
@@ -22,7 +22,7 @@ fn enter<T: DeserializeOwned>(
     check(request).map_err(|refusal| pointers(&Problem::refused(&refusal, &jobs::correlation())))
 }
 
-/// The same where a filter is read beside the other fields.
+/// The same for requests that contain a filter.
 fn order<T: DeserializeOwned>(
     body: &[u8],
     check: impl FnOnce(T) -> Result<Result<Filter, FilterError>, Refusal>,
@@ -36,60 +36,62 @@ fn order<T: DeserializeOwned>(
     filter.map(drop).map_err(pointed)
 }
 
-const SUBMIT: Door = |body| {
-    enter(body, |request: SubmitRequest| request.into_draft()?.check(jobs::intake()).map(drop))
+const SUBMIT: BodyCheck = |body| {
+    enter(body, |request: SubmitRequest| request.into_draft()?.check(jobs::context()).map(drop))
 };
-const CLAIM: Door = |body| enter(body, |request: ClaimRequest| request.check().map(drop));
-const HEARTBEAT: Door = |body| enter(body, |request: HeartbeatRequest| request.check().map(drop));
-const BEAT: Door = |body| {
+const CLAIM: BodyCheck = |body| enter(body, |request: ClaimRequest| request.check().map(drop));
+const HEARTBEAT: BodyCheck =
+    |body| enter(body, |request: HeartbeatRequest| request.check().map(drop));
+const BEAT: BodyCheck = |body| {
     enter(body, |item: HeartbeatItem| match item.check()?.left_out {
         Some(left_out) => Err(left_out),
         None => Ok(()),
     })
 };
-const SETTLE: Door = |body| enter(body, |item: SettleItem| item.check().map(drop));
-const RELEASE: Door = |body| enter(body, |item: ReleaseItem| item.check().map(drop));
-const STEP: Door = |body| enter(body, |request: StepRequest| request.check().map(drop));
-const REDRIVE: Door = |body| enter(body, |request: RedriveRequest| request.check().map(drop));
-const BULK: Door = |body| order(body, |request: BulkRequest| Ok(request.check()));
-const POISON: Door = |body| {
+const SETTLE: BodyCheck = |body| enter(body, |item: SettleItem| item.check().map(drop));
+const RELEASE: BodyCheck = |body| enter(body, |item: ReleaseItem| item.check().map(drop));
+const STEP: BodyCheck = |body| enter(body, |request: StepRequest| request.check().map(drop));
+const REDRIVE: BodyCheck = |body| enter(body, |request: RedriveRequest| request.check().map(drop));
+const BULK: BodyCheck = |body| order(body, |request: BulkRequest| Ok(request.check()));
+const POISON: BodyCheck = |body| {
     order(body, |request: PoisonRequest| match request.check()? {
         PoisonOrder::Jobs(_) => Ok(Ok(Filter::Everything)),
         PoisonOrder::Matching(filter) => Ok(some_jobs(filter)),
     })
 };
-const POLICY: Door = |body| {
+const POLICY: BodyCheck = |body| {
     enter(body, |shape: PolicyShape| shape.to_draft()?.check().map(drop).map_err(Refusal::Invalid))
 };
 
-/// Sends `good` with `field` replaced by each value; every time that field must be blamed, and it
+/// Sends `good` with `field` replaced by each value. Every time the problem must name that field
 /// alone.
 #[track_caller]
-fn check(door: Door, good: &str, pointer: &str, hostile: &[String]) {
-    assert_eq!(door(good.as_bytes()), Ok(()), "{good} should be accepted");
+fn check(body_check: BodyCheck, good: &str, pointer: &str, hostile: &[String]) {
+    assert_eq!(body_check(good.as_bytes()), Ok(()), "{good} should be accepted");
     for value in hostile {
         let mut body: serde_json::Value = serde_json::from_str(good).unwrap();
         *body.pointer_mut(pointer).unwrap() = "HERE".into();
         let body = body.to_string().replace("\"HERE\"", value);
-        let found = door(body.as_bytes());
+        let found = body_check(body.as_bytes());
         let shown = &value[..value.floor_char_boundary(60)];
         assert_eq!(found, Err(vec![pointer.to_owned()]), "{pointer} = {shown}");
     }
 }
 
-/// What no text takes: nothing, U+0000, too much, another kind. Null stands for absent.
+/// Values that no text field accepts: empty, with U+0000, too long, of another kind. Null means
+/// absent.
 fn texts() -> Vec<String> {
     let huge = format!("\"{}\"", "x".repeat(1 << 20));
     let kinds = ["\"\"", r#""a\u0000b""#, "5", "-1", "1e999", "[]", "[\"x\"]", "{}", "true"];
     kinds.map(String::from).into_iter().chain([huge]).collect()
 }
 
-/// As above, where a text must be there.
+/// The same for a required text field.
 fn required_texts() -> Vec<String> {
     texts().into_iter().chain(["null".into()]).collect()
 }
 
-/// What no number takes.
+/// Values that no number field accepts.
 fn numbers() -> Vec<String> {
     let kinds = [
         "-1",
@@ -109,7 +111,7 @@ fn numbers() -> Vec<String> {
     kinds.map(String::from).into()
 }
 
-/// What is no time: the far past and future among them.
+/// Values that no time field accepts, the far past and future among them.
 fn times() -> Vec<String> {
     let far =
         ["\"-000001-01-01T00:00:00Z\"", "\"10000-01-01T00:00:00Z\"", "\"2026-11-15T08:00:00\""];
@@ -158,7 +160,7 @@ fn payloads() {
     check(SUBMIT, JOB, "/payload", &[deep, r#""\u0000""#.into(), r#"{"\u0000":1}"#.into()]);
     let huge = format!(r#"{{"jobType":"email","payload":"{}"}}"#, "x".repeat(1 << 21));
     let request: SubmitRequest = read(huge.as_bytes()).unwrap();
-    let refusal = request.into_draft().unwrap().check(jobs::intake()).unwrap_err();
+    let refusal = request.into_draft().unwrap().check(jobs::context()).unwrap_err();
     assert_eq!(refusal.code(), "PAYLOAD_TOO_LARGE");
     let numbers = r#"{"jobType":"email","payload":[1e999,123456789012345678901234567890]}"#;
     assert_eq!(SUBMIT(numbers.as_bytes()), Ok(()), "a payload's numbers are the client's own");
@@ -208,17 +210,17 @@ fn claim() {
     );
 }
 
-/// A report that shows a job, a lease, and `rest`.
+/// A report with a job, a lease, and `rest`.
 fn report(rest: &str) -> String {
     let token = engine::LeaseToken { epoch: 1, fence: 7, secret: 0xabc };
     format!(r#"{{"jobId":"{}","token":"{token}"{rest}}}"#, jobs::id())
 }
 
-/// Every report shows a job and a lease, and neither can be anything else.
+/// Every report must name a valid job and a valid lease.
 #[track_caller]
-fn check_lease(door: Door, good: &str) {
-    check(door, good, "/jobId", &required_texts());
-    check(door, good, "/token", &required_texts());
+fn check_lease(body_check: BodyCheck, good: &str) {
+    check(body_check, good, "/jobId", &required_texts());
+    check(body_check, good, "/token", &required_texts());
 }
 
 #[test]
@@ -288,7 +290,7 @@ fn redrive() {
     check(REDRIVE, good, "/resetSteps", &["\"yes\"", "1", "[]", "{}"].map(String::from));
 }
 
-/// Filters that no request takes; what else is wrong with filters is a chapter of its own.
+/// Filters that no request accepts. `filter/faults.rs` tests other errors in filters.
 fn filters() -> Vec<String> {
     let words = ["\" \"", "\"status\"", "\"nope eq 1\"", "\"status eq 'x'\""].map(String::from);
     [texts(), words.into()].concat()
@@ -350,9 +352,9 @@ fn policy() {
 
 #[test]
 fn bodies_that_are_no_object() {
-    let doors =
+    let body_checks =
         [SUBMIT, CLAIM, HEARTBEAT, BEAT, SETTLE, RELEASE, STEP, REDRIVE, BULK, POISON, POLICY];
-    for door in doors {
+    for body_check in body_checks {
         for body in [
             "",
             " ",
@@ -367,8 +369,8 @@ fn bodies_that_are_no_object() {
             "{\"leases\":[],\"items\":[]}}",
             "\u{feff}{}",
         ] {
-            assert_eq!(door(body.as_bytes()), Err(vec![]), "{body:?}");
+            assert_eq!(body_check(body.as_bytes()), Err(vec![]), "{body:?}");
         }
-        assert_eq!(door(b"\xff\xfe"), Err(vec![]));
+        assert_eq!(body_check(b"\xff\xfe"), Err(vec![]));
     }
 }

@@ -1,37 +1,37 @@
 //! Jobs in every state, each made by the engine itself.
 
 use engine::{
-    Chance, Claim, ClaimId, Command, CorrelationId, Effect, EndingDraft, Event, Facts, Intake, Job,
+    Claim, ClaimId, Command, CorrelationId, Effect, EndingDraft, Entropy, Event, Facts, Job,
     JobDraft, JobId, JsonText, LeaseToken, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, PayloadVersion,
-    Policy, ProgressReport, Scope, Tenant, Timestamp, WorkerId, decide, submit,
+    Policy, ProgressReport, Scope, SubmitContext, Tenant, Timestamp, WorkerId, decide, submit,
 };
 use std::time::Duration;
 
 pub(crate) const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// So many seconds after 2026-11-15T08:00:00.123Z, when every job of these tests is handed over.
+/// So many seconds after 2026-11-15T08:00:00.123Z, when the tests submit every job.
 pub(crate) fn at(seconds: u64) -> Timestamp {
     Timestamp::from_unix_ms(1_794_729_600_123) + Duration::from_secs(seconds)
 }
 
 pub(crate) fn id() -> JobId {
-    JobId::new(at(0), Chance(0xabc << 100))
+    JobId::new(at(0), Entropy(0xabc << 100))
 }
 
 pub(crate) fn correlation() -> CorrelationId {
     CorrelationId::parse("order-4711").unwrap()
 }
 
-pub(crate) fn intake() -> Intake {
+pub(crate) fn context() -> SubmitContext {
     let tenant = Tenant::parse("acme").unwrap();
-    Intake { id: id(), tenant, chance: Chance(7), payload_bytes_max: PAYLOAD_BYTES_MAX }
+    SubmitContext { id: id(), tenant, entropy: Entropy(7), payload_bytes_max: PAYLOAD_BYTES_MAX }
 }
 
 pub(crate) fn payload() -> JsonText {
     JsonText::parse("payload", r#"{"to":"a@example.org","copies":1.0}"#, 100).unwrap()
 }
 
-/// A job with nothing but its type and its correlation.
+/// A job with only a type and a correlation.
 pub(crate) fn plain() -> Job {
     begun(JobDraft {
         job_type: "email".into(),
@@ -40,7 +40,7 @@ pub(crate) fn plain() -> Job {
     })
 }
 
-/// A job with everything a client can say.
+/// A job with every field that a client can set.
 pub(crate) fn full() -> Job {
     begun(JobDraft {
         job_type: "email".into(),
@@ -60,11 +60,11 @@ pub(crate) fn full() -> Job {
 }
 
 fn begun(draft: JobDraft) -> Job {
-    let new: NewJob = draft.check(intake()).unwrap();
+    let new: NewJob = draft.check(context()).unwrap();
     submit(&new, &Policy::default(), 0, at(0)).unwrap().job
 }
 
-/// The job after `command`, `seconds` after it was handed over.
+/// The job after `command`, `seconds` after its submit.
 #[track_caller]
 pub(crate) fn after(job: &Job, command: &Command, seconds: u64) -> Job {
     match decide(job, command, &facts(&Policy::default(), seconds)).unwrap().effect {
@@ -74,8 +74,8 @@ pub(crate) fn after(job: &Job, command: &Command, seconds: u64) -> Job {
 }
 
 pub(crate) fn facts(policy: &Policy, seconds: u64) -> Facts<'_> {
-    let chance = Chance(0xfeed);
-    Facts { now: at(seconds), epoch: 1, policy, chance, record: None, step: None, steps: 0 }
+    let entropy = Entropy(0xfeed);
+    Facts { now: at(seconds), epoch: 1, policy, entropy, record: None, step: None, steps: 0 }
 }
 
 /// A job whose first attempt began after 100 seconds.
@@ -92,7 +92,7 @@ pub(crate) fn by_worker_1() -> Claim {
     }
 }
 
-/// The job after it was claimed, `seconds` after it was handed over.
+/// The job after a claim, `seconds` after its submit.
 pub(crate) fn claimed(job: &Job, seconds: u64) -> Job {
     match engine::claim(job, &by_worker_1(), &facts(&Policy::default(), seconds)).unwrap().effect {
         Effect::Change(change) => change.job,
@@ -104,7 +104,7 @@ pub(crate) fn token(job: &Job) -> LeaseToken {
     job.lease().unwrap().token
 }
 
-/// A job whose attempt ended as `draft` says after 130 seconds.
+/// A job whose attempt ended after 130 seconds, as `draft` says.
 pub(crate) fn settled(job: &Job, draft: &EndingDraft) -> Job {
     let ending = draft.check().unwrap();
     after(job, &Command::Settle { token: token(job), ending }, 130)
@@ -134,7 +134,7 @@ pub(crate) fn poisoned() -> Job {
     settled(&running(&plain()), &EndingDraft::new(OutcomeWord::Poisoned))
 }
 
-/// A running job that has said how far it is, and was asked to stop.
+/// A running job with progress and a cancel request.
 pub(crate) fn stopping() -> Job {
     let job = running(&full());
     let progress = ProgressReport::check(40, Some("2 of 5 mails")).unwrap();

@@ -1,7 +1,7 @@
-//! Keys and the audit log, as they are asked for and shown.
+//! Requests and answers about keys and the audit log.
 
 use engine::{
-    ApiKey, AuditEntry, AuditHash, AuditNote, Chance, CorrelationId, KeyDraft, KeySecret, Right,
+    ApiKey, AuditEntry, AuditHash, AuditNote, CorrelationId, Entropy, KeyDraft, KeySecret, Right,
     Scope, Tenant, Timestamp,
 };
 use wire::{AuditShape, KeyCreated, KeyRequest, KeyShape, read, read_setting};
@@ -52,7 +52,7 @@ fn a_misspelt_limit_is_no_key_without_limits() {
 fn a_key_is_shown_once_and_then_never_again() {
     let order =
         order(r#"{"name": "ci", "scopes": ["work"], "types": ["mail.*"], "subjects": ["a*"]}"#);
-    let secret = KeySecret::new(Chance(9 << 64), [Chance(1), Chance(2)]);
+    let secret = KeySecret::new(Entropy(9 << 64), [Entropy(1), Entropy(2)]);
     let key = ApiKey {
         id: secret.id(),
         name: order.name,
@@ -75,7 +75,7 @@ fn a_key_is_shown_once_and_then_never_again() {
 }
 
 #[test]
-fn an_audit_entry_says_whose_house_it_was_done_in() {
+fn an_audit_entry_names_its_tenant() {
     let note = AuditNote {
         who: "key:1".into(),
         scope: Scope::All,

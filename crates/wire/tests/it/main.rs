@@ -1,4 +1,4 @@
-//! What the wire promises: every shape to the letter, every request to its command, every hostile
+//! Tests of the wire format: every shape byte by byte, every request to its command, every hostile
 //! value to a problem that names its field.
 #![expect(clippy::unwrap_used, reason = "a test may unwrap, and so may what it is made of")]
 

@@ -1,4 +1,4 @@
-//! Problem details: the right code, status and pointers, and nothing that should not be told.
+//! Problem details: the right code, status and pointers, and no secrets or payloads.
 
 use crate::{jobs::correlation, shape::check};
 use engine::{FieldProblem, Refusal};
@@ -46,7 +46,7 @@ fn errors_are_left_out_where_there_are_none() {
 }
 
 #[test]
-fn a_code_that_nobody_knows_is_our_own_mistake() {
+fn an_unknown_code_is_a_server_bug() {
     let problem = Problem::new("NO_SUCH_CODE", "x", &correlation());
     assert_eq!((problem.status, problem.error_code.as_str()), (500, codes::INTERNAL));
     assert_eq!(refused(&Refusal::NotDue).status, 500, "it should never have left the house");

@@ -1,9 +1,9 @@
-//! Requests as the contract writes them, and what they become.
+//! Requests as the contract writes them, and their commands.
 
 use crate::jobs;
 use engine::{
-    Command, Field, Filter, How, LeaseToken, OutcomeWord, PayloadVersion, ReleaseReason, Start,
-    Status, Timestamp,
+    Command, EndingKind, Field, Filter, LeaseToken, OutcomeWord, PayloadVersion, ReleaseReason,
+    Start, Status, Timestamp,
 };
 use std::time::Duration;
 use wire::*;
@@ -16,7 +16,7 @@ fn token() -> LeaseToken {
     LeaseToken { epoch: 1, fence: 7, secret: 0xabc }
 }
 
-/// A report with its job and its lease, and `rest`.
+/// A report with a job, a lease, and `rest`.
 fn report(rest: &str) -> String {
     format!(r#"{{"jobId": "{}", "token": "{}", {rest}}}"#, jobs::id(), token())
 }
@@ -36,7 +36,7 @@ fn a_job_becomes_a_draft_with_its_payload_as_it_came() {
     );
     let draft = request.into_draft().unwrap();
     assert_eq!(draft.payload.as_deref(), Some(r#"{ "b": 1.0, "a": 9007199254740993 }"#));
-    let new = draft.check(jobs::intake()).unwrap();
+    let new = draft.check(jobs::context()).unwrap();
     assert_eq!(new.start, Start::At(jobs::at(0)));
     assert_eq!(new.expires_at.map(Timestamp::unix_ms), Some(1_794_816_000_000));
     assert_eq!(new.payload_version, Some(PayloadVersion::Text("v2".into())));
@@ -51,7 +51,7 @@ fn a_job_becomes_a_draft_with_its_payload_as_it_came() {
 #[test]
 fn the_least_a_client_must_say_is_the_type() {
     let request: SubmitRequest = parse(r#"{"jobType":"email","payload":null,"delaySeconds":5}"#);
-    let new = request.into_draft().unwrap().check(jobs::intake()).unwrap();
+    let new = request.into_draft().unwrap().check(jobs::context()).unwrap();
     assert_eq!(new.payload.as_str(), "null");
     assert_eq!(new.start, Start::After(Duration::from_secs(5)));
     let version: SubmitRequest = parse(r#"{"jobType":"email","payloadVersion":3}"#);
@@ -72,14 +72,20 @@ fn a_claim_says_who_and_what_and_how_long() {
             "waitSeconds": 60, "leaseSeconds": 3600, "host": "node-7"}"#,
     );
     let order = request.check().unwrap();
-    assert_eq!((order.wish.worker.as_str(), order.wish.claim.as_str()), ("w", "c"));
-    assert_eq!(order.wish.lease, Some(Duration::from_secs(3_600)));
-    assert_eq!((order.wish.max, order.wait), (1_000, Duration::from_secs(60)));
-    assert_eq!(order.wish.job_types.len(), 2);
-    assert_eq!(order.wish.host.unwrap().as_str(), "node-7");
+    assert_eq!(
+        (order.claim_request.worker.as_str(), order.claim_request.claim.as_str()),
+        ("w", "c")
+    );
+    assert_eq!(order.claim_request.lease, Some(Duration::from_secs(3_600)));
+    assert_eq!((order.claim_request.max, order.wait), (1_000, Duration::from_secs(60)));
+    assert_eq!(order.claim_request.job_types.len(), 2);
+    assert_eq!(order.claim_request.host.unwrap().as_str(), "node-7");
     let least: ClaimRequest = parse(r#"{"workerId": "w", "claimId": "c", "jobTypes": ["email"]}"#);
     let order = least.check().unwrap();
-    assert_eq!((order.wish.max, order.wait, order.wish.lease), (1, Duration::ZERO, None));
+    assert_eq!(
+        (order.claim_request.max, order.wait, order.claim_request.lease),
+        (1, Duration::ZERO, None)
+    );
 }
 
 #[test]
@@ -101,35 +107,38 @@ fn a_bad_progress_does_not_cost_the_lease() {
     assert_eq!(beat.left_out.unwrap().problems()[0].field, "progress.percent");
 }
 
-fn how(rest: &str) -> How {
+fn ending_kind(rest: &str) -> EndingKind {
     let request: SettleRequest = parse(&format!(r#"{{"items": [{}]}}"#, report(rest)));
     request.check_count().unwrap();
-    request.items[0].read().unwrap().check().unwrap().ending.how
+    request.items[0].read().unwrap().check().unwrap().ending.kind
 }
 
 #[test]
 fn a_settle_says_how_it_ended() {
-    let done = how(
+    let done = ending_kind(
         r#""outcome": "completed", "result": {"n": 1}, "resultUrl": "https://x", "message": "m""#,
     );
-    let How::Completed { result, result_url } = done else { panic!("{done:?}") };
+    let EndingKind::Completed { result, result_url } = done else { panic!("{done:?}") };
     assert_eq!(
         (result.unwrap().as_str(), result_url.unwrap().as_str()),
         (r#"{"n": 1}"#, "https://x")
     );
-    let failed = how(
+    let failed = ending_kind(
         r#""outcome": "failed", "errorCode": "E", "errorMessage": "m", "retryAfterSeconds": 0"#,
     );
-    let How::Failed { failure, retry_after } = failed else { panic!("{failed:?}") };
+    let EndingKind::Failed { failure, retry_after } = failed else { panic!("{failed:?}") };
     assert_eq!((failure.code.as_str(), retry_after), ("E", Some(Duration::ZERO)));
-    assert!(matches!(how(r#""outcome": "failed", "retryable": false"#), How::FailedForGood(_)));
-    assert!(matches!(how(r#""outcome": "poisoned""#), How::Poisoned(_)));
-    assert!(matches!(how(r#""outcome": "cancelled""#), How::Cancelled));
+    assert!(matches!(
+        ending_kind(r#""outcome": "failed", "retryable": false"#),
+        EndingKind::FailedForGood(_)
+    ));
+    assert!(matches!(ending_kind(r#""outcome": "poisoned""#), EndingKind::Poisoned(_)));
+    assert!(matches!(ending_kind(r#""outcome": "cancelled""#), EndingKind::Cancelled));
 }
 
 #[test]
 fn the_words_of_a_settle_are_the_engine_s() {
-    // A new outcome stops the build here; it needs its word in the wire.
+    // A new outcome fails to compile here; it needs its name in `wire`.
     let word = |outcome| match outcome {
         OutcomeWord::Completed => "completed",
         OutcomeWord::Failed => "failed",
@@ -139,7 +148,7 @@ fn the_words_of_a_settle_are_the_engine_s() {
     for outcome in
         [OutcomeWord::Completed, OutcomeWord::Failed, OutcomeWord::Poisoned, OutcomeWord::Cancelled]
     {
-        how(&format!(r#""outcome": "{}""#, word(outcome)));
+        ending_kind(&format!(r#""outcome": "{}""#, word(outcome)));
     }
 }
 

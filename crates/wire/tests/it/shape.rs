@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::{fs, path::PathBuf};
 
 /// Checks that `value` is written exactly as in `shapes/{name}.json`, the order of fields included.
-/// `UPDATE_SHAPES=1` rewrites the file instead; what changed is then seen in the diff.
+/// `UPDATE_SHAPES=1` rewrites the file instead, and the diff shows what changed.
 #[track_caller]
 pub(crate) fn check(name: &str, value: &impl Serialize) {
     let file =

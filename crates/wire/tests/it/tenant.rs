@@ -1,6 +1,6 @@
-//! Whose job it is: the credential's, never the body's.
+//! The tenant of a job comes from the credential, never from the body.
 
-use engine::{Chance, Intake, JobId, PAYLOAD_BYTES_MAX, Tenant, Timestamp};
+use engine::{Entropy, JobId, PAYLOAD_BYTES_MAX, SubmitContext, Tenant, Timestamp};
 use wire::{BatchRequest, read};
 
 #[test]
@@ -9,11 +9,11 @@ fn a_batch_item_has_no_tenant_of_its_own() {
     let batch: BatchRequest = read(forged).unwrap();
     let draft = batch.read().next().unwrap().unwrap().into_draft().unwrap();
     let tenant = Tenant::parse("acme").unwrap();
-    let intake = Intake {
-        id: JobId::new(Timestamp::default(), Chance(1)),
+    let context = SubmitContext {
+        id: JobId::new(Timestamp::default(), Entropy(1)),
         tenant: tenant.clone(),
-        chance: Chance(2),
+        entropy: Entropy(2),
         payload_bytes_max: PAYLOAD_BYTES_MAX,
     };
-    assert_eq!(draft.check(intake).unwrap().tenant, tenant);
+    assert_eq!(draft.check(context).unwrap().tenant, tenant);
 }

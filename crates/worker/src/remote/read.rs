@@ -1,7 +1,7 @@
-//! What a server says, in the words of a runner.
+//! Reads a server's answers into the runner's types.
 
 use crate::{
-    backend::{AskError, ClaimedJob, LeaseState, SettleResult},
+    backend::{BackendError, ClaimedJob, LeaseStatus, SettleResult},
     job_info::JobInfo,
 };
 use client::ClientError;
@@ -11,13 +11,13 @@ use engine::{
 };
 use std::time::Duration;
 use tracing::error;
-use wire::{Json, Problem, PulseShape, PulseWord, SettleAnswer, StepShape, StepWord};
+use wire::{HeartbeatResult, Json, LeaseWord, Problem, SettleAnswer, StepShape, StepWord};
 
-/// A claimed job. One that is in other words than ours is left to its lease's end, and said.
+/// A claimed job. One that this version cannot read is logged and left until its lease ends.
 pub(super) fn claimed_job(job: wire::ClaimedJob) -> Option<ClaimedJob> {
     let id = job.base.base.job_id.clone();
     let payload = job.base.more.payload.as_ref().map_or("null", Json::as_str);
-    let payload = JsonText::from_stored(payload); // it was read as JSON with all that was around it
+    let payload = JsonText::from_stored(payload); // it was read as JSON with the whole answer
     match job_info(job) {
         Ok(info) => Some(ClaimedJob { info, payload }),
         Err(problem) => {
@@ -57,11 +57,11 @@ fn seconds(field: &'static str, seconds: f64) -> Checked<Duration> {
         .map_err(|_| FieldProblem::new(field, "must be a number of seconds"))
 }
 
-pub(super) fn lease_state(pulse: &PulseShape) -> LeaseState {
-    match pulse.state {
-        PulseWord::Extended => LeaseState::Kept,
-        PulseWord::CancelRequested => LeaseState::CancelRequested,
-        PulseWord::Lost | PulseWord::Ended => LeaseState::Lost,
+pub(super) fn lease_status(lease_state: &HeartbeatResult) -> LeaseStatus {
+    match lease_state.state {
+        LeaseWord::Extended => LeaseStatus::Kept,
+        LeaseWord::CancelRequested => LeaseStatus::CancelRequested,
+        LeaseWord::Lost | LeaseWord::Ended => LeaseStatus::Lost,
     }
 }
 
@@ -71,16 +71,16 @@ pub(super) fn verdicts(answer: SettleAnswer, count: usize) -> SettleResult {
     whole(problems.map(verdict).collect(), count)
 }
 
-/// One of many was not taken: the contract says no, or this job is damaged.
-fn one_refused(problem: Problem) -> AskError {
+/// The failure of one item of a page: the contract refuses it, or this job is damaged.
+fn one_refused(problem: Problem) -> BackendError {
     if problem.status < 500 {
-        return AskError::Refused { code: problem.error_code.into(), detail: problem.detail };
+        return BackendError::Refused { code: problem.error_code.into(), detail: problem.detail };
     }
-    AskError::Away { retry_after: None, source: problem.detail.into() }
+    BackendError::Away { retry_after: None, source: problem.detail.into() }
 }
 
-/// An answer that has as many parts as the question.
-pub(super) fn whole<T>(parts: Vec<T>, count: usize) -> Result<Vec<T>, AskError> {
+/// Checks that an answer has one part for each part of the request.
+pub(super) fn whole<T>(parts: Vec<T>, count: usize) -> Result<Vec<T>, BackendError> {
     if parts.len() == count {
         return Ok(parts);
     }
@@ -96,39 +96,39 @@ pub(super) fn step(StepShape { state, result }: StepShape) -> StepAnswer {
     }
 }
 
-pub(super) fn unknown(what: &str) -> AskError {
-    AskError::Unknown { retry_after: None, source: what.into() }
+pub(super) fn unknown(what: &str) -> BackendError {
+    BackendError::Unknown { retry_after: None, source: what.into() }
 }
 
-impl From<ClientError> for AskError {
+impl From<ClientError> for BackendError {
     fn from(error: ClientError) -> Self {
         let retry_after = error.retry_after();
         match error {
             ClientError::Refused { problem, .. } => from_problem(*problem, retry_after),
             ClientError::Unreachable { .. } | ClientError::Setup(_) => {
-                AskError::Away { retry_after, source: error.into() }
+                BackendError::Away { retry_after, source: error.into() }
             }
             ClientError::Broken { .. }
             | ClientError::TimedOut { .. }
-            | ClientError::Strange { .. } => {
-                AskError::Unknown { retry_after, source: error.into() }
+            | ClientError::UnexpectedResponse { .. } => {
+                BackendError::Unknown { retry_after, source: error.into() }
             }
         }
     }
 }
 
-fn from_problem(problem: Problem, retry_after: Option<Duration>) -> AskError {
+fn from_problem(problem: Problem, retry_after: Option<Duration>) -> BackendError {
     let Problem { status, detail, error_code, .. } = problem;
     let source = || format!("{detail} ({error_code})").into();
     match (status, error_code.as_str()) {
-        (401 | 403, _) => AskError::Unwelcome { code: error_code.into(), detail },
-        // A full queue is the contract's no to this job, not to everything that is asked now.
-        (_, "QUEUE_FULL") => AskError::Refused { code: error_code.into(), detail },
+        (401 | 403, _) => BackendError::Unauthorized { code: error_code.into(), detail },
+        // A full queue refuses this job, not everything that the runner asks for now.
+        (_, "QUEUE_FULL") => BackendError::Refused { code: error_code.into(), detail },
         (_, "OUTCOME_UNKNOWN") | (500 | 502 | 504, _) => {
-            AskError::Unknown { retry_after, source: source() }
+            BackendError::Unknown { retry_after, source: source() }
         }
-        (408 | 425 | 429 | 503 | 507, _) => AskError::Away { retry_after, source: source() },
-        (_, _) => AskError::Refused { code: error_code.into(), detail },
+        (408 | 425 | 429 | 503 | 507, _) => BackendError::Away { retry_after, source: source() },
+        (_, _) => BackendError::Refused { code: error_code.into(), detail },
     }
 }
 

@@ -1,10 +1,10 @@
-//! What a runner says, in the words of the wire.
+//! Writes a runner's requests as wire types.
 
 use super::CLAIM_MAX;
 use crate::fail::whole_seconds;
 use engine::{
-    Beat, Failure, How, LeaseToken, ProgressReport, Release, ReleaseReason, Report, StepReport,
-    Wish,
+    Beat, EndingKind, Failure, LeaseToken, ProgressReport, Release, ReleaseReason, Report,
+    StepReport,
 };
 use std::time::Duration;
 use wire::{
@@ -12,7 +12,7 @@ use wire::{
     StepRequest,
 };
 
-pub(super) fn claim(request: &Wish, wait: Duration) -> ClaimRequest {
+pub(super) fn claim(request: &engine::ClaimRequest, wait: Duration) -> ClaimRequest {
     ClaimRequest {
         worker_id: request.worker.to_string(),
         claim_id: request.claim.to_string(),
@@ -45,19 +45,19 @@ pub(super) fn report(report: &Report) -> SettleItem {
         ..SettleItem::default()
     };
     let worded = |outcome: &str| SettleItem { outcome: outcome.to_owned(), ..blank.clone() };
-    match &report.ending.how {
-        How::Completed { result, result_url } => SettleItem {
+    match &report.ending.kind {
+        EndingKind::Completed { result, result_url } => SettleItem {
             result: result.as_ref().map(Json::from),
             result_url: result_url.as_ref().map(ToString::to_string),
             ..worded("completed")
         },
-        How::Failed { failure, retry_after } => SettleItem {
+        EndingKind::Failed { failure, retry_after } => SettleItem {
             retry_after_seconds: retry_after.map(whole_seconds),
             ..failed(worded("failed"), failure, true)
         },
-        How::FailedForGood(failure) => failed(worded("failed"), failure, false),
-        How::Poisoned(failure) => failed(worded("poisoned"), failure, false),
-        How::Cancelled => worded("cancelled"),
+        EndingKind::FailedForGood(failure) => failed(worded("failed"), failure, false),
+        EndingKind::Poisoned(failure) => failed(worded("poisoned"), failure, false),
+        EndingKind::Cancelled => worded("cancelled"),
     }
 }
 
@@ -99,17 +99,17 @@ fn secret(token: LeaseToken) -> Secret {
 mod tests {
     use super::*;
     use crate::fail::Fail;
-    use engine::{Chance, EndingDraft, JobId, OutcomeWord, Timestamp};
+    use engine::{EndingDraft, Entropy, JobId, OutcomeWord, Timestamp};
 
     fn settled(draft: &EndingDraft) -> Report {
         Report {
-            id: JobId::new(Timestamp::from_unix_ms(1), Chance(7)),
+            id: JobId::new(Timestamp::from_unix_ms(1), Entropy(7)),
             token: LeaseToken { epoch: 0, fence: 1, secret: 2 },
             ending: draft.check().unwrap(),
         }
     }
 
-    /// What a server makes of what is written here.
+    /// Checks that a server reads the report as it was meant.
     #[track_caller]
     fn check(draft: &EndingDraft) {
         let said = settled(draft);

@@ -1,10 +1,10 @@
 //! The threads that handlers run on.
 //!
-//! A handler may block its thread, for a moment or for ever: it must not keep others from running.
-//! So the pool is as large as the machine has cores, and grows whenever handlers wait and no thread
-//! has taken one for a few milliseconds; a thread that has been inside one handler for long does
-//! not count any more, and another takes its place. Threads that have had nothing to do for a
-//! second end, as long as enough are left.
+//! A handler may block its thread, for a moment or for ever, and must not keep others from running.
+//! So the pool has as many threads as the machine has cores. It grows when handlers wait and no
+//! thread has taken one for a few milliseconds. A thread that has been inside one handler for long
+//! does not count any more, and another takes its place. Idle threads end after a second, as long
+//! as enough are left.
 
 use crate::system;
 use async_task::{Runnable, Task};
@@ -26,12 +26,12 @@ pub(crate) struct HandlerPool(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     wakeup: Condvar,
-    /// Where handlers find timers and sockets.
+    /// The runtime whose timers and sockets handlers use.
     runtime: Handle,
     started: Instant,
-    /// So many threads that are not stuck, when there is work.
+    /// How many threads there are, without stuck ones, when there is work.
     free_threads: usize,
-    /// And never more than this in all.
+    /// How many threads there are at most, with stuck ones.
     threads_max: usize,
 }
 
@@ -41,9 +41,9 @@ struct State {
     threads: Vec<Arc<Thread>>,
     idle: usize,
     closing: bool,
-    /// Whether it was logged that there cannot be more threads.
+    /// Whether it was logged that the pool has reached its maximum.
     logged: bool,
-    /// When a thread last took something, in milliseconds.
+    /// When a thread last took a handler, in milliseconds.
     taken_ms: u64,
 }
 
@@ -60,15 +60,15 @@ impl Thread {
     }
 }
 
-/// A thread that has been inside a handler for so long is taken to be stuck.
+/// A thread that has been inside one handler for longer counts as stuck.
 const STUCK_MS: u64 = 50;
-/// A handler that waits should not see the threads do nothing else for longer.
+/// The longest time that a ready handler should wait without any thread taking one.
 const STALL_MS: u64 = 4;
-/// How long a thread waits for something to do when there are enough others.
+/// How long a thread idles when there are enough others.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 
 impl HandlerPool {
-    /// A pool of at most `threads_max` threads, for handlers that live in `runtime`.
+    /// A pool of at most `threads_max` threads, for handlers that use `runtime`.
     pub(crate) fn new(runtime: Handle, threads_max: usize) -> Self {
         let free_threads = thread::available_parallelism().map_or(2, usize::from).max(2);
         HandlerPool(Arc::new(Shared {
@@ -81,7 +81,7 @@ impl HandlerPool {
         }))
     }
 
-    /// Lets the pool run `work`. Who drops the handle ends it at its next await.
+    /// Lets the pool run `work`. Dropping the handle ends it at its next await.
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Task<()> {
         let shared = Arc::downgrade(&self.0);
         let schedule = move |runnable| {
@@ -94,7 +94,7 @@ impl HandlerPool {
         task
     }
 
-    /// Replaces threads that are stuck. To be called now and then, by a thread outside of the pool.
+    /// Replaces threads that are stuck. The supervisor calls it regularly, from outside the pool.
     pub(super) fn replace_stuck(&self) {
         let shared = &self.0;
         let mut state = shared.lock();
@@ -103,7 +103,7 @@ impl HandlerPool {
         }
         let mut wanted = shared.free_threads.saturating_sub(shared.free(&state));
         if shared.now_ms().saturating_sub(state.taken_ms) >= STALL_MS {
-            // All are inside a handler. Doubling soon gives each handler that waits a thread.
+            // All threads are inside a handler. Doubling soon gives each waiting handler a thread.
             wanted = wanted.max(state.threads.len().min(state.ready.len()));
         }
         for _ in 0..wanted {
@@ -118,7 +118,7 @@ impl HandlerPool {
 }
 
 impl Drop for HandlerPool {
-    /// Ends all threads; a stuck one when its handler comes back, for which nothing waits.
+    /// Ends all threads; a stuck one ends when its handler returns, and nothing waits for it.
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.closing = true;
@@ -134,7 +134,7 @@ impl Shared {
         let mut state = self.lock();
         if state.closing {
             drop(state);
-            return; // the handler is dropped, and what it holds goes with it
+            return; // this drops the handler with all that it holds
         }
         state.ready.push_back(runnable);
         if state.idle == 0 && state.threads.len() < self.free_threads {
@@ -180,7 +180,7 @@ impl Shared {
         }
     }
 
-    /// What to run next; nothing when this thread, for long idle, or all threads should end.
+    /// What to run next; none when this thread was idle for long or all threads should end.
     fn next(&self, thread: &Arc<Thread>) -> Option<Runnable> {
         let mut state = self.lock();
         let mut timed_out = false;
@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    /// Comes back once before it is done, so that it has to be called again.
+    /// Yields once, so that the task has to be polled again.
     async fn wait_a_turn() {
         let mut waited = false;
         std::future::poll_fn(move |cx| {

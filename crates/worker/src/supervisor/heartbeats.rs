@@ -1,21 +1,21 @@
-//! Heartbeats: leases are kept, progress is told, and handlers hear that they should stop.
+//! Heartbeats: they extend leases, send progress, and bring the signals to stop.
 
 use super::state::RunnerState;
 use crate::{
     attempt::Attempt,
-    backend::{AskError, LogOnce},
+    backend::{BackendError, LogOnce},
 };
 use engine::{Beat, ITEMS_MAX};
 use futures_util::future::join_all;
 use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How often the supervisor looks whether a heartbeat is due, while there are leases.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// A sign of life while there is no lease; a worker that is silent for 90 s is taken to be lost.
+/// How often the supervisor checks whether a heartbeat is due, while there are leases.
+const CHECK_EVERY: Duration = Duration::from_millis(250);
+/// How often a worker without leases sends a heartbeat; after 90 s of silence it counts as lost.
 const ALIVE_EVERY: Duration = Duration::from_secs(20);
 
-/// Sends heartbeats, and tells handlers what comes back.
+/// Sends heartbeats, and passes their answers on to handlers.
 pub(super) async fn send(runner: Arc<RunnerState>) {
     let mut alive_at = Instant::now();
     let mut log = LogOnce::default();
@@ -30,7 +30,7 @@ pub(super) async fn send(runner: Arc<RunnerState>) {
             Ok(()) => drop(log.recovered()),
             Err(error) => log.failed("heartbeats are not taken", &error),
         }
-        runner.lapse_unheard();
+        runner.notify_expired();
     }
 }
 
@@ -43,12 +43,13 @@ async fn wait_for_work(runner: &RunnerState, alive_at: Instant) {
             () = sleep_until(alive_at) => {}
         }
     }
-    sleep(LOOK_EVERY).await;
+    sleep(CHECK_EVERY).await;
 }
 
-/// Sends what is due, of all types at once: their heartbeats share a commit. Meanwhile time goes
-/// by: a store that does not answer keeps no handler from hearing that its lease has run out.
-async fn send_due(runner: &RunnerState, now: Instant, alive: bool) -> Result<(), AskError> {
+/// Sends the heartbeats that are due, of all types at once, so that they share a commit. Leases are
+/// still checked meanwhile: a handler learns that its lease has run out even if the store does not
+/// answer.
+async fn send_due(runner: &RunnerState, now: Instant, alive: bool) -> Result<(), BackendError> {
     let due = (0..runner.pollers.len()).filter_map(|poller| {
         let due = runner.due_heartbeats(poller, now);
         (alive || !due.is_empty()).then(|| send_of(runner, poller, due))
@@ -57,27 +58,28 @@ async fn send_due(runner: &RunnerState, now: Instant, alive: bool) -> Result<(),
     loop {
         tokio::select! {
             answers = &mut answers => return answers.into_iter().collect(),
-            () = sleep(LOOK_EVERY) => runner.lapse_unheard(),
+            () = sleep(CHECK_EVERY) => runner.notify_expired(),
         }
     }
 }
 
-/// The heartbeats of one poller. Where it has no lease, the empty page says that the worker lives.
+/// The heartbeats of one poller. An empty page says that a worker without leases is alive.
 async fn send_of(
     runner: &RunnerState,
     poller: usize,
     due: Vec<(Arc<Attempt>, Beat)>,
-) -> Result<(), AskError> {
+) -> Result<(), BackendError> {
     let worker = &runner.pollers[poller].worker;
     if due.is_empty() {
         return runner.backend.heartbeat(worker, Vec::new()).await.map(drop);
     }
     for page in due.chunks(ITEMS_MAX) {
         let heartbeats = page.iter().map(|(_, heartbeat)| heartbeat.clone()).collect();
-        // The store extends the lease when it hears of it: after this, maybe long before it answers.
+        // The store extends the lease at some time after this, maybe long before its answer
+        // arrives.
         let sent_at = Instant::now();
         let answer = runner.backend.heartbeat(worker, heartbeats).await;
-        let leases = answer.inspect_err(|_| page.iter().for_each(tell_again))?;
+        let leases = answer.inspect_err(|_| page.iter().for_each(restore_progress))?;
         for ((attempt, _), lease) in page.iter().zip(leases) {
             runner.heartbeat_answered(attempt.job.token, lease, sent_at);
         }
@@ -85,8 +87,8 @@ async fn send_of(
     Ok(())
 }
 
-/// The next heartbeat tells what this one could not, unless there is newer progress.
-fn tell_again((attempt, heartbeat): &(Arc<Attempt>, Beat)) {
-    let mut said = attempt.said();
-    said.progress = said.progress.take().or_else(|| heartbeat.progress.clone());
+/// Puts unsent progress back for the next heartbeat, unless there is newer progress.
+fn restore_progress((attempt, heartbeat): &(Arc<Attempt>, Beat)) {
+    let mut signals = attempt.signals();
+    signals.progress = signals.progress.take().or_else(|| heartbeat.progress.clone());
 }

@@ -1,8 +1,8 @@
-//! The supervisor of a runner: everything but handlers happens here, from claims to reports.
+//! The supervisor of a runner. Everything but handlers happens here, from claims to reports.
 //!
-//! It has one thread with a runtime of its own, so that no handler can keep a heartbeat from being
-//! sent. What it knows is the [`RunnerState`]; four kinds of tasks work on it: a poller for each
-//! job type, the heartbeats, the reports, and the watch over handlers that take too long.
+//! It has one thread with a runtime of its own, so that no handler can hold up a heartbeat. Its
+//! data is the [`RunnerState`]. Four kinds of tasks work on it: a poller for each job type, the
+//! heartbeats, the reports, and the watch over handlers that take too long.
 
 mod handler_pool;
 mod heartbeats;
@@ -14,7 +14,7 @@ pub(crate) use handler_pool::HandlerPool;
 pub(crate) use poller::TypePoller;
 pub(crate) use state::{AttemptReport, RunnerState};
 
-use crate::runner::Strength;
+use crate::runner::RunnerStats;
 use futures_util::future::join_all;
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -24,18 +24,18 @@ use tokio::{
 };
 use tracing::{debug, info};
 
-/// How often the supervisor looks for threads that are stuck, while handlers run.
+/// How often the supervisor checks for stuck threads, while handlers run.
 const REPLACE_EVERY: Duration = Duration::from_millis(5);
-/// How often it looks whose time is over: every so many looks at the threads.
+/// After how many of these checks it also checks for handlers whose time is over.
 const CUT_OFF_EVERY: u32 = 4;
 
-/// The grace time within which the supervisor is to stop, once it is asked to.
+/// The grace time within which the supervisor must stop, once it is asked to.
 pub(crate) type Stop = Option<Duration>;
 
 /// How a runner stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stopped {
-    /// Jobs whose handlers did not end in time and which were given back.
+    /// Jobs that were given back because their handlers did not end in time.
     pub released: usize,
     /// Reports that the store did not take in time. Their leases run out, and the jobs run again.
     pub unreported: usize,
@@ -54,15 +54,15 @@ impl RunnerState {
         tokio::spawn(watch_handlers(self.clone()));
         let heartbeats = tokio::spawn(heartbeats::send(self.clone()));
         tokio::spawn(reports::send(self.clone(), reports));
-        // Who cannot ask any more is gone.
+        // An error means that the sender is dropped, so the runner is gone.
         drop(stop.wait_for(Option::is_some).await);
         let stopped = self.drain(&pollers, &stop).await;
-        heartbeats.abort(); // a heartbeat after the workers have signed off would be a sign of life
+        heartbeats.abort(); // a heartbeat after the sign-off would register the workers again
         self.sign_off().await;
         stopped
     }
 
-    /// Waits until nothing runs and a claim of each type has brought nothing.
+    /// Waits until no handler runs and a claim of each type has brought no job.
     pub(crate) async fn idle(&self) {
         loop {
             let claimed = self.claimed.notified();
@@ -73,28 +73,28 @@ impl RunnerState {
         }
     }
 
-    /// Takes no more jobs, lets handlers end, gives back what did not, and reports everything.
+    /// Takes no more jobs, lets handlers end, gives back the rest, and reports everything.
     async fn drain(&self, pollers: &[JoinHandle<()>], stop: &watch::Receiver<Stop>) -> Stopped {
         let begun = Instant::now();
         self.context.stopping.cancel();
-        info!(running = self.strength().running, "no more jobs are taken");
-        // A claim may be on its way to the store, and what it brings must be given back.
+        info!(running = self.stats().running, "no more jobs are taken");
+        // A claim may be on its way to the store, and the jobs that it brings must be given back.
         let claimed = || pollers.iter().all(JoinHandle::is_finished);
-        let idle = || claimed() && self.strength().running == 0;
+        let idle = || claimed() && self.stats().running == 0;
         until(idle, || begun + cut_off_after(grace(stop))).await;
         let released = self.give_back_all();
         let settled = || {
-            let Strength { running, unreported, .. } = self.strength();
+            let RunnerStats { running, unreported, .. } = self.stats();
             claimed() && running + unreported == 0
         };
         until(settled, || begun + grace(stop).max(REPORT_TIME_MIN)).await;
-        let unreported = self.strength().unreported;
+        let unreported = self.stats().unreported;
         info!(released, unreported, "stopped");
         Stopped { released, unreported }
     }
 
-    /// Signs the workers off, so that others need not wait until they are missed. That is a
-    /// courtesy: a server that cannot be reached keeps no runner here.
+    /// Signs the workers off, so that nodes need not wait until they are missed. It is a courtesy:
+    /// a server that cannot be reached does not hold up the runner.
     async fn sign_off(&self) {
         // All at once: one after another, many job types on a slow line would not be done in time.
         let sign_off = self.pollers.iter().map(async |poller| {
@@ -108,30 +108,30 @@ impl RunnerState {
     }
 }
 
-/// How long stopping may take, as of now: who does not want to wait that long any more asks again.
+/// How long stopping may take, as of now. The caller may shorten it while the runner stops.
 fn grace(stop: &watch::Receiver<Stop>) -> Duration {
     stop.borrow().unwrap_or_default().min(GRACE_MAX)
 }
 
-/// The last part of the grace time is for reports.
+/// When handlers are cut off: the last part of the grace time is for reports.
 fn cut_off_after(grace: Duration) -> Duration {
     grace - (grace / 5).min(REPORT_TIME_MAX)
 }
 
-/// Nobody waits longer than a year, and no clock can count much further.
+/// A longer grace time is pointless, and clocks cannot count much further.
 const GRACE_MAX: Duration = Duration::from_secs(365 * 86_400);
-/// Reports have a chance even where there is no grace time at all.
+/// How long reports are tried even where there is no grace time at all.
 const REPORT_TIME_MIN: Duration = Duration::from_millis(500);
 const REPORT_TIME_MAX: Duration = Duration::from_secs(2);
 
 async fn until(done: impl Fn() -> bool, end: impl Fn() -> Instant) {
-    const LOOK_EVERY: Duration = Duration::from_millis(5);
+    const CHECK_EVERY: Duration = Duration::from_millis(5);
     while !done() && Instant::now() < end() {
-        sleep_until(end().min(Instant::now() + LOOK_EVERY)).await;
+        sleep_until(end().min(Instant::now() + CHECK_EVERY)).await;
     }
 }
 
-/// Sees to handlers that take too long, and to threads that are stuck in one.
+/// Cuts off handlers that take too long, and replaces threads that are stuck in one.
 async fn watch_handlers(runner: Arc<RunnerState>) {
     loop {
         let claimed = runner.claimed.notified();

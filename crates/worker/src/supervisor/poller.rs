@@ -2,29 +2,29 @@
 
 use super::state::RunnerState;
 use crate::{
-    backend::{AskError, Backoff, LogOnce},
-    handler::Run,
+    backend::{BackendError, Backoff, LogOnce},
+    handler::HandlerFn,
 };
-use engine::{ClaimId, Host, JobType, Wish, WorkerId};
+use engine::{ClaimId, ClaimRequest, Host, JobType, WorkerId};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Notify, time::sleep};
 use tracing::info;
 
 pub(crate) struct TypePoller {
     pub(crate) job_type: JobType,
-    /// A worker is one kind per job type, so each poller has a name of its own.
+    /// A worker has one job type, so each poller is a worker with a name of its own.
     pub(crate) worker: WorkerId,
     pub(crate) host: Option<Host>,
-    pub(crate) run: Run,
+    pub(crate) run: HandlerFn,
     pub(crate) slots: usize,
     pub(crate) lease: Option<Duration>,
-    /// Notified when there is more room.
+    /// Notified when a slot may be free.
     pub(crate) freed: Notify,
 }
 
 impl TypePoller {
-    fn claim_request(&self, claim: &ClaimId, max: usize) -> Wish {
-        Wish {
+    fn claim_request(&self, claim: &ClaimId, max: usize) -> ClaimRequest {
+        ClaimRequest {
             worker: self.worker.clone(),
             host: self.host.clone(),
             claim: claim.clone(),
@@ -40,23 +40,24 @@ pub(super) async fn poll(runner: Arc<RunnerState>, index: usize) {
     let (poller, stopping) = (&runner.pollers[index], &runner.context.stopping);
     let mut claim = runner.next_claim();
     let (mut backoff, mut log) = (Backoff::default(), LogOnce::default());
-    // Whether it is not known what the last claim brought. It keeps its name until it is answered,
-    // because the same claim again brings the same leases; also when no more jobs are wanted.
+    // Whether the outcome of the last claim is unknown. The claim keeps its id until it is
+    // answered, because a repeated id brings the same leases. It is repeated even if no more jobs
+    // are wanted.
     let mut unknown = false;
     loop {
-        let room = tokio::select! {
+        let free_slots = tokio::select! {
             biased;
             () = stopping.cancelled() => break,
-            room = wait_for_room(&runner, index) => room,
+            free_slots = wait_for_free_slots(&runner, index) => free_slots,
         };
-        let request = poller.claim_request(&claim, room);
+        let request = poller.claim_request(&claim, free_slots);
         match runner.backend.claim_waiting(request, stopping).await {
             Ok(jobs) => {
                 if log.recovered() {
                     info!(job_type = %poller.job_type, "jobs can be claimed again");
                 }
                 backoff = Backoff::default();
-                // Who stops while it waits gets nothing, and the store was not asked.
+                // A claim that stops while it waits returns nothing without asking the store.
                 unknown &= jobs.is_empty() && stopping.is_cancelled();
                 if !unknown {
                     claim = runner.next_claim();
@@ -65,7 +66,7 @@ pub(super) async fn poll(runner: Arc<RunnerState>, index: usize) {
             }
             Err(error) => {
                 log.failed(&format!("no jobs of {} can be claimed", poller.job_type), &error);
-                unknown |= matches!(error, AskError::Unknown { .. });
+                unknown |= matches!(error, BackendError::Unknown { .. });
                 tokio::select! {
                     () = stopping.cancelled() => break,
                     () = sleep(backoff.after(&error)) => {}
@@ -78,18 +79,18 @@ pub(super) async fn poll(runner: Arc<RunnerState>, index: usize) {
     }
 }
 
-async fn wait_for_room(runner: &RunnerState, index: usize) -> usize {
+async fn wait_for_free_slots(runner: &RunnerState, index: usize) -> usize {
     loop {
         let freed = runner.pollers[index].freed.notified();
-        let room = runner.room(index);
-        if room > 0 {
-            return room;
+        let free_slots = runner.free_slots(index);
+        if free_slots > 0 {
+            return free_slots;
         }
         freed.await;
     }
 }
 
-/// Claims once more what nobody knows to have been claimed, to give it back.
+/// Repeats a claim whose outcome is unknown, to give back what it brings.
 async fn claim_again(runner: &Arc<RunnerState>, index: usize, claim: &ClaimId) {
     let request = runner.pollers[index].claim_request(claim, 1);
     if let Ok(jobs) = runner.backend.claim(request).await {

@@ -1,9 +1,9 @@
-//! Reports: how attempts ended, told until the backend has taken it.
+//! Reports: how attempts ended, sent until the backend has taken them.
 
 use super::state::{AttemptReport, RunnerState};
 use crate::{
-    attempt::Ended,
-    backend::{AskError, BackendFuture, Backoff, LogOnce, Verdict},
+    attempt::AttemptEnd,
+    backend::{BackendError, BackendFuture, Backoff, LogOnce, Verdict},
 };
 use engine::{Beat, ITEMS_MAX, LeaseToken, Release, Report};
 use futures_util::future::join_all;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tokio::{sync::mpsc, time::sleep};
 use tracing::{error, warn};
 
-/// Reports how attempts ended, as many at once as there are. A backend that is away is asked again
-/// for as long as it takes: the token makes repeats safe.
+/// Reports how attempts ended, in pages of all that are ready. A backend that is away is asked
+/// again for as long as it takes: the token makes repeats safe.
 pub(super) async fn send(
     runner: Arc<RunnerState>,
     mut reports: mpsc::UnboundedReceiver<AttemptReport>,
@@ -25,8 +25,8 @@ pub(super) async fn send(
         let ended: Vec<_> = page.iter().map(|report| (report.poller, report.token)).collect();
         for AttemptReport { id, token, ended, .. } in page.drain(..) {
             match ended {
-                Ended::Settled(ending) => settles.push(Report { id, token, ending }),
-                Ended::GivenBack { reason, delay } => {
+                AttemptEnd::Settled(ending) => settles.push(Report { id, token, ending }),
+                AttemptEnd::GivenBack { reason, delay } => {
                     releases.push(Release { id, token, reason, delay });
                 }
             }
@@ -40,8 +40,8 @@ pub(super) async fn send(
     }
 }
 
-/// Tells the progress of handlers that ended before a heartbeat could: a job that is done should
-/// not stand at half of it for ever. Nothing depends on it, so it is tried once.
+/// Sends the progress of handlers that ended before a heartbeat could: a job that is done should
+/// not show half of it for ever. Nothing depends on it, so it is tried once.
 async fn send_last_progress(runner: &RunnerState, page: &mut [AttemptReport]) {
     let mut heartbeats = vec![Vec::new(); runner.pollers.len()];
     for AttemptReport { poller, id, token, progress, .. } in page {
@@ -50,11 +50,12 @@ async fn send_last_progress(runner: &RunnerState, page: &mut [AttemptReport]) {
             heartbeats[*poller].push(heartbeat);
         }
     }
-    let told = runner.pollers.iter().zip(heartbeats).filter(|(_, own)| !own.is_empty());
-    join_all(told.map(|(poller, own)| runner.backend.heartbeat(&poller.worker, own))).await;
+    let last_progress = runner.pollers.iter().zip(heartbeats).filter(|(_, own)| !own.is_empty());
+    join_all(last_progress.map(|(poller, own)| runner.backend.heartbeat(&poller.worker, own)))
+        .await;
 }
 
-/// Sends the reports of these leases until they are taken, or refused.
+/// Sends the reports of these leases until the backend takes or refuses them.
 async fn persist<'a>(
     runner: &RunnerState,
     tokens: &[LeaseToken],
@@ -69,14 +70,14 @@ async fn persist<'a>(
             Ok(verdicts) => {
                 return tokens.iter().zip(verdicts).for_each(|(token, v)| note(runner, *token, v));
             }
-            // Asking again would be answered in the same way.
-            Err(error @ AskError::Refused { .. }) => {
+            // A retry would be refused in the same way.
+            Err(error @ BackendError::Refused { .. }) => {
                 return tokens.iter().for_each(|token| give_up(runner, *token, &error));
             }
             Err(
-                error @ (AskError::Unwelcome { .. }
-                | AskError::Away { .. }
-                | AskError::Unknown { .. }),
+                error @ (BackendError::Unauthorized { .. }
+                | BackendError::Away { .. }
+                | BackendError::Unknown { .. }),
             ) => {
                 log.failed(&format!("{} reports are not taken", tokens.len()), &error);
                 sleep(backoff.after(&error)).await;
@@ -85,22 +86,24 @@ async fn persist<'a>(
     }
 }
 
-fn give_up(runner: &RunnerState, token: LeaseToken, cause: &AskError) {
+fn give_up(runner: &RunnerState, token: LeaseToken, cause: &BackendError) {
     let cause: &dyn std::error::Error = cause;
     runner.log_about(token, || error!(error = cause, "the report cannot be taken"));
 }
 
-/// A report that was refused: another worker's outcome stands. Nothing is wrong with the store, but
-/// this worker was too slow. Any other failure is that the job is damaged, and stays so.
+/// Logs a report that failed. A refusal means that this worker was too slow, and another worker's
+/// outcome stands. Any other failure means that the job is damaged, and stays so.
 fn note(runner: &RunnerState, token: LeaseToken, verdict: Verdict) {
     match verdict {
         Ok(()) => {}
-        Err(AskError::Refused { code, .. }) => {
+        Err(BackendError::Refused { code, .. }) => {
             runner.count_too_late();
             runner.log_about(token, || warn!(code = &*code, "the report came too late"));
         }
         Err(
-            error @ (AskError::Unwelcome { .. } | AskError::Away { .. } | AskError::Unknown { .. }),
+            error @ (BackendError::Unauthorized { .. }
+            | BackendError::Away { .. }
+            | BackendError::Unknown { .. }),
         ) => {
             give_up(runner, token, &error);
         }

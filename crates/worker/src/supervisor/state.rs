@@ -1,13 +1,13 @@
-//! What a runner knows: the leases that it holds, and how many jobs of each type are under way.
+//! The state of a runner: its leases, and how many jobs of each type run.
 //!
-//! One lock guards all of it. The threads of handlers take it only to say how an attempt ended; who
-//! says so first is believed.
+//! One lock guards all of it. Handler threads take it only to report how an attempt ended. The
+//! first report of an attempt counts.
 
 use super::{handler_pool::HandlerPool, poller::TypePoller};
 use crate::{
-    attempt::{self, Attempt, Ended, RunnerContext, StopReason},
-    backend::{Backend, ClaimedJob, LeaseState},
-    runner::Strength,
+    attempt::{self, Attempt, AttemptEnd, RunnerContext, StopReason},
+    backend::{Backend, ClaimedJob, LeaseStatus},
+    runner::RunnerStats,
 };
 use async_task::Task;
 use engine::{Beat, ClaimId, JobId, JsonText, LeaseToken, ProgressReport, ReleaseReason};
@@ -44,13 +44,13 @@ struct State {
     too_late: usize,
 }
 
-/// What one job type has under way.
+/// The load of one job type.
 #[derive(Clone, Copy, Default)]
 struct Load {
     running: usize,
     /// Handlers that have ended and whose report has not been taken.
     unreported: usize,
-    /// Nothing is under way, and the last claim brought nothing.
+    /// Nothing runs or waits to be reported, and the last claim brought nothing.
     idle: bool,
 }
 
@@ -58,13 +58,13 @@ struct Load {
 struct HeldLease {
     attempt: Arc<Attempt>,
     poller: usize,
-    /// The handler, as long as it may run.
+    /// The handler's task, as long as it may run.
     task: Option<Task<()>>,
-    /// When nobody waits for the handler any longer.
+    /// When the supervisor cuts the handler off.
     cut_at: Option<Instant>,
-    /// Whether it was said how the attempt ended.
+    /// Whether the end of the attempt was reported.
     ended: bool,
-    /// The job is not this runner's any more.
+    /// This runner does not hold the job's lease any more.
     lost: bool,
     heartbeat_at: Instant,
 }
@@ -74,14 +74,14 @@ pub(crate) struct AttemptReport {
     pub(super) poller: usize,
     pub(super) id: JobId,
     pub(super) token: LeaseToken,
-    pub(super) ended: Ended,
-    /// The handler's last progress, if no heartbeat has told it.
+    pub(super) ended: AttemptEnd,
+    /// The handler's last progress, if no heartbeat has sent it.
     pub(super) progress: Option<ProgressReport>,
 }
 
-/// A handler whose job is not this runner's any more has so long to notice.
+/// How long a handler may run on after its job's lease was lost.
 const LOST_GRACE: Duration = Duration::from_secs(5);
-/// However long leases are: a cancelled handler hears of it within this time.
+/// The longest time between heartbeats, however long leases are: they bring the cancels.
 const HEARTBEAT_EVERY_MAX: Duration = Duration::from_secs(5);
 
 impl RunnerState {
@@ -107,7 +107,8 @@ impl RunnerState {
         ClaimId::parse(&format!("{}-{}", self.run_id, state.claims)).expect("a short name")
     }
 
-    /// A claim was answered. Jobs that come while the runner stops go back at no cost to them.
+    /// Takes the answer of a claim. Jobs that arrive while the runner stops are given back at no
+    /// cost.
     pub(super) fn accept(self: &Arc<Self>, poller: usize, jobs: Vec<ClaimedJob>) {
         let mut state = self.lock();
         let load = &mut state.loads[poller];
@@ -126,14 +127,14 @@ impl RunnerState {
     fn give_back_undelivered(&self, state: &mut State, poller: usize, job: &ClaimedJob) {
         state.loads[poller].unreported += 1;
         let (id, token) = (job.info.id, job.info.token);
-        let ended = Ended::given_back(ReleaseReason::Undelivered);
+        let ended = AttemptEnd::given_back(ReleaseReason::Undelivered);
         drop(self.reports.send(AttemptReport { poller, id, token, ended, progress: None }));
     }
 
     fn begin(self: &Arc<Self>, state: &mut State, poller: usize, job: ClaimedJob) {
         let ClaimedJob { info, payload } = job;
         if state.leases.contains_key(&info.token) {
-            return; // a claim that was repeated brings what is here already
+            return; // a repeated claim brings jobs that are here already
         }
         let now = Instant::now();
         let worker = self.pollers[poller].worker.clone();
@@ -152,25 +153,26 @@ impl RunnerState {
         state.leases.insert(lease.attempt.job.token, lease);
     }
 
-    /// Somebody says how an attempt ended: its handler, or the supervisor that waits for it no
-    /// longer. The first one is believed. The slot is free at once, so that the claim for the next
-    /// job shares a commit with the report on this one.
-    fn end(&self, token: LeaseToken, ended: Ended) {
+    /// Records how an attempt ended, as its handler says, or the supervisor that cuts it off. The
+    /// first report counts. The slot is free at once, so that the claim for the next job shares a
+    /// commit with the report on this one.
+    fn end(&self, token: LeaseToken, ended: AttemptEnd) {
         let mut state = self.lock();
         let lease = state.leases.get_mut(&token).filter(|lease| !lease.ended);
         let Some(lease) = lease else { return };
         lease.ended = true;
         let (poller, id) = (lease.poller, lease.attempt.job.id);
-        let progress = lease.attempt.said().progress.take();
+        let progress = lease.attempt.signals().progress.take();
         state.loads[poller].running -= 1;
         state.loads[poller].unreported += 1;
         drop(state);
         self.pollers[poller].freed.notify_one();
-        // Nobody hears it when the runner is gone, and then the lease's own end will tell.
+        // The receiver is gone only with the runner; then the lease runs out, and the job runs
+        // again.
         drop(self.reports.send(AttemptReport { poller, id, token, ended, progress }));
     }
 
-    /// Reports were taken or refused for good: those jobs are not this runner's any more.
+    /// Forgets leases whose reports were taken or finally refused.
     pub(super) fn reported(&self, reports: &[(usize, LeaseToken)]) {
         let mut state = self.lock();
         state.reported += reports.len();
@@ -196,23 +198,30 @@ impl RunnerState {
         any
     }
 
-    /// Gives everything back that still runs: the runner stops. Says how many attempts that were.
+    /// Gives back everything that still runs, because the runner stops. Returns the number of
+    /// attempts.
     pub(super) fn give_back_all(&self) -> usize {
         let mut state = self.lock();
         let unfinished = state.leases.values().filter(|lease| !lease.ended).count();
         let running: Vec<_> = state.leases.values_mut().map(HeldLease::give_up).collect();
         drop(state);
         for (attempt, task) in running {
-            let ended = Ended::given_back(ReleaseReason::Released);
+            let ended = AttemptEnd::given_back(ReleaseReason::Released);
             self.cut_off(&attempt, task, ended, StopReason::Stopping);
         }
         unfinished
     }
 
-    /// Nobody waits for a handler any longer. First it is said how the attempt ended: a handler
-    /// that hears that it should stop says "cancelled", and nobody cancelled anything. The task is
-    /// dropped while no lock is held, because that may run code of the handler.
-    fn cut_off(&self, attempt: &Attempt, task: Option<Task<()>>, ended: Ended, reason: StopReason) {
+    /// Cuts a handler off. The end of the attempt is recorded first: a handler that learns that it
+    /// should stop reports "cancelled", although no client cancelled the job. The task is dropped
+    /// while no lock is held, because that may run code of the handler.
+    fn cut_off(
+        &self,
+        attempt: &Attempt,
+        task: Option<Task<()>>,
+        ended: AttemptEnd,
+        reason: StopReason,
+    ) {
         self.end(attempt.job.token, ended);
         attempt.stop(reason);
         drop(task);
@@ -223,34 +232,34 @@ impl RunnerState {
         let due = |lease: &&HeldLease| {
             let every = (lease.attempt.job.lease / 3).min(HEARTBEAT_EVERY_MAX);
             lease.poller == poller
-                && (now >= lease.heartbeat_at + every || lease.attempt.said().progress.is_some())
+                && (now >= lease.heartbeat_at + every || lease.attempt.signals().progress.is_some())
         };
         let heartbeat = |lease: &HeldLease| (lease.attempt.clone(), lease.attempt.heartbeat());
         self.lock().leases.values().filter(due).map(heartbeat).collect()
     }
 
-    /// A heartbeat that was sent at `sent_at` was answered.
+    /// Takes the answer to a heartbeat that was sent at `sent_at`.
     pub(super) fn heartbeat_answered(
         &self,
         token: LeaseToken,
-        lease: LeaseState,
+        lease: LeaseStatus,
         sent_at: Instant,
     ) {
         let mut state = self.lock();
         let Some(held) = state.leases.get_mut(&token) else { return };
         held.heartbeat_at = sent_at;
         match lease {
-            LeaseState::Kept => {}
-            LeaseState::CancelRequested => held.attempt.stop(StopReason::Cancelled),
-            LeaseState::Lost => held.lose(),
+            LeaseStatus::Kept => {}
+            LeaseStatus::CancelRequested => held.attempt.stop(StopReason::Cancelled),
+            LeaseStatus::Lost => held.lose(),
         }
     }
 
-    /// Tells handlers whose leases have run out without an answer. Nobody cuts them off, and how
-    /// they end is reported: should no other worker have taken the job meanwhile, the token still
+    /// Tells handlers that their leases have run out without an answer. They are not cut off, and
+    /// their end is still reported: if no other worker has taken the job meanwhile, the token still
     /// counts.
-    pub(super) fn lapse_unheard(&self) {
-        if !self.backend.leases_lapse_unheard() {
+    pub(super) fn notify_expired(&self) {
+        if !self.backend.leases_expire_when_unreachable() {
             return;
         }
         let now = Instant::now();
@@ -277,8 +286,8 @@ impl RunnerState {
         !self.lock().leases.is_empty()
     }
 
-    /// How many more jobs a poller takes: there is a slot for each, and reports do not pile up.
-    pub(super) fn room(&self, poller: usize) -> usize {
+    /// How many more jobs a poller takes: one for each free slot, and none while reports pile up.
+    pub(super) fn free_slots(&self, poller: usize) -> usize {
         let Load { running, unreported, .. } = self.lock().loads[poller];
         let slots = self.pollers[poller].slots;
         let free = slots.saturating_sub(running);
@@ -289,9 +298,9 @@ impl RunnerState {
         self.lock().loads.iter().all(|load| load.idle)
     }
 
-    pub(crate) fn strength(&self) -> Strength {
+    pub(crate) fn stats(&self) -> RunnerStats {
         let state = self.lock();
-        Strength {
+        RunnerStats {
             slots: self.pollers.iter().map(|poller| poller.slots).sum(),
             running: state.loads.iter().map(|load| load.running).sum(),
             unreported: state.loads.iter().map(|load| load.unreported).sum(),
@@ -307,7 +316,7 @@ impl RunnerState {
 }
 
 impl HeldLease {
-    /// The job is not this runner's any more. Its handler has a moment to notice.
+    /// Marks the lease as lost. The handler has a moment to notice.
     fn lose(&mut self) {
         if self.lost || self.ended {
             return;
@@ -319,14 +328,14 @@ impl HeldLease {
         self.cut_at = Some(self.cut_at.map_or(grace_end, |cut_at| cut_at.min(grace_end)));
     }
 
-    /// What is needed to [cut the handler off](RunnerState::cut_off).
+    /// Takes what is needed to [cut the handler off](RunnerState::cut_off).
     fn give_up(&mut self) -> (Arc<Attempt>, Option<Task<()>>) {
         self.cut_at = None;
         (self.attempt.clone(), self.task.take())
     }
 }
 
-/// An attempt on the pool. It holds no runner: a handler that never ends keeps none alive.
+/// An attempt on the pool. It holds the runner weakly: a handler that never ends keeps none alive.
 async fn run(runner: Weak<RunnerState>, poller: usize, attempt: Arc<Attempt>, payload: JsonText) {
     let Some(run) = runner.upgrade().map(|runner| runner.pollers[poller].run.clone()) else {
         return;

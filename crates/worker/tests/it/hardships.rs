@@ -1,8 +1,9 @@
-//! What can go wrong around a runner: stores that fail in part, runtimes that go first, times without end.
+//! What can go wrong around a runner: stores that fail in part, runtimes that end first, endless
+//! handlers.
 
-use crate::shop::{Shop, brisk, eventually, memory};
+use crate::fixture::{Fixture, brisk, eventually, memory};
 use engine::{Command, JobId, JobType, PolicyDraft, Scope, Status};
-use platform::{SystemClock, SystemDice};
+use platform::{SystemClock, SystemRandom};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -13,90 +14,91 @@ use std::{
 };
 use store::{Memory, Request, StoreError};
 use tokio::sync::Notify;
-use worker::{Context, Fail, JobRequest, Why, on};
+use worker::{Context, Fail, JobRequest, StopReason, on};
 
-/// Two nodes that share a store, and the line between the first and the store.
-fn neighbours() -> (Shop, Arc<Memory>, Shop) {
-    let memory = Memory::shared(Arc::new(SystemClock::new()), Arc::new(SystemDice));
+/// Two nodes that share a store, and the first node's access to the store.
+fn neighbours() -> (Fixture, Arc<Memory>, Fixture) {
+    let memory = Memory::shared(Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let line = Arc::new(memory.another());
-    (Shop::over(line.clone()), line, Shop::over(Arc::new(memory)))
+    (Fixture::over(line.clone()), line, Fixture::over(Arc::new(memory)))
 }
 
-async fn tally(shop: &Shop, jobs: &[JobId]) -> BTreeMap<String, usize> {
+async fn tally(fixture: &Fixture, jobs: &[JobId]) -> BTreeMap<String, usize> {
     let mut tally = BTreeMap::new();
     for id in jobs {
-        *tally.entry(shop.job(*id).await.status().to_string()).or_default() += 1;
+        *tally.entry(fixture.job(*id).await.status().to_string()).or_default() += 1;
     }
     tally
 }
 
-/// Nobody cancelled anything: a job of which the handler sleeps when the runner stops goes back.
+/// No client cancelled the job: when the runner stops, a job whose handler sleeps is given back.
 #[tokio::test]
 async fn stopping_cancels_no_job() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let nap =
         |_: (), context: Context| async move { context.sleep(Duration::from_secs(3600)).await };
-    let working = shop.runner().with(on("nap", nap).slots(500)).start().await.unwrap();
+    let working = fixture.runner().with(on("nap", nap).slots(500)).start().await.unwrap();
     let mut jobs = Vec::new();
     for _ in 0..500 {
-        jobs.push(shop.submit(JobRequest::new("nap", &())).await);
+        jobs.push(fixture.submit(JobRequest::new("nap", &())).await);
     }
-    eventually("all run", async || working.strength().running == 500).await;
+    eventually("all run", async || working.stats().running == 500).await;
     working.stop(Duration::from_secs(2)).await;
-    assert_eq!(tally(&shop, &jobs).await, BTreeMap::from([("Queued".to_owned(), 500)]));
+    assert_eq!(tally(&fixture, &jobs).await, BTreeMap::from([("Queued".to_owned(), 500)]));
 }
 
 #[tokio::test]
 async fn a_timeout_cancels_no_job() {
-    let shop = Shop::open();
-    shop.set_policy(
-        "nap",
-        PolicyDraft { backoff_base_ms: Some(600_000), max_attempts: Some(5), ..brisk() },
-    )
-    .await;
+    let fixture = Fixture::open();
+    fixture
+        .set_policy(
+            "nap",
+            PolicyDraft { backoff_base_ms: Some(600_000), max_attempts: Some(5), ..brisk() },
+        )
+        .await;
     let nap =
         |_: (), context: Context| async move { context.sleep(Duration::from_secs(3600)).await };
-    let working = shop.runner().with(on("nap", nap).slots(500)).start().await.unwrap();
+    let working = fixture.runner().with(on("nap", nap).slots(500)).start().await.unwrap();
     let mut jobs = Vec::new();
     for _ in 0..500 {
-        jobs.push(shop.submit(JobRequest::new("nap", &())).await);
+        jobs.push(fixture.submit(JobRequest::new("nap", &())).await);
     }
     tokio::time::sleep(Duration::from_secs(4)).await;
-    let tally = tally(&shop, &jobs).await;
+    let tally = tally(&fixture, &jobs).await;
     assert_eq!(tally.get("Cancelled"), None, "{tally:?}");
     working.stop(Duration::from_secs(2)).await;
 }
 
-/// One row of the store is damaged: other jobs are reported all the same.
+/// One row of the store is damaged: reports on other jobs are still taken.
 #[tokio::test]
 async fn a_damaged_job_does_not_stop_the_runner() {
-    let (shop, store) = Shop::with_faults(memory());
+    let (fixture, store) = Fixture::with_faults(memory());
     let nap =
         |_: (), context: Context| async move { context.sleep(Duration::from_millis(500)).await };
-    let working = shop.runner().with(on("nap", nap).slots(4)).start().await.unwrap();
-    let broken = shop.submit(JobRequest::new("nap", &())).await;
-    shop.wait_for(broken, Status::Running).await;
+    let working = fixture.runner().with(on("nap", nap).slots(4)).start().await.unwrap();
+    let broken = fixture.submit(JobRequest::new("nap", &())).await;
+    fixture.wait_for(broken, Status::Running).await;
     store.inject(move |batch| {
         let hit = batch.iter().any(|r| matches!(r, Request::Job { id, .. } if *id == broken));
         hit.then(|| (false, StoreError::Damaged(None)))
     });
     let mut jobs = Vec::new();
     for _ in 0..30 {
-        jobs.push(shop.submit(JobRequest::new("nap", &())).await);
+        jobs.push(fixture.submit(JobRequest::new("nap", &())).await);
     }
     tokio::time::sleep(Duration::from_secs(8)).await;
-    let tally = tally(&shop, &jobs).await;
-    let strength = working.strength();
+    let tally = tally(&fixture, &jobs).await;
+    let stats = working.stats();
     working.stop(Duration::from_secs(1)).await;
-    assert_eq!(tally.get("Completed"), Some(&30), "{tally:?} {strength:?}");
+    assert_eq!(tally.get("Completed"), Some(&30), "{tally:?} {stats:?}");
 }
 
-/// One overdue row is damaged: scheduled jobs start, and other leases expire.
+/// One overdue row is damaged: scheduled jobs still start, and other leases expire.
 #[tokio::test]
 async fn a_damaged_job_does_not_stop_the_clockwork() {
-    let (shop, store) = Shop::with_faults(memory());
-    shop.set_policy("gone", brisk()).await;
-    let wish = engine::Wish {
+    let (fixture, store) = Fixture::with_faults(memory());
+    fixture.set_policy("gone", brisk()).await;
+    let claim_request = engine::ClaimRequest {
         worker: engine::WorkerId::parse("w").unwrap(),
         host: None,
         claim: engine::ClaimId::parse("c").unwrap(),
@@ -104,29 +106,30 @@ async fn a_damaged_job_does_not_stop_the_clockwork() {
         max: 2,
         lease: None,
     };
-    let broken = shop.submit(JobRequest::new("gone", &())).await;
-    let other = shop.submit(JobRequest::new("gone", &())).await;
+    let broken = fixture.submit(JobRequest::new("gone", &())).await;
+    let other = fixture.submit(JobRequest::new("gone", &())).await;
     store.inject(move |batch| {
         let hit = batch.iter().any(|r| matches!(r, Request::Job { id, command: Command::Timeout | Command::LeaseExpiry, .. } if *id == broken));
         hit.then(|| (false, StoreError::Damaged(None)))
     });
-    assert_eq!(shop.node.claim(&Scope::All, wish).await.unwrap().len(), 2);
+    assert_eq!(fixture.node.claim(&Scope::All, claim_request).await.unwrap().len(), 2);
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let working = shop.runner().with(on("later", fine)).start().await.unwrap();
-    let later = shop.submit(JobRequest::new("later", &()).delay(Duration::from_secs(3))).await;
+    let working = fixture.runner().with(on("later", fine)).start().await.unwrap();
+    let later = fixture.submit(JobRequest::new("later", &()).delay(Duration::from_secs(3))).await;
     tokio::time::sleep(Duration::from_secs(7)).await;
-    let (later, other) = (shop.job(later).await.status(), shop.job(other).await.status());
+    let (later, other) = (fixture.job(later).await.status(), fixture.job(other).await.status());
     working.stop(Duration::from_secs(1)).await;
     assert_eq!((later, other), (Status::Completed, Status::Queued));
 }
 
-/// A claim of which nobody knows, then a store that is away for a moment: it costs the job nothing.
+/// A claim with unknown outcome, then a store that is away for a moment: it costs the job no
+/// attempt.
 #[tokio::test]
 async fn an_unknown_claim_is_repeated_though_the_store_was_away_in_between() {
-    let (shop, store) = Shop::with_faults(memory());
-    shop.set_policy("a", PolicyDraft { timeout_ms: None, ..brisk() }).await;
+    let (fixture, store) = Fixture::with_faults(memory());
+    fixture.set_policy("a", PolicyDraft { timeout_ms: None, ..brisk() }).await;
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let id = shop.submit(JobRequest::new("a", &())).await;
+    let id = fixture.submit(JobRequest::new("a", &())).await;
     let count = AtomicUsize::new(0);
     store.inject(move |batch| {
         let hit = batch.iter().any(|r| matches!(r, Request::Claim { .. }));
@@ -139,28 +142,29 @@ async fn an_unknown_claim_is_repeated_though_the_store_was_away_in_between() {
             _ => None,
         }
     });
-    let working = shop.runner().with(on("a", fine)).start().await.unwrap();
-    let job = shop.wait_for(id, Status::Completed).await;
+    let working = fixture.runner().with(on("a", fine)).start().await.unwrap();
+    let job = fixture.wait_for(id, Status::Completed).await;
     working.stop(Duration::from_secs(1)).await;
-    assert_eq!(job.life.attempt, 1, "{:?}", shop.story(id).await);
+    assert_eq!(job.life.attempt, 1, "{:?}", fixture.story(id).await);
 }
 
 #[test]
 fn a_runner_without_a_runtime_can_be_stopped() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let working = crate::runner::futures_less(shop.runner().with(on("a", fine)).start()).unwrap();
+    let working =
+        crate::runner::futures_less(fixture.runner().with(on("a", fine)).start()).unwrap();
     crate::runner::futures_less(working.stop(Duration::from_secs(1)));
 }
 
 #[tokio::test]
 async fn whoever_gives_up_stopping_does_not_wait_for_the_grace_time() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let nap =
         |_: (), context: Context| async move { context.sleep(Duration::from_secs(3600)).await };
-    let working = shop.runner().with(on("nap", nap)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("nap", &())).await;
-    shop.wait_for(id, Status::Running).await;
+    let working = fixture.runner().with(on("nap", nap)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("nap", &())).await;
+    fixture.wait_for(id, Status::Running).await;
     let begun = tokio::time::Instant::now();
     drop(
         tokio::time::timeout(Duration::from_millis(100), working.stop(Duration::from_secs(10)))
@@ -172,31 +176,32 @@ async fn whoever_gives_up_stopping_does_not_wait_for_the_grace_time() {
 
 #[tokio::test]
 async fn whoever_cancels_the_token_cancels_no_job() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let own = |_: (), context: Context| async move {
         context.cancellation_token().cancel(); // as a library does with its token when it is done
         context.sleep(Duration::from_millis(1)).await?;
         Ok::<_, Fail>(())
     };
-    let working = shop.runner().with(on("a", own)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("a", &())).await;
-    eventually("ended", async || shop.job(id).await.status().is_ended()).await;
-    assert_eq!(shop.job(id).await.status(), Status::Completed);
+    let working = fixture.runner().with(on("a", own)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("a", &())).await;
+    eventually("ended", async || fixture.job(id).await.status().is_ended()).await;
+    assert_eq!(fixture.job(id).await.status(), Status::Completed);
     working.stop(Duration::from_secs(1)).await;
 }
 
-/// A handler that ignores both the cancel and the loss of its lease is cut off after the courtesy.
+/// A handler that ignores both the cancel and the loss of its lease is cut off after the grace
+/// time.
 #[tokio::test]
 async fn a_lost_and_cancelled_handler_is_cut_off() {
     let inside = memory();
-    let ((shop, store), other) = (Shop::with_faults(inside.clone()), Shop::over(inside));
+    let ((fixture, store), other) = (Fixture::with_faults(inside.clone()), Fixture::over(inside));
     other.set_policy("a", PolicyDraft { timeout_ms: Some(3_600_000), ..brisk() }).await;
     let deaf = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
-    let working = shop.runner().with(on("a", deaf)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("a", &())).await;
-    shop.wait_for(id, Status::Running).await;
+    let working = fixture.runner().with(on("a", deaf)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("a", &())).await;
+    fixture.wait_for(id, Status::Running).await;
     other.node.cancel(&Scope::All, id, None).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await; // the cancel is heard
+    tokio::time::sleep(Duration::from_secs(1)).await; // the cancel reaches the handler
     store.inject(|batch| {
         let hit = batch
             .iter()
@@ -206,57 +211,57 @@ async fn a_lost_and_cancelled_handler_is_cut_off() {
     other.wait_for(id, Status::Cancelled).await; // its lease is over
     store.inject(|_| None);
     tokio::time::sleep(Duration::from_secs(12)).await;
-    let strength = working.strength();
+    let stats = working.stats();
     working.stop(Duration::from_secs(1)).await;
-    assert_eq!(strength.running, 0, "{strength:?}");
+    assert_eq!(stats.running, 0, "{stats:?}");
 }
 
-/// The user's runtime goes first.
+/// The user's runtime ends before the runner.
 #[test]
 fn jobs_are_not_burnt_when_the_runtime_is_gone() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let sleeps = |_: (), _: Context| async {
         tokio::time::sleep(Duration::from_millis(1)).await;
         Ok::<_, Fail>(())
     };
     let working =
-        runtime.block_on(shop.runner().with(on("a", sleeps).policy(brisk())).start()).unwrap();
+        runtime.block_on(fixture.runner().with(on("a", sleeps).policy(brisk())).start()).unwrap();
     drop(runtime);
-    let id = crate::runner::futures_less(shop.submit(JobRequest::new("a", &())));
+    let id = crate::runner::futures_less(fixture.submit(JobRequest::new("a", &())));
     std::thread::sleep(Duration::from_secs(3));
-    let job = crate::runner::futures_less(shop.job(id));
+    let job = crate::runner::futures_less(fixture.job(id));
     drop(working);
     assert_ne!(job.status(), Status::Poisoned, "{:?}", job.life.last_failure);
 }
 
 #[tokio::test]
 async fn a_wait_without_end_is_no_wait_at_all() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let never =
         |_: (), _: Context| async { Err::<(), _>(Fail::retry("X", "x").after(Duration::MAX)) };
-    let working = shop.runner().with(on("a", never)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("a", &())).await;
+    let working = fixture.runner().with(on("a", never)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("a", &())).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let job = shop.job(id).await;
-    let strength = working.strength();
+    let job = fixture.job(id).await;
+    let stats = working.stats();
     working.stop(Duration::from_secs(1)).await;
-    assert_eq!((job.status(), strength.running), (Status::Queued, 0), "{strength:?}");
+    assert_eq!((job.status(), stats.running), (Status::Queued, 0), "{stats:?}");
 }
 
 #[tokio::test]
 async fn a_grace_without_end() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let working = shop.runner().with(on("a", fine)).start().await.unwrap();
+    let working = fixture.runner().with(on("a", fine)).start().await.unwrap();
     working.stop(Duration::MAX).await;
 }
 
-/// A child whose payload is not the same at the second attempt.
+/// A child whose payload differs in the second attempt.
 #[tokio::test]
 async fn children_that_differ() {
-    let shop = Shop::open();
-    shop.set_policy("parent", brisk()).await;
+    let fixture = Fixture::open();
+    fixture.set_policy("parent", brisk()).await;
     let parent = |_: (), context: Context| async move {
         context
             .submit_child(JobRequest::new(
@@ -266,10 +271,10 @@ async fn children_that_differ() {
             .await?;
         if context.attempt() == 1 { Err(Fail::retry("LATER", "x")) } else { Ok(()) }
     };
-    let working = shop.runner().with(on("parent", parent)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("parent", &())).await;
-    eventually("ended", async || shop.job(id).await.status().is_ended()).await;
-    let job = shop.job(id).await;
+    let working = fixture.runner().with(on("parent", parent)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("parent", &())).await;
+    eventually("ended", async || fixture.job(id).await.status().is_ended()).await;
+    let job = fixture.job(id).await;
     working.stop(Duration::from_secs(1)).await;
     assert_eq!(job.status(), Status::Poisoned);
     let failure = job.life.last_failure.unwrap();
@@ -278,14 +283,14 @@ async fn children_that_differ() {
     assert!(said.contains("give each a key of its own"), "{said}");
 }
 
-/// In the kit: a handler that sleeps in a task of its own.
+/// In the test harness: a handler that sleeps in a task that it has spawned.
 #[tokio::test]
 async fn a_task_of_the_handler_sleeps_by_the_clock_of_the_test() {
     let spawns = |_: (), context: Context| async move {
         let own = context.clone();
         tokio::spawn(async move { own.sleep(Duration::from_secs(3600)).await }).await?
     };
-    let kit = worker::testing::Kit::new().with(
+    let kit = worker::testing::TestHarness::new().with(
         on("a", spawns)
             .policy(PolicyDraft { timeout_ms: Some(7_200_000), ..PolicyDraft::default() }),
     );
@@ -294,30 +299,30 @@ async fn a_task_of_the_handler_sleeps_by_the_clock_of_the_test() {
     assert_eq!(kit.job(id).await.status(), Status::Completed);
 }
 
-/// A handler that blocks for ever keeps the whole store open after everything was stopped.
+/// A handler that blocks for ever must not keep the store open after everything was stopped.
 #[tokio::test]
 async fn nobody_keeps_the_store_open() {
     let store = memory();
-    let shop = Shop::over(store.clone());
+    let fixture = Fixture::over(store.clone());
     let deaf = |_: (), _context: Context| async {
         std::thread::sleep(Duration::from_secs(3_600));
         Ok::<_, Fail>(())
     };
-    let working = shop.runner().with(on("a", deaf)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("a", &())).await;
-    shop.wait_for(id, Status::Running).await;
+    let working = fixture.runner().with(on("a", deaf)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("a", &())).await;
+    fixture.wait_for(id, Status::Running).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     working.stop(Duration::from_secs(1)).await;
-    shop.node.close();
-    drop(shop);
+    fixture.node.close();
+    drop(fixture);
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(Arc::strong_count(&store), 1);
 }
 
-/// Handlers that block for a moment, as a driver does that is not async.
+/// Handlers that block for a moment, as drivers do that are not async.
 #[tokio::test]
 async fn slots_are_slots_for_handlers_that_block() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (running, peak) = (now.clone(), most.clone());
     let blocks = move |_: (), _: Context| {
@@ -331,37 +336,37 @@ async fn slots_are_slots_for_handlers_that_block() {
     };
     let mut jobs = Vec::new();
     for _ in 0..60 {
-        jobs.push(shop.submit(JobRequest::new("a", &())).await);
+        jobs.push(fixture.submit(JobRequest::new("a", &())).await);
     }
-    let working = shop.runner().with(on("a", blocks).slots(30)).start().await.unwrap();
+    let working = fixture.runner().with(on("a", blocks).slots(30)).start().await.unwrap();
     for id in jobs {
-        shop.wait_for(id, Status::Completed).await;
+        fixture.wait_for(id, Status::Completed).await;
     }
     assert!(most.load(Ordering::SeqCst) > 20, "{most:?} of 30 at once");
     working.stop(Duration::from_secs(1)).await;
 }
 
-/// Only this node has lost the store: elsewhere time goes by, and another worker takes the job.
+/// Only this node has lost the store: another worker takes the job when its lease is over.
 #[tokio::test]
 async fn a_handler_on_a_node_without_its_store_learns_that_its_lease_has_run_out() {
     let (near, line, far) = neighbours();
     near.set_policy("a", PolicyDraft { timeout_ms: None, ..brisk() }).await;
     let first = |_: (), context: Context| async move {
-        assert_eq!(context.cancelled().await, Why::LeaseLost);
+        assert_eq!(context.cancelled().await, StopReason::LeaseLost);
         Err::<(), _>(Fail::cancelled())
     };
     let alone = near.runner().with(on("a", first)).start().await.unwrap();
     let id = near.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || alone.strength().running == 1).await;
+    eventually("it runs", async || alone.stats().running == 1).await;
     line.cut_off(true);
-    eventually("it has heard", async || alone.strength().running == 0).await;
+    eventually("it has heard", async || alone.stats().running == 0).await;
     let second = |_: (), _: Context| async { Ok::<_, Fail>("of the second") };
     let other = far.runner().with(on("a", second)).start().await.unwrap();
     let job = far.wait_for(id, Status::Completed).await;
     assert_eq!(job.life.result.unwrap().as_str(), r#""of the second""#);
     line.cut_off(false);
-    eventually("the first has reported", async || alone.strength().unreported == 0).await;
-    assert_eq!(alone.strength().too_late, 1);
+    eventually("the first has reported", async || alone.stats().unreported == 0).await;
+    assert_eq!(alone.stats().too_late, 1);
     alone.stop(Duration::from_secs(2)).await;
     other.stop(Duration::from_secs(2)).await;
 }
@@ -382,10 +387,10 @@ async fn a_handler_that_ends_while_its_node_has_lost_the_store_is_reported_after
     };
     let working = near.runner().with(on("a", waits)).start().await.unwrap();
     let id = far.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || working.strength().running == 1).await;
+    eventually("it runs", async || working.stats().running == 1).await;
     line.cut_off(true);
     go.notify_one();
-    eventually("it has ended", async || working.strength().unreported == 1).await;
+    eventually("it has ended", async || working.stats().unreported == 1).await;
     assert_eq!(far.job(id).await.status(), Status::Running);
     line.cut_off(false);
     let job = far.wait_for(id, Status::Completed).await;

@@ -1,4 +1,4 @@
-//! The kit: what a week brings, in milliseconds.
+//! The test harness: a week of retries in milliseconds.
 
 use engine::{Jitter, PolicyDraft, Scope, Status};
 use std::{
@@ -8,7 +8,7 @@ use std::{
     },
     time::Duration,
 };
-use worker::{Begun, Context, Fail, JobRequest, on, testing::Kit};
+use worker::{Context, Fail, JobRequest, StepState, on, testing::TestHarness};
 
 const DAY: u64 = 86_400;
 
@@ -27,7 +27,7 @@ async fn a_week_of_retries_takes_no_time() {
         ..PolicyDraft::default()
     };
     let stubborn = |_: (), _: Context| async { Err::<(), _>(Fail::retry("DOWN", "still away")) };
-    let kit = Kit::new().with(on("report", stubborn).policy(policy));
+    let kit = TestHarness::new().with(on("report", stubborn).policy(policy));
     let job = kit.submit(JobRequest::new("report", &())).await;
     let took = kit.run_until_idle().await;
     let hours: u64 = [1, 3, 9, 27, 48, 48, 48].iter().sum();
@@ -40,7 +40,7 @@ async fn a_week_of_retries_takes_no_time() {
 #[tokio::test]
 async fn a_handler_that_takes_too_long_is_timed_out_by_the_test_s_clock() {
     let slow = |_: (), context: Context| async move { context.sleep(days(1)).await };
-    let kit = Kit::new().with(on("slow", slow));
+    let kit = TestHarness::new().with(on("slow", slow));
     let job = kit.submit(JobRequest::new("slow", &()).max_attempts(1)).await;
     let took = kit.run_until_idle().await;
     assert_eq!(took.as_secs(), 15 * 60, "the default timeout");
@@ -56,7 +56,7 @@ async fn a_long_handler_keeps_its_lease_by_heartbeats() {
         context.progress(100, "well rested");
         Ok::<_, Fail>(())
     };
-    let kit = Kit::new().with(on("slow", slow));
+    let kit = TestHarness::new().with(on("slow", slow));
     let job = kit.submit(JobRequest::new("slow", &())).await;
     kit.run_due().await;
     assert_eq!(kit.path(job).await, [Status::Queued, Status::Running, Status::Completed]);
@@ -65,7 +65,7 @@ async fn a_long_handler_keeps_its_lease_by_heartbeats() {
 
 #[tokio::test]
 async fn a_job_cancelled_while_it_runs_hears_of_it() {
-    let kit = Kit::new();
+    let kit = TestHarness::new();
     let somebody = kit.platform().clone();
     let slow = move |_: (), context: Context| {
         let somebody = somebody.clone();
@@ -90,7 +90,7 @@ async fn a_step_is_done_once() {
         async move {
             let receipt: String = context
                 .step("charge", |begun| async move {
-                    assert_eq!(begun, Begun::First);
+                    assert_eq!(begun, StepState::First);
                     Ok(format!("receipt {}", count.fetch_add(1, Ordering::SeqCst) + 1))
                 })
                 .await?;
@@ -100,7 +100,7 @@ async fn a_step_is_done_once() {
             Ok(receipt)
         }
     };
-    let kit = Kit::new().with(on("checkout", checkout));
+    let kit = TestHarness::new().with(on("checkout", checkout));
     let job = kit.submit(JobRequest::new("checkout", &())).await;
     kit.run_until_idle().await;
     assert_eq!(kit.job(job).await.life.result.unwrap().as_str(), r#""receipt 1""#);
@@ -110,7 +110,7 @@ async fn a_step_is_done_once() {
 #[tokio::test]
 async fn a_job_that_is_too_late_is_cancelled_by_the_sweep() {
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let kit = Kit::new().with(on("fine", fine));
+    let kit = TestHarness::new().with(on("fine", fine));
     let expires_at = 1_767_225_600_000 + 60_000;
     let job = kit.submit(JobRequest::new("fine", &()).expires_at_unix_ms(expires_at)).await;
     kit.pass(Duration::from_secs(61)).await;
@@ -132,7 +132,7 @@ async fn a_snooze_and_a_child_go_by_the_same_clock() {
         }
     };
     let child = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let kit = Kit::new().with(on("parent", parent)).with(on("child", child));
+    let kit = TestHarness::new().with(on("parent", parent)).with(on("child", child));
     let job = kit.submit(JobRequest::new("parent", &())).await;
     assert_eq!(kit.run_until_idle().await, days(3));
     assert_eq!(kit.job(job).await.life.attempt, 1, "a snooze costs none");
@@ -141,9 +141,9 @@ async fn a_snooze_and_a_child_go_by_the_same_clock() {
 #[tokio::test]
 #[should_panic(expected = "use Context::sleep")]
 async fn a_handler_that_waits_for_nothing_is_a_mistake_that_is_told() {
-    tokio::time::pause(); // so that nobody waits for it really
+    tokio::time::pause(); // so that the test does not really wait
     let hangs = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
-    let kit = Kit::new().with(on("hangs", hangs));
+    let kit = TestHarness::new().with(on("hangs", hangs));
     kit.submit(JobRequest::new("hangs", &())).await;
     kit.run_due().await;
 }

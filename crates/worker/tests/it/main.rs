@@ -1,10 +1,10 @@
-//! The SDK as its users meet it: handlers of every kind, on a runner and in the kit.
+//! The SDK as its users see it: handlers of every kind, on a runner and in the test harness.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod fixture;
 mod hardships;
 mod kit;
 mod misbehaviour;
 mod remote;
 mod runner;
-mod shop;
 mod stores;

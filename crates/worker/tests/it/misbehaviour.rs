@@ -1,7 +1,7 @@
-//! Handlers that panic, hang, block and ignore: each ends as the contract says, and the runner is at full
-//! strength afterwards.
+//! Handlers that panic, hang, block and ignore signals: each ends as the contract says, and all
+//! slots of the runner work afterwards.
 
-use crate::shop::{Shop, at_full_strength, brisk};
+use crate::fixture::{Fixture, at_full_strength, brisk};
 use engine::{PolicyDraft, Scope, Status};
 use std::{thread, time::Duration};
 use worker::{Context, Fail, JobRequest, on};
@@ -32,128 +32,128 @@ async fn behave(how: String, context: Context) -> Result<(), Fail> {
     Ok(())
 }
 
-async fn shop() -> Shop {
-    let shop = Shop::open();
-    shop.set_policy("any", brisk()).await;
-    shop
+async fn fixture() -> Fixture {
+    let fixture = Fixture::open();
+    fixture.set_policy("any", brisk()).await;
+    fixture
 }
 
 #[tokio::test]
 async fn a_panic_is_a_failure_like_any_other() {
-    let shop = shop().await;
-    let working = shop.runner().with(on("any", behave).slots(2)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("any", &"panics")).await;
-    let job = shop.wait_for(id, Status::Poisoned).await;
-    let story = shop.story(id).await;
+    let fixture = fixture().await;
+    let working = fixture.runner().with(on("any", behave).slots(2)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("any", &"panics")).await;
+    let job = fixture.wait_for(id, Status::Poisoned).await;
+    let story = fixture.story(id).await;
     assert_eq!(
         story,
         ["Queued", "Running", "Queued HANDLER_PANICKED", "Running", "Poisoned HANDLER_PANICKED"]
     );
     let said = job.life.last_failure.unwrap().message.unwrap();
     assert_eq!(&*said, "the handler panicked: as asked");
-    at_full_strength(&shop, &working, "any").await;
+    at_full_strength(&fixture, &working, "any").await;
     working.stop(Duration::from_secs(5)).await;
 }
 
 /// The closure itself panics, before there is a future to poll.
 #[tokio::test]
 async fn a_panic_before_the_first_poll_is_a_failure_as_well() {
-    let shop = shop().await;
+    let fixture = fixture().await;
     let refuse = |how: String, _: Context| {
         assert_ne!(how, "panics", "as asked");
         async { Ok::<_, Fail>(()) }
     };
-    let working = shop.runner().with(on("any", refuse).slots(2)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("any", &"panics")).await;
-    let job = shop.wait_for(id, Status::Poisoned).await;
+    let working = fixture.runner().with(on("any", refuse).slots(2)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("any", &"panics")).await;
+    let job = fixture.wait_for(id, Status::Poisoned).await;
     assert_eq!(job.life.last_failure.unwrap().code.as_str(), "HANDLER_PANICKED");
-    at_full_strength(&shop, &working, "any").await;
+    at_full_strength(&fixture, &working, "any").await;
     working.stop(Duration::from_secs(5)).await;
 }
 
 #[tokio::test]
 async fn a_handler_that_hangs_is_cut_off_at_its_timeout() {
-    let shop = shop().await;
-    let working = shop.runner().with(on("any", behave).slots(2)).start().await.unwrap();
+    let fixture = fixture().await;
+    let working = fixture.runner().with(on("any", behave).slots(2)).start().await.unwrap();
     for how in ["hangs", "panics when dropped"] {
-        let id = shop.submit(JobRequest::new("any", &how)).await;
-        shop.wait_for(id, Status::Poisoned).await;
-        let story = shop.story(id).await;
+        let id = fixture.submit(JobRequest::new("any", &how)).await;
+        fixture.wait_for(id, Status::Poisoned).await;
+        let story = fixture.story(id).await;
         assert_eq!(
             story,
             ["Queued", "Running", "Queued HANDLER_TIMEOUT", "Running", "Poisoned HANDLER_TIMEOUT"]
         );
     }
-    at_full_strength(&shop, &working, "any").await;
+    at_full_strength(&fixture, &working, "any").await;
     working.stop(Duration::from_secs(5)).await;
 }
 
 #[tokio::test]
 async fn a_handler_that_blocks_its_thread_keeps_nobody_from_working() {
-    let shop = shop().await;
-    let working = shop.runner().with(on("any", behave).slots(8)).start().await.unwrap();
+    let fixture = fixture().await;
+    let working = fixture.runner().with(on("any", behave).slots(8)).start().await.unwrap();
     let mut stuck = Vec::new();
-    // More than the machine has cores, and more than the crew begins with.
+    // More than the machine has cores, and more than the threads that the pool begins with.
     for _ in 0..6 {
-        stuck.push(shop.submit(JobRequest::new("any", &"blocks for ever")).await);
+        stuck.push(fixture.submit(JobRequest::new("any", &"blocks for ever")).await);
     }
     for id in &stuck {
-        shop.wait_for(*id, Status::Running).await;
+        fixture.wait_for(*id, Status::Running).await;
     }
-    let others = shop.submit(JobRequest::new("any", &"fine")).await;
-    shop.wait_for(others, Status::Completed).await;
+    let others = fixture.submit(JobRequest::new("any", &"fine")).await;
+    fixture.wait_for(others, Status::Completed).await;
     for id in stuck {
-        let job = shop.wait_for(id, Status::Poisoned).await;
+        let job = fixture.wait_for(id, Status::Poisoned).await;
         assert_eq!(job.life.last_failure.unwrap().code.as_str(), "HANDLER_TIMEOUT");
         assert_eq!(job.life.losses, 0, "its worker was alive all the time");
     }
-    assert!(
-        working.strength().stuck_threads >= 12,
-        "two attempts each, and nobody can end a thread"
-    );
-    at_full_strength(&shop, &working, "any").await;
+    assert!(working.stats().stuck_threads >= 12, "two attempts each, and nobody can end a thread");
+    at_full_strength(&fixture, &working, "any").await;
     let stopped = working.stop(Duration::from_secs(5)).await;
     assert_eq!((stopped.released, stopped.unreported), (0, 0));
 }
 
 #[tokio::test]
 async fn a_handler_that_blocks_longer_than_its_lease_keeps_it() {
-    let shop = shop().await;
+    let fixture = fixture().await;
     let policy = PolicyDraft { timeout_ms: Some(60_000), ..brisk() };
-    shop.set_policy("any", policy).await;
-    let working = shop.runner().with(on("any", behave).slots(4)).start().await.unwrap();
+    fixture.set_policy("any", policy).await;
+    let working = fixture.runner().with(on("any", behave).slots(4)).start().await.unwrap();
     let mut jobs = Vec::new();
     for _ in 0..4 {
-        jobs.push(shop.submit(JobRequest::new("any", &"blocks a while")).await);
+        jobs.push(fixture.submit(JobRequest::new("any", &"blocks a while")).await);
     }
     for id in jobs {
-        let job = shop.wait_for(id, Status::Completed).await;
+        let job = fixture.wait_for(id, Status::Completed).await;
         assert_eq!(job.life.attempt, 1, "heartbeats went on");
     }
-    at_full_strength(&shop, &working, "any").await;
+    at_full_strength(&fixture, &working, "any").await;
     working.stop(Duration::from_secs(5)).await;
 }
 
 #[tokio::test]
 async fn a_handler_that_ignores_a_cancel_is_cut_off_and_its_job_cancelled() {
-    let shop = shop().await;
-    let working = shop.runner().with(on("any", behave).slots(2)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("any", &"ignores a cancel")).await;
-    shop.wait_for(id, Status::Running).await;
-    shop.node.cancel(&Scope::All, id, None).await.unwrap();
-    let job = shop.wait_for(id, Status::Cancelled).await;
+    let fixture = fixture().await;
+    let working = fixture.runner().with(on("any", behave).slots(2)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("any", &"ignores a cancel")).await;
+    fixture.wait_for(id, Status::Running).await;
+    fixture.node.cancel(&Scope::All, id, None).await.unwrap();
+    let job = fixture.wait_for(id, Status::Cancelled).await;
     assert_eq!(job.life.attempt, 1, "nobody tries it again");
-    assert_eq!(shop.story(id).await, ["Queued", "Running", "Running", "Cancelled HANDLER_TIMEOUT"]);
-    at_full_strength(&shop, &working, "any").await;
+    assert_eq!(
+        fixture.story(id).await,
+        ["Queued", "Running", "Running", "Cancelled HANDLER_TIMEOUT"]
+    );
+    at_full_strength(&fixture, &working, "any").await;
     working.stop(Duration::from_secs(5)).await;
 }
 
 #[tokio::test]
 async fn a_payload_that_does_not_fit_is_poison() {
-    let shop = shop().await;
-    let working = shop.runner().with(on("any", behave)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("any", &[1, 2, 3])).await;
-    let job = shop.wait_for(id, Status::Poisoned).await;
+    let fixture = fixture().await;
+    let working = fixture.runner().with(on("any", behave)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("any", &[1, 2, 3])).await;
+    let job = fixture.wait_for(id, Status::Poisoned).await;
     assert_eq!(job.life.attempt, 1, "another try would read the same");
     assert_eq!(job.life.last_failure.unwrap().code.as_str(), "PAYLOAD_UNREADABLE");
     working.stop(Duration::from_secs(5)).await;
@@ -161,19 +161,21 @@ async fn a_payload_that_does_not_fit_is_poison() {
 
 #[tokio::test]
 async fn after_a_storm_of_everything_the_runner_is_at_full_strength() {
-    let shop = shop().await;
-    let working = shop.runner().with(on("any", behave).slots(20)).start().await.unwrap();
+    let fixture = fixture().await;
+    let working = fixture.runner().with(on("any", behave).slots(20)).start().await.unwrap();
     let ways = ["panics", "hangs", "fine", "blocks a while", "panics when dropped", "fine"];
     let mut jobs = Vec::new();
     for number in 0..120 {
-        jobs.push(shop.submit(JobRequest::new("any", &ways[number % ways.len()])).await);
+        jobs.push(fixture.submit(JobRequest::new("any", &ways[number % ways.len()])).await);
     }
     for id in jobs {
-        crate::shop::eventually("every job ends", async || shop.job(id).await.status().is_ended())
-            .await;
+        crate::fixture::eventually("every job ends", async || {
+            fixture.job(id).await.status().is_ended()
+        })
+        .await;
     }
-    at_full_strength(&shop, &working, "any").await;
-    crate::shop::eventually("no thread is lost", async || working.strength().stuck_threads == 0)
+    at_full_strength(&fixture, &working, "any").await;
+    crate::fixture::eventually("no thread is lost", async || working.stats().stuck_threads == 0)
         .await;
     working.stop(Duration::from_secs(5)).await;
 }

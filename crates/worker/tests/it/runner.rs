@@ -1,6 +1,6 @@
-//! What a runner does for handlers that behave.
+//! What a runner does for handlers that behave well.
 
-use crate::shop::{Shop, brisk, eventually};
+use crate::fixture::{Fixture, brisk, eventually};
 use engine::{JobType, Scope, Status};
 use std::{
     sync::{
@@ -9,7 +9,9 @@ use std::{
     },
     time::Duration,
 };
-use worker::{Begun, Context, Fail, Handler, JobRequest, StartError, Why, on, on_handler};
+use worker::{
+    Context, Fail, Handler, JobRequest, StartError, StepState, StopReason, on, on_handler,
+};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -20,17 +22,17 @@ async fn a_payload_comes_typed_and_a_result_goes_back() {
         a: u32,
         b: u32,
     }
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let add = |sum: Sum, context: Context| async move {
         context.message(format!("{} and {}", sum.a, sum.b));
         Ok::<_, Fail>(sum.a + sum.b)
     };
-    let working = shop.runner().name("calc").with(on("sum", add)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("sum", &Sum { a: 2, b: 3 })).await;
-    let job = shop.wait_for(id, Status::Completed).await;
+    let working = fixture.runner().name("calc").with(on("sum", add)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("sum", &Sum { a: 2, b: 3 })).await;
+    let job = fixture.wait_for(id, Status::Completed).await;
     assert_eq!(job.life.result.unwrap().as_str(), "5");
     assert_eq!(job.life.message.as_deref(), Some("2 and 3"));
-    let rows = shop.history(id).await;
+    let rows = fixture.history(id).await;
     assert_eq!(rows[1].worker.as_ref().unwrap().as_str(), "calc/sum");
     working.stop(SOON).await;
 }
@@ -47,19 +49,19 @@ async fn a_handler_can_be_a_type_of_its_own() {
             Ok(())
         }
     }
-    let (shop, sum) = (Shop::open(), Arc::new(AtomicUsize::new(0)));
-    let duty = on_handler("count", Counting(sum.clone()));
-    let working = shop.runner().with(duty).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("count", &7)).await;
-    assert_eq!(shop.wait_for(id, Status::Completed).await.life.result, None, "() is no result");
+    let (fixture, sum) = (Fixture::open(), Arc::new(AtomicUsize::new(0)));
+    let registration = on_handler("count", Counting(sum.clone()));
+    let working = fixture.runner().with(registration).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("count", &7)).await;
+    assert_eq!(fixture.wait_for(id, Status::Completed).await.life.result, None, "() is no result");
     assert_eq!(sum.load(Ordering::SeqCst), 7);
     working.stop(SOON).await;
 }
 
 #[tokio::test]
 async fn no_more_run_at_once_than_there_are_slots() {
-    let (shop, now, most) =
-        (Shop::open(), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (fixture, now, most) =
+        (Fixture::open(), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (running, peak) = (now.clone(), most.clone());
     let work = move |_: (), context: Context| {
         let (running, peak) = (running.clone(), peak.clone());
@@ -70,13 +72,13 @@ async fn no_more_run_at_once_than_there_are_slots() {
             Ok::<_, Fail>(())
         }
     };
-    let working = shop.runner().with(on("nap", work).slots(3)).start().await.unwrap();
+    let working = fixture.runner().with(on("nap", work).slots(3)).start().await.unwrap();
     let mut jobs = Vec::new();
     for _ in 0..30 {
-        jobs.push(shop.submit(JobRequest::new("nap", &())).await);
+        jobs.push(fixture.submit(JobRequest::new("nap", &())).await);
     }
     for job in jobs {
-        shop.wait_for(job, Status::Completed).await;
+        fixture.wait_for(job, Status::Completed).await;
     }
     assert_eq!(most.load(Ordering::SeqCst), 3, "all slots, and no more");
     working.stop(SOON).await;
@@ -84,73 +86,74 @@ async fn no_more_run_at_once_than_there_are_slots() {
 
 #[tokio::test]
 async fn a_job_that_is_put_off_starts_when_its_time_has_come() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let now = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let working = shop.runner().with(on("later", now)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("later", &()).delay(Duration::from_secs(1))).await;
-    let job = shop.wait_for(id, Status::Completed).await;
+    let working = fixture.runner().with(on("later", now)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("later", &()).delay(Duration::from_secs(1))).await;
+    let job = fixture.wait_for(id, Status::Completed).await;
     let started = job.life.started_at.unwrap();
     assert!(started >= job.life.due_at, "never early");
-    // Nobody else wakes the runner: without the clockwork it would wait for half a minute.
+    // Only the maintenance loop wakes the runner: without it, the claim would wait for half a
+    // minute.
     assert!(started.since(job.life.due_at) < Duration::from_secs(5), "{started:?}");
     working.stop(SOON).await;
 }
 
 #[tokio::test]
 async fn progress_is_seen_while_the_handler_runs() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let slow = |_: (), context: Context| async move {
         context.progress(40, "counting sheep");
         context.cancelled().await;
         Err::<(), _>(Fail::cancelled())
     };
-    let working = shop.runner().with(on("slow", slow)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("slow", &())).await;
-    eventually("progress is seen", async || shop.job(id).await.life.progress.is_some()).await;
-    let report = shop.job(id).await.life.progress.unwrap().report;
+    let working = fixture.runner().with(on("slow", slow)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("slow", &())).await;
+    eventually("progress is seen", async || fixture.job(id).await.life.progress.is_some()).await;
+    let report = fixture.job(id).await.life.progress.unwrap().report;
     assert_eq!((report.percent, report.note.as_deref()), (40, Some("counting sheep")));
-    shop.node.cancel(&Scope::All, id, None).await.unwrap();
-    shop.wait_for(id, Status::Cancelled).await;
+    fixture.node.cancel(&Scope::All, id, None).await.unwrap();
+    fixture.wait_for(id, Status::Cancelled).await;
     working.stop(SOON).await;
 }
 
 #[tokio::test]
 async fn a_long_handler_keeps_its_lease() {
-    let shop = Shop::open();
-    shop.set_policy("long", engine::PolicyDraft { timeout_ms: Some(60_000), ..brisk() }).await;
+    let fixture = Fixture::open();
+    fixture.set_policy("long", engine::PolicyDraft { timeout_ms: Some(60_000), ..brisk() }).await;
     let long = |_: (), context: Context| async move {
         context.sleep(Duration::from_millis(2_500)).await?;
         Ok::<_, Fail>(())
     };
-    let working = shop.runner().with(on("long", long)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("long", &())).await;
-    let job = shop.wait_for(id, Status::Completed).await;
+    let working = fixture.runner().with(on("long", long)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("long", &())).await;
+    let job = fixture.wait_for(id, Status::Completed).await;
     assert_eq!(job.life.attempt, 1, "two and a half leases long");
     working.stop(SOON).await;
 }
 
 #[tokio::test]
 async fn steps_and_children_reach_the_store() {
-    let shop = Shop::open();
-    shop.set_policy("parent", brisk()).await;
+    let fixture = Fixture::open();
+    fixture.set_policy("parent", brisk()).await;
     let parent = |_: (), context: Context| async move {
         let first: u32 = context.step("first", |_| async { Ok(7) }).await?;
         let child = JobRequest::new("child", &first);
         context.submit_child(child).await?;
         let begun = context.step("second", |begun| async move {
             // The first time it fails in the middle.
-            if begun == Begun::First { Err(Fail::retry("HALF", "half-way")) } else { Ok(()) }
+            if begun == StepState::First { Err(Fail::retry("HALF", "half-way")) } else { Ok(()) }
         });
         begun.await
     };
     let child = |number: u32, _: Context| async move { Ok::<_, Fail>(number) };
-    let duties = shop.runner().with(on("parent", parent)).with(on("child", child));
-    let working = duties.start().await.unwrap();
+    let registrations = fixture.runner().with(on("parent", parent)).with(on("child", child));
+    let working = registrations.start().await.unwrap();
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let request = JobRequest::new("parent", &()).correlation("c-1").traceparent(trace);
-    let id = shop.submit(request).await;
-    assert_eq!(shop.wait_for(id, Status::Completed).await.life.attempt, 2);
-    let all = shop.node.queues(&Scope::All).await.unwrap();
+    let id = fixture.submit(request).await;
+    assert_eq!(fixture.wait_for(id, Status::Completed).await.life.attempt, 2);
+    let all = fixture.node.queues(&Scope::All).await.unwrap();
     let children = all.iter().find(|depth| depth.queue.job_type.as_str() == "child").unwrap();
     assert_eq!(children.counts.submitted, 1, "two attempts, one child");
     let query = store::Query {
@@ -159,7 +162,7 @@ async fn steps_and_children_reach_the_store() {
         before: None,
         limit: 10,
     };
-    let jobs = shop.node.list(&query).await.unwrap().jobs;
+    let jobs = fixture.node.list(&query).await.unwrap().jobs;
     let child = jobs.iter().find(|job| job.envelope.parent == Some(id)).unwrap();
     assert_eq!(child.envelope.correlation.as_str(), "c-1");
     assert_eq!(child.envelope.traceparent.as_ref().unwrap().as_str(), trace);
@@ -168,23 +171,23 @@ async fn steps_and_children_reach_the_store() {
 
 #[tokio::test]
 async fn a_snoozed_job_costs_no_attempt() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let naps = Arc::new(AtomicUsize::new(0));
     let counted = naps.clone();
     let later = move |_: (), _: Context| {
         let nth = counted.fetch_add(1, Ordering::SeqCst);
         async move { if nth < 3 { Err(Fail::snooze(Duration::ZERO)) } else { Ok(()) } }
     };
-    let working = shop.runner().with(on("later", later)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("later", &())).await;
-    let job = shop.wait_for(id, Status::Completed).await;
+    let working = fixture.runner().with(on("later", later)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("later", &())).await;
+    let job = fixture.wait_for(id, Status::Completed).await;
     assert_eq!((job.life.attempt, job.life.releases), (1, 3));
     working.stop(SOON).await;
 }
 
 #[tokio::test]
 async fn stopping_lets_handlers_end_and_gives_back_the_rest() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let quick = |_: (), context: Context| async move {
         context.sleep(Duration::from_millis(300)).await?;
         Ok::<_, Fail>(())
@@ -199,91 +202,93 @@ async fn stopping_lets_handlers_end_and_gives_back_the_rest() {
             std::future::pending::<Result<(), Fail>>().await
         }
     };
-    let duties = shop.runner().with(on("quick", quick)).with(on("endless", endless));
-    let working = duties.start().await.unwrap();
-    let quick = shop.submit(JobRequest::new("quick", &())).await;
-    let endless = shop.submit(JobRequest::new("endless", &())).await;
-    // Not only claimed: what comes when no more is taken goes back unseen.
-    eventually("both run", async || working.strength().running == 2).await;
+    let registrations = fixture.runner().with(on("quick", quick)).with(on("endless", endless));
+    let working = registrations.start().await.unwrap();
+    let quick = fixture.submit(JobRequest::new("quick", &())).await;
+    let endless = fixture.submit(JobRequest::new("endless", &())).await;
+    // Waits until both run: a claimed job whose handler has not begun would be given back at once.
+    eventually("both run", async || working.stats().running == 2).await;
     let stopped = working.stop(Duration::from_secs(2)).await;
     assert_eq!((stopped.released, stopped.unreported), (1, 0));
     assert_eq!(heard.load(Ordering::SeqCst), 1, "it could have ended in time");
-    assert_eq!(shop.job(quick).await.status(), Status::Completed);
-    let job = shop.job(endless).await;
+    assert_eq!(fixture.job(quick).await.status(), Status::Completed);
+    let job = fixture.job(endless).await;
     assert_eq!((job.status(), job.life.attempt), (Status::Queued, 0), "nothing is counted");
-    assert_eq!(shop.story(endless).await, ["Queued", "Running", "Queued"]);
+    assert_eq!(fixture.story(endless).await, ["Queued", "Running", "Queued"]);
 }
 
 #[tokio::test]
 async fn a_runner_that_is_dropped_gives_back_what_it_has() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let endless = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
-    let working = shop.runner().with(on("endless", endless)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("endless", &())).await;
-    shop.wait_for(id, Status::Running).await;
+    let working = fixture.runner().with(on("endless", endless)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("endless", &())).await;
+    fixture.wait_for(id, Status::Running).await;
     drop(working);
-    let job = shop.job(id).await;
+    let job = fixture.job(id).await;
     assert_eq!((job.status(), job.life.attempt), (Status::Queued, 0));
 }
 
 #[tokio::test]
 async fn what_cannot_be_started_says_why() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let fine = || on("fine", |_: (), _: Context| async { Ok::<_, Fail>(()) });
-    let told = |error: Result<worker::Working, StartError>| error.err().unwrap().to_string();
-    let none = told(shop.runner().start().await);
+    let told = |error: Result<worker::RunningRunner, StartError>| error.err().unwrap().to_string();
+    let none = told(fixture.runner().start().await);
     assert!(none.contains("there is no handler"), "{none}");
-    let twice = told(shop.runner().with(fine()).with(fine()).start().await);
+    let twice = told(fixture.runner().with(fine()).with(fine()).start().await);
     assert!(twice.contains("fine has two handlers"), "{twice}");
-    let slots = told(shop.runner().with(fine().slots(0)).start().await);
+    let slots = told(fixture.runner().with(fine().slots(0)).start().await);
     assert!(slots.contains("must be from 1 to 10000"), "{slots}");
     let name = on("No", |_: (), _: Context| async { Ok::<_, Fail>(()) });
-    assert!(told(shop.runner().with(name).start().await).contains("jobType"));
+    assert!(told(fixture.runner().with(name).start().await).contains("jobType"));
 }
 
 #[tokio::test]
 async fn a_runner_is_seen_as_a_live_worker_of_each_of_its_types() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let runner = shop.runner().name("r").host("h").with(on("a", fine)).with(on("b", fine));
+    let runner = fixture.runner().name("r").host("h").with(on("a", fine)).with(on("b", fine));
     let working = runner.start().await.unwrap();
-    eventually("both are seen", async || shop.node.workers(&Scope::All).await.unwrap().len() == 2)
-        .await;
-    let workers = shop.node.workers(&Scope::All).await.unwrap();
+    eventually("both are seen", async || {
+        fixture.node.workers(&Scope::All).await.unwrap().len() == 2
+    })
+    .await;
+    let workers = fixture.node.workers(&Scope::All).await.unwrap();
     for (seen, name) in workers.iter().zip(["a", "b"]) {
         assert_eq!(seen.worker.as_str(), format!("r/{name}"));
         assert_eq!(seen.job_types, [JobType::parse(name).unwrap()]);
         assert!(seen.live);
     }
     working.stop(SOON).await;
-    assert!(shop.node.workers(&Scope::All).await.unwrap().is_empty(), "it signed off");
+    assert!(fixture.node.workers(&Scope::All).await.unwrap().is_empty(), "it signed off");
 }
 
 #[tokio::test]
 async fn only_jobs_of_its_tenant_are_taken() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let working = shop.runner().tenant("acme").with(on("a", fine)).start().await.unwrap();
-    let strange = shop.submit(JobRequest::new("a", &())).await;
+    let working = fixture.runner().tenant("acme").with(on("a", fine)).start().await.unwrap();
+    let strange = fixture.submit(JobRequest::new("a", &())).await;
     let draft = JobRequest::new("a", &()).into_draft().unwrap();
     let acme = engine::Tenant::parse("acme").unwrap();
-    let own = shop.node.submit(&acme, draft).await.unwrap().job_id;
-    shop.wait_for(own, Status::Completed).await;
-    assert_eq!(shop.job(strange).await.status(), Status::Queued);
+    let own = fixture.node.submit(&acme, draft).await.unwrap().job_id;
+    fixture.wait_for(own, Status::Completed).await;
+    assert_eq!(fixture.job(strange).await.status(), Status::Queued);
     working.stop(SOON).await;
 }
 
 #[test]
 fn without_a_runtime_of_its_caller_a_runner_has_one_of_its_own() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let sleeps = |_: (), _: Context| async {
         tokio::time::sleep(Duration::from_millis(1)).await;
         Ok::<_, Fail>(())
     };
-    let starting = shop.runner().with(on("a", sleeps)).start();
+    let starting = fixture.runner().with(on("a", sleeps)).start();
     let working = futures_less(starting).unwrap();
-    let id = futures_less(shop.submit(JobRequest::new("a", &())));
-    while futures_less(shop.job(id)).status() != Status::Completed {
+    let id = futures_less(fixture.submit(JobRequest::new("a", &())));
+    while futures_less(fixture.job(id)).status() != Status::Completed {
         std::thread::sleep(Duration::from_millis(2));
     }
     drop(working);
@@ -310,45 +315,45 @@ pub(crate) fn futures_less<T>(waiting: impl Future<Output = T>) -> T {
 
 #[tokio::test]
 async fn a_cancel_is_heard_and_acknowledged() {
-    let shop = Shop::open();
-    shop.set_policy("obedient", engine::PolicyDraft { timeout_ms: None, ..brisk() }).await;
+    let fixture = Fixture::open();
+    fixture.set_policy("obedient", engine::PolicyDraft { timeout_ms: None, ..brisk() }).await;
     let obedient = |_: (), context: Context| async move {
         let why = context.cancelled().await;
-        assert_eq!((why, context.stopped()), (Why::Cancelled, Some(Why::Cancelled)));
+        assert_eq!((why, context.stopped()), (StopReason::Cancelled, Some(StopReason::Cancelled)));
         Err::<(), _>(Fail::cancelled())
     };
-    let working = shop.runner().with(on("obedient", obedient)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("obedient", &())).await;
-    shop.wait_for(id, Status::Running).await;
-    shop.node.cancel(&Scope::All, id, None).await.unwrap();
-    shop.wait_for(id, Status::Cancelled).await;
-    assert_eq!(shop.story(id).await, ["Queued", "Running", "Running", "Cancelled"]);
+    let working = fixture.runner().with(on("obedient", obedient)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("obedient", &())).await;
+    fixture.wait_for(id, Status::Running).await;
+    fixture.node.cancel(&Scope::All, id, None).await.unwrap();
+    fixture.wait_for(id, Status::Cancelled).await;
+    assert_eq!(fixture.story(id).await, ["Queued", "Running", "Running", "Cancelled"]);
     working.stop(SOON).await;
 }
 
 #[tokio::test]
 async fn what_a_handler_says_last_is_not_lost() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let quick = |_: (), context: Context| async move {
         context.progress(100, "all of it");
         Ok::<_, Fail>(())
     };
-    let working = shop.runner().with(on("quick", quick)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("quick", &())).await;
-    let job = shop.wait_for(id, Status::Completed).await;
+    let working = fixture.runner().with(on("quick", quick)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("quick", &())).await;
+    let job = fixture.wait_for(id, Status::Completed).await;
     assert_eq!(job.life.progress.unwrap().report.percent, 100);
     working.stop(SOON).await;
 }
 
 #[tokio::test]
 async fn a_snooze_of_a_thousand_years_is_as_long_as_is_lawful() {
-    let shop = Shop::open();
+    let fixture = Fixture::open();
     let sleepy = |_: (), _: Context| async {
         Err::<(), _>(Fail::snooze(Duration::from_secs(1_000 * 365 * 86_400)))
     };
-    let working = shop.runner().with(on("sleepy", sleepy)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("sleepy", &())).await;
-    eventually("it was given back", async || shop.job(id).await.life.releases == 1).await;
-    assert_eq!(shop.job(id).await.status(), Status::Queued);
+    let working = fixture.runner().with(on("sleepy", sleepy)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("sleepy", &())).await;
+    eventually("it was given back", async || fixture.job(id).await.life.releases == 1).await;
+    assert_eq!(fixture.job(id).await.status(), Status::Queued);
     working.stop(SOON).await;
 }

@@ -1,6 +1,6 @@
-//! Stores that go away, and workers that come back too late.
+//! Stores that go away, and workers that report too late.
 
-use crate::shop::{Shop, at_full_strength, brisk, eventually, memory};
+use crate::fixture::{Fixture, at_full_strength, brisk, eventually, memory};
 use engine::{Status, WorkerId};
 use std::{
     sync::{Arc, RwLock, mpsc},
@@ -12,48 +12,49 @@ use worker::{Context, Fail, JobRequest, on};
 
 #[tokio::test]
 async fn a_dead_store_is_survived_and_nothing_is_run_twice() {
-    let (shop, way) = Shop::with_faults(memory());
+    let (fixture, faults) = Fixture::with_faults(memory());
     let nap = |_: String, context: Context| async move {
         context.sleep(Duration::from_millis(300)).await?;
         context.step("late", |_| async { Ok(()) }).await
     };
-    let working = shop.runner().with(on("nap", nap).slots(4)).start().await.unwrap();
+    let working = fixture.runner().with(on("nap", nap).slots(4)).start().await.unwrap();
     let mut jobs = Vec::new();
     for _ in 0..12 {
-        jobs.push(shop.submit(JobRequest::new("nap", &"fine")).await);
+        jobs.push(fixture.submit(JobRequest::new("nap", &"fine")).await);
     }
-    shop.wait_for(jobs[0], Status::Running).await;
-    way.refuse_all(true);
-    tokio::time::sleep(Duration::from_secs(1)).await; // the handlers end, and nobody takes their reports
-    way.refuse_all(false);
+    fixture.wait_for(jobs[0], Status::Running).await;
+    faults.refuse_all(true);
+    // the handlers end, and the store refuses their reports
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    faults.refuse_all(false);
     for id in jobs {
-        let job = shop.wait_for(id, Status::Completed).await;
+        let job = fixture.wait_for(id, Status::Completed).await;
         assert_eq!(job.life.attempt, 1, "the handler ran once, and its report was kept");
     }
-    at_full_strength(&shop, &working, "nap").await;
+    at_full_strength(&fixture, &working, "nap").await;
     working.stop(Duration::from_secs(5)).await;
 }
 
 #[tokio::test]
 async fn a_runner_stops_in_time_though_its_store_is_dead() {
-    let (shop, way) = Shop::with_faults(memory());
+    let (fixture, faults) = Fixture::with_faults(memory());
     let fine =
         |_: (), context: Context| async move { context.sleep(Duration::from_millis(200)).await };
-    let working = shop.runner().with(on("a", fine)).start().await.unwrap();
-    let id = shop.submit(JobRequest::new("a", &())).await;
-    shop.wait_for(id, Status::Running).await;
-    way.refuse_all(true);
+    let working = fixture.runner().with(on("a", fine)).start().await.unwrap();
+    let id = fixture.submit(JobRequest::new("a", &())).await;
+    fixture.wait_for(id, Status::Running).await;
+    faults.refuse_all(true);
     let stopping = working.stop(Duration::from_secs(1));
     let stopped = tokio::time::timeout(Duration::from_secs(30), stopping).await.unwrap();
     assert_eq!(stopped.unreported, 1, "and it says what it could not tell");
 }
 
-/// A worker whose way to the store is blocked for longer than its lease, as if its process had been
-/// stopped. Another takes its job; what the first says afterwards changes nothing.
+/// A worker that cannot reach the store for longer than its lease, as if its process had been
+/// stopped. Another worker takes its job; the first one's report changes nothing.
 #[tokio::test]
 async fn a_worker_paused_past_its_lease_is_not_heard_any_more() {
     let inside = memory();
-    let ((paused, way), other) = (Shop::with_faults(inside.clone()), Shop::over(inside));
+    let ((paused, faults), other) = (Fixture::with_faults(inside.clone()), Fixture::over(inside));
     other.set_policy("a", engine::PolicyDraft { timeout_ms: Some(60_000), ..brisk() }).await;
     let first = |_: (), context: Context| async move {
         context.sleep(Duration::from_secs(2)).await?; // longer than the lease
@@ -62,20 +63,20 @@ async fn a_worker_paused_past_its_lease_is_not_heard_any_more() {
     let second = |_: (), _: Context| async { Ok::<_, Fail>("of the second") };
     let late = paused.runner().name("paused").with(on("a", first)).start().await.unwrap();
     let id = other.submit(JobRequest::new("a", &())).await;
-    // Its own node was not told of the job: the clockwork looks for what others handed over.
+    // Its own node got no notification: the maintenance loop finds jobs that other nodes submitted.
     paused.wait_for(id, Status::Running).await;
 
-    let gate = Gate::shut(&way);
+    let gate = Gate::shut(&faults);
     let working = other.runner().name("other").with(on("a", second)).start().await.unwrap();
     let job = other.wait_for(id, Status::Completed).await;
     assert_eq!(job.life.result.as_ref().unwrap().as_str(), r#""of the second""#);
     gate.open();
     eventually("the first has reported and was not heard", async || {
-        let strength = late.strength();
-        strength.running + strength.unreported == 0
+        let stats = late.stats();
+        stats.running + stats.unreported == 0
     })
     .await;
-    assert_eq!(late.strength().too_late, 1, "LEASE_LOST");
+    assert_eq!(late.stats().too_late, 1, "LEASE_LOST");
     let after = other.job(id).await;
     assert_eq!((after.version, after.life.result), (job.version, job.life.result), "it stands");
     let story = other.story(id).await;
@@ -91,15 +92,15 @@ async fn a_worker_paused_past_its_lease_is_not_heard_any_more() {
 /// Holds every batch up until it is opened.
 struct Gate {
     open: mpsc::Sender<()>,
-    keeper: thread::JoinHandle<()>,
+    thread_handle: thread::JoinHandle<()>,
 }
 
 impl Gate {
-    fn shut(way: &FaultInjector) -> Self {
+    fn shut(faults: &FaultInjector) -> Self {
         let gate = Arc::new(RwLock::new(()));
         let (open, opened) = mpsc::channel();
         let (shut, is_shut) = mpsc::channel();
-        let keeper = thread::spawn({
+        let thread_handle = thread::spawn({
             let gate = gate.clone();
             move || {
                 let _shut = gate.write().unwrap();
@@ -108,15 +109,15 @@ impl Gate {
             }
         });
         is_shut.recv().unwrap();
-        way.inject(move |_| {
+        faults.inject(move |_| {
             drop(gate.read().unwrap());
             None
         });
-        Gate { open, keeper }
+        Gate { open, thread_handle }
     }
 
     fn open(self) {
         self.open.send(()).unwrap();
-        self.keeper.join().unwrap();
+        self.thread_handle.join().unwrap();
     }
 }

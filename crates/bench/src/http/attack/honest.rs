@@ -1,13 +1,13 @@
-//! The honest load: clients that submit and look, workers that claim and settle, each over a
-//! connection that it opens again when it ends, and with requests that may be repeated.
+//! The honest load: clients that submit jobs and read their status, workers that claim and settle.
+//! Each opens its connection again when it ends, and sends only requests that may be repeated.
 
 use super::super::{
-    client::{Ask, Line, Target, read},
+    client::{Ask, BenchConnection, BenchTarget, read},
     lives::{ClaimAnswer, Claimed, claim_of, settle_of},
     requests::Submitted,
 };
 use super::hostile::key_for;
-use crate::{Error, house::joined};
+use crate::{Error, bench_node::joined};
 use bytes::Bytes;
 use hyper::StatusCode;
 use platform::SystemClock;
@@ -27,15 +27,15 @@ const JOB_TYPE: &str = "honest";
 const CLIENTS: u32 = 8;
 const JOBS_PER_SECOND: u32 = 100;
 const WORKERS: u32 = 2;
-/// How long a worker rests that found nothing, and a client whose connection ended.
+/// How long a worker waits after an empty claim, and a client after its connection ended.
 const REST: Duration = Duration::from_millis(5);
 const RECONNECT: Duration = Duration::from_millis(50);
-/// A request that fails so often in a row is not answered at all.
+/// After so many failures in a row, a request counts as unanswered.
 const TRIES: usize = 40;
-/// How long the workers may take to end what is left, after the last submit.
+/// How long the workers may take to end the remaining jobs, after the last submit.
 const DRAIN_MAX: Duration = Duration::from_secs(60);
 
-/// What a part of the load came to.
+/// The measurements of one part of the load.
 #[derive(Default)]
 pub(super) struct Measured {
     /// How long each request took, repeats included.
@@ -52,7 +52,7 @@ impl Measured {
 
 #[derive(Clone)]
 pub(super) struct HonestLoad {
-    target: Target,
+    target: BenchTarget,
     clock: Arc<SystemClock>,
     /// Numbers idempotency keys and claims over all parts.
     number: Arc<AtomicUsize>,
@@ -61,12 +61,15 @@ pub(super) struct HonestLoad {
 }
 
 impl HonestLoad {
-    pub(super) async fn prepare(admin: &Target, clock: Arc<SystemClock>) -> Result<Self, Error> {
+    pub(super) async fn prepare(
+        admin: &BenchTarget,
+        clock: Arc<SystemClock>,
+    ) -> Result<Self, Error> {
         let target = key_for(admin, "honest").await?;
         Ok(HonestLoad { target, clock, number: Arc::default(), acknowledged: Arc::default() })
     }
 
-    /// Loads the server for so long.
+    /// Loads the server for `length`.
     pub(super) async fn run(&self, length: Duration) -> Result<Measured, Error> {
         let end = self.now() + length;
         let mut tasks = JoinSet::new();
@@ -82,7 +85,7 @@ impl HonestLoad {
     }
 
     /// Submits a job and reads its status, again and again. A job that is late because the one
-    /// before took long is submitted at once, so that a slow server is not spared.
+    /// before took long is submitted at once, so that a slow server gets no less load.
     async fn submit_until(self, end: Duration) -> Result<Measured, Error> {
         let gap = Duration::from_secs(CLIENTS.into()) / JOBS_PER_SECOND;
         let mut connection = Connection::new(&self);
@@ -121,8 +124,8 @@ impl HonestLoad {
         Ok(connection.measured)
     }
 
-    /// Lets workers end what is left, and reads the status of every job that was acknowledged: how
-    /// many there were, and how many are not `Completed`.
+    /// Lets workers end the remaining jobs, and reads the status of every acknowledged job. Returns
+    /// how many there were, and how many are not `Completed`.
     pub(super) async fn count_lost(&self) -> Result<(usize, usize), Error> {
         let mut connection = Connection::new(self);
         let end = self.now() + DRAIN_MAX;
@@ -163,7 +166,7 @@ fn status(url: &str) -> Ask {
 /// A connection that is opened again when it ends, and the times of its requests.
 struct Connection {
     load: HonestLoad,
-    line: Option<Line>,
+    line: Option<BenchConnection>,
     measured: Measured,
 }
 
@@ -194,8 +197,8 @@ impl Connection {
         self.ask(&settle_of(claimed)).await.map(drop)
     }
 
-    /// Sends a request, and again over a new connection when the old one has ended. An answer that
-    /// is not the expected one ends the soak: honest requests are served.
+    /// Sends a request, and again over a new connection when the old one has ended. An unexpected
+    /// answer ends the soak: a server must serve honest requests.
     async fn repeat(&mut self, ask: &Ask) -> Result<Bytes, Error> {
         let mut tries = 1;
         loop {
@@ -214,7 +217,7 @@ impl Connection {
     async fn send(&mut self, ask: &Ask) -> Result<Bytes, Error> {
         let line = match &mut self.line {
             Some(line) => line,
-            None => self.line.insert(Line::open(&self.load.target).await?),
+            None => self.line.insert(BenchConnection::open(&self.load.target).await?),
         };
         line.ask(ask.clone()).await
     }

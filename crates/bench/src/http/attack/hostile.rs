@@ -1,8 +1,8 @@
-//! The hostile clients. Each kind is a loop that ends when the soak drops it; what a server answers
-//! to it does not matter here.
+//! The hostile clients. Each kind is a loop that ends when the soak drops it. Its answers do not
+//! matter here.
 
 use super::super::{
-    client::{Ask, Line, Target},
+    client::{Ask, BenchConnection, BenchTarget},
     processes::bearer,
 };
 use crate::{Error, error::failed};
@@ -30,15 +30,15 @@ const ADDRESSES: u8 = 8;
 const FIRST_ADDRESS: u8 = 101;
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// Makes the key of a small tenant, and gives what a client with it needs.
-pub(super) async fn key_for(admin: &Target, tenant: &str) -> Result<Target, Error> {
+/// Creates a key of a small tenant, and returns what a client with it needs.
+pub(super) async fn key_for(admin: &BenchTarget, tenant: &str) -> Result<BenchTarget, Error> {
     let body = format!(
         r#"{{"name":"soak","tenant":"{tenant}","scopes":["jobs:enqueue","jobs:read","work"]}}"#
     );
     let ask = Ask::post("a new key", "/api/keys", body, StatusCode::CREATED);
-    let answer: Value = Line::open(admin).await?.ask_for(ask).await?;
+    let answer: Value = BenchConnection::open(admin).await?.ask_for(ask).await?;
     let bearer = bearer(text(&answer, "key")?).expect("a key is plain ASCII");
-    Ok(Target { address: admin.address, bearer })
+    Ok(BenchTarget { address: admin.address, bearer })
 }
 
 fn text<'a>(answer: &'a Value, field: &str) -> Result<&'a str, Error> {
@@ -58,8 +58,8 @@ const RECURSIVE_SCHEMA: &str =
     r##"{"schema":{"type":"object","properties":{"child":{"$ref":"#"}}}}"##;
 
 impl Attackers {
-    pub(super) async fn prepare(admin: &Target) -> Result<Self, Error> {
-        let mut line = Line::open(admin).await?;
+    pub(super) async fn prepare(admin: &BenchTarget) -> Result<Self, Error> {
+        let mut line = BenchConnection::open(admin).await?;
         line.ask(Ask {
             what: "a type with a schema",
             method: Method::PUT,
@@ -71,7 +71,7 @@ impl Attackers {
         let target = key_for(admin, "hostile").await?;
         let (path, body) = ("/api/jobs?withSignedUrl=true", r#"{"jobType":"watched"}"#);
         let signed = Ask::post("a signed address", path, body, StatusCode::ACCEPTED);
-        let job: Value = Line::open(&target).await?.ask_for(signed).await?;
+        let job: Value = BenchConnection::open(&target).await?.ask_for(signed).await?;
         let url = text(&job, "signedStatusUrl")?;
         let (path, query) = url.split_once('?').unwrap_or_default();
         let signed_events_path = format!("{}?{query}", path.replace("/status", "/events"));
@@ -107,14 +107,14 @@ pub(super) struct Attack {
 }
 
 impl Attack {
-    /// Ends all of them, and says how often each was carried out.
+    /// Ends all attacks, and returns how often each was carried out.
     pub(super) fn end(self) -> Vec<(&'static str, usize)> {
         self.runtime.shutdown_background();
         self.counts.map(|(name, count)| (name, count.load(Ordering::Relaxed))).into()
     }
 }
 
-/// One kind of attack: so many clients, each of which does it again after a pause.
+/// One kind of attack: how many clients make it, and how long each pauses in between.
 struct Kind {
     name: &'static str,
     clients: usize,
@@ -124,7 +124,7 @@ struct Kind {
     request: fn(&Attacker, usize) -> Vec<u8>,
 }
 
-/// What a client does when it has sent its request.
+/// What a client does after it has sent its request.
 enum Then {
     /// Waits until the server hangs up.
     Wait,
@@ -134,7 +134,7 @@ enum Then {
     Read,
     /// The same, but the server may hang up before it has read everything.
     ReadIfAny,
-    /// Reads nothing for so long. The server may hang up, or stop to read the request.
+    /// Reads nothing for this time. The server may hang up, or stop reading the request.
     Ignore(Duration),
 }
 use Then::*;
@@ -174,13 +174,13 @@ const ANSWERS: Then = Ignore(Duration::from_secs(10));
 struct Attacker {
     shared: Arc<Attackers>,
     from: Ipv4Addr,
-    /// Which of its kind.
+    /// The number of this client among those of its kind.
     number: usize,
     count: Arc<AtomicUsize>,
 }
 
 impl Attacker {
-    /// Attacks until the soak ends its runtime. A server that refuses or hangs up is part of it.
+    /// Attacks until the soak ends its runtime. A server that refuses or hangs up is expected.
     async fn attack(self, kind: &'static Kind) {
         for turn in 0.. {
             let done = self.once(kind, turn).await;
@@ -281,7 +281,7 @@ fn huge_header() -> String {
     format!("{GET_JOBS}X-Huge: {}\r\n\r\n", "a".repeat(96 * 1024))
 }
 
-/// Bytes without a meaning, and different ones each time.
+/// Random bytes, different ones each time.
 fn garbage(turn: usize) -> Vec<u8> {
     let mut state = (turn as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut next = || {

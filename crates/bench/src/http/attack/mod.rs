@@ -1,38 +1,39 @@
-//! Honest clients beside hostile ones: whether the honest ones notice, and whether the server's
-//! memory stays flat (`cargo xtask soak --attack`).
+//! Honest clients beside hostile ones: whether honest requests become slower, and whether the
+//! server's memory stays flat (`cargo xtask soak --attack`).
 //!
-//! The server is the real binary over a new store. The honest load is measured alone first, which
-//! is the baseline, and then beside every attack at once. At the end each acknowledged job must
-//! have ended.
+//! The server is the real binary over a new store. The honest load is measured alone first, as the
+//! baseline, and then beside every attack at once. At the end each acknowledged job must have
+//! ended.
 
 mod honest;
 mod hostile;
 
-use super::processes::Door;
-use crate::{Bench, Error, Place, Settings, figures::Times, machine::memory_mib_of};
+use super::processes::ServerProcess;
+use crate::{Bench, Error, RunFolder, Settings, figures::Times, machine::memory_mib_of};
 use honest::{HonestLoad, Measured};
 use hostile::Attackers;
 use std::{path::Path, pin::pin, time::Duration};
 use tokio::time::interval;
 
-/// The honest p99 under attack may be so many times its baseline.
+/// The largest ratio of the honest p99 under attack to its baseline.
 pub const ATTACK_RATIO_MAX: f64 = 3.0;
-/// So much more memory than in the second quarter may the server have in the last.
+/// How much more memory the server may have in the last quarter than in the second: a factor, and
+/// MiB.
 const MEMORY_GROWTH_MAX: f64 = 1.15;
 const MEMORY_SLACK_MIB: f64 = 16.0;
-/// And never be more than this: the budgets of bodies, the connections, and the allocator's share.
+/// The most memory at all: the budgets of bodies, the connections, and the allocator's share.
 pub const ATTACK_MEMORY_MIB_MAX: f64 = 512.0;
 const MEMORY_SAMPLES_APART: Duration = Duration::from_millis(100);
 
 /// The baseline takes a tenth of the attack's time, and at most this.
 const BASELINE_MAX: Duration = Duration::from_secs(180);
-/// The attack is told in so many parts.
+/// The attack is reported in so many parts.
 const PARTS: u32 = 12;
 
 /// Low enough that the attackers reach the limit of connections.
 const SETTINGS: &str = "[limits]\nconnections = 2000\nwaiting = 1000\n";
 
-/// What a soak under attack came to.
+/// The results of a soak under attack.
 #[derive(Clone, Debug)]
 pub struct AttackSoak {
     /// How long honest requests took without attackers.
@@ -45,19 +46,19 @@ pub struct AttackSoak {
     pub memory_mib: Vec<f64>,
     /// Jobs that the server acknowledged to honest clients.
     pub acknowledged: usize,
-    /// Of these, jobs that were not `Completed` at the end.
+    /// Acknowledged jobs that were not `Completed` at the end.
     pub lost: usize,
     /// Each kind of attack with the number of times that it was carried out.
     pub attacks: Vec<(&'static str, usize)>,
 }
 
 impl AttackSoak {
-    /// How many times slower the slow honest requests became.
+    /// The p99 of honest requests under attack, over that of the baseline.
     pub fn ratio(&self) -> f64 {
         self.attacked.p99 / self.baseline.p99
     }
 
-    /// Whether the server's memory stayed about the same, and never was much.
+    /// Whether the server's memory grew little and stayed under its maximum.
     pub fn is_memory_flat(&self) -> bool {
         let quarter = self.memory_mib.len() / 4;
         let highest = |parts: &[f64]| parts.iter().copied().fold(0.0, f64::max);
@@ -67,7 +68,7 @@ impl AttackSoak {
             && highest(&self.memory_mib) <= ATTACK_MEMORY_MIB_MAX
     }
 
-    /// Whether everything that is wanted of it was so.
+    /// Whether all targets were met.
     pub fn is_met(&self) -> bool {
         let every_attack_happened = self.attacks.iter().all(|(_, count)| *count > 0);
         self.ratio() <= ATTACK_RATIO_MAX
@@ -77,15 +78,15 @@ impl AttackSoak {
     }
 }
 
-/// Attacks the server of `program` for so long, saying what it is at. This blocks.
+/// Attacks the server of `program` for `length` and reports progress to `say`. Blocking.
 pub fn attack_soak(
-    place: &Place,
+    place: &RunFolder,
     program: &Path,
     length: Duration,
     say: &mut dyn FnMut(&str),
 ) -> Result<AttackSoak, Error> {
     let bench = Bench::new(Settings::default(), place, say)?;
-    let server = Door::start_with(&bench, program, SETTINGS)?;
+    let server = ServerProcess::start_with(&bench, program, SETTINGS)?;
     let ((load, attackers), _) = bench.timed(async {
         let load = HonestLoad::prepare(&server.target, bench.clock.clone()).await?;
         Ok((load, Attackers::prepare(&server.target).await?))
@@ -113,7 +114,7 @@ pub fn attack_soak(
     Ok(AttackSoak { baseline, attacked, repeated, memory_mib, acknowledged, lost, attacks })
 }
 
-/// Loads the server for so long: how its honest requests fared, and the most memory that it had.
+/// Loads the server for `length`; returns the honest measurements and the server's highest memory.
 async fn measure(
     load: &HonestLoad,
     process: u32,

@@ -1,8 +1,9 @@
-//! Text that anybody may have written, made harmless for a terminal.
+//! Makes text from any source harmless for a terminal.
 
 use serde::Serialize;
 
-/// Without what a terminal would obey, or what would show the rest in another order. Breaks become spaces.
+/// Removes characters that a terminal obeys, or that change the order in which text is shown. Line
+/// breaks become spaces.
 pub(crate) fn clean(text: &str) -> String {
     let shown = |letter: char| match letter {
         '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}' => Some(' '),
@@ -12,13 +13,14 @@ pub(crate) fn clean(text: &str) -> String {
     text.chars().filter_map(shown).collect()
 }
 
-/// A shape as JSON on one line, in which the same characters are escaped: it means the same to programs.
+/// A value as JSON on one line, in which the same characters are escaped: programs read the same
+/// value.
 pub(crate) fn json(shape: &impl Serialize) -> String {
     let text = serde_json::to_string(shape).expect("the wire's shapes are texts and numbers");
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
-            // Only a payload as it came can have breaks, and only between its values.
+            // Only a raw payload can have line breaks, and only between its values.
             '\n' | '\r' | '\t' => safe.push(' '),
             letter if is_obeyed(letter) => {
                 safe.push_str(&format!("\\u{:04x}", u32::from(letter)));
@@ -29,7 +31,7 @@ pub(crate) fn json(shape: &impl Serialize) -> String {
     safe
 }
 
-/// Control characters of both sets, and those that turn the direction of writing.
+/// The control characters C0 and C1, and those that change the direction of writing.
 fn is_obeyed(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{61c}')

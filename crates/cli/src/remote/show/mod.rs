@@ -1,6 +1,7 @@
-//! How answers are shown: tables and lines for people, the shapes of the API for programs.
+//! Output of answers: tables and lines for people, the API's JSON for programs.
 //!
-//! What a server says may have been written by anybody. Nothing of it reaches a terminal as a command: see [`clean`].
+//! Any client may have written the text that a server returns. No part of it reaches a terminal as
+//! a command: see [`clean`].
 
 mod clean;
 mod table;
@@ -12,28 +13,28 @@ pub(crate) use time::{ago, span};
 
 use crate::{
     args::{Form, OutputArgs, TerminalArgs},
-    ink::{Line, Tone},
     screen::{self, Screen},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use wire::Problem;
 
-/// Where and how this command shows things.
+/// How this command prints, and where.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Show {
     form: Form,
-    /// Whether the standard output is a terminal that can draw.
+    /// Whether stdout is a terminal that can draw.
     draws: bool,
     colours: bool,
     error_colours: bool,
 }
 
-/// What is to be seen of an answer.
-pub(crate) enum View {
+/// An answer, rendered.
+pub(crate) enum Rendering {
     Json(String),
-    Lines(Vec<Line>),
+    Lines(Vec<StyledLine>),
 }
 
 impl Show {
@@ -41,7 +42,7 @@ impl Show {
         Show { form: args.form(), ..Show::to_people(&args.terminal) }
     }
 
-    /// For commands that programs do not read.
+    /// For commands that have no output for programs.
     pub(crate) fn to_people(terminal: &TerminalArgs) -> Self {
         let (can_draw, colours) = (terminal.can_draw(), terminal.colours());
         let draws = io::stdout().is_terminal() && can_draw;
@@ -57,72 +58,76 @@ impl Show {
         self.form == Form::Wide
     }
 
-    /// The columns there are; as many as it takes where nobody's window ends.
+    /// The width of the terminal; `None` where there is none or all columns are wanted.
     fn columns(&self) -> Option<usize> {
         (self.draws && !self.is_wide()).then(|| screen::size().columns)
     }
 
-    /// What is to be seen of an answer: the shape of the API for programs, lines for people.
-    pub(crate) fn view(&self, shape: &impl Serialize, lines: impl FnOnce() -> Vec<Line>) -> View {
+    /// Renders an answer: the API's JSON for programs, lines for people.
+    pub(crate) fn view(
+        &self,
+        shape: &impl Serialize,
+        lines: impl FnOnce() -> Vec<StyledLine>,
+    ) -> Rendering {
         match self.form {
-            Form::Json => View::Json(clean::json(shape)),
-            Form::Text | Form::Wide => View::Lines(lines()),
+            Form::Json => Rendering::Json(clean::json(shape)),
+            Form::Text | Form::Wide => Rendering::Lines(lines()),
         }
     }
 
-    pub(crate) fn put(&self, view: &View) -> Result<()> {
+    pub(crate) fn put(&self, view: &Rendering) -> Result<()> {
         match view {
-            View::Json(text) => Ok(put(&format!("{text}\n"))?),
-            View::Lines(lines) => self.lines(lines),
+            Rendering::Json(text) => Ok(put(&format!("{text}\n"))?),
+            Rendering::Lines(lines) => self.lines(lines),
         }
     }
 
-    /// Prints a shape of the API on a line of its own.
+    /// Prints a value of the API as JSON on one line.
     pub(crate) fn json(&self, shape: &impl Serialize) -> Result<()> {
-        self.put(&View::Json(clean::json(shape)))
+        self.put(&Rendering::Json(clean::json(shape)))
     }
 
-    pub(crate) fn lines(&self, lines: &[Line]) -> Result<()> {
+    pub(crate) fn lines(&self, lines: &[StyledLine]) -> Result<()> {
         let text: String = lines.iter().map(|line| rendered(line, self.colours)).collect();
         Ok(put(&text)?)
     }
 
-    /// The screen, where a picture can be drawn over itself.
+    /// The screen, where the output can be redrawn.
     pub(crate) fn screen(&self) -> Result<Option<Screen>> {
         let draws = self.draws && !self.is_json();
         Ok(draws.then(|| Screen::open(self.colours)).transpose()?)
     }
 
-    /// Prints lines where errors go.
-    pub(crate) fn complain(&self, lines: &[Line]) {
+    /// Prints lines on stderr.
+    pub(crate) fn complain(&self, lines: &[StyledLine]) {
         for line in lines {
             eprint!("{}", rendered(line, self.error_colours));
         }
     }
 
-    /// Prints a no as it came, where errors go.
+    /// Prints the problem details of a refusal on stderr, as they came.
     pub(crate) fn complain_json(&self, problem: &Problem) {
         eprintln!("{}", clean::json(problem));
     }
 }
 
-/// Says where errors go that nobody answered just now.
+/// Notes on stderr that a request failed and is tried again.
 pub(crate) fn trying_again(why: &str) {
     eprintln!("consign: {}; trying again", clean(why));
 }
 
-/// A name, in so many columns, and what it is.
-pub(crate) fn fact(name: &str, columns: usize, what: &str) -> Line {
-    Line::of(Tone::Faint, format!("{name:<columns$} ")).then(Tone::Plain, what)
+/// A name, padded to so many columns, and its value.
+pub(crate) fn fact(name: &str, columns: usize, what: &str) -> StyledLine {
+    StyledLine::of(Style::Faint, format!("{name:<columns$} ")).then(Style::Plain, what)
 }
 
-fn rendered(line: &Line, colours: bool) -> String {
+fn rendered(line: &StyledLine, colours: bool) -> String {
     let line = line.clone().map(clean);
     let text = if colours { line.coloured() } else { line.text() };
     format!("{}\n", text.trim_end())
 }
 
-/// In one piece. A reader who went away is an error, for `failure` to judge.
+/// Writes all at once. A closed pipe is an error, which `failure` judges.
 fn put(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;

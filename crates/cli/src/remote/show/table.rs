@@ -1,9 +1,9 @@
 //! Tables for people: aligned, without boxes, no wider than the terminal.
 
 use super::{Show, clean};
-use crate::ink::{Line, Tone};
+use crate::style::{Style, StyledLine};
 
-/// Rows under titles: each column says how it shows a row.
+/// Rows under titles: each column knows how it shows a row.
 pub(crate) struct Table<'a, T> {
     rows: &'a [T],
     columns: Vec<Column>,
@@ -14,13 +14,13 @@ struct Column {
     shrinks: bool,
     only_wide: bool,
     /// The title, and a line for each row.
-    lines: Vec<Line>,
+    lines: Vec<StyledLine>,
 }
 
-pub(crate) struct Cell(Line);
+pub(crate) struct Cell(StyledLine);
 
 const GAP: usize = 2;
-/// A column that gives way keeps so much.
+/// The minimal width of a column that shrinks.
 const LEAST: usize = 8;
 
 impl<'a, T> Table<'a, T> {
@@ -30,7 +30,7 @@ impl<'a, T> Table<'a, T> {
 
     /// Adds a column that is shown in full: ids, codes, states.
     pub(crate) fn column<C: Into<Cell>>(mut self, title: &str, cell: impl Fn(&'a T) -> C) -> Self {
-        let head = Line::of(Tone::Faint, title.to_uppercase());
+        let head = StyledLine::of(Style::Faint, title.to_uppercase());
         let rows = self.rows.iter().map(|row| cell(row).into().0);
         let lines = std::iter::once(head).chain(rows).collect();
         self.columns.push(Column { right: false, shrinks: false, only_wide: false, lines });
@@ -42,12 +42,12 @@ impl<'a, T> Table<'a, T> {
         self.column(title, cell).but(|column| column.right = true)
     }
 
-    /// Adds a column of texts, which are cut where there is no room.
+    /// Adds a column of texts, which are cut where there is no space.
     pub(crate) fn text<C: Into<Cell>>(self, title: &str, cell: impl Fn(&'a T) -> C) -> Self {
         self.column(title, cell).but(|column| column.shrinks = true)
     }
 
-    /// Shows the last column only to those who want to see everything.
+    /// Shows the last column only in the wide form.
     pub(crate) fn wide(self) -> Self {
         self.but(|column| column.only_wide = true)
     }
@@ -57,13 +57,13 @@ impl<'a, T> Table<'a, T> {
         self
     }
 
-    /// The lines, as wide as there is room.
-    pub(crate) fn lines(&self, show: &Show) -> Vec<Line> {
+    /// The lines, as wide as the output allows.
+    pub(crate) fn lines(&self, show: &Show) -> Vec<StyledLine> {
         self.drawn(show.columns(), show.is_wide())
     }
 
-    /// The lines, in at most `room` columns of a terminal as far as the table can give way.
-    fn drawn(&self, room: Option<usize>, wide: bool) -> Vec<Line> {
+    /// The lines, in at most `room` columns of a terminal, as far as columns can shrink.
+    fn drawn(&self, room: Option<usize>, wide: bool) -> Vec<StyledLine> {
         let shown = self.columns.iter().filter(|column| wide || !column.only_wide);
         let mut shown: Vec<(&Column, usize)> =
             shown.map(|column| (column, widest(&column.lines))).collect();
@@ -71,11 +71,11 @@ impl<'a, T> Table<'a, T> {
             fit(&mut shown, room);
         }
         let line = |row: usize| {
-            let mut line = Line::new();
+            let mut line = StyledLine::new();
             for (place, (column, width)) in shown.iter().enumerate() {
                 let gap = if place == 0 { 0 } else { GAP };
                 let cell = column.lines[row].clone().cut(*width).padded(*width, column.right);
-                line = line.then(Tone::Plain, " ".repeat(gap)).and(cell);
+                line = line.then(Style::Plain, " ".repeat(gap)).and(cell);
             }
             line.cut(room.map_or(usize::MAX, |room| room.saturating_sub(1)))
         };
@@ -83,11 +83,11 @@ impl<'a, T> Table<'a, T> {
     }
 }
 
-fn widest(lines: &[Line]) -> usize {
-    lines.iter().map(Line::width).max().unwrap_or(0)
+fn widest(lines: &[StyledLine]) -> usize {
+    lines.iter().map(StyledLine::width).max().unwrap_or(0)
 }
 
-/// Takes from the widest column that may give way, until all fit or none can.
+/// Narrows the widest column that may shrink, until the table fits or none can.
 fn fit(columns: &mut [(&Column, usize)], room: usize) {
     let gaps = GAP * columns.len().saturating_sub(1);
     // A line that ends in the last column makes some terminals wrap.
@@ -100,37 +100,37 @@ fn fit(columns: &mut [(&Column, usize)], room: usize) {
 }
 
 impl Cell {
-    pub(crate) fn toned(tone: Tone, text: impl AsRef<str>) -> Self {
-        Cell(Line::of(tone, clean(text.as_ref())))
+    pub(crate) fn toned(tone: Style, text: impl AsRef<str>) -> Self {
+        Cell(StyledLine::of(tone, clean(text.as_ref())))
     }
 
-    /// What may be absent, which looks like nothing.
+    /// An optional text; an empty cell without one.
     pub(crate) fn maybe(text: Option<impl AsRef<str>>) -> Self {
-        text.map_or(Cell(Line::new()), Cell::from)
+        text.map_or(Cell(StyledLine::new()), Cell::from)
     }
 
-    /// A number; none of something is faint.
-    pub(crate) fn count(tone: Tone, count: u64) -> Self {
-        Cell::toned(if count == 0 { Tone::Faint } else { tone }, count.to_string())
+    /// A number; zero is faint.
+    pub(crate) fn count(tone: Style, count: u64) -> Self {
+        Cell::toned(if count == 0 { Style::Faint } else { tone }, count.to_string())
     }
 }
 
 impl<Text: AsRef<str>> From<Text> for Cell {
     fn from(text: Text) -> Self {
-        Cell::toned(Tone::Plain, text)
+        Cell::toned(Style::Plain, text)
     }
 }
 
-/// The colour of a state. A server that is newer than we are may know others.
-pub(crate) fn status_tone(status: &str) -> Tone {
+/// The colour of a state. A newer server may have others.
+pub(crate) fn status_tone(status: &str) -> Style {
     match status {
-        "Queued" => Tone::Idle,
-        "Running" => Tone::Busy,
-        "Completed" => Tone::Good,
-        "Failed" => Tone::Bad,
-        "Poisoned" => Tone::Poison,
-        "Cancelled" => Tone::Waiting,
-        _ => Tone::Plain,
+        "Queued" => Style::Idle,
+        "Running" => Style::Busy,
+        "Completed" => Style::Good,
+        "Failed" => Style::Bad,
+        "Poisoned" => Style::Poison,
+        "Cancelled" => Style::Waiting,
+        _ => Style::Plain,
     }
 }
 
@@ -172,7 +172,8 @@ mod tests {
     fn wide_characters_keep_the_columns_straight() {
         let rows = [("\u{6708}\u{6b21}\u{62a5}\u{544a}", "a"), ("report", "b")];
         let table = Table::of(&rows).text("note", |row| row.0).column("x", |row| row.1);
-        let lines = |room| table.drawn(room, false).iter().map(Line::text).collect::<Vec<_>>();
+        let lines =
+            |room| table.drawn(room, false).iter().map(StyledLine::text).collect::<Vec<_>>();
         assert_eq!(lines(None)[1..], ["\u{6708}\u{6b21}\u{62a5}\u{544a}  a", "report    b"]);
         assert_eq!(lines(Some(10))[1], "\u{6708}\u{6b21}\u{62a5}\u{544a}…");
     }

@@ -1,12 +1,12 @@
-//! Times as people say them.
+//! Times as people write them.
 
 use engine::Timestamp;
 use std::time::Duration;
-use wire::Moment;
+use wire::Rfc3339;
 
 /// How long ago something was, or when it will be.
-pub(crate) fn ago(at: Moment, now: Timestamp) -> String {
-    let Moment(at) = at;
+pub(crate) fn ago(at: Rfc3339, now: Timestamp) -> String {
+    let Rfc3339(at) = at;
     if at > now {
         return format!("in {}", span(at.since(now)));
     }
@@ -20,7 +20,7 @@ pub(crate) fn ago(at: Moment, now: Timestamp) -> String {
 pub(crate) fn span(span: Duration) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "min")];
     let seconds = span.as_secs();
-    // Two of a unit at least: 90 min says more than 1 h.
+    // Switches to a larger unit only from two of it: 90 min says more than 1 h.
     let large = UNITS.into_iter().find(|(size, _)| seconds >= 2 * size);
     large.map_or(format!("{seconds} s"), |(size, unit)| format!("{} {unit}", seconds / size))
 }
@@ -34,7 +34,7 @@ mod tests {
         let now = Timestamp::parse("now", 1_000_000_000_000).unwrap();
         let check = |ms: i64, said: &str| {
             let at = Timestamp::parse("at", now.unix_ms() + ms).unwrap();
-            assert_eq!(ago(Moment(at), now), said);
+            assert_eq!(ago(Rfc3339(at), now), said);
         };
         check(0, "now");
         check(-999, "now");

@@ -1,7 +1,7 @@
-//! What is told when something is wrong, and how commands end.
+//! Error messages and exit codes.
 
 use super::{Prompt, url};
-use crate::serve::House;
+use crate::serve::TestServer;
 use serde_json::Value;
 use std::net::TcpListener;
 
@@ -9,8 +9,8 @@ const MISSING: &str = "01a1e17f-dec5-7ff8-81e3-73a73ebb528a";
 
 #[test]
 fn a_no_is_told_with_its_code_its_correlation_and_a_hint() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     let told = prompt.types(&["status", MISSING]);
     assert_eq!((told.code, told.out.as_str()), (Some(1), ""), "{told:?}");
     let lines: Vec<&str> = told.err.lines().collect();
@@ -26,8 +26,8 @@ fn a_no_is_told_with_its_code_its_correlation_and_a_hint() {
 
 #[test]
 fn fields_that_are_wrong_are_pointed_at() {
-    let house = House::start();
-    let told = Prompt::of(&house).types(&["enqueue", "Email", "--priority", "10"]);
+    let test_server = TestServer::start();
+    let told = Prompt::of(&test_server).types(&["enqueue", "Email", "--priority", "10"]);
     assert_eq!(told.code, Some(1), "{told:?}");
     assert!(
         told.err.contains("\n  /jobType ") && told.err.contains("\n  /priority "),
@@ -38,9 +38,9 @@ fn fields_that_are_wrong_are_pointed_at() {
 
 #[test]
 fn who_has_no_key_or_a_wrong_one_is_told_how_to_give_one() {
-    let house = House::start();
-    let stranger = Prompt::nobody().set("CONSIGN_URL", &url(&house));
-    for prompt in [&stranger, &Prompt::of(&house).set("CONSIGN_KEY", "csk_wrong")] {
+    let test_server = TestServer::start();
+    let anonymous = Prompt::unconfigured().set("CONSIGN_URL", &url(&test_server));
+    for prompt in [&anonymous, &Prompt::of(&test_server).set("CONSIGN_KEY", "csk_wrong")] {
         let told = prompt.types(&["list"]);
         assert_eq!(told.code, Some(1), "{told:?}");
         assert!(
@@ -53,9 +53,9 @@ fn who_has_no_key_or_a_wrong_one_is_told_how_to_give_one() {
 
 #[test]
 fn the_key_of_the_data_folder_is_found_on_this_machine() {
-    let house = House::start();
-    let store = format!("sqlite:{}", house.store().display());
-    let prompt = Prompt::nobody().set("CONSIGN_URL", &url(&house));
+    let test_server = TestServer::start();
+    let store = format!("sqlite:{}", test_server.store().display());
+    let prompt = Prompt::unconfigured().set("CONSIGN_URL", &url(&test_server));
     prompt.types(&["queues", "--store", &store]).well();
     prompt.set("CONSIGN_STORE", &store).types(&["queues"]).well();
 }
@@ -63,21 +63,22 @@ fn the_key_of_the_data_folder_is_found_on_this_machine() {
 #[test]
 fn a_server_that_is_not_there_is_an_ending_of_its_own() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let told = Prompt::nobody().types(&["queues", "--url", &format!("http://{free}")]);
+    let told = Prompt::unconfigured().types(&["queues", "--url", &format!("http://{free}")]);
     assert_eq!(told.code, Some(4), "{told:?}");
     assert!(
         told.err.contains("cannot be reached") && told.err.contains("consign serve"),
         "{}",
         told.err
     );
-    let told = Prompt::nobody().types(&["enqueue", "email", "--url", &format!("http://{free}")]);
+    let told =
+        Prompt::unconfigured().types(&["enqueue", "email", "--url", &format!("http://{free}")]);
     assert_eq!(told.code, Some(4), "{told:?}");
     assert_eq!(told.err.matches("trying again").count(), 3, "{}", told.err);
 }
 
 #[test]
 fn what_cannot_be_meant_is_a_mistake_of_usage() {
-    let nobody = Prompt::nobody();
+    let unconfigured = Prompt::unconfigured();
     for words in [
         &["queues", "--url", "nowhere"][..],
         &["queues", "--profile", "prod"],
@@ -86,7 +87,7 @@ fn what_cannot_be_meant_is_a_mistake_of_usage() {
         &["list", "--since", "yesterday"],
         &["enqueue"],
     ] {
-        let told = nobody.types(words);
+        let told = unconfigured.types(words);
         assert_eq!((told.code, told.out.as_str()), (Some(2), ""), "{words:?} {told:?}");
     }
 }

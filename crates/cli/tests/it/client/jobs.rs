@@ -1,13 +1,13 @@
-//! Jobs at a prompt.
+//! Commands about jobs.
 
 use super::Prompt;
-use crate::serve::House;
+use crate::serve::TestServer;
 use serde_json::json;
 
 #[test]
 fn a_job_is_handed_over_and_looked_at() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     let words = ["enqueue", "email", "--payload", r#"{"to":"ada"}"#, "-s", "order/7", "-k", "k-1"];
     let told = prompt.types(&words);
     let id = told.well().split("  ").next().unwrap().to_owned();
@@ -23,16 +23,16 @@ fn a_job_is_handed_over_and_looked_at() {
     let wide = prompt.types(&["status", &id, "-o", "wide"]);
     assert!(wide.well().contains("created      20"), "{}", wide.out);
     let json = prompt.types(&["status", &id, "--json"]).json();
-    let over_http = house.admin().get(&format!("/api/jobs/{id}/status")).send().json();
+    let over_http = test_server.admin().get(&format!("/api/jobs/{id}/status")).send().json();
     assert_eq!(json, over_http);
 }
 
 #[test]
 fn payloads_come_from_files_and_pipes() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     std::fs::write(prompt.home().join("p.json"), "{\"n\": 12345678901234567890}\n").unwrap();
-    let of = |id: &str| house.admin().get(&format!("/api/jobs/{id}")).send();
+    let of = |id: &str| test_server.admin().get(&format!("/api/jobs/{id}")).send();
     let id = prompt.enqueues(&["email", "-p", "@p.json", "--payload-version", "2"]);
     assert!(of(&id).text().contains("12345678901234567890"), "digits stay");
     assert_eq!(of(&id).json()["payloadVersion"], 2);
@@ -45,8 +45,8 @@ fn payloads_come_from_files_and_pipes() {
 
 #[test]
 fn lists_are_tables_for_people_and_pages_for_programs() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     assert!(prompt.types(&["list"]).well().contains("no job fits"));
     assert!(prompt.types(&["queues"]).well().contains("no queue yet"));
     for at in 0..3 {
@@ -80,8 +80,8 @@ fn lists_are_tables_for_people_and_pages_for_programs() {
 
 #[test]
 fn what_servers_say_cannot_command_a_terminal() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     let evil = "a\u{9b}2J\u{202e}b";
     let id = prompt.enqueues(&["email", "-s", evil]);
     for words in [&["status", &id][..], &["list"], &["list", "-o", "wide"], &["list", "--json"]] {

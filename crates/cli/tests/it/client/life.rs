@@ -1,45 +1,49 @@
-//! What happened, why nothing happens, and what to do about it.
+//! `history`, `explain` and the remedies that they print.
 
 use super::{Prompt, claim, settle};
-use crate::serve::House;
+use crate::serve::TestServer;
 use serde_json::json;
 
-fn poisoned(house: &House, prompt: &Prompt) -> String {
+fn poisoned(test_server: &TestServer, prompt: &Prompt) -> String {
     let id = prompt.enqueues(&["email", "-p", r#"{"to": "ada"}"#]);
-    let job = claim(house, "email");
+    let job = claim(test_server, "email");
     let (code, message) = ("SMTP_DOWN", "no\u{9b}route");
-    settle(house, &job, json!({"outcome": "poisoned", "errorCode": code, "errorMessage": message}));
+    settle(
+        test_server,
+        &job,
+        json!({"outcome": "poisoned", "errorCode": code, "errorMessage": message}),
+    );
     id
 }
 
 #[test]
 fn the_history_of_a_job_is_told() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
-    let id = poisoned(&house, &prompt);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
+    let id = poisoned(&test_server, &prompt);
     let told = prompt.types(&["history", &id]);
     let lines: Vec<&str> = told.well().lines().collect();
     assert!(lines[0].contains("FROM") && lines.len() == 4, "{}", told.out);
     assert!(lines[3].contains("Poisoned") && lines[3].contains("SMTP_DOWN"), "{}", told.out);
-    let http = house.admin().get(&format!("/api/jobs/{id}/history")).send().json();
+    let http = test_server.admin().get(&format!("/api/jobs/{id}/history")).send().json();
     assert_eq!(prompt.types(&["history", &id, "--json"]).json(), http);
 
     let told = prompt.types(&["show", &id]);
     assert!(told.well().contains(r#"payload      {"to": "ada"}"#), "{}", told.out);
     assert!(told.out.contains("SMTP_DOWN: noroute"), "{}", told.out);
-    let http = house.admin().get(&format!("/api/jobs/{id}")).send().json();
+    let http = test_server.admin().get(&format!("/api/jobs/{id}")).send().json();
     assert_eq!(prompt.types(&["show", &id, "--json"]).json(), http);
 }
 
 #[test]
 fn every_reason_comes_with_what_mends_it() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     let id = prompt.enqueues(&["email"]);
     let told = prompt.types(&["explain", &id]);
     assert!(told.well().contains("NO_LIVE_WORKER: "), "{}", told.out);
     assert!(told.out.contains("consign work --type email"), "{}", told.out);
-    let paused = house.admin().post("/api/queues/email/pause").send();
+    let paused = test_server.admin().post("/api/queues/email/pause").send();
     assert_eq!(paused.status, 200, "{}", paused.text());
     let told = prompt.types(&["explain", &id]);
     assert!(told.well().contains("cure    consign queues resume email"), "{}", told.out);
@@ -53,9 +57,9 @@ fn every_reason_comes_with_what_mends_it() {
 
 #[test]
 fn ended_jobs_get_another_life_and_waiting_ones_are_stopped() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
-    let id = poisoned(&house, &prompt);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
+    let id = poisoned(&test_server, &prompt);
     let told = prompt.types(&["explain", &id]);
     assert!(told.well().contains(&format!("consign redrive {id}")), "{}", told.out);
     assert!(prompt.types(&["redrive", &id, "--max-attempts", "9"]).well().contains("Queued"));
@@ -68,8 +72,8 @@ fn ended_jobs_get_another_life_and_waiting_ones_are_stopped() {
 
 #[test]
 fn many_are_cancelled_when_somebody_said_yes() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     for _ in 0..3 {
         prompt.enqueues(&["email"]);
     }
@@ -92,19 +96,19 @@ fn many_are_cancelled_when_somebody_said_yes() {
 
 #[test]
 fn many_jobs_come_from_json_lines() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     let lines: String = (0..1_500)
         .map(|at| format!("{{\"subjectId\": \"order/{at}\", \"idempotencyKey\": \"k{at}\"}}\n"))
         .collect();
     let told = prompt.types_into(&["enqueue", "email", "--batch", "-", "--json"], &lines);
     assert_eq!(told.well().lines().count(), 1_500);
-    let queue = house.admin().get("/api/queues/email").send().json();
+    let queue = test_server.admin().get("/api/queues/email").send().json();
     assert_eq!(queue["queued"], 1_500);
     let again = prompt.types_into(&["enqueue", "email", "--batch", "-"], &lines);
     assert!(again.well().lines().all(|line| line.ends_with("under this key)")));
     assert!(again.err.contains("1500 jobs"), "{}", again.err);
-    assert_eq!(house.admin().get("/api/queues/email").send().json()["queued"], 1_500);
+    assert_eq!(test_server.admin().get("/api/queues/email").send().json()["queued"], 1_500);
 
     let wrong = "{\"jobType\": \"email\"}\n\nnonsense\n";
     let told = prompt.types_into(&["enqueue", "--batch", "-"], wrong);

@@ -1,4 +1,4 @@
-//! What can be typed, told to shells, to readers of manuals and in docs/cli.md.
+//! Shell completions, manual pages and docs/cli.md.
 
 use super::Prompt;
 use std::{
@@ -10,7 +10,7 @@ use std::{
 
 #[test]
 fn shells_can_read_the_completions() {
-    let prompt = Prompt::nobody();
+    let prompt = Prompt::unconfigured();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let told = prompt.types(&["completions", shell]);
         assert!(told.well().contains("enqueue"), "{shell}");
@@ -29,7 +29,7 @@ fn shells_can_read_the_completions() {
 
 #[test]
 fn there_is_a_page_for_every_command() {
-    let prompt = Prompt::nobody();
+    let prompt = Prompt::unconfigured();
     assert!(prompt.types(&["man"]).well().contains(".TH consign 1"));
     prompt.types(&["man", "pages"]).well();
     let names = fs::read_dir(prompt.home().join("pages")).unwrap();
@@ -44,7 +44,7 @@ fn there_is_a_page_for_every_command() {
 
 /// The commands that `consign --help` lists.
 fn commands() -> BTreeSet<String> {
-    let help = Prompt::nobody().types(&["--help"]);
+    let help = Prompt::unconfigured().types(&["--help"]);
     let listed = help.well().split("\nOptions:").next().unwrap().to_owned();
     let lines = listed.lines().filter_map(|line| line.strip_prefix("  "));
     lines.map(|line| line.split(' ').next().unwrap().to_owned()).collect()

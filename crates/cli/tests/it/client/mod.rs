@@ -8,7 +8,7 @@ mod profiles;
 mod watch;
 mod work;
 
-use crate::serve::{House, wait_for};
+use crate::serve::{TestServer, wait_for};
 use serde_json::{Value, json};
 use std::{
     io::Write,
@@ -18,45 +18,45 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct CommandResult {
     pub(crate) out: String,
     pub(crate) err: String,
     pub(crate) code: Option<i32>,
 }
 
-impl Told {
-    /// What it said, where it went well.
+impl CommandResult {
+    /// Its stdout. The exit code must be 0.
     #[track_caller]
     pub(crate) fn well(&self) -> &str {
         assert_eq!(self.code, Some(0), "{}{}", self.out, self.err);
         &self.out
     }
 
-    /// The same as JSON.
+    /// Its stdout as JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(self.well()).unwrap()
     }
 }
 
-/// Somebody at a prompt, with an environment and a home of their own.
+/// A user at a prompt, with an environment and a home directory of their own.
 pub(crate) struct Prompt {
     home: TempDir,
     variables: Vec<(String, String)>,
 }
 
 impl Prompt {
-    /// Somebody who knows nothing.
-    pub(crate) fn nobody() -> Self {
+    /// A user without a server or key.
+    pub(crate) fn unconfigured() -> Self {
         Prompt { home: TempDir::new().unwrap(), variables: Vec::new() }
     }
 
-    /// Somebody who may do everything in a house.
-    pub(crate) fn of(house: &House) -> Self {
-        let prompt = Prompt::nobody().set("CONSIGN_URL", &url(house));
-        prompt.set("CONSIGN_KEY", house.admin_key())
+    /// A user with the admin key of a server.
+    pub(crate) fn of(test_server: &TestServer) -> Self {
+        let prompt = Prompt::unconfigured().set("CONSIGN_URL", &url(test_server));
+        prompt.set("CONSIGN_KEY", test_server.admin_key())
     }
 
     pub(crate) fn set(mut self, name: &str, value: &str) -> Self {
@@ -68,7 +68,7 @@ impl Prompt {
         self.home.path()
     }
 
-    /// A command of theirs, not yet started.
+    /// A command of this user, not yet started.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_consign"));
         command.args(words).current_dir(self.home()).env_clear().env("HOME", self.home());
@@ -76,23 +76,23 @@ impl Prompt {
         command
     }
 
-    pub(crate) fn types(&self, words: &[&str]) -> Told {
+    pub(crate) fn types(&self, words: &[&str]) -> CommandResult {
         self.types_into(words, "")
     }
 
-    /// With something for the standard input.
-    pub(crate) fn types_into(&self, words: &[&str], input: &str) -> Told {
+    /// Runs a command with this standard input.
+    pub(crate) fn types_into(&self, words: &[&str], input: &str) -> CommandResult {
         let mut command = self.command(words);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // A command that reads nothing may be gone by now.
+        // A command that reads no input may have ended by now.
         drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
         let run = child.wait_with_output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Told { out: text(run.stdout), err: text(run.stderr), code: run.status.code() }
+        CommandResult { out: text(run.stdout), err: text(run.stderr), code: run.status.code() }
     }
 
-    /// Hands a job over, and gives its id.
+    /// Submits a job and returns its id.
     #[track_caller]
     pub(crate) fn enqueues(&self, words: &[&str]) -> String {
         let told = self.types(&[&["enqueue"], words, &["--json"]].concat());
@@ -100,39 +100,39 @@ impl Prompt {
     }
 }
 
-pub(crate) fn url(house: &House) -> String {
-    format!("http://{}", house.stranger().address())
+pub(crate) fn url(test_server: &TestServer) -> String {
+    format!("http://{}", test_server.anonymous().address())
 }
 
 static CLAIMS: AtomicU32 = AtomicU32::new(0);
 
-/// Takes the next job of a type, as a worker does.
+/// Claims the next job of a type, as a worker does.
 #[track_caller]
-pub(crate) fn claim(house: &House, job_type: &str) -> Value {
+pub(crate) fn claim(test_server: &TestServer, job_type: &str) -> Value {
     wait_for("a job is due", || {
         let claim_id = format!("c{}", CLAIMS.fetch_add(1, Ordering::SeqCst));
-        let wish = json!({"workerId": "w1", "claimId": claim_id, "jobTypes": [job_type]});
-        let answer = house.admin().post("/api/work/claim").json(&wish).send();
+        let claim_request = json!({"workerId": "w1", "claimId": claim_id, "jobTypes": [job_type]});
+        let answer = test_server.admin().post("/api/work/claim").json(&claim_request).send();
         assert_eq!(answer.status, 200, "{}", answer.text());
         answer.json()["jobs"].as_array().unwrap().first().cloned()
     })
 }
 
-/// Says how an attempt ended.
+/// Settles an attempt.
 #[track_caller]
-pub(crate) fn settle(house: &House, job: &Value, ending: Value) {
+pub(crate) fn settle(test_server: &TestServer, job: &Value, ending: Value) {
     let body = json!({"items": [held(job, ending)]});
-    let answer = house.admin().post("/api/work/settle").json(&body).send();
+    let answer = test_server.admin().post("/api/work/settle").json(&body).send();
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert!(answer.json()["items"][0]["problem"].is_null(), "{}", answer.text());
 }
 
-/// Says how far it is.
+/// Sends a heartbeat with progress.
 #[track_caller]
-pub(crate) fn beat(house: &House, job: &Value, percent: u8, note: &str) {
+pub(crate) fn beat(test_server: &TestServer, job: &Value, percent: u8, note: &str) {
     let progress = json!({"progress": {"percent": percent, "note": note}});
     let body = json!({"workerId": "w1", "leases": [held(job, progress)]});
-    let answer = house.admin().post("/api/work/heartbeat").json(&body).send();
+    let answer = test_server.admin().post("/api/work/heartbeat").json(&body).send();
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 

@@ -1,9 +1,9 @@
-//! Looking on: a live line on a terminal, a line per change elsewhere.
+//! `--watch`: a live line on a terminal, a line per change elsewhere.
 
 use super::{Prompt, beat, claim, settle};
 use crate::{
     demo::terminal,
-    serve::{House, wait_until},
+    serve::{TestServer, wait_until},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// A command in a terminal, and all that it drew there.
+/// A command in a terminal, and everything that it drew.
 struct Drawing {
     child: Child,
     drawn: Arc<Mutex<String>>,
@@ -37,7 +37,7 @@ impl Drawing {
         wait_until(what, || self.drawn.lock().unwrap().contains(what));
     }
 
-    /// How it ended, and everything that was drawn.
+    /// Waits for the end: exit code, and everything that was drawn.
     fn ends(mut self) -> (Option<i32>, String) {
         let code = self.child.wait().unwrap().code();
         self.reader.join().unwrap();
@@ -45,7 +45,7 @@ impl Drawing {
     }
 }
 
-/// A terminal whose inside is closed answers with an error: that is its end.
+/// When the last process closes a terminal, reading from it fails: that is the end.
 fn read(mut terminal: File, into: &Mutex<String>) {
     let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
     while let Ok(length @ 1..) = terminal.read(&mut piece) {
@@ -54,22 +54,22 @@ fn read(mut terminal: File, into: &Mutex<String>) {
     }
 }
 
-fn at_a_terminal(house: &House) -> Prompt {
-    Prompt::of(house).set("TERM", "xterm")
+fn at_a_terminal(test_server: &TestServer) -> Prompt {
+    Prompt::of(test_server).set("TERM", "xterm")
 }
 
 #[test]
 fn a_terminal_has_a_live_line_and_gets_its_cursor_back() {
-    let house = House::start();
-    let prompt = at_a_terminal(&house);
+    let test_server = TestServer::start();
+    let prompt = at_a_terminal(&test_server);
     let id = prompt.enqueues(&["report"]);
     let drawing = Drawing::start(&prompt, &["status", &id, "--watch"]);
     drawing.waits_for("\x1b[34mQueued");
-    let job = claim(&house, "report");
+    let job = claim(&test_server, "report");
     drawing.waits_for("\x1b[36mRunning");
-    beat(&house, &job, 33, "month 4 of 12\x1b[2J");
+    beat(&test_server, &job, 33, "month 4 of 12\x1b[2J");
     drawing.waits_for("███\x1b[0m\x1b[2m░░░░░░░░░\x1b[0m   33 %  month 4 of 12");
-    settle(&house, &job, json!({"outcome": "completed", "message": "twelve months"}));
+    settle(&test_server, &job, json!({"outcome": "completed", "message": "twelve months"}));
     let (code, drawn) = drawing.ends();
     assert_eq!(code, Some(0), "{drawn:?}");
     assert!(drawn.contains("\x1b[32mCompleted") && drawn.contains("twelve months"), "{drawn:?}");
@@ -79,8 +79,8 @@ fn a_terminal_has_a_live_line_and_gets_its_cursor_back() {
 
 #[test]
 fn ctrl_c_leaves_the_terminal_as_it_was() {
-    let house = House::start();
-    let prompt = at_a_terminal(&house);
+    let test_server = TestServer::start();
+    let prompt = at_a_terminal(&test_server);
     prompt.enqueues(&["report"]);
     for words in [&["queues", "--watch"][..], &["list", "--watch"]] {
         let drawing = Drawing::start(&prompt, words);
@@ -94,8 +94,8 @@ fn ctrl_c_leaves_the_terminal_as_it_was() {
 
 #[test]
 fn a_table_is_drawn_again_in_place() {
-    let house = House::start();
-    let prompt = at_a_terminal(&house);
+    let test_server = TestServer::start();
+    let prompt = at_a_terminal(&test_server);
     prompt.enqueues(&["report"]);
     let drawing = Drawing::start(&prompt, &["queues", "--watch"]);
     drawing.waits_for("report");
@@ -108,22 +108,22 @@ fn a_table_is_drawn_again_in_place() {
 
 #[test]
 fn colours_can_be_declined() {
-    let house = House::start();
-    let id = at_a_terminal(&house).enqueues(&["report"]);
+    let test_server = TestServer::start();
+    let id = at_a_terminal(&test_server).enqueues(&["report"]);
     for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
-        let prompt = at_a_terminal(&house).set(name, value);
+        let prompt = at_a_terminal(&test_server).set(name, value);
         for words in [&["status", &id][..], &["list"], &["queues"]] {
             let (code, drawn) = Drawing::start(&prompt, words).ends();
             assert!(code == Some(0) && !drawn.contains('\x1b'), "{words:?} {drawn:?}");
         }
     }
-    let (_, drawn) = Drawing::start(&at_a_terminal(&house), &["list"]).ends();
+    let (_, drawn) = Drawing::start(&at_a_terminal(&test_server), &["list"]).ends();
     assert!(drawn.contains("\x1b[34mQueued"), "{drawn:?}");
     let widest = drawn.lines().map(|line| line.split("\x1b[").count()).max();
     assert!(widest > Some(1), "{drawn:?}");
 }
 
-/// A command that is followed line by line.
+/// A command whose output is read line by line.
 fn lines(prompt: &Prompt, words: &[&str]) -> (Child, impl Iterator<Item = String> + use<>) {
     let mut command = prompt.command(words);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -133,18 +133,18 @@ fn lines(prompt: &Prompt, words: &[&str]) -> (Child, impl Iterator<Item = String
 
 #[test]
 fn without_a_terminal_there_is_a_line_per_change_also_over_a_restart() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     let id = prompt.enqueues(&["report"]);
     let (mut child, mut told) = lines(&prompt, &["status", &id, "--watch"]);
     assert!(told.next().unwrap().contains("Queued"));
-    house.kill();
-    house.restart_in_place();
-    let job = claim(&house, "report");
+    test_server.kill();
+    test_server.restart_in_place();
+    let job = claim(&test_server, "report");
     let next = told.next().unwrap();
     assert!(next.contains("Running") && next.contains("1/3"), "{next}");
     let failed = json!({"outcome": "failed", "retryable": false, "errorCode": "NO_PAPER"});
-    settle(&house, &job, failed);
+    settle(&test_server, &job, failed);
     let last = told.next().unwrap();
     assert!(last.contains("Failed") && last.contains("NO_PAPER"), "{last}");
     assert_eq!(told.next(), None);
@@ -157,10 +157,10 @@ fn without_a_terminal_there_is_a_line_per_change_also_over_a_restart() {
 
 #[test]
 fn a_job_that_has_ended_is_told_at_once() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     let id = prompt.enqueues(&["report"]);
-    settle(&house, &claim(&house, "report"), json!({"outcome": "completed"}));
+    settle(&test_server, &claim(&test_server, "report"), json!({"outcome": "completed"}));
     let told = prompt.types(&["status", &id, "--watch", "--json"]);
     let last: Value = serde_json::from_str(told.well().lines().last().unwrap()).unwrap();
     assert_eq!(last["status"], "Completed");
@@ -173,8 +173,8 @@ fn a_job_that_has_ended_is_told_at_once() {
 
 #[test]
 fn whoever_hands_over_may_wait_for_the_end() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     for (word, ending, code) in [
         ("--wait", json!({"outcome": "completed", "result": {"pages": 3}}), 0),
         ("--wait", json!({"outcome": "poisoned", "errorCode": "BAD"}), 3),
@@ -182,7 +182,7 @@ fn whoever_hands_over_may_wait_for_the_end() {
     ] {
         let mut command = prompt.command(&["enqueue", "report", word]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        settle(&house, &claim(&house, "report"), ending);
+        settle(&test_server, &claim(&test_server, "report"), ending);
         let run = child.wait_with_output().unwrap();
         let out = String::from_utf8(run.stdout).unwrap();
         assert_eq!(run.status.code(), Some(code), "{word}: {out}");

@@ -1,7 +1,7 @@
-//! `consign work`: a program for each job, and what is left when something dies.
+//! `consign work`: a program for each job, and what is left after a crash.
 
 use super::{Prompt, url};
-use crate::serve::{House, wait_for, wait_until};
+use crate::serve::{TestServer, wait_for, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
@@ -9,7 +9,7 @@ use std::{
     process::{Child, Stdio},
 };
 
-/// A `consign work` at work, killed when it is dropped.
+/// A running `consign work`, killed on drop.
 struct Worker(Child);
 
 impl Worker {
@@ -35,32 +35,33 @@ impl Drop for Worker {
     }
 }
 
-fn submit(house: &House, job_type: &str, payload: Value) -> String {
+fn submit(test_server: &TestServer, job_type: &str, payload: Value) -> String {
     let job = json!({"jobType": job_type, "payload": payload});
-    let taken = house.admin().post("/api/jobs").json(&job).send().ok(202);
+    let taken = test_server.admin().post("/api/jobs").json(&job).send().ok(202);
     taken["jobId"].as_str().unwrap().into()
 }
 
-fn status(house: &House, id: &str) -> Value {
-    house.admin().get(&format!("/api/jobs/{id}/status")).send().ok(200)
+fn status(test_server: &TestServer, id: &str) -> Value {
+    test_server.admin().get(&format!("/api/jobs/{id}/status")).send().ok(200)
 }
 
-fn wait_until_it_is(house: &House, id: &str, wanted: &str) {
-    wait_until(&format!("the job is {wanted}"), || status(house, id)["status"] == wanted);
+fn wait_until_it_is(test_server: &TestServer, id: &str, wanted: &str) {
+    wait_until(&format!("the job is {wanted}"), || status(test_server, id)["status"] == wanted);
 }
 
 #[test]
 fn each_exit_code_means_what_the_contract_says() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
-    let [fine, bad, later] = ["fine", "bad", "later"].map(|how| submit(&house, "a", json!(how)));
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
+    let [fine, bad, later] =
+        ["fine", "bad", "later"].map(|how| submit(&test_server, "a", json!(how)));
     let script = r#"in=$(cat); case "$in" in *'"bad"'*) echo no >&2; exit 3;; *'"later"'*) exit 75;; esac; echo "done by $CONSIGN_JOB_ID""#;
     let told =
         prompt.types(&["work", "--type", "a", "--until-empty", "--exec", "sh", "-c", script]);
     assert_eq!(told.code, Some(0), "{}", told.err);
-    let workers = house.admin().get("/api/workers").send().ok(200);
+    let workers = test_server.admin().get("/api/workers").send().ok(200);
     assert_eq!(workers["items"], json!([]), "it signed off");
-    let status = |id: &str| status(&house, id);
+    let status = |id: &str| status(&test_server, id);
     let done = status(&fine);
     assert_eq!((&done["status"], &done["attempt"]), (&json!("Completed"), &json!(1)));
     assert_eq!(done["message"], format!("done by {fine}"));
@@ -78,21 +79,21 @@ fn each_exit_code_means_what_the_contract_says() {
 
 #[test]
 fn asked_to_end_it_gives_back_what_does_not() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
-    let id = submit(&house, "a", json!(1));
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
+    let id = submit(&test_server, "a", json!(1));
     let words = ["--type", "a", "--grace", "1s", "--exec", "sh", "-c", "echo $$ > pid; sleep 60"];
     let mut worker = Worker::start(&prompt, &words);
     wait_until("the program runs", || prompt.home().join("pid").exists());
     worker.send(Signal::TERM);
     assert_eq!(worker.ended(), Some(0));
-    let status = status(&house, &id);
+    let status = status(&test_server, &id);
     assert_eq!((&status["status"], &status["attempt"]), (&json!("Queued"), &json!(0)));
     let pid = fs::read_to_string(prompt.home().join("pid")).unwrap();
     wait_until("the program is gone", || !alive(&pid));
 }
 
-/// Whether a program still runs; one that nobody has buried does not.
+/// Whether a program still runs; a zombie does not.
 fn alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.trim().is_empty() && !rest.starts_with(" Z"))
@@ -100,41 +101,42 @@ fn alive(pid: &str) -> bool {
 
 #[test]
 fn a_worker_that_is_killed_is_replaced_by_another() {
-    let house = House::start();
-    house.admin().put("/api/types/a").json(&json!({"lease": "1s"})).send().ok(200);
-    let id = submit(&house, "a", json!(1));
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    test_server.admin().put("/api/types/a").json(&json!({"lease": "1s"})).send().ok(200);
+    let id = submit(&test_server, "a", json!(1));
+    let prompt = Prompt::of(&test_server);
     let words = ["--type", "a", "--exec", "sh", "-c", "echo $$ > pid; exec sleep 60"];
     let mut worker = Worker::start(&prompt, &words);
     wait_until("the program runs", || prompt.home().join("pid").exists());
     worker.send(Signal::KILL);
     assert_eq!(worker.ended(), None);
-    let other = Prompt::of(&house);
+    let other = Prompt::of(&test_server);
     let _other = Worker::start(&other, &["--type", "a", "--exec", "true"]);
-    wait_until_it_is(&house, &id, "Completed");
-    assert_eq!(status(&house, &id)["attempt"], 2);
-    // Nobody is left to end what the first one started.
+    wait_until_it_is(&test_server, &id, "Completed");
+    assert_eq!(status(&test_server, &id)["attempt"], 2);
+    // No worker is left to end the program of the first one.
     let pid = fs::read_to_string(prompt.home().join("pid")).unwrap().trim().parse().unwrap();
     let _gone = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
 }
 
 #[test]
 fn a_server_that_is_killed_costs_no_job_and_no_second_run() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
-    let jobs: Vec<String> = (0..24).map(|number| submit(&house, "a", json!(number))).collect();
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
+    let jobs: Vec<String> =
+        (0..24).map(|number| submit(&test_server, "a", json!(number))).collect();
     let script = "echo $CONSIGN_JOB_ID >> ran; sleep 0.4";
     let words = ["--type", "a", "--slots", "4", "--exec", "sh", "-c", script];
     let mut worker = Worker::start(&prompt, &words);
     let ran = || fs::read_to_string(prompt.home().join("ran")).unwrap_or_default();
     for killed_after in [4, 12] {
         wait_until("some ran", || ran().lines().count() >= killed_after);
-        house.kill();
-        house.restart_in_place();
+        test_server.kill();
+        test_server.restart_in_place();
     }
     for id in &jobs {
-        wait_until_it_is(&house, id, "Completed");
-        assert_eq!(status(&house, id)["attempt"], 1);
+        wait_until_it_is(&test_server, id, "Completed");
+        assert_eq!(status(&test_server, id)["attempt"], 1);
         assert_eq!(ran().lines().filter(|line| line == id).count(), 1, "{id} ran twice");
     }
     worker.send(Signal::TERM);
@@ -143,8 +145,10 @@ fn a_server_that_is_killed_costs_no_job_and_no_second_run() {
 
 #[test]
 fn a_key_that_is_no_good_is_said_at_once() {
-    let house = House::start();
-    let prompt = Prompt::nobody().set("CONSIGN_URL", &url(&house)).set("CONSIGN_KEY", "csk_wrong");
+    let test_server = TestServer::start();
+    let prompt = Prompt::unconfigured()
+        .set("CONSIGN_URL", &url(&test_server))
+        .set("CONSIGN_KEY", "csk_wrong");
     let told = prompt.types(&["work", "--type", "a", "--exec", "true"]);
     assert_ne!(told.code, Some(0));
     assert!(told.err.contains("UNAUTHENTICATED"), "{}", told.err);

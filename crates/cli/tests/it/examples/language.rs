@@ -27,7 +27,7 @@ impl Language {
     }
 }
 
-/// Without anything that is installed beside the standard library: whoever needed it would not start.
+/// Without installed packages: an example that needs one does not start.
 fn python(script: &Path) -> Command {
     let mut command = Command::new("python3");
     command.args(["-I", "-S"]).arg(script).env("no_proxy", "127.0.0.1");
@@ -40,8 +40,8 @@ fn node(script: &Path) -> Command {
     command
 }
 
-/// The TypeScript, checked and compiled once for all tests. It is done in a copy, so that nothing is found by
-/// chance that somebody installed in the checkout.
+/// The TypeScript, checked and compiled once for all tests. It is done in a copy, so that the
+/// compiler finds no package that a developer installed in the checkout.
 fn compiled() -> &'static Path {
     static COMPILED: OnceLock<PathBuf> = OnceLock::new();
     COMPILED.get_or_init(|| {
@@ -65,7 +65,7 @@ fn compile(folder: &Path) {
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
 }
 
-/// What a test says when the tool it needs cannot be started.
+/// The message of a test whose tool cannot be started.
 pub(super) fn missing(tool: &str, error: &std::io::Error) -> String {
     format!("{tool} cannot be started ({error}): run `cargo xtask prepare`")
 }

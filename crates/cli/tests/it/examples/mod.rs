@@ -1,4 +1,4 @@
-//! The clients and workers in other languages under `examples/`, run as people run them.
+//! The clients and workers in other languages under `examples/`, run as users run them.
 
 mod language;
 mod plain;
@@ -9,7 +9,7 @@ use language::Language;
 use program::Program;
 use std::path::{Path, PathBuf};
 
-/// Where the examples are.
+/// The folder of the examples.
 fn examples() -> PathBuf {
     checkout().join("examples")
 }

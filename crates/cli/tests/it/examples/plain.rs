@@ -1,10 +1,10 @@
-//! What the examples are made of: little, and nothing that has to be installed.
+//! The examples are short, and need nothing installed.
 
 use super::{examples, language::missing};
 use serde_json::Value;
 use std::{fs, process::Command};
 
-/// The issue's word: under so many lines, they are read before somebody is bored.
+/// The limit that the issue sets: short enough to be read in full.
 const LINES_BELOW: usize = 80;
 
 #[test]

@@ -1,4 +1,4 @@
-//! A client or worker at work: what it says while it runs, and how it ends.
+//! A running client or worker: its output while it runs, and how it ends.
 
 use super::{Language, language::missing};
 use crate::serve::{Customer, wait_for, wait_until};
@@ -10,7 +10,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A program of the examples, killed when it is dropped.
+/// A program of the examples, killed on drop.
 pub(super) struct Program {
     child: Child,
     folder: TempDir,
@@ -54,7 +54,7 @@ impl Program {
         Program { child, folder }
     }
 
-    /// Everything it has said so far.
+    /// Its output so far.
     pub(super) fn said(&self) -> String {
         fs::read_to_string(self.folder.path().join(SAID)).unwrap()
     }
@@ -64,22 +64,22 @@ impl Program {
         wait_until(text, || self.said().contains(text));
     }
 
-    /// The job that a client handed over.
+    /// The job that a client submitted.
     #[track_caller]
     pub(super) fn job(&self) -> String {
         wait_for("a job is handed over", || {
             let said = self.said();
-            let (_, rest) = said.split_once("handed over as ")?;
+            let (_, rest) = said.split_once("submitted as ")?;
             Some(rest.get(..UUID_LENGTH)?.to_owned())
         })
     }
 
-    /// Asks it to end, as an operator does.
+    /// Sends SIGTERM, as an operator does.
     pub(super) fn terminate(&self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
     }
 
-    /// Its exit code, when it has ended.
+    /// Waits for its exit code.
     #[track_caller]
     pub(super) fn ended(&mut self) -> Option<i32> {
         wait_for("the program ends", || self.child.try_wait().unwrap()).code()
@@ -101,7 +101,7 @@ impl Drop for Program {
 /// A key of this tenant with these rights.
 pub(super) fn key(customer: &Customer, scopes: &[&str]) -> String {
     let grant = json!({"name": "example", "tenant": customer.tenant, "scopes": scopes});
-    customer.house.key(grant)
+    customer.test_server.key(grant)
 }
 
 const SAID: &str = "said";

@@ -1,11 +1,11 @@
-//! What clients and workers have to live through, the same in every language.
+//! Scenarios that clients and workers must survive, the same in every language.
 
 use super::{Language, Program, program::key};
-use crate::serve::{Customer, House};
+use crate::serve::{Customer, TestServer};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Makes of each story one test per language.
+/// Makes one test per language of each scenario.
 macro_rules! stories {
     ($($story:ident),* $(,)?) => {
         mod python {
@@ -28,7 +28,7 @@ stories!(
     whoever_has_no_key_is_told_so,
 );
 
-/// For workers who are not asked to end.
+/// For workers that the test does not ask to end.
 const NO_MATTER: &str = "20";
 
 fn a_job_is_completed_and_its_progress_is_seen_on_the_way(language: Language) {
@@ -66,19 +66,19 @@ fn each_failure_ends_as_the_handler_says(language: Language) {
 fn the_same_key_means_the_same_job(language: Language) {
     let customer = Customer::new();
     let _worker = Program::worker(language, &customer, NO_MATTER);
-    let hand_over = |payload: &str| {
+    let submit_job = |payload: &str| {
         let words = ["email", payload, "--key", "order-7-mail"];
         let mut client = Program::client(language, &customer, &words);
         let code = client.ended();
         (code, client)
     };
-    let (code, first) = hand_over(r#"{"seconds": 0}"#);
+    let (code, first) = submit_job(r#"{"seconds": 0}"#);
     assert_eq!(code, Some(0), "{}", first.said());
-    let (code, second) = hand_over(r#"{"seconds": 0}"#);
+    let (code, second) = submit_job(r#"{"seconds": 0}"#);
     assert_eq!(code, Some(0), "{}", second.said());
     assert_eq!(first.job(), second.job());
     assert!(second.said().contains("known already"), "{}", second.said());
-    let (code, other) = hand_over(r#"{"seconds": 1}"#);
+    let (code, other) = submit_job(r#"{"seconds": 1}"#);
     assert_eq!(code, Some(1), "{}", other.said());
     assert!(other.said().contains("IDEMPOTENCY_KEY_REUSED"), "{}", other.said());
 }
@@ -95,19 +95,19 @@ fn a_cancel_is_heard(language: Language) {
 }
 
 fn both_survive_that_the_server_is_killed(language: Language) {
-    let house = Arc::new(House::start());
-    let customer = Customer::of(&house);
+    let test_server = Arc::new(TestServer::start());
+    let customer = Customer::of(&test_server);
     let worker = Program::worker(language, &customer, NO_MATTER);
     let may_enqueue = key(&customer, &["jobs:enqueue", "jobs:read"]);
     let words = ["email", r#"{"seconds": 4}"#];
     let mut client = Program::client_with(language, &customer, &may_enqueue, &words);
     client.wait_until_it_says(" % ");
-    house.kill();
+    test_server.kill();
     worker.wait_until_it_says("heartbeat: ");
     client.wait_until_it_says("asking again");
     let mut late = Program::client_with(language, &customer, &may_enqueue, &words);
     late.wait_until_it_says("asking again");
-    house.restart_in_place();
+    test_server.restart_in_place();
     for client in [&mut client, &mut late] {
         assert_eq!(client.ended(), Some(0), "{}", client.said());
         assert_eq!(life(&customer, &client.job()), ["Queued", "Running", "Completed"]);

@@ -1,12 +1,12 @@
-//! Keys and the audit log at a prompt.
+//! The commands about keys and the audit log.
 
-use crate::{client::Prompt, serve::House};
+use crate::{client::Prompt, serve::TestServer};
 use serde_json::json;
 
 #[test]
 fn a_key_stands_alone_and_opens_what_it_should() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     let create = [
         "keys",
         "create",
@@ -31,7 +31,7 @@ fn a_key_stands_alone_and_opens_what_it_should() {
     for fact in ["billing (id ", "tenant acme", "types mail-*", "only time that it is shown"] {
         assert!(made.err.contains(fact), "{fact}: {}", made.err);
     }
-    let theirs = Prompt::of(&house).set("CONSIGN_KEY", &key);
+    let theirs = Prompt::of(&test_server).set("CONSIGN_KEY", &key);
     theirs.types(&["enqueue", "mail-out", "-s", "order/1"]).well();
     assert_eq!(theirs.types(&["enqueue", "fax", "-s", "order/1"]).code, Some(1));
 
@@ -54,8 +54,8 @@ fn a_key_stands_alone_and_opens_what_it_should() {
 
 #[test]
 fn keys_are_made_for_programs_too_and_mistakes_are_told() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     let made = prompt.types(&["keys", "create", "x", "--scope", "work,jobs:read", "--json"]).json();
     assert!(made["key"].as_str().unwrap().starts_with("csk_"), "{made}");
     assert_eq!(made["scopes"].as_array().unwrap().len(), 2);
@@ -72,8 +72,8 @@ fn keys_are_made_for_programs_too_and_mistakes_are_told() {
 
 #[test]
 fn what_operators_did_is_listed() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     for job_type in ["a", "b", "c"] {
         prompt.types(&["queues", "pause", job_type]).well();
     }

@@ -1,11 +1,11 @@
-//! The schema of a store at a prompt, and where the store is found.
+//! `consign migrate`, and how commands find the store.
 
 use crate::{consign, open, submit};
 use rusqlite::Connection;
 use std::{fs, path::Path};
 use tempfile::TempDir;
 
-/// Makes a store of this version one of the first schema.
+/// Downgrades a store of this version to the first schema.
 fn age(path: &Path) {
     let db = Connection::open(path).unwrap();
     db.execute_batch("drop table audit; pragma user_version = 1").unwrap();
@@ -17,7 +17,7 @@ fn an_old_store_is_shown_planned_and_brought_up_to_date() {
     let path = folder.path().join("jobs.db");
     let store = open(&path);
     submit(&store);
-    // As `serve` finds it.
+    // The settings that `serve` reads.
     fs::write(folder.path().join("consign.toml"), "store = \"sqlite:jobs.db\"\n").unwrap();
     let migrate = |word: &str| consign(folder.path(), &["migrate", word]);
     let status = migrate("status");
@@ -50,7 +50,7 @@ fn every_command_finds_the_store_as_serve_does() {
         let said = consign(folder.path(), words);
         assert!(said.success, "{words:?}: {}", said.err);
     }
-    // What was typed is believed, whatever the file looks like.
+    // The flag wins, even if the file is broken.
     fs::write(folder.path().join("consign.toml"), "nonsense = 1\n").unwrap();
     let broken = consign(folder.path(), &["audit", "verify"]);
     assert!(!broken.success && broken.err.contains("nonsense"), "{}", broken.err);

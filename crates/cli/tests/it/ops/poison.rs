@@ -1,16 +1,16 @@
-//! The poison queue at a prompt.
+//! The commands about the poison queue.
 
 use super::poison;
-use crate::{client::Prompt, serve::House};
+use crate::{client::Prompt, serve::TestServer};
 use serde_json::json;
 
 #[test]
 fn poison_is_counted_by_reason_and_listed() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     assert!(prompt.types(&["poison"]).well().contains("no job waits for a person"));
-    let pages = poison(&house, &prompt, "page", "NO_PAGE", 3);
-    poison(&house, &prompt, "email", "BAD_ADDRESS", 1);
+    let pages = poison(&test_server, &prompt, "page", "NO_PAGE", 3);
+    poison(&test_server, &prompt, "email", "BAD_ADDRESS", 1);
     let told = prompt.types(&["poison"]);
     let lines: Vec<&str> = told.well().lines().collect();
     assert!(lines[1].starts_with("BAD_ADDRESS") && lines[1].contains('1'), "{}", told.out);
@@ -27,22 +27,22 @@ fn poison_is_counted_by_reason_and_listed() {
 
 #[test]
 fn what_is_meant_is_said_before_and_after() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
-    let pages = poison(&house, &prompt, "page", "NO_PAGE", 3);
-    poison(&house, &prompt, "email", "BAD_ADDRESS", 2);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
+    let pages = poison(&test_server, &prompt, "page", "NO_PAGE", 3);
+    poison(&test_server, &prompt, "email", "BAD_ADDRESS", 2);
     let redrive =
         ["poison", "redrive", "--type", "page", "--error-code", "NO_PAGE"].map(str::to_owned);
     let redrive: Vec<&str> = redrive.iter().map(String::as_str).collect();
     let told = prompt.types(&redrive);
     assert_eq!(told.code, Some(2), "nobody can be asked: {told:?}");
     assert!(told.err.contains("redrive 3 jobs?") && told.err.contains("--yes"), "{}", told.err);
-    assert_eq!(house.admin().get("/api/queues/page").send().ok(200)["poisoned"], 3);
+    assert_eq!(test_server.admin().get("/api/queues/page").send().ok(200)["poisoned"], 3);
     let told = prompt.types(&[&redrive[..], &["--yes"]].concat());
     assert!(told.well().contains("3 jobs got another life"), "{}", told.out);
     assert!(told.out.contains("consign queues page"), "{}", told.out);
     assert!(told.err.contains("3 jobs will get another life"), "{}", told.err);
-    assert_eq!(house.admin().get("/api/queues/page").send().ok(200)["queued"], 3);
+    assert_eq!(test_server.admin().get("/api/queues/page").send().ok(200)["queued"], 3);
 
     let again = prompt.types(&["poison", "redrive", &pages[0], "--json"]);
     assert_eq!((again.code, again.out.as_str()), (Some(1), "{\"matched\":0}\n"), "{again:?}");
@@ -57,13 +57,13 @@ fn what_is_meant_is_said_before_and_after() {
 
 #[test]
 fn whoever_names_no_job_touches_none() {
-    let nobody = Prompt::nobody().set("CONSIGN_URL", "http://127.0.0.1:1");
+    let unconfigured = Prompt::unconfigured().set("CONSIGN_URL", "http://127.0.0.1:1");
     for words in [
         &["poison", "redrive"][..],
         &["poison", "discard", "--yes"],
         &["poison", "redrive", "id", "--everything"],
         &["poison", "redrive", "--type", "a", "--everything"],
     ] {
-        assert_eq!(nobody.types(words).code, Some(2), "{words:?}");
+        assert_eq!(unconfigured.types(words).code, Some(2), "{words:?}");
     }
 }

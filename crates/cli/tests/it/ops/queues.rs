@@ -1,12 +1,12 @@
-//! Queues, workers and nodes at a prompt.
+//! The commands about queues, workers and nodes.
 
 use super::claim;
-use crate::{client::Prompt, serve::House};
+use crate::{client::Prompt, serve::TestServer};
 
 #[test]
 fn a_queue_is_looked_at_paused_and_resumed() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     let told = prompt.types(&["queues", "email"]);
     assert_eq!(told.code, Some(1), "{told:?}");
     assert!(told.err.contains("QUEUE_NOT_FOUND"), "{}", told.err);
@@ -16,7 +16,7 @@ fn a_queue_is_looked_at_paused_and_resumed() {
     let paused = prompt.types(&["queues", "pause", "email"]);
     assert!(line(paused.well()).ends_with("paused"), "{}", paused.out);
     assert!(paused.out.contains("consign queues resume email"), "{}", paused.out);
-    assert!(claim(&house, "w", "email").is_empty());
+    assert!(claim(&test_server, "w", "email").is_empty());
     assert_eq!(prompt.types(&["queues", "email", "--json"]).json()["paused"], true);
     let resumed = prompt.types(&["queues", "resume", "email"]);
     assert!(line(resumed.well()).ends_with("open"), "{}", resumed.out);
@@ -27,11 +27,11 @@ fn a_queue_is_looked_at_paused_and_resumed() {
 
 #[test]
 fn workers_and_nodes_are_listed() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     assert!(prompt.types(&["workers"]).well().contains("nobody has asked for work yet"));
     prompt.enqueues(&["email"]);
-    claim(&house, "w-7", "email");
+    claim(&test_server, "w-7", "email");
     let told = prompt.types(&["workers"]);
     let line = told.well().lines().nth(1).unwrap();
     for fact in ["w-7", "machine-1", "email", "1", "live"] {

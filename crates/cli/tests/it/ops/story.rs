@@ -1,9 +1,9 @@
-//! A broken installation, found and mended by what the commands print.
+//! A broken installation, diagnosed and mended by the commands that the doctor prints.
 
 use super::{claim, poison};
-use crate::{client::Prompt, client::Told, serve::House, submit};
-use engine::{ClaimId, Host, JobId, JobType, Scope, Wish, WorkerId};
-use platform::{SystemClock, SystemDice};
+use crate::{client::CommandResult, client::Prompt, serve::TestServer, submit};
+use engine::{ClaimId, ClaimRequest, Host, JobId, JobType, Scope, WorkerId};
+use platform::{SystemClock, SystemRandom};
 use serde_json::{Value, json};
 use std::{
     env, fs,
@@ -13,22 +13,22 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use store::{Clock, Execute, HandClock, News, Options, Request, Sqlite};
+use store::{Clock, Execute, ManualClock, Notification, Options, Request, Sqlite};
 use tempfile::TempDir;
 
 /// Longer than a worker may be silent.
 const SILENCE: Duration = Duration::from_secs(600);
 
-/// A store in which a job waits, and whose only worker for it fell silent.
+/// A store with a waiting job, whose only worker sends no heartbeats any more.
 fn abandoned(data: &Path) -> JobId {
     let wall = SystemClock::new().read().wall;
     let before = engine::Timestamp::from_unix_ms(wall.unix_ms() - SILENCE.as_millis() as i64);
-    let clock = Arc::new(HandClock::at(before));
+    let clock = Arc::new(ManualClock::at(before));
     fs::create_dir_all(data).unwrap();
     let path = data.join("consign.db");
     let store =
-        Sqlite::open(path, clock.clone(), Arc::new(SystemDice), Options::default()).unwrap();
-    let wish = Wish {
+        Sqlite::open(path, clock.clone(), Arc::new(SystemRandom), Options::default()).unwrap();
+    let wish = ClaimRequest {
         worker: WorkerId::parse("w-1").unwrap(),
         host: Some(Host::parse("machine-1").unwrap()),
         claim: ClaimId::parse("c-1").unwrap(),
@@ -36,12 +36,17 @@ fn abandoned(data: &Path) -> JobId {
         max: 1,
         lease: None,
     };
-    store.execute(vec![Request::Claim { scope: Scope::All, wish }], News::default()).unwrap();
+    store
+        .execute(
+            vec![Request::Claim { scope: Scope::All, claim_request: wish }],
+            Notification::default(),
+        )
+        .unwrap();
     clock.pass(SILENCE);
     submit(&store)
 }
 
-/// A shell that is about to run a line as it was printed.
+/// A shell that will run a line as it was printed.
 fn shell(prompt: &Prompt, line: &str) -> Command {
     let binary = Path::new(env!("CARGO_BIN_EXE_consign")).parent().unwrap();
     let line = format!("PATH={}:/usr/local/bin:/usr/bin:/bin; {line}", binary.display());
@@ -53,13 +58,13 @@ fn shell(prompt: &Prompt, line: &str) -> Command {
     shell
 }
 
-fn types_line(prompt: &Prompt, line: &str) -> Told {
+fn types_line(prompt: &Prompt, line: &str) -> CommandResult {
     let run = shell(prompt, line).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Told { out: text(run.stdout), err: text(run.stderr), code: run.status.code() }
+    CommandResult { out: text(run.stdout), err: text(run.stderr), code: run.status.code() }
 }
 
-/// A worker that was started as printed, and ends with this.
+/// A worker that was started as printed, killed on drop.
 struct Working(Child);
 
 impl Working {
@@ -84,14 +89,14 @@ fn wrong(report: &Value) -> Vec<&Value> {
     findings.iter().filter(|finding| finding["level"] == "wrong").collect()
 }
 
-/// Does all jobs of a type that are due.
-fn work(house: &House, worker: &str, job_type: &str) {
-    let items: Vec<Value> = claim(house, worker, job_type)
+/// Completes all due jobs of a type.
+fn work(test_server: &TestServer, worker: &str, job_type: &str) {
+    let items: Vec<Value> = claim(test_server, worker, job_type)
         .iter()
         .map(|job| json!({"jobId": job["jobId"], "token": job["lease"]["token"], "outcome": "completed"}))
         .collect();
     assert!(!items.is_empty(), "nothing of {job_type} was due");
-    house.admin().post("/api/work/settle").json(&json!({"items": items})).send().ok(200);
+    test_server.admin().post("/api/work/settle").json(&json!({"items": items})).send().ok(200);
 }
 
 #[test]
@@ -99,13 +104,13 @@ fn a_broken_installation_leads_to_its_causes_and_is_mended_as_printed() {
     let folder = TempDir::new().unwrap();
     let data = folder.path().join("data");
     let waiting = abandoned(&data).to_string();
-    let house = House::on(folder, data, "");
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::on(folder, data, "");
+    let prompt = Prompt::of(&test_server);
     let well = prompt.types(&["doctor"]);
     assert_eq!(well.code, Some(1), "a job waits already: {}", well.out);
     prompt.types(&["queues", "pause", "report"]).well();
     prompt.enqueues(&["report"]);
-    let poisoned = poison(&house, &prompt, "page", "NO_PAGE", 2);
+    let poisoned = poison(&test_server, &prompt, "page", "NO_PAGE", 2);
     prompt.types(&["keys", "create", "shop", "--scope", "jobs:read", "--expires", "3d"]).well();
 
     let told = prompt.types(&["doctor"]);
@@ -139,13 +144,13 @@ fn a_broken_installation_leads_to_its_causes_and_is_mended_as_printed() {
                 prompt.types(&["status", &waiting, "--watch"]).well();
                 continue;
             }
-            // Nobody is at a terminal here to be asked.
+            // Without a terminal, the command cannot ask.
             let sure = if line.contains("redrive") { " --yes" } else { "" };
             types_line(&prompt, &format!("{line}{sure}")).well();
         }
     }
-    work(&house, "w-2", "report");
-    work(&house, "w-2", "page");
+    work(&test_server, "w-2", "report");
+    work(&test_server, "w-2", "page");
     let told = prompt.types(&["doctor"]);
     assert!(told.well().contains("nothing is wrong"), "{}", told.out);
     assert!(told.out.contains("! worker w-1 on machine-1 (email): lost"), "{}", told.out);
@@ -154,9 +159,9 @@ fn a_broken_installation_leads_to_its_causes_and_is_mended_as_printed() {
 
 #[test]
 fn the_doctor_sees_a_machine_with_a_store_and_one_without() {
-    let house = House::start();
-    let here = format!("sqlite:{}", house.store().display());
-    let prompt = Prompt::nobody().set("CONSIGN_URL", &crate::client::url(&house));
+    let test_server = TestServer::start();
+    let here = format!("sqlite:{}", test_server.store().display());
+    let prompt = Prompt::unconfigured().set("CONSIGN_URL", &crate::client::url(&test_server));
     // A client's machine: no store, and no key.
     let told = prompt.types(&["doctor"]);
     assert_eq!(told.code, Some(1), "{told:?}");
@@ -173,24 +178,25 @@ fn the_doctor_sees_a_machine_with_a_store_and_one_without() {
     {
         assert!(told.well().contains(line), "{line}: {}", told.out);
     }
-    fs::set_permissions(house.data().join("admin.key"), PermissionsExt::from_mode(0o644)).unwrap();
+    fs::set_permissions(test_server.data().join("admin.key"), PermissionsExt::from_mode(0o644))
+        .unwrap();
     let told = prompt.types(&["doctor", "--quick", "--store", &here]);
     assert_eq!(told.code, Some(1), "{told:?}");
     let cure = told.out.lines().find_map(|line| line.strip_prefix("  → chmod ")).unwrap();
     types_line(&prompt, &format!("chmod {cure}")).well();
     prompt.types(&["doctor", "--quick", "--store", &here]).well();
 
-    let limited = house.key(json!({"name": "r", "tenant": "*", "scopes": ["jobs:read"]}));
-    let reader = Prompt::of(&house).set("CONSIGN_KEY", &limited);
+    let limited = test_server.key(json!({"name": "r", "tenant": "*", "scopes": ["jobs:read"]}));
+    let reader = Prompt::of(&test_server).set("CONSIGN_KEY", &limited);
     let told = reader.types(&["doctor"]);
     assert!(told.well().contains("- keys: not looked at"), "{}", told.out);
 
-    house.stop();
+    test_server.stop();
     let told = prompt.types(&[
         "doctor",
         "--quick",
         "--url",
-        &crate::client::url(&house),
+        &crate::client::url(&test_server),
         "--store",
         &here,
     ]);
@@ -202,14 +208,15 @@ fn the_doctor_sees_a_machine_with_a_store_and_one_without() {
 
 #[test]
 fn settings_that_are_wrong_are_the_first_finding() {
-    let nobody = Prompt::nobody().set("CONSIGN_URL", "http://127.0.0.1:1");
-    fs::write(nobody.home().join("consign.toml"), "strict_typs = true\n").unwrap();
-    let told = nobody.types(&["doctor"]);
+    let unconfigured = Prompt::unconfigured().set("CONSIGN_URL", "http://127.0.0.1:1");
+    fs::write(unconfigured.home().join("consign.toml"), "strict_typs = true\n").unwrap();
+    let told = unconfigured.types(&["doctor"]);
     assert_eq!(told.code, Some(1), "{told:?}");
     let first = told.out.lines().next().unwrap();
     assert!(first.starts_with("✗ settings: ") && first.contains("strict_typs"), "{}", told.out);
     assert!(told.out.contains(": consign config check"), "{}", told.out);
-    let report: Value = serde_json::from_str(&nobody.types(&["doctor", "--json"]).out).unwrap();
+    let report: Value =
+        serde_json::from_str(&unconfigured.types(&["doctor", "--json"]).out).unwrap();
     assert_eq!(
         (&report["well"], &report["findings"][0]["area"]),
         (&json!(false), &json!("settings"))

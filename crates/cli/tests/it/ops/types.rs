@@ -1,13 +1,13 @@
-//! Types and their policies at a prompt.
+//! The commands about types and their policies.
 
-use crate::{client::Prompt, serve::House};
+use crate::{client::Prompt, serve::TestServer};
 use serde_json::{Value, json};
 use std::fs;
 
 #[test]
 fn what_is_set_is_changed_and_the_rest_stays() {
-    let house = House::with("[handlers]\nexec = \"all\"");
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::with("[handlers]\nexec = \"all\"");
+    let prompt = Prompt::of(&test_server);
     assert!(prompt.types(&["types"]).well().contains("no type yet"));
     assert_eq!(prompt.types(&["types", "email"]).code, Some(1));
     let told = prompt.types(&["types", "set", "email", "--lease", "1m", "--max-queued", "100"]);
@@ -34,14 +34,14 @@ fn what_is_set_is_changed_and_the_rest_stays() {
 
 #[test]
 fn a_schema_comes_from_a_file_and_goes_again() {
-    let house = House::start();
-    let prompt = Prompt::of(&house);
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
     let schema = json!({"type": "object", "required": ["to"]});
     fs::write(prompt.home().join("s.json"), schema.to_string()).unwrap();
     prompt.types(&["types", "set", "email", "--schema", "@s.json"]).well();
     let refused = prompt.types(&["enqueue", "email", "-p", "{}"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    // Another change leaves it where it is.
+    // A change of another setting leaves it as it is.
     prompt.types(&["types", "set", "email", "--retention", "10d"]).well();
     let json = prompt.types(&["types", "set", "email", "--timeout", "5m", "--json"]).json();
     assert_eq!(json["schema"], schema);
@@ -60,18 +60,18 @@ fn a_schema_comes_from_a_file_and_goes_again() {
     }
 }
 
-/// Addresses inside the house and command lines are not for every reader of jobs.
+/// Internal addresses and command lines are not for every reader of jobs.
 #[test]
 fn handlers_are_shown_to_those_who_may_set_them() {
-    let house = House::start();
+    let test_server = TestServer::start();
     let set = json!({"handler": {"http": "http://10.0.0.7/secret-place"}});
-    house.admin().put("/api/types/email").json(&set).send().ok(200);
+    test_server.admin().put("/api/types/email").json(&set).send().ok(200);
     let handler = |grant: Value| {
-        let shown = house.client(grant).get("/api/types").send().ok(200);
+        let shown = test_server.client(grant).get("/api/types").send().ok(200);
         assert_eq!(shown["items"][0]["jobType"], "email", "{shown}");
         shown["items"][0]["handler"].clone()
     };
-    let admin = house.admin().get("/api/types").send().ok(200);
+    let admin = test_server.admin().get("/api/types").send().ok(200);
     assert_eq!(admin["items"][0]["handler"], set["handler"]);
     let all = json!({"name": "all", "tenant": "*", "scopes": ["admin"], "types": ["email"]});
     assert_eq!(handler(all), set["handler"]);

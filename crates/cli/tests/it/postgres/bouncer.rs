@@ -1,7 +1,7 @@
-//! Through PgBouncer, which gives a connection to somebody else after every transaction.
+//! PostgreSQL behind PgBouncer, which gives a connection to another client after every transaction.
 
 use super::{SETTINGS, live, schema_at};
-use crate::serve::House;
+use crate::serve::TestServer;
 use std::thread;
 use test_postgres::{PgBouncer, Server};
 
@@ -9,8 +9,8 @@ use test_postgres::{PgBouncer, Server};
 fn whole_lives_pass_through_pgbouncer_in_transaction_mode() {
     let server = Server::shared();
     let bouncer = PgBouncer::before(server);
-    let house = House::of_database(&schema_at(&bouncer.address(), server), SETTINGS);
-    let admin = house.admin();
+    let test_server = TestServer::of_database(&schema_at(&bouncer.address(), server), SETTINGS);
+    let admin = test_server.admin();
     for number in 0..5 {
         live(&admin, &format!("letter-{number}"));
     }

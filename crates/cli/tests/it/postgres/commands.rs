@@ -1,12 +1,12 @@
 //! Commands that open a database themselves.
 
 use super::{SETTINGS, claim, fresh, live, settle, submit};
-use crate::{Said, consign, serve::House};
+use crate::{RunResult, consign, serve::TestServer};
 use std::fs;
 use tempfile::TempDir;
 use test_postgres::Server;
 
-fn run(folder: &TempDir, words: &[&str], address: &str) -> Said {
+fn run(folder: &TempDir, words: &[&str], address: &str) -> RunResult {
     consign(folder.path(), &[words, &["--store", address]].concat())
 }
 
@@ -25,8 +25,8 @@ fn files_are_for_files_and_what_databases_have_is_named() {
 #[test]
 fn after_a_restore_leases_from_before_are_void_and_it_is_noted() {
     let (folder, address) = (TempDir::new().unwrap(), fresh(Server::shared()));
-    let house = House::of_database(&address, SETTINGS);
-    let admin = house.admin();
+    let test_server = TestServer::of_database(&address, SETTINGS);
+    let admin = test_server.admin();
     submit(&admin, "held");
     let held = claim(&admin, "holder", 1, 600);
     let told = run(&folder, &["restored"], &address);
@@ -47,15 +47,15 @@ fn after_a_restore_leases_from_before_are_void_and_it_is_noted() {
 #[test]
 fn an_operator_without_a_key_is_let_in_while_nodes_run() {
     let (folder, address) = (TempDir::new().unwrap(), fresh(Server::shared()));
-    let house = House::of_database(&address, SETTINGS);
+    let test_server = TestServer::of_database(&address, SETTINGS);
     let told = run(&folder, &["keys", "bootstrap"], &address);
     assert!(told.success, "{}", told.err);
-    let guess = engine::KeySecret::new(engine::Chance(1), [engine::Chance(2); 2]).expose();
-    let guesser = house.stranger().with_key(&guess);
+    let guess = engine::KeySecret::new(engine::Entropy(1), [engine::Entropy(2); 2]).expose();
+    let guesser = test_server.anonymous().with_key(&guess);
     guesser.get("/api/queues").send().problem(401, "UNAUTHENTICATED");
     let key = fs::read_to_string(folder.path().join("consign-data/admin.key")).unwrap();
-    let client = house.stranger().with_key(key.trim());
-    // No node has made this key, so that it is looked up, also right after a look in vain.
+    let client = test_server.anonymous().with_key(key.trim());
+    // No node made this key, so the node has to read it, also right after it read in vain.
     client.get("/api/queues").send().ok(200);
     live(&client, "let in");
 }
@@ -63,8 +63,8 @@ fn an_operator_without_a_key_is_let_in_while_nodes_run() {
 #[test]
 fn the_doctor_looks_at_the_database() {
     let (folder, address) = (TempDir::new().unwrap(), fresh(Server::shared()));
-    let house = House::of_database(&address, SETTINGS);
-    live(&house.admin(), "well");
+    let test_server = TestServer::of_database(&address, SETTINGS);
+    live(&test_server.admin(), "well");
     let told = run(&folder, &["doctor", "--json"], &address);
     let report: serde_json::Value = serde_json::from_str(&told.out).expect(&told.err);
     let level = |area: &str| -> Vec<&str> {
@@ -74,7 +74,8 @@ fn the_doctor_looks_at_the_database() {
     for area in ["version", "schema", "rights", "schemas", "clock", "connections", "audit"] {
         assert_eq!(level(area), ["well"], "{area}: {report:#}");
     }
-    // The server of all tests is fast because it is careless, which is exactly what is to be found.
+    // The tests' PostgreSQL is fast because fsync is off, which is exactly what the doctor must
+    // find.
     assert!(level("settings").contains(&"wrong"), "{report:#}");
     assert!(told.out.contains("fsync is off") && told.out.contains("alter system set fsync = on"));
     let gone = run(&folder, &["doctor"], "postgres://consign@127.0.0.1:1/consign");

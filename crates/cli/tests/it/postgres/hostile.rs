@@ -1,7 +1,7 @@
-//! Neighbours in the database and strangers on the way to it.
+//! Other roles in the database, and attackers on the network to it.
 
 use super::{PASSWORD, SETTINGS, fresh, live};
-use crate::{consign, serve::House};
+use crate::{consign, serve::TestServer};
 use std::{
     io::{Read, Write},
     net::TcpListener,
@@ -16,8 +16,8 @@ use tokio::runtime::Runtime;
 #[test]
 fn the_doctor_names_who_may_create_or_may_not_call_and_what_mends_it() {
     let (folder, address) = (TempDir::new().unwrap(), fresh(Server::shared()));
-    let house = House::of_database(&address, SETTINGS);
-    live(&house.admin(), "before");
+    let test_server = TestServer::of_database(&address, SETTINGS);
+    live(&test_server.admin(), "before");
     let owner: PostgresAddress = address.parse().unwrap();
     let schema = owner.schema();
     let run = |sql: &str| run_as(&owner, sql);
@@ -38,7 +38,7 @@ fn the_doctor_names_who_may_create_or_may_not_call_and_what_mends_it() {
     assert!(!told.contains("may not call"), "{told}");
 }
 
-/// The owner of a schema may replace everything in it, and what it puts there runs as Consign.
+/// The owner of a schema may replace everything in it, and its functions would run as Consign.
 #[test]
 fn a_schema_of_another_role_is_refused_and_named() {
     let (folder, server) = (TempDir::new().unwrap(), Server::shared());
@@ -75,7 +75,7 @@ fn schema_of(address: &str) -> String {
     address.parse::<PostgresAddress>().unwrap().schema().to_owned()
 }
 
-/// Runs statements as the role of an address.
+/// Runs statements as the role in the address.
 fn run_as(role: &PostgresAddress, sql: &str) {
     Runtime::new().unwrap().block_on(async {
         role.connect().await.unwrap().batch_execute(sql).await.unwrap();
@@ -103,7 +103,7 @@ fn a_weaker_sslmode_than_verify_full_is_worth_a_second_look() {
 fn a_stranger_that_asks_for_the_password_in_clear_text_does_not_get_it() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let stranger = thread::spawn(move || {
+    let anonymous = thread::spawn(move || {
         let (mut client, _) = listener.accept().unwrap();
         client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut said = [0; 1_024];
@@ -117,7 +117,7 @@ fn a_stranger_that_asks_for_the_password_in_clear_text_does_not_get_it() {
     let folder = TempDir::new().unwrap();
     let address = format!("postgres://consign:{PASSWORD}@127.0.0.1:{port}/consign");
     let told = consign(folder.path(), &["migrate", "status", "--store", &address]);
-    assert_eq!(stranger.join().unwrap(), "", "what the stranger got");
+    assert_eq!(anonymous.join().unwrap(), "", "what the stranger got");
     assert!(!told.success && told.err.contains("clear text"), "{}", told.err);
     assert!(told.err.contains("sslmode=verify-full"), "{}", told.err);
 }

@@ -1,8 +1,8 @@
-//! What is set at one node is in force at every live node when it is answered.
+//! A setting that one node has acknowledged is in force at every live node.
 
 use super::{fresh, schema_at};
-use crate::serve::{Client, House, PATIENCE, wait_until};
-use engine::{Chance, KeySecret};
+use crate::serve::{Client, PATIENCE, TestServer, wait_until};
+use engine::{Entropy, KeySecret};
 use platform::SystemClock;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -12,16 +12,16 @@ use test_postgres::{PgBouncer, Server};
 
 const REPEATS: usize = 25;
 const HEADER: &str = "consign-unconfirmed-nodes";
-/// A sign of life lasts ten seconds; the rest is for a busy machine.
+/// A heartbeat is valid for ten seconds; the rest is for a busy machine.
 const LOST_WITHIN: Duration = Duration::from_secs(25);
 
-/// Two nodes of one database, which know of each other.
-fn two(address: &str) -> [House; 2] {
-    let one = House::of_database(address, "");
-    let two = House::of_database(address, "");
+/// Two nodes of one database, which know each other.
+fn two(address: &str) -> [TestServer; 2] {
+    let one = TestServer::of_database(address, "");
+    let two = TestServer::of_database(address, "");
     wait_until("each knows both", || {
-        [&one, &two].iter().all(|house| {
-            let nodes = house.stranger().with_key(one.admin_key()).get("/api/nodes").send();
+        [&one, &two].iter().all(|test_server| {
+            let nodes = test_server.anonymous().with_key(one.admin_key()).get("/api/nodes").send();
             nodes.status == 200 && live(&nodes.json()) == 2
         })
     });
@@ -56,7 +56,7 @@ fn a_key_is_good_and_revoked_at_every_node_when_it_is_answered() {
     let [one, two] = two(&fresh(Server::shared()));
     for _ in 0..REPEATS {
         let (key, id) = make(&one.admin());
-        let there = two.stranger().with_key(&key);
+        let there = two.anonymous().with_key(&key);
         assert_eq!(opens(&there), 200, "made at the other node");
         revoke(&one.admin(), &id);
         assert_eq!(opens(&there), 401, "revoked at the other node");
@@ -67,7 +67,7 @@ fn a_key_is_good_and_revoked_at_every_node_when_it_is_answered() {
 fn schemas_and_pauses_hold_at_every_node_when_they_are_answered() {
     let [one, two] = two(&fresh(Server::shared()));
     let admin = one.admin();
-    let there = two.stranger().with_key(one.admin_key());
+    let there = two.anonymous().with_key(one.admin_key());
     for number in 0..REPEATS {
         let job_type = format!("letter-{number}");
         let job = json!({"jobType": job_type, "payload": {}});
@@ -78,16 +78,16 @@ fn schemas_and_pauses_hold_at_every_node_when_they_are_answered() {
         assert_eq!((set.status, set.header(HEADER)), (200, None), "{}", set.text());
         submit().problem(422, "SCHEMA_MISMATCH");
         admin.post(&format!("/api/queues/{job_type}/pause")).send().ok(200);
-        let wish = json!({"workerId": "w", "claimId": job_type, "jobTypes": [job_type]});
-        let claimed = there.post("/api/work/claim").json(&wish).send().ok(200);
+        let claim_request = json!({"workerId": "w", "claimId": job_type, "jobTypes": [job_type]});
+        let claimed = there.post("/api/work/claim").json(&claim_request).send().ok(200);
         assert_eq!(claimed["jobs"], json!([]), "its queue is paused");
         admin.post(&format!("/api/queues/{job_type}/resume")).send().ok(200);
-        let claimed = there.post("/api/work/claim").json(&wish).send().ok(200);
+        let claimed = there.post("/api/work/claim").json(&claim_request).send().ok(200);
         assert_eq!(claimed["jobs"].as_array().unwrap().len(), 1);
     }
 }
 
-/// LISTEN does not pass the pooler, so each change waits until the other node looks by itself.
+/// LISTEN does not pass the pooler, so each change waits until the other node polls.
 #[test]
 fn a_key_is_in_force_behind_a_pooler_where_no_node_hears_another() {
     let server = Server::shared();
@@ -95,20 +95,19 @@ fn a_key_is_in_force_behind_a_pooler_where_no_node_hears_another() {
     let [one, two] = two(&schema_at(&bouncer.address(), server));
     for _ in 0..2 {
         let (key, id) = make(&one.admin());
-        let there = two.stranger().with_key(&key);
+        let there = two.anonymous().with_key(&key);
         assert_eq!(opens(&there), 200);
         revoke(&one.admin(), &id);
         assert_eq!(opens(&there), 401);
     }
 }
 
-/// A signed address opens its job at every node as soon as there is one, and nowhere when its key
-/// is revoked.
+/// A signed address opens its job at every node at once, and at no node after its key is revoked.
 #[test]
 fn a_signing_key_that_is_revoked_opens_nothing_at_any_node() {
     let [one, two] = two(&fresh(Server::shared()));
     let admin = one.admin();
-    let there = two.stranger();
+    let there = two.anonymous();
     for _ in 0..3 {
         let job = admin.post("/api/jobs?withSignedUrl=true").json(&json!({"jobType": "letter"}));
         let address = job.send().ok(202)["signedStatusUrl"].as_str().unwrap().to_owned();
@@ -123,16 +122,16 @@ fn a_signing_key_that_is_revoked_opens_nothing_at_any_node() {
     }
 }
 
-/// A node that is paused cannot confirm. It is waited for as long as its sign of life lasts, the
-/// answer says so, and when it goes on it does not act by what it remembers.
+/// A paused node cannot confirm. A revocation waits for it as long as its last heartbeat is valid,
+/// and the answer says so. When the node resumes, it does not act by its cache.
 #[test]
 fn a_paused_node_delays_a_revocation_for_a_while_and_never_serves_the_key_again() {
     let [one, two] = two(&fresh(Server::shared()));
     let (key, id) = make(&one.admin());
-    let there = two.stranger().with_key(&key);
+    let there = two.anonymous().with_key(&key);
     assert_eq!(opens(&there), 200, "it is in the memory of the node");
     two.send(Signal::STOP);
-    // The request lies in the socket, and is served as soon as the node goes on.
+    // The request waits in the socket; the node serves it when it resumes.
     let asked = thread::spawn({
         let there = there.clone();
         move || there.get("/api/queues").within(PATIENCE * 2).send().status
@@ -144,7 +143,8 @@ fn a_paused_node_delays_a_revocation_for_a_while_and_never_serves_the_key_again(
     assert_eq!(revoked.status, 204, "{}", revoked.text());
     assert!(took < LOST_WITHIN, "{took:?}");
     assert_eq!(revoked.header(HEADER), Some("1"), "the answer says so: {took:?}");
-    // It may find that the database has cut its connections off in the meantime. It never says yes.
+    // The node may find that the database has closed its connections in the meantime. It never
+    // accepts the key.
     let told = asked.join().unwrap();
     assert!(matches!(told, 401 | 503), "{told}");
     wait_until("it has looked", || match opens(&there) {
@@ -152,7 +152,7 @@ fn a_paused_node_delays_a_revocation_for_a_while_and_never_serves_the_key_again(
         503 => false,
         other => panic!("it acts by what it remembers: {other}"),
     });
-    // And it is a node among others again.
+    // And it takes part again.
     wait_until("it confirms again", || {
         let (_, id) = make_anyhow(&one.admin());
         let answer = one.admin().delete(&format!("/api/keys/{id}")).within(PATIENCE * 2).send();
@@ -166,7 +166,7 @@ fn make_anyhow(admin: &Client) -> (String, String) {
     (made["key"].as_str().unwrap().into(), made["id"].as_str().unwrap().into())
 }
 
-/// A node that has ended in order is not waited for.
+/// Changes do not wait for a node that was stopped in order.
 #[test]
 fn a_node_that_has_stopped_keeps_no_change_waiting() {
     let [one, two] = two(&fresh(Server::shared()));
@@ -178,14 +178,15 @@ fn a_node_that_has_stopped_keeps_no_change_waiting() {
     assert!(took < Duration::from_secs(8), "{took:?}");
 }
 
-/// Every guess is looked up, but looks are apart, and guesses that come together share one.
+/// Every guess is looked up, but lookups have a minimal distance, and guesses that come together
+/// share one.
 #[test]
 fn guessed_keys_share_few_looks_at_the_database() {
-    let house = House::of_database(&fresh(Server::shared()), "");
+    let test_server = TestServer::of_database(&fresh(Server::shared()), "");
     let guess = |number: u128| {
-        let secret = KeySecret::new(Chance(number << 64), [Chance(number), Chance(1)]).expose();
-        house
-            .stranger()
+        let secret = KeySecret::new(Entropy(number << 64), [Entropy(number), Entropy(1)]).expose();
+        test_server
+            .anonymous()
             .with_key(&secret)
             .get("/api/queues")
             .send()
@@ -204,5 +205,5 @@ fn guessed_keys_share_few_looks_at_the_database() {
     });
     let together = clock.read().monotonic;
     assert!(together < Duration::from_secs(3), "as if each had its own look: {together:?}");
-    house.admin().get("/api/queues").send().ok(200);
+    test_server.admin().get("/api/queues").send().ok(200);
 }

@@ -1,7 +1,7 @@
-//! The schema of a database at a prompt.
+//! `consign migrate` on a database.
 
 use super::{PASSWORD, SETTINGS, fresh, live};
-use crate::{Said, consign, serve::House};
+use crate::{RunResult, consign, serve::TestServer};
 use tempfile::TempDir;
 use test_postgres::Server;
 
@@ -10,7 +10,7 @@ fn a_schema_is_shown_planned_and_made_and_nodes_do_not_mind() {
     let address = fresh(Server::shared());
     let schema = address.rsplit_once('=').unwrap().1.to_owned();
     let folder = TempDir::new().unwrap();
-    let migrate = |word: &str| -> Said {
+    let migrate = |word: &str| -> RunResult {
         let said = consign(folder.path(), &["migrate", word, "--store", &address]);
         assert!(
             said.success && !format!("{}{}", said.out, said.err).contains(PASSWORD),
@@ -26,9 +26,9 @@ fn a_schema_is_shown_planned_and_made_and_nodes_do_not_mind() {
     assert!(!plan.contains("consign."), "every name has its schema: {plan}");
     assert!(migrate("status").out.contains("has schema 0"), "nothing was run");
     assert!(migrate("up").out.contains("from schema 0 to"));
-    let house = House::of_database(&address, SETTINGS);
+    let test_server = TestServer::of_database(&address, SETTINGS);
     assert!(migrate("up").out.contains("is up to date"));
     assert_eq!(migrate("plan").out, "");
     assert!(migrate("status").out.contains("it is up to date"));
-    live(&house.admin(), "meanwhile");
+    live(&test_server.admin(), "meanwhile");
 }

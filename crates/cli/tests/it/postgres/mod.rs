@@ -1,6 +1,7 @@
-//! The binary on PostgreSQL, from outside: one node, many nodes, and a database that has its own troubles.
+//! The binary on PostgreSQL, from outside: one node, many nodes, and a database that fails.
 //!
-//! Tests share a server, and each has a schema of its own; those that stop the server have one of their own.
+//! Tests share a server, and each has a schema of its own; tests that stop the server have one of
+//! their own.
 
 mod bouncer;
 mod commands;
@@ -21,13 +22,13 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use test_postgres::Server;
 
-/// The address of a schema that nobody else uses, as its owner, who is no superuser. The password is not needed,
-/// and must never be seen.
+/// The address of a new schema, as its owner, who is no superuser. The password is not needed, and
+/// must never be printed.
 fn fresh(server: &Server) -> String {
     schema_at(&server.address(), server)
 }
 
-/// The same through somebody who stands before the server.
+/// The same through a proxy in front of the server.
 fn schema_at(address: &str, server: &Server) -> String {
     let address = address.replace("consign@", &format!("consign:{PASSWORD}@"));
     let more = if address.contains('?') { '&' } else { '?' };
@@ -37,7 +38,7 @@ fn schema_at(address: &str, server: &Server) -> String {
 const PASSWORD: &str = "hunter2";
 const JOB_TYPE: &str = "parcel";
 
-/// What is tried again is due at once.
+/// Retries are due at once.
 const SETTINGS: &str = r#"
 [types."parcel"]
 max_attempts = 10
@@ -55,15 +56,15 @@ fn submit(client: &Client, key: &str) -> String {
 }
 
 fn claim(client: &Client, name: &str, max: usize, lease_seconds: u64) -> Vec<Value> {
-    let wish = json!({
+    let claim_request = json!({
         "workerId": name, "claimId": name, "jobTypes": [JOB_TYPE], "max": max, "waitSeconds": 5,
         "leaseSeconds": lease_seconds,
     });
-    let answer = client.post("/api/work/claim").json(&wish).send();
+    let answer = client.post("/api/work/claim").json(&claim_request).send();
     answer.ok(200)["jobs"].as_array().unwrap().clone()
 }
 
-/// Says that a job was done.
+/// A report that a job succeeded.
 fn done(job: &Value) -> Value {
     let item =
         json!({"jobId": job["jobId"], "token": job["lease"]["token"], "outcome": "completed"});
@@ -78,7 +79,7 @@ fn status(client: &Client, id: &str) -> Value {
     client.get(&format!("/api/jobs/{id}/status")).send().ok(200)
 }
 
-/// A whole life: handed over, claimed, settled, and its status told.
+/// A whole life: submit, claim, settle, status.
 fn live(client: &Client, key: &str) {
     let id = submit(client, key);
     let jobs = claim(client, &format!("worker of {key}"), 1, 30);
@@ -91,7 +92,8 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text")).into()
 }
 
-/// Sends everybody home when it is dropped, also by whoever lost their patience: nobody waits for the others for ever.
+/// Ends all loops of a test on drop, also when one thread panics: otherwise the other threads would
+/// wait for ever.
 struct Closing<'a>(&'a AtomicBool);
 
 impl Drop for Closing<'_> {

@@ -1,15 +1,15 @@
-//! What stops a start, and what is waited for.
+//! What stops a start, and what a start waits for.
 
 use super::{PASSWORD, SETTINGS, fresh, live};
 use crate::{
     consign, consign_with,
-    serve::{House, wait_until},
+    serve::{TestServer, wait_until},
 };
 use rustix::process::Signal;
 use tempfile::TempDir;
 use test_postgres::{Options, Server};
 
-fn serve(address: &str) -> crate::Said {
+fn serve(address: &str) -> crate::RunResult {
     let folder = TempDir::new().unwrap();
     consign(folder.path(), &["serve", "--listen", "127.0.0.1:0", "--store", address])
 }
@@ -17,11 +17,11 @@ fn serve(address: &str) -> crate::Said {
 #[test]
 fn what_stops_a_start_is_said_with_what_helps_and_without_the_password() {
     let server = Server::shared();
-    let nobody = format!("postgres://consign:{PASSWORD}@127.0.0.1:1/consign");
+    let unconfigured = format!("postgres://consign:{PASSWORD}@127.0.0.1:1/consign");
     let missing = fresh(server).replace("/consign?", "/nowhere?");
     let unknown = format!("postgres://consign:{PASSWORD}@127.0.0.1:1/consign?sslmode=maybe");
     for (address, parts) in [
-        (&nobody, &["127.0.0.1:1/consign", "refused", "--wait-for-store"][..]),
+        (&unconfigured, &["127.0.0.1:1/consign", "refused", "--wait-for-store"][..]),
         (&missing, &["nowhere", "does not exist", "in the address"]),
         (&unknown, &["--store", "sslmode must be"]),
     ] {
@@ -62,9 +62,9 @@ fn a_database_that_comes_later_is_waited_for() {
     let address = fresh(&server);
     server.stop_immediately();
     let settings = format!("wait_for_store = \"1m\"\n{SETTINGS}");
-    let house = House::launched_on_database(&address, &settings);
-    wait_until("it says that it waits", || house.log().contains("it is waited for"));
-    let other = House::launched_on_database(&address, &settings);
+    let test_server = TestServer::launched_on_database(&address, &settings);
+    wait_until("it says that it waits", || test_server.log().contains("it is waited for"));
+    let other = TestServer::launched_on_database(&address, &settings);
     wait_until("the other waits, too", || other.log().contains("it is waited for"));
     other.send(Signal::TERM);
     assert!(
@@ -73,6 +73,6 @@ fn a_database_that_comes_later_is_waited_for() {
         other.log()
     );
     server.restart();
-    house.wait_until_ready();
-    live(&house.admin(), "after all");
+    test_server.wait_until_ready();
+    live(&test_server.admin(), "after all");
 }

@@ -1,7 +1,7 @@
-//! A database that is known by its certificate.
+//! A database whose certificate is verified.
 
 use super::{SETTINGS, fresh, live};
-use crate::{consign, serve::House};
+use crate::{consign, serve::TestServer};
 use rcgen::generate_simple_self_signed;
 use std::fs;
 use tempfile::TempDir;
@@ -14,8 +14,8 @@ fn a_certificate_is_checked_to_the_letter() {
     let address = fresh(&server);
     let trusting =
         |authority: &str| format!("{address}&sslmode=verify-full&sslrootcert={authority}");
-    let house = House::of_database(&trusting(authority.to_str().unwrap()), SETTINGS);
-    live(&house.admin(), "sealed");
+    let test_server = TestServer::of_database(&trusting(authority.to_str().unwrap()), SETTINGS);
+    live(&test_server.admin(), "sealed");
     let folder = TempDir::new().unwrap();
     let other = generate_simple_self_signed(vec!["localhost".into()]).unwrap().cert.pem();
     fs::write(folder.path().join("other.pem"), other).unwrap();
@@ -25,7 +25,7 @@ fn a_certificate_is_checked_to_the_letter() {
         assert!(!said.success && said.err.contains(why), "{}", said.err);
         assert!(!said.err.contains(super::PASSWORD), "{}", said.err);
     }
-    // The authority is the right one, and the certificate is for another name.
+    // The right authority, and a certificate for another name.
     let misnamed = address.replace("@127.0.0.1:", "@db.example:");
     let status = |mode: &str| {
         let root = authority.display();

@@ -1,7 +1,7 @@
-//! A small HTTP/1.1 client: what is sent is what a test says, byte for byte, and an answer is read as strictly
+//! A small HTTP/1.1 client: it sends what a test says, byte for byte, and reads answers as strictly
 //! as the protocol allows.
 
-use super::house::ANSWER_WITHIN;
+use super::test_server::ANSWER_WITHIN;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use serde_json::Value;
 use std::{
@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-/// Somebody who asks, with or without a key.
+/// A client, with or without a key.
 #[derive(Clone)]
 pub(crate) struct Client {
     port: Arc<AtomicU16>,
@@ -61,7 +61,7 @@ impl Client {
         }
     }
 
-    /// A connection over which one can say anything.
+    /// A connection on which a test can send any bytes.
     pub(crate) fn connect(&self) -> io::Result<Connection> {
         Connection::open(&self.port, ANSWER_WITHIN)
     }
@@ -70,7 +70,7 @@ impl Client {
         address(&self.port)
     }
 
-    /// A connection whose other end sees it come from `local`.
+    /// A connection from the local address `local`.
     pub(crate) fn connect_from(&self, local: IpAddr) -> io::Result<Connection> {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
         rustix::net::bind(&socket, &SocketAddr::new(local, 0))?;
@@ -96,7 +96,7 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    /// Shows this key and no other credential.
+    /// Sends this key and no other credential.
     pub(crate) fn key(self, key: &str) -> Self {
         let mut ask = self.without("authorization");
         ask.headers.push(("authorization".into(), format!("Bearer {key}")));
@@ -125,13 +125,13 @@ impl Ask {
         self
     }
 
-    /// Asks somebody else the same, who knows the same key.
+    /// The same request to another server that knows the same key.
     pub(crate) fn at(mut self, client: &Client) -> Self {
         self.port = client.port.clone();
         self
     }
 
-    /// Says it and hangs up without waiting for the answer.
+    /// Sends the request and closes the connection without waiting for the answer.
     pub(crate) fn cut(&self) -> io::Result<()> {
         Connection::open(&self.port, self.within)?.write(&self.bytes())
     }
@@ -161,7 +161,7 @@ impl Ask {
         self.try_events().unwrap_or_else(|refused| panic!("{asked}: {}", refused.text()))
     }
 
-    /// The same, where it may be refused.
+    /// The same, where the server may refuse it.
     #[track_caller]
     pub(crate) fn try_events(self) -> Result<Events, Answer> {
         let mut connection = Connection::open(&self.port, self.within).unwrap();
@@ -178,7 +178,7 @@ impl Ask {
         Ok(Events { answer: head, connection, body, ended: false })
     }
 
-    /// What is sent, for those who send it in pieces.
+    /// The bytes of the request, for tests that send them in pieces.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut text = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
         let has =
@@ -226,14 +226,15 @@ impl Answer {
         read.unwrap_or_else(|error| panic!("{error}: {} {:?}", self.status, self.text()))
     }
 
-    /// The JSON of an answer that had to have this status.
+    /// The JSON of an answer that must have this status.
     #[track_caller]
     pub(crate) fn ok(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         self.json()
     }
 
-    /// The problem that it had to be, whole as the contract wants it.
+    /// The problem details of an answer that must be this refusal, complete as the contract wants
+    /// it.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16, code: &str) -> Value {
         let text = self.text();
@@ -254,7 +255,7 @@ impl Answer {
     }
 }
 
-/// A connection. Requests may follow each other on it, or be sent by halves, or be left alone.
+/// A connection. A test may send several requests on it, send one in pieces, or leave it idle.
 pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
 }
@@ -271,9 +272,10 @@ impl Connection {
         Ok(Connection { stream: BufReader::new(stream) })
     }
 
-    /// Sends a request and reads its answer; the connection stays open as far as the server likes.
+    /// Sends a request and reads its answer; the connection stays open as long as the server
+    /// allows.
     pub(crate) fn send(&mut self, ask: Ask) -> io::Result<Answer> {
-        // Whoever refuses a body may answer before it was sent, and not read the rest.
+        // A server that refuses a body may answer before it was sent, and not read the rest.
         let written = self.write(&ask.bytes());
         self.answer(&ask.method).map_err(|unread| written.err().unwrap_or(unread))
     }
@@ -288,7 +290,7 @@ impl Connection {
         Ok(answer)
     }
 
-    /// Says this and hangs up, so that both arrive together: nobody can answer in between.
+    /// Sends bytes and closes, so that both arrive together: the server cannot answer in between.
     pub(crate) fn say_and_hang_up(mut self, bytes: &[u8]) -> io::Result<()> {
         sockopt::set_tcp_nodelay(self.stream.get_ref(), false)?;
         sockopt::set_tcp_cork(self.stream.get_ref(), true)?;
@@ -299,7 +301,7 @@ impl Connection {
         self.stream.get_mut().write_all(bytes)
     }
 
-    /// Everything that comes until the other side hangs up.
+    /// Everything that arrives until the server closes the connection.
     pub(crate) fn read_all(&mut self) -> io::Result<String> {
         let mut all = Vec::new();
         self.stream.read_to_end(&mut all)?;
@@ -356,7 +358,7 @@ fn strange(line: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("this is no HTTP/1.1: {line:?}"))
 }
 
-/// How the end of a body is known.
+/// How the end of a body is recognised.
 enum BodyLength {
     Left(usize),
     Chunks,
@@ -416,7 +418,7 @@ pub(crate) struct Event {
 }
 
 impl Events {
-    /// The next event, or none when the server has ended the stream in an orderly way.
+    /// The next event; `None` when the server has ended the stream in order.
     #[track_caller]
     pub(crate) fn next(&mut self) -> Option<Event> {
         self.try_next().unwrap_or_else(|error| panic!("the stream broke: {error}"))
@@ -427,7 +429,7 @@ impl Events {
             let text = String::from_utf8_lossy(&self.answer.body).into_owned();
             if let Some((block, rest)) = text.split_once("\n\n") {
                 self.answer.body = rest.as_bytes().to_vec();
-                // A comment keeps the connection alive and says nothing.
+                // A comment only keeps the connection alive.
                 if let Some(event) = Event::of(block) {
                     return Ok(Some(event));
                 }

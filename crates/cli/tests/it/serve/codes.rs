@@ -3,20 +3,20 @@
 mod broken;
 
 use super::{
-    Answer, Customer, House,
+    Answer, Customer, TestServer,
     customer::{fresh, held, id_of},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc, thread};
 use wire::{CATALOGUE, entry};
 
-/// Makes a code happen.
+/// How a code is provoked.
 enum Provoke {
     /// As an answer.
     Answer(fn(&Customer) -> Answer),
     /// As a problem of one item inside an answer.
     Item(fn(&Customer) -> Value),
-    /// As the error of a job, whose id this is.
+    /// As the error of a job; the result is its id.
     Job(fn(&Customer) -> String),
 }
 
@@ -60,16 +60,16 @@ const PROVOKED: &[(&str, Provoke)] = &[
     ("STEP_NOT_BEGUN",         Told(step_not_begun)),
     ("STORE_DAMAGED",          Told(broken::damaged)),
     ("TENANT_LIMIT",           Told(one_type_too_many)),
-    ("UNAUTHENTICATED",        Told(|c| c.house.stranger().get("/api/jobs").send())),
+    ("UNAUTHENTICATED",        Told(|c| c.test_server.anonymous().get("/api/jobs").send())),
     ("UNKNOWN_JOB_TYPE",       Told(undeclared)),
     ("UNSUPPORTED_MEDIA_TYPE", Told(|c| c.owner.post("/api/jobs").header("content-type", "text/plain").body("x").send())),
     ("WORKER_LOST",            Job(|c| lost(c, 1, "Poisoned"))),
 ];
 
-/// Provoked by a disk that fails, which takes a test of its own (`codes/broken.rs`).
+/// Provoked by a disk that fails, which has a test of its own (`codes/broken.rs`).
 const BY_THE_DISK: &[&str] = &["OUTCOME_UNKNOWN", "STORE_FULL", "STORE_UNAVAILABLE"];
 
-/// What cannot be provoked from outside, and why.
+/// Codes that cannot be provoked from outside, and why.
 const INSIDE: &[(&str, &str)] = &[
     ("INTERNAL", "it is a mistake of ours; where one is known, it is mended instead"),
     ("NOT_DUE", "the catalogue says that it stays inside"),
@@ -159,7 +159,7 @@ fn expired(customer: &Customer) -> String {
     id
 }
 
-/// A job whose worker falls silent.
+/// A job whose worker sends no heartbeats.
 fn lost(customer: &Customer, losses_max: u32, then: &str) -> String {
     let job_type = fresh("type");
     customer.policy(&job_type, json!({"lostWorkersMax": losses_max}));
@@ -169,14 +169,15 @@ fn lost(customer: &Customer, losses_max: u32, then: &str) -> String {
     id
 }
 
-/// A token of an issuer whose keys nobody can fetch: port 9 discards what it gets, where anybody is there at all.
+/// A token of an issuer whose keys cannot be fetched: port 9 discards what it receives, or is
+/// closed.
 fn issuer_away(_: &Customer) -> Answer {
-    let house = House::with(
+    let test_server = TestServer::with(
         "[jwt]\nissuer = \"https://issuer.example\"\naudience = \"consign\"\njwks_url = \"http://127.0.0.1:9/jwks\"\n",
     );
     // {"alg":"RS256","kid":"k"}.{}.signature
     let token = "eyJhbGciOiJSUzI1NiIsImtpZCI6ImsifQ.e30.c2lnbmF0dXJl";
-    house.stranger().with_key(token).get("/api/jobs").send()
+    test_server.anonymous().with_key(token).get("/api/jobs").send()
 }
 
 fn reused(customer: &Customer) -> Answer {
@@ -197,10 +198,10 @@ fn not_redrivable(customer: &Customer) -> Answer {
     customer.owner.post(&format!("/api/jobs/{id}/redrive")).send()
 }
 
-/// One may wait, and a second may not.
+/// One request may wait, and a second may not.
 fn overloaded(_: &Customer) -> Answer {
-    let house = Arc::new(House::with("[limits]\nwaiting = 1\n"));
-    let customer = Customer::of(&house);
+    let test_server = Arc::new(TestServer::with("[limits]\nwaiting = 1\n"));
+    let customer = Customer::of(&test_server);
     let path = format!("/api/jobs/{}/events", customer.queued("x"));
     let mut first = customer.owner.get(&path).events();
     assert!(first.next().is_some());
@@ -221,14 +222,14 @@ fn other_shape(customer: &Customer) -> Answer {
 }
 
 fn one_type_too_many(_: &Customer) -> Answer {
-    let customer = Customer::of(&Arc::new(House::with("[limits]\njob_types = 1\n")));
+    let customer = Customer::of(&Arc::new(TestServer::with("[limits]\njob_types = 1\n")));
     customer.queued("first");
     submit(&customer, json!({"jobType": "second"}))
 }
 
 fn limited(_: &Customer) -> Answer {
-    let house = House::with("[rate]\nper_second = 1\nburst = 1\n");
-    let ask = || house.admin().get("/api/jobs").send();
+    let test_server = TestServer::with("[rate]\nper_second = 1\nburst = 1\n");
+    let ask = || test_server.admin().get("/api/jobs").send();
     let mut answers = std::iter::repeat_with(ask);
     answers.find(|answer| answer.status != 200).unwrap()
 }
@@ -244,9 +245,9 @@ fn released(customer: &Customer) -> String {
 
 /// A body that was announced and does not come.
 fn too_slow(_: &Customer) -> Answer {
-    let house = House::with("[limits]\nbody_timeout = \"200ms\"\n");
-    let ask = house.admin().post("/api/jobs").header("content-type", "application/json");
-    let mut connection = house.admin().connect().unwrap();
+    let test_server = TestServer::with("[limits]\nbody_timeout = \"200ms\"\n");
+    let ask = test_server.admin().post("/api/jobs").header("content-type", "application/json");
+    let mut connection = test_server.admin().connect().unwrap();
     connection.write(&ask.header("content-length", "10").body("{").bytes()).unwrap();
     connection.answer("POST").unwrap()
 }
@@ -272,6 +273,6 @@ fn step_not_begun(customer: &Customer) -> Answer {
 }
 
 fn undeclared(_: &Customer) -> Answer {
-    let house = House::with("strict_types = true\n");
-    house.admin().post("/api/jobs").json(&json!({"jobType": "x"})).send()
+    let test_server = TestServer::with("strict_types = true\n");
+    test_server.admin().post("/api/jobs").json(&json!({"jobType": "x"})).send()
 }

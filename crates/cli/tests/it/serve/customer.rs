@@ -1,58 +1,58 @@
-//! A tenant of its own in a house that tests share, with a worker that does what the test says.
+//! A tenant of its own on a server that tests share, with a worker that does what the test says.
 
-use super::{Client, House, wait_for};
+use super::{Client, TestServer, wait_for};
 use serde_json::{Value, json};
 use std::sync::{
     Arc, Mutex, Weak,
     atomic::{AtomicU64, Ordering},
 };
 
-/// A tenant. Its names are like nobody else's, so that tests do not meet.
+/// A tenant. Its names are unique, so that tests do not interfere.
 pub(crate) struct Customer {
-    pub(crate) house: Arc<House>,
+    pub(crate) test_server: Arc<TestServer>,
     pub(crate) tenant: String,
-    /// Whoever may do everything here, and nothing elsewhere.
+    /// A client with all rights in this tenant, and none elsewhere.
     pub(crate) owner: Client,
 }
 
-/// Everything but `admin`.
+/// All scopes but `admin`.
 pub(crate) const SCOPES: [&str; 6] =
     ["jobs:enqueue", "jobs:read", "jobs:payload", "jobs:manage", "work", "metrics:read"];
 
-/// A name that was not given before.
+/// A unique name.
 pub(crate) fn fresh(word: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     format!("{word}-{}-", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 impl Customer {
-    /// A new tenant of the house that all share.
+    /// A new tenant of the shared server.
     pub(crate) fn new() -> Self {
         Customer::of(&shared())
     }
 
-    /// A new tenant of this house.
-    pub(crate) fn of(house: &Arc<House>) -> Self {
+    /// A new tenant of this server.
+    pub(crate) fn of(test_server: &Arc<TestServer>) -> Self {
         let tenant = fresh("tenant");
         let grant = json!({"name": "owner", "tenant": tenant, "scopes": ["admin"]});
-        let owner = house.client(grant);
-        Customer { house: house.clone(), tenant, owner }
+        let owner = test_server.client(grant);
+        Customer { test_server: test_server.clone(), tenant, owner }
     }
 
     /// A key of this tenant: `more` is its `scopes`, `types`, `subjects`, `expiresAt`.
     pub(crate) fn client(&self, more: Value) -> Client {
         let mut grant = json!({"name": "test", "tenant": self.tenant, "scopes": SCOPES});
         grant.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        self.house.client(grant)
+        self.test_server.client(grant)
     }
 
-    /// Sets the policy of a type, which only those may who act for all tenants.
+    /// Sets the policy of a type, which only callers for all tenants may do.
     pub(crate) fn policy(&self, job_type: &str, policy: Value) {
         let path = format!("/api/types/{job_type}");
-        self.house.admin().put(&path).json(&policy).send().ok(200);
+        self.test_server.admin().put(&path).json(&policy).send().ok(200);
     }
 
-    /// Hands a job over: its id.
+    /// Submits a job and returns its id.
     #[track_caller]
     pub(crate) fn submit(&self, job: Value) -> String {
         let taken = self.owner.post("/api/jobs").json(&job).send().ok(202);
@@ -65,7 +65,7 @@ impl Customer {
         self.submit(json!({"jobType": job_type, "subjectId": "mine", "payload": {"n": 1}}))
     }
 
-    /// A job that runs, as its worker got it.
+    /// A job that runs, as its worker received it.
     #[track_caller]
     pub(crate) fn running(&self, job_type: &str) -> Value {
         self.queued(job_type);
@@ -91,18 +91,19 @@ impl Customer {
         self.ended(job_type, json!({"outcome": "poisoned", "errorCode": "BAD_DATA"}))
     }
 
-    /// Claims the one job that is due. A retry is due a moment after it was decided.
+    /// Claims the one due job. A retry is due a moment after it was decided.
     #[track_caller]
     pub(crate) fn claim(&self, job_type: &str) -> Value {
         wait_for("a job is due", || self.claim_with(job_type, json!({})).pop())
     }
 
-    /// Claims with more to say: `max`, `leaseSeconds`, `claimId`, `workerId`.
+    /// Claims with further fields: `max`, `leaseSeconds`, `claimId`, `workerId`.
     #[track_caller]
     pub(crate) fn claim_with(&self, job_type: &str, more: Value) -> Vec<Value> {
-        let mut wish = json!({"workerId": "w1", "claimId": fresh("claim"), "jobTypes": [job_type]});
-        wish.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let answer = self.owner.post("/api/work/claim").json(&wish).send().ok(200);
+        let mut claim_request =
+            json!({"workerId": "w1", "claimId": fresh("claim"), "jobTypes": [job_type]});
+        claim_request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let answer = self.owner.post("/api/work/claim").json(&claim_request).send().ok(200);
         answer["jobs"].as_array().unwrap().clone()
     }
 
@@ -133,7 +134,7 @@ impl Customer {
         self.owner.get(&format!("/api/jobs/{id}/status")).send().ok(200)
     }
 
-    /// Waits until the job has this status, and gives it.
+    /// Waits until the job has this status, and returns the job.
     #[track_caller]
     pub(crate) fn wait_for_status(&self, id: &str, status: &str) -> Value {
         wait_for(&format!("{id} is {status}"), || {
@@ -147,7 +148,7 @@ impl Customer {
         answer["items"].as_array().unwrap().clone()
     }
 
-    /// The codes of why the job is where it is.
+    /// The codes of `explain` for the job.
     #[track_caller]
     pub(crate) fn reasons(&self, id: &str) -> Vec<String> {
         let answer = self.owner.get(&format!("/api/jobs/{id}/explain")).send().ok(200);
@@ -156,27 +157,27 @@ impl Customer {
     }
 }
 
-/// The id of a job in any shape.
+/// The id in any JSON form of a job.
 #[track_caller]
 pub(crate) fn id_of(job: &Value) -> String {
     job["jobId"].as_str().unwrap().into()
 }
 
-/// What a worker says about a job it holds.
+/// A worker's report item about a job that it holds.
 pub(crate) fn held(job: &Value, more: Value) -> Value {
     let mut item = json!({"jobId": job["jobId"], "token": job["lease"]["token"]});
     item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     item
 }
 
-/// One house for all tests that run at the same time. The last one out closes it: a house in a static would
-/// never be dropped, and its server would outlive the tests.
-pub(crate) fn shared() -> Arc<House> {
-    static SHARED: Mutex<Weak<House>> = Mutex::new(Weak::new());
+/// One server for all tests that run at the same time. The last one that ends stops it: a server in
+/// a static would never be dropped, and its process would outlive the tests.
+pub(crate) fn shared() -> Arc<TestServer> {
+    static SHARED: Mutex<Weak<TestServer>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     shared.upgrade().unwrap_or_else(|| {
-        let house = Arc::new(House::start());
-        *shared = Arc::downgrade(&house);
-        house
+        let test_server = Arc::new(TestServer::start());
+        *shared = Arc::downgrade(&test_server);
+        test_server
     })
 }

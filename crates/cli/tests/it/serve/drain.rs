@@ -1,6 +1,6 @@
-//! Asked to end, the server answers what is under way, sends those home who wait, and goes.
+//! After SIGTERM, the server answers requests under way, ends waits, and exits.
 
-use super::{House, wait_for, wait_until};
+use super::{TestServer, wait_for, wait_until};
 use platform::SystemClock;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -12,8 +12,8 @@ const PROMPT: Duration = Duration::from_secs(10);
 
 #[test]
 fn whoever_waits_is_sent_home_and_the_server_ends_well() {
-    let house = House::start();
-    let client = house.admin();
+    let test_server = TestServer::start();
+    let client = test_server.admin();
     let job = json!({"jobType": "lonely", "payload": 1});
     let id =
         client.post("/api/jobs").json(&job).send().ok(202)["jobId"].as_str().unwrap().to_owned();
@@ -22,10 +22,10 @@ fn whoever_waits_is_sent_home_and_the_server_ends_well() {
     let clock = SystemClock::new();
     let (began, answered, streamed) = thread::scope(|scope| {
         let claim = scope.spawn(|| {
-            let wish = json!({
+            let claim_request = json!({
                 "workerId": "w", "claimId": "c", "jobTypes": ["nothing"], "waitSeconds": 60,
             });
-            client.post("/api/work/claim").json(&wish).within(PROMPT * 3).send().ok(200)
+            client.post("/api/work/claim").json(&claim_request).within(PROMPT * 3).send().ok(200)
         });
         let status = scope.spawn(|| {
             let path = format!("/api/jobs/{id}/status?wait=60");
@@ -37,38 +37,38 @@ fn whoever_waits_is_sent_home_and_the_server_ends_well() {
             workers["items"].as_array().unwrap().iter().any(|worker| worker["workerId"] == "w")
         });
         let began = clock.read().monotonic;
-        let ended = house.stop();
-        assert_eq!(ended.code(), Some(0), "{}", house.log());
+        let ended = test_server.stop();
+        assert_eq!(ended.code(), Some(0), "{}", test_server.log());
         (began, (claim.join().unwrap(), status.join().unwrap()), stream.join().unwrap())
     });
     assert!(clock.read().monotonic - began < PROMPT, "it took its time");
     assert_eq!(answered.0, json!({"jobs": []}));
     assert_eq!(answered.1["status"], "Queued");
     assert!(streamed, "the stream ended in an orderly way");
-    house.restart();
+    test_server.restart();
     let status = client.get(&format!("/api/jobs/{id}/status")).send().ok(200);
     assert_eq!((&status["status"], &status["attempt"]), (&json!("Queued"), &json!(0)), "{status}");
 }
 
 #[test]
 fn a_request_under_way_is_answered_and_nobody_new_is_let_in() {
-    let house = House::start();
-    let client = house.admin();
+    let test_server = TestServer::start();
+    let client = test_server.admin();
     let ask = client.post("/api/jobs").json(&json!({"jobType": "late", "payload": 1}));
     let bytes = ask.bytes();
     let (first, rest) = bytes.split_at(bytes.len() - 5);
     let mut connection = client.connect().unwrap();
     connection.write(first).unwrap();
-    // An answer on another connection: the first half was read before, or is about to be.
+    // An answer on another connection: the first half was read before, or will be at once.
     client.get("/healthz").send().ok(200);
-    house.send(Signal::TERM);
-    wait_until("nobody is let in any more", || house.log().contains("asked to end"));
+    test_server.send(Signal::TERM);
+    wait_until("nobody is let in any more", || test_server.log().contains("asked to end"));
     wait_until("a new connection is refused", || client.connect().is_err());
     connection.write(rest).unwrap();
     let taken: Value = connection.answer("POST").unwrap().ok(202);
-    wait_for("the server ends", || house.has_ended().then_some(()));
-    assert_eq!(house.stopped().code(), Some(0), "{}", house.log());
-    house.restart();
+    wait_for("the server ends", || test_server.has_ended().then_some(()));
+    assert_eq!(test_server.stopped().code(), Some(0), "{}", test_server.log());
+    test_server.restart();
     let status = client.get(taken["statusUrl"].as_str().unwrap()).send().ok(200);
     assert_eq!(status["status"], "Queued", "what was answered is kept");
 }

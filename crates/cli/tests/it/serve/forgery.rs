@@ -1,6 +1,6 @@
-//! Tokens and signed addresses that somebody made up, at the real door.
+//! Forged tokens and signed addresses, at the real HTTP API.
 
-use super::{Client, Customer, House, customer::fresh};
+use super::{Client, Customer, TestServer, customer::fresh};
 use hmac::{Hmac, KeyInit, Mac};
 use platform::SystemClock;
 use rcgen::{KeyPair, PKCS_ED25519, PublicKeyData, SigningKey};
@@ -10,7 +10,7 @@ use std::{fs, sync::Arc};
 use store::Clock;
 use tempfile::TempDir;
 
-/// An issuer whose public key the house knows.
+/// An issuer whose public key the server knows.
 pub(super) struct Issuer {
     key: KeyPair,
 }
@@ -20,8 +20,8 @@ impl Issuer {
         Issuer { key: KeyPair::generate_for(&PKCS_ED25519).unwrap() }
     }
 
-    /// A house that believes it.
-    pub(super) fn house(&self) -> House {
+    /// A server that trusts it.
+    pub(super) fn test_server(&self) -> TestServer {
         let folder = TempDir::new().unwrap();
         let file = folder.path().join("jwks.json");
         fs::write(&file, json!({"keys": [self.jwk()]}).to_string()).unwrap();
@@ -31,7 +31,7 @@ impl Issuer {
              algorithms = [\"EdDSA\"]\njwks_file = {:?}\n",
             file
         );
-        House::on(folder, data, &settings)
+        TestServer::on(folder, data, &settings)
     }
 
     fn jwk(&self) -> Value {
@@ -45,7 +45,7 @@ impl Issuer {
     }
 }
 
-/// Claims that open the house for an hour.
+/// Claims that are valid for an hour.
 pub(super) fn claims(scope: &str) -> Value {
     let now = SystemClock::new().read().wall.unix_ms() / 1_000;
     json!({
@@ -85,10 +85,10 @@ fn base64(bytes: &[u8]) -> String {
 #[test]
 fn only_tokens_of_the_issuer_open_the_door() {
     let issuer = Issuer::new();
-    let house = issuer.house();
+    let test_server = issuer.test_server();
     let good = claims("jobs:enqueue jobs:read");
     let job = json!({"jobType": "jwt", "payload": 1});
-    let client = house.stranger().with_key(&issuer.token(&good));
+    let client = test_server.anonymous().with_key(&issuer.token(&good));
     let taken = client.post("/api/jobs").json(&job).send().ok(202);
     client.get(taken["statusUrl"].as_str().unwrap()).send().ok(200);
     client.get("/api/audit").send().problem(403, "FORBIDDEN");
@@ -129,10 +129,10 @@ fn only_tokens_of_the_issuer_open_the_door() {
         ("all tenants", issuer.token(&but(good.clone(), "tenant", json!("*")))),
     ];
     for (what, token) in forged {
-        let answer = house.stranger().with_key(&token).post("/api/jobs").json(&job).send();
+        let answer = test_server.anonymous().with_key(&token).post("/api/jobs").json(&job).send();
         assert_eq!(answer.status, 401, "{what}: {}", answer.text());
         answer.problem(401, "UNAUTHENTICATED");
-        assert!(!house.log().contains(&token), "{what}: it is in the log");
+        assert!(!test_server.log().contains(&token), "{what}: it is in the log");
     }
     let jobs = client.get("/api/jobs").send().ok(200);
     assert_eq!(jobs["items"].as_array().unwrap().len(), 1, "nothing was taken in: {jobs}");
@@ -147,18 +147,18 @@ fn signed(client: &Client, job_type: &str) -> String {
 
 #[test]
 fn a_signed_address_opens_one_status_and_nothing_else() {
-    let house = Arc::new(House::start());
-    let customer = Customer::of(&house);
+    let test_server = Arc::new(TestServer::start());
+    let customer = Customer::of(&test_server);
     let job_type = fresh("type");
     let (one, other) = (signed(&customer.owner, &job_type), signed(&customer.owner, &job_type));
-    let stranger = house.stranger();
-    stranger.get(&one).send().ok(200);
-    stranger.get(&one.replace("/status?", "/events?")).events();
+    let anonymous = test_server.anonymous();
+    anonymous.get(&one).send().ok(200);
+    anonymous.get(&one.replace("/status?", "/events?")).events();
 
     let (path, sig) = one.split_once("?sig=").unwrap();
     let (other_path, _) = other.split_once("?sig=").unwrap();
     let refused = |what: &str, method: &str, address: &str| {
-        let answer = stranger.ask(method, address).send();
+        let answer = anonymous.ask(method, address).send();
         assert_eq!(answer.status, 401, "{what}: {}", answer.text());
         assert!(!answer.text().contains(sig), "{what}: {}", answer.text());
     };
@@ -178,16 +178,16 @@ fn a_signed_address_opens_one_status_and_nothing_else() {
         let bent = String::from_utf8(bent).unwrap();
         refused("a bent digit", "GET", &format!("{path}?sig={bent}"));
     }
-    assert_eq!(stranger.get(&one).send().ok(200)["status"], "Queued", "nobody cancelled it");
+    assert_eq!(anonymous.get(&one).send().ok(200)["status"], "Queued", "nobody cancelled it");
 
-    let keys = house.admin().get("/api/keys").send().ok(200);
+    let keys = test_server.admin().get("/api/keys").send().ok(200);
     let keys = keys["items"].as_array().unwrap();
     let signing: Vec<&Value> = keys.iter().filter(|key| key["kind"] == "signing").collect();
     assert!(!signing.is_empty(), "{keys:?}");
     for key in signing {
         let path = format!("/api/keys/{}", key["id"].as_str().unwrap());
-        assert_eq!(house.admin().delete(&path).send().status, 204);
+        assert_eq!(test_server.admin().delete(&path).send().status, 204);
     }
     refused("its key was revoked", "GET", &one);
-    stranger.get(&signed(&customer.owner, &job_type)).send().ok(200);
+    anonymous.get(&signed(&customer.owner, &job_type)).send().ok(200);
 }

@@ -1,6 +1,6 @@
-//! Clients that want nothing but our memory and our time. A normal one is served meanwhile.
+//! Clients that only cost memory and time. A normal client is served meanwhile.
 
-use super::{Client, Connection, House, wait_until};
+use super::{Client, Connection, TestServer, wait_until};
 use platform::SystemClock;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
@@ -15,7 +15,7 @@ use std::{
 };
 use store::Clock;
 
-/// Short, so that those who say nothing are sent home while we watch.
+/// Short, so that the server closes silent connections during the test.
 const SETTINGS: &str = r#"
 [limits]
 header_timeout = "2s"
@@ -26,13 +26,13 @@ page_bytes = "2MiB"
 bodies_bytes = "16MiB"
 "#;
 
-/// How much more memory the server may have than when it was quiet: 2,000 connections with a buffer each, the
-/// bodies that are allowed at the same time, and what the allocator keeps.
+/// How much more memory the server may use than when it was idle: 2,000 connections with a buffer
+/// each, the bodies that are allowed at the same time, and what the allocator keeps.
 const MORE_MIB_MAX: u64 = 120;
-/// A normal client's requests, 99 of 100 of them, on a machine that does nothing else well.
+/// The 99th percentile of a normal client's requests, on a machine that does other work.
 const P99_MAX: Duration = Duration::from_secs(3);
 
-/// Only one of these tests at a time: each counts what the whole machine can bear.
+/// Only one of these tests at a time: each loads the whole machine.
 pub(super) fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -42,39 +42,39 @@ pub(super) fn alone() -> MutexGuard<'static, ()> {
     turn
 }
 
-/// Lets `attack` happen while a normal client works, and checks that neither memory nor that client suffers, and
-/// that nothing of it stays.
+/// Runs `attack` while a normal client works. Checks that memory and that client stay within
+/// bounds, and that nothing of the attack remains.
 #[track_caller]
-fn survive(attack: impl FnOnce(&House, &Client)) {
+fn survive(attack: impl FnOnce(&TestServer, &Client)) {
     let _turn = alone();
-    let house = House::with(SETTINGS);
-    let client = house.admin();
+    let test_server = TestServer::with(SETTINGS);
+    let client = test_server.admin();
     for _ in 0..50 {
         normal_work(&client);
     }
-    let (quiet_mib, quiet_files) = (memory_mib(house.id()), files(house.id()));
+    let (quiet_mib, quiet_files) = (memory_mib(test_server.id()), files(test_server.id()));
     let (over, peak_mib) = (AtomicBool::new(false), AtomicU64::new(0));
     let times = thread::scope(|scope| {
         let end = Over(&over); // also when the attack's own checks fail
         let working = scope.spawn(|| work_until(&over, &client));
         scope.spawn(|| {
             while !over.load(Ordering::SeqCst) {
-                peak_mib.fetch_max(memory_mib(house.id()), Ordering::SeqCst);
+                peak_mib.fetch_max(memory_mib(test_server.id()), Ordering::SeqCst);
                 thread::sleep(Duration::from_millis(20));
             }
         });
-        attack(&house, &client);
-        wait_until("the connections are gone", || files(house.id()) <= quiet_files + 5);
+        attack(&test_server, &client);
+        wait_until("the connections are gone", || files(test_server.id()) <= quiet_files + 5);
         drop(end);
         working.join().unwrap()
     });
     let (more, p99) = (peak_mib.into_inner().saturating_sub(quiet_mib), p99(times));
     assert!(more <= MORE_MIB_MAX, "{more} MiB more than {quiet_mib} MiB");
     assert!(p99 <= P99_MAX, "{p99:?}");
-    assert!(!house.log().contains("panicked"), "{}", house.log());
+    assert!(!test_server.log().contains("panicked"), "{}", test_server.log());
 }
 
-/// Says that it is over when it goes.
+/// Sets the flag on drop.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -83,7 +83,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// A job handed over and looked at.
+/// Submits a job and reads it.
 fn normal_work(client: &Client) {
     let job = json!({"jobType": "normal", "payload": {"a": 1}});
     let taken = client.post("/api/jobs").json(&job).send().ok(202);
@@ -123,7 +123,7 @@ fn many(client: &Client, count: usize) -> Vec<Connection> {
 
 #[test]
 fn half_open_connections_and_headers_that_never_end() {
-    survive(|house, client| {
+    survive(|test_server, client| {
         let silent = many(client, 1_000);
         let mut begun = many(client, 1_000);
         for (number, connection) in begun.iter_mut().enumerate() {
@@ -131,13 +131,13 @@ fn half_open_connections_and_headers_that_never_end() {
             let starts = ["GET /healthz HTTP/1.1\r\nhost: a\r\n", "P", "PRI * HT", "\r\n"];
             connection.write(starts[number % starts.len()].as_bytes()).unwrap();
         }
-        // Some say a little all the time, which must not keep them alive.
-        let quiet = files(house.id()).saturating_sub(2_000);
+        // Some send a little all the time, which must not keep their connections open.
+        let quiet = files(test_server.id()).saturating_sub(2_000);
         wait_until("they are sent home", || {
             for connection in begun.iter_mut().step_by(40) {
                 drop(connection.write(b"x")); // fails when it is closed
             }
-            files(house.id()) < quiet + 100
+            files(test_server.id()) < quiet + 100
         });
         drop((silent, begun));
     });
@@ -168,7 +168,7 @@ fn bodies_that_are_huge() {
             connection.write(&json.clone().header("content-length", length).bytes()).unwrap();
             connection.answer("POST").unwrap().problem(413, "BODY_TOO_LARGE");
         }
-        // No number that a length can be: the protocol itself says no.
+        // No valid length: the protocol refuses it.
         let mut connection = client.connect().unwrap();
         let most = u64::MAX.to_string();
         connection.write(&json.clone().header("content-length", &most).bytes()).unwrap();
@@ -180,7 +180,7 @@ fn bodies_that_are_huge() {
                     let head = json.clone().header("transfer-encoding", "chunked").bytes();
                     connection.write(&head).unwrap();
                     let chunk = [&b"10000\r\n"[..], &[b' '; 0x10000], b"\r\n"].concat();
-                    // 64 MiB, unless it is told to stop.
+                    // 64 MiB, unless the server stops it.
                     let sent = (0..1_024).take_while(|_| connection.write(&chunk).is_ok()).count();
                     assert!(sent < 1_024, "it took everything");
                 });
@@ -215,22 +215,22 @@ fn json_that_is_deep() {
 
 #[test]
 fn answers_that_nobody_reads() {
-    survive(|house, client| {
+    survive(|test_server, client| {
         let mut deaf = many(client, 60);
         let asked = client.get("/errors").bytes().repeat(3_000);
         thread::scope(|scope| {
             for connection in &mut deaf {
-                // It is cut off in the middle, or has room for everything that was asked.
+                // The server cuts it off, or has buffers for everything that was asked.
                 scope.spawn(|| drop(connection.write(&asked)));
             }
         });
-        wait_until("they are cut off", || files(house.id()) < 40);
+        wait_until("they are cut off", || files(test_server.id()) < 40);
     });
 }
 
 #[test]
 fn streams_that_are_abandoned() {
-    survive(|house, client| {
+    survive(|test_server, client| {
         let job = json!({"jobType": "watched", "payload": "x".repeat(1_000)});
         let taken = client.post("/api/jobs").json(&job).send().ok(202);
         let path = format!("/api/jobs/{}/events", taken["jobId"].as_str().unwrap());
@@ -242,10 +242,10 @@ fn streams_that_are_abandoned() {
                     stream
                 })
                 .collect();
-            wait_until("they are open", || files(house.id()) > 1_000);
+            wait_until("they are open", || files(test_server.id()) > 1_000);
             drop(streams);
         }
-        // And those who wait for an answer that is long in coming.
+        // And clients that wait for a slow answer.
         let wait = client.get(&format!("{}?wait=60", taken["statusUrl"].as_str().unwrap()));
         for mut waiting in many(client, 500) {
             waiting.write(&wait.bytes()).unwrap();

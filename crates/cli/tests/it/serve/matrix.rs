@@ -1,4 +1,4 @@
-//! Every route × everybody who might ask, made from the server's own table of routes.
+//! Every route × every kind of caller, generated from the server's own table of routes.
 
 use super::{
     Answer, Client, Customer,
@@ -8,28 +8,28 @@ use serde_json::{Value, json};
 use server::{Access, ROUTES, Route};
 use std::{collections::BTreeSet, thread};
 
-/// A request that would be right, and what it is about.
+/// A valid request, and what it is about.
 struct Sample {
     path: String,
     body: Option<Value>,
-    /// The job that strangers must not see or touch.
+    /// The job that other callers must not see or change.
     job: Option<String>,
-    /// What must not be in an answer to those who may not see it.
+    /// Texts that must not be in an answer to other callers.
     secrets: Vec<String>,
 }
 
-/// What somebody hears who may use the route, but not on this.
+/// The answer to a caller who may use the route, but not on this object.
 #[derive(Clone, Copy)]
 enum Foreign {
     /// A refusal.
     No(u16, &'static str),
     /// A refusal of the one item, inside a 200.
     Inside(&'static str),
-    /// A lease that is nobody's.
+    /// LEASE_LOST.
     Lost,
-    /// The usual answer, about nothing.
+    /// The normal answer, with no effect.
     Nothing,
-    /// The usual answer: it concerns nobody in particular.
+    /// The normal answer: the route concerns no object.
     Anybody,
 }
 
@@ -38,7 +38,7 @@ use Foreign::{Anybody, Inside, Lost, No, Nothing};
 pub(super) struct Row {
     method: &'static str,
     path: &'static str,
-    /// The status when all is right.
+    /// The status of a valid request.
     pub(super) right: u16,
     sample: fn(&Customer) -> Sample,
     other_tenant: Foreign,
@@ -59,9 +59,9 @@ const fn row(
     Row { method, path, right, sample, other_tenant, other_subject, other_type }
 }
 
-/// What becomes of those who ask about one job by its id.
+/// The answers to requests about one job by its id.
 const ONE_JOB: [Foreign; 3] = [NOT_FOUND, FORBIDDEN, FORBIDDEN];
-/// What becomes of those who report about one job among several.
+/// The answers to reports about one job among several.
 const ONE_ITEM: [Foreign; 3] = [Inside("JOB_NOT_FOUND"), Inside("FORBIDDEN"), Inside("FORBIDDEN")];
 const UNSEEN: [Foreign; 3] = [Nothing, Nothing, Nothing];
 
@@ -266,7 +266,7 @@ fn steps(customer: &Customer) -> Sample {
     about("/api/work/steps".into(), Some(body), &id_of(&job), &[])
 }
 
-/// Its own worker of that name, whoever else has one.
+/// The worker of this customer; other tenants may have workers of the same name.
 fn leave(customer: &Customer) -> Sample {
     let job = customer.running(&fresh("type"));
     about("/api/work/leave".into(), Some(json!({"workerId": "w1"})), &id_of(&job), &[])
@@ -278,23 +278,26 @@ fn metrics(customer: &Customer) -> Sample {
     about("/metrics".into(), None, &job, &[&job_type])
 }
 
-/// Everybody who might ask.
-struct Crowd {
+/// All kinds of callers.
+struct Callers {
     customer: Customer,
-    stranger: Client,
+    anonymous: Client,
     unknown: Client,
     other_tenant: Client,
     other_subject: Client,
     other_type: Client,
 }
 
-impl Crowd {
+impl Callers {
     fn gather() -> Self {
         let customer = Customer::new();
-        let other_tenant = Customer::of(&customer.house).owner;
-        Crowd {
-            stranger: customer.house.stranger(),
-            unknown: customer.house.stranger().with_key(&unknown_key(customer.house.admin_key())),
+        let other_tenant = Customer::of(&customer.test_server).owner;
+        Callers {
+            anonymous: customer.test_server.anonymous(),
+            unknown: customer
+                .test_server
+                .anonymous()
+                .with_key(&unknown_key(customer.test_server.admin_key())),
             other_subject: customer.client(json!({"scopes": ["admin"], "subjects": ["foreign-*"]})),
             other_type: customer.client(json!({"scopes": ["admin"], "types": ["foreign-*"]})),
             other_tenant,
@@ -302,13 +305,13 @@ impl Crowd {
         }
     }
 
-    /// Somebody who may everything but what the route needs.
+    /// A caller with all rights but the one that the route needs.
     fn without(&self, right: &str) -> Client {
         let scopes: Vec<&str> = SCOPES.into_iter().filter(|scope| *scope != right).collect();
         self.customer.client(json!({"scopes": scopes}))
     }
 
-    /// A version that every touch would move.
+    /// A version that every change increments.
     fn version(&self, sample: &Sample) -> Option<String> {
         let path = format!("/api/jobs/{}/status", sample.job.as_ref()?);
         let answer = self.customer.owner.get(&path).send();
@@ -316,20 +319,20 @@ impl Crowd {
     }
 }
 
-/// A policy holds for everybody, so nobody in particular may set it.
+/// A policy holds for all tenants, so a caller of one tenant may not set it.
 fn rightful(customer: &Customer, route: &Route) -> Client {
     match route.path {
-        "/api/types/{jobType}" => customer.house.admin(),
+        "/api/types/{jobType}" => customer.test_server.admin(),
         _ => customer.owner.clone(),
     }
 }
 
-/// What the right one hears.
+/// The answer to a caller with all rights.
 pub(super) fn walk_right(customer: &Customer, route: &Route) -> Answer {
     ask(&rightful(customer, route), route, &(row_of(route).sample)(customer))
 }
 
-/// A key as ours are made, that nobody was given.
+/// A key in the right format that was never issued.
 fn unknown_key(known: &str) -> String {
     let (head, last) = known.split_at(known.len() - 1);
     format!("{head}{}", if last == "A" { "B" } else { "A" })
@@ -355,13 +358,13 @@ fn every_route_has_a_sample_and_every_sample_a_route() {
     assert!(stale.is_empty(), "no such route: {stale:?}");
 }
 
-/// Each route is walked by a thread of its own: they wait for the disk most of the time.
+/// Each route has a thread of its own: the threads wait for the disk most of the time.
 #[test]
 fn every_route_lets_in_whom_it_should_and_nobody_else() {
-    let crowd = Crowd::gather();
+    let callers = Callers::gather();
     let failed: Vec<String> = thread::scope(|scope| {
         let walks: Vec<_> =
-            ROUTES.iter().map(|route| (route, scope.spawn(|| walk(&crowd, route)))).collect();
+            ROUTES.iter().map(|route| (route, scope.spawn(|| walk(&callers, route)))).collect();
         let broken = walks.into_iter().filter_map(|(route, walk)| {
             let said = walk.join().err()?;
             let said = said.downcast_ref::<String>().cloned().unwrap_or_default();
@@ -372,22 +375,22 @@ fn every_route_lets_in_whom_it_should_and_nobody_else() {
     assert!(failed.is_empty(), "{} routes:\n{}", failed.len(), failed.join("\n"));
 }
 
-fn walk(crowd: &Crowd, route: &Route) {
+fn walk(callers: &Callers, route: &Route) {
     let row = row_of(route);
     let right = match route.access {
-        Access::Open => return open(crowd, route, row),
+        Access::Open => return open(callers, route, row),
         Access::Right(right) | Access::Signed(right) => right.as_str(),
     };
-    let sample = (row.sample)(&crowd.customer);
-    let before = crowd.version(&sample);
-    ask(&crowd.stranger, route, &sample).problem(401, "UNAUTHENTICATED");
-    ask(&crowd.unknown, route, &sample).problem(401, "UNAUTHENTICATED");
-    ask(&crowd.without(right), route, &sample).problem(403, "FORBIDDEN");
-    foreign(&crowd.other_tenant, "another tenant", row.other_tenant, route, row, &sample);
-    foreign(&crowd.other_subject, "another subject", row.other_subject, route, row, &sample);
-    foreign(&crowd.other_type, "another type", row.other_type, route, row, &sample);
-    assert_eq!(crowd.version(&sample), before, "nobody touched it");
-    let answer = ask(&rightful(&crowd.customer, route), route, &sample);
+    let sample = (row.sample)(&callers.customer);
+    let before = callers.version(&sample);
+    ask(&callers.anonymous, route, &sample).problem(401, "UNAUTHENTICATED");
+    ask(&callers.unknown, route, &sample).problem(401, "UNAUTHENTICATED");
+    ask(&callers.without(right), route, &sample).problem(403, "FORBIDDEN");
+    foreign(&callers.other_tenant, "another tenant", row.other_tenant, route, row, &sample);
+    foreign(&callers.other_subject, "another subject", row.other_subject, route, row, &sample);
+    foreign(&callers.other_type, "another type", row.other_type, route, row, &sample);
+    assert_eq!(callers.version(&sample), before, "nobody touched it");
+    let answer = ask(&rightful(&callers.customer, route), route, &sample);
     assert_eq!(answer.status, row.right, "right: {}", answer.text());
     for secret in &sample.secrets {
         let shown = answer.text().contains(secret.as_str());
@@ -439,22 +442,25 @@ fn answer_items(answer: &Answer) -> Vec<Value> {
     lists.into_iter().filter_map(Value::as_array).flatten().cloned().collect()
 }
 
-/// An open door takes everybody, and looks at no credential.
-fn open(crowd: &Crowd, route: &Route, row: &Row) {
-    let sample = (row.sample)(&crowd.customer);
-    for who in [&crowd.stranger, &crowd.unknown, &crowd.other_tenant, &crowd.customer.owner] {
+/// An open route accepts every caller, and reads no credential.
+fn open(callers: &Callers, route: &Route, row: &Row) {
+    let sample = (row.sample)(&callers.customer);
+    for who in
+        [&callers.anonymous, &callers.unknown, &callers.other_tenant, &callers.customer.owner]
+    {
         let answer = ask(who, route, &sample);
         assert_eq!(answer.status, row.right, "{}", answer.text());
     }
 }
 
-/// What an operator across tenants sees names the tenant; a tenant sees its own and no name.
+/// A caller across tenants sees the tenant of a job; a caller of one tenant sees its own jobs and
+/// no tenant.
 #[test]
 fn whoever_acts_for_all_tenants_sees_whose_a_job_is() {
     let customer = Customer::new();
     let job = customer.queued(&fresh("type"));
     let path = format!("/api/jobs/{job}/status");
-    let seen = customer.house.admin().get(&path).send().ok(200);
+    let seen = customer.test_server.admin().get(&path).send().ok(200);
     assert_eq!(seen["tenant"], customer.tenant);
     assert!(customer.status(&job).get("tenant").is_none());
 }

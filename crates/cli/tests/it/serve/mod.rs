@@ -1,7 +1,7 @@
 //! `consign serve` from outside: HTTP in, HTTP out, on the real binary.
 //!
-//! Nothing here knows more of the server than its contract does, its table of routes and its catalogue of
-//! codes. Every wait has an end: sockets give up, and [`wait_until`] does.
+//! Tests here know only the server's contract, its table of routes and its catalogue of codes.
+//! Every wait has a limit: sockets have timeouts, and so does [`wait_until`].
 
 mod attacks;
 mod client;
@@ -11,23 +11,23 @@ mod customer;
 mod drain;
 mod forgery;
 mod hostile;
-mod house;
 mod matrix;
 mod openapi;
 mod protocol;
 mod ready_made;
 mod secrets;
 pub(crate) mod storm;
+mod test_server;
 
 pub(crate) use client::{Answer, Ask, Client, Connection, Event, Events};
 pub(crate) use customer::Customer;
-pub(crate) use house::{House, free_port};
+pub(crate) use test_server::{TestServer, free_port};
 
 use platform::SystemClock;
 use std::{thread, time::Duration};
 use store::Clock;
 
-/// Longer than anything lawful takes on a machine that does other things as well.
+/// Longer than any normal operation takes on a machine that does other work as well.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits until `it` has a value.
@@ -36,7 +36,7 @@ pub(crate) fn wait_for<T>(what: &str, it: impl FnMut() -> Option<T>) -> T {
     wait_for_within(PATIENCE, what, it)
 }
 
-/// The same with another patience, where something takes long on purpose.
+/// The same with another limit, where something takes long on purpose.
 #[track_caller]
 pub(crate) fn wait_for_within<T>(
     patience: Duration,

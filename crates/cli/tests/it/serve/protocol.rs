@@ -14,7 +14,7 @@ fn head_is_answered_as_get_without_a_body() {
         assert_eq!((head.status, head.body.len()), (200, 0), "{path}");
         assert_eq!(head.header("content-type"), get.header("content-type"), "{path}");
     }
-    let refused = customer.house.stranger().ask("HEAD", "/api/jobs").send();
+    let refused = customer.test_server.anonymous().ask("HEAD", "/api/jobs").send();
     assert_eq!((refused.status, refused.body.len()), (401, 0));
 }
 
@@ -24,7 +24,7 @@ fn what_is_not_there_is_not_found() {
     for path in ["/", "/api", "/api/job", "/api/jobs/x/y/z", "/favicon.ico", "/api/jobs//status"] {
         let problem = customer.owner.get(path).send();
         assert_eq!(problem.status, 404, "{path}: {}", problem.text());
-        customer.house.stranger().get("/nothing").send().problem(404, "NOT_FOUND");
+        customer.test_server.anonymous().get("/nothing").send().problem(404, "NOT_FOUND");
     }
     customer.owner.get("/api/jobs/no-id/status").send().problem(404, "JOB_NOT_FOUND");
     customer.owner.get("/errors/NO_SUCH_CODE").send().problem(404, "NOT_FOUND");
@@ -57,7 +57,7 @@ fn a_form_that_we_do_not_speak_is_refused() {
     json.problem(406, "NOT_ACCEPTABLE");
     let stream = customer.owner.get(&events).header("accept", "text/event-stream").send();
     assert_eq!(stream.status, 200);
-    let page = customer.house.stranger().get("/errors").header("accept", "text/html").send();
+    let page = customer.test_server.anonymous().get("/errors").header("accept", "text/html").send();
     assert!(page.header("content-type").unwrap().starts_with("text/html"));
     assert!(page.text().contains("LEASE_LOST"));
 }
@@ -69,7 +69,7 @@ fn a_body_that_is_no_json_is_refused() {
     let job = json!({"jobType": fresh("type")}).to_string();
     let form = ask().header("content-type", "application/x-www-form-urlencoded").body("a=b");
     form.send().problem(415, "UNSUPPORTED_MEDIA_TYPE");
-    // Whoever does not say what it is means JSON: nothing else is taken here.
+    // A body without a content type means JSON: the server takes nothing else here.
     ask().body(job.clone()).send().ok(202);
     let utf8 = ask().header("content-type", "application/json; charset=utf-8").body(job.clone());
     utf8.send().ok(202);
@@ -83,7 +83,7 @@ fn a_body_that_is_no_json_is_refused() {
     assert_eq!(refused.status, 400, "{}", refused.text());
 }
 
-/// Every wrong field is named by its place in what was sent.
+/// The answer names every wrong field by its JSON pointer.
 #[test]
 fn wrong_fields_are_named_by_pointers() {
     let customer = Customer::new();
@@ -113,7 +113,7 @@ fn what_is_too_large_is_refused() {
     ask(64 * 1024 - 2).ok(202);
     ask(64 * 1024).problem(413, "PAYLOAD_TOO_LARGE");
     ask(3 * 1024 * 1024).problem(413, "BODY_TOO_LARGE");
-    // Nobody has to announce how much will come.
+    // A client need not announce how much it will send.
     let chunk = format!("{:x}\r\n{}\r\n", 1 << 20, " ".repeat(1 << 20));
     let endless = customer.owner.post("/api/jobs").header("content-type", "application/json");
     let endless =
@@ -173,20 +173,22 @@ fn every_answer_carries_the_correlation_of_its_request() {
     assert_eq!(body.header("x-correlation-id"), Some("mine-3"));
     let new = ask().send().ok(202);
     assert_eq!(new["correlationId"].as_str().unwrap().len(), 36);
-    let refused = customer.house.stranger().get("/api/jobs").header("x-correlation-id", "mine-4");
+    let refused =
+        customer.test_server.anonymous().get("/api/jobs").header("x-correlation-id", "mine-4");
     assert_eq!(refused.send().problem(401, "UNAUTHENTICATED")["correlationId"], "mine-4");
-    let logged = |id: &str| customer.house.log().contains(id);
+    let logged = |id: &str| customer.test_server.log().contains(id);
     wait_until("there is one line per request", || logged("mine-1") && logged("mine-4"));
 }
 
-/// Many clients send all before they listen. They are to hear the no, and not that a pipe is broken.
+/// Many clients send everything before they read. They must receive the refusal, and not a broken
+/// pipe.
 #[test]
 fn whoever_sends_much_that_nobody_wants_is_told_so() {
     let customer = Customer::new();
     let much = vec![b'x'; 3 * 1024 * 1024];
     for _ in 0..5 {
-        let stranger = customer.house.stranger();
-        stranger.post("/api/jobs").body(&much[..]).send().problem(401, "UNAUTHENTICATED");
+        let anonymous = customer.test_server.anonymous();
+        anonymous.post("/api/jobs").body(&much[..]).send().problem(401, "UNAUTHENTICATED");
         let text = customer.owner.post("/api/jobs").header("content-type", "text/plain");
         text.body(&much[..1024 * 1024]).send().problem(415, "UNSUPPORTED_MEDIA_TYPE");
         let json = customer.owner.post("/api/jobs").header("content-type", "application/json");
@@ -194,13 +196,13 @@ fn whoever_sends_much_that_nobody_wants_is_told_so() {
     }
 }
 
-/// Credentials in every form that is none.
+/// Invalid credentials of every form.
 #[test]
 fn what_is_no_credential_opens_nothing() {
     let customer = Customer::new();
     let route = ROUTES.iter().find(|route| route.path == "/api/jobs").unwrap();
     assert!(matches!(route.access, Access::Right(_)));
-    let key = customer.house.admin_key().to_owned();
+    let key = customer.test_server.admin_key().to_owned();
     let cut = &key[..key.len() - 1];
     let wrong =
         ["", "Bearer", "Bearer ", &key, &format!("Basic {key}"), "Bearer csk_", "Bearer a.b.c"];
@@ -210,20 +212,21 @@ fn what_is_no_credential_opens_nothing() {
         format!("Bearer {}", key.to_uppercase()),
     ]);
     for value in wrong {
-        let answer = customer.house.stranger().get("/api/jobs").header("authorization", &value);
+        let answer =
+            customer.test_server.anonymous().get("/api/jobs").header("authorization", &value);
         let answer = answer.send();
         answer.problem(401, "UNAUTHENTICATED");
         assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
     }
     let lower = customer
-        .house
-        .stranger()
+        .test_server
+        .anonymous()
         .get("/api/jobs")
         .header("authorization", &format!("bearer {key}"));
     lower.send().ok(200);
 }
 
-/// Planted secrets are found nowhere: not in what we log, not in what we answer.
+/// Planted secrets are found nowhere: neither in logs nor in answers.
 #[test]
 fn secrets_and_payloads_are_not_in_the_log() {
     let customer = Customer::new();
@@ -233,7 +236,7 @@ fn secrets_and_payloads_are_not_in_the_log() {
         json!({"jobType": job_type, "payload": {"password": planted}, "idempotencyKey": "k-1"});
     let signed = customer.owner.post("/api/jobs?withSignedUrl=true").json(&job).send().ok(202);
     let url = signed["signedStatusUrl"].as_str().unwrap();
-    customer.house.stranger().get(url).send().ok(200);
+    customer.test_server.anonymous().get(url).send().ok(200);
     let sig = url.split("sig=").nth(1).unwrap();
     let claimed = customer.claim(&job_type);
     let token = claimed["lease"]["token"].as_str().unwrap();
@@ -245,21 +248,22 @@ fn secrets_and_payloads_are_not_in_the_log() {
         assert!(refused.status == 400 && !refused.text().contains(planted), "{}", refused.text());
     }
     let forged = format!("{url}x");
-    let refused = customer.house.stranger().get(&forged).send();
+    let refused = customer.test_server.anonymous().get(&forged).send();
     assert!(refused.status == 401 && !refused.text().contains(sig), "{}", refused.text());
-    let key =
-        customer.house.key(json!({"name": "k", "tenant": customer.tenant, "scopes": ["work"]}));
-    // Lines go out in their order: with this one, all before it are there.
+    let key = customer
+        .test_server
+        .key(json!({"name": "k", "tenant": customer.tenant, "scopes": ["work"]}));
+    // Log lines are in order: after this one, all earlier ones are there.
     let last = fresh("last");
     customer.owner.get("/api/jobs").header("x-correlation-id", &last).send().ok(200);
-    wait_until("the log is complete", || customer.house.log().contains(&last));
-    let log = customer.house.log();
-    for secret in [planted, sig, token, &key, customer.house.admin_key()] {
+    wait_until("the log is complete", || customer.test_server.log().contains(&last));
+    let log = customer.test_server.log();
+    for secret in [planted, sig, token, &key, customer.test_server.admin_key()] {
         assert!(!log.contains(secret), "{secret} is in the log");
     }
 }
 
-/// What is no HTTP is refused by the protocol itself: with its status, and an end of the connection.
+/// The protocol refuses what is no HTTP, with its status, and closes the connection.
 #[test]
 fn what_is_no_http_ends_the_connection() {
     let customer = Customer::new();
@@ -273,7 +277,7 @@ fn what_is_no_http_ends_the_connection() {
         (format!("GET /healthz HTTP/1.1\r\nhost: x\r\n{endless}\r\n"), 431),
     ] {
         let mut connection = customer.owner.connect().unwrap();
-        // It may be refused before all of it was sent.
+        // The server may refuse it before all of it was sent.
         drop(connection.write(request.as_bytes()));
         let answer = connection.answer("GET").unwrap();
         assert_eq!((answer.status, answer.header("connection")), (status, Some("close")));

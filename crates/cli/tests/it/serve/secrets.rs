@@ -1,4 +1,4 @@
-//! Planted secrets: used in every kind of request, those that fail included, and found nowhere.
+//! Planted secrets: used in every kind of request, also in those that fail, and found nowhere.
 
 use super::{
     Client, Customer,
@@ -10,20 +10,20 @@ use std::sync::Arc;
 
 const PAYLOAD: &str = "planted-payload-7c1f";
 
-/// Everything that the house has said, and the secrets that must not be in it.
+/// All answers of the server, and the secrets that must not be in them.
 #[derive(Default)]
-struct Ear {
+struct Recorder {
     heard: Vec<(String, String)>,
     secrets: Vec<(&'static str, String)>,
 }
 
-impl Ear {
+impl Recorder {
     fn plant(&mut self, what: &'static str, secret: &str) {
         assert!(secret.len() >= 12, "{what} could be anywhere: {secret}");
         self.secrets.push((what, secret.into()));
     }
 
-    /// Asks, and keeps the answer.
+    /// Sends a request, and keeps the answer.
     fn hear(&mut self, client: &Client, method: &str, path: &str, body: Option<&str>) -> u16 {
         let ask = client.ask(method, path);
         let answer = match body {
@@ -54,54 +54,54 @@ fn path_of(address: &str) -> &str {
 #[test]
 fn planted_secrets_appear_nowhere() {
     let issuer = Issuer::new();
-    let house = Arc::new(issuer.house());
-    let customer = Customer::of(&house);
-    let mut ear = Ear::default();
-    ear.plant("the admin key", house.admin_key());
-    let key = house.key(json!({"name": "k", "tenant": customer.tenant, "scopes": SCOPES}));
-    ear.plant("a key", &key);
+    let test_server = Arc::new(issuer.test_server());
+    let customer = Customer::of(&test_server);
+    let mut recorder = Recorder::default();
+    recorder.plant("the admin key", test_server.admin_key());
+    let key = test_server.key(json!({"name": "k", "tenant": customer.tenant, "scopes": SCOPES}));
+    recorder.plant("a key", &key);
     let token = issuer.token(&claims("jobs:read"));
-    ear.plant("a token", &token);
-    ear.plant("a payload", PAYLOAD);
+    recorder.plant("a token", &token);
+    recorder.plant("a payload", PAYLOAD);
     let everybody = [
-        house.admin(),
-        house.stranger(),
-        house.stranger().with_key(&key),
-        house.stranger().with_key(&token),
-        house.stranger().with_key(&format!("{key}x")),
-        house.stranger().with_key(&format!("{token}x")),
+        test_server.admin(),
+        test_server.anonymous(),
+        test_server.anonymous().with_key(&key),
+        test_server.anonymous().with_key(&token),
+        test_server.anonymous().with_key(&format!("{key}x")),
+        test_server.anonymous().with_key(&format!("{token}x")),
     ];
     let job_type = fresh("type");
-    let client = house.stranger().with_key(&key);
+    let client = test_server.anonymous().with_key(&key);
     let body = json!({
         "jobType": job_type, "payload": {"password": PAYLOAD}, "idempotencyKey": "k-1",
     });
     let taken = client.post("/api/jobs?withSignedUrl=true").json(&body).send().ok(202);
     let id = taken["jobId"].as_str().unwrap();
     let signed = taken["signedStatusUrl"].as_str().unwrap();
-    ear.plant("a signature", signed.split("sig=").nth(1).unwrap());
+    recorder.plant("a signature", signed.split("sig=").nth(1).unwrap());
     let claimed = customer.claim(&job_type);
     let lease = claimed["lease"]["token"].as_str().unwrap();
-    ear.plant("a lease token", lease);
+    recorder.plant("a lease token", lease);
     assert_eq!(claimed["payload"]["password"], PAYLOAD);
 
-    fail_in_every_way(&mut ear, &everybody, &claimed);
+    fail_in_every_way(&mut recorder, &everybody, &claimed);
     let failed = json!({"outcome": "failed", "errorCode": "OOPS", "errorMessage": "it broke"});
     customer.settle(&claimed, failed);
-    look_everywhere(&mut ear, &everybody, id, signed);
+    look_everywhere(&mut recorder, &everybody, id, signed);
     let mut events = client.get(&format!("/api/jobs/{id}/events")).events();
-    ear.heard.push(("the stream".into(), format!("{:?}", events.next())));
+    recorder.heard.push(("the stream".into(), format!("{:?}", events.next())));
     drop(events);
-    assert!(house.stop().success());
-    let log = house.log();
+    assert!(test_server.stop().success());
+    let log = test_server.log();
     assert!(log.contains("/api/work/settle"), "there is a log");
-    ear.heard.push(("the log".into(), log));
-    assert!(ear.heard.len() > 150, "{}", ear.heard.len());
-    ear.judge();
+    recorder.heard.push(("the log".into(), log));
+    assert!(recorder.heard.len() > 150, "{}", recorder.heard.len());
+    recorder.judge();
 }
 
-/// Whatever is wrong with a request, the answer must not repeat what was in it.
-fn fail_in_every_way(ear: &mut Ear, everybody: &[Client], claimed: &Value) {
+/// Whatever is wrong with a request, the answer must not repeat its content.
+fn fail_in_every_way(recorder: &mut Recorder, everybody: &[Client], claimed: &Value) {
     let item = |more: Value| json!({"items": [held(claimed, more)]}).to_string();
     let lease = claimed["lease"]["token"].as_str().unwrap();
     let no_token = item(json!({"token": format!("{lease}0"), "outcome": "completed"}));
@@ -147,13 +147,13 @@ fn fail_in_every_way(ear: &mut Ear, everybody: &[Client], claimed: &Value) {
     ];
     for (path, body) in &bodies {
         for client in everybody {
-            let status = ear.hear(client, "POST", path, Some(body));
+            let status = recorder.hear(client, "POST", path, Some(body));
             assert!(status < 500, "{path} {body}: {status}");
         }
     }
 }
 
-fn look_everywhere(ear: &mut Ear, everybody: &[Client], id: &str, signed: &str) {
+fn look_everywhere(recorder: &mut Recorder, everybody: &[Client], id: &str, signed: &str) {
     let sig = signed.split("sig=").nth(1).unwrap();
     let paths = [
         signed.to_owned(),
@@ -176,7 +176,7 @@ fn look_everywhere(ear: &mut Ear, everybody: &[Client], id: &str, signed: &str) 
     ];
     for path in &paths {
         for client in everybody {
-            let status = ear.hear(client, "GET", path, None);
+            let status = recorder.hear(client, "GET", path, None);
             assert!(status < 500, "{path}: {status}");
         }
     }

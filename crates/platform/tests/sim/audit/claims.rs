@@ -1,10 +1,10 @@
-//! Claims: the same leases again, and everybody's turn.
+//! Claims: repeated claims get the same leases, and queues take turns.
 
 use super::{
     Auditor, Verdict, ensure,
     watch::{ClaimWatch, Watch},
 };
-use engine::{JobId, JobType, Scope, Status, Tenant, Timestamp, Wish};
+use engine::{ClaimRequest, JobId, JobType, Scope, Status, Tenant, Timestamp};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
@@ -19,31 +19,31 @@ pub(super) struct Fairness {
     starved: BTreeMap<QueueName, usize>,
 }
 
-/// A claim as its worker made it.
+/// A claim as its worker sent it.
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimAsked {
     pub(crate) scope: Scope,
-    pub(crate) wish: Wish,
+    pub(crate) claim_request: ClaimRequest,
 }
 
 impl Auditor {
-    /// After the look: was the claim answered as the contract says? `None`: it was not answered.
+    /// After the read: was the claim answered as the contract says? `None`: it was not answered.
     pub(crate) fn audit_claim(&mut self, asked: &ClaimAsked, heard: Option<&[Claimed]>) -> Verdict {
         let held: BTreeSet<JobId> = self.held_before(asked);
         let fresh = self.started_now(asked);
         ensure(held.is_empty() || fresh.is_empty(), "I8", || {
-            let (claim, worker) = (&asked.wish.claim, &asked.wish.worker);
+            let (claim, worker) = (&asked.claim_request.claim, &asked.claim_request.worker);
             format!("claim {claim} of {worker} was repeated and used further attempts")
         })?;
         for id in &fresh {
             let claim = self.jobs.get_mut(id).and_then(|watch| watch.claims.last_mut());
-            claim.expect("it was started now").claim = Some(asked.wish.claim.clone());
+            claim.expect("it was started now").claim = Some(asked.claim_request.claim.clone());
         }
         if let Some(jobs) = heard {
             let told: BTreeSet<JobId> = jobs.iter().map(|claimed| claimed.job.id()).collect();
             let expected = if held.is_empty() { &fresh } else { &held };
             ensure(told == *expected, "I6", || {
-                format!("claim {} was told {told:?}", asked.wish.claim)
+                format!("claim {} was told {told:?}", asked.claim_request.claim)
             })?;
             for claimed in jobs {
                 self.told_of_a_lease(claimed)?;
@@ -52,7 +52,7 @@ impl Auditor {
                 }
             }
         }
-        // A claim that nobody answered may not have happened at all.
+        // A claim without an answer may not have happened at all.
         if held.is_empty() && (heard.is_some() || !fresh.is_empty()) {
             self.in_turn(asked, &fresh)?;
         }
@@ -69,15 +69,15 @@ impl Auditor {
     fn held_before(&self, asked: &ClaimAsked) -> BTreeSet<JobId> {
         let same = |claim: &ClaimWatch| {
             claim.step < self.step
-                && claim.worker.as_ref() == Some(&asked.wish.worker)
-                && claim.claim.as_ref() == Some(&asked.wish.claim)
+                && claim.worker.as_ref() == Some(&asked.claim_request.worker)
+                && claim.claim.as_ref() == Some(&asked.claim_request.claim)
         };
         self.open_claims().filter(|(_, _, claim)| same(claim)).map(|(id, _, _)| id).collect()
     }
 
     fn started_now(&self, asked: &ClaimAsked) -> BTreeSet<JobId> {
         let now = |claim: &ClaimWatch| {
-            claim.step == self.step && claim.worker.as_ref() == Some(&asked.wish.worker)
+            claim.step == self.step && claim.worker.as_ref() == Some(&asked.claim_request.worker)
         };
         self.open_claims().filter(|(_, _, claim)| now(claim)).map(|(id, _, _)| id).collect()
     }
@@ -100,17 +100,17 @@ impl Auditor {
         Ok(())
     }
 
-    /// A lease lasts as long as the worker asked, and no longer than the work may take.
+    /// A lease lasts as long as the worker asked, and no longer than the job's timeout allows.
     fn as_long_as_asked(&self, asked: &ClaimAsked, claimed: &Claimed) -> Verdict {
         let policy = &self.policies[&claimed.job.envelope.job_type];
-        let length = asked.wish.lease.unwrap_or(policy.lease).min(policy.timeout);
+        let length = asked.claim_request.lease.unwrap_or(policy.lease).min(policy.timeout);
         let lease = claimed.job.lease().map(|lease| lease.expires_at);
         let row = self.jobs[&claimed.job.id()].rows.last();
         let promised = row.map(|row| row.at + length);
         ensure(lease == promised, "I6", || format!("a lease of {length:?} ends at {lease:?}"))
     }
 
-    /// Whatever a claim got was open to it, and nothing better was left behind in its queue.
+    /// Every claimed job was claimable, and no job that comes before it was left in its queue.
     fn in_order(
         &self,
         asked: &ClaimAsked,
@@ -133,14 +133,15 @@ impl Auditor {
     }
 
     fn is_open(&self, asked: &ClaimAsked, queue: &QueueName) -> bool {
-        asked.wish.job_types.contains(&queue.0)
+        asked.claim_request.job_types.contains(&queue.0)
             && asked.scope.covers(&queue.1)
             && !self.paused.contains(queue)
     }
 
-    /// As many as there are, one from each queue in turn, nobody passed over again and again.
+    /// A claim gets as many jobs as there are, one from each queue in turn. No queue is passed over
+    /// again and again.
     fn in_turn(&mut self, asked: &ClaimAsked, fresh: &BTreeSet<JobId>) -> Verdict {
-        // The moment of the claim, where it left a row; else all that is known are its bounds.
+        // The moment of the claim, where it left a row; otherwise only its bounds are known.
         let row = fresh.iter().next().and_then(|id| self.jobs[id].rows.last());
         let (from, until) = row.map_or((self.latest, self.at_most), |row| (row.at, row.at));
         let due = self.due(from, until, asked, fresh);
@@ -153,9 +154,14 @@ impl Auditor {
         for (_, queue) in &due {
             *had.entry(queue).or_default() += 1;
         }
-        let wanted = asked.wish.max.min(due.len());
+        let wanted = asked.claim_request.max.min(due.len());
         ensure(fresh.len() >= wanted, "I12", || {
-            format!("{} due jobs, a claim for {} got {}", due.len(), asked.wish.max, fresh.len())
+            format!(
+                "{} due jobs, a claim for {} got {}",
+                due.len(),
+                asked.claim_request.max,
+                fresh.len()
+            )
         })?;
         let served = |queue: &QueueName| got.get(queue).copied().unwrap_or(0);
         let most = got.values().copied().max().unwrap_or(0);
@@ -168,7 +174,7 @@ impl Auditor {
         for (queue, _) in had {
             let starved = self.fairness.starved.entry(queue.clone()).or_default();
             *starved = if served(queue) > 0 { 0 } else { *starved + 1 };
-            // Others may have come and gone in the meantime, hence the allowance.
+            // Queues may have come and gone meanwhile, hence the allowance.
             let bound = self.policies.len() * 3 + queues;
             ensure(*starved <= bound, "I14", || {
                 format!("{queue:?} was passed over {starved} times")
@@ -177,8 +183,8 @@ impl Auditor {
         Ok(())
     }
 
-    /// The jobs that could have been claimed all the time from `from` to `until`, and those that
-    /// were.
+    /// The jobs that were claimable all the time from `from` to `until`, and those that were
+    /// claimed.
     fn due(
         &self,
         from: Timestamp,

@@ -1,7 +1,7 @@
-//! The auditor: it knows the contract and what callers sent and heard, and nothing of the code.
+//! The auditor: it knows the contract, and what callers sent and received, but nothing of the code.
 //!
-//! After every step it reads the jobs that the step can have touched and compares; after every fault,
-//! and now and then, it reads the whole world again. `docs/invariants.md` says what I1 to I21 are.
+//! After every step it reads the jobs that the step can have touched and compares. After every
+//! fault, and now and then, it reads the whole world again. `docs/invariants.md` lists I1 to I21.
 
 mod claims;
 mod reports;
@@ -19,7 +19,7 @@ use platform::Platform;
 use std::collections::{BTreeMap, BTreeSet};
 use watch::Watch;
 
-/// A promise that was not kept.
+/// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Violation {
     pub(crate) invariant: &'static str,
@@ -36,7 +36,7 @@ pub(crate) fn ensure(
     if holds { Ok(()) } else { Err(Violation { invariant, what: what() }) }
 }
 
-/// What somebody outside knows about the world.
+/// What an outside observer knows about the world.
 pub(crate) struct Auditor {
     /// The policy of each type: set once, at the beginning.
     policies: BTreeMap<JobType, Policy>,
@@ -46,15 +46,15 @@ pub(crate) struct Auditor {
     fairness: Fairness,
     steps: BTreeMap<(JobId, &'static str), steps::StepWatch>,
     events: whole::EventsRead,
-    /// Somebody who may see nothing.
+    /// A scope that covers no job.
     stranger: Scope,
     /// The number of the step that is being audited.
     step: usize,
     /// Jobs that the step can have touched; `None` when it could have been any.
     touched: Option<BTreeSet<JobId>>,
-    /// The latest moment that any row names: the store's clock is at least there.
+    /// The latest time in any row: the store's clock is at least there.
     latest: Timestamp,
-    /// A moment that the store's clock cannot have passed.
+    /// A time that the store's clock cannot have passed.
     at_most: Timestamp,
 }
 
@@ -75,21 +75,21 @@ impl Auditor {
         }
     }
 
-    /// A step begins. `at_most` is a moment that the store's clock cannot have passed.
+    /// Begins a step. `at_most` is a time that the store's clock cannot have passed.
     pub(crate) fn begin(&mut self, step: usize, at_most: Timestamp) {
         self.step = step;
         self.at_most = self.at_most.max(at_most);
         self.touched = Some(BTreeSet::new());
     }
 
-    /// A job that this step can have touched.
+    /// Adds a job that this step can have touched.
     pub(crate) fn touch(&mut self, id: JobId) {
         if let Some(touched) = &mut self.touched {
             touched.insert(id);
         }
     }
 
-    /// Nobody can say what this step has touched.
+    /// It is unknown what this step has touched.
     pub(crate) fn touch_everything(&mut self) {
         self.touched = None;
     }
@@ -104,12 +104,12 @@ impl Auditor {
         });
     }
 
-    /// The process died and came back.
+    /// The process died and restarted.
     pub(crate) fn restarted(&mut self) {
         self.fairness = Fairness::default();
     }
 
-    /// Somebody erased a job, or tried and never heard.
+    /// An operator erased a job, or tried and got no answer.
     pub(crate) fn may_be_erased(&mut self, id: JobId) {
         if let Some(watch) = self.jobs.get_mut(&id) {
             watch.erasable = true;
@@ -135,7 +135,8 @@ impl Auditor {
             return ensure(job.is_none(), "I2", || format!("{id} was never handed over"));
         };
         let policy = &self.policies[&watch.asked.job_type];
-        // What is as it was has been kept from the stranger already; a listing as a stranger repeats that.
+        // An unchanged job was checked against the stranger already; a listing as the stranger
+        // repeats that.
         if job.is_none() || job != watch.seen {
             let foreign = pollster::block_on(platform.job(&self.stranger, id)).is_ok();
             ensure(!foreign, "I18", || format!("{id} was shown to a stranger"))?;
@@ -156,7 +157,7 @@ impl Auditor {
         watch.reading(job, policy)
     }
 
-    /// What became of every job, in words.
+    /// The state of every job, in words.
     pub(crate) fn summary(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (id, watch) in &self.jobs {
@@ -172,7 +173,7 @@ impl Auditor {
         lines
     }
 
-    /// Long ids made short, in the order in which the jobs came: j1, j2, …
+    /// Shortens ids, numbered in order of submission: j1, j2, …
     pub(crate) fn shortened(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (number, id) in self.jobs.keys().enumerate() {
@@ -181,7 +182,7 @@ impl Auditor {
         text
     }
 
-    /// Jobs that are known to be there, for actors to choose from.
+    /// Jobs that are known to exist, for actors to choose from.
     pub(crate) fn known_jobs(&self) -> Vec<JobId> {
         self.jobs.iter().filter(|(_, watch)| watch.is_there()).map(|(id, _)| *id).collect()
     }

@@ -1,12 +1,12 @@
-//! What workers reported, and what they were told.
+//! What workers reported, and the answers they got.
 
 use super::{Auditor, Verdict, ensure, watch::ClaimWatch};
-use engine::{Job, JobId, LeaseToken, Pulse, Reason, Refusal, Status};
+use engine::{Job, JobId, LeaseState, LeaseToken, Reason, Refusal, Status};
 use platform::Explained;
 
 impl Auditor {
-    /// After the look: was the report of how an attempt ended answered as the contract says?
-    /// `ending` names it so that equal endings have equal names. `None`: it was not answered.
+    /// After the read: was the report of an attempt's end answered as the contract says? `ending`
+    /// is a text that is equal for equal endings. `None`: it was not answered.
     pub(crate) fn audit_report(
         &mut self,
         id: JobId,
@@ -47,18 +47,23 @@ impl Auditor {
         }
     }
 
-    /// After the look: is the lease as the heartbeat was told?
-    pub(crate) fn audit_pulse(&mut self, id: JobId, token: &LeaseToken, pulse: Pulse) -> Verdict {
+    /// After the read: is the lease as the heartbeat's answer said?
+    pub(crate) fn audit_pulse(
+        &mut self,
+        id: JobId,
+        token: &LeaseToken,
+        lease_state: LeaseState,
+    ) -> Verdict {
         let watch = self.jobs.get_mut(&id).expect("workers know only claimed jobs");
         let (there, ended) = (watch.is_there(), watch.status().is_some_and(Status::is_ended));
         let asked = watch.seen.as_ref().is_some_and(|job| job.life.cancel_requested);
         let claim = watch.claims.iter_mut().find(|claim| claim.token.as_ref() == Some(token));
         let claim = claim.expect("workers know only tokens that they were told");
         let open = there && claim.closed.is_none();
-        match pulse {
-            Pulse::Extended(until) | Pulse::CancelRequested(until) => {
+        match lease_state {
+            LeaseState::Extended(until) | LeaseState::CancelRequested(until) => {
                 ensure(open, "I7", || format!("{id}: a lease that is gone was extended"))?;
-                let told = matches!(pulse, Pulse::CancelRequested(_));
+                let told = matches!(lease_state, LeaseState::CancelRequested(_));
                 ensure(told == asked, "I3", || {
                     format!("{id}: the worker heard {told} of a cancel")
                 })?;
@@ -69,14 +74,16 @@ impl Auditor {
                 claim.promised_until = until;
                 Ok(())
             }
-            Pulse::Lost => {
+            LeaseState::Lost => {
                 ensure(!open, "I6", || format!("{id}: a lease was called lost and is not"))
             }
-            Pulse::Ended => ensure(ended, "I3", || format!("{id} was called ended and is not")),
+            LeaseState::Ended => {
+                ensure(ended, "I3", || format!("{id} was called ended and is not"))
+            }
         }
     }
 
-    /// After the look: a writer reads its own write.
+    /// After the read: an actor reads its own write.
     pub(crate) fn audit_answer(&self, answer: &Job) -> Verdict {
         let read = self.jobs.get(&answer.id()).and_then(|watch| watch.seen.as_ref());
         let same = read.is_some_and(|read| {
@@ -111,7 +118,7 @@ fn accepted(
 }
 
 impl Auditor {
-    /// After the look: does `explain` tell the truth about where the job is?
+    /// After the read: does `explain` describe the job's state truly?
     pub(crate) fn audit_explained(&self, id: JobId, heard: Option<&Explained>) -> Verdict {
         let status = self.jobs.get(&id).and_then(super::watch::Watch::status);
         let Some(heard) = heard else {

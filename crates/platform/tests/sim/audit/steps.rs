@@ -8,12 +8,12 @@ use engine::{JobId, LeaseToken, StepAnswer};
 pub(super) struct StepWatch {
     begun: bool,
     done: Option<String>,
-    /// A result was sent, and nobody knows whether it arrived.
+    /// A result was sent, and it is unknown whether it arrived.
     unsure: bool,
 }
 
 impl Auditor {
-    /// A handler was told this when it began or finished a step. `None`: it was told nothing.
+    /// The answer to a handler that began or finished a step. `None`: there was no answer.
     pub(crate) fn audit_step(
         &mut self,
         id: JobId,
@@ -51,7 +51,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// A redrive wiped the steps of a job, or may have.
+    /// A redrive deleted the steps of a job, or may have.
     pub(crate) fn steps_forgotten(&mut self, id: JobId) {
         self.steps.retain(|(job, _), _| *job != id);
     }

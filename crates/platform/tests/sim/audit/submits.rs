@@ -1,11 +1,11 @@
-//! What producers handed over, and what they were told. Keys above all.
+//! What producers submitted, and the answers they got; idempotency keys above all.
 
 use super::{Auditor, Verdict, ensure, watch::Watch};
 use engine::{JobId, JobType, Status, Submitted, Tenant, Timestamp};
 use platform::Error;
 use std::time::Duration;
 
-/// A job as a producer asked for it.
+/// A job as a producer submitted it.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) tenant: Tenant,
@@ -32,7 +32,7 @@ impl Asked {
 }
 
 impl Auditor {
-    /// A producer heard this. Called before the look, so that the jobs are expected.
+    /// Records a producer's answer. Called before the read, so that the jobs are expected.
     pub(crate) fn submitted(&mut self, asked: &[Asked], heard: &Result<Vec<Submitted>, Error>) {
         match heard {
             Ok(answers) => {
@@ -49,7 +49,7 @@ impl Auditor {
                     self.touch(*id);
                 }
             }
-            // A definite no: should the job be there all the same, nobody expects it, and I2 breaks.
+            // A definite failure: if the job exists all the same, it is unexpected, and I2 breaks.
             Err(Error::Refused(_) | Error::Store(_)) => {}
         }
     }
@@ -58,7 +58,7 @@ impl Auditor {
         self.jobs.insert(id, Watch::new(asked.clone(), acknowledged));
     }
 
-    /// The same, after the look: were keys respected?
+    /// The same, after the read: were keys respected?
     pub(crate) fn audit_submits(
         &self,
         asked: &[Asked],
@@ -102,8 +102,8 @@ impl Auditor {
         }
     }
 
-    /// The queue was not full. What was started or retried since does not count here: the jobs of one
-    /// step are judged by what waits after it.
+    /// The queue was not full. Jobs that started or were retried since do not count: the jobs of
+    /// one step are judged by what waits after it.
     fn had_room(&self, asked: &Asked) -> Verdict {
         let Some(max) = self.policies[&asked.job_type].max_queued else { return Ok(()) };
         let fresh = self.jobs.values().filter(|watch| {
@@ -126,7 +126,7 @@ impl Auditor {
         ensure(!free, "I11", || format!("{id} still has a key whose time is over"))
     }
 
-    /// Nobody else had the key when this job began.
+    /// No other job had the key when this job began.
     fn has_the_key_alone(&self, asked: &Asked, id: JobId) -> Verdict {
         let window = self.policies[&asked.job_type].key_window;
         let Some(born) = self.jobs[&id].rows.first().map(|row| row.at) else { return Ok(()) };
@@ -137,7 +137,7 @@ impl Auditor {
             let seen = watch.seen.as_ref().expect("it is there");
             let since = seen.envelope.created_at;
             let free = seen.ended_at().is_some_and(|ended| ended + window <= born);
-            // A redriven job lives on without its key when that went to another in the meantime.
+            // A redriven job goes on without its key when another job took the key meanwhile.
             let lost = self.jobs.iter().any(|(third, watch)| {
                 let begun = watch.rows.iter().filter(|row| row.to == Status::Queued);
                 let mut begun = begun.filter(|row| row.from != Some(Status::Running));

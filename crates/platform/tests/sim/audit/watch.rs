@@ -10,14 +10,14 @@ use std::time::Duration;
 
 pub(super) struct Watch {
     pub(super) asked: Asked,
-    /// The caller was told that it is stored.
+    /// The caller's answer said that it is stored.
     pub(super) acknowledged: bool,
-    /// Somebody erased it, or may have.
+    /// An operator erased it, or may have.
     pub(super) erasable: bool,
     pub(super) vanished: bool,
     /// The last reading.
     pub(super) seen: Option<Job>,
-    /// When it was due, as read while it last waited: its place among its equals.
+    /// Its due time, as read while it last waited: its place among its equals.
     pub(super) waited_from: Option<Timestamp>,
     pub(super) rows: Vec<HistoryEntry>,
     life: LifeWatch,
@@ -25,7 +25,7 @@ pub(super) struct Watch {
     pub(super) claims: Vec<ClaimWatch>,
 }
 
-/// What one life has come to, counted from its rows.
+/// The state of one life, counted from its rows.
 #[derive(Default)]
 struct LifeWatch {
     number: u32,
@@ -34,7 +34,7 @@ struct LifeWatch {
     losses: u32,
     cancel_requested: bool,
     outcomes: u32,
-    /// The first start that somebody saw.
+    /// The first start that the auditor saw.
     started_at: Option<Timestamp>,
     /// The code of the last failure.
     error_code: Option<ErrorCode>,
@@ -46,14 +46,14 @@ pub(super) struct ClaimWatch {
     pub(super) worker: Option<WorkerId>,
     /// The worker's handle, where the auditor has learned it.
     pub(super) claim: Option<ClaimId>,
-    /// The token, once a worker was told.
+    /// The token, once a worker received it.
     pub(super) token: Option<LeaseToken>,
-    /// How long the worker was promised that nobody else runs it.
+    /// Until when the worker has the job exclusively, by its answer.
     pub(super) promised_until: Timestamp,
     pub(super) closed: Option<Closing>,
     /// The ending that is known to stand.
     pub(super) ending: Option<String>,
-    /// Endings that were sent, and nobody knows whether they arrived.
+    /// Endings that were sent, and of which it is unknown whether they arrived.
     pub(super) unsure: Vec<String>,
 }
 
@@ -61,11 +61,11 @@ pub(super) struct ClaimWatch {
 pub(super) struct Closing {
     pub(super) step: usize,
     pub(super) to: Status,
-    /// The house ended it, not the worker.
+    /// The sweeper ended it, not the worker.
     pub(super) by_sweeper: bool,
 }
 
-/// A release costs nothing this often in one life.
+/// So many releases of one life cost no attempt.
 const RELEASES_FREE: u32 = 20;
 
 const OURS: [&str; 3] = ["LEASE_EXPIRED", "WORKER_LOST", "HANDLER_TIMEOUT"];
@@ -115,7 +115,7 @@ impl Watch {
         Ok(())
     }
 
-    /// What is stored is what was handed over.
+    /// The stored job is the submitted one.
     pub(super) fn first_sight(&self, job: &Job, payload: Option<&JsonText>) -> Verdict {
         let envelope = &job.envelope;
         let own = envelope.tenant == self.asked.tenant;
@@ -128,7 +128,8 @@ impl Watch {
         ensure(same, "I2", || format!("{} is not what was handed over", job.id()))
     }
 
-    /// One more row of history. It is kept also when it breaks a promise: that is the row to look at.
+    /// One more row of history. It is kept even when it breaks an invariant: that is the row to
+    /// look at.
     pub(super) fn row(
         &mut self,
         row: HistoryEntry,
@@ -214,7 +215,7 @@ impl Watch {
         Ok(())
     }
 
-    /// The earliest lawful start, as far as an outsider can know it.
+    /// The earliest valid start, as far as an outside observer can know it.
     fn not_before(&self) -> Timestamp {
         let read = self.seen.as_ref().filter(|seen| seen.seq == self.rows.len() as u64);
         let created = self.rows.first().map_or(Timestamp::default(), |row| row.at);
@@ -284,7 +285,7 @@ impl Watch {
         }
     }
 
-    /// The last claim reached nobody: if it was the first start, there was none.
+    /// The last claim reached no worker: if it was the first start, there was none.
     fn not_started(&mut self) {
         let claim =
             |row: &&HistoryEntry| row.from == Some(Status::Queued) && row.to == Status::Running;
@@ -297,7 +298,7 @@ impl Watch {
         ensure(self.life.outcomes == 1, "I9", || say("a second outcome of one life"))
     }
 
-    /// The status agrees with the history, and with what was seen before.
+    /// The status agrees with the history, and with earlier readings.
     pub(super) fn reading(&mut self, job: Job, policy: &Policy) -> Verdict {
         let id = job.id();
         ensure(!self.vanished, "I3", || format!("{id} came back after it was gone"))?;
@@ -369,7 +370,7 @@ impl Watch {
     }
 }
 
-/// base × factor^(attempt − 1), at most max: the contract's words, in our own arithmetic.
+/// base × factor^(attempt − 1), at most max: the contract's formula, computed independently.
 fn longest_wait(policy: &Policy, attempt: u32) -> Duration {
     let backoff = &policy.backoff;
     let doublings = attempt.saturating_sub(1).min(16);

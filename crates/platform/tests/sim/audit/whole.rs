@@ -1,4 +1,4 @@
-//! The whole world at once: listings, counters, announcements, and whether everything ends.
+//! The whole world at once: listings, counters, announcements, and whether every job ends.
 
 use super::{Auditor, Verdict, Violation, ensure, watch::Watch};
 use engine::{EventKind, Filter, HistoryEntry, JobId, JobType, Scope, Status, Tenant, Timestamp};
@@ -24,7 +24,7 @@ impl Auditor {
         self.audit_events(platform)
     }
 
-    /// The same with nothing taken for granted: every job is read again, and listed.
+    /// The same without assumptions: every job is read again, and listed.
     pub(crate) fn audit_whole(&mut self, platform: &Platform) -> Verdict {
         self.touch_everything();
         self.look(platform)?;
@@ -33,7 +33,7 @@ impl Auditor {
         self.audit_step_end(platform)
     }
 
-    /// Everything listed was handed over, everything acknowledged is listed, newest first.
+    /// Every listed job was submitted, every acknowledged job is listed, newest first.
     fn audit_listing(&self, platform: &Platform) -> Verdict {
         let mut query =
             Query { scope: Scope::All, filter: Filter::Everything, before: None, limit: 7 };
@@ -60,7 +60,7 @@ impl Auditor {
         ensure(listed == there, "I1", || "the listing and the jobs differ".into())
     }
 
-    /// A stranger who lists everything sees nothing.
+    /// A listing by the stranger is empty.
     fn audit_stranger(&self, platform: &Platform) -> Verdict {
         let scope = self.stranger.clone();
         let query = Query { scope, filter: Filter::Everything, before: None, limit: 1 };
@@ -127,11 +127,11 @@ impl Auditor {
             return ensure(false, "I2", || format!("{id} was announced and never handed over"));
         };
         let index = usize::try_from(seq).unwrap_or(usize::MAX).saturating_sub(1);
-        // A job may have vanished before its last rows were read.
+        // A job may have been erased before its last rows were read.
         let Some(row) = watch.rows.get(index) else { return Ok(()) };
         let kind = numbered.event.kind;
         ensure(kind == kind_of(row), "I10", || format!("{id}.{seq} was announced as {kind:?}"))?;
-        // An ended job rests: what was announced of its end is what can be read of it.
+        // An ended job does not change: the announcement of its end agrees with the job.
         let told = &numbered.event.job;
         let read = watch.seen.as_ref().filter(|seen| seen.seq == seq && seen.status().is_ended());
         let same = read.is_none_or(|read| read == told) && told.status() == row.to;
@@ -140,7 +140,7 @@ impl Auditor {
         })
     }
 
-    /// Once the faults have stopped, everything ends.
+    /// Once the faults have stopped, every job ends.
     pub(crate) fn audit_all_ended(&self) -> Verdict {
         let open =
             self.jobs.iter().find(|(_, watch)| watch.status().is_some_and(|s| !s.is_ended()));

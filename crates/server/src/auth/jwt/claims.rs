@@ -1,22 +1,22 @@
-//! What a token says, and what that means here.
+//! The claims of a token, and the principal that they describe.
 
 use super::JwtRefused;
 use crate::settings::JwtSettings;
 use engine::{Grant, Pattern, Principal, Right, Scope, Tenant, Timestamp, is_deceptive};
 use serde_json::{Map, Value};
 
-/// Clocks of two houses differ.
+/// Allowance for the difference between our clock and the issuer's.
 const LEEWAY_SECONDS: f64 = 30.0;
 
 /// Patterns of types, or of subjects, in one token.
 const PATTERNS_MAX: usize = 100;
 
-/// Characters of `sub`, which stands in logs and in the audit.
+/// Characters of `sub`, which appears in logs and in the audit log.
 const SUB_CHARS_MAX: usize = 256;
 
 const ALL_TENANTS: &str = "*";
 
-/// What a token says. Its signature was checked.
+/// The claims of a token whose signature was checked.
 pub(super) struct Claims(pub(super) Map<String, Value>);
 
 impl Claims {
@@ -34,7 +34,7 @@ impl Claims {
     }
 
     pub(super) fn check_time(&self, now: Timestamp) -> Result<(), JwtRefused> {
-        // Exact: milliseconds up to the year 9999 have room in 53 bits.
+        // Exact: milliseconds up to the year 9999 fit in 53 bits.
         let now = now.unix_ms() as f64 / 1_000.0;
         let expires = self.seconds("exp")?.ok_or_else(|| claim("exp", "is missing"))?;
         if now >= expires + LEEWAY_SECONDS {
@@ -46,13 +46,14 @@ impl Claims {
         Ok(())
     }
 
-    /// When it ends, without the leeway: what is made with it ends by its own word.
+    /// The token's expiry, without the leeway: keys made with it end at that moment.
     fn expires_at(&self) -> Result<Option<Timestamp>, JwtRefused> {
         let ms = self.seconds("exp")?.map(|seconds| (seconds * 1_000.0) as i64);
         Ok(ms.map(Timestamp::from_unix_ms))
     }
 
-    /// A number and nothing else: a text that looks like one is where implementations differ.
+    /// A number and nothing else: implementations differ in how they read text that looks like a
+    /// number.
     fn seconds(&self, name: &str) -> Result<Option<f64>, JwtRefused> {
         let Some(value) = self.0.get(name) else { return Ok(None) };
         value.as_f64().map(Some).ok_or_else(|| claim(name, "is not a number"))
@@ -69,7 +70,7 @@ impl Claims {
         texts.map(Some).ok_or_else(|| claim(name, "is neither a text nor a list of texts"))
     }
 
-    /// Whom the token stands for; `tenant` is that of tokens without a claim.
+    /// The principal that the token stands for. `tenant` is that of tokens without the claim.
     pub(super) fn principal(
         &self,
         settings: &JwtSettings,
@@ -84,7 +85,7 @@ impl Claims {
                 scope(text, settings).map_err(|wrong| claim(name, wrong))?
             }
         };
-        // Scopes that are none of ours are passed over: other systems write theirs there, too.
+        // Unknown scopes are ignored: other systems put theirs into the same claim.
         let texts = self.texts(&settings.scopes_claim)?.unwrap_or_default();
         let words = texts.iter().flat_map(|text| text.split_ascii_whitespace());
         let rights = words.filter_map(|word| Right::parse(word).ok()).collect();
@@ -104,7 +105,7 @@ pub(super) fn scope(text: &str, settings: &JwtSettings) -> Result<Scope, &'stati
     if text != ALL_TENANTS {
         return Tenant::parse(text).map(Scope::One).map_err(|_| "is not the name of a tenant");
     }
-    // The issuer may let people choose what stands in this claim, and would not know what a star does here.
+    // The issuer may let users choose the value of this claim, without knowing what `*` means here.
     if settings.allow_all_tenants {
         Ok(Scope::All)
     } else {
@@ -123,7 +124,8 @@ fn sub(claims: &Claims) -> Result<&str, JwtRefused> {
     Ok(sub)
 }
 
-/// A claim that is there limits. One that names nothing would, as a grant, mean everything, so it is refused.
+/// A claim that is present limits the token. An empty list would mean everything as a grant, so it
+/// is refused.
 fn patterns(claims: &Claims, name: &str) -> Result<Vec<Pattern>, JwtRefused> {
     let Some(texts) = claims.texts(name)? else { return Ok(Vec::new()) };
     if texts.is_empty() || texts.len() > PATTERNS_MAX {

@@ -1,4 +1,4 @@
-//! The issuer's public keys: where they are, which of them are for us, and when they are read again.
+//! The issuer's public keys: their source, which of them are usable, and when they are read again.
 
 use super::{JwtRefused, JwtSetupError};
 use crate::settings::JwksSource;
@@ -23,10 +23,11 @@ use std::{
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tracing::{info, warn};
 
-/// However many tokens name keys that we do not know, the issuer is asked no more often than this.
+/// The minimum interval between two fetches, however many tokens name unknown keys.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Keys older than this are read again while they are used: a key that the issuer took back ends here.
+/// Keys older than this are read again while they are used: a key that the issuer withdrew stops
+/// working.
 const AGE_MAX: Duration = Duration::from_secs(600);
 
 const KEYS_BYTES_MAX: usize = 256 * 1024;
@@ -37,10 +38,10 @@ pub(super) struct Keyring {
     source: Source,
     algorithms: Vec<Algorithm>,
     current: RwLock<KeySet>,
-    /// When somebody last began to read them, well or not, in milliseconds since 1970.
+    /// When a read last began, successful or not, in milliseconds since 1970.
     tried_at: AtomicI64,
-    /// Held by the one who reads.
-    turn: Arc<Mutex<()>>,
+    /// Held by the task that reads.
+    refresh_lock: Arc<Mutex<()>>,
 }
 
 impl Keyring {
@@ -59,15 +60,21 @@ impl Keyring {
             }
         };
         let (current, tried_at) = (RwLock::new(current), AtomicI64::new(now.unix_ms()));
-        Ok(Arc::new(Keyring { source, algorithms, current, tried_at, turn: Arc::default() }))
+        Ok(Arc::new(Keyring {
+            source,
+            algorithms,
+            current,
+            tried_at,
+            refresh_lock: Arc::default(),
+        }))
     }
 
-    /// The key that `header` names. Where it is not known, the issuer may have a new one.
+    /// The key that `header` names. If it is not known, the issuer may have a new one.
     pub(super) async fn find(
         self: &Arc<Self>,
         header: &Header,
         now: Timestamp,
-    ) -> Result<Arc<Key>, JwtRefused> {
+    ) -> Result<Arc<VerificationKey>, JwtRefused> {
         let found = self.current().find(header);
         if matches!(found, Err(JwtRefused::UnknownKey | JwtRefused::NoKeys)) {
             self.read_again(now).await;
@@ -81,12 +88,12 @@ impl Keyring {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns when the keys were read, by us or by whoever had the turn.
+    /// Returns when the keys were read, by this task or by the one that held `refresh_lock`.
     async fn read_again(self: &Arc<Self>, now: Timestamp) {
-        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let refresh_lock = Arc::clone(&self.refresh_lock).lock_owned().await;
         if self.last_try_is(PAUSE, now) {
-            // In a task of its own: a caller who hangs up must not take the others' keys with it.
-            let _ = tokio::spawn(Arc::clone(self).read(turn, now)).await;
+            // A task of its own: a caller that hangs up must not cancel the read for the others.
+            let _ = tokio::spawn(Arc::clone(self).read(refresh_lock, now)).await;
         }
     }
 
@@ -94,29 +101,31 @@ impl Keyring {
         if !self.last_try_is(AGE_MAX, now) {
             return;
         }
-        if let Ok(turn) = Arc::clone(&self.turn).try_lock_owned() {
-            tokio::spawn(Arc::clone(self).read(turn, now));
+        if let Ok(refresh_lock) = Arc::clone(&self.refresh_lock).try_lock_owned() {
+            tokio::spawn(Arc::clone(self).read(refresh_lock, now));
         }
     }
 
-    /// Whether the last try is at least `age` away. Away and not ago: a clock that was set back must not keep us
-    /// from trying, and callers who read the clock a moment apart must not try twice.
+    /// Whether the last try is at least `age` away, in either direction. A clock that was set back
+    /// must not stop us from trying, and callers that read the clock a moment apart must not try
+    /// twice.
     fn last_try_is(&self, age: Duration, now: Timestamp) -> bool {
         let away = now.unix_ms().abs_diff(self.tried_at.load(Ordering::Acquire));
         u128::from(away) >= age.as_millis()
     }
 
-    async fn read(self: Arc<Self>, turn: OwnedMutexGuard<()>, now: Timestamp) {
+    async fn read(self: Arc<Self>, refresh_lock: OwnedMutexGuard<()>, now: Timestamp) {
         self.tried_at.store(now.unix_ms(), Ordering::Release);
         match self.source.keys(&self.algorithms).await {
             Ok(keys) => {
                 info!(count = keys.0.len(), "keys of the token issuer read");
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = keys;
             }
-            // The keys that we have were good; whoever can silence the issuer must not end everybody's tokens.
+            // The old keys were good. If they were dropped here, an attacker who silences the
+            // issuer could invalidate all tokens.
             Err(error) => warn_of(&error),
         }
-        drop(turn);
+        drop(refresh_lock);
     }
 }
 
@@ -129,19 +138,19 @@ enum Source {
     Url(String, Client),
 }
 
-/// Why keys were not read.
+/// Why keys could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum KeysError {
     /// The file cannot be read.
     #[error("could not read the file")]
     File(#[from] io::Error),
-    /// The address cannot be read.
+    /// The URL cannot be fetched.
     #[error("could not fetch the keys")]
     Fetch(#[from] FetchError),
-    /// There is more than a set of keys has.
+    /// The document is larger than any set of keys.
     #[error("the set of keys has more than {KEYS_BYTES_MAX} bytes")]
     TooLarge,
-    /// It is no set of keys.
+    /// Not a set of keys.
     #[error("not a JSON Web Key Set")]
     Json(#[from] serde_json::Error),
     /// None of the keys fits the settings.
@@ -178,12 +187,12 @@ fn read_file(path: &Path) -> Result<Vec<u8>, KeysError> {
     if bytes.len() > KEYS_BYTES_MAX { Err(KeysError::TooLarge) } else { Ok(bytes) }
 }
 
-/// The keys that are for us. Cheap to clone.
+/// The usable keys. Cheap to clone.
 #[derive(Clone, Default)]
-struct KeySet(Arc<[Arc<Key>]>);
+struct KeySet(Arc<[Arc<VerificationKey>]>);
 
-/// One key, and what may be signed with it.
-pub(super) struct Key {
+/// One key, and the algorithms that it may sign with.
+pub(super) struct VerificationKey {
     id: Option<String>,
     algorithms: Vec<Algorithm>,
     pub(super) decoding: DecodingKey,
@@ -196,13 +205,13 @@ impl KeySet {
             keys: Vec<Value>,
         }
         let set: Set = serde_json::from_slice(bytes)?;
-        // Issuers publish keys for other things too, and kinds that nobody knew when this was written.
+        // Issuers also publish keys for other purposes, and of kinds newer than this code.
         let keys = set.keys.into_iter().filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
-        let keys: Arc<[_]> = keys.filter_map(|jwk| Key::new(jwk, algorithms)).collect();
+        let keys: Arc<[_]> = keys.filter_map(|jwk| VerificationKey::new(jwk, algorithms)).collect();
         if keys.is_empty() { Err(KeysError::NoneFits) } else { Ok(KeySet(keys)) }
     }
 
-    fn find(&self, header: &Header) -> Result<Arc<Key>, JwtRefused> {
+    fn find(&self, header: &Header) -> Result<Arc<VerificationKey>, JwtRefused> {
         let key = match (&header.kid, &*self.0) {
             (_, []) => return Err(JwtRefused::NoKeys),
             (None, [only]) => only,
@@ -219,7 +228,7 @@ impl KeySet {
     }
 }
 
-impl Key {
+impl VerificationKey {
     /// The key, if it signs with one of `allowed`.
     fn new(jwk: Jwk, allowed: &[Algorithm]) -> Option<Arc<Self>> {
         if !signs(&jwk.common) {
@@ -233,7 +242,7 @@ impl Key {
             return None;
         }
         let decoding = DecodingKey::from_jwk(&jwk).ok()?;
-        Some(Arc::new(Key { id: jwk.common.key_id, algorithms, decoding }))
+        Some(Arc::new(VerificationKey { id: jwk.common.key_id, algorithms, decoding }))
     }
 }
 
@@ -243,7 +252,8 @@ fn signs(common: &CommonParameters) -> bool {
     in_use && operations.is_none_or(|several| several.contains(&KeyOperations::Verify))
 }
 
-/// Whether a key of this kind signs in this way. Nothing that a token says can make another kind of it.
+/// Whether a key of this kind can sign with this algorithm. The kind is the key's own: nothing in a
+/// token can change it.
 fn fits(kind: &AlgorithmParameters, algorithm: Algorithm) -> bool {
     match kind {
         AlgorithmParameters::RSA(_) => algorithm.family() == AlgorithmFamily::Rsa,
@@ -255,7 +265,7 @@ fn fits(kind: &AlgorithmParameters, algorithm: Algorithm) -> bool {
             key.curve == EllipticCurve::Ed25519 && algorithm == Algorithm::EdDSA
         }
         AlgorithmParameters::OctetKey(_) | AlgorithmParameters::Other(_) => false,
-        // The crate may learn of more kinds; we have to learn of them first.
+        // The crate may add kinds; each needs a decision here first.
         _ => false,
     }
 }

@@ -1,4 +1,4 @@
-//! Tokens as they should be, and every way we know in which they should not.
+//! Valid tokens, and every way we know in which a token can be invalid.
 
 use super::*;
 use crate::settings::JwksSource;
@@ -42,7 +42,7 @@ enum Secret {
     Ed(Ed25519KeyPair),
 }
 
-/// A key of the issuer, or of somebody who would like to be it.
+/// A key of the issuer, or of an attacker.
 struct Signing {
     id: &'static str,
     secret: Secret,
@@ -166,7 +166,7 @@ fn settings(jwks: JwksSource) -> JwtSettings {
     JwtSettings { algorithms, ..JwtSettings::new(ISSUER.into(), AUDIENCE.into(), jwks) }
 }
 
-/// A believer in the keys of `set`. The folder holds the file while it lives.
+/// A verifier with the keys of `set`. The folder must outlive it, because it holds the file.
 async fn open_file(set: &Value) -> (Jwt, TempDir) {
     open_with(set, |_| {}).await.unwrap()
 }
@@ -194,7 +194,7 @@ fn claims() -> Value {
     })
 }
 
-/// The usual claims, with some of them changed; null takes one away.
+/// The usual claims, with changes; null removes a claim.
 fn claims_but(changes: Value) -> Value {
     let mut all = claims();
     for (name, value) in changes.as_object().unwrap() {
@@ -233,7 +233,7 @@ async fn forgeries_are_refused() {
         |name: &str, value: Value| rsa().token_with(&header_with(name, value), &claims());
     let public = rsa().jwk();
     let hs256 = |secret: &[u8]| {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
+        let key = hmac::VerificationKey::new(hmac::HMAC_SHA256, secret);
         let header = json!({"typ": "JWT", "alg": "HS256", "kid": "rsa"});
         signed(&header, &claims(), |message| hmac::sign(&key, message).as_ref().to_vec())
     };
@@ -283,7 +283,8 @@ async fn forgeries_are_refused() {
 async fn every_byte_of_a_token_counts() {
     let (jwt, _folder) = open_file(&jwks([ec()])).await;
     let good = ec().token(&claims());
-    // The last digit of each part has bits to spare, which must be 0: those are other spellings.
+    // The last digit of each part has unused bits, which must be 0: other values are other
+    // spellings.
     for place in 0..good.len() {
         let mut bytes = good.clone().into_bytes();
         bytes[place] = if bytes[place] == b'A' { b'B' } else { b'A' };
@@ -344,7 +345,7 @@ async fn one_key_alone_needs_no_name() {
     assert_eq!(jwt.verify(&token, at(NOW)).await, Err(JwtRefused::KeyIdMissing));
 }
 
-/// What the usual token means, or why it means nothing, after these changes.
+/// The principal of the usual token after these changes, or why it is refused.
 async fn means(changes: Value) -> Result<Principal, JwtRefused> {
     means_with(changes, |_| {}).await
 }
@@ -478,7 +479,7 @@ async fn what_is_told_holds_nothing_of_the_token() {
         json!({"exp": planted}),
     ] {
         let refused = means(changes).await.unwrap_err();
-        let all = format!("{refused} {refused:?} {}", refused.told()).to_lowercase();
+        let all = format!("{refused} {refused:?} {}", refused.client_message()).to_lowercase();
         assert!(!all.contains(planted), "{all}");
     }
 }
@@ -522,7 +523,7 @@ async fn a_file_without_keys_for_us_stops_the_start() {
     for key in [shared, encryption, signing_only, other_algorithm, strange, json!({}), json!(1)] {
         let refused = open_with(&json!({"keys": [key]}), |_| {}).await;
         assert!(matches!(refused, Err(JwtSetupError::File(KeysError::NoneFits))), "{key}");
-        // Beside a good one it harms nobody.
+        // Beside a valid key it does no harm.
         let (jwt, _folder) = open_file(&json!({"keys": [key, rsa().jwk()]})).await;
         assert!(jwt.verify(&rsa().token(&claims()), at(NOW)).await.is_ok());
     }
@@ -551,15 +552,15 @@ async fn a_file_is_read_again_when_a_key_is_not_known() {
     assert_eq!(jwt.verify(&old, at(NOW + 61)).await, Err(JwtRefused::UnknownKey));
 }
 
-/// An issuer whose keys are at an address of this machine.
+/// An issuer that serves its keys on this machine.
 struct Issuer {
     url: String,
-    /// What it publishes; nothing makes it answer 500.
+    /// What it publishes; `None` makes it answer 500.
     published: Arc<Mutex<Option<Value>>>,
     asked: Arc<AtomicUsize>,
-    /// One word for each time that it was asked, before it answers.
+    /// Gets one message per request, before the answer.
     hears: UnboundedReceiver<()>,
-    /// It answers when it gets a word here, once this is set.
+    /// Once set, the issuer waits for a message here before it answers.
     waits_for: Arc<Mutex<Option<mpsc::Receiver<()>>>>,
 }
 
@@ -648,14 +649,14 @@ async fn all_who_come_at_once_share_one_question() {
     let jwt = issuer.open().await;
     issuer.publish(Some(jwks([ec(), rsa()])));
     let token = rsa().token(&claims());
-    let mut crowd = tokio::task::JoinSet::new();
+    let mut callers = tokio::task::JoinSet::new();
     for n in 0..64 {
         let (jwt, token) = (jwt.clone(), token.clone());
         // Not all of them read the clock at the same moment.
         let now = Timestamp::from_unix_ms((NOW + 100) * 1_000 - n);
-        crowd.spawn(async move { jwt.verify(&token, now).await });
+        callers.spawn(async move { jwt.verify(&token, now).await });
     }
-    for verdict in crowd.join_all().await {
+    for verdict in callers.join_all().await {
         assert!(verdict.is_ok());
     }
     assert_eq!(issuer.asked(), 2);
@@ -705,7 +706,7 @@ async fn a_key_that_was_taken_back_ends_while_others_are_used() {
     let [taken_back, other] = [ec(), rsa()].map(|key| key.token(&claims_but(json!({"exp": exp}))));
     assert!(jwt.verify(&taken_back, at(NOW + 599)).await.is_ok());
     assert_eq!(issuer.asked(), 1);
-    // Whoever comes then is not kept waiting; the keys are read behind its back.
+    // A caller that comes then does not wait; the keys are read in the background.
     assert!(jwt.verify(&other, at(NOW + 600)).await.is_ok());
     let ended = async {
         while jwt.verify(&taken_back, at(NOW + 601)).await.is_ok() {

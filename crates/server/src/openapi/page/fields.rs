@@ -1,6 +1,6 @@
-//! What an object holds, as a table.
+//! The fields of an object, as a table.
 
-use super::super::dress::{name_of, said};
+use super::super::schema_rules::{name_of, said};
 use super::prose::prose_line;
 use maud::{Markup, html};
 use utoipa::openapi::{
@@ -16,7 +16,7 @@ pub(super) struct Field<'a> {
     schema: &'a RefOr<Schema>,
 }
 
-/// The fields of an object, also of one that is made of several.
+/// The fields of an object, also of one that is composed of several.
 pub(super) fn fields_of<'a>(document: &'a OpenApi, schema: &'a RefOr<Schema>) -> Vec<Field<'a>> {
     match schema {
         RefOr::Ref(named) => {
@@ -53,7 +53,7 @@ pub(super) fn table(fields: &[Field<'_>]) -> Markup {
     }
 }
 
-/// What a value is, and within which bounds.
+/// The type of a value, and its bounds.
 pub(super) fn kind_of(schema: &RefOr<Schema>) -> Markup {
     match schema {
         RefOr::Ref(named) => {
@@ -129,7 +129,7 @@ fn bounds(object: &Object) -> Vec<String> {
     [format, range, length].into_iter().flatten().collect()
 }
 
-/// A form that says more than the words beside it do.
+/// The pattern, where it says more than the text beside it.
 fn form(object: &Object) -> Option<&str> {
     object.pattern.as_deref().filter(|form| *form != NO_NUL && *form != UUID)
 }

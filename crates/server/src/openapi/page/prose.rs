@@ -1,4 +1,4 @@
-//! Sentences with `code` and [links](/errors) in them.
+//! Renders sentences with `code` and [links](/errors).
 
 use maud::{Markup, html};
 
@@ -7,7 +7,7 @@ pub(super) fn prose(text: &str) -> Markup {
     html! { @for paragraph in text.split("\n\n").filter(|part| !part.trim().is_empty()) { p { (prose_line(paragraph)) } } }
 }
 
-/// One paragraph, without its frame.
+/// One paragraph, without its element.
 pub(super) fn prose_line(text: &str) -> Markup {
     let mut rest = text;
     let mut parts = Vec::new();
@@ -32,7 +32,7 @@ fn link(text: &str) -> Option<(Markup, &str)> {
     Some((html! { a href={ "/" (address) } { (prose_line(shown)) } }, rest))
 }
 
-/// Something to be copied.
+/// Text to be copied.
 pub(super) fn example(text: &str) -> Markup {
     html! { pre { code { (text) } } }
 }

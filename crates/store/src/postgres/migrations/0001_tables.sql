@@ -1,38 +1,39 @@
--- Everything that nodes share. A migration that was shipped never changes.
+-- The tables that all nodes share. A released migration never changes.
 --
--- `consign` stands for the schema that the address names. `no` is a job's number: the millisecond of its
--- creation and a count, so it is time-ordered, never changes, and ties the tables together. A `body` is a
--- sealed row, as in the embedded store: the columns beside it are only what indexes and other
--- sessions need, and are derived from it. Times are milliseconds since 1970.
+-- `consign` stands for the schema that the address names. `no` is a job's number: the millisecond
+-- of its creation and a count, so it is ordered by time, never changes, and is the key that tables
+-- share. A `body` is a sealed row, as in the embedded store. The columns beside it are derived from
+-- it and hold only what indexes and other sessions need. Times are milliseconds since 1970.
 
--- The one clock by which everything is judged. A test puts a hand on it by replacing this function.
+-- The one clock of the store. Tests replace this function.
 --
--- Every function pins its path: whatever the caller looks through, names in it mean the server's own. In PL/pgSQL, because
--- a function in SQL that sets something costs 12 microseconds a call, and this one 3.
+-- Every function pins its search path: unqualified names in it mean the server's own objects,
+-- whatever the caller's path is. It is PL/pgSQL because an SQL function with a `set` clause costs
+-- 12 microseconds a call, and this one 3.
 create function consign.now_ms() returns bigint language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$ begin return (date_part('epoch'::text, clock_timestamp()) * 1000::double precision)::bigint; end $$;
 
--- The epoch, which a restore raises, so that no lease from before is believed; and a number that grows
--- whenever a queue, a policy or a pause is new, so that nobody works with an old one. `set_version` grows with
+-- `epoch` is raised by a restore, so that no lease from before is accepted. `settings` grows with
+-- every new queue, policy or pause, so that no node works with an old one. `set_version` grows with
 -- every credential, policy and pause that is set; nodes confirm it in their rows.
-create table consign.house (
+create table consign.store_meta (
     one boolean primary key default true check (one),
     epoch integer not null default 0,
     settings bigint not null default 1,
     set_version bigint not null default 0
 );
-insert into consign.house default values;
+insert into consign.store_meta default values;
 
--- Until when workers could be heard: what lies between this and now, when everybody comes back, is no
--- worker's silence.
-create table consign.pulse (
+-- Until when workers could reach the store. The time between this and the next node's heartbeat is
+-- an outage of the store, and not a worker's silence.
+create table consign.liveness (
     one boolean primary key default true check (one),
     heard_until bigint not null default 0
 ) with (fillfactor = 20);
-insert into consign.pulse default values;
+insert into consign.liveness default values;
 
--- Stops a transaction that found less than it took for granted: somebody else has written a row, something was set, or the
--- clock was set. The node tries again without taking anything for granted.
+-- Fails a transaction that found fewer rows than it presumed: another session has written a row,
+-- settings have changed, or the clock was set. The node then tries again and reads everything.
 create function consign.expect(met bigint, known bigint) returns void language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$ begin
@@ -41,18 +42,19 @@ as $$ begin
     end if;
 end $$;
 
--- Only what the schema's owner grants. `consign.enqueue` is for applications, and the rest for nodes.
+-- Only the schema's owner grants rights. `consign.enqueue` is for applications, the rest for nodes.
 revoke all on function consign.now_ms, consign.expect from public;
 
--- Rows to lock: the end of the audit log, and what only the first of the nodes that start makes. Advisory locks would do
--- the same, but every role that may connect can take them; these rows only the owner can touch, and who it lets.
+-- Rows to lock: the end of the audit log, and the start-up lock of nodes. Advisory locks would do
+-- the same, but every role that may connect can take those. These rows can be locked only by the
+-- owner, and by roles to which it grants that.
 create table consign.lock (name text primary key);
 insert into consign.lock (name) values ('audit'), ('startup');
 
--- What is announced has its places from here, and new jobs the count in their numbers.
+-- Gives events their outbox positions, and new jobs the count in their numbers.
 create sequence consign.place increment 1048576;
 
--- The jobs of one type and one tenant: what claims go round over.
+-- A queue: the jobs of one type and one tenant. Claims take from queues in turn.
 create table consign.queue (
     no integer generated always as identity primary key,
     job_type text not null,
@@ -60,8 +62,8 @@ create table consign.queue (
     unique (job_type, tenant)
 );
 
--- What was handed over. Written once, never changed, gone when the job is erased.
-create table consign.handed (
+-- What was submitted. Written once, never changed, deleted when the job is erased.
+create table consign.submission (
     no bigint primary key,
     id uuid not null unique,
     queue integer not null,
@@ -73,22 +75,22 @@ create table consign.handed (
     envelope bytea not null,
     payload text not null
 ) with (autovacuum_vacuum_insert_scale_factor = 0.2);
-create index handed_queue on consign.handed (queue, no);
--- Digests are random: among all jobs, each would be written to a page of its own. Jobs of about an hour share a
--- shelf, so that the cost of an entry does not grow with the number of jobs.
-create index handed_subject on consign.handed ((no >> 42), by_subject, no) where by_subject is not null;
-create index handed_correlation on consign.handed ((no >> 42), by_correlation, no);
-create index handed_parent on consign.handed ((no >> 42), by_parent, no) where by_parent is not null;
+create index submission_queue on consign.submission (queue, no);
+-- Digests are random: in an index over all jobs, each entry would go to a page of its own. Jobs of
+-- about an hour share a bucket, so that the cost of an entry does not grow with the number of jobs.
+create index submission_subject on consign.submission ((no >> 42), by_subject, no) where by_subject is not null;
+create index submission_correlation on consign.submission ((no >> 42), by_correlation, no);
+create index submission_parent on consign.submission ((no >> 42), by_parent, no) where by_parent is not null;
 
--- Jobs that live: small, and the only jobs that claiming and sweeping ever look at. Every row is rewritten a few
--- times and then deleted, so it is vacuumed early and often.
+-- Live jobs: a small table, and the only one that claims and sweeps scan. Every row is rewritten a
+-- few times and then deleted, so it is vacuumed early and often.
 create table consign.job (
     no bigint primary key,
     queue integer not null,
-    -- While it waits: 0 for the highest priority, and not before when.
+    -- While it waits: its rank (0 is the highest priority), and when it may start.
     rank smallint,
     run_at bigint,
-    -- While it waits and may be too late.
+    -- While it waits: when it expires, if ever.
     expires_at bigint,
     -- While it runs: when its lease ends.
     lease_until bigint,
@@ -103,12 +105,13 @@ create index job_expiry on consign.job (expires_at) where expires_at is not null
 create index job_lease on consign.job (lease_until) where lease_until is not null;
 create index job_error on consign.job (error, no) where error is not null;
 
--- Which jobs a claim was given, so that a repeated one gets the same. Its row is there before the claim looks for jobs,
--- and holds back whoever asks under the same name meanwhile. Nothing but `jobs` changes then, which is in no index.
+-- Which jobs a claim got, so that a repeated claim gets the same. The row is written before the
+-- claim scans for jobs, and blocks a claim of the same name meanwhile. Later only `jobs` changes,
+-- which is in no index.
 create table consign.claim (
     digest bigint primary key,
     at bigint not null,
-    -- Their ids, one behind another; nothing as long as it was given none.
+    -- The ids of the jobs, concatenated; empty while the claim has got none.
     jobs bytea not null default ''
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 create index claim_at on consign.claim (at);
@@ -119,41 +122,42 @@ create table consign.job_ended (
     queue integer not null,
     status smallint not null,
     error bigint,
-    -- Whether it came with a key, and from when its retention counts; nothing while it waits for a person.
+    -- Whether the job has a key, and from when its retention counts; null for a poisoned job, which
+    -- is kept until a person decides.
     keyed boolean not null,
     kept_since bigint,
     body bytea not null
 );
 alter table consign.job_ended alter body set storage main;
--- Nearly all are completed (2), and those are found by walking all.
+-- Nearly all ended jobs are completed (2), and listings find those by walking all.
 create index ended_status on consign.job_ended (status, no) where status <> 2;
 create index ended_error on consign.job_ended (error, no) where error is not null;
--- Jobs that wait for a person, counted by their codes: no other ended job has no moment from which its retention counts.
+-- Poisoned jobs, counted by their codes: only they have no `kept_since`.
 create index ended_poison on consign.job_ended (queue, error) where kept_since is null;
 create index ended_kept on consign.job_ended (queue, keyed, kept_since) where kept_since is not null;
 
--- Which job a key means. Only jobs that were given a key are here, and expiry keeps it small.
+-- Which job a key means. Only jobs with a key are here, and expiry keeps the table small.
 create table consign.key (
     queue integer not null,
     name text not null,
     id uuid not null,
     primary key (queue, name)
 ) with (autovacuum_vacuum_scale_factor = 0.05);
--- When the job of a key ended: its window counts from there. Only ever added to, so that whoever ends a job need
--- not wait for whoever holds its key.
-create table consign.key_ended (
+-- When the job of a key ended: its window counts from there. Rows are only added, so that a
+-- transaction that ends a job need not wait for one that has locked its key.
+create table consign.key_expiry (
     queue integer not null,
     ended_at bigint not null,
     name text not null,
     id uuid not null
 );
-create index key_ended_at on consign.key_ended (queue, ended_at);
+create index key_expiry_at on consign.key_expiry (queue, ended_at);
 
 -- History that no longer fits into the row of its job.
 create table consign.history (
     no bigint not null,
     seq bigint not null,
-    -- Where its announcement stands, if it has one.
+    -- The outbox position of the entry's event, if it has one.
     place bigint,
     body bytea not null,
     primary key (no, seq)
@@ -166,9 +170,10 @@ create table consign.step (
     primary key (no, name)
 );
 
--- Announcements, several on a sheet, which is named by the place of the first. A transaction takes its places
--- from the sequence while it holds its jobs, or before there are any, so those of one job are in order. Numbers come
--- after the commit, in the order of writing: what has none yet is in `outbox_new`.
+-- Events. A row is a page of several, under the position of the first. A transaction takes its
+-- positions from the sequence while it holds its jobs' locks, or before the jobs exist, so the
+-- events of one job are in order. Numbers are given after the commit, in the order of writing:
+-- pages without numbers are in `outbox_new`.
 create table consign.outbox (
     place bigint primary key,
     sheet bytea not null
@@ -190,7 +195,7 @@ create table consign.numbering (
 ) with (fillfactor = 20);
 insert into consign.numbering default values;
 
--- What the announcements of an erased job may still say about it.
+-- What the events of an erased job may still show of it.
 create table consign.erased (
     no bigint primary key,
     last_place bigint not null,
@@ -198,8 +203,8 @@ create table consign.erased (
 );
 create index erased_place on consign.erased (last_place);
 
--- How many jobs of each queue stand where, and what has changed since that was written: one row of changes
--- for each queue that a transaction touched, so that nobody waits for a counter.
+-- How many jobs of each queue are in each status, and the changes since then: one row of changes
+-- for each queue that a transaction touched, so that no transaction waits for a counter.
 create table consign.counter (
     queue integer primary key,
     counts bigint[] not null
@@ -210,8 +215,8 @@ create table consign.delta (
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000);
 
 -- Records: what people and configuration set (policies, pauses, credentials). All kinds share one
--- table; the scope is a tenant, or '*'. An API key is stored by a digest only; whoever can read a
--- signing key can sign.
+-- table; the scope is a tenant, or '*'. An API key is stored only as a digest. A signing key is
+-- stored as it is: a role that can read it can sign.
 create table consign.record (
     kind text not null,
     scope text not null,
@@ -235,7 +240,7 @@ create table consign.audit (
 );
 create index audit_scope on consign.audit (scope, number);
 
--- The processes that share this schema, and the one that does the chores for all.
+-- The nodes that share this schema, and the one that leads.
 create table consign.node (
     id text primary key,
     version text not null,

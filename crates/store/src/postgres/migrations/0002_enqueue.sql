@@ -1,8 +1,10 @@
--- A way in for whoever has a transaction of their own: `consign.enqueue`. Older nodes can go on; only newer ones take in
--- what comes this way, and what an older one changes in a policy is not seen from here.
+-- `consign.enqueue`: submits jobs within an application's own transaction. Older nodes can go on,
+-- but only newer ones promote inbox rows, and this function does not see policy changes by an older
+-- node.
 --
--- No rule of a job's life is in here: the function looks at what it is given, as the door does, reserves the key, and leaves
--- a row. A node makes the job of it, through the same checks and the same engine.
+-- No rule of a job's life is in here. The function checks its arguments as the HTTP API does,
+-- reserves the key, and writes a row. A node makes the job of it, through the same checks and the
+-- same engine.
 
 -- What the function must know of a policy, which itself is a sealed record.
 create table consign.policy (
@@ -12,28 +14,29 @@ create table consign.policy (
     has_schema boolean not null
 );
 
--- How many bytes a payload may have that comes this way: the door's is a setting of each node, which nobody can see
--- from here.
-alter table consign.house add enqueue_bytes_max integer not null default 65536
+-- How many bytes a payload may have that comes this way. The HTTP API's limit is a setting of each
+-- node, which the function cannot read.
+alter table consign.store_meta add enqueue_bytes_max integer not null default 65536
     check (enqueue_bytes_max between 1 and 1048576);
--- How many types without a policy a tenant may have with what comes this way, for the same reason.
-alter table consign.house add enqueue_job_types_max integer not null default 1000
+-- How many types without a policy a tenant may have, with what comes this way. A setting here for
+-- the same reason.
+alter table consign.store_meta add enqueue_job_types_max integer not null default 1000
     check (enqueue_job_types_max >= 1);
 
--- What was enqueued and is not a job yet. A row is gone when it is one.
+-- What was enqueued and is not a job yet. The node that makes the job deletes the row.
 create table consign.inbox (
     id uuid primary key,
-    -- When it was enqueued, and not before when it may start.
+    -- When it was enqueued, and when it may start.
     at bigint not null,
     run_at bigint not null,
     tenant text not null,
     job_type text not null,
     subject text,
     correlation text,
-    -- As the client gave it, and as it is stored.
+    -- The key as the client gave it, and as it is stored.
     key text,
     key_name text,
-    -- Whose the key was before, where its window is over.
+    -- The job that had the key before, if the key's window is over.
     key_before uuid,
     payload text not null,
     payload_version text,
@@ -42,18 +45,19 @@ create table consign.inbox (
     max_attempts integer,
     parent uuid,
     traceparent text,
-    -- Why no job can be made of it. It is not tried again, and stays to be seen.
+    -- Why no job can be made of the row. It is not tried again, and stays for the operator to see.
     refused text
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_insert_scale_factor = 0.2);
--- By which the types of a tenant are found without walking its rows. Not only of rows that are taken in: an index with
--- such a condition would be as good as any other for questions that have nothing to do with types.
+-- Finds the types of a tenant without walking all its rows. Not restricted to rows without
+-- `refused`: the planner would then use the index for queries that have nothing to do with types.
 create index inbox_type on consign.inbox (tenant, job_type);
 create index inbox_new on consign.inbox (id) where refused is null;
--- Whoever comes with the key of a transaction that is still open waits for its end.
+-- An insert with the key of a transaction that is still open waits for the end of that transaction.
 create unique index inbox_key on consign.inbox (tenant, job_type, key_name) where key_name is not null and refused is null;
 
--- Whether two payloads say the same. Names that come twice are lost in jsonb, so there the very same text is asked for.
+-- Whether two payloads mean the same. `jsonb` drops duplicate names, so there the texts must be
+-- equal.
 create function consign.same_json(a text, b text) returns boolean
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -68,10 +72,10 @@ begin
     return a::jsonb = b::jsonb and members_a = members_b
         and members_a = regexp_replace(regexp_replace(a::jsonb::text, quoted, '', 'g'), '[^:]', '', 'g');
 exception when numeric_value_out_of_range then
-    return false; -- the door takes numbers that jsonb does not; the texts differ
+    return false; -- the HTTP API takes numbers that jsonb does not; the texts differ
 end $$;
 
--- What is wrong with a payload, in the door's words; nothing if it is right.
+-- What is wrong with a payload, in the HTTP API's words; null if it is valid.
 create function consign.payload_problem(payload text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -101,7 +105,7 @@ exception
         return 'payload: is not JSON: ' || sqlerrm;
 end $$;
 
--- What is wrong with a text, as the door says it.
+-- What is wrong with a text, in the HTTP API's words.
 create function consign.text_problem(field text, value text, chars_max integer) returns text
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -139,7 +143,7 @@ create function consign.unix_ms(value timestamptz) returns bigint
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$ select floor(extract(epoch from value) * 1000)::bigint $$;
 
--- A UUID of version 7: the millisecond first, so that ids sort by age, and chance behind it.
+-- A UUID of version 7: the millisecond first, so that ids sort by age, and random bits behind it.
 create function consign.new_id(ms bigint) returns uuid
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
@@ -149,8 +153,8 @@ begin
     return encode(set_byte(bytes, 6, (get_byte(bytes, 6) & 15) | 112), 'hex')::uuid;
 end $$;
 
--- The job that a key means, if there is one, and whether it is the same as what comes now. A key whose window is over
--- means nobody.
+-- The job that a key means, if any, and whether it is the same as the new submission. A key whose
+-- window is over means no job.
 create function consign.key_holder(
     of_type text, of_tenant text, name_of_key text, came_subject text, came_payload text,
     out holder uuid, out is_free boolean, out is_same boolean
@@ -164,13 +168,14 @@ declare
     held record;
 begin
     select k.id into holder from consign.key k where k.queue = queue_no and k.name = name_of_key;
-    -- In one statement, because a row of the inbox becomes a job at any moment. One of this transaction has no key yet.
+    -- One statement, because an inbox row may become a job at any moment. A row of this transaction
+    -- has no key yet.
     select 1 as turn, i.id, i.subject, i.payload, null::smallint as status, null::bigint as kept_since into held
         from consign.inbox i where i.refused is null
         and i.tenant = of_tenant and i.job_type = of_type and i.key_name = name_of_key
     union all
     select 2, h.id, h.subject, h.payload, e.status, e.kept_since
-        from consign.handed h
+        from consign.submission h
         left join lateral (select n.status, n.kept_since from consign.job_ended n where n.no = h.no offset 0) e on true
         where h.id = holder
     order by turn limit 1;
@@ -179,17 +184,17 @@ begin
         return;
     end if;
     is_free := held.status is not null and coalesce(held.kept_since <= over_before, false);
-    -- Of a poisoned job it is not written there when it ended. It may have ended more than once.
+    -- The row of a poisoned job does not say when it ended. It may have ended more than once.
     if held.status = 4 and not is_free then
-        is_free := exists (select from consign.key_ended d where d.queue = queue_no and d.ended_at <= over_before
+        is_free := exists (select from consign.key_expiry d where d.queue = queue_no and d.ended_at <= over_before
                 and d.name = name_of_key and d.id = holder)
-            and not exists (select from consign.key_ended d where d.queue = queue_no and d.ended_at > over_before
+            and not exists (select from consign.key_expiry d where d.queue = queue_no and d.ended_at > over_before
                 and d.name = name_of_key and d.id = holder);
     end if;
     is_same := held.subject is not distinct from came_subject and consign.same_json(held.payload, came_payload);
 end $$;
 
--- How many types without a policy a tenant has jobs of, or will have when what it enqueued is taken in.
+-- How many types without a policy a tenant has jobs of, or will have when its inbox rows are jobs.
 create function consign.undeclared_types(of_tenant text) returns bigint
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -207,8 +212,8 @@ as $$
     ) every where not exists (select from consign.policy p where p.job_type = every.job_type)
 $$;
 
--- Takes the key of a row, when its transaction is about to commit and not before: no node ever waits for a transaction that
--- stays open. Triggers that are deferred run as whoever commits.
+-- Takes the key of a row when its transaction is about to commit, and not before: no node ever
+-- waits for a transaction that stays open. A deferred trigger runs as the role that commits.
 create function consign.take_key() returns trigger
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
@@ -225,12 +230,13 @@ begin
     if found then
         return null;
     end if;
-    -- It was free when it was asked for: then its window is over and it is still there, or somebody took it since.
+    -- The key was free when `enqueue` checked it. Either its window is over and its row is still
+    -- there, or another transaction has taken it since.
     update consign.key k set id = new.id where k.queue = queue_no and k.name = new.key_name
         and k.id = new.key_before;
-    -- One that was redriven meanwhile lives again, and has its key back.
+    -- If its job was redriven meanwhile, that job has its key back.
     if not found or exists (select from consign.job j
-        where j.no = (select h.no from consign.handed h where h.id = new.key_before))
+        where j.no = (select h.no from consign.submission h where h.id = new.key_before))
     then
         raise exception using errcode = 'serialization_failure', detail = 'IDEMPOTENCY_KEY_REUSED',
             message = 'idempotencyKey: was taken by another job while this transaction was open',
@@ -241,8 +247,8 @@ end $$;
 create constraint trigger take_key after insert on consign.inbox deferrable initially deferred
     for each row when (new.key_name is not null) execute function consign.take_key();
 
--- Hands over a job in the caller's own transaction: with its commit the job is there, with a rollback nothing is. Says
--- which job it is, and whether the key had brought it before.
+-- Submits a job in the caller's own transaction: its commit makes the job, its rollback leaves
+-- nothing. Returns the job's id, and whether an earlier submission had the same key.
 --
 -- A payload is json, jsonb, or text that is JSON.
 create function consign.enqueue(
@@ -265,15 +271,15 @@ create function consign.enqueue(
 )
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
--- As in every transaction of ours: plans that were made on empty tables must do on full ones.
+-- As in every transaction of a node: plans made on empty tables must be good on full ones.
 set enable_seqscan = off set jit = off
 as $$
 #variable_conflict use_column
 declare
     now_ms constant bigint := consign.now_ms();
     body text;
-    bytes_max constant integer := (select h.enqueue_bytes_max from consign.house h where h.one);
-    types_max constant integer := (select h.enqueue_job_types_max from consign.house h where h.one);
+    bytes_max constant integer := (select h.enqueue_bytes_max from consign.store_meta h where h.one);
+    types_max constant integer := (select h.enqueue_job_types_max from consign.store_meta h where h.one);
     delay_s constant numeric := extract(epoch from enqueue.delay);
     starts_ms bigint;
     expires_ms bigint;
@@ -284,8 +290,8 @@ declare
     is_new boolean := false;
     queued bigint;
 begin
-    -- These and no others, before anything is done with it: a caller's own type may bring a cast to text with it, which would
-    -- run here with the rights of the owner.
+    -- Only these types, checked before the payload is used: a caller's own type may have a cast to
+    -- text, which would run here with the rights of the owner.
     if pg_typeof(enqueue.payload) not in ('json'::regtype, 'jsonb'::regtype, 'text'::regtype, 'varchar'::regtype) then
         raise exception using errcode = 'CN400', detail = 'INVALID_FIELD',
             message = 'payload: must be json, jsonb or text, but is ' || pg_typeof(enqueue.payload),
@@ -339,7 +345,7 @@ begin
 
     job_id := consign.new_id(now_ms);
     duplicate := false;
-    -- Long keys are stored as hashes, and so is what looks like one.
+    -- Long keys are stored as hashes, and so are keys that look like one.
     name_of_key := case when char_length(enqueue.key) > 128 or enqueue.key like 'sha256:%'
         then 'sha256:' || encode(sha256(convert_to(enqueue.key, 'UTF8')), 'hex') else enqueue.key end;
 
@@ -360,7 +366,7 @@ begin
         exit when is_new;
     end loop;
     if is_new then
-        -- With this one. Not before: whoever repeats a key needs no room.
+        -- The count includes this job. Checked only after the key: a repeated key adds no job.
         if policy.max_queued is not null then
             select coalesce(sum(n), 0) into queued from (
                 select c.counts[2] as n from consign.counter c join consign.queue q on q.no = c.queue
@@ -377,7 +383,7 @@ begin
                     hint = 'come again a little later; if it stays full, add workers or raise max_queued of the type';
             end if;
         end if;
-        -- Only the first job of a type adds one.
+        -- Only the first job of a type adds a type.
         if not exists (select from consign.queue q
                 where q.job_type = enqueue.job_type and q.tenant = enqueue.tenant)
             and not exists (select from consign.policy p where p.job_type = enqueue.job_type)
@@ -385,9 +391,9 @@ begin
         then
             raise exception using errcode = 'CN422', detail = 'TENANT_LIMIT',
                 message = 'the tenant has ' || types_max || ' undeclared job types, and enqueue_job_types_max allows no more',
-                hint = 'declare the types that are meant, or raise enqueue_job_types_max of the table house';
+                hint = 'declare the types that are meant, or raise enqueue_job_types_max of the table store_meta';
         end if;
-        -- It is heard when this transaction is committed; many in one transaction are one.
+        -- Delivered when this transaction commits; PostgreSQL merges equal ones of one transaction.
         perform pg_notify('consign_' || split_part('consign.inbox', '.', 1), 'inbox');
     elsif was.is_same then
         job_id := was.holder;

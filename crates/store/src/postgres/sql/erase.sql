@@ -2,7 +2,7 @@
 
 -- name: HANDED_DELETE
 -- What was submitted.
-delete from consign.handed where no = any($1);
+delete from consign.submission where no = any($1);
 
 -- name: HISTORY_DELETE
 -- What happened to them.

@@ -1,5 +1,5 @@
--- The outbox. A row is a page (`sheet`) of events, under the place of its first event. Places are
--- taken before the commit; numbers are given after it, in the order of writing.
+-- The outbox. A row is a page (`sheet`) of events, under the position (`place`) of its first event.
+-- Positions are taken before the commit; numbers are given after it, in the order of writing.
 
 -- name: NUMBERING_LOCK
 -- The last number. The lock keeps another node from numbering at the same time.
@@ -39,11 +39,11 @@ select n.first, n.place, n.lines, o.place, o.sheet
 
 -- name: EVENT_ENVELOPES
 -- What events say of their jobs. An erased job's envelope stays as long as its events.
-select no, envelope from consign.handed where no = any($1)
+select no, envelope from consign.submission where no = any($1)
 union all select no, envelope from consign.erased where no = any($1);
 
 -- name: SHEETS_OF
--- The pages on which these places are, locked in their order.
+-- The pages that contain these positions, locked in their order.
 select place, sheet from consign.outbox
  where place = any(array(
    select (select place from consign.outbox where place <= p order by place desc limit 1)

@@ -2,7 +2,7 @@
 -- own, and that nodes make jobs of.
 
 -- name: INBOX_NEXT
--- Locks the next rows, except those that another node is at.
+-- Locks the next rows, except those that another transaction has locked.
 select id, tenant, job_type, subject, correlation, key, payload, payload_version, priority::int4,
        run_at, expires_at, max_attempts, parent, traceparent
   from consign.inbox
@@ -22,7 +22,7 @@ select id, tenant, job_type, subject, correlation, key, payload, payload_version
 select id from consign.inbox where refused is null order by id limit $1;
 
 -- name: INBOX_AMONG
--- Which of these ids are rows of the inbox: a verb about such a job takes the row in first.
+-- Which of these ids are rows of the inbox: a verb about such a job promotes the row first.
 select id from consign.inbox where id = any($1) and refused is null;
 
 -- name: INBOX_DELETE

@@ -41,15 +41,15 @@ delete from consign.key k
 -- name: KEYS_ENDED
 -- From when on the windows of keys count. A table of its own that is only added to: the end of a
 -- job does not wait for a transaction that holds the job's key.
-insert into consign.key_ended (queue, ended_at, name, id)
+insert into consign.key_expiry (queue, ended_at, name, id)
 select * from unnest($1::int4[], $2::int8[], $3::text[], $4::uuid[]);
 
 -- name: KEYS_OLD
 -- Keys whose window is over, for the pruning.
-select ctid::text, name, id from consign.key_ended
+select ctid::text, name, id from consign.key_expiry
  where queue = $1 and ended_at <= $2
  order by ended_at limit $3 for update skip locked;
 
 -- name: KEYS_OLD_DROP
 -- The rows that the statement before found and locked.
-delete from consign.key_ended where ctid = any($1::text[]::tid[]);
+delete from consign.key_expiry where ctid = any($1::text[]::tid[]);

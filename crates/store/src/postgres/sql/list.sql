@@ -4,25 +4,25 @@
 
 -- name: LIST_ALL
 -- Every job.
-select no from consign.handed where no < $1 and no >= $3 order by no desc limit $2;
+select no from consign.submission where no < $1 and no >= $3 order by no desc limit $2;
 
 -- name: LIST_QUEUE
 -- Jobs of a queue.
-select no from consign.handed
+select no from consign.submission
  where (queue, no) < ($4, $1) and (queue, no) >= ($4, $3)
  order by queue desc, no desc limit $2;
 
 -- name: LIST_SUBJECT
 -- Jobs by the digest of their subject, bucket by bucket from the newest on. There may be thousands
--- of buckets (about an hour of jobs each), and a look at one is a step into an index.
+-- of buckets (about an hour of jobs each), and each costs one step into an index.
 select h.no
   from pg_catalog.generate_series(
-         (select no from consign.handed where no < $1::int8 order by no desc limit 1) >> 42,
-         (select no from consign.handed where no >= $3::int8 order by no limit 1) >> 42,
-         -1) s(shelf)
+         (select no from consign.submission where no < $1::int8 order by no desc limit 1) >> 42,
+         (select no from consign.submission where no >= $3::int8 order by no limit 1) >> 42,
+         -1) s(bucket)
  cross join lateral (
-   select no from consign.handed
-    where (no >> 42) = s.shelf and by_subject = $4 and no < $1 and no >= $3
+   select no from consign.submission
+    where (no >> 42) = s.bucket and by_subject = $4 and no < $1 and no >= $3
     order by no desc limit $2) h
  limit $2;
 
@@ -30,12 +30,12 @@ select h.no
 -- The same by their correlation.
 select h.no
   from pg_catalog.generate_series(
-         (select no from consign.handed where no < $1::int8 order by no desc limit 1) >> 42,
-         (select no from consign.handed where no >= $3::int8 order by no limit 1) >> 42,
-         -1) s(shelf)
+         (select no from consign.submission where no < $1::int8 order by no desc limit 1) >> 42,
+         (select no from consign.submission where no >= $3::int8 order by no limit 1) >> 42,
+         -1) s(bucket)
  cross join lateral (
-   select no from consign.handed
-    where (no >> 42) = s.shelf and by_correlation = $4 and no < $1 and no >= $3
+   select no from consign.submission
+    where (no >> 42) = s.bucket and by_correlation = $4 and no < $1 and no >= $3
     order by no desc limit $2) h
  limit $2;
 
@@ -43,12 +43,12 @@ select h.no
 -- The same by their parent.
 select h.no
   from pg_catalog.generate_series(
-         (select no from consign.handed where no < $1::int8 order by no desc limit 1) >> 42,
-         (select no from consign.handed where no >= $3::int8 order by no limit 1) >> 42,
-         -1) s(shelf)
+         (select no from consign.submission where no < $1::int8 order by no desc limit 1) >> 42,
+         (select no from consign.submission where no >= $3::int8 order by no limit 1) >> 42,
+         -1) s(bucket)
  cross join lateral (
-   select no from consign.handed
-    where (no >> 42) = s.shelf and by_parent = $4 and no < $1 and no >= $3
+   select no from consign.submission
+    where (no >> 42) = s.bucket and by_parent = $4 and no < $1 and no >= $3
     order by no desc limit $2) h
  limit $2;
 

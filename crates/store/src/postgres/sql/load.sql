@@ -5,11 +5,11 @@
 
 -- name: JOBS_LIVE
 -- Locks live jobs in the order of their numbers, so that no two transactions wait for each other.
--- The rows of `handed` are found first and sorted then: in one step, PostgreSQL may walk an index
--- by number to spare the sorting.
+-- The rows of `submission` are found first and sorted then: in one step, PostgreSQL may walk an
+-- index by number to spare the sorting.
 select h.id, h.no, h.queue, h.envelope, j.body
   from (select * from (
-          select id, no, queue, envelope from consign.handed where id = any($1) offset 0) h
+          select id, no, queue, envelope from consign.submission where id = any($1) offset 0) h
         order by no) h
  cross join lateral (select body from consign.job where no = h.no for update) j;
 
@@ -17,7 +17,7 @@ select h.id, h.no, h.queue, h.envelope, j.body
 -- The same of ended jobs.
 select h.id, h.no, h.queue, h.envelope, e.body
   from (select * from (
-          select id, no, queue, envelope from consign.handed where id = any($1) offset 0) h
+          select id, no, queue, envelope from consign.submission where id = any($1) offset 0) h
         order by no) h
  cross join lateral (select body from consign.job_ended where no = h.no for update) e;
 
@@ -27,22 +27,22 @@ select h.id, h.no, h.queue, h.envelope, e.body
 select id, no, queue, envelope,
        coalesce((select body from consign.job j where j.no = h.no),
                 (select body from consign.job_ended e where e.no = h.no))
-  from consign.handed h where id = any($1);
+  from consign.submission h where id = any($1);
 
 -- name: JOBS_BY_NO
 -- The same by the jobs' numbers, as indexes name them.
 select id, no, queue, envelope,
        coalesce((select body from consign.job j where j.no = h.no),
                 (select body from consign.job_ended e where e.no = h.no))
-  from consign.handed h where no = any($1);
+  from consign.submission h where no = any($1);
 
 -- name: ENVELOPES
 -- What was submitted, without the state: the keys that a batch must lock stand in here.
-select id, no, queue, envelope from consign.handed where id = any($1);
+select id, no, queue, envelope from consign.submission where id = any($1);
 
 -- name: PAYLOAD
 -- Stands apart from the job: most readers do not want it, and it may be large.
-select payload from consign.handed where no = $1;
+select payload from consign.submission where no = $1;
 
 -- name: HISTORY
 -- What happened to jobs after their entry `seq`, oldest first.

@@ -7,7 +7,7 @@ select name from consign.lock where name = 'startup' for update;
 
 -- name: EPOCH_RAISE
 -- After a restore no lease from before is believed, and no node works with old settings.
-update consign.house set epoch = epoch + 1, settings = settings + 1;
+update consign.store_meta set epoch = epoch + 1, settings = settings + 1;
 
 -- name: LEADER_LOCK
 -- Who leads, for the node that may take the lead.
@@ -22,7 +22,7 @@ select node, fence, until from consign.leader for share;
 update consign.leader set node = $1, fence = $2, until = $3;
 
 -- name: NODE_PUT
--- A node's sign of life. The settings that it confirmed never go back.
+-- A node's heartbeat. The version of the settings that it confirmed never goes back.
 insert into consign.node as n (id, version, started_at, draining, seen_at, confirmed)
 values ($1, $2, $3, $4, $5, $6)
 on conflict (id) do update
@@ -35,5 +35,5 @@ select id, version, started_at, draining, seen_at, confirmed from consign.node
  order by started_at, id;
 
 -- name: NODES_DROP
--- Nodes that were silent for long.
+-- Nodes without a heartbeat for long.
 delete from consign.node where seen_at <= $1;

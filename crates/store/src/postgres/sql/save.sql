@@ -1,18 +1,19 @@
 -- Writes what the engine decided. What belongs together is one statement: each statement has a
 -- price of its own, whatever it writes. There is no rule in here on purpose.
 --
--- Five statements below announce: they write pages of the outbox ($1, $2), note them as not yet
--- numbered ($3), and write what changes of the counts ($4 to $13), one row for each queue.
+-- Five statements below write events: they write pages of the outbox ($1, $2), mark them as not yet
+-- numbered ($3), and write the changes of the counts ($4 to $13), one row for each queue.
 --
--- Rows that change are looked up by number in a lateral `held` and met by `ctid`. Where a table and
--- an array are joined as equals, PostgreSQL may walk the table: when statistics were taken of a
--- moment in which all jobs had ended. A row that is locked stays where it is. Of a row that is not,
--- a statement must compare more: servers differ in whether they meet one that has moved meanwhile.
+-- Rows that change are found by number in a lateral `held` and updated by `ctid`. If a table and an
+-- array were joined as equals, PostgreSQL might walk the table, when statistics were taken of a
+-- moment in which all jobs had ended. A locked row keeps its `ctid`. For a row that is not locked,
+-- a statement must compare more: servers differ in whether they find a row that has moved
+-- meanwhile.
 
 -- name: JOBS_BEGIN
 -- New jobs, and jobs that begin again.
-with handed as (
-  insert into consign.handed
+with submission as (
+  insert into consign.submission
     (no, id, queue, by_subject, by_correlation, by_parent, subject, envelope, payload)
   select * from unnest($14::int8[], $15::uuid[], $16::int4[], $17::int8[], $18::int8[],
                        $19::int8[], $20::text[], $21::bytea[], $22::text[])),
@@ -30,11 +31,11 @@ select queue, array[a, b, c, d, e, f, g, h, i]
               $11::int8[], $12::int8[], $13::int8[]) u(queue, a, b, c, d, e, f, g, h, i);
 
 -- name: HAND_OVER
--- The same for new jobs only, in a transaction of its own. The node decided by a time that it
--- foresaw, so the statement fails where that time is not near enough or settings were changed. It
--- gives back a place for the next time.
-with handed as (
-  insert into consign.handed
+-- The same for new jobs only, in a transaction of its own. The node decided by a predicted time, so
+-- the statement fails if that time is not near enough or settings were changed. It returns an
+-- outbox position for a later batch.
+with submission as (
+  insert into consign.submission
     (no, id, queue, by_subject, by_correlation, by_parent, subject, envelope, payload)
   select * from unnest($14::int8[], $15::uuid[], $16::int4[], $17::int8[], $18::int8[],
                        $19::int8[], $20::text[], $21::bytea[], $22::text[])),
@@ -52,7 +53,7 @@ counts as (
     from unnest($4::int4[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],
                 $11::int8[], $12::int8[], $13::int8[]) u(queue, a, b, c, d, e, f, g, h, i))
 select pg_catalog.nextval('consign.place'),
-       consign.expect((select pg_catalog.count(*) from consign.house
+       consign.expect((select pg_catalog.count(*) from consign.store_meta
                         where settings = $31
                           and consign.now_ms() between $32::int8 and $32::int8 + 50), 1::int8);
 
@@ -163,7 +164,7 @@ on conflict (no, name) do update set body = excluded.body;
 delete from consign.step where no = any($1);
 
 -- name: ANNOUNCE
--- Announces where no other statement of the batch does.
+-- Writes events where no other statement of the batch does.
 with sheets as (
   insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])),
 news as (

@@ -1,5 +1,5 @@
--- Workers that were heard of lately. Their rows are locks, too, and are taken in the order of scope
--- and name.
+-- Workers that were seen lately. Their rows are locks, too, and are taken in the order of scope and
+-- name.
 
 -- name: WORKERS
 -- All of them: the table is small.
@@ -10,7 +10,7 @@ select scope, name, body from consign.worker;
 select scope, name, body from consign.worker where scope = any($1);
 
 -- name: WORKERS_PUT
--- What workers last said of themselves. Another node may have heard later.
+-- What workers last reported of themselves. Another node may have seen them later.
 insert into consign.worker as w (scope, name, seen_at, body)
 select * from unnest($1::text[], $2::text[], $3::int8[], $4::bytea[]) order by 1, 2
 on conflict (scope, name) do update set seen_at = excluded.seen_at, body = excluded.body
@@ -36,6 +36,6 @@ delete from consign.worker w
 -- All running jobs, from which the leases of each worker are counted.
 select h.id, h.no, h.queue, h.envelope, j.body
   from consign.job j
- cross join lateral (select * from consign.handed where no = j.no offset 0) h
+ cross join lateral (select * from consign.submission where no = j.no offset 0) h
  where j.lease_until > 0
  order by j.lease_until;

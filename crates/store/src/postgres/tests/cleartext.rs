@@ -1,4 +1,4 @@
-//! A server that nobody vouches for asks for the password in clear text.
+//! A server whose identity is not verified asks for the password in clear text.
 
 use super::{PostgresAddress, RUNTIME};
 use std::{
@@ -9,11 +9,11 @@ use std::{
 };
 
 const PASSWORD: &str = "hunter2";
-/// What the client has not sent by then, it does not send: it waits for nothing.
+/// What the client has not sent within this time, it does not send.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Serves one connection as a stranger would, and gives everything that was sent to it.
-fn stranger() -> (u16, thread::JoinHandle<Vec<u8>>) {
+/// Serves one connection as a fake server, and returns everything that the client sent.
+fn fake_server() -> (u16, thread::JoinHandle<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let port = listener.local_addr().expect("it is bound").port();
     let served = thread::spawn(move || {
@@ -50,9 +50,9 @@ fn serve(client: &mut TcpStream, heard: &mut Vec<u8>) {
     }
 }
 
-/// What a client that connects there says to a stranger, and what its user is told.
+/// What a client sends to the fake server, and which error its user gets.
 fn met(query: &str, host: &str) -> (String, String) {
-    let (port, served) = stranger();
+    let (port, served) = fake_server();
     let address = format!("postgres://u:{PASSWORD}@{host}:{port}/d?{query}");
     let address: PostgresAddress = address.parse().expect("lawful");
     let error = RUNTIME.block_on(address.connect()).expect_err("nobody is there");

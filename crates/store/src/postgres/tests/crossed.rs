@@ -1,21 +1,21 @@
-//! The hunt for deadlocks at the store itself: two nodes carry out batches that want the same keys, jobs, claims, workers
-//! and settings, in whatever order chance has put them, beside everything that a leader does.
+//! A search for deadlocks in the store itself. Two nodes execute batches that want the same keys,
+//! jobs, claims, workers and settings, in random order, beside all maintenance of a leader.
 //!
-//! The store tries again where two transactions were in each other's way, so nobody would notice. PostgreSQL does.
+//! The store retries after a deadlock, so no test would fail. PostgreSQL counts deadlocks.
 
 use super::{RUNTIME, open_at};
 use crate::{
-    Answer, Claimed, Execute, HandClock, News, NodeCard, PAGE_MAX, Postgres, PostgresAddress,
-    Reply, Request, SeededDice, Store,
+    Answer, Claimed, Execute, ManualClock, NodeInfo, Notification, PAGE_MAX, Postgres,
+    PostgresAddress, Reply, Request, SeededRandom, Store,
     conformance::{
         audit::recorded,
-        house::{claiming, email, ending, job_type, settling, tenant, token, wish},
+        fixture::{claim_request, claiming, email, ending, job_type, settling, tenant, token},
     },
     take_the_clock,
 };
 use engine::{
-    Command, Intake, JobDraft, JobId, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy,
-    ReleaseReason, Scope, Timestamp, WorkerId,
+    Command, JobDraft, JobId, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, ReleaseReason, Scope,
+    SubmitContext, Timestamp, WorkerId,
 };
 use pollster::block_on;
 use std::{
@@ -30,13 +30,13 @@ use test_postgres::{Options, Server};
 
 const NODES: usize = 2;
 const THREADS: usize = 6 * NODES;
-/// Time goes by between two rounds and not within one: a clock that is moved by hand is held meanwhile.
+/// Time passes between two rounds and not within one: the manual clock is locked while it moves.
 const ROUNDS: usize = 25;
 const ROUNDS_APART: Duration = Duration::from_secs(10);
 const BATCHES_EACH: usize = 12;
-/// Requests of a batch, and jobs of a list.
+/// The most requests in a batch, and jobs in a list.
 const BATCH_MAX: u64 = 12;
-/// So few that everybody meets everybody.
+/// Few keys, so that batches meet.
 const KEYS: u64 = 40;
 const TYPES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const JOBS: usize = 60;
@@ -47,7 +47,7 @@ const CLAIMS: u64 = 10;
 fn nobody_waits_in_a_circle_for_rows_of_any_kind() {
     let server = Server::start(Options::fast().with("deadlock_timeout", "5ms"));
     let address: PostgresAddress = server.address().parse().expect("lawful");
-    let ground = Ground::on(&address);
+    let ground = Environment::on(&address);
     for round in 0..ROUNDS {
         ground.over.store(false, Ordering::SeqCst);
         ground.play(round);
@@ -58,7 +58,7 @@ fn nobody_waits_in_a_circle_for_rows_of_any_kind() {
     assert_eq!(deadlocks(&server, &address), 0, "{}", server.log());
 }
 
-/// What PostgreSQL has counted by now, or said in its log.
+/// The deadlocks that PostgreSQL has counted, or written to its log.
 fn deadlocks(server: &Server, address: &PostgresAddress) -> usize {
     let counted: i64 = RUNTIME.block_on(async {
         let client = address.connect().await.expect("it answers");
@@ -69,10 +69,10 @@ fn deadlocks(server: &Server, address: &PostgresAddress) -> usize {
     said.max(usize::try_from(counted).expect("a count"))
 }
 
-struct Ground {
-    clock: Arc<HandClock>,
+struct Environment {
+    clock: Arc<ManualClock>,
     nodes: Vec<Arc<Postgres>>,
-    /// The last that were handed over, and the last that were claimed.
+    /// The jobs submitted last, and those claimed last.
     jobs: Mutex<Vec<JobId>>,
     held: Mutex<Vec<Claimed>>,
     /// Requests that were not refused.
@@ -80,13 +80,13 @@ struct Ground {
     over: AtomicBool,
 }
 
-impl Ground {
+impl Environment {
     fn on(address: &PostgresAddress) -> Self {
-        let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+        let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
         RUNTIME.block_on(take_the_clock(address, &clock)).expect("it can be taken");
-        let open = |seed| open_at(address, &clock, &Arc::new(SeededDice::new(seed)));
+        let open = |seed| open_at(address, &clock, &Arc::new(SeededRandom::new(seed)));
         let nodes = (0..NODES as u64).map(open).collect();
-        Ground {
+        Environment {
             nodes,
             clock,
             jobs: Mutex::default(),
@@ -98,8 +98,9 @@ impl Ground {
 
     fn play(&self, round: usize) {
         thread::scope(|scope| {
-            let wander = |number| scope.spawn(move || self.wander(round, number));
-            let threads: Vec<_> = (0..THREADS).map(wander).collect();
+            let run_random_batches =
+                |number| scope.spawn(move || self.run_random_batches(round, number));
+            let threads: Vec<_> = (0..THREADS).map(run_random_batches).collect();
             for number in 0..NODES {
                 scope.spawn(move || self.tend(number));
             }
@@ -109,13 +110,13 @@ impl Ground {
         });
     }
 
-    /// One batch after another, of whatever comes.
-    fn wander(&self, round: usize, number: usize) {
-        let dice = SeededDice::new((round * 1_000 + number) as u64);
+    /// Executes random batches.
+    fn run_random_batches(&self, round: usize, number: usize) {
+        let random = SeededRandom::new((round * 1_000 + number) as u64);
         for _ in 0..BATCHES_EACH {
             let batch: Vec<Request> =
-                (0..=dice.next() % BATCH_MAX).filter_map(|_| self.request(&dice)).collect();
-            let replies = self.nodes[number % NODES].execute(batch, News::default());
+                (0..=random.next() % BATCH_MAX).filter_map(|_| self.request(&random)).collect();
+            let replies = self.nodes[number % NODES].execute(batch, Notification::default());
             for reply in replies.expect("nobody is told of any trouble") {
                 self.note(reply);
             }
@@ -135,78 +136,83 @@ impl Ground {
         }
     }
 
-    /// Nothing where there is nothing yet to ask for.
-    fn request(&self, dice: &SeededDice) -> Option<Request> {
-        Some(match dice.next() % 16 {
-            0..4 => {
-                Request::Submit((0..=dice.next() % BATCH_MAX).map(|_| self.new_job(dice)).collect())
-            }
+    /// A random request; `None` if there is no job yet to ask for.
+    fn request(&self, random: &SeededRandom) -> Option<Request> {
+        Some(match random.next() % 16 {
+            0..4 => Request::Submit(
+                (0..=random.next() % BATCH_MAX).map(|_| self.new_job(random)).collect(),
+            ),
             4..8 => {
-                let id = any(&self.jobs, dice)?;
-                Request::Job { scope: Scope::All, id, command: order(dice) }
+                let id = any(&self.jobs, random)?;
+                Request::Job { scope: Scope::All, id, command: order(random) }
             }
             8..12 => {
-                let held = any(&self.held, dice)?;
+                let held = any(&self.held, random)?;
                 let id = held.job.id();
-                Request::Job { scope: Scope::All, id, command: report(&held, dice) }
+                Request::Job { scope: Scope::All, id, command: report(&held, random) }
             }
             12 | 13 => {
                 let mut types = TYPES.to_vec();
-                types.rotate_left((dice.next() % 5) as usize);
-                types.truncate(1 + (dice.next() % 4) as usize);
-                claiming(wish(&worker(dice), &format!("c{}", dice.next() % CLAIMS), &types, 6))
+                types.rotate_left((random.next() % 5) as usize);
+                types.truncate(1 + (random.next() % 4) as usize);
+                claiming(claim_request(
+                    &worker(random),
+                    &format!("c{}", random.next() % CLAIMS),
+                    &types,
+                    6,
+                ))
             }
             14 => {
-                let worker = WorkerId::parse(&worker(dice)).expect("lawful");
-                Request::Seen { scope: Scope::All, worker }
+                let worker = WorkerId::parse(&worker(random)).expect("lawful");
+                Request::WorkerAlive { scope: Scope::All, worker }
             }
-            _ => recorded("a queue", rule(dice)),
+            _ => recorded("a queue", rule(random)),
         })
     }
 
-    fn new_job(&self, dice: &SeededDice) -> NewJob {
-        let chance = || crate::Dice::roll(dice);
-        let intake = Intake {
-            id: JobId::new(crate::Clock::read(&*self.clock).wall, chance()),
+    fn new_job(&self, random: &SeededRandom) -> NewJob {
+        let entropy = || crate::RandomSource::entropy(random);
+        let context = SubmitContext {
+            id: JobId::new(crate::Clock::read(&*self.clock).wall, entropy()),
             tenant: tenant("default"),
-            chance: chance(),
+            entropy: entropy(),
             payload_bytes_max: PAYLOAD_BYTES_MAX,
         };
-        // Now and then a batch is of jobs without keys, which go another way.
-        let key = format!("k{}", dice.next() % KEYS);
+        // Some batches contain only jobs without keys, which take the fast submit.
+        let key = format!("k{}", random.next() % KEYS);
         let draft = JobDraft {
-            job_type: any_type(dice).into(),
-            idempotency_key: (!dice.next().is_multiple_of(3)).then_some(key),
+            job_type: any_type(random).into(),
+            idempotency_key: (!random.next().is_multiple_of(3)).then_some(key),
             ..email()
         };
-        draft.check(intake).expect("a lawful draft")
+        draft.check(context).expect("a lawful draft")
     }
 
-    /// What the clockwork of a node does.
+    /// What a node's maintenance loop does.
     fn tend(&self, number: usize) {
         let store = &self.nodes[number];
-        let card = NodeCard {
+        let info = NodeInfo {
             id: format!("node {number}"),
             version: "0.1.0".into(),
             started_at: Timestamp::from_unix_ms(1_700_000_000_000),
             draining: false,
         };
         while !self.over.load(Ordering::SeqCst) {
-            block_on(store.attend(&card)).expect("the store works");
+            block_on(store.heartbeat_node(&info)).expect("the store works");
             let overdue = block_on(store.overdue(100)).expect("the store works");
             let late = overdue.into_iter().map(|late| Request::Job {
                 scope: Scope::All,
                 id: late.id,
                 command: late.command,
             });
-            store.execute(late.collect(), News::default()).expect("the store works");
+            store.execute(late.collect(), Notification::default()).expect("the store works");
             block_on(store.number_events(PAGE_MAX)).expect("the store works");
-            block_on(store.tidy(100)).expect("the store works");
+            block_on(store.prune(100)).expect("the store works");
         }
     }
 }
 
-/// Adds to the last few.
+/// Adds items, and keeps the last few.
 fn keep<T>(all: &Mutex<Vec<T>>, more: impl IntoIterator<Item = T>) {
     let mut all = all.lock().unwrap();
     all.extend(more);
@@ -214,23 +220,23 @@ fn keep<T>(all: &Mutex<Vec<T>>, more: impl IntoIterator<Item = T>) {
     all.drain(..old);
 }
 
-fn any<T: Clone>(all: &Mutex<Vec<T>>, dice: &SeededDice) -> Option<T> {
+fn any<T: Clone>(all: &Mutex<Vec<T>>, random: &SeededRandom) -> Option<T> {
     let all = all.lock().unwrap();
-    let place = dice.next().checked_rem(all.len() as u64)?;
+    let place = random.next().checked_rem(all.len() as u64)?;
     all.get(usize::try_from(place).ok()?).cloned()
 }
 
-fn any_type(dice: &SeededDice) -> &'static str {
-    TYPES[(dice.next() % TYPES.len() as u64) as usize]
+fn any_type(random: &SeededRandom) -> &'static str {
+    TYPES[(random.next() % TYPES.len() as u64) as usize]
 }
 
-fn worker(dice: &SeededDice) -> String {
-    format!("w{}", dice.next() % WORKERS)
+fn worker(random: &SeededRandom) -> String {
+    format!("w{}", random.next() % WORKERS)
 }
 
-/// What operators and the clock say to jobs.
-fn order(dice: &SeededDice) -> Command {
-    match dice.next() % 6 {
+/// Commands of operators and of the sweeper.
+fn order(random: &SeededRandom) -> Command {
+    match random.next() % 6 {
         0 => Command::Cancel,
         1 | 2 => Command::Redrive { max_attempts: None, reset_steps: false },
         3 => Command::Discard,
@@ -239,9 +245,9 @@ fn order(dice: &SeededDice) -> Command {
     }
 }
 
-/// What workers say.
-fn report(held: &Claimed, dice: &SeededDice) -> Command {
-    match dice.next() % 6 {
+/// Commands of workers.
+fn report(held: &Claimed, random: &SeededRandom) -> Command {
+    match random.next() % 6 {
         0 => Command::Heartbeat { token: token(held), progress: None },
         1 => Command::Release {
             token: token(held),
@@ -254,10 +260,10 @@ fn report(held: &Claimed, dice: &SeededDice) -> Command {
     }
 }
 
-/// What operators say to queues.
-fn rule(dice: &SeededDice) -> Request {
-    let job_type = job_type(any_type(dice));
-    match dice.next() % 4 {
+/// Requests of operators about queues.
+fn rule(random: &SeededRandom) -> Request {
+    let job_type = job_type(any_type(random));
+    match random.next() % 4 {
         0 => Request::Pause { scope: Scope::All, job_type },
         1 | 2 => Request::Resume { scope: Scope::All, job_type },
         _ => Request::set_policy(&job_type, &Policy::default()),

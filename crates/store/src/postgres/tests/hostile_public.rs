@@ -1,14 +1,14 @@
-//! A role that may create in `public` plants operators, functions, types and tables there, so that
-//! an unqualified name in a statement of ours would run its code with the rights of the schema's
+//! A role that may create in `public` plants operators, functions, types and tables there. An
+//! unqualified name in a statement of ours would then run its code with the rights of the schema's
 //! owner.
 //!
-//! Two layers hold it off, and each is tested without the other: sessions do not look into
-//! `public`, and statements name nothing that `public` could shadow.
+//! Two layers prevent that, and each is tested without the other: the search path of sessions does
+//! not contain `public`, and statements use no name that `public` could shadow.
 
-use super::{RUNTIME, house_of, open_at};
+use super::{RUNTIME, fixture_of, open_at};
 use crate::{
-    HandClock, SeededDice, Store,
-    conformance::house::keyed,
+    ManualClock, SeededRandom, Store,
+    conformance::fixture::keyed,
     postgres::{
         PostgresAddress, doctor, examine_postgres, migrate_postgres, pool::Pool, schema, session,
         sql, uuid, verify, verify_postgres_audit,
@@ -26,17 +26,17 @@ use std::{
 use test_postgres::{Options, PgBouncer, Server};
 use tokio_postgres::{AsyncMessage, Client, types::Type};
 
-/// What a trap says when it runs.
+/// The error that a planted object raises when it runs.
 const FIRED: &str = "a trap of a stranger fired";
 
-/// Types that are operands and arguments somewhere in our statements, and neighbours of theirs.
+/// Types of operands and arguments in our statements, and related types.
 const TYPES: &str = "{int2,int4,int8,float8,numeric,text,varchar,name,oid,regclass,regnamespace,timestamptz,interval,\
     xid,xid8,tid,uuid,bytea,bool,\"char\"}";
 const ARRAYS: &str = "{int2[],int4[],int8[],text[],bytea[],uuid[],bool[],xid[],tid[],name[],oid[]}";
 const OPERATORS: &str = "{=,<>,<,>,<=,>=,+,-,*,/,>>,||,~~}";
 
-/// Every operator that `pg_catalog` lacks for a pair of these types: an exact match in `public`
-/// goes before one in `pg_catalog` that needs a conversion.
+/// Every operator that `pg_catalog` lacks for a pair of these types: an exact match in `public` is
+/// preferred to one in `pg_catalog` that needs a conversion.
 const PLANT_OPERATORS: &str = "do $do$ declare l text; r text; o text; result text; begin
     foreach l in array '%TYPES%'::text[] loop foreach r in array '%TYPES%'::text[] loop
         foreach result in array array['boolean', l] loop
@@ -51,8 +51,8 @@ const PLANT_OPERATORS: &str = "do $do$ declare l text; r text; o text; result te
         end loop;
     end loop; end loop; end $do$";
 
-/// Every function of these names with one or two concrete arguments: an exact match in `public`
-/// goes before a polymorphic one in `pg_catalog`, and before one that needs a conversion.
+/// Every function of these names with one or two concrete arguments: an exact match in `public` is
+/// preferred to a polymorphic one in `pg_catalog`, and to one that needs a conversion.
 const PLANT_FUNCTIONS: &str = "do $do$ declare f text; a text; b text; begin
     foreach f in array '%FUNCTIONS%'::text[] loop
         foreach a in array '%TYPES%'::text[] || '%ARRAYS%'::text[] loop
@@ -67,9 +67,9 @@ const PLANT_FUNCTIONS: &str = "do $do$ declare f text; a text; b text; begin
         end loop;
     end loop; end $do$";
 
-/// Tables and types under the names of ours and of the catalogue's.
+/// Tables and types with the names of ours and of the catalogue's.
 const PLANT_NAMES: &str = "do $do$ declare t text; begin
-    foreach t in array '{house,job,queue,handed,key,claim,audit,migration,policy,pg_class,pg_roles,pg_settings,pg_namespace,\
+    foreach t in array '{store_meta,job,queue,submission,key,claim,audit,migration,policy,pg_class,pg_roles,pg_settings,pg_namespace,\
         pg_stat_activity,pg_prepared_xacts}'::text[] loop
         execute format('create table public.%I (one boolean)', t);
     end loop;
@@ -78,7 +78,7 @@ const PLANT_NAMES: &str = "do $do$ declare t text; begin
     end loop; end $do$";
 
 struct Hostile {
-    /// Before the server, so that they end first.
+    /// Declared before the server, so that they are dropped first.
     strict: PgBouncer,
     lenient: PgBouncer,
     server: Server,
@@ -109,8 +109,9 @@ impl Hostile {
         hostile
     }
 
-    /// Every way to the server, each to a schema of its own: direct, with options that would undo
-    /// the pin, and through poolers that refuse options and that ignore them.
+    /// The address of every path to the server, each with a schema of its own: direct, with options
+    /// that would undo the pinned search path, and through poolers that refuse options or ignore
+    /// them.
     fn addresses(&self) -> Vec<PostgresAddress> {
         let direct = self.server.address();
         let undone = format!("{direct}?options=-c%20search_path%3Dpublic");
@@ -125,7 +126,7 @@ impl Hostile {
     /// Runs statements as a role.
     fn by(&self, role: &str, statements: &[&str]) {
         let client = self.client(role);
-        // The stranger does not fall into traps of its own.
+        // The hostile role must not run its own planted objects.
         RUNTIME.block_on(client.batch_execute("set search_path = pg_catalog")).expect("lawful");
         for statement in statements {
             RUNTIME.block_on(client.batch_execute(statement)).expect("the role may");
@@ -149,14 +150,14 @@ impl Hostile {
     }
 }
 
-/// Every statement that is sent, by the texts that are sent.
+/// The text of every statement that a node sends.
 fn statements() -> Vec<&'static str> {
     let all = sql::ALL.iter().map(|(_, sql)| *sql);
     let others = [doctor::STATEMENTS, schema::STATEMENTS, &[session::IS_OWN, verify::PAGE]];
     all.chain(others.into_iter().flatten().copied()).collect()
 }
 
-/// The functions that a text calls, and some that are called by a syntax of their own.
+/// The functions that a text calls, and some that have a syntax of their own.
 fn functions_of(sql: &str) -> BTreeSet<String> {
     const NONE: [&str; 12] =
         ["any", "array", "coalesce", "in", "exists", "u", "q", "r", "s", "h", "as", "interval"];
@@ -174,11 +175,11 @@ fn functions_of(sql: &str) -> BTreeSet<String> {
     names
 }
 
-/// A connection that looks into `public`, and is told how the server understands each statement.
+/// A connection with `public` in its search path, which receives the parse tree of each statement.
 fn reader(address: &PostgresAddress) -> (Client, Receiver<String>) {
     let (told, heard) = channel();
-    let way = RUNTIME.block_on(async { schema::way(address) }).expect("lawful");
-    let (client, mut connection) = RUNTIME.block_on(way.dial("")).expect("it answers");
+    let connector = RUNTIME.block_on(async { schema::connector(address) }).expect("lawful");
+    let (client, mut connection) = RUNTIME.block_on(connector.dial("")).expect("it answers");
     RUNTIME.spawn(async move {
         while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
             if let AsyncMessage::Notice(notice) = message {
@@ -192,7 +193,7 @@ fn reader(address: &PostgresAddress) -> (Client, Receiver<String>) {
     (client, heard)
 }
 
-/// The objects of users that a parse tree names: functions, operators, types and tables.
+/// The users' objects that a parse tree names: functions, operators, types and tables.
 fn objects_of(tree: &str) -> BTreeSet<u32> {
     const FIELDS: [&str; 14] = [
         ":funcid ",
@@ -210,7 +211,7 @@ fn objects_of(tree: &str) -> BTreeSet<u32> {
         ":paramtype ",
         ":elemfuncid ",
     ];
-    /// The first number that the server gives to an object of a user's.
+    /// The first object id that the server gives to a user's object.
     const FIRST: u32 = 16_384;
     let number = |rest: &str| {
         let digits = rest.split(|c: char| !c.is_ascii_digit()).next();
@@ -237,7 +238,7 @@ fn no_statement_of_ours_means_anything_of_a_stranger_s() {
         let prepared = RUNTIME.block_on(client.prepare(sql));
         let mut trees = String::new();
         if prepared.is_ok() {
-            // The notice comes before the answer.
+            // The notice arrives before the answer.
             heard.try_iter().for_each(|tree| trees.push_str(&tree));
         }
         assert!(
@@ -258,7 +259,7 @@ fn no_statement_of_ours_means_anything_of_a_stranger_s() {
     assert_eq!(foreign, [""; 0]);
 }
 
-/// A statement that `public` could shadow, as none of ours is.
+/// A statement that `public` could shadow, unlike all of ours.
 const CARELESS: &str = "select date_part('epoch', clock_timestamp()) * 1000";
 
 #[test]
@@ -267,8 +268,8 @@ fn a_session_of_ours_does_not_look_into_public() {
     for address in hostile.addresses() {
         RUNTIME.block_on(migrate_postgres(&address)).expect("it can be made");
         RUNTIME.block_on(async {
-            let pool = Arc::new(Pool::new(schema::way(&address).expect("lawful"), 1));
-            let mut db = pool.lend().await.expect("it answers");
+            let pool = Arc::new(Pool::new(schema::connector(&address).expect("lawful"), 1));
+            let mut db = pool.acquire().await.expect("it answers");
             db.rows(CARELESS, &[]).await.expect("no trap fires where a statement is alone");
             db.opened();
             for begin in [sql::WRITE, sql::READ] {
@@ -289,7 +290,7 @@ fn a_life_beside_traps_in_public_springs_none_of_them() {
         live_and_look(&address);
         hostile.assert_nothing_fired();
     }
-    // The control: without what holds it off, the trap of the clock fires.
+    // The control: without the two layers, the planted operator runs.
     let client = hostile.client("consign");
     let sprung = client.batch_execute(CARELESS);
     RUNTIME.block_on(sprung).expect_err("the stranger's operator runs");
@@ -298,22 +299,22 @@ fn a_life_beside_traps_in_public_springs_none_of_them() {
 
 /// Everything that a node, an application and an operator do.
 fn live_and_look(address: &PostgresAddress) {
-    let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
-    let dice = Arc::new(SeededDice::new(1));
-    let store = open_at(address, &clock, &dice);
-    let house = house_of(&store, &clock, &dice);
-    let id = house.submit(keyed("a key", "1"));
-    assert_eq!(house.complete(&house.take()), Ok(Status::Completed));
-    house.sweep();
+    let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+    let random = Arc::new(SeededRandom::new(1));
+    let store = open_at(address, &clock, &random);
+    let fixture = fixture_of(&store, &clock, &random);
+    let id = fixture.submit(keyed("a key", "1"));
+    assert_eq!(fixture.complete(&fixture.take()), Ok(Status::Completed));
+    fixture.sweep();
     let app = RUNTIME.block_on(address.connect()).expect("it answers");
     let enqueue =
         format!("select job_id from {}.enqueue('email', '1', key => 'k')", address.schema());
     let rows = RUNTIME.block_on(app.query_typed(&enqueue, &[])).expect("it is taken");
     let enqueued: JobId = uuid::id_of(&rows[0], 0).expect("an id");
     for id in [id, enqueued] {
-        assert!(house.find(id).is_some());
+        assert!(fixture.find(id).is_some());
     }
-    house.tidy(10);
+    fixture.prune(10);
     RUNTIME.block_on(store.number_events(10)).expect("the store works");
     RUNTIME.block_on(store.raise_epoch()).expect("the store works");
     RUNTIME.block_on(migrate_postgres(address)).expect("nothing is to be done");
@@ -342,7 +343,8 @@ fn every_function_of_ours_pins_its_path_and_is_not_for_everybody() {
     }
 }
 
-/// What is spelled with a star or without a value has no argument that a trap could be planted for.
+/// A call with a star or without arguments has no argument type for which a function could be
+/// planted.
 #[test]
 fn functions_without_a_typed_argument_are_named_with_their_schema() {
     let sources =

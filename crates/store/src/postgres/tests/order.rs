@@ -1,64 +1,65 @@
-//! Announcements of one job are in the order of its history, whoever was faster.
+//! The events of one job are in the order of its history, whichever transaction was faster.
 
-use super::{RUNTIME, by_hand, open_at};
+use super::{RUNTIME, open_at, testing};
 use crate::{
-    Execute, News, PAGE_MAX, Postgres, PostgresAddress, Reply, Request, SeededDice, Store,
-    StoreError,
-    conformance::house::{claiming, email, tenant, wish},
+    Execute, Notification, PAGE_MAX, Postgres, PostgresAddress, Reply, Request, SeededRandom,
+    Store, StoreError,
+    conformance::fixture::{claim_request, claiming, email, tenant},
 };
-use engine::{Intake, JobId, NewJob, PAYLOAD_BYTES_MAX, Timestamp};
+use engine::{JobId, NewJob, PAYLOAD_BYTES_MAX, SubmitContext, Timestamp};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
 
-/// What a test waits for happens within this, or not at all.
+/// The longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn now() -> Timestamp {
     Timestamp::from_unix_ms(1_800_000_000_000)
 }
 
-/// A batch that begins before a job is handed over, and ends by starting it, is held up in between: its place in the
-/// outbox must not be the one that it had at the beginning.
+/// A batch begins before a job is submitted, is blocked, and then starts that job. The event's
+/// position in the outbox must not be the one that the batch had at its beginning.
 #[test]
 fn a_start_is_told_after_the_hand_over_that_it_overtook() {
-    let (clock, dice, address) = by_hand();
-    let store = open_at(&address, &clock, &dice);
+    let (clock, random, address) = testing();
+    let store = open_at(&address, &clock, &random);
     RUNTIME.block_on(async {
-        // The queue is there, so that nothing else is in the way.
-        submit(&store, &dice).await;
+        // The queue exists, so that nothing else blocks the batch.
+        submit(&store, &random).await;
         let app = address.connect().await.expect("it answers");
-        let slow = new_job(&dice);
+        let slow = new_job(&random);
         hold(&app, &address, slow.id).await;
-        let batch = vec![Request::Submit(vec![slow]), claiming(wish("w", "c", &["email"], 10))];
+        let batch =
+            vec![Request::Submit(vec![slow]), claiming(claim_request("w", "c", &["email"], 10))];
         let waiting = tokio::spawn({
             let store = store.clone();
             async move { execute(&store, batch).await }
         });
         wait_until_held(&address).await;
-        let overtaken = submit(&store, &dice).await;
+        let overtaken = submit(&store, &random).await;
         app.batch_execute("rollback").await.expect("it lets go");
         waiting.await.expect("no panic").expect("it is carried out");
         assert_eq!(told(&store, overtaken).await, [1, 2]);
     });
 }
 
-/// Keeps whoever wants to hand over a job of this id waiting.
+/// Blocks any transaction that submits a job with this id.
 async fn hold(app: &Client, address: &PostgresAddress, id: JobId) {
     let schema = address.schema();
-    // Like any other, whatever columns there are.
+    // A copy of another row, so that the test does not name columns.
     let held = format!(
-        "begin; insert into {schema}.handed select (jsonb_populate_record(h, '{{\"no\": 1, \"id\": \"{id}\"}}')).* \
-         from {schema}.handed h limit 1"
+        "begin; insert into {schema}.submission select (jsonb_populate_record(h, '{{\"no\": 1, \"id\": \"{id}\"}}')).* \
+         from {schema}.submission h limit 1"
     );
     app.batch_execute(&held).await.expect("lawful");
 }
 
-/// Asks as somebody else: within a transaction the same would be seen again and again.
+/// Polls on another connection: within one transaction, the view would never change.
 async fn wait_until_held(address: &PostgresAddress) {
     let watch = address.connect().await.expect("it answers");
     let waiting = format!(
-        "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%{}.handed%'",
+        "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%{}.submission%'",
         address.schema()
     );
     let held = async {
@@ -69,19 +70,19 @@ async fn wait_until_held(address: &PostgresAddress) {
     timeout(PATIENCE, held).await.expect("the batch waits");
 }
 
-pub(super) fn new_job(dice: &SeededDice) -> NewJob {
-    let chance = || crate::Dice::roll(dice);
-    let intake = Intake {
-        id: JobId::new(now(), chance()),
+pub(super) fn new_job(random: &SeededRandom) -> NewJob {
+    let entropy = || crate::RandomSource::entropy(random);
+    let context = SubmitContext {
+        id: JobId::new(now(), entropy()),
         tenant: tenant("default"),
-        chance: chance(),
+        entropy: entropy(),
         payload_bytes_max: PAYLOAD_BYTES_MAX,
     };
-    email().check(intake).expect("a lawful draft")
+    email().check(context).expect("a lawful draft")
 }
 
-async fn submit(store: &Arc<Postgres>, dice: &SeededDice) -> JobId {
-    let new = new_job(dice);
+async fn submit(store: &Arc<Postgres>, random: &SeededRandom) -> JobId {
+    let new = new_job(random);
     let id = new.id;
     let batch = vec![Request::Submit(vec![new])];
     let replies = execute(store, batch).await.expect("the store works");
@@ -89,17 +90,17 @@ async fn submit(store: &Arc<Postgres>, dice: &SeededDice) -> JobId {
     id
 }
 
-/// Carries out a batch on a thread that may be blocked.
+/// Executes a batch on a thread that may block.
 pub(super) async fn execute(
     store: &Arc<Postgres>,
     batch: Vec<Request>,
 ) -> Result<Vec<Reply>, StoreError> {
     let store = store.clone();
-    let done = tokio::task::spawn_blocking(move || store.execute(batch, News::default()));
+    let done = tokio::task::spawn_blocking(move || store.execute(batch, Notification::default()));
     done.await.expect("no panic")
 }
 
-/// The transitions of a job in the order in which they are told.
+/// The transitions of a job in the order of its events.
 pub(super) async fn told(store: &Postgres, id: JobId) -> Vec<u64> {
     store.number_events(PAGE_MAX).await.expect("the store works");
     let events = store.events(0, PAGE_MAX).await.expect("the store works");

@@ -1,14 +1,16 @@
-//! A role that may connect and nothing else holds every advisory lock that Consign was ever known
-//! to take. Whatever nodes lock, they lock in rows that only the schema's owner can touch.
+//! A role that may only connect holds every advisory lock that Consign has ever taken. Nodes lock
+//! only rows that the schema's owner alone can lock.
 
-use super::{PostgresAddress, RUNTIME, by_hand, fresh_address, house_of, open_at, order::execute};
+use super::{
+    PostgresAddress, RUNTIME, fixture_of, fresh_address, open_at, order::execute, testing,
+};
 use crate::{
     Answer, Request,
+    codec::digest,
     conformance::{
         audit::recorded,
-        house::{claiming, email, job_type, wish},
+        fixture::{claim_request, claiming, email, job_type},
     },
-    form::facet,
     postgres::migrate_postgres,
 };
 use engine::Scope;
@@ -17,11 +19,11 @@ use test_postgres::Server;
 use tokio::time::timeout;
 use tokio_postgres::Client;
 
-/// Below the 10 s after which PostgreSQL gives up waiting for a lock, and far above what an
-/// unhindered action needs.
+/// Below the 10 s after which PostgreSQL gives up waiting for a lock, and far above the time of an
+/// unhindered action.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// A role that may connect holds these locks until its connection ends.
+/// Connects as a role that may only connect, and holds these locks until the connection ends.
 fn outsider(address: &PostgresAddress, locks: &[i64]) -> Client {
     let role = format!("{}_outsider", address.schema());
     let superuser: PostgresAddress = Server::shared().superuser_address().parse().expect("lawful");
@@ -39,7 +41,7 @@ fn outsider(address: &PostgresAddress, locks: &[i64]) -> Client {
     })
 }
 
-/// What is done, unless it waits for the outsider.
+/// The result, unless the action waits for the outsider.
 async fn soon<T>(what: &str, done: impl Future<Output = T>) -> T {
     let done = timeout(PATIENCE, done).await;
     done.unwrap_or_else(|_| panic!("{what} waits for an outsider"))
@@ -47,16 +49,16 @@ async fn soon<T>(what: &str, done: impl Future<Output = T>) -> T {
 
 #[test]
 fn an_outsider_s_advisory_locks_stop_no_start_no_audited_action_and_no_claim() {
-    let (clock, dice, address) = by_hand();
+    let (clock, random, address) = testing();
     let (schema, not_made) = (address.schema(), fresh_address());
-    let wanted = wish("w", "c", &["email"], 1);
-    let digest = facet::of_claim(&Scope::All, &wanted.worker, &wanted.claim);
-    let of = |of: i64| facet::of_name(&[schema, &of.to_string()]);
-    let migration = facet::of_name(&["migrate", not_made.schema()]);
-    let start = facet::of_name(&["start", schema]);
+    let wanted = claim_request("w", "c", &["email"], 1);
+    let digest = digest::of_claim(&Scope::All, &wanted.worker, &wanted.claim);
+    let of = |of: i64| digest::of_name(&[schema, &of.to_string()]);
+    let migration = digest::of_name(&["migrate", not_made.schema()]);
+    let start = digest::of_name(&["start", schema]);
     let outsider = outsider(&address, &[migration, start, of(1), of(digest)]);
-    let store = open_at(&address, &clock, &dice);
-    house_of(&store, &clock, &dice).submit(email());
+    let store = open_at(&address, &clock, &random);
+    fixture_of(&store, &clock, &random).submit(email());
     RUNTIME.block_on(async {
         let turn = soon("a start", address.turn()).await.expect("nobody else starts");
         turn.end().await;
@@ -78,7 +80,7 @@ fn no_advisory_lock_is_left_in_any_statement() {
     let sources = [
         include_str!("../sql.rs"),
         include_str!("../schema.rs"),
-        include_str!("../turn.rs"),
+        include_str!("../startup_lock.rs"),
         include_str!("../migrations/0001_tables.sql"),
         include_str!("../migrations/0002_enqueue.sql"),
     ];

@@ -1,40 +1,41 @@
-//! Time in which nobody could be heard, because the database was away, or all nodes were.
+//! Time in which no worker could reach the store, because the database or all nodes were down.
 
 use super::neighbours;
 use crate::{
-    NodeCard,
-    conformance::{house::email, nodes::card},
+    NodeInfo,
+    conformance::{fixture::email, nodes::info},
 };
 use pollster::block_on;
 
-/// After an outage callers are faster than the first sign of life of any node: what they do must not hide that there
-/// was one.
+/// After an outage, a caller's batch may come before the first heartbeat of any node. It must not
+/// hide that there was an outage.
 #[test]
 fn a_time_in_which_no_node_was_there_costs_no_lease() {
     let near = neighbours();
-    let (house, other) = (&near.house, (near.another)());
-    let attend = |card: &NodeCard| block_on(house.store().attend(card)).expect("the store works");
-    assert!(attend(&card("one")).leads);
-    block_on(other.attend(&card("two"))).expect("the store works");
-    house.submit(email());
-    let held = house.take();
-    house.pass(600);
-    house.submit(email());
-    attend(&card("one"));
-    assert!(house.sweep().is_empty(), "its worker could not be heard");
-    house.complete(&held).unwrap();
+    let (fixture, other) = (&near.fixture, (near.another)());
+    let heartbeat_node =
+        |info: &NodeInfo| block_on(fixture.store().heartbeat_node(info)).expect("the store works");
+    assert!(heartbeat_node(&info("one")).leads);
+    block_on(other.heartbeat_node(&info("two"))).expect("the store works");
+    fixture.submit(email());
+    let held = fixture.take();
+    fixture.pass(600);
+    fixture.submit(email());
+    heartbeat_node(&info("one"));
+    assert!(fixture.sweep().is_empty(), "its worker could not be heard");
+    fixture.complete(&held).unwrap();
 }
 
-/// And a worker that is silent while nodes are there is silent.
+/// A worker that is silent while nodes run loses its lease.
 #[test]
 fn a_silent_worker_among_nodes_loses_its_lease() {
     let near = neighbours();
-    let house = &near.house;
-    house.submit(email());
-    let held = house.take();
+    let fixture = &near.fixture;
+    fixture.submit(email());
+    let held = fixture.take();
     for _ in 0..60 {
-        house.pass(1);
-        block_on(house.store().attend(&card("one"))).expect("the store works");
+        fixture.pass(1);
+        block_on(fixture.store().heartbeat_node(&info("one"))).expect("the store works");
     }
-    assert_eq!(house.sweep(), [held.job.id()]);
+    assert_eq!(fixture.sweep(), [held.job.id()]);
 }

@@ -1,23 +1,23 @@
-//! Records are part of the transaction that sets them, whatever becomes of the connection.
+//! Records are part of the transaction that sets them, even if the connection breaks.
 
-use super::hand_over::Scene;
-use crate::{Answer, Execute, News, Request, Store, conformance::house::job_type};
+use super::fast_submit::Scene;
+use crate::{Answer, Execute, Notification, Request, Store, conformance::fixture::job_type};
 use engine::Policy;
 use pollster::block_on;
 use test_postgres::{ChaosProxy, When};
 
-/// A record is written by several statements. All of them come before the COMMIT: the connection
-/// that is cut right behind it takes none of them along.
+/// Several statements write a record. All of them come before the COMMIT: a connection cut right
+/// after it loses none of them.
 #[test]
 fn a_record_is_there_when_nobody_answers_for_its_commit() {
     let scene = Scene::new();
-    scene.hand_over();
+    scene.fast_submit();
     let lose: [fn(&ChaosProxy, When); 2] = [ChaosProxy::lose_replies, ChaosProxy::lose_commits];
     for (lose, max_attempts) in lose.into_iter().zip([7, 8]) {
         let policy = Policy { max_attempts, ..Policy::default() };
         lose(&scene.proxy, When::Next(1));
         let set = vec![Request::set_policy(&job_type("email"), &policy)];
-        let done = scene.store.execute(set, News::default());
+        let done = scene.store.execute(set, Notification::default());
         let is_set = block_on(scene.store.policies()).expect("the store works");
         let is_set = is_set.get(&job_type("email")) == Some(&policy);
         match done {

@@ -1,4 +1,4 @@
-//! The checker: what was found on a disk, against what callers had been told.
+//! Compares the content of a disk after a crash with what the store had answered.
 
 use super::{
     Stops, chain, open_counting, start,
@@ -7,42 +7,42 @@ use super::{
     world::{View, World, events},
 };
 use crate::{
-    Answer, EVENTS_KEPT, Execute, News, Reply, Request, Sqlite, Store, StoreError,
+    Answer, EVENTS_KEPT, Execute, Notification, Reply, Request, Sqlite, Store, StoreError,
     sqlite::{doctor, open::Files},
 };
 use crash_disk::Disk;
 use engine::{
-    Chance, Command, JobDraft, JobId, NewJob, Scope, StepAnswer, Tenant, Timestamp, key_is_free,
+    Command, Entropy, JobDraft, JobId, NewJob, Scope, StepAnswer, Tenant, Timestamp, key_is_free,
 };
 use pollster::block_on;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Opens what was found, and compares.
+/// Opens a disk after a crash, and compares.
 pub(super) struct Checker<'a> {
     pub(super) story: &'a Story,
-    /// So many calls had been answered.
+    /// How many calls had been answered.
     pub(super) answered: usize,
-    /// Whether the next one was under way.
+    /// Whether the next call was under way.
     pub(super) under_way: bool,
-    /// What may be found.
+    /// The states that are allowed.
     pub(super) lawful: Vec<&'a World>,
 }
 
 pub(super) type Verdict<T = ()> = Result<T, String>;
 
 impl<'a> Checker<'a> {
-    /// For a crash after `at` operations.
+    /// A checker for a crash after `at` operations.
     pub(super) fn at(story: &'a Story, at: usize) -> Self {
         let lawful = story.lawful(at);
         Checker { story, answered: story.answered(at), under_way: lawful.len() > 1, lawful }
     }
 
-    /// Says what was found, if it is what it should be.
+    /// Returns the state of the store, if it is correct.
     pub(super) fn check(&self, disk: &Disk) -> Verdict<World> {
         let stops = Stops::default();
         let store = open_counting(disk, &stops)
             .map_err(|error| format!("it does not open: {}", chain(&error)))?;
-        let found = heard(World::read(&store))?;
+        let found = into_verdict(World::read(&store))?;
         self.is_lawful(&found)?;
         self.keeps_facts(&found)?;
         examine(&store)?;
@@ -55,7 +55,8 @@ impl<'a> Checker<'a> {
         Ok(found)
     }
 
-    /// The world is exactly one of those that can be: nothing lost, nothing invented, nothing in part.
+    /// The state must be exactly one of the allowed ones: nothing lost, nothing invented, nothing
+    /// in part.
     fn is_lawful(&self, found: &World) -> Verdict {
         let broken = found.jobs.values().find(|view| !view.is_lawful());
         if let Some(view) = broken {
@@ -73,7 +74,7 @@ impl<'a> Checker<'a> {
         Err(differences.join("\nand it is not the world after the call that was under way:\n"))
     }
 
-    /// What was told is still so.
+    /// Everything that the store had answered must still hold.
     fn keeps_facts(&self, found: &World) -> Verdict {
         let erased: BTreeSet<JobId> = self.facts().filter_map(Fact::erased).collect();
         for fact in self.facts() {
@@ -91,20 +92,20 @@ impl<'a> Checker<'a> {
     }
 
     fn facts(&self) -> impl Iterator<Item = &'a Fact> {
-        self.story.told(self.answered)
+        self.story.answer_facts(self.answered)
     }
 
     fn erases_now(&self, id: JobId) -> bool {
         let under_way = self.story.calls.get(self.answered).filter(|_| self.under_way);
-        under_way.is_some_and(|call| call.told.iter().any(|fact| fact.erased() == Some(id)))
+        under_way.is_some_and(|call| call.answer_facts.iter().any(|fact| fact.erased() == Some(id)))
     }
 
-    /// The latest time that the store can know: the call that was under way may have come later.
+    /// The latest time that the store can have: the call that was under way may have moved it.
     fn now(&self) -> Timestamp {
         self.story.time_after(self.answered + usize::from(self.under_way))
     }
 
-    /// The same again is answered as the first time, and new work is taken.
+    /// A repeated request must get its first answer, and new work must be accepted.
     fn goes_on(&self, store: &Sqlite, found: &World) -> Verdict {
         let now = self.now();
         let mut probes = vec![new_work()];
@@ -142,7 +143,7 @@ impl<'a> Checker<'a> {
             }
         }
         let requests = probes.iter().map(|probe| probe.request.clone()).collect();
-        let replies = heard(store.execute(requests, News::default()))?;
+        let replies = into_verdict(store.execute(requests, Notification::default()))?;
         for (probe, reply) in probes.iter().zip(replies) {
             if !(probe.accepts)(&reply) {
                 return Err(format!("{:?} was answered by {reply:?}", probe.request));
@@ -165,7 +166,7 @@ impl<'a> Checker<'a> {
             return None;
         }
         let mut again = new.clone();
-        again.id = JobId::new(now, Chance(u128::from_be_bytes(new.id.to_bytes()).rotate_left(17)));
+        again.id = JobId::new(now, Entropy(u128::from_be_bytes(new.id.to_bytes()).rotate_left(17)));
         let accepts = move |reply: &Reply| match reply {
             Ok(Answer::Submitted(all)) => all[0].duplicate && holders.contains(&all[0].job_id),
             _ => false,
@@ -174,7 +175,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Something to ask of a store that was found, and what it has to answer.
+/// A request to a store after a crash, and which replies are correct.
 struct Probe {
     request: Request,
     accepts: Box<dyn Fn(&Reply) -> bool>,
@@ -189,13 +190,13 @@ impl Probe {
 
 fn new_work() -> Probe {
     let draft = JobDraft { job_type: "probe".into(), ..JobDraft::default() };
-    let intake = engine::Intake {
-        id: JobId::new(start(), Chance(1)),
+    let context = engine::SubmitContext {
+        id: JobId::new(start(), Entropy(1)),
         tenant: Tenant::parse("probe").expect("lawful"),
-        chance: Chance(2),
+        entropy: Entropy(2),
         payload_bytes_max: 100,
     };
-    let new = draft.check(intake).expect("lawful");
+    let new = draft.check(context).expect("lawful");
     let accepts = |reply: &Reply| match reply {
         Ok(Answer::Submitted(all)) => !all[0].duplicate,
         _ => false,
@@ -221,7 +222,7 @@ impl Fact {
         }
     }
 
-    /// Whether a job that is there is one of which this was told.
+    /// Whether a job in the store agrees with this fact.
     fn is_kept_by(&self, view: &View) -> bool {
         let envelope = &view.job.envelope;
         match self {
@@ -243,13 +244,13 @@ impl Fact {
                 records.next().is_some_and(|record| record.status == *status)
                     && records.next().is_none()
             }
-            Fact::StepDone { .. } => true, // asked for afterwards
+            Fact::StepDone { .. } => true, // requested afterwards
             Fact::Erased(_) => false,
         }
     }
 }
 
-/// The doctor finds nothing.
+/// The doctor must find nothing.
 fn examine(store: &Sqlite) -> Verdict {
     let health = health(&store.files)?;
     if health.is_empty() { Ok(()) } else { Err(format!("the doctor finds {}", health.join("; "))) }
@@ -262,11 +263,11 @@ pub(super) fn health(files: &Files) -> Verdict<Vec<String>> {
     Ok(health.findings.into_iter().filter(|f| f.damage).map(|f| f.what).collect())
 }
 
-/// Every transition that is announced has its one event, once all are numbered, for as long as events
-/// are kept.
+/// After all events are numbered, each transition that is announced must have exactly one event, as
+/// long as events are kept.
 fn is_announced(store: &Sqlite, found: &World, now: Timestamp) -> Verdict {
-    heard(block_on(store.number_events(1_000_000)))?;
-    let events = heard(events(store))?;
+    into_verdict(block_on(store.number_events(1_000_000)))?;
+    let events = into_verdict(events(store))?;
     let mut announced = BTreeMap::new();
     for numbered in &events {
         if announced.insert(numbered.event.id(), &numbered.event).is_some() {
@@ -285,6 +286,6 @@ fn is_announced(store: &Sqlite, found: &World, now: Timestamp) -> Verdict {
     Ok(())
 }
 
-pub(super) fn heard<T>(answer: Result<T, StoreError>) -> Verdict<T> {
+pub(super) fn into_verdict<T>(answer: Result<T, StoreError>) -> Verdict<T> {
     answer.map_err(|error| format!("the store fails: {}", chain(&error)))
 }

@@ -1,10 +1,11 @@
-//! Mistakes that the crash points must find: a test that finds nothing proves nothing otherwise.
+//! Mistakes that the crash points must find: without them, a test that finds nothing proves
+//! nothing.
 
 use super::{
     check::Verdict,
     points::{How, holds},
     say,
-    story::{Plan, Story, Teller},
+    story::{Plan, Story, StoryRunner},
 };
 use crate::Sqlite;
 use crash_disk::Disk;
@@ -23,7 +24,7 @@ fn commits_that_are_not_synced_are_found() {
 #[test]
 fn an_answer_before_the_commit_is_found() {
     let mut story = lived(Disk::new(), as_opened);
-    // Every answer came before anything of its call was on the disk.
+    // Records every answer as sent before any operation of its call.
     story.calls.iter_mut().for_each(|call| call.done = call.begun);
     must_be_found("an answer before the commit", &story);
 }
@@ -41,16 +42,16 @@ fn without_a_mistake_nothing_is_found() {
     assert_eq!(first_found(&lived(Disk::new(), as_opened), 200), None);
 }
 
-/// Changes nothing about a store that was opened.
+/// Leaves an opened store as it is.
 fn as_opened(_: &Sqlite) {}
 
-/// The story of a disk and a store, of which `opened` changes something whenever it was opened.
+/// The story of a disk and a store. `opened` changes the store each time it is opened.
 fn lived(disk: Disk, opened: fn(&Sqlite)) -> Story {
-    let mut teller = Teller::new(PLAN, disk);
-    teller.opened = opened;
-    teller.open().expect("the disk works");
-    teller.live(PLAN.steps).expect("the disk works");
-    teller.end()
+    let mut runner = StoryRunner::new(PLAN, disk);
+    runner.opened = opened;
+    runner.open().expect("the disk works");
+    runner.live(PLAN.steps).expect("the disk works");
+    runner.end()
 }
 
 fn must_be_found(what: &str, story: &Story) {
@@ -62,7 +63,7 @@ fn must_be_found(what: &str, story: &Story) {
 
 const POINTS_MAX: usize = 200;
 
-/// How many points it took to find something wrong, and what that was.
+/// How many points it took to find a mistake, and what was found.
 fn first_found(story: &Story, points_max: usize) -> Option<(usize, String)> {
     let points = super::points::random_points(story, PLAN.seed).take(points_max);
     let verdicts = points.map(|(at, how): (usize, How)| -> Verdict { holds(story, at, how) });

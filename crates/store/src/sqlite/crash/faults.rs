@@ -1,13 +1,14 @@
-//! A disk that fails while the store is at work: it stops at once, and says what it does not know.
+//! A disk that fails while the store runs: the store stops at once, and reports the unknown
+//! outcome.
 
 use super::{
     chain,
     check::Checker,
     points::{How, on_all_cores},
     say,
-    story::{Plan, Story, Teller},
+    story::{Plan, Story, StoryRunner},
 };
-use crate::{Execute, News, Request, Store, StoreError};
+use crate::{Execute, Notification, Request, Store, StoreError};
 use crash_disk::{Disk, Fault, FaultyOp};
 use engine::{Scope, WorkerId};
 use pollster::block_on;
@@ -26,7 +27,7 @@ fn after_a_write_that_failed_nothing_more_is_written() {
     every_fault(FaultyOp::Write, ffi::SQLITE_IOERR_WRITE, 23);
 }
 
-/// Lets every `stride`-th operation of a kind fail, each in a life of its own.
+/// Lets every `stride`-th operation of a kind fail, each in a story of its own.
 fn every_fault(op: FaultyOp, code: i32, stride: usize) {
     let sound = Story::of(PLAN);
     let kind = if op == FaultyOp::Sync { "sync" } else { "write" };
@@ -37,10 +38,10 @@ fn every_fault(op: FaultyOp, code: i32, stride: usize) {
     on_all_cores((moments / stride) as u64, |number| {
         let nth = 1 + stride * number as usize;
         match one_fault(&sound, Fault { op, nth, code }) {
-            Some(Told::Unknown) => unknown.fetch_add(1, Ordering::Relaxed),
-            Some(Told::Nothing) => nothing.fetch_add(1, Ordering::Relaxed),
-            Some(Told::Checkpoint) => checkpoint.fetch_add(1, Ordering::Relaxed),
-            None => 0, // while it was closed, which nobody hears of
+            Some(CallerError::Unknown) => unknown.fetch_add(1, Ordering::Relaxed),
+            Some(CallerError::Nothing) => nothing.fetch_add(1, Ordering::Relaxed),
+            Some(CallerError::Checkpoint) => checkpoint.fetch_add(1, Ordering::Relaxed),
+            None => 0, // failed while closed: no caller gets an error
         };
     });
     let counts = [unknown, nothing, checkpoint].map(AtomicUsize::into_inner);
@@ -54,65 +55,66 @@ fn every_fault(op: FaultyOp, code: i32, stride: usize) {
 }
 
 #[derive(PartialEq)]
-enum Told {
-    /// That nobody knows.
+enum CallerError {
+    /// The caller got "outcome unknown".
     Unknown,
-    /// That nothing was done: a checkpoint had failed before.
+    /// The caller got "nothing was done": a checkpoint had failed before.
     Checkpoint,
-    /// That nothing was done: the store could not be opened again.
+    /// The caller got "nothing was done": the store could not be opened again.
     Nothing,
 }
 
-/// Lives with one fault to come. Nothing, if it never came.
-fn one_fault(sound: &Story, fault: Fault) -> Option<Told> {
-    let mut teller = Teller::new(PLAN, Disk::new());
-    teller.open().expect("the disk is sound so far");
-    teller.disk.fail(fault);
-    let lived = teller.live(PLAN.steps);
+/// Runs a story with one fault ahead. Returns nothing if the fault never happened.
+fn one_fault(sound: &Story, fault: Fault) -> Option<CallerError> {
+    let mut runner = StoryRunner::new(PLAN, Disk::new());
+    runner.open().expect("the disk is sound so far");
+    runner.disk.fail(fault);
+    let lived = runner.live(PLAN.steps);
     let Err(error) = lived else {
         return None;
     };
-    let told = match error {
-        StoreError::OutcomeUnknown(_) => Told::Unknown,
-        StoreError::Unavailable(_) if teller.store.is_some() => {
+    let caller_error = match error {
+        StoreError::OutcomeUnknown(_) => CallerError::Unknown,
+        StoreError::Unavailable(_) if runner.store.is_some() => {
             assert!(chain(&error).contains("a checkpoint failed"), "{fault:?}: {error:?}");
-            Told::Checkpoint
+            CallerError::Checkpoint
         }
-        StoreError::Unavailable(_) => Told::Nothing,
+        StoreError::Unavailable(_) => CallerError::Nothing,
         StoreError::Full(_) | StoreError::Damaged(_) => panic!("{fault:?} was told as {error:?}"),
     };
-    // A restart that fails says so by itself: there is no process that could be ended.
-    let expected = usize::from(teller.store.is_some());
-    assert_eq!(teller.stops.count(), expected, "{fault:?}: it stops once, after {error:?}");
-    if teller.store.is_some() {
-        is_refused_from_now_on(&teller);
-        assert_eq!(teller.stops.count(), 1, "{fault:?}: and only once");
+    // A failed restart returns its error: there is no running store that could call fail-stop.
+    let expected = usize::from(runner.store.is_some());
+    assert_eq!(runner.stops.count(), expected, "{fault:?}: it stops once, after {error:?}");
+    if runner.store.is_some() {
+        is_refused_from_now_on(&runner);
+        assert_eq!(runner.stops.count(), 1, "{fault:?}: and only once");
     }
-    let (answered, disk) = (teller.calls.len(), teller.disk.clone());
-    drop(teller);
+    let (answered, disk) = (runner.calls.len(), runner.disk.clone());
+    drop(runner);
     let mut lawful = vec![sound.world_after(answered)];
-    let under_way = told == Told::Unknown;
+    let under_way = caller_error == CallerError::Unknown;
     if under_way {
         lawful.push(sound.world_after(answered + 1));
     }
     let checker = Checker { story: sound, answered, under_way, lawful };
-    for how in [How::Killed, How::Strict, How::Chance(1), How::Chance(2)] {
+    for how in [How::Killed, How::Strict, How::Entropy(1), How::Entropy(2)] {
         let found = checker.check(&how.image(&disk, disk.ops()));
         if let Err(wrong) = found {
             panic!("{fault:?}, then {how}: {wrong}\n{}", sound.around(sound.calls[answered].begun));
         }
     }
-    Some(told)
+    Some(caller_error)
 }
 
-fn is_refused_from_now_on(teller: &Teller) {
-    let seen = || Request::Seen { scope: Scope::All, worker: WorkerId::parse("w9").unwrap() };
+fn is_refused_from_now_on(runner: &StoryRunner) {
+    let seen =
+        || Request::WorkerAlive { scope: Scope::All, worker: WorkerId::parse("w9").unwrap() };
     for _ in 0..3 {
-        let store = teller.store();
+        let store = runner.store();
         let answers = [
-            store.execute(vec![seen()], News::default()).map(drop),
+            store.execute(vec![seen()], Notification::default()).map(drop),
             block_on(store.number_events(1)).map(drop),
-            block_on(store.tidy(1)).map(drop),
+            block_on(store.prune(1)).map(drop),
         ];
         for answer in answers {
             assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");

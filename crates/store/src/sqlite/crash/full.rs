@@ -1,4 +1,5 @@
-//! A disk that runs full: callers are told so, nothing stops, and it is over when there is room.
+//! A disk that becomes full: callers get that error, the process goes on, and all works again when
+//! there is space.
 
 use super::{
     DB, Stops,
@@ -6,13 +7,14 @@ use super::{
     open, open_counting,
     points::How,
     say, start,
-    story::{Plan, Teller},
+    story::{Plan, StoryRunner},
 };
 use crate::{
-    Execute, News, Request, SeededDice, Sqlite, Store, StoreError, dice::Dice, sqlite::open::Files,
+    Execute, Notification, Request, SeededRandom, Sqlite, Store, StoreError, random::RandomSource,
+    sqlite::open::Files,
 };
 use crash_disk::Disk;
-use engine::{Intake, JobDraft, JobId, NewJob, PAYLOAD_BYTES_MAX, Scope, Tenant};
+use engine::{JobDraft, JobId, NewJob, PAYLOAD_BYTES_MAX, Scope, SubmitContext, Tenant};
 use pollster::block_on;
 use std::{sync::Mutex, thread};
 
@@ -21,24 +23,28 @@ fn a_full_disk_is_told_to_everybody_and_heals() {
     let (disk, stops) = (Disk::new(), Stops::default());
     let store = open_counting(&disk, &stops).unwrap();
     disk.capacity(Some(used(&disk) + 400_000));
-    let crowd = Crowd::submits(&store);
-    assert!(!crowd.taken.is_empty() && !crowd.refused.is_empty());
+    let submissions = Submissions::submits(&store);
+    assert!(!submissions.taken.is_empty() && !submissions.refused.is_empty());
     assert_eq!(stops.count(), 0, "a full disk ends no process");
     assert_eq!(health(&files(&disk)), Ok(vec![]));
     disk.capacity(None);
-    let after = crowd.refused.first().expect("somebody was refused");
+    let after = submissions.refused.first().expect("somebody was refused");
     submit(&store, after).expect("there is room again");
-    crowd.is_found(&store, Some(after.id));
+    submissions.is_found(&store, Some(after.id));
     drop(store);
-    crowd.is_found(&open(&disk).unwrap(), Some(after.id));
-    say(&format!("a full disk: {} taken, {} refused", crowd.taken.len(), crowd.refused.len()));
+    submissions.is_found(&open(&disk).unwrap(), Some(after.id));
+    say(&format!(
+        "a full disk: {} taken, {} refused",
+        submissions.taken.len(),
+        submissions.refused.len()
+    ));
 }
 
-/// So many jobs are submitted to a small disk, and more while none of them was refused.
+/// How many jobs are submitted to a small disk; more follow while none was refused.
 const JOBS_MIN: usize = 40;
 const JOBS_MAX: usize = 400;
 
-/// Each size stops the store in another place: in the log, or in the file when the log is moved.
+/// Each size makes a different write fail: to the log, or to the file during a checkpoint.
 #[test]
 fn wherever_the_disk_is_full_a_refusal_means_that_nothing_was_done() {
     let mut refusals = 0;
@@ -46,53 +52,53 @@ fn wherever_the_disk_is_full_a_refusal_means_that_nothing_was_done() {
         let (disk, stops) = (Disk::new(), Stops::default());
         let store = open_counting(&disk, &stops).unwrap();
         disk.capacity(Some(used(&disk) + size));
-        let dice = SeededDice::new(size);
-        let mut crowd = Crowd::default();
-        // The checkpoint thread moves the log whenever its turn comes, and makes room for more.
+        let random = SeededRandom::new(size);
+        let mut submissions = Submissions::default();
+        // The checkpoint thread moves the log at times of its own, and frees space for more jobs.
         for submitted in 0..JOBS_MAX {
-            if submitted >= JOBS_MIN && !crowd.refused.is_empty() {
+            if submitted >= JOBS_MIN && !submissions.refused.is_empty() {
                 break;
             }
-            crowd.note(new_job(&dice), &store);
+            submissions.note(new_job(&random), &store);
         }
-        assert!(!crowd.refused.is_empty(), "{size} bytes were enough");
-        refusals += crowd.refused.len();
-        for how in [How::Killed, How::Strict, How::Chance(1), How::Chance(2)] {
+        assert!(!submissions.refused.is_empty(), "{size} bytes were enough");
+        refusals += submissions.refused.len();
+        for how in [How::Killed, How::Strict, How::Entropy(1), How::Entropy(2)] {
             let found = how.image(&disk, disk.ops());
-            crowd.is_found(&open(&found).unwrap(), None);
+            submissions.is_found(&open(&found).unwrap(), None);
             assert_eq!(health(&files(&found)), Ok(vec![]), "{size}, {how}");
         }
         disk.capacity(None);
-        (0..5).for_each(|_| submit(&store, &new_job(&dice)).unwrap());
-        crowd.taken.iter().for_each(|new| assert!(is_there(&store, new)));
+        (0..5).for_each(|_| submit(&store, &new_job(&random)).unwrap());
+        submissions.taken.iter().for_each(|new| assert!(is_there(&store, new)));
         assert_eq!(stops.count(), 0);
     }
     say(&format!("{refusals} refusals on 60 full disks: nothing was done, nothing stopped"));
 }
 
-/// A store with work in all states goes on as if nothing had been, after the disk was full.
+/// A store with jobs in all states continues correctly after the disk was full.
 #[test]
 fn what_the_writer_knows_by_heart_is_right_after_a_full_disk() {
     let plan = Plan { seed: 21, past: 0, quiet: 0, steps: 0, hasty: false };
-    let mut teller = Teller::new(plan, Disk::new());
-    teller.open().unwrap();
-    let dice = SeededDice::new(1);
-    let large = || Request::Submit((0..100).map(|_| new_job(&dice)).collect());
+    let mut runner = StoryRunner::new(plan, Disk::new());
+    runner.open().unwrap();
+    let random = SeededRandom::new(1);
+    let large = || Request::Submit((0..100).map(|_| new_job(&random)).collect());
     for _ in 0..40 {
-        teller.live(5).unwrap();
-        teller.disk.capacity(Some(0));
-        let full = teller.execute(vec![large()]);
+        runner.live(5).unwrap();
+        runner.disk.capacity(Some(0));
+        let full = runner.execute(vec![large()]);
         assert!(matches!(full, Err(StoreError::Full(_))), "{full:?}");
-        teller.disk.capacity(None);
+        runner.disk.capacity(None);
     }
-    let story = teller.end();
+    let story = runner.end();
     let found = open(&story.disk).unwrap();
     assert_eq!(health(&found.files), Ok(vec![]));
 }
 
-/// Who handed over what, and what they were told.
+/// Which jobs were submitted, and which of them were accepted.
 #[derive(Default)]
-struct Crowd {
+struct Submissions {
     taken: Vec<NewJob>,
     refused: Vec<NewJob>,
 }
@@ -100,27 +106,27 @@ struct Crowd {
 const CALLERS: u64 = 64;
 const CALLS: usize = 8;
 
-impl Crowd {
-    fn submits(store: &Sqlite) -> Crowd {
-        let crowd = Mutex::new(Crowd::default());
+impl Submissions {
+    fn submits(store: &Sqlite) -> Submissions {
+        let submissions = Mutex::new(Submissions::default());
         thread::scope(|scope| {
             for caller in 0..CALLERS {
-                let crowd = &crowd;
+                let submissions = &submissions;
                 scope.spawn(move || {
-                    let dice = SeededDice::new(caller);
+                    let random = SeededRandom::new(caller);
                     for _ in 0..CALLS {
-                        let new = new_job(&dice);
-                        let mut mine = Crowd::default();
+                        let new = new_job(&random);
+                        let mut mine = Submissions::default();
                         mine.note(new, store);
                         mine.is_found(store, None); // reads go on
-                        let mut all = crowd.lock().unwrap();
+                        let mut all = submissions.lock().unwrap();
                         all.taken.extend(mine.taken);
                         all.refused.extend(mine.refused);
                     }
                 });
             }
         });
-        crowd.into_inner().unwrap()
+        submissions.into_inner().unwrap()
     }
 
     fn note(&mut self, new: NewJob, store: &Sqlite) {
@@ -148,17 +154,21 @@ fn is_there(store: &Sqlite, new: &NewJob) -> bool {
 }
 
 fn submit(store: &Sqlite, new: &NewJob) -> Result<(), StoreError> {
-    store.execute(vec![Request::Submit(vec![new.clone()])], News::default()).map(|replies| {
-        assert!(replies[0].is_ok(), "{replies:?}");
-    })
+    store.execute(vec![Request::Submit(vec![new.clone()])], Notification::default()).map(
+        |replies| {
+            assert!(replies[0].is_ok(), "{replies:?}");
+        },
+    )
 }
 
-fn new_job(dice: &SeededDice) -> NewJob {
-    let payload = Some(format!("\"{}\"", "f".repeat((dice.next() % 6_000) as usize)));
+fn new_job(random: &SeededRandom) -> NewJob {
+    let payload = Some(format!("\"{}\"", "f".repeat((random.next() % 6_000) as usize)));
     let draft = JobDraft { job_type: "email".into(), payload, ..JobDraft::default() };
-    let (id, chance) = (JobId::new(start(), dice.roll()), dice.roll());
+    let (id, entropy) = (JobId::new(start(), random.entropy()), random.entropy());
     let tenant = Tenant::parse("default").unwrap();
-    draft.check(Intake { id, tenant, chance, payload_bytes_max: PAYLOAD_BYTES_MAX }).unwrap()
+    draft
+        .check(SubmitContext { id, tenant, entropy, payload_bytes_max: PAYLOAD_BYTES_MAX })
+        .unwrap()
 }
 
 fn used(disk: &Disk) -> u64 {

@@ -1,11 +1,14 @@
-//! A crash while jobs are entered into the listing, behind everybody's back.
+//! A crash while the filler thread enters jobs into the listing.
 
-use super::{super::known::load_house, check::health, open, points::How, say, start};
-use crate::{Execute, News, PAGE_MAX, Query, Request, SeededDice, Sqlite, Store, dice::Dice};
+use super::{super::writer_cache::load_store_meta, check::health, open, points::How, say, start};
+use crate::{
+    Execute, Notification, PAGE_MAX, Query, Request, SeededRandom, Sqlite, Store,
+    random::RandomSource,
+};
 use crash_disk::Disk;
 use engine::{
-    Comparison, Field, Filter, Intake, Job, JobDraft, JobId, JobType, NewJob, Scope, SubjectId,
-    Tenant,
+    Comparison, Field, Filter, Job, JobDraft, JobId, JobType, NewJob, Scope, SubjectId,
+    SubmitContext, Tenant,
 };
 use pollster::block_on;
 use std::collections::BTreeSet;
@@ -17,23 +20,23 @@ const POINTS: usize = 24;
 fn a_crash_while_the_listing_is_filled_hides_no_job() {
     let disk = Disk::new();
     let store = open(&disk).unwrap();
-    let dice = SeededDice::new(5);
-    let jobs: Vec<NewJob> = (0..JOBS).map(|number| new_job(&dice, number)).collect();
+    let random = SeededRandom::new(5);
+    let jobs: Vec<NewJob> = (0..JOBS).map(|number| new_job(&random, number)).collect();
     let mut begun = 0;
     for list in jobs.chunks(900) {
         begun = disk.ops();
-        store.execute(vec![Request::Submit(list.to_vec())], News::default()).unwrap()[0]
+        store.execute(vec![Request::Submit(list.to_vec())], Notification::default()).unwrap()[0]
             .clone()
             .unwrap();
     }
     while listed(&store) == 0 {
-        std::thread::yield_now(); // it is filled when nobody wants anything
+        std::thread::yield_now(); // the filler runs when no batch waits
     }
     let ended = disk.ops();
     drop(store);
     let stride = (ended - begun).div_ceil(POINTS);
     for (at, seed) in (begun..=ended).rev().step_by(stride).zip(0..) {
-        let how = if seed % 2 == 0 { How::Strict } else { How::Chance(seed) };
+        let how = if seed % 2 == 0 { How::Strict } else { How::Entropy(seed) };
         let found = open(&how.image(&disk, at)).unwrap();
         lists_all(&found, &jobs);
         assert_eq!(health(&found.files), Ok(vec![]), "at {at}, {how}");
@@ -41,7 +44,7 @@ fn a_crash_while_the_listing_is_filled_hides_no_job() {
     say(&format!("{POINTS} crash points while {JOBS} jobs are entered into the listing"));
 }
 
-/// What a job type or a subject lists is what there is.
+/// The listings by job type and by subject have all jobs.
 fn lists_all(store: &Sqlite, jobs: &[NewJob]) {
     let all: BTreeSet<JobId> = list(store, Filter::Everything);
     let there = |new: &&NewJob| all.contains(&new.id);
@@ -73,13 +76,13 @@ fn list(store: &Sqlite, filter: Filter) -> BTreeSet<JobId> {
 }
 
 fn listed(store: &Sqlite) -> i64 {
-    store.readers.ask(load_house).unwrap().listed
+    store.readers.ask(load_store_meta).unwrap().listed
 }
 
-fn new_job(dice: &SeededDice, number: usize) -> NewJob {
+fn new_job(random: &SeededRandom, number: usize) -> NewJob {
     let subject_id = Some(format!("s{}", number % 50));
     let draft = JobDraft { job_type: "email".into(), subject_id, ..JobDraft::default() };
-    let (id, chance) = (JobId::new(start(), dice.roll()), dice.roll());
+    let (id, entropy) = (JobId::new(start(), random.entropy()), random.entropy());
     let tenant = Tenant::parse("default").unwrap();
-    draft.check(Intake { id, tenant, chance, payload_bytes_max: 100 }).unwrap()
+    draft.check(SubmitContext { id, tenant, entropy, payload_bytes_max: 100 }).unwrap()
 }

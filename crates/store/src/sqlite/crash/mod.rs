@@ -1,7 +1,7 @@
-//! The store on a disk that crashes, fails, fills up and rots.
+//! The store on a disk that crashes, fails, becomes full and rots.
 //!
-//! A [story](story) lives on such a disk and notes what its callers were told; a
-//! [checker](check) that knows nothing but that opens what is left of the disk, and compares.
+//! A [story](story) runs calls on such a disk and records their answers. A [checker](check) that
+//! knows only those answers opens the disk after the crash, and compares.
 
 mod check;
 mod controls;
@@ -15,7 +15,7 @@ mod tell;
 mod world;
 
 use super::{OpenError, Options, Sqlite, doctor::Chain, log::commits_out_of_reach};
-use crate::{HandClock, SeededDice};
+use crate::{ManualClock, SeededRandom};
 use crash_disk::Disk;
 use engine::Timestamp;
 use std::{
@@ -29,7 +29,7 @@ use std::{
 const DB: &str = "consign.db";
 const WAL: &str = "consign.db-wal";
 
-/// How often a store wanted to end its process.
+/// How often a store called fail-stop.
 #[derive(Clone, Default)]
 struct Stops(Arc<AtomicUsize>);
 
@@ -38,7 +38,7 @@ impl Stops {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// With a checkpoint every few commits: most of what can go wrong goes wrong around them.
+    /// A checkpoint after every few commits: most failures happen around them.
     fn options(&self) -> Options {
         let stops = self.0.clone();
         let fail_stop = Arc::new(move |_: &str| {
@@ -56,20 +56,21 @@ fn start() -> Timestamp {
     Timestamp::from_unix_ms(1_800_000_000_000)
 }
 
-/// Opens what is on `disk` with a clock that stands where the story began: then the store goes on at the
+/// Opens the store on `disk` with a clock at the story's start. Then the store continues at the
 /// last time it used, and opening it extends no lease.
 fn open(disk: &Disk) -> Result<Sqlite, OpenError> {
     open_counting(disk, &Stops::default())
 }
 
 fn open_counting(disk: &Disk, stops: &Stops) -> Result<Sqlite, OpenError> {
-    let (clock, dice) = (Arc::new(HandClock::at(start())), Arc::new(SeededDice::new(7)));
-    // What opening a real file does first; here the log lies where only SQLite finds it.
+    let (clock, random) = (Arc::new(ManualClock::at(start())), Arc::new(SeededRandom::new(7)));
+    // Opening a real file checks the log first. Here only SQLite can find the log, so the test does
+    // it.
     let log = disk.contents(WAL).unwrap_or_default();
     if let Some(commits) = commits_out_of_reach(&log[..]).expect("memory can be read") {
         return Err(OpenError::LogDamaged { path: disk.path(WAL).into(), commits });
     }
-    Sqlite::open(disk.path(DB), clock, dice, stops.options())
+    Sqlite::open(disk.path(DB), clock, random, stops.options())
 }
 
 fn say(line: &str) {

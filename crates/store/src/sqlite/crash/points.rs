@@ -7,7 +7,7 @@ use super::{
     world::World,
 };
 use crate::{
-    SeededDice,
+    SeededRandom,
     test_settings::{seed_base, setting, text},
 };
 use crash_disk::Disk;
@@ -18,7 +18,7 @@ use std::{
     thread,
 };
 
-/// What every CI run lives through.
+/// How many crash points every CI run checks.
 const POINTS: u64 = 5_000;
 const POINTS_PER_STORY: u64 = 400;
 
@@ -43,7 +43,7 @@ fn a_short_story_survives_a_crash_after_every_single_operation() {
     let story = Story::of(SHORT);
     let next = AtomicUsize::new(0);
     let points = AtomicUsize::new(0);
-    let ways = [How::Killed, How::Strict].into_iter().chain((0..6).map(How::Chance));
+    let ways = [How::Killed, How::Strict].into_iter().chain((0..6).map(How::Entropy));
     let ways: Vec<How> = ways.collect();
     on_all_cores(cores() as u64, |_| {
         loop {
@@ -78,8 +78,8 @@ fn a_second_crash_while_the_store_recovers_changes_nothing() {
 
 const SECOND_CRASHES_OF: u64 = 4;
 
-/// Recovers, and crashes after some of the operations that this takes. What the store has shown once it
-/// was open, it shows again.
+/// Recovers, and crashes after some of the operations of the recovery. What the store has shown
+/// after opening, it must show again.
 fn crash_again(story: &Story, at: usize, how: How) -> usize {
     let again = how.image(&story.disk, at);
     let before = again.ops();
@@ -109,8 +109,8 @@ fn the_same_seed_is_the_same_story() {
     assert_eq!(trace(&first), trace(&second));
 }
 
-/// Looks at one point again, as a failing run says. Without one it only sees that there is something
-/// to look at.
+/// Repeats one point, with the settings that a failing run prints. Without settings it only runs a
+/// short check.
 #[test]
 fn replay() {
     let Some(seed) = setting("CONSIGN_CRASH_STORY") else {
@@ -127,34 +127,34 @@ fn replay() {
     must_hold(&Story::of(plan), Point { seed, at: at as usize, how });
 }
 
-/// Stories of every age: some begin with an empty disk, others so late that counts are rolled up.
+/// Stories of every age: some begin on an empty disk, others so late that counts are rolled up.
 pub(super) fn plan(seed: u64) -> Plan {
     let (past, quiet) = [(0, 0), (40, 0), (30, 420), (90, 0)][(seed % 4) as usize];
     Plan { seed, past, quiet, steps: 100, hasty: seed % 8 >= 4 }
 }
 
 pub(super) fn random_points(story: &Story, seed: u64) -> impl Iterator<Item = (usize, How)> {
-    let (luck, ops) = (SeededDice::new(seed), story.disk.ops());
+    let (luck, ops) = (SeededRandom::new(seed), story.disk.ops());
     std::iter::repeat_with(move || {
         let at = (luck.next() % (ops as u64 + 1)) as usize;
         let how = match luck.next() % 8 {
             0 => How::Killed,
             1 => How::Strict,
-            _ => How::Chance(luck.next() % 1_000_000),
+            _ => How::Entropy(luck.next() % 1_000_000),
         };
         (at, how)
     })
 }
 
-/// How the machine went down.
+/// How the machine stopped.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum How {
-    /// Only the process did.
+    /// Only the process died.
     Killed,
-    /// Everything was lost that could be.
+    /// Every write that was not synced was lost.
     Strict,
-    /// Of what was not synced, some was there.
-    Chance(u64),
+    /// Of the writes that were not synced, some were kept.
+    Entropy(u64),
 }
 
 impl How {
@@ -162,7 +162,7 @@ impl How {
         match self {
             How::Killed => disk.after_kill(at),
             How::Strict => disk.after_power_loss_strict(at),
-            How::Chance(seed) => disk.after_power_loss(at, seed),
+            How::Entropy(seed) => disk.after_power_loss(at, seed),
         }
     }
 }
@@ -172,7 +172,7 @@ impl fmt::Display for How {
         match self {
             How::Killed => f.write_str("killed"),
             How::Strict => f.write_str("strict"),
-            How::Chance(seed) => write!(f, "{seed}"),
+            How::Entropy(seed) => write!(f, "{seed}"),
         }
     }
 }
@@ -184,12 +184,12 @@ impl FromStr for How {
         Ok(match text {
             "killed" => How::Killed,
             "strict" => How::Strict,
-            seed => How::Chance(seed.parse()?),
+            seed => How::Entropy(seed.parse()?),
         })
     }
 }
 
-/// One moment of one story, and how it went down.
+/// One moment of one story, and how the machine stopped.
 pub(super) struct Point {
     pub(super) seed: u64,
     pub(super) at: usize,
@@ -237,7 +237,7 @@ pub(super) fn on_all_cores(pieces: u64, work: impl Fn(u64) + Sync) {
             })
             .collect();
         for hand in hands {
-            // What it has found is its message.
+            // The panic of the thread is the message.
             if let Err(found) = hand.join() {
                 std::panic::resume_unwind(found);
             }

@@ -1,4 +1,4 @@
-//! A disk that rots: bits flip, files are cut. What is read is what was written, or an error.
+//! A disk that rots: bits flip, files are cut. A read returns what was written, or an error.
 
 use super::{
     DB, WAL, chain,
@@ -9,9 +9,9 @@ use super::{
     story::{Plan, Story},
     world::World,
 };
-use crate::{Answer, Execute, News, Request, SeededDice, Sqlite, Store, StoreError};
+use crate::{Answer, Execute, Notification, Request, SeededRandom, Sqlite, Store, StoreError};
 use crash_disk::Disk;
-use engine::{ClaimId, JobId, JobType, Scope, Wish, WorkerId};
+use engine::{ClaimId, ClaimRequest, JobId, JobType, Scope, WorkerId};
 use pollster::block_on;
 use std::{
     collections::BTreeMap,
@@ -29,13 +29,13 @@ fn a_flipped_bit_of_the_file_is_seen_or_does_no_harm() {
     rots("bits of the file", &story, 3_000, |number| flipped(&closed, DB, number));
 }
 
-/// The rows that everything hangs on are few, and chance would hardly ever hit them.
+/// Few rows are essential for all others, and random damage would hardly ever hit them.
 #[test]
 fn a_flipped_bit_of_the_small_tables_is_seen_or_does_no_harm() {
     let story = Story::of(PLAN);
     let closed = copy(&story.disk);
     let bytes = story.disk.contents(DB).expect("it is there");
-    for table in ["house", "queue", "counter", "record", "audit"] {
+    for table in ["store_meta", "queue", "counter", "record", "audit"] {
         let page = root_of(&story.disk, table);
         let used: Vec<usize> = page.filter(|offset| bytes[*offset] != 0).collect();
         rots(&format!("bits of the table {table}"), &story, used.len() as u64 * 8, |number| {
@@ -71,7 +71,7 @@ fn a_flipped_bit_before_the_last_transaction_of_the_log_is_seen() {
     let (calls, files, last) = killed.expect("some log holds more than four transactions");
     let before_the_last = last[last.len() - 2];
     let found = rots_after("bits before the last transaction", &story, calls, 500, |number| {
-        let luck = SeededDice::new(number);
+        let luck = SeededRandom::new(number);
         let offset = 32 + luck.next() as usize % (before_the_last - 32);
         flip(&files, WAL, offset, (luck.next() % 8) as u8)
     });
@@ -118,7 +118,7 @@ fn copied(files: &Files) -> Disk {
 }
 
 fn flipped(files: &Files, name: &str, seed: u64) -> (Disk, String) {
-    let luck = SeededDice::new(seed);
+    let luck = SeededRandom::new(seed);
     let size = copied(files).contents(name).expect("it is there").len() as u64;
     flip(files, name, (luck.next() % size) as usize, (luck.next() % 8) as u8)
 }
@@ -130,34 +130,35 @@ fn flip(files: &Files, name: &str, offset: usize, bit: u8) -> (Disk, String) {
 }
 
 fn cut(files: &Files, name: &str, seed: u64) -> (Disk, String) {
-    let luck = SeededDice::new(seed);
+    let luck = SeededRandom::new(seed);
     let disk = copied(files);
     let size = disk.contents(name).expect("it is there").len() as u64;
     let page = if luck.next().is_multiple_of(2) { 4_096 } else { 1 };
-    // Not to nothing: a store that is being made begins like that, so it cannot be seen.
+    // Never to zero bytes: a store that is being created begins like that, so that damage is
+    // invisible.
     let size = (luck.next() % size / page * page).max(1) as usize;
     disk.cut(name, size);
     (disk, format!("{name} cut to {size}"))
 }
 
-/// What came of a piece of damage.
+/// The result of a piece of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
-    /// Nobody could notice.
+    /// No answer differs.
     Harmless,
-    /// Somebody was told.
+    /// A caller got an error.
     Detected,
-    /// The end of the log is gone, and all is as it was at an earlier moment: before the last
-    /// transaction, if a bit flipped in it, or before the cut. Nobody can tell that from a crash.
+    /// The end of the log is gone, and all is as at an earlier moment: before the last transaction,
+    /// if a bit of it flipped, or before the cut. That cannot be distinguished from a crash.
     Earlier,
 }
 
-/// Damages what is left of a whole story.
+/// Damages the disk at the end of a whole story.
 fn rots(what: &str, story: &Story, times: u64, damage: impl Fn(u64) -> (Disk, String) + Sync) {
     rots_after(what, story, story.calls.len(), times, damage);
 }
 
-/// Damages what is left of the first so many calls of a story.
+/// Damages the disk after the first `calls` calls of a story.
 fn rots_after(
     what: &str,
     story: &Story,
@@ -200,17 +201,17 @@ fn judge(disk: &Disk, story: &Story, calls: usize) -> Result<Verdict, String> {
     }
 }
 
-/// Whether all is as it was at an earlier moment of the story, to the last word.
+/// Whether all is exactly as at an earlier moment of the story.
 fn is_earlier(store: &Sqlite, story: &Story, calls: usize) -> bool {
     let Ok(found) = World::read(store) else { return false };
     let mut worlds = (0..=calls).map(|calls| story.world_after(calls));
     found != *story.world_after(calls) && worlds.any(|world| *world == found)
 }
 
-/// Reads what should be there. An answer may be an error or nothing, but never something else.
+/// Reads all that should be there. An answer may be an error or nothing, but never wrong data.
 struct Reading<'a> {
     store: &'a Sqlite,
-    /// Whether somebody was told of the damage.
+    /// Whether a caller got an error about the damage.
     told: bool,
     missing: Option<String>,
 }
@@ -226,7 +227,7 @@ impl Reading<'_> {
             let history = history.map(|rows| Some(rows).filter(|rows| !rows.is_empty()));
             self.compare(&format!("history of {id}"), history, &view.history)?;
         }
-        // How many are published is a plain number, and may be wrong; what is published may not.
+        // The number of published events is plain, and may be wrong; the events may not.
         let found = super::world::events(self.store)
             .or_else(|error| self.fails("announcements", &error).map(|()| Vec::new()))?;
         match found.iter().zip(&*world.events).find(|(found, told)| found != told) {
@@ -253,21 +254,21 @@ impl Reading<'_> {
     fn fails(&mut self, what: &str, error: &StoreError) -> Result<(), String> {
         self.told = true;
         let error = chain(error);
-        // The words of a broken promise: a thread of the store is gone.
+        // The error text of a broken `oneshot`: a thread of the store is gone.
         if error.contains("nobody is left") { Err(format!("{what}: {error}")) } else { Ok(()) }
     }
 
-    /// Damage that is met at work does no more than fail it.
+    /// Work on damaged data may at most fail.
     fn work(&mut self, world: &World) -> Result<(), String> {
         let numbered = block_on(self.store.number_events(1_000));
         numbered.or_else(|error| self.fails("number events", &error).map(|()| 0))?;
-        let tidied = block_on(self.store.tidy(100));
+        let tidied = block_on(self.store.prune(100));
         tidied.or_else(|error| self.fails("tidy", &error).map(|()| 0))?;
         let overdue = block_on(self.store.overdue(100));
         overdue.map(drop).or_else(|error| self.fails("overdue", &error))?;
         let queues = block_on(self.store.queues(&Scope::All));
         queues.map(drop).or_else(|error| self.fails("queues", &error))?;
-        let claimed = self.store.execute(vec![claim()], News::default());
+        let claimed = self.store.execute(vec![claim()], Notification::default());
         match claimed.as_deref() {
             Ok([Ok(Answer::Claimed(jobs))]) => {
                 for claimed in jobs {
@@ -291,7 +292,7 @@ fn is_as_handed_over(world: &World, id: JobId, payload: &engine::JsonText) -> Re
 
 fn claim() -> Request {
     let types = ["email", "report", "import"];
-    let wish = Wish {
+    let claim_request = ClaimRequest {
         worker: WorkerId::parse("w9").expect("lawful"),
         host: None,
         claim: ClaimId::parse("c9").expect("lawful"),
@@ -299,5 +300,5 @@ fn claim() -> Request {
         max: 100,
         lease: None,
     };
-    Request::Claim { scope: Scope::All, wish }
+    Request::Claim { scope: Scope::All, claim_request }
 }

@@ -1,4 +1,4 @@
-//! A seeded life of a store on a disk that can crash, and what its callers were told in it.
+//! A seeded run of calls to a store on a disk that can crash, with the answers.
 
 mod ask;
 
@@ -7,64 +7,66 @@ use super::{
     tell::{Fact, facts, touched},
     world::World,
 };
-use crate::{Clock, Execute, HandClock, News, Request, SeededDice, Sqlite, Store, StoreError};
+use crate::{
+    Clock, Execute, ManualClock, Notification, Request, SeededRandom, Sqlite, Store, StoreError,
+};
 use ask::about;
 use crash_disk::Disk;
 use engine::{Command, JobDraft, JobId, LeaseToken, Scope, Tenant, Timestamp, WorkerId};
 use pollster::block_on;
 use std::{sync::Arc, time::Duration};
 
-/// What is known when a story is over.
+/// The record of a finished story.
 pub(super) struct Story {
     pub(super) disk: Disk,
-    /// What was there before its first call.
+    /// The state before its first call.
     pub(super) first: World,
-    /// All that was told before its first call.
+    /// All facts from before its first call.
     pub(super) known: Vec<Fact>,
     pub(super) began: Timestamp,
     pub(super) calls: Vec<Call>,
 }
 
-/// One call, and the time it took by the clock of the disk.
+/// One call, and its duration in operations of the disk.
 pub(super) struct Call {
     pub(super) asked: String,
     pub(super) answered: String,
-    /// How many operations the disk had seen when it was made.
+    /// How many operations the disk had seen when the call began.
     pub(super) begun: usize,
-    /// How many it had seen when it was answered.
+    /// How many it had seen when the call was answered.
     pub(super) done: usize,
-    pub(super) told: Vec<Fact>,
+    pub(super) answer_facts: Vec<Fact>,
     /// What readers saw afterwards.
     pub(super) world: World,
     pub(super) now: Timestamp,
 }
 
-/// How a story is told.
+/// The parameters of a story.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    /// So many steps are behind it, on a disk that did not crash.
+    /// How many steps come first, on a disk that does not crash.
     pub(super) past: usize,
-    /// And so many commits in which next to nothing happened.
+    /// How many nearly empty commits come after those.
     pub(super) quiet: usize,
     pub(super) steps: usize,
-    /// Whether the next call is made while a checkpoint is under way. Then the operations come in another
-    /// order each time; otherwise a seed is always the same story.
+    /// Whether the next call begins while a checkpoint is under way. Then the order of operations
+    /// differs from run to run; otherwise a seed always gives the same story.
     pub(super) hasty: bool,
 }
 
 impl Story {
-    /// Lives through `plan`, from opening the store to closing it.
+    /// Runs `plan`, from opening the store to closing it.
     pub(super) fn of(plan: Plan) -> Story {
-        let mut teller = Teller::new(plan, Disk::new());
-        teller.open().expect("the disk is sound");
+        let mut runner = StoryRunner::new(plan, Disk::new());
+        runner.open().expect("the disk is sound");
         if plan.past > 0 {
-            teller.live(plan.past).expect("the disk is sound");
-            teller.live_quietly(plan.quiet).expect("the disk is sound");
-            teller.begin_anew();
+            runner.live(plan.past).expect("the disk is sound");
+            runner.live_quietly(plan.quiet).expect("the disk is sound");
+            runner.begin_anew();
         }
-        teller.live(plan.steps).expect("the disk is sound");
-        teller.end()
+        runner.live(plan.steps).expect("the disk is sound");
+        runner.end()
     }
 
     /// How many calls had been answered after `at` operations.
@@ -72,8 +74,8 @@ impl Story {
         self.calls.partition_point(|call| call.done <= at)
     }
 
-    /// What may be found after `at` operations: what there was after the last answer, or what the call
-    /// that was under way makes of it.
+    /// The states that are allowed after `at` operations: the one after the last answer, or the one
+    /// after the call that was under way.
     pub(super) fn lawful(&self, at: usize) -> Vec<&World> {
         let answered = self.answered(at);
         let under_way = self.calls.get(answered).filter(|call| call.begun < at);
@@ -82,23 +84,23 @@ impl Story {
             .collect()
     }
 
-    /// What there was when so many calls had been answered.
+    /// The state after `calls` answers.
     pub(super) fn world_after(&self, calls: usize) -> &World {
         calls.checked_sub(1).map_or(&self.first, |last| &self.calls[last].world)
     }
 
-    /// What time it was when so many calls had been answered.
+    /// The time after `calls` answers.
     pub(super) fn time_after(&self, calls: usize) -> Timestamp {
         calls.checked_sub(1).map_or(self.began, |last| self.calls[last].now)
     }
 
-    /// All that was told by the first so many calls.
-    pub(super) fn told(&self, calls: usize) -> impl Iterator<Item = &Fact> {
-        let here = self.calls[..calls].iter().flat_map(|call| &call.told);
+    /// All facts from the first `calls` calls.
+    pub(super) fn answer_facts(&self, calls: usize) -> impl Iterator<Item = &Fact> {
+        let here = self.calls[..calls].iter().flat_map(|call| &call.answer_facts);
         self.known.iter().chain(here)
     }
 
-    /// The calls around a moment, for people.
+    /// The calls around a moment, for a failure message.
     pub(super) fn around(&self, at: usize) -> String {
         let answered = self.answered(at);
         let calls = self.calls.iter().enumerate().skip(answered.saturating_sub(2)).take(4);
@@ -112,22 +114,22 @@ impl Story {
     }
 }
 
-/// Whoever tells a story lives it: the callers of the store, and the hands of its clock.
-pub(super) struct Teller {
+/// Runs a story: makes the calls of all callers, and moves the clock.
+pub(super) struct StoryRunner {
     pub(super) disk: Disk,
     pub(super) store: Option<Sqlite>,
     pub(super) stops: Stops,
     pub(super) calls: Vec<Call>,
-    pub(super) clock: Arc<HandClock>,
-    /// What a control does to every store that was opened.
+    pub(super) clock: Arc<ManualClock>,
+    /// A control's change to every store that was opened.
     pub(super) opened: fn(&Sqlite),
     plan: Plan,
     first: World,
     known: Vec<Fact>,
     began: Timestamp,
     world: World,
-    dice: Arc<SeededDice>,
-    luck: SeededDice,
+    random: Arc<SeededRandom>,
+    luck: SeededRandom,
     ids: Vec<JobId>,
     keyed: Vec<(JobDraft, Tenant)>,
     leases: Vec<(JobId, LeaseToken)>,
@@ -136,24 +138,24 @@ pub(super) struct Teller {
     jumped: bool,
 }
 
-pub(super) type Lived = Result<(), StoreError>;
+pub(super) type StepResult = Result<(), StoreError>;
 
-impl Teller {
+impl StoryRunner {
     pub(super) fn new(plan: Plan, disk: Disk) -> Self {
-        Teller {
+        StoryRunner {
             disk,
             store: None,
             stops: Stops::default(),
             calls: Vec::new(),
-            clock: Arc::new(HandClock::at(start())),
+            clock: Arc::new(ManualClock::at(start())),
             opened: |_| {},
             plan,
             first: World::default(),
             known: Vec::new(),
             began: start(),
             world: World::default(),
-            dice: Arc::new(SeededDice::new(plan.seed)),
-            luck: SeededDice::new(!plan.seed),
+            random: Arc::new(SeededRandom::new(plan.seed)),
+            luck: SeededRandom::new(!plan.seed),
             ids: Vec::new(),
             keyed: Vec::new(),
             leases: Vec::new(),
@@ -162,17 +164,18 @@ impl Teller {
         }
     }
 
-    pub(super) fn open(&mut self) -> Lived {
-        let (clock, dice, options) = (self.clock.clone(), self.dice.clone(), self.stops.options());
+    pub(super) fn open(&mut self) -> StepResult {
+        let (clock, random, options) =
+            (self.clock.clone(), self.random.clone(), self.stops.options());
         let (path, begun) = (self.disk.path(DB), self.disk.ops());
-        let opened = Sqlite::open(path, clock, dice, options);
+        let opened = Sqlite::open(path, clock, random, options);
         self.store = Some(opened.map_err(|error| StoreError::Unavailable(Some(Box::new(error))))?);
         (self.opened)(self.store());
         self.jumped = true;
         self.note("open".into(), "open".into(), begun, Vec::new())
     }
 
-    /// Goes on with the same files on a new disk, on which they are for certain.
+    /// Continues with the same files on a new disk, where all of them are durable.
     pub(super) fn begin_anew(&mut self) {
         self.close().expect("the disk is sound");
         let names = self.disk.files().into_iter().map(|(name, _)| name);
@@ -181,21 +184,22 @@ impl Teller {
         self.disk = disk;
         self.first = self.world.clone();
         self.began = self.clock.read().wall;
-        self.known.extend(std::mem::take(&mut self.calls).into_iter().flat_map(|call| call.told));
+        self.known
+            .extend(std::mem::take(&mut self.calls).into_iter().flat_map(|call| call.answer_facts));
         self.open().expect("the disk is sound");
     }
 
-    pub(super) fn live(&mut self, steps: usize) -> Lived {
+    pub(super) fn live(&mut self, steps: usize) -> StepResult {
         (0..steps).try_for_each(|_| self.step())
     }
 
-    fn live_quietly(&mut self, commits: usize) -> Lived {
+    fn live_quietly(&mut self, commits: usize) -> StepResult {
         let worker = WorkerId::parse("w4").expect("lawful");
         for _ in 0..commits {
-            // A worker that goes on claiming is written down now and then.
+            // A worker that goes on claiming is written every few seconds.
             self.clock.pass(Duration::from_secs(6));
-            let seen = Request::Seen { scope: Scope::All, worker: worker.clone() };
-            self.store().execute(vec![seen], News::default())?;
+            let seen = Request::WorkerAlive { scope: Scope::All, worker: worker.clone() };
+            self.store().execute(vec![seen], Notification::default())?;
         }
         Ok(())
     }
@@ -206,7 +210,7 @@ impl Teller {
         assert_eq!(missed, None, "the teller has not noticed what changed");
         self.close().expect("the disk is sound");
         assert_eq!(self.stops.count(), 0, "nothing went wrong");
-        let Teller { disk, first, known, began, calls, .. } = self;
+        let StoryRunner { disk, first, known, began, calls, .. } = self;
         Story { disk, first, known, began, calls }
     }
 
@@ -214,21 +218,29 @@ impl Teller {
         self.store.as_ref().expect("it is open")
     }
 
-    fn close(&mut self) -> Lived {
+    fn close(&mut self) -> StepResult {
         let begun = self.disk.ops();
         self.store = None;
         let (done, now) = (self.disk.ops(), self.clock.read().wall);
         let world = self.world.clone();
         let (asked, answered) = ("close".into(), String::new());
-        self.calls.push(Call { asked, answered, begun, done, told: Vec::new(), world, now });
+        self.calls.push(Call {
+            asked,
+            answered,
+            begun,
+            done,
+            answer_facts: Vec::new(),
+            world,
+            now,
+        });
         Ok(())
     }
 
-    fn step(&mut self) -> Lived {
+    fn step(&mut self) -> StepResult {
         match self.below(40) {
             0 | 1 => self.pass_time(),
             2 | 3 => self.number_events(),
-            4 => self.tidy(),
+            4 => self.prune(),
             5 | 6 => self.sweep(),
             7 if self.below(4) == 0 => self.restart(),
             8..=12 => {
@@ -242,13 +254,13 @@ impl Teller {
         }
     }
 
-    fn pass_time(&mut self) -> Lived {
+    fn pass_time(&mut self) -> StepResult {
         let seconds = [1, 5, 45, 45, 600, 3_600, 9 * 86_400][self.below(7)];
         match self.below(8) {
             0 => {
                 self.clock.set_off(10_000);
                 self.jumped = true;
-                self.tidy() // whoever comes next notices the jump, be it a reader
+                self.prune() // the next transaction or read notices the jump
             }
             _ => {
                 self.clock.pass(Duration::from_secs(seconds));
@@ -257,59 +269,66 @@ impl Teller {
         }
     }
 
-    fn restart(&mut self) -> Lived {
+    fn restart(&mut self) -> StepResult {
         self.close()?;
         self.open()
     }
 
-    fn number_events(&mut self) -> Lived {
+    fn number_events(&mut self) -> StepResult {
         let (begun, limit) = (self.disk.ops(), 1 + self.below(60));
         let numbered = block_on(self.store().number_events(limit))?;
         self.note_all(format!("number {limit} events"), format!("{numbered}"), begun)
     }
 
-    fn tidy(&mut self) -> Lived {
+    fn prune(&mut self) -> StepResult {
         let begun = self.disk.ops();
-        let dropped = block_on(self.store().tidy(100))?;
+        let dropped = block_on(self.store().prune(100))?;
         self.note_all("tidy".into(), format!("{dropped}"), begun)
     }
 
-    fn sweep(&mut self) -> Lived {
+    fn sweep(&mut self) -> StepResult {
         let overdue = block_on(self.store().overdue(20))?;
         let commands = overdue.into_iter().map(|late| about(late.id, late.command));
         self.execute(commands.collect())
     }
 
-    pub(super) fn execute(&mut self, batch: Vec<Request>) -> Lived {
+    pub(super) fn execute(&mut self, batch: Vec<Request>) -> StepResult {
         let begun = self.disk.ops();
-        let replies = self.store().execute(batch.clone(), News::default())?;
+        let replies = self.store().execute(batch.clone(), Notification::default())?;
         let done = self.disk.ops();
-        let told: Vec<Fact> = batch.iter().zip(&replies).flat_map(|(q, a)| facts(q, a)).collect();
+        let answer_facts: Vec<Fact> =
+            batch.iter().zip(&replies).flat_map(|(q, a)| facts(q, a)).collect();
         for (request, reply) in batch.iter().zip(&replies) {
             self.remember(request, reply);
         }
         let ids: Vec<JobId> = batch.iter().zip(&replies).flat_map(|(q, a)| touched(q, a)).collect();
         for id in ids {
             let mut world = std::mem::take(&mut self.world);
-            world.look_at(self.store(), id)?;
+            world.read_job(self.store(), id)?;
             self.world = world;
         }
-        if told.iter().any(|fact| matches!(fact, Fact::Erased(_))) {
-            self.hear()?;
+        if answer_facts.iter().any(|fact| matches!(fact, Fact::Erased(_))) {
+            self.read_events()?;
         }
         debug_assert!(done <= self.disk.ops(), "reading writes nothing");
-        self.note_until(format!("{batch:?}"), format!("{replies:?}"), (begun, done), told)
+        self.note_until(format!("{batch:?}"), format!("{replies:?}"), (begun, done), answer_facts)
     }
 
-    fn note_all(&mut self, asked: String, answered: String, begun: usize) -> Lived {
+    fn note_all(&mut self, asked: String, answered: String, begun: usize) -> StepResult {
         let done = self.disk.ops();
-        self.hear()?;
+        self.read_events()?;
         self.note_until(asked, answered, (begun, done), Vec::new())
     }
 
-    fn note(&mut self, asked: String, answered: String, begun: usize, told: Vec<Fact>) -> Lived {
+    fn note(
+        &mut self,
+        asked: String,
+        answered: String,
+        begun: usize,
+        answer_facts: Vec<Fact>,
+    ) -> StepResult {
         let done = self.disk.ops();
-        self.note_until(asked, answered, (begun, done), told)
+        self.note_until(asked, answered, (begun, done), answer_facts)
     }
 
     fn note_until(
@@ -317,33 +336,33 @@ impl Teller {
         asked: String,
         answered: String,
         (begun, done): (usize, usize),
-        told: Vec<Fact>,
-    ) -> Lived {
+        answer_facts: Vec<Fact>,
+    ) -> StepResult {
         let mut world = std::mem::take(&mut self.world);
         if std::mem::take(&mut self.jumped) {
             let ids: Vec<JobId> = world.jobs.keys().copied().collect();
-            ids.into_iter().try_for_each(|id| world.look_at(self.store(), id))?;
+            ids.into_iter().try_for_each(|id| world.read_job(self.store(), id))?;
         }
-        world.look_around(self.store())?;
+        world.read_settings(self.store())?;
         self.world = world.clone();
         let now = self.clock.read().wall;
-        self.calls.push(Call { asked, answered, begun, done, told, world, now });
-        self.catch_breath();
+        self.calls.push(Call { asked, answered, begun, done, answer_facts, world, now });
+        self.wait_for_checkpoint();
         Ok(())
     }
 
-    /// Waits until the checkpointer is done.
-    fn catch_breath(&self) {
+    /// Waits for the checkpoint thread.
+    fn wait_for_checkpoint(&self) {
         if !self.plan.hasty {
             let writer = self.store().writer.lock().expect("no transaction panicked");
             writer.checkpoints.wait();
         }
     }
 
-    fn hear(&mut self) -> Lived {
-        self.catch_breath(); // hearing writes, too, and a checkpoint under way would meet it anywhere
+    fn read_events(&mut self) -> StepResult {
+        self.wait_for_checkpoint(); // this writes, too, and must not run beside a checkpoint
         let mut world = std::mem::take(&mut self.world);
-        world.hear(self.store())?;
+        world.read_events(self.store())?;
         self.world = world;
         Ok(())
     }

@@ -1,26 +1,26 @@
-//! What callers were told, as far as it binds the store from then on.
+//! The facts in a store's answers that it must keep from then on.
 
 use crate::{Answer, Reply, Request};
 use engine::{
     Command, Job, JobId, JsonText, LeaseToken, NewJob, Status, StepAnswer, StepName, Submitted,
 };
 
-/// One thing that was told.
+/// One fact from an answer.
 #[derive(Clone, Debug)]
 pub(super) enum Fact {
-    /// This was handed over, and so it was answered.
+    /// The job was submitted, with this answer.
     Submitted(NewJob, Submitted),
-    /// The job was so.
+    /// The job was in this state.
     Saw(Job),
-    /// An attempt was ended or given back by this command, and the job became this.
+    /// This command ended or released an attempt, and the job got this status.
     Settled { id: JobId, command: Command, status: Status },
-    /// A step was finished.
+    /// A step was stored.
     StepDone { id: JobId, token: LeaseToken, name: StepName, result: JsonText },
-    /// The job is gone for good.
+    /// The job is erased.
     Erased(JobId),
 }
 
-/// What a reply tells.
+/// The facts in a reply.
 pub(super) fn facts(request: &Request, reply: &Reply) -> Vec<Fact> {
     let Ok(answer) = reply else { return Vec::new() };
     match (request, answer) {
@@ -57,7 +57,7 @@ fn of_command(id: JobId, command: &Command, answer: &engine::Answer) -> Option<F
             let (token, name, result) = (*token, name.clone(), result.clone());
             Some(Fact::StepDone { id, token, name, result })
         }
-        (_, engine::Answer::Step(_) | engine::Answer::Pulse(_)) => None,
+        (_, engine::Answer::Step(_) | engine::Answer::LeaseState(_)) => None,
     }
 }
 

@@ -7,19 +7,19 @@ use engine::{
 use pollster::block_on;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What readers see at one moment. Whole worlds are compared: what differs in any word is different.
+/// What readers see at one moment. Worlds are compared as a whole, so that any difference counts.
 #[derive(Clone, Default, PartialEq)]
 pub(super) struct World {
     pub(super) jobs: BTreeMap<JobId, Arc<View>>,
     pub(super) events: Arc<Vec<NumberedEvent>>,
     pub(super) policies: BTreeMap<JobType, Policy>,
-    /// What people did, newest first.
+    /// The audit log, newest first.
     audit: Arc<Vec<AuditEntry>>,
-    /// What the counters say of each queue, and whether it is paused.
+    /// The counters of each queue, and whether it is paused.
     queues: Vec<(Queue, Counts, bool)>,
 }
 
-/// One job with all that belongs to it.
+/// One job with all its rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct View {
     pub(super) job: Job,
@@ -31,15 +31,15 @@ impl World {
     pub(super) fn read(store: &dyn Store) -> Result<Self, StoreError> {
         let mut world = World::default();
         for id in ids(store)? {
-            world.look_at(store, id)?;
+            world.read_job(store, id)?;
         }
-        world.hear(store)?;
-        world.look_around(store)?;
+        world.read_events(store)?;
+        world.read_settings(store)?;
         Ok(world)
     }
 
-    /// Brings one job up to date.
-    pub(super) fn look_at(&mut self, store: &dyn Store, id: JobId) -> Result<(), StoreError> {
+    /// Reads one job again.
+    pub(super) fn read_job(&mut self, store: &dyn Store, id: JobId) -> Result<(), StoreError> {
         match View::read(store, id)? {
             Some(view) => drop(self.jobs.insert(id, Arc::new(view))),
             None => drop(self.jobs.remove(&id)),
@@ -47,14 +47,14 @@ impl World {
         Ok(())
     }
 
-    /// Brings the announcements up to date.
-    pub(super) fn hear(&mut self, store: &dyn Store) -> Result<(), StoreError> {
+    /// Reads the events again.
+    pub(super) fn read_events(&mut self, store: &dyn Store) -> Result<(), StoreError> {
         self.events = Arc::new(events(store)?);
         Ok(())
     }
 
-    /// Brings settings and counters up to date.
-    pub(super) fn look_around(&mut self, store: &dyn Store) -> Result<(), StoreError> {
+    /// Reads settings and counters again.
+    pub(super) fn read_settings(&mut self, store: &dyn Store) -> Result<(), StoreError> {
         self.policies = block_on(store.policies())?;
         self.audit = Arc::new(block_on(store.audit(&Scope::All, None, PAGE_MAX))?);
         let depths = block_on(store.queues(&Scope::All))?;
@@ -63,7 +63,7 @@ impl World {
         Ok(())
     }
 
-    /// The first thing in which `other` differs, for people.
+    /// The first difference to `other`, for a failure message.
     pub(super) fn difference(&self, other: &World) -> Option<String> {
         if let Some(id) = other.jobs.keys().find(|id| !self.jobs.contains_key(id)) {
             return Some(format!("job {id} is not there"));
@@ -102,8 +102,8 @@ impl View {
         Ok(Some(View { job, payload, history: block_on(store.history(&Scope::All, id, 0))? }))
     }
 
-    /// I4, I5, I9: the history has no gap, moves lawfully, and ends where the job is, with one ending per
-    /// life.
+    /// I4, I5, I9: the history has no gap, each transition is allowed, it ends in the job's status,
+    /// and each life has one ending.
     pub(super) fn is_lawful(&self) -> bool {
         let mut at: Option<Status> = None;
         let in_order = self.history.iter().zip(1..).all(|(row, seq)| {

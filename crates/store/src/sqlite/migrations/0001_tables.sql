@@ -1,18 +1,18 @@
--- Everything an embedded store remembers. A migration that was shipped never changes.
+-- All tables of an embedded store. A released migration never changes.
 --
--- `no` is a job's number in order of arrival; it stays the same for ever and ties the tables together.
--- A `body` is a sealed row (seal.rs): the columns beside it are only what indexes need, and are
+-- `no` is a job's number in order of arrival. It never changes, and ties the tables together.
+-- A `body` is a sealed row (seal.rs). The columns beside it are only what indexes need, and are
 -- derived from it.
 
--- The one row about the house itself.
-create table house (
+-- One row about the store itself.
+create table store_meta (
     one integer primary key check (one = 1),
-    -- The epoch, which a restore raises, so that no lease from before is believed; how far
-    -- announcements are published, and how far jobs are in `listing`.
+    -- The epoch, which a restore raises so that no earlier lease is valid; the last published
+    -- event, and the last job that is in `listing`.
     body blob not null
 ) strict;
 
--- The jobs of one type and one tenant: what claims go round over.
+-- The jobs of one type and one tenant. Claims take turns over queues.
 create table queue (
     no integer primary key,
     job_type text not null,
@@ -22,25 +22,26 @@ create table queue (
 ) strict;
 create index queue_tenant on queue (tenant);
 
--- What was handed over. Written once, never changed, gone when the job is erased.
-create table handed (
+-- Submissions. Written once, never changed, deleted when the job is erased.
+create table submission (
     no integer primary key,
     id blob not null unique,
     envelope blob not null,
     payload blob not null
 ) strict;
 
--- Jobs that live: small, and the only jobs that claiming and sweeping ever look at.
+-- Jobs that have not ended: few rows, and the only jobs that claims and sweeps read.
 create table job (
     no integer primary key,
     queue integer not null,
-    -- While it waits: 0 for the highest priority, and not before when.
+    -- While the job waits: its rank (0 is the highest priority), and when it is due.
     rank integer,
     run_at integer,
-    -- While it waits and may be too late.
+    -- While the job waits and may expire.
     expires_at integer,
-    -- While it runs: when its lease ends, and a digest of the claim that took it. The writer knows by
-    -- heart which jobs a claim holds: a second index would cost more than all its look-ups.
+    -- While the job runs: when its lease ends, and a digest of the claim that took it. The writer
+    -- keeps in memory which jobs a claim holds: a second index would cost more than all its
+    -- lookups.
     lease_until integer,
     claim integer,
     -- A digest of the code of its last failure.
@@ -58,19 +59,19 @@ create table job_ended (
     queue integer not null,
     status integer not null,
     error integer,
-    -- Whether it came with a key, and from when its retention counts; nothing while it waits for a person.
+    -- Whether it has a key, and when its retention began; null while it waits for a person.
     keyed integer not null,
     kept_since integer,
     body blob not null
 ) strict;
--- Nearly all are completed (2), and those are found by walking all.
+-- Nearly all are completed (2), and listings find those by a walk over all.
 create index ended_status on job_ended (status) where status <> 2;
 create index ended_error on job_ended (error) where error is not null;
--- Jobs that wait for a person, counted by their codes: no other ended job has no moment from which its retention counts.
+-- Poisoned jobs, counted by error code: only they have no time from which retention counts.
 create index ended_poison on job_ended (queue, error) where kept_since is null;
 create index ended_kept on job_ended (queue, keyed, kept_since) where kept_since is not null;
 
--- Which job a key means. Only jobs that were given a key are here, and expiry keeps it small.
+-- The job of each key. Only jobs with a key are here, and expiry keeps the table small.
 create table key (
     queue integer not null,
     name text not null,
@@ -79,15 +80,15 @@ create table key (
     ended_at integer,
     primary key (queue, name)
 ) strict, without rowid;
-create index key_ended on key (queue, ended_at) where ended_at is not null;
+create index key_expiry on key (queue, ended_at) where ended_at is not null;
 
--- One row per transition, numbered without gaps. It holds the record of the attempt it ended. The
--- youngest rows are in the body of their job (recent.rs); here are those of long histories that no longer
--- fit there.
+-- One row per transition, numbered without gaps, with the record of the attempt that it ended. The
+-- latest rows are in the body of their job (inline_history.rs); this table has the older rows of
+-- long histories.
 create table history (
     no integer not null,
     seq integer not null,
-    -- The number of its announcement, if it has one.
+    -- The number of its event, if it has one.
     event integer,
     body blob not null,
     primary key (no, seq)
@@ -100,14 +101,14 @@ create table step (
     primary key (no, name)
 ) strict, without rowid;
 
--- Announcements, several on a sheet (sheet.rs), which is named by the number of the first. The writer is
--- alone and numbers them as it writes them; `house` says how far they are published.
+-- Events, several per page (outbox_page.rs). A page is named by the number of its first event. The
+-- only writer numbers events as it writes them; `store_meta` says how far they are published.
 create table outbox (
     event integer primary key,
     sheet blob not null
 ) strict;
 
--- What the announcements of an erased job may still say about it.
+-- The data that the events of an erased job may still show.
 create table erased (
     no integer primary key,
     last_event integer not null,
@@ -115,18 +116,19 @@ create table erased (
 ) strict;
 create index erased_event on erased (last_event);
 
--- Where a job can be found by what was handed over: digests of subject, correlation and parent, and
--- its queue. Filled behind the hot path, in sorted batches; `house` says how far. Jobs that arrived
--- together share a shelf (facet.rs), so that the cost of an entry does not grow with the number of jobs.
+-- Finds jobs by their submission: digests of subject, correlation, parent and queue. The writer
+-- fills it later, not with each submit, in sorted batches; `store_meta` says how far. Jobs that
+-- arrived together share a bucket (digest.rs), so that the cost of an entry does not grow with the
+-- number of jobs.
 create table listing (
-    shelf integer not null,
-    facet integer not null,
+    bucket integer not null,
+    digest integer not null,
     no integer not null,
-    primary key (shelf, facet, no)
+    primary key (bucket, digest, no)
 ) strict, without rowid;
 
--- How many jobs of each queue stand where, and what has changed since that was written: one row per
--- transaction, which also keeps the time and the last numbers it used. The newest row always stays.
+-- How many jobs of each queue have each status, and the changes since the last roll-up: one row per
+-- transaction, which also has the time and the last used numbers. The newest row always stays.
 create table counter (
     queue integer primary key,
     body blob not null
@@ -136,9 +138,9 @@ create table delta (
     body blob not null
 ) strict;
 
--- Records: what people and configuration set (policies, pauses, credentials). All kinds share one
--- table; the scope is a tenant, or '*'. An API key is stored by a digest only; whoever can read a
--- signing key can sign.
+-- Records that people and configuration set: policies, pauses, credentials. All kinds share one
+-- table; the scope is a tenant, or '*'. Of an API key only a digest is stored. A signing key is
+-- stored itself: a program that can read it can sign.
 create table record (
     kind text not null,
     scope text not null,

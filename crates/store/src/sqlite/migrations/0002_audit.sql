@@ -1,6 +1,6 @@
--- What people did. The column `body` is a sealed row, as in 0001.
+-- The audit log. The column `body` is a sealed row, as in 0001.
 
--- What was done, numbered without gaps, each entry tied to the one before it by a hash. Rows are only ever
+-- Entries are numbered without gaps, and a hash chains each to the one before it. Rows are only
 -- added. The scope is a tenant, or '*'.
 create table audit (
     number integer primary key,

@@ -10,7 +10,7 @@ select queue, body from counter;
 select body from counter where queue = ?1;
 
 -- name: DELTAS
--- What has changed since.
+-- The changes since the last roll-up.
 select commit_no, body from delta order by commit_no;
 
 -- name: COUNTER_PUT

@@ -21,8 +21,9 @@ select run_at from job
  order by run_at limit 1;
 
 -- name: DUE_EXPIRED
--- Jobs that have expired and are not yet swept, per queue: they are subtracted from what is due.
--- The plus keeps SQLite from walking all that waits, only because it lies in the order of queues.
+-- Jobs that have expired and are not yet swept, per queue: they are subtracted from the due jobs.
+-- Without the plus, SQLite would walk all waiting jobs, because their index is in the order of
+-- queues.
 select queue, count(*) from job where expires_at <= ?1 and +run_at <= ?1 group by +queue;
 
 -- name: DUE_BEFORE

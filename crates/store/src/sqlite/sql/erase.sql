@@ -1,19 +1,19 @@
--- Removes a job and every trace of it.
+-- Removes a job and all its rows.
 
--- name: HANDED_DELETE
--- What was submitted.
-delete from handed where no = ?1;
+-- name: SUBMISSION_DELETE
+-- The submission.
+delete from submission where no = ?1;
 
 -- name: HISTORY_DELETE
--- What happened to it.
+-- The history rows.
 delete from history where no = ?1;
 
 -- name: LISTING_DELETE
--- Its entries in the listing by facet.
-delete from listing where shelf = ?1 and facet = ?2 and no = ?3;
+-- The entries in the listing.
+delete from listing where bucket = ?1 and digest = ?2 and no = ?3;
 
 -- name: ERASED_INSERT
--- What its events say of it, for as long as the last of them can be read.
+-- The envelope for the job's events, for as long as the last of them can be read.
 insert into erased (no, last_event, envelope) values (?1, ?2, ?3);
 
 -- name: ERASED_OLD

@@ -17,5 +17,5 @@ update key set ended_at = ?4 where queue = ?1 and name = ?2 and no = ?3;
 delete from key where queue = ?1 and name = ?2 and no = ?3;
 
 -- name: KEYS_OLD
--- Keys whose window is over, for the pruning.
+-- Keys whose window is over, for pruning.
 select name, no from key where queue = ?1 and ended_at <= ?2 limit ?3;

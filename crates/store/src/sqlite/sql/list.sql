@@ -2,15 +2,15 @@
 
 -- name: LIST_ALL
 -- Every job.
-select no from handed where no < ?1 order by no desc limit ?2;
+select no from submission where no < ?1 order by no desc limit ?2;
 
 -- name: LIST_TAIL
 -- The newest jobs, which are not entered in `listing` yet.
-select no from handed where no < ?1 and no > ?3 order by no desc limit ?2;
+select no from submission where no < ?1 and no > ?3 order by no desc limit ?2;
 
--- name: LIST_FACET
--- Jobs of one facet (queue, subject, correlation or parent), in one bucket (`shelf`) of numbers.
-select no from listing where shelf = ?4 and facet = ?3 and no < ?1 order by no desc limit ?2;
+-- name: LIST_DIGEST
+-- Jobs with one digest (of a queue, subject, correlation or parent), in one bucket of numbers.
+select no from listing where bucket = ?4 and digest = ?3 and no < ?1 order by no desc limit ?2;
 
 -- name: LIST_LIVE
 -- Jobs that have not ended.
@@ -37,24 +37,24 @@ select no from job where error = ?3 and no < ?1 order by no desc limit ?2;
 select no from job_ended where error = ?3 and no < ?1 order by no desc limit ?2;
 
 -- name: LAST_NO
--- The newest number, where the search for a moment of creation begins.
-select max(no) from handed;
+-- The newest number, where the search for a time of creation begins.
+select max(no) from submission;
 
 -- name: FIRST_NO_FROM
--- The first job from a number on. Numbers follow the moments of creation, so a binary search over
--- them finds where a listing up to a moment begins.
-select no, envelope from handed where no >= ?1 order by no limit 1;
+-- The first job from a number on. Numbers follow the times of creation, so a binary search over
+-- them finds where a listing up to a time begins.
+select no, envelope from submission where no >= ?1 order by no limit 1;
 
 -- name: UNLISTED
 -- Jobs that are not entered in `listing` yet. The writer thread enters many at once: that is
 -- cheaper than index entries at each submit.
-select no, envelope from handed where no > ?1 order by no limit ?2;
+select no, envelope from submission where no > ?1 order by no limit ?2;
 
 -- name: LISTING_INSERT
 -- One entry. An entry that is there already stays.
-insert or ignore into listing (shelf, facet, no) values (?1, ?2, ?3);
+insert or ignore into listing (bucket, digest, no) values (?1, ?2, ?3);
 
 -- name: LISTING_INSERT_16
-insert or ignore into listing (shelf, facet, no) values
+insert or ignore into listing (bucket, digest, no) values
   (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?),
   (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?);

@@ -1,9 +1,9 @@
 -- Reads one job and what belongs to it. There is no rule in here on purpose.
 
 -- name: JOB_BY_ID
--- A job is live or ended. One statement asks for both: between two, the job could move.
+-- A job is live or ended. One statement reads both tables: between two, the job could move.
 select h.no, h.envelope, j.body, e.body, coalesce(j.queue, e.queue)
-  from handed h
+  from submission h
   left join job j on j.no = h.no
   left join job_ended e on e.no = h.no
  where h.id = ?1;
@@ -11,40 +11,40 @@ select h.no, h.envelope, j.body, e.body, coalesce(j.queue, e.queue)
 -- name: JOB_BY_NO
 -- The same by the job's number, as indexes name it.
 select h.no, h.envelope, j.body, e.body, coalesce(j.queue, e.queue)
-  from handed h
+  from submission h
   left join job j on j.no = h.no
   left join job_ended e on e.no = h.no
  where h.no = ?1;
 
 -- name: NEWEST_ID
--- The id that the next one must be greater than, asked once when the store is opened.
-select max(id) from handed;
+-- The newest id of the file, read once when the store is opened.
+select max(id) from submission;
 
 -- name: PAYLOAD
--- Stands apart from the job: most readers do not want it, and it may be large.
-select payload from handed where no = ?1;
+-- The payload is read apart from the job: most readers do not want it, and it may be large.
+select payload from submission where no = ?1;
 
 -- name: ENVELOPE
 -- What an event says of its job. An erased job's envelope stays as long as its events.
-select envelope from handed where no = ?1
+select envelope from submission where no = ?1
 union all select envelope from erased where no = ?1;
 
 -- name: HISTORY
--- What happened to a job after its entry `seq`, oldest first.
+-- The history of a job after its entry `seq`, oldest first.
 select seq, body from history where no = ?1 and seq > ?2 order by seq;
 
 -- name: HISTORY_NEWEST_FIRST
--- The same from the end: a lease token that is looked for mostly belongs to a late attempt.
+-- The same from the end: a wanted lease token mostly belongs to a late attempt.
 select seq, body from history where no = ?1 order by seq desc;
 
 -- name: EVENTS_OF_JOB
--- Which events announced what happened to a job after its entry `seq`.
+-- The events about a job after its history entry `seq`.
 select event from history where no = ?1 and seq > ?2 and event is not null order by seq;
 
 -- name: STEP
--- What a worker memoised under this name.
+-- The stored result of a step.
 select body from step where no = ?1 and name = ?2;
 
 -- name: STEPS_COUNT
--- How many steps a job has memoised, for the limit on them.
+-- How many steps a job has stored, for the limit on them.
 select count(*) from step where no = ?1;

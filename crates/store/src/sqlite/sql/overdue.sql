@@ -1,16 +1,16 @@
--- Jobs to which something must happen because time has passed.
+-- Jobs that the sweeper must change because time has passed.
 
 -- name: OVERDUE_LEASES
 -- Jobs whose lease is over.
 select no from job where lease_until <= ?1 order by lease_until limit ?2;
 
 -- name: OVERDUE_EXPIRED
--- Jobs that waited too long.
+-- Waiting jobs that have expired.
 select no from job where expires_at <= ?1 order by expires_at limit ?2;
 
 -- name: OVERDUE_KEPT
--- Ended jobs that were kept long enough. How long depends on the queue and on whether a job has a
--- key, so each combination is asked for by itself.
+-- Ended jobs whose retention is over. It depends on the queue and on whether a job has a key, so
+-- each combination has a query of its own.
 select no from job_ended
  where queue = ?1 and keyed = ?2 and kept_since <= ?3
  order by kept_since limit ?4;

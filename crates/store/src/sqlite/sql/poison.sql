@@ -1,4 +1,4 @@
--- Poisoned jobs, which wait for a person and are kept without end (`kept_since` is null).
+-- Poisoned jobs, which wait for a person and are kept without limit (`kept_since` is null).
 
 -- name: POISON_COUNTS
 -- How many there are of each error, in one queue.

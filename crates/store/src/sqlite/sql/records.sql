@@ -1,7 +1,7 @@
 -- Records: one small table for policies, pauses and credentials.
 
 -- name: RECORD_KINDS
--- The kinds that there are, when the store is opened.
+-- All kinds in the table, read when the store is opened.
 select distinct kind from record;
 
 -- name: RECORDS_OF_KIND

@@ -2,12 +2,12 @@
 -- (`ROWS_AT_ONCE`): most of what a statement costs is its beginning and its end.
 -- There is no rule in here on purpose.
 
--- name: HANDED_INSERT
+-- name: SUBMISSION_INSERT
 -- A job as it was submitted. This row never changes.
-insert into handed (no, id, envelope, payload) values (?1, ?2, ?3, ?4);
+insert into submission (no, id, envelope, payload) values (?1, ?2, ?3, ?4);
 
--- name: HANDED_INSERT_16
-insert into handed (no, id, envelope, payload) values
+-- name: SUBMISSION_INSERT_16
+insert into submission (no, id, envelope, payload) values
   (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?),
   (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?),
   (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?),
@@ -82,15 +82,15 @@ insert into job_ended (no, queue, status, error, keyed, kept_since, body) values
 delete from job_ended where no = ?1;
 
 -- name: HISTORY_INSERT
--- An entry of a job's history for which there is no room in its body any more.
+-- An entry of a job's history that no longer fits into the job's row.
 insert into history (no, seq, event, body) values (?1, ?2, ?3, ?4);
 
 -- name: STEP_PUT
--- What a worker memoises under a name. The last value counts.
+-- The result of a step. The last value counts.
 insert or replace into step (no, name, body) values (?1, ?2, ?3);
 
 -- name: STEPS_FORGET
--- The memoised steps of a job that has ended or is erased.
+-- The stored steps of a job that has ended or is erased.
 delete from step where no = ?1;
 
 -- name: OUTBOX_INSERT
@@ -98,5 +98,5 @@ delete from step where no = ?1;
 insert into outbox (event, sheet) values (?1, ?2);
 
 -- name: DELTA_INSERT
--- What one commit changes of the counts. One small row instead of a row per queue.
+-- The changes of the counts by one commit. One small row instead of a row per queue.
 insert into delta (commit_no, body) values (?1, ?2);

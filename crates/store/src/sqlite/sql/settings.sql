@@ -1,12 +1,12 @@
 -- Facts about the store and its queues: small tables, read as a whole when the store is opened.
 
--- name: HOUSE
+-- name: STORE_META
 -- The one row about the store itself.
-select body from house;
+select body from store_meta;
 
--- name: HOUSE_PUT
+-- name: STORE_META_PUT
 -- Overwrites that row.
-update house set body = ?1;
+update store_meta set body = ?1;
 
 -- name: QUEUES
 -- All queues. A queue is a job type of a tenant.

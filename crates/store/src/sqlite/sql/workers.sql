@@ -1,11 +1,11 @@
--- Workers that were heard of lately.
+-- Workers that were seen recently.
 
 -- name: WORKERS
 -- All of them: the table is small.
 select scope, name, body from worker;
 
 -- name: WORKER_PUT
--- What a worker last said of itself.
+-- The latest facts about a worker.
 insert or replace into worker (scope, name, seen_at, body) values (?1, ?2, ?3, ?4);
 
 -- name: WORKER_DROP

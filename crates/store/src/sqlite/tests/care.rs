@@ -1,12 +1,12 @@
-//! What an operator does with a store: examine it, copy it, restore it.
+//! What an operator does with a store: examine, back up, restore.
 
 use super::*;
 
 #[test]
 fn a_sound_store_has_no_findings() {
-    let desk = desk();
-    live_a_little(&desk.house);
-    let health = desk.examine();
+    let test_store = test_store();
+    live_a_little(&test_store.fixture);
+    let health = test_store.examine();
     assert_eq!(health.findings, [], "while it is open");
     assert_eq!((health.live_jobs, health.ended_jobs, health.keys), (38, 2, 20));
 }
@@ -16,20 +16,20 @@ fn the_doctor_sees_what_is_wrong() {
     let wrong = [
         ("update counter set body = x'01'; update delta set body = x'01'", "not as it was written"),
         ("delete from delta", "the counters of email of default say"),
-        ("update handed set payload = x'00' where no = 7", ": the payload of row 7"),
-        ("update handed set id = randomblob(16) where no = 7", "under another's id"),
+        ("update submission set payload = x'00' where no = 7", ": the payload of row 7"),
+        ("update submission set id = randomblob(16) where no = 7", "under another's id"),
         (
-            "update handed set envelope = (select envelope from handed where no = 8) where no = 7",
+            "update submission set envelope = (select envelope from submission where no = 8) where no = 7",
             "what was handed over of row 7",
         ),
         ("insert into history values (7, 2, null, x'')", "is not whole"),
-        ("delete from handed where no = 9", "were never handed over"),
+        ("delete from submission where no = 9", "were never handed over"),
         ("delete from job where no = 9", "live and ended, or neither"),
-        ("delete from handed where no = 1", "keys mean no job that has them"),
+        ("delete from submission where no = 1", "keys mean no job that has them"),
         ("update outbox set sheet = x'' where event = 3", "announcement of row 3"),
         ("update step set body = x''", "a step of row"),
         ("update key set name = 'other' where name = 'k1'", "1 keys mean no job that has them"),
-        ("update house set body = x'01'", "what the house knows of itself"),
+        ("update store_meta set body = x'01'", "what the house knows of itself"),
         ("update queue set tenant = 'acme'", "a queue has another's name"),
         ("update record set body = x'00' where kind = 'api_key'", "an API key of row"),
         ("update record set body = x'00' where kind = 'signing_key'", "a signing key of row"),
@@ -38,89 +38,90 @@ fn the_doctor_sees_what_is_wrong() {
         ("delete from audit where number = 2", "the audit log is broken: entry 2 is missing"),
     ];
     for (sql, said) in wrong {
-        let desk = desk();
-        live_a_little(&desk.house);
-        (desk.house.restart)();
-        desk.tamper(sql);
-        let found = desk.found();
+        let test_store = test_store();
+        live_a_little(&test_store.fixture);
+        (test_store.fixture.restart)();
+        test_store.tamper(sql);
+        let found = test_store.found();
         assert!(found.contains(said), "{sql}: {found}");
-        let findings = desk.examine().findings;
+        let findings = test_store.examine().findings;
         assert!(findings.iter().all(|finding| finding.cure.contains("restore the last backup")));
     }
 }
 
-/// Its youngest rows are kept with the job, the others in a table of their own.
+/// The latest rows are in the job's row, the others in the history table.
 #[test]
 fn a_long_history_is_whole_and_the_doctor_sees_a_gap_in_it() {
-    let desk = desk();
-    let job = desk.house.submit(email());
+    let test_store = test_store();
+    let job = test_store.fixture.submit(email());
     for _ in 0..engine::RELEASES_MAX {
-        let token = token(&desk.house.take());
+        let token = token(&test_store.fixture.take());
         let (reason, delay) = (engine::ReleaseReason::Snoozed, std::time::Duration::ZERO);
-        desk.house.must(job, Command::Release { token, reason, delay });
+        test_store.fixture.must(job, Command::Release { token, reason, delay });
     }
     let rows = u64::from(engine::RELEASES_MAX) * 2 + 1;
-    let seqs = |house: &House, after| -> Vec<u64> {
-        let rows = block_on(house.store().history(&engine::Scope::All, job, after)).unwrap();
+    let seqs = |fixture: &Fixture, after| -> Vec<u64> {
+        let rows = block_on(fixture.store().history(&engine::Scope::All, job, after)).unwrap();
         rows.iter().map(|row| row.seq).collect()
     };
     for after in [0, 1, 7, 8, 20, rows - 1, rows] {
-        assert_eq!(seqs(&desk.house, after), (after + 1..=rows).collect::<Vec<_>>());
+        assert_eq!(seqs(&test_store.fixture, after), (after + 1..=rows).collect::<Vec<_>>());
     }
-    assert_eq!(desk.examine().findings, []);
+    assert_eq!(test_store.examine().findings, []);
     for seq in [1, 7, 8, 16, 32] {
-        let (desk, sql) = (&desk, format!("delete from history where no = 1 and seq = {seq}"));
-        desk.tamper("create table if not exists kept as select * from history");
-        desk.tamper(&sql);
-        assert!(desk.found().contains("is not whole"), "{sql}: {}", desk.found());
-        desk.tamper("insert or ignore into history select * from kept");
+        let (test_store, sql) =
+            (&test_store, format!("delete from history where no = 1 and seq = {seq}"));
+        test_store.tamper("create table if not exists kept as select * from history");
+        test_store.tamper(&sql);
+        assert!(test_store.found().contains("is not whole"), "{sql}: {}", test_store.found());
+        test_store.tamper("insert or ignore into history select * from kept");
     }
 }
 
 #[test]
 fn the_doctor_notices_what_nobody_swept() {
-    let desk = desk();
-    live_a_little(&desk.house);
-    desk.house.pass(120);
-    assert!(desk.found().contains("notice: 1 leases are over for more than a minute"));
-    desk.house.pass(15 * 86_400);
+    let test_store = test_store();
+    live_a_little(&test_store.fixture);
+    test_store.fixture.pass(120);
+    assert!(test_store.found().contains("notice: 1 leases are over for more than a minute"));
+    test_store.fixture.pass(15 * 86_400);
     assert!(
-        desk.found().contains("notice: 2 of 20 keys belong to jobs that ended"),
+        test_store.found().contains("notice: 2 of 20 keys belong to jobs that ended"),
         "{}",
-        desk.found()
+        test_store.found()
     );
 }
 
 #[test]
 fn a_backup_is_made_while_the_store_is_at_work() {
-    let desk = desk();
-    live_a_little(&desk.house);
-    let copy = desk.path.with_file_name("copy.db");
-    super::super::backup(&desk.path, &copy).unwrap();
-    let before = desk.house.list(Filter::Everything);
-    live_a_little(&desk.house);
-    let again = super::super::backup(&desk.path, &copy).unwrap_err();
+    let test_store = test_store();
+    live_a_little(&test_store.fixture);
+    let copy = test_store.path.with_file_name("copy.db");
+    super::super::backup(&test_store.path, &copy).unwrap();
+    let before = test_store.fixture.list(Filter::Everything);
+    live_a_little(&test_store.fixture);
+    let again = super::super::backup(&test_store.path, &copy).unwrap_err();
     assert!(matches!(again, OpenError::Exists { .. }), "a backup is never written over: {again}");
-    let other = desk.path.with_file_name("other.db");
+    let other = test_store.path.with_file_name("other.db");
     super::super::restore(&copy, &other).unwrap();
-    let (clock, dice) = (desk.house.clock.clone(), desk.house.dice.clone());
-    let restored = Sqlite::open(&other, clock, dice, options()).unwrap();
+    let (clock, random) = (test_store.fixture.clock.clone(), test_store.fixture.random.clone());
+    let restored = Sqlite::open(&other, clock, random, options()).unwrap();
     let query = Query { scope: Scope::All, filter: Filter::Everything, before: None, limit: 1_000 };
     let jobs = block_on(restored.list(&query)).unwrap().jobs;
     assert_eq!(jobs.iter().map(engine::Job::id).collect::<Vec<_>>(), before);
-    let now = desk.house.clock.read().wall;
+    let now = test_store.fixture.clock.read().wall;
     assert_eq!(super::super::examine(&other, now, &mut |_| {}).unwrap().findings, []);
 }
 
 #[test]
 fn a_restore_writes_over_nothing_and_takes_only_backups_of_ours() {
-    let desk = desk();
-    let copy = desk.path.with_file_name("copy.db");
-    super::super::backup(&desk.path, &copy).unwrap();
-    let in_use = super::super::restore(&copy, &desk.path).unwrap_err();
+    let test_store = test_store();
+    let copy = test_store.path.with_file_name("copy.db");
+    super::super::backup(&test_store.path, &copy).unwrap();
+    let in_use = super::super::restore(&copy, &test_store.path).unwrap_err();
     assert!(matches!(in_use, OpenError::InUse { .. }), "{in_use}");
-    let Desk { house, path, _folder } = desk;
-    drop(house);
+    let TestStore { fixture, path, _folder } = test_store;
+    drop(fixture);
     let exists = super::super::restore(&copy, &path).unwrap_err();
     assert!(matches!(exists, OpenError::Exists { .. }), "{exists}");
     let (foreign, other) = (path.with_file_name("foreign.db"), path.with_file_name("other.db"));
@@ -132,10 +133,10 @@ fn a_restore_writes_over_nothing_and_takes_only_backups_of_ours() {
 
 #[test]
 fn a_log_that_was_left_behind_is_not_restored_into() {
-    let desk = desk();
-    let folder = desk.path.parent().unwrap().to_owned();
+    let test_store = test_store();
+    let folder = test_store.path.parent().unwrap().to_owned();
     let (copy, other) = (folder.join("copy.db"), folder.join("other.db"));
-    super::super::backup(&desk.path, &copy).unwrap();
+    super::super::backup(&test_store.path, &copy).unwrap();
     std::fs::write(super::super::file::with(&other, "-wal"), "left behind").unwrap();
     let refused = super::super::restore(&copy, &other).unwrap_err().to_string();
     assert!(refused.contains("other.db-wal exists already"), "{refused}");
@@ -146,13 +147,13 @@ fn a_log_that_was_left_behind_is_not_restored_into() {
 
 #[test]
 fn a_damaged_store_is_no_backup() {
-    let desk = desk();
-    live_a_little(&desk.house);
-    let folder = desk.path.parent().unwrap().to_owned();
+    let test_store = test_store();
+    live_a_little(&test_store.fixture);
+    let folder = test_store.path.parent().unwrap().to_owned();
     let (good, bad) = (folder.join("good.db"), folder.join("bad.db"));
-    super::super::backup(&desk.path, &good).unwrap();
-    desk.tamper("update handed set payload = x'00' where no = 7");
-    let refused = super::super::backup(&desk.path, &bad).unwrap_err();
+    super::super::backup(&test_store.path, &good).unwrap();
+    test_store.tamper("update submission set payload = x'00' where no = 7");
+    let refused = super::super::backup(&test_store.path, &bad).unwrap_err();
     assert!(matches!(refused, OpenError::Damaged { .. }), "{refused}");
     Connection::open(&good).unwrap().execute_batch("update job set body = x'00'").unwrap();
     let refused = super::super::restore(&good, &folder.join("other.db")).unwrap_err();
@@ -162,11 +163,11 @@ fn a_damaged_store_is_no_backup() {
 
 #[test]
 fn whoever_looks_at_a_closed_store_leaves_nothing_behind() {
-    let desk = desk();
-    live_a_little(&desk.house);
-    let (now, path) = (desk.house.clock.read().wall, desk.path.clone());
-    let Desk { house, _folder, .. } = desk;
-    drop(house);
+    let test_store = test_store();
+    live_a_little(&test_store.fixture);
+    let (now, path) = (test_store.fixture.clock.read().wall, test_store.path.clone());
+    let TestStore { fixture, _folder, .. } = test_store;
+    drop(fixture);
     assert_eq!(super::super::examine(&path, now, &mut |_| {}).unwrap().findings, []);
     super::super::backup(&path, &path.with_file_name("copy.db")).unwrap();
     let mut left: Vec<_> = std::fs::read_dir(path.parent().unwrap())

@@ -1,26 +1,26 @@
-//! The audit log, verified from outside.
+//! Verification of the audit log from outside the store.
 
 use super::{super::verify_audit, *};
-use crate::{AuditChain, News, Request};
+use crate::{AuditChain, Notification, Request};
 use engine::{AuditEntry, AuditHash, AuditNote};
 
-fn verify(desk: &Desk) -> AuditChain {
-    verify_audit(&desk.path, &mut |_| {}).expect("it can be read")
+fn verify(test_store: &TestStore) -> AuditChain {
+    verify_audit(&test_store.path, &mut |_| {}).expect("it can be read")
 }
 
-fn last_hash(house: &House) -> AuditHash {
-    block_on(house.store().audit(&Scope::All, None, 1)).unwrap()[0].hash
+fn last_hash(fixture: &Fixture) -> AuditHash {
+    block_on(fixture.store().audit(&Scope::All, None, 1)).unwrap()[0].hash
 }
 
 #[test]
 fn a_sound_log_is_whole_while_the_store_is_at_work_and_when_it_is_closed() {
-    let desk = desk();
-    assert_eq!(verify(&desk), AuditChain::Whole { entries: 0, head: AuditHash::FIRST });
-    live_a_little(&desk.house);
-    let whole = AuditChain::Whole { entries: 3, head: last_hash(&desk.house) };
-    assert_eq!(verify(&desk), whole, "while it is open");
-    let Desk { house, path, _folder } = desk;
-    drop(house);
+    let test_store = test_store();
+    assert_eq!(verify(&test_store), AuditChain::Whole { entries: 0, head: AuditHash::FIRST });
+    live_a_little(&test_store.fixture);
+    let whole = AuditChain::Whole { entries: 3, head: last_hash(&test_store.fixture) };
+    assert_eq!(verify(&test_store), whole, "while it is open");
+    let TestStore { fixture, path, _folder } = test_store;
+    drop(fixture);
     assert_eq!(verify_audit(&path, &mut |_| {}).unwrap(), whole);
 }
 
@@ -35,42 +35,46 @@ fn what_somebody_changed_is_found_where_it_begins() {
         ("update audit set body = (select body from audit where number = 1) where number = 2", 2),
     ];
     for (sql, number) in wrong {
-        let desk = desk();
-        live_a_little(&desk.house);
-        desk.tamper(sql);
-        assert_eq!(verify(&desk), AuditChain::Broken { number }, "{sql}");
+        let test_store = test_store();
+        live_a_little(&test_store.fixture);
+        test_store.tamper(sql);
+        assert_eq!(verify(&test_store), AuditChain::Broken { number }, "{sql}");
         let said = format!("the audit log is broken: entry {number} is missing");
-        assert!(desk.found().contains(&said), "{sql}: {}", desk.found());
+        assert!(test_store.found().contains(&said), "{sql}: {}", test_store.found());
     }
 }
 
-/// Somebody who knows how rows are sealed, and writes an entry anew with another's name in it.
+/// An attacker who knows how rows are sealed rewrites an entry with another name in it.
 #[test]
 fn an_entry_that_was_forged_breaks_the_chain_behind_it() {
-    let desk = desk();
-    live_a_little(&desk.house);
-    let entries = block_on(desk.house.store().audit(&Scope::All, None, 10)).unwrap();
+    let test_store = test_store();
+    live_a_little(&test_store.fixture);
+    let entries = block_on(test_store.fixture.store().audit(&Scope::All, None, 10)).unwrap();
     let second = &entries[1];
-    let seal = |entry: &AuditEntry| crate::form::body::to_row(2, entry);
+    let seal = |entry: &AuditEntry| crate::codec::body::to_row(2, entry);
     let put = |entry: &AuditEntry| {
-        let db = Connection::open(&desk.path).unwrap();
+        let db = Connection::open(&test_store.path).unwrap();
         db.execute("update audit set body = ?1 where number = 2", [seal(entry)]).unwrap();
     };
     put(&AuditEntry { who: "somebody else".into(), ..second.clone() });
-    assert_eq!(verify(&desk), AuditChain::Broken { number: 2 }, "its own hash says otherwise");
+    assert_eq!(
+        verify(&test_store),
+        AuditChain::Broken { number: 2 },
+        "its own hash says otherwise"
+    );
     let forged = AuditNote { who: "somebody else".into(), ..note(Scope::All, "key") };
     put(&AuditEntry::new(2, second.at, forged, entries[2].hash));
-    assert_eq!(verify(&desk), AuditChain::Broken { number: 3 }, "and so does the next one's");
+    assert_eq!(verify(&test_store), AuditChain::Broken { number: 3 }, "and so does the next one's");
 }
 
-/// What was cut off at the end is missed by who knows how it ended.
+/// Only a reader who knows the last hash can see that the end was cut off.
 #[test]
 fn a_log_that_was_cut_has_another_head() {
-    let desk = desk();
-    live_a_little(&desk.house);
-    let head = last_hash(&desk.house);
-    desk.tamper("delete from audit where number = 3");
-    match verify(&desk) {
+    let test_store = test_store();
+    live_a_little(&test_store.fixture);
+    let head = last_hash(&test_store.fixture);
+    test_store.tamper("delete from audit where number = 3");
+    match verify(&test_store) {
         AuditChain::Whole { entries, head: now } => assert!(entries == 2 && now != head),
         broken => panic!("{broken:?}"),
     }
@@ -87,19 +91,22 @@ fn only_a_store_of_ours_is_verified() {
     assert!(matches!(not_ours, OpenError::NotOurs { .. }), "{not_ours}");
 }
 
-/// The end of the chain cannot be read: nothing is done that could not be noted.
+/// The end of the chain cannot be read: a change that cannot be logged is not made.
 #[test]
 fn what_cannot_be_noted_is_not_done() {
-    let desk = desk();
-    live_a_little(&desk.house);
+    let test_store = test_store();
+    live_a_little(&test_store.fixture);
     let job_type = engine::JobType::parse("email").unwrap();
     let pause = || Request::Pause { scope: Scope::All, job_type: job_type.clone() };
-    desk.tamper("update audit set body = x'00' where number = 3");
-    let recorded = desk.house.store().execute(vec![recorded("email", pause())], News::default());
+    test_store.tamper("update audit set body = x'00' where number = 3");
+    let recorded = test_store
+        .fixture
+        .store()
+        .execute(vec![recorded("email", pause())], Notification::default());
     assert!(matches!(recorded, Err(crate::StoreError::Damaged(_))), "{recorded:?}");
-    assert!(!desk.house.depth("email").paused);
-    (desk.house.restart)();
-    assert!(!desk.house.depth("email").paused);
-    desk.house.one(pause()).unwrap();
-    assert!(desk.house.depth("email").paused);
+    assert!(!test_store.fixture.depth("email").paused);
+    (test_store.fixture.restart)();
+    assert!(!test_store.fixture.depth("email").paused);
+    test_store.fixture.one(pause()).unwrap();
+    assert!(test_store.fixture.depth("email").paused);
 }

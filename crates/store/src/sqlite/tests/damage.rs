@@ -1,13 +1,13 @@
-//! Damage that is met at work: told to whoever asks, and nobody else's trouble.
+//! Damage that a running store meets: reported to the caller who reads the row, harmless to others.
 
 use super::*;
 
-/// The files of a store at work, as they are found when its process dies.
-fn killed(desk: &Desk) -> (TempDir, PathBuf) {
+/// The files of a running store, as they are after its process died.
+fn killed(test_store: &TestStore) -> (TempDir, PathBuf) {
     let folder = folder();
     for ending in ["", "-wal"] {
         let name = format!("consign.db{ending}");
-        std::fs::copy(desk.path.with_file_name(&name), folder.path().join(&name)).unwrap();
+        std::fs::copy(test_store.path.with_file_name(&name), folder.path().join(&name)).unwrap();
     }
     let path = folder.path().join("consign.db");
     (folder, path)
@@ -15,28 +15,29 @@ fn killed(desk: &Desk) -> (TempDir, PathBuf) {
 
 #[test]
 fn a_log_that_rotted_is_not_taken_for_a_crash() {
-    let desk = desk();
-    live_a_little(&desk.house);
-    let (clock, dice) = hands();
-    let (_folder, path) = killed(&desk);
-    let opened = Sqlite::open(&path, clock.clone(), dice.clone(), options());
+    let test_store = test_store();
+    live_a_little(&test_store.fixture);
+    let (clock, random) = clock_and_random();
+    let (_folder, path) = killed(&test_store);
+    let opened = Sqlite::open(&path, clock.clone(), random.clone(), options());
     drop(opened.expect("a crash is recovered from"));
     let mut refused = 0;
     for flipped in (40..).step_by(9_001) {
-        let (_folder, path) = killed(&desk);
+        let (_folder, path) = killed(&test_store);
         let log = path.with_file_name("consign.db-wal");
         let mut bytes = std::fs::read(&log).unwrap();
         let Some(byte) = bytes.get_mut(flipped) else { break };
         *byte ^= 1;
         std::fs::write(&log, &bytes).unwrap();
         let found = super::super::examine(&path, clock.read().wall, &mut |_| {}).unwrap().findings;
-        match Sqlite::open(&path, clock.clone(), dice.clone(), options()) {
+        match Sqlite::open(&path, clock.clone(), random.clone(), options()) {
             Err(OpenError::LogDamaged { commits, .. }) => {
                 refused += 1;
                 assert!(commits > 1);
                 assert!(found.iter().any(|finding| finding.what.contains("acknowledged")));
             }
-            // Nobody can tell damage to the last transaction from a crash in the middle of it.
+            // Damage to the last transaction cannot be distinguished from a crash in the middle of
+            // it.
             Ok(_) => assert!(bytes.len() - flipped < 100_000, "byte {flipped} of {}", bytes.len()),
             Err(other) => panic!("{other}"),
         }
@@ -44,39 +45,39 @@ fn a_log_that_rotted_is_not_taken_for_a_crash() {
     assert!(refused > 10, "{refused} were refused");
 }
 
-/// One row that cannot be read is its job's trouble, and nobody else's.
+/// A row that cannot be read stops only its own job.
 #[test]
 fn a_damaged_job_does_not_stop_the_others() {
-    let desk = desk();
-    let house = &desk.house;
-    let running = [house.submit(email()), house.submit(email())];
-    let claimed = [house.take(), house.take()];
-    let waiting = [house.submit(email()), house.submit(email())];
-    desk.tamper("update job set body = x'00' where no in (1, 3)");
-    (house.restart)(); // what the writer has just had in hand it need not read
-    assert!(house.complete(&claimed[1]).is_ok());
-    let both = wish("w2", "both", &["email"], 2);
-    let given = house.claim(both).iter().map(|c| c.job.id()).collect::<Vec<_>>();
+    let test_store = test_store();
+    let fixture = &test_store.fixture;
+    let running = [fixture.submit(email()), fixture.submit(email())];
+    let claimed = [fixture.take(), fixture.take()];
+    let waiting = [fixture.submit(email()), fixture.submit(email())];
+    test_store.tamper("update job set body = x'00' where no in (1, 3)");
+    (fixture.restart)(); // drops the cache, so that the writer must read
+    assert!(fixture.complete(&claimed[1]).is_ok());
+    let both = claim_request("w2", "both", &["email"], 2);
+    let given = fixture.claim(both).iter().map(|c| c.job.id()).collect::<Vec<_>>();
     assert_eq!(given, [waiting[1]], "the claim passes by what it cannot read");
-    house.pass(3_600);
-    let sent = block_on(house.store().job(&Scope::All, running[0]));
+    fixture.pass(3_600);
+    let sent = block_on(fixture.store().job(&Scope::All, running[0]));
     assert!(matches!(sent, Err(crate::StoreError::Damaged(_))), "but it is told: {sent:?}");
-    house.clock.set_off(3_600_000);
-    (house.restart)();
-    assert_eq!(block_on(house.store().workers(&Scope::All)).unwrap().len(), 2);
-    house.pass(3_600);
-    assert_eq!(house.sweep(), [waiting[1]], "its lease ends");
-    assert!(desk.found().contains("the state of row 1"), "{}", desk.found());
+    fixture.clock.set_off(3_600_000);
+    (fixture.restart)();
+    assert_eq!(block_on(fixture.store().workers(&Scope::All)).unwrap().len(), 2);
+    fixture.pass(3_600);
+    assert_eq!(fixture.sweep(), [waiting[1]], "its lease ends");
+    assert!(test_store.found().contains("the state of row 1"), "{}", test_store.found());
 }
 
 #[test]
 fn damage_behind_the_hot_path_does_not_stop_it() {
-    let desk = desk();
-    desk.house.submit(email());
-    desk.tamper("update handed set envelope = x'00' where no = 1");
+    let test_store = test_store();
+    test_store.fixture.submit(email());
+    test_store.tamper("update submission set envelope = x'00' where no = 1");
     for _ in 0..15 {
-        desk.house.submit_many(1_000, "acme");
+        test_store.fixture.submit_many(1_000, "acme");
     }
     let jobs = Filter::eq(engine::Field::JobType(engine::JobType::parse("email").unwrap()));
-    assert_eq!(desk.house.page(jobs, None, 10).jobs.len(), 10);
+    assert_eq!(test_store.fixture.page(jobs, None, 10).jobs.len(), 10);
 }

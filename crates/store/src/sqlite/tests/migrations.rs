@@ -4,12 +4,12 @@ use super::{
     super::{backup, examine, migrate, open::MIGRATIONS, restore, schema, verify_audit},
     *,
 };
-use crate::{AuditChain, Execute, News, Request};
+use crate::{AuditChain, Execute, Notification, Request};
 use engine::{AuditHash, JobId};
 
-/// A file of the first schema with the jobs of `desk` in it.
-fn first_schema(desk: &Desk, name: &str) -> PathBuf {
-    let path = desk.path.with_file_name(name);
+/// A file of the first schema with the jobs of `test_store` in it.
+fn first_schema(test_store: &TestStore, name: &str) -> PathBuf {
+    let path = test_store.path.with_file_name(name);
     let db = Connection::open(&path).unwrap();
     db.execute_batch(MIGRATIONS[0].1).unwrap();
     let tables = "select name from sqlite_schema where type = 'table'";
@@ -17,7 +17,7 @@ fn first_schema(desk: &Desk, name: &str) -> PathBuf {
     let tables: Vec<String> =
         tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     assert!(!tables.iter().any(|table| table == "audit"));
-    db.execute("attach ?1 as now", [desk.path.to_str().unwrap()]).unwrap();
+    db.execute("attach ?1 as now", [test_store.path.to_str().unwrap()]).unwrap();
     for table in tables {
         db.execute_batch(&format!("insert into main.{table} select * from now.{table}")).unwrap();
     }
@@ -34,45 +34,47 @@ fn listed(store: &Sqlite) -> Vec<JobId> {
 
 #[test]
 fn a_store_of_the_first_schema_is_brought_up_to_date() {
-    let desk = desk();
-    live_a_little(&desk.house);
-    let old = first_schema(&desk, "old.db");
-    let (clock, dice) = (desk.house.clock.clone(), desk.house.dice.clone());
+    let test_store = test_store();
+    live_a_little(&test_store.fixture);
+    let old = first_schema(&test_store, "old.db");
+    let (clock, random) = (test_store.fixture.clock.clone(), test_store.fixture.random.clone());
     for _ in 0..2 {
-        let store = Sqlite::open(&old, clock.clone(), dice.clone(), options()).unwrap();
-        assert_eq!(listed(&store), desk.house.list(Filter::Everything));
+        let store = Sqlite::open(&old, clock.clone(), random.clone(), options()).unwrap();
+        assert_eq!(listed(&store), test_store.fixture.list(Filter::Everything));
     }
-    let store = Sqlite::open(&old, clock.clone(), dice, options()).unwrap();
+    let store = Sqlite::open(&old, clock.clone(), random, options()).unwrap();
     assert_eq!(block_on(store.keys(None)).unwrap().len(), 3, "records were there before");
     let put = Request::put_key(&key(4, Scope::All));
-    store.execute(vec![recorded("key", put)], News::default()).unwrap()[0].as_ref().unwrap();
+    store.execute(vec![recorded("key", put)], Notification::default()).unwrap()[0]
+        .as_ref()
+        .unwrap();
     assert!(block_on(store.keys(None)).unwrap().contains(&key(4, Scope::All)));
     assert!(matches!(verify_audit(&old, &mut |_| {}), Ok(AuditChain::Whole { entries: 1, .. })));
     assert_eq!(examine(&old, clock.read().wall, &mut |_| {}).unwrap().findings, []);
 }
 
-/// Whoever looks does not migrate, and what is not there yet is not missed.
+/// Read-only commands do not migrate, and do not report missing later tables.
 #[test]
 fn a_store_of_the_first_schema_is_examined_copied_and_restored_as_it_is() {
-    let desk = desk();
-    live_a_little(&desk.house);
-    let old = first_schema(&desk, "old.db");
-    let (clock, dice) = (desk.house.clock.clone(), desk.house.dice.clone());
+    let test_store = test_store();
+    live_a_little(&test_store.fixture);
+    let old = first_schema(&test_store, "old.db");
+    let (clock, random) = (test_store.fixture.clock.clone(), test_store.fixture.random.clone());
     assert_eq!(examine(&old, clock.read().wall, &mut |_| {}).unwrap().findings, []);
     let none = AuditChain::Whole { entries: 0, head: AuditHash::FIRST };
     assert_eq!(verify_audit(&old, &mut |_| {}).unwrap(), none);
     let (copy, other) = (old.with_file_name("copy.db"), old.with_file_name("other.db"));
     backup(&old, &copy).unwrap();
     restore(&copy, &other).unwrap();
-    let store = Sqlite::open(&other, clock, dice, options()).unwrap();
-    assert_eq!(listed(&store), desk.house.list(Filter::Everything));
+    let store = Sqlite::open(&other, clock, random, options()).unwrap();
+    assert_eq!(listed(&store), test_store.fixture.list(Filter::Everything));
 }
 
 #[test]
 fn an_operator_sees_what_is_missing_and_brings_it_up_to_date() {
-    let desk = desk();
-    live_a_little(&desk.house);
-    let old = first_schema(&desk, "old.db");
+    let test_store = test_store();
+    live_a_little(&test_store.fixture);
+    let old = first_schema(&test_store, "old.db");
     let known = MIGRATIONS.len() as i64;
     let seen = schema(&old).unwrap();
     assert_eq!((seen.found, seen.known), (1, known));
@@ -82,9 +84,14 @@ fn an_operator_sees_what_is_missing_and_brings_it_up_to_date() {
     assert_eq!(migrate(&old, "a test").unwrap(), seen);
     assert_eq!(schema(&old).unwrap().missing, []);
     assert_eq!(migrate(&old, "a test").unwrap().found, known);
-    let store = Sqlite::open(&old, desk.house.clock.clone(), desk.house.dice.clone(), options());
+    let store = Sqlite::open(
+        &old,
+        test_store.fixture.clock.clone(),
+        test_store.fixture.random.clone(),
+        options(),
+    );
     let store = store.unwrap();
-    assert_eq!(listed(&store), desk.house.list(Filter::Everything));
+    assert_eq!(listed(&store), test_store.fixture.list(Filter::Everything));
     let refused = migrate(&old, "a test");
     assert!(matches!(refused, Err(OpenError::InUse { .. })), "{refused:?}");
     assert_eq!(schema(&old).unwrap().found, known, "which may be asked at any time");
@@ -92,8 +99,8 @@ fn an_operator_sees_what_is_missing_and_brings_it_up_to_date() {
 
 #[test]
 fn what_is_no_store_is_not_made_one() {
-    let desk = desk();
-    let path = desk.path.with_file_name("empty.db");
+    let test_store = test_store();
+    let path = test_store.path.with_file_name("empty.db");
     std::fs::write(&path, "").unwrap();
     for refused in [schema(&path), migrate(&path, "a test")] {
         assert!(matches!(refused, Err(OpenError::NotOurs { .. })), "{refused:?}");

@@ -1,4 +1,4 @@
-//! The conformance suite on files, and what only files can do.
+//! The conformance suite on files, and tests that only files need.
 
 mod care;
 mod chain;
@@ -9,13 +9,13 @@ mod pages;
 
 use super::{OpenError, Options, Sqlite};
 use crate::{
-    Clock, HandClock, Query, Request, SeededDice, Store,
+    Clock, ManualClock, Query, Request, SeededRandom, Store,
     conformance::{
-        House, OpenStore,
+        Fixture, OpenStore,
         audit::{note, recorded},
         conformance,
         credentials::key,
-        house::{email, ending, keyed, token, wish},
+        fixture::{claim_request, email, ending, keyed, token},
     },
 };
 use engine::{Command, Filter, JobDraft, OutcomeWord, Scope, Timestamp};
@@ -27,34 +27,34 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A folder in memory where there is one: what is tested here is not the disk.
+/// A folder in memory if possible: these tests do not test the disk.
 pub(super) fn folder() -> TempDir {
     let in_memory = Path::new("/dev/shm");
     let made = if in_memory.is_dir() { TempDir::new_in(in_memory) } else { TempDir::new() };
     made.expect("there is room for a folder")
 }
 
-/// A failure must not end the test's own process.
+/// The default options, but a failure does not end the test's process.
 pub(super) fn options() -> Options {
     Options { fail_stop: Arc::new(|_| {}), ..Options::default() }
 }
 
-pub(super) fn hands() -> (Arc<HandClock>, Arc<SeededDice>) {
-    let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
-    (clock, Arc::new(SeededDice::new(1)))
+pub(super) fn clock_and_random() -> (Arc<ManualClock>, Arc<SeededRandom>) {
+    let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+    (clock, Arc::new(SeededRandom::new(1)))
 }
 
-fn open() -> House {
+fn open() -> Fixture {
     open_in(Arc::new(folder())).0
 }
 
-fn open_in(folder: Arc<TempDir>) -> (House, Arc<TempDir>) {
-    let (clock, dice) = hands();
+fn open_in(folder: Arc<TempDir>) -> (Fixture, Arc<TempDir>) {
+    let (clock, random) = clock_and_random();
     let open = {
-        let (clock, dice, folder) = (clock.clone(), dice.clone(), folder.clone());
+        let (clock, random, folder) = (clock.clone(), random.clone(), folder.clone());
         move |path: PathBuf| -> Arc<dyn Store> {
             let _kept = &folder;
-            let store = Sqlite::open(path, clock.clone(), dice.clone(), options());
+            let store = Sqlite::open(path, clock.clone(), random.clone(), options());
             Arc::new(store.expect("it can be opened"))
         }
     };
@@ -71,30 +71,30 @@ fn open_in(folder: Arc<TempDir>) -> (House, Arc<TempDir>) {
         super::restore(&copy, &other).expect("it can be restored");
         open(other)
     });
-    (House { open: opened, clock, dice, restart, restored }, kept)
+    (Fixture { open: opened, clock, random, restart, restored }, kept)
 }
 
 conformance!(super::open);
 
-/// A store in a folder of its own, with the hands of a test on it.
-struct Desk {
-    house: House,
+/// A store in a folder of its own, with its fixture.
+struct TestStore {
+    fixture: Fixture,
     path: PathBuf,
     _folder: Arc<TempDir>,
 }
 
-fn desk() -> Desk {
-    let (house, folder) = open_in(Arc::new(folder()));
-    Desk { house, path: folder.path().join("consign.db"), _folder: folder }
+fn test_store() -> TestStore {
+    let (fixture, folder) = open_in(Arc::new(folder()));
+    TestStore { fixture, path: folder.path().join("consign.db"), _folder: folder }
 }
 
-impl Desk {
+impl TestStore {
     fn examine(&self) -> crate::Health {
-        let now = self.house.clock.read().wall;
+        let now = self.fixture.clock.read().wall;
         super::examine(&self.path, now, &mut |_| {}).expect("it can be examined")
     }
 
-    /// Changes the file behind the store's back.
+    /// Changes the file while the store does not know of it.
     fn tamper(&self, sql: &str) {
         Connection::open(&self.path).unwrap().execute_batch(sql).unwrap();
     }
@@ -105,29 +105,29 @@ impl Desk {
     }
 }
 
-/// A bit of everything: jobs that wait, run, ended each way, with keys, steps and announcements.
-fn live_a_little(house: &House) {
+/// Makes jobs in many states: waiting, running, ended each way, with keys, steps and events.
+fn live_a_little(fixture: &Fixture) {
     for n in 0..20 {
-        house.submit(keyed(&format!("k{n}"), "{\"n\":1}"));
-        house.submit(email());
+        fixture.submit(keyed(&format!("k{n}"), "{\"n\":1}"));
+        fixture.submit(email());
     }
     for word in [OutcomeWord::Completed, OutcomeWord::Failed, OutcomeWord::Poisoned] {
-        house.settle(&house.take(), &ending(word)).unwrap();
+        fixture.settle(&fixture.take(), &ending(word)).unwrap();
     }
-    let claimed = house.take();
+    let claimed = fixture.take();
     let name = engine::StepName::parse("one").unwrap();
-    house.must(claimed.job.id(), Command::BeginStep { token: token(&claimed), name });
-    block_on(house.store().number_events(10)).unwrap();
+    fixture.must(claimed.job.id(), Command::BeginStep { token: token(&claimed), name });
+    block_on(fixture.store().number_events(10)).unwrap();
     for n in 1..=3 {
         let put = crate::Request::put_key(&key(n, Scope::All));
-        house.one(recorded("key", put)).unwrap();
+        fixture.one(recorded("key", put)).unwrap();
     }
     let signing = engine::SigningKey {
         id: engine::KeyId(1),
         secret: [7; 32],
-        created_at: house.clock.read().wall,
+        created_at: fixture.clock.read().wall,
         revoked_at: None,
     };
-    house.one(crate::Request::put_signing_key(&signing)).unwrap();
-    house.set_policy("report", engine::Policy::default());
+    fixture.one(crate::Request::put_signing_key(&signing)).unwrap();
+    fixture.set_policy("report", engine::Policy::default());
 }

@@ -1,4 +1,4 @@
-//! What is refused, where, and with which words.
+//! Filters that are refused: the position and the text of the error.
 
 use crate::{jobs::correlation, shape};
 use wire::{
@@ -14,7 +14,7 @@ fn check(text: &str, character: usize, detail: &str) {
     assert_eq!(error.code, "FILTER_SYNTAX");
 }
 
-/// `found` is the end where it is empty.
+/// An empty `found` means the end of the text.
 #[track_caller]
 fn unexpected(text: &str, character: usize, expected: &str, found: &str) {
     let detail = match found {
@@ -64,7 +64,7 @@ fn what_should_follow_is_named() {
 }
 
 #[test]
-fn words_in_upper_case_are_told_so() {
+fn keywords_in_upper_case_are_reported() {
     for (text, character, word) in [
         ("A EQ 5", 3, "eq"),
         ("A Lt 5", 3, "lt"),

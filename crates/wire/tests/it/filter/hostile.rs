@@ -1,10 +1,11 @@
-//! Whatever comes, the answer is a tree or an error with a place inside the text, and never a panic.
+//! Hostile filters: the answer is a tree, or an error with a position inside the text, never a
+//! panic.
 
 use super::written::written;
 use proptest::prelude::*;
 use wire::{filter::parse, job_filter};
 
-/// Reads `text` both ways; an error must stand within it, or just behind it.
+/// Reads `text` in both ways. An error must point into it, or just behind it.
 #[track_caller]
 fn survive(text: &str) {
     if let Err(error) = job_filter(text) {
@@ -86,7 +87,7 @@ proptest! {
         survive(&String::from_utf8_lossy(&bytes));
     }
 
-    /// Made of the language's own pieces, nonsense comes further.
+    /// Text out of the language's own pieces gets further into the parser.
     #[test]
     fn random_nonsense_is_survived(pieces in prop::collection::vec(prop::sample::select(vec![
         "(", ")", "not", "and", "or", "eq", "lt", "true", "null", "status", "createdAt", "parentId",

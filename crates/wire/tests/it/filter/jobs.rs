@@ -20,8 +20,8 @@ fn refused(text: &str, field: &str, part: &str) {
     assert!(detail.is_some_and(|detail| detail.contains(part)), "{text}: {error}");
 }
 
-/// The jobs of these tests, by the names that the filters' answers are given in.
-fn house() -> [(&'static str, Job); 5] {
+/// The jobs of these tests, with the names by which the tests expect them.
+fn sample_jobs() -> [(&'static str, Job); 5] {
     [
         ("plain", jobs::plain()),
         ("stopping", jobs::stopping()),
@@ -34,8 +34,8 @@ fn house() -> [(&'static str, Job); 5] {
 #[track_caller]
 fn shows(text: &str, names: &[&str]) {
     let filter = job_filter(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let house = house();
-    let shown = house.iter().filter(|(_, job)| filter.matches(job)).map(|(name, _)| *name);
+    let sample_jobs = sample_jobs();
+    let shown = sample_jobs.iter().filter(|(_, job)| filter.matches(job)).map(|(name, _)| *name);
     assert_eq!(shown.collect::<Vec<_>>(), names, "{text}");
 }
 
@@ -165,7 +165,7 @@ fn other_fields_are_named_with_those_there_are() {
     }
 }
 
-/// The page for users, whose examples and limits are promises.
+/// The page for users, whose examples and limits are tested here.
 const PAGE: &str = include_str!("../../../../../docs/filter.md");
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is read.
+//! Filters that are accepted.
 
 use super::{compare, eq, holds, not, unplaced};
 use engine::Comparison;
@@ -76,7 +76,7 @@ fn a_blank_filter_is_true_of_everything() {
 }
 
 #[test]
-fn names_are_told_apart_by_their_case() {
+fn names_are_case_sensitive() {
     for name in ["PartitionKey", "_", "a1_B", "Größe", "Eq", "OR", "Datetime", "X"] {
         check(&format!("{name} eq 1"), one(name));
     }

@@ -1,4 +1,5 @@
-//! The language of filters: what is read, what is refused and where, and what it means for jobs.
+//! The filter language: accepted texts, refused texts with their positions, and the meaning for
+//! jobs.
 
 mod faults;
 mod hostile;
@@ -10,7 +11,7 @@ mod written;
 use engine::Comparison;
 use wire::filter::{Condition, Literal, Placed};
 
-/// A place that nobody asks for.
+/// A position that the comparison ignores.
 fn placed<T>(it: T) -> Placed<T> {
     Placed { at: 0, it }
 }
@@ -31,7 +32,7 @@ fn not(inner: Condition) -> Condition {
     Condition::Not(Box::new(inner))
 }
 
-/// The same condition, wherever its parts stood.
+/// The same condition without positions.
 fn unplaced(condition: Condition) -> Condition {
     let all = |parts: Vec<Condition>| parts.into_iter().map(unplaced).collect();
     match condition {

@@ -1,4 +1,4 @@
-//! Whatever tree there is, its text reads as that tree.
+//! The text of any tree reads as that tree.
 
 use super::{compare, holds, not, unplaced, written::written};
 use engine::Comparison;
@@ -20,7 +20,7 @@ fn literals() -> impl Strategy<Value = Literal> {
     ]
 }
 
-/// Names that look much like words of the language are among them.
+/// Some names look much like keywords.
 fn names() -> impl Strategy<Value = String> {
     prop_oneof!["[A-Z_][A-Za-z0-9_]{0,8}", "(and|or|not|eq|null|true)[0-9_]", "[ÄöЖ][a-zß]{0,4}"]
         .prop_filter("no word of the language in another case", |name| {

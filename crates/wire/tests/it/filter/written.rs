@@ -48,7 +48,7 @@ fn literal(literal: &Literal) -> String {
         Literal::Text(text) => format!("'{}'", text.replace('\'', "''")),
         Literal::Int32(number) => number.to_string(),
         Literal::Int64(number) => format!("{number}L"),
-        // Debug keeps the point or the exponent, by which a double is told from a whole number.
+        // Debug keeps the point or the exponent that distinguishes a double from an integer.
         Literal::Double(number) => format!("{number:?}"),
         Literal::Boolean(boolean) => boolean.to_string(),
         Literal::Time(unix_ms) => format!("datetime'{}'", time(*unix_ms)),

@@ -1,7 +1,7 @@
-//! Lines that break, answers that get lost, servers that are away, keys that are taken back.
+//! Connections that break, answers that get lost, servers that are away, keys that are revoked.
 
-use super::{SOON, far::Far};
-use crate::shop::{brisk, eventually};
+use super::{SOON, remote_fixture::RemoteFixture};
+use crate::fixture::{brisk, eventually};
 use engine::{PolicyDraft, Status};
 use std::{
     sync::{
@@ -10,105 +10,105 @@ use std::{
     },
     time::Duration,
 };
-use worker::{Context, Fail, JobRequest, Why, on};
+use worker::{Context, Fail, JobRequest, StopReason, on};
 
 #[tokio::test]
 async fn a_claim_whose_answer_got_lost_brings_the_same_leases() {
-    let far = Far::open().await;
+    let remote_fixture = RemoteFixture::open().await;
     let mut jobs = Vec::new();
     for _ in 0..5 {
-        jobs.push(far.shop.submit(JobRequest::new("a", &())).await);
+        jobs.push(remote_fixture.fixture.submit(JobRequest::new("a", &())).await);
     }
-    far.line.lose_answer_to("/api/work/claim");
+    remote_fixture.proxy.lose_answer_to("/api/work/claim");
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let working = far.runner().with(on("a", fine)).start().await.unwrap();
+    let working = remote_fixture.runner().with(on("a", fine)).start().await.unwrap();
     for id in jobs {
-        let job = far.shop.wait_for(id, Status::Completed).await;
+        let job = remote_fixture.fixture.wait_for(id, Status::Completed).await;
         assert_eq!((job.life.attempt, job.life.losses), (1, 0));
-        assert_eq!(far.shop.story(id).await, ["Queued", "Running", "Completed"]);
+        assert_eq!(remote_fixture.fixture.story(id).await, ["Queued", "Running", "Completed"]);
     }
-    assert_eq!(far.line.answers_lost(), 1);
+    assert_eq!(remote_fixture.proxy.answers_lost(), 1);
     working.stop(SOON).await;
 }
 
 #[tokio::test]
 async fn a_report_whose_answer_got_lost_is_answered_as_the_first_time() {
-    let far = Far::open().await;
-    far.line.lose_answer_to("/api/work/settle");
+    let remote_fixture = RemoteFixture::open().await;
+    remote_fixture.proxy.lose_answer_to("/api/work/settle");
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(7) };
-    let working = far.runner().with(on("a", fine)).start().await.unwrap();
-    let id = far.shop.submit(JobRequest::new("a", &())).await;
-    far.shop.wait_for(id, Status::Completed).await;
-    eventually("it knows", async || working.strength().reported == 1).await;
-    assert_eq!(far.line.answers_lost(), 1);
-    assert_eq!(working.strength().too_late, 0);
-    assert_eq!(far.shop.story(id).await, ["Queued", "Running", "Completed"]);
+    let working = remote_fixture.runner().with(on("a", fine)).start().await.unwrap();
+    let id = remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
+    remote_fixture.fixture.wait_for(id, Status::Completed).await;
+    eventually("it knows", async || working.stats().reported == 1).await;
+    assert_eq!(remote_fixture.proxy.answers_lost(), 1);
+    assert_eq!(working.stats().too_late, 0);
+    assert_eq!(remote_fixture.fixture.story(id).await, ["Queued", "Running", "Completed"]);
     working.stop(SOON).await;
 }
 
 #[tokio::test]
 async fn a_line_that_was_cut_costs_no_attempt_and_no_work() {
-    let far = Far::open().await;
+    let remote_fixture = RemoteFixture::open().await;
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = runs.clone();
     let nap = move |_: (), context: Context| {
         counted.fetch_add(1, Ordering::SeqCst);
         async move {
             context.sleep(Duration::from_millis(200)).await?;
-            context.step("late", |_| async { Ok(()) }).await // asks while nobody is there
+            context.step("late", |_| async { Ok(()) }).await // asks while the server is away
         }
     };
-    let working = far.runner().with(on("a", nap).slots(4)).start().await.unwrap();
+    let working = remote_fixture.runner().with(on("a", nap).slots(4)).start().await.unwrap();
     let mut jobs = Vec::new();
     for _ in 0..12 {
-        jobs.push(far.shop.submit(JobRequest::new("a", &())).await);
+        jobs.push(remote_fixture.fixture.submit(JobRequest::new("a", &())).await);
     }
-    eventually("some run", async || working.strength().running == 4).await;
-    far.line.cut();
-    tokio::time::sleep(Duration::from_secs(1)).await; // handlers end, and nobody hears them
-    far.line.mend();
+    eventually("some run", async || working.stats().running == 4).await;
+    remote_fixture.proxy.cut();
+    tokio::time::sleep(Duration::from_secs(1)).await; // handlers end while no report gets through
+    remote_fixture.proxy.mend();
     for id in jobs {
-        let job = far.shop.wait_for(id, Status::Completed).await;
+        let job = remote_fixture.fixture.wait_for(id, Status::Completed).await;
         assert_eq!(job.life.attempt, 1);
     }
     assert_eq!(runs.load(Ordering::SeqCst), 12, "each ran once");
     working.stop(SOON).await;
 }
 
-/// The lease is over, another worker has the job, and the handler that was told so says "cancelled": that
-/// cancels nothing.
+/// The lease is over, and another worker has the job. The first handler learns that and reports
+/// "cancelled", which cancels nothing.
 #[tokio::test]
 async fn a_handler_learns_that_its_lease_has_run_out_unheard() {
-    let far = Far::open().await;
-    far.shop.set_policy("a", PolicyDraft { timeout_ms: None, ..brisk() }).await;
+    let remote_fixture = RemoteFixture::open().await;
+    remote_fixture.fixture.set_policy("a", PolicyDraft { timeout_ms: None, ..brisk() }).await;
     let first = |_: (), context: Context| async move {
-        assert_eq!(context.cancelled().await, Why::LeaseLost);
+        assert_eq!(context.cancelled().await, StopReason::LeaseLost);
         Err::<(), _>(Fail::cancelled())
     };
-    let alone = far.runner().with(on("a", first)).start().await.unwrap();
-    let id = far.shop.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || alone.strength().running == 1).await;
-    far.line.cut();
-    eventually("it has heard", async || alone.strength().running == 0).await;
+    let alone = remote_fixture.runner().with(on("a", first)).start().await.unwrap();
+    let id = remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
+    eventually("it runs", async || alone.stats().running == 1).await;
+    remote_fixture.proxy.cut();
+    eventually("it has heard", async || alone.stats().running == 0).await;
     let second = |_: (), _: Context| async { Ok::<_, Fail>("of the second") };
-    let other = far.other_runner().with(on("a", second)).start().await.unwrap();
-    let job = far.shop.wait_for(id, Status::Completed).await;
+    let other = remote_fixture.other_runner().with(on("a", second)).start().await.unwrap();
+    let job = remote_fixture.fixture.wait_for(id, Status::Completed).await;
     assert_eq!(job.life.result.unwrap().as_str(), r#""of the second""#);
-    far.line.mend();
-    eventually("the first has reported", async || alone.strength().unreported == 0).await;
-    assert_eq!(alone.strength().too_late, 1);
-    assert_eq!(far.shop.job(id).await.version, job.version, "it stands");
+    remote_fixture.proxy.mend();
+    eventually("the first has reported", async || alone.stats().unreported == 0).await;
+    assert_eq!(alone.stats().too_late, 1);
+    assert_eq!(remote_fixture.fixture.job(id).await.version, job.version, "it stands");
     alone.stop(SOON).await;
     other.stop(SOON).await;
 }
 
-/// The server hears every heartbeat, and none of its answers arrives. So the handler is told, and what it says then
-/// is believed: not that somebody cancelled the job, but that it was given back.
+/// The server gets every heartbeat, and all its answers are lost. So the handler is asked to stop,
+/// and its "cancelled" is reported as giving the job back: no client cancelled it.
 #[tokio::test]
 async fn whoever_stops_for_a_lease_that_still_holds_gives_the_job_back() {
-    let far = Far::open().await;
+    let remote_fixture = RemoteFixture::open().await;
     let policy = PolicyDraft { timeout_ms: None, max_attempts: Some(1), ..brisk() };
-    far.shop.set_policy("a", policy).await;
+    remote_fixture.fixture.set_policy("a", policy).await;
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = runs.clone();
     let work = move |_: (), context: Context| {
@@ -121,11 +121,11 @@ async fn whoever_stops_for_a_lease_that_still_holds_gives_the_job_back() {
             Ok(())
         }
     };
-    let working = far.runner().with(on("a", work)).start().await.unwrap();
-    let id = far.shop.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || working.strength().running == 1).await;
-    far.line.lose_answers_to("/api/work/heartbeat");
-    let job = far.shop.wait_for(id, Status::Completed).await;
+    let working = remote_fixture.runner().with(on("a", work)).start().await.unwrap();
+    let id = remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
+    eventually("it runs", async || working.stats().running == 1).await;
+    remote_fixture.proxy.lose_answers_to("/api/work/heartbeat");
+    let job = remote_fixture.fixture.wait_for(id, Status::Completed).await;
     assert_eq!((job.life.attempt, job.life.releases), (1, 1));
     assert_eq!(runs.load(Ordering::SeqCst), 2);
     working.stop(SOON).await;
@@ -133,22 +133,22 @@ async fn whoever_stops_for_a_lease_that_still_holds_gives_the_job_back() {
 
 #[tokio::test]
 async fn a_runner_stops_in_time_though_its_server_is_gone() {
-    let far = Far::open().await;
+    let remote_fixture = RemoteFixture::open().await;
     let nap =
         |_: (), context: Context| async move { context.sleep(Duration::from_millis(200)).await };
-    let working = far.runner().with(on("a", nap)).start().await.unwrap();
-    far.shop.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || working.strength().running == 1).await;
-    far.line.cut();
+    let working = remote_fixture.runner().with(on("a", nap)).start().await.unwrap();
+    remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
+    eventually("it runs", async || working.stats().running == 1).await;
+    remote_fixture.proxy.cut();
     let stopping = working.stop(Duration::from_secs(1));
     let stopped = tokio::time::timeout(Duration::from_secs(30), stopping).await.unwrap();
     assert_eq!(stopped.unreported, 1, "and it says what it could not tell");
 }
 
-/// A key that is taken back: nothing is claimed, nothing is lost, and the runner lives.
+/// A revoked key: nothing is claimed, nothing is lost, and the runner goes on.
 #[tokio::test]
 async fn a_key_that_is_taken_back_is_survived() {
-    let far = Far::open().await;
+    let remote_fixture = RemoteFixture::open().await;
     let (gate, opened) = tokio::sync::watch::channel(false);
     let wait = move |_: (), _: Context| {
         let mut opened = opened.clone();
@@ -157,7 +157,7 @@ async fn a_key_that_is_taken_back_is_survived() {
             Ok(())
         }
     };
-    let client = far.client();
+    let client = remote_fixture.client();
     let request = wire::KeyRequest {
         name: "worker".into(),
         scopes: vec!["work".into()],
@@ -167,12 +167,12 @@ async fn a_key_that_is_taken_back_is_survived() {
     let address = client.address().to_owned();
     let own = client::Client::new(&address, Some(&made.key)).unwrap();
     let working = worker::Runner::remote(&own).with(on("a", wait)).start().await.unwrap();
-    let id = far.shop.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || working.strength().running == 1).await;
+    let id = remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
+    eventually("it runs", async || working.stats().running == 1).await;
     client.revoke_key(&made.id).await.unwrap();
     gate.send_replace(true);
-    eventually("it has ended here", async || working.strength().unreported == 1).await;
-    assert_eq!(far.shop.job(id).await.status(), Status::Running, "nobody may say so");
+    eventually("it has ended here", async || working.stats().unreported == 1).await;
+    assert_eq!(remote_fixture.fixture.job(id).await.status(), Status::Running, "nobody may say so");
     let stopped = working.stop(Duration::from_secs(1)).await;
     assert_eq!(stopped.unreported, 1);
 }

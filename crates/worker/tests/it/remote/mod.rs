@@ -1,12 +1,12 @@
-//! Runners whose jobs are at a server elsewhere, over lines of every kind.
+//! Runners for jobs of a remote server, over connections of every quality.
 
-mod far;
 mod hardships;
-mod line;
+mod proxy;
+mod remote_fixture;
 
-use crate::shop::{brisk, eventually};
+use crate::fixture::{brisk, eventually};
 use engine::{PolicyDraft, Scope, Status, Tenant};
-use far::Far;
+use remote_fixture::RemoteFixture;
 use std::{
     sync::{
         Arc,
@@ -14,13 +14,13 @@ use std::{
     },
     time::Duration,
 };
-use worker::{Begun, Context, Fail, JobRequest, StartError, Why, on};
+use worker::{Context, Fail, JobRequest, StartError, StepState, StopReason, on};
 
 const SOON: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_of_jobs_are_done_once_each() {
-    let far = Far::open().await;
+    let remote_fixture = RemoteFixture::open().await;
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = runs.clone();
     let work = move |number: u32, _: Context| {
@@ -29,36 +29,43 @@ async fn batches_of_jobs_are_done_once_each() {
     };
     let mut jobs = Vec::new();
     for number in 0..500 {
-        jobs.push(far.shop.submit(JobRequest::new("a", &number)).await);
+        jobs.push(remote_fixture.fixture.submit(JobRequest::new("a", &number)).await);
     }
-    let working = far.runner().with(on("a", work).slots(50)).start().await.unwrap();
+    let working = remote_fixture.runner().with(on("a", work).slots(50)).start().await.unwrap();
     for (number, id) in jobs.into_iter().enumerate() {
-        let job = far.shop.wait_for(id, Status::Completed).await;
+        let job = remote_fixture.fixture.wait_for(id, Status::Completed).await;
         assert_eq!(job.life.result.unwrap().as_str(), number.to_string());
         assert_eq!(job.life.attempt, 1);
     }
     assert_eq!(runs.load(Ordering::SeqCst), 500);
-    assert!(far.line.claims() < 250, "{} claims for 500 jobs", far.line.claims());
+    assert!(
+        remote_fixture.proxy.claims() < 250,
+        "{} claims for 500 jobs",
+        remote_fixture.proxy.claims()
+    );
     working.stop(SOON).await;
 }
 
 #[tokio::test]
 async fn whoever_waits_for_a_job_gets_it_as_it_comes() {
-    let far = Far::open().await;
+    let remote_fixture = RemoteFixture::open().await;
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let working = far.runner().with(on("a", fine)).start().await.unwrap();
-    eventually("it waits", async || far.line.claims() == 1).await;
-    let id = far.shop.submit(JobRequest::new("a", &())).await;
-    far.shop.wait_for(id, Status::Completed).await;
-    assert!(far.line.claims() <= 2, "the claim that waited brought it");
+    let working = remote_fixture.runner().with(on("a", fine)).start().await.unwrap();
+    eventually("it waits", async || remote_fixture.proxy.claims() == 1).await;
+    let id = remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
+    remote_fixture.fixture.wait_for(id, Status::Completed).await;
+    assert!(remote_fixture.proxy.claims() <= 2, "the claim that waited brought it");
     working.stop(SOON).await;
-    assert!(far.shop.node.workers(&Scope::All).await.unwrap().is_empty(), "it signed off");
+    assert!(
+        remote_fixture.fixture.node.workers(&Scope::All).await.unwrap().is_empty(),
+        "it signed off"
+    );
 }
 
 #[tokio::test]
 async fn a_handler_sees_its_job_and_says_how_far_it_is() {
-    let far = Far::open().await;
-    far.shop.set_policy("a", PolicyDraft { lease_ms: Some(7_000), ..brisk() }).await;
+    let remote_fixture = RemoteFixture::open().await;
+    remote_fixture.fixture.set_policy("a", PolicyDraft { lease_ms: Some(7_000), ..brisk() }).await;
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let look = move |_: (), context: Context| async move {
         let job = context.job();
@@ -74,11 +81,12 @@ async fn a_handler_sees_its_job_and_says_how_far_it_is() {
         context.result_url("https://example.org/7");
         Ok::<_, Fail>("seen")
     };
-    let working = far.runner().with(on("a", look)).start().await.unwrap();
+    let working = remote_fixture.runner().with(on("a", look)).start().await.unwrap();
     let request = JobRequest::new("a", &()).subject("order/7").correlation("c-1").priority(9);
-    let id = far.shop.submit(request.traceparent(trace)).await;
-    eventually("it has ended", async || far.shop.job(id).await.status().is_ended()).await;
-    let life = far.shop.job(id).await.life;
+    let id = remote_fixture.fixture.submit(request.traceparent(trace)).await;
+    eventually("it has ended", async || remote_fixture.fixture.job(id).await.status().is_ended())
+        .await;
+    let life = remote_fixture.fixture.job(id).await.life;
     assert_eq!(life.last_failure, None);
     assert_eq!(life.result.unwrap().as_str(), r#""seen""#);
     assert_eq!(life.result_url.unwrap().as_str(), "https://example.org/7");
@@ -90,25 +98,28 @@ async fn a_handler_sees_its_job_and_says_how_far_it_is() {
 
 #[tokio::test]
 async fn progress_is_seen_while_a_handler_works() {
-    let far = Far::open().await;
+    let remote_fixture = RemoteFixture::open().await;
     let slow = |_: (), context: Context| async move {
         context.progress(10, "begun");
         let why = context.cancelled().await;
-        assert_eq!(why, Why::Cancelled);
+        assert_eq!(why, StopReason::Cancelled);
         Err::<(), _>(Fail::cancelled())
     };
-    let working = far.runner().with(on("a", slow)).start().await.unwrap();
-    let id = far.shop.submit(JobRequest::new("a", &())).await;
-    eventually("progress is seen", async || far.shop.job(id).await.life.progress.is_some()).await;
-    far.shop.node.cancel(&Scope::All, id, None).await.unwrap();
-    far.shop.wait_for(id, Status::Cancelled).await;
+    let working = remote_fixture.runner().with(on("a", slow)).start().await.unwrap();
+    let id = remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
+    eventually("progress is seen", async || {
+        remote_fixture.fixture.job(id).await.life.progress.is_some()
+    })
+    .await;
+    remote_fixture.fixture.node.cancel(&Scope::All, id, None).await.unwrap();
+    remote_fixture.fixture.wait_for(id, Status::Cancelled).await;
     working.stop(SOON).await;
 }
 
 #[tokio::test]
 async fn steps_are_done_once_and_children_belong_to_the_tenant_of_their_parent() {
-    let far = Far::open().await;
-    far.shop.set_policy("parent", PolicyDraft { timeout_ms: None, ..brisk() }).await;
+    let remote_fixture = RemoteFixture::open().await;
+    remote_fixture.fixture.set_policy("parent", PolicyDraft { timeout_ms: None, ..brisk() }).await;
     let charged = Arc::new(AtomicUsize::new(0));
     let counted = charged.clone();
     let parent = move |_: (), context: Context| {
@@ -121,7 +132,11 @@ async fn steps_are_done_once_and_children_belong_to_the_tenant_of_their_parent()
             let receipt: String = context.step("charge", charge).await?;
             context.submit_child(JobRequest::new("child", &receipt)).await?;
             let mail = |begun| async move {
-                if begun == Begun::First { Err(Fail::retry("HALF", "half-way")) } else { Ok(()) }
+                if begun == StepState::First {
+                    Err(Fail::retry("HALF", "half-way"))
+                } else {
+                    Ok(())
+                }
             };
             context.step("mail", mail).await
         }
@@ -129,12 +144,12 @@ async fn steps_are_done_once_and_children_belong_to_the_tenant_of_their_parent()
     let child = |receipt: String, context: Context| async move {
         Ok::<_, Fail>(format!("{receipt} for {}", context.job().tenant))
     };
-    let runner = far.runner().with(on("parent", parent)).with(on("child", child));
+    let runner = remote_fixture.runner().with(on("parent", parent)).with(on("child", child));
     let working = runner.start().await.unwrap();
     let acme = Tenant::parse("acme").unwrap();
     let draft = JobRequest::new("parent", &()).correlation("c-1").into_draft().unwrap();
-    let id = far.shop.node.submit(&acme, draft).await.unwrap().job_id;
-    assert_eq!(far.shop.wait_for(id, Status::Completed).await.life.attempt, 2);
+    let id = remote_fixture.fixture.node.submit(&acme, draft).await.unwrap().job_id;
+    assert_eq!(remote_fixture.fixture.wait_for(id, Status::Completed).await.life.attempt, 2);
     assert_eq!(charged.load(Ordering::SeqCst), 1);
     let query = store::Query {
         scope: Scope::One(acme),
@@ -142,10 +157,10 @@ async fn steps_are_done_once_and_children_belong_to_the_tenant_of_their_parent()
         before: None,
         limit: 10,
     };
-    let jobs = far.shop.node.list(&query).await.unwrap().jobs;
+    let jobs = remote_fixture.fixture.node.list(&query).await.unwrap().jobs;
     let children: Vec<_> = jobs.iter().filter(|job| job.envelope.parent == Some(id)).collect();
     assert_eq!(children.len(), 1, "two attempts, one child");
-    let child = far.shop.wait_for(children[0].id(), Status::Completed).await;
+    let child = remote_fixture.fixture.wait_for(children[0].id(), Status::Completed).await;
     assert_eq!(child.life.result.unwrap().as_str(), r#""receipt for acme""#);
     assert_eq!(child.envelope.correlation.as_str(), "c-1");
     working.stop(SOON).await;
@@ -153,67 +168,69 @@ async fn steps_are_done_once_and_children_belong_to_the_tenant_of_their_parent()
 
 #[tokio::test]
 async fn a_handler_that_takes_too_long_is_cut_off() {
-    let far = Far::open().await;
-    far.shop.set_policy("a", brisk()).await;
+    let remote_fixture = RemoteFixture::open().await;
+    remote_fixture.fixture.set_policy("a", brisk()).await;
     let endless = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
-    let working = far.runner().with(on("a", endless)).start().await.unwrap();
-    let id = far.shop.submit(JobRequest::new("a", &()).max_attempts(1)).await;
-    let job = far.shop.wait_for(id, Status::Poisoned).await;
+    let working = remote_fixture.runner().with(on("a", endless)).start().await.unwrap();
+    let id = remote_fixture.fixture.submit(JobRequest::new("a", &()).max_attempts(1)).await;
+    let job = remote_fixture.fixture.wait_for(id, Status::Poisoned).await;
     assert_eq!(job.life.last_failure.unwrap().code.as_str(), "HANDLER_TIMEOUT");
     working.stop(SOON).await;
 }
 
 #[tokio::test]
 async fn a_policy_is_set_through_the_door_too() {
-    let far = Far::open().await;
+    let remote_fixture = RemoteFixture::open().await;
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
     let policy = PolicyDraft { max_attempts: Some(7), ..PolicyDraft::default() };
-    let working = far.runner().with(on("a", fine).policy(policy)).start().await.unwrap();
-    let id = far.shop.submit(JobRequest::new("a", &())).await;
-    assert_eq!(far.shop.job(id).await.max_attempts, 7);
+    let working = remote_fixture.runner().with(on("a", fine).policy(policy)).start().await.unwrap();
+    let id = remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
+    assert_eq!(remote_fixture.fixture.job(id).await.max_attempts, 7);
     working.stop(SOON).await;
     let wrong = PolicyDraft { max_attempts: Some(0), ..PolicyDraft::default() };
-    let refused = far.runner().with(on("a", fine).policy(wrong)).start().await.err().unwrap();
+    let refused =
+        remote_fixture.runner().with(on("a", fine).policy(wrong)).start().await.err().unwrap();
     assert!(matches!(refused, StartError::Policy { .. }), "{refused:?}");
-    let tenant = far.runner().tenant("acme").with(on("a", fine)).start().await.err().unwrap();
+    let tenant =
+        remote_fixture.runner().tenant("acme").with(on("a", fine)).start().await.err().unwrap();
     assert!(tenant.to_string().contains("what the key says"), "{tenant}");
 }
 
 #[tokio::test]
 async fn stopping_gives_back_what_runs_and_leaves_nothing_leased() {
-    let far = Far::open().await;
+    let remote_fixture = RemoteFixture::open().await;
     let endless = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
-    let working = far.runner().with(on("a", endless).slots(2)).start().await.unwrap();
-    let id = far.shop.submit(JobRequest::new("a", &())).await;
+    let working = remote_fixture.runner().with(on("a", endless).slots(2)).start().await.unwrap();
+    let id = remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
     eventually("it runs, and more is waited for", async || {
-        working.strength().running == 1 && far.line.claims() == 2
+        working.stats().running == 1 && remote_fixture.proxy.claims() == 2
     })
     .await;
     let stopped = working.stop(Duration::from_secs(1)).await;
     assert_eq!((stopped.released, stopped.unreported), (1, 0));
-    let job = far.shop.job(id).await;
+    let job = remote_fixture.fixture.job(id).await;
     assert_eq!((job.status(), job.life.attempt), (Status::Queued, 0));
-    let later = far.shop.submit(JobRequest::new("a", &())).await;
+    let later = remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let other = far.runner().with(on("a", fine)).start().await.unwrap();
-    let job = far.shop.wait_for(later, Status::Completed).await;
+    let other = remote_fixture.runner().with(on("a", fine)).start().await.unwrap();
+    let job = remote_fixture.fixture.wait_for(later, Status::Completed).await;
     assert_eq!(job.life.attempt, 1, "nobody who is gone had it");
     other.stop(SOON).await;
 }
 
 #[tokio::test]
 async fn a_runner_knows_when_there_is_nothing_left() {
-    let far = Far::open().await;
+    let remote_fixture = RemoteFixture::open().await;
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
     let mut jobs = Vec::new();
     for _ in 0..20 {
-        jobs.push(far.shop.submit(JobRequest::new("a", &())).await);
+        jobs.push(remote_fixture.fixture.submit(JobRequest::new("a", &())).await);
     }
-    let runner = far.runner().wait(Duration::from_secs(1)).with(on("a", fine).slots(3));
+    let runner = remote_fixture.runner().wait(Duration::from_secs(1)).with(on("a", fine).slots(3));
     let working = runner.start().await.unwrap();
     working.idle().await;
     for id in jobs {
-        assert_eq!(far.shop.job(id).await.status(), Status::Completed);
+        assert_eq!(remote_fixture.fixture.job(id).await.status(), Status::Completed);
     }
     working.stop(SOON).await;
 }

@@ -1,33 +1,34 @@
-//! Clocks of nodes that are wrong.
+//! Nodes whose clocks are wrong.
 //!
-//! A node has no setting for its clock, and should have none: one that exists would be used. So the system lies to it:
-//! `libfaketime` stands between a process and the C library and moves the wall clock, and only that; the monotonic
-//! clock, by which a process measures spans, stays as it is. The database knows the true time.
+//! A node has no setting for its clock, and should have none: one that exists would be used. So the
+//! test preloads `libfaketime`, which stands between a process and the C library. It moves the wall
+//! clock and nothing else; the monotonic clock, by which a process measures spans, stays as it is.
+//! The database has the true time.
 
 use engine::Timestamp;
 use std::{fs, path::PathBuf, time::Duration};
 
-/// So far a node's clock may be off.
+/// The error of a wrong clock.
 const OFF: Duration = Duration::from_secs(600);
-/// Between what a node said of itself and when we read it.
+/// Tolerance for the time between a node's report and its reading.
 const ROUGHLY: Duration = Duration::from_secs(60);
 
-/// What a node believes of the time.
+/// The clock of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Watch {
+pub(super) enum NodeClock {
     Right,
     Fast,
     Slow,
 }
 
-impl Watch {
-    /// What has to stand in the environment of a process that believes it.
+impl NodeClock {
+    /// The environment variables that give a process this clock.
     pub(super) fn variables(self) -> Vec<(String, String)> {
         let seconds = OFF.as_secs();
         let off = match self {
-            Watch::Right => return Vec::new(),
-            Watch::Fast => format!("+{seconds}"),
-            Watch::Slow => format!("-{seconds}"),
+            NodeClock::Right => return Vec::new(),
+            NodeClock::Fast => format!("+{seconds}"),
+            NodeClock::Slow => format!("-{seconds}"),
         };
         let set = |name: &str, value: String| (name.to_owned(), value);
         vec![
@@ -37,19 +38,19 @@ impl Watch {
         ]
     }
 
-    /// Whether a process that says that it is `shown` shows this watch.
+    /// Whether a process that reports the time `shown` has this clock.
     pub(super) fn is_shown(self, shown: Timestamp, now: Timestamp) -> bool {
         let off = match self {
-            Watch::Right => 0,
-            Watch::Fast => OFF.as_millis() as i64,
-            Watch::Slow => -(OFF.as_millis() as i64),
+            NodeClock::Right => 0,
+            NodeClock::Fast => OFF.as_millis() as i64,
+            NodeClock::Slow => -(OFF.as_millis() as i64),
         };
         let difference = shown.unix_ms() - now.unix_ms() - off;
         difference.unsigned_abs() < ROUGHLY.as_millis() as u64
     }
 }
 
-/// Debian keeps it in a folder for each kind of machine. A process has many threads, hence `MT`.
+/// Debian has a folder for each architecture. A process has many threads, hence `MT`.
 fn library() -> PathBuf {
     const NAME: &str = "faketime/libfaketimeMT.so.1";
     let below = |folder: &str| {

@@ -1,48 +1,52 @@
-//! The storm on PostgreSQL: three nodes, six workers in processes of their own and three that can be asked, and a
-//! database, lines and nodes that fail again and again. Afterwards the checker of `serve/storm`, which knows only what
-//! clients were told, asks how things stand.
+//! The storm on PostgreSQL: three nodes with handlers, three worker processes, three workers inside
+//! the test, and a database, connections and nodes that fail again and again. Afterwards the
+//! checker of `serve/storm`, which knows only the answers that clients got, reads the state of all
+//! jobs.
 //!
-//! What happens is drawn from a seed, which is printed and which `cargo xtask test` takes from the
-//! commit; when it happens depends on the machine. Another seed, and a longer storm:
+//! The faults come from a seed, which is printed and which `cargo xtask test` derives from the
+//! commit; their moments depend on the machine. For another seed and a longer storm, set
+//! `CONSIGN_STORM_SEED` and `CONSIGN_STORM_ROUNDS`:
 //!
 //! ```text
-//! CONSIGN_STORM_SEED=4711 CONSIGN_STORM_ROUNDS=20 cargo test -p consign-cli --test it postgres::storm -- --nocapture
+//! CONSIGN_STORM_SEED=4711 CONSIGN_STORM_ROUNDS=20 \
+//!     cargo test -p consign-cli --test it postgres::storm -- --nocapture
 //! ```
 
 mod clocks;
-mod errands;
+mod faults;
 mod nodes;
 mod producers;
 mod readers;
 mod records;
-mod sky;
+mod worker_processes;
 
 use super::{Closing, fresh};
-use crate::serve::storm::{book::Book, checker, sleeper, workers};
+use crate::serve::storm::{checker, client_log::ClientLog, sleeper, workers};
 use crate::serve::wait_until;
-use errands::Errands;
+use faults::FaultInjector;
 use nodes::Nodes;
 use platform::SystemClock;
-use sky::Sky;
 use std::{thread, time::Duration};
 use store::Clock;
 use test_postgres::{ChaosProxy, Options, Server};
+use worker_processes::WorkerProcesses;
 
 const PRODUCERS: usize = 5;
-/// Those that can be asked what they were told. Three processes and three nodes with handlers work, too.
+/// Workers inside the test, whose answers are recorded. Three processes and three nodes with
+/// handlers work, too.
 const WORKERS: usize = 3;
 const SEED: u64 = 1;
-/// How often the whole deck of faults is dealt.
+/// How often each fault of the deck is injected.
 const ROUNDS: u64 = 1;
-/// Once the weather is calm: what is left of a lease, a wait between two attempts, and the next sweep.
+/// After the last fault: the rest of a lease, a wait between two attempts, and the next sweep.
 const CALM_MAX: Duration = Duration::from_secs(20);
 
-/// Types for those who can be asked, for `consign work`, and for the nodes' own handlers. What is tried again is due at
-/// once, and leases are short, so that a pause outlasts them.
-fn settings(errands: &Errands) -> String {
+/// Types for workers inside the test, for `consign work`, and for the nodes' handlers. Retries are
+/// due at once, and leases are short, so that a pause outlasts them.
+fn settings(worker_processes: &WorkerProcesses) -> String {
     let policy = "max_attempts = 20\nlost_workers_max = 20\nlease = \"3s\"\n\
         backoff = { base = \"20ms\", factor = 1, max = \"50ms\", jitter = \"none\" }\n";
-    let script = errands.script();
+    let script = worker_processes.script();
     let types = producers::TYPES.map(|name| format!("[types.{name:?}]\n{policy}\n"));
     let [asked, worked, handled] = types;
     format!(
@@ -61,29 +65,30 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice_whatever_fails() {
     let direct = fresh(&server);
     let chaotic = direct.replace(&format!(":{}/", server.port()), &format!(":{}/", line.port()));
     assert_ne!(direct, chaotic);
-    let errands = Errands::new();
-    let nodes = Nodes::start([&direct, &chaotic, &chaotic], &settings(&errands));
-    errands.hire(&nodes);
+    let worker_processes = WorkerProcesses::new();
+    let nodes = Nodes::start([&direct, &chaotic, &chaotic], &settings(&worker_processes));
+    worker_processes.hire(&nodes);
     println!("{} s: three nodes serve", clock.read().monotonic.as_secs());
-    let book = Book::new(nodes.doors(), PRODUCERS);
+    let client_log = ClientLog::new(nodes.clients(), PRODUCERS);
     let began = clock.read().wall;
     let seen = thread::scope(|scope| {
-        let (book, nodes) = (&book, &nodes);
-        let _closing = Closing(book.over());
+        let (client_log, nodes) = (&client_log, &nodes);
+        let _closing = Closing(client_log.over());
         for number in 0..PRODUCERS {
             let clock = &clock;
-            scope.spawn(move || producers::produce(seed, number, book, clock));
+            scope.spawn(move || producers::produce(seed, number, client_log, clock));
         }
         for number in 0..WORKERS {
-            scope.spawn(move || workers::work(number, book));
+            scope.spawn(move || workers::work(number, client_log));
         }
-        scope.spawn(move || sleeper::oversleep(book));
-        scope.spawn(move || readers::read(seed, book));
-        let mut sky = Sky::new(seed, &server, &line, nodes, &errands, book);
-        let seen = sky.rage(rounds);
+        scope.spawn(move || sleeper::oversleep(client_log));
+        scope.spawn(move || readers::read(seed, client_log));
+        let mut faults =
+            FaultInjector::new(seed, &server, &line, nodes, &worker_processes, client_log);
+        let seen = faults.inject(rounds);
         println!("{} s: calm", clock.read().monotonic.as_secs());
-        book.stop_producing();
-        wait_until("every producer is done", || book.producers_left() == 0);
+        client_log.stop_producing();
+        wait_until("every producer is done", || client_log.producers_left() == 0);
         let calm = clock.read().monotonic;
         wait_until("the queues are empty", || nodes.are_idle());
         let took = clock.read().monotonic.saturating_sub(calm);
@@ -91,10 +96,10 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice_whatever_fails() {
         seen
     });
     println!("{} s: every job has ended", clock.read().monotonic.as_secs());
-    let found = checker::check(nodes.door(0), &book);
+    let found = checker::check(nodes.node_client(0), &client_log);
     let ended = clock.read().wall;
     println!("{} s: {seen:#?}\n{found:#?}", clock.read().monotonic.as_secs());
-    errands.ran_once_for_each_attempt();
+    worker_processes.ran_once_for_each_attempt();
     records::agree(&direct, &found, (began, ended));
     found.was_a_storm();
     seen.was_wild(rounds, &found.counts);

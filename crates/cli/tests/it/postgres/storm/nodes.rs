@@ -1,7 +1,7 @@
 //! Three nodes of one database, whose clocks are twenty minutes apart.
 
-use super::clocks::Watch;
-use crate::serve::{Client, House, storm::checker::time, wait_for, wait_until};
+use super::clocks::NodeClock;
+use crate::serve::{Client, TestServer, storm::checker::time, wait_for, wait_until};
 use engine::Timestamp;
 use platform::SystemClock;
 use rustix::process::Signal;
@@ -10,9 +10,9 @@ use std::sync::{Mutex, MutexGuard};
 use store::Clock;
 
 pub(super) const NODES: usize = 3;
-const WATCHES: [Watch; NODES] = [Watch::Right, Watch::Fast, Watch::Slow];
+const WATCHES: [NodeClock; NODES] = [NodeClock::Right, NodeClock::Fast, NodeClock::Slow];
 
-/// A node that was started again.
+/// A node that was restarted.
 pub(super) struct Launched {
     number: usize,
     /// By the true time, which the database has.
@@ -21,32 +21,33 @@ pub(super) struct Launched {
 
 pub(super) struct Nodes {
     clock: SystemClock,
-    houses: [House; NODES],
-    doors: [Client; NODES],
-    /// What each calls itself, until it is started again.
+    test_servers: [TestServer; NODES],
+    clients: [Client; NODES],
+    /// The id of each node, until its next restart.
     ids: Mutex<Vec<String>>,
 }
 
 impl Nodes {
-    /// Starts them one after another, so that each is known by the name that is new.
+    /// Starts the nodes one after another, so that each new id belongs to the new node.
     pub(super) fn start(addresses: [&str; NODES], settings: &str) -> Self {
         let mut places = addresses.into_iter().zip(WATCHES);
-        let houses = [(); NODES].map(|()| {
+        let test_servers = [(); NODES].map(|()| {
             let (address, watch) = places.next().expect("as many as there are nodes");
-            let house = House::launched_in(watch.variables(), address, settings);
-            house.wait_until_ready();
-            house
+            let test_server = TestServer::launched_in(watch.variables(), address, settings);
+            test_server.wait_until_ready();
+            test_server
         });
-        let key = houses[0].admin_key().to_owned();
-        let doors = houses.each_ref().map(|house| house.stranger().with_key(&key));
+        let key = test_servers[0].admin_key().to_owned();
+        let clients =
+            test_servers.each_ref().map(|test_server| test_server.anonymous().with_key(&key));
         let (clock, ids) = (SystemClock::new(), Mutex::new(Vec::new()));
-        let nodes = Nodes { clock, houses, doors, ids };
+        let nodes = Nodes { clock, test_servers, clients, ids };
         wait_until("all nodes are seen", || nodes.seen_at(0).len() == NODES);
         nodes.tell_apart();
         nodes
     }
 
-    /// By their clocks: each says by its own when it began.
+    /// Tells nodes apart by their clocks: each reports its start by its own.
     fn tell_apart(&self) {
         let (seen, now) = (self.seen_at(0), self.clock.read().wall);
         *self.ids() = WATCHES
@@ -59,34 +60,34 @@ impl Nodes {
             .to_vec();
     }
 
-    pub(super) fn door(&self, number: usize) -> &Client {
-        &self.doors[number]
+    pub(super) fn node_client(&self, number: usize) -> &Client {
+        &self.clients[number]
     }
 
-    pub(super) fn doors(&self) -> Vec<Client> {
-        self.doors.to_vec()
+    pub(super) fn clients(&self) -> Vec<Client> {
+        self.clients.to_vec()
     }
 
     pub(super) fn key(&self) -> &str {
-        self.houses[0].admin_key()
+        self.test_servers[0].admin_key()
     }
 
     /// `kill -9`.
     pub(super) fn kill(&self, number: usize) {
-        self.houses[number].kill();
+        self.test_servers[number].kill();
     }
 
-    /// Starts one that was killed; it may be killed again before it is ready.
+    /// Restarts a killed node; the test may kill it again before it is ready.
     pub(super) fn launch(&self, number: usize) -> Launched {
         let since = self.clock.read().wall;
-        self.houses[number].launch_in_place();
+        self.test_servers[number].launch_in_place();
         Launched { number, since }
     }
 
-    /// Waits until one that was launched serves, and learns its new name. Whoever was killed in the midst of its start
-    /// may have been seen, too, but not since.
+    /// Waits until a restarted node serves, and learns its new id. A node that was killed during
+    /// its start may be listed, too, but has sent no heartbeat since.
     pub(super) fn greet(&self, Launched { number, since }: Launched) {
-        self.houses[number].wait_until_ready();
+        self.test_servers[number].wait_until_ready();
         let new = wait_for("the node is seen", || {
             let ids = self.ids();
             let mut seen = self.seen_at(number).into_iter();
@@ -97,21 +98,21 @@ impl Nodes {
     }
 
     pub(super) fn pause(&self, number: usize) {
-        self.houses[number].send(Signal::STOP);
+        self.test_servers[number].send(Signal::STOP);
     }
 
     pub(super) fn go_on(&self, number: usize) {
-        self.houses[number].send(Signal::CONT);
+        self.test_servers[number].send(Signal::CONT);
     }
 
-    /// Who leads, as this node has heard; nobody where it cannot be asked.
+    /// The leader, as this node knows it; `None` where the node does not answer.
     pub(super) fn leader_at(&self, number: usize) -> Option<usize> {
         let leader = self.seen_at(number).into_iter().find(|node| node["leader"] == true)?;
         self.ids().iter().position(|known| *known == id(&leader))
     }
 
     fn seen_at(&self, number: usize) -> Vec<Value> {
-        let asked = self.doors[number].get("/api/nodes").try_send();
+        let asked = self.clients[number].get("/api/nodes").try_send();
         let seen = asked.ok().filter(|answer| answer.status == 200);
         seen.map(|answer| answer.json()["items"].as_array().unwrap().clone()).unwrap_or_default()
     }
@@ -120,18 +121,18 @@ impl Nodes {
         self.ids.lock().unwrap()
     }
 
-    /// Whether nothing waits and nothing runs.
+    /// Whether no job waits and none runs.
     pub(super) fn are_idle(&self) -> bool {
-        let asked = self.doors[0].get("/api/queues").try_send();
+        let asked = self.clients[0].get("/api/queues").try_send();
         let Some(answer) = asked.ok().filter(|answer| answer.status == 200) else { return false };
         let queues = answer.json();
         let mut queues = queues["items"].as_array().unwrap().iter();
         queues.all(|queue| queue["queued"] == 0 && queue["running"] == 0)
     }
 
-    /// None of them has ended by itself.
+    /// No node has ended by itself.
     pub(super) fn all_live(&self) -> bool {
-        self.houses.iter().all(|house| !house.has_ended())
+        self.test_servers.iter().all(|test_server| !test_server.has_ended())
     }
 }
 

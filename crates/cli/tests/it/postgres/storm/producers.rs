@@ -1,60 +1,60 @@
-//! Those who hand jobs over at all nodes: with and without keys, against each other, for later, and some to be
-//! cancelled at once.
+//! Producers at all nodes: they submit with and without keys, in races, with delays, and cancel
+//! some jobs at once.
 
 use crate::serve::storm::{
-    BAD, JOB_TYPE, Luck,
-    book::{Book, Due, Submit, text},
+    BAD, JOB_TYPE, TestRandom,
+    client_log::{ClientLog, Due, Submit, text},
     named,
-    producers::hand_over,
+    producers::submit_job,
 };
 use platform::SystemClock;
 use serde_json::{Value, json};
 use std::{sync::Arc, thread, time::Duration};
 use store::Clock;
 
-/// What `consign work` works on.
+/// The type for `consign work`.
 pub(super) const WORKED: &str = "storm-worked";
-/// What nodes have a handler for.
+/// The type for the nodes' handlers.
 const HANDLED: &str = "storm-handled";
 pub(super) const TYPES: [&str; 3] = [JOB_TYPE, WORKED, HANDLED];
 
-/// So that there is work during the whole storm, and not more than can be looked at afterwards.
+/// Gives the whole storm work, and not more than the checker can read afterwards.
 const JOBS_APART: Duration = Duration::from_millis(30);
 const JOBS_MAX: usize = 1_000_000;
-/// A bad job is tried so often.
+/// Attempts of a job that always fails.
 const BAD_ATTEMPTS: u64 = 3;
 /// The longest delay. Clocks that are ten minutes off would show.
 const DELAY_MS_MAX: u64 = 2_500;
 
-pub(super) fn produce(seed: u64, number: usize, book: &Book, clock: &SystemClock) {
-    let mut luck = Luck::new(seed as usize * 1_000 + number);
+pub(super) fn produce(seed: u64, number: usize, client_log: &ClientLog, clock: &SystemClock) {
+    let mut random = TestRandom::new(seed as usize * 1_000 + number);
     for at in 0..JOBS_MAX {
-        if book.is_enough() {
+        if client_log.is_enough() {
             break;
         }
-        let (subject, submit, body) = invent(number, at, &mut luck, clock);
-        if submit.has_key && luck.once_in(10) {
-            race(number, book, &subject, submit, &body);
+        let (subject, submit, body) = invent(number, at, &mut random, clock);
+        if submit.has_key && random.once_in(10) {
+            race(number, client_log, &subject, submit, &body);
         } else {
-            let id = hand_over(number, book, &mut luck, &subject, submit, &body);
-            follow_up(book, &mut luck, &subject, id.as_deref());
+            let id = submit_job(number, client_log, &mut random, &subject, submit, &body);
+            follow_up(client_log, &mut random, &subject, id.as_deref());
         }
         thread::sleep(JOBS_APART);
     }
-    book.producer_is_done();
+    client_log.producer_is_done();
 }
 
-/// A job that was not there before.
+/// A new job.
 fn invent(
     number: usize,
     at: usize,
-    luck: &mut Luck,
+    random: &mut TestRandom,
     clock: &SystemClock,
 ) -> (Arc<str>, Submit, Value) {
-    let is_bad = luck.once_in(25);
+    let is_bad = random.once_in(25);
     let subject = named(if is_bad { BAD } else { "subject" }, number, at);
-    let has_key = !luck.once_in(3);
-    let job_type = TYPES[[0, 0, 0, 1, 2][luck.below(5) as usize]];
+    let has_key = !random.once_in(3);
+    let job_type = TYPES[[0, 0, 0, 1, 2][random.below(5) as usize]];
     let mut body = json!({"jobType": job_type, "subjectId": &*subject, "payload": {"n": at}});
     if has_key {
         body["idempotencyKey"] = json!(&*named("key", number, at));
@@ -62,8 +62,8 @@ fn invent(
     if is_bad {
         body["maxAttempts"] = json!(BAD_ATTEMPTS);
     }
-    let later = Duration::from_millis(100 + luck.below(DELAY_MS_MAX));
-    let due = match luck.below(20) {
+    let later = Duration::from_millis(100 + random.below(DELAY_MS_MAX));
+    let due = match random.below(20) {
         0 => Some(Due::After(Duration::from_secs(1 + later.as_secs()))),
         1 => Some(Due::At(clock.read().wall + later)),
         _ => None,
@@ -76,12 +76,13 @@ fn invent(
     (subject, Submit { has_key, is_bad, due, ..Submit::default() }, body)
 }
 
-/// I11: the same at all nodes at once is one job, and nobody hears of it but by its id.
-fn race(number: usize, book: &Book, subject: &Arc<str>, submit: Submit, body: &Value) {
-    book.pages().submits.insert(subject.clone(), submit);
+/// I11: the same submission at all nodes at once is one job. Its producer learns of it only by its
+/// id.
+fn race(number: usize, client_log: &ClientLog, subject: &Arc<str>, submit: Submit, body: &Value) {
+    client_log.pages().submits.insert(subject.clone(), submit);
     let run = |lane: usize| {
-        let ask = book.door(number + lane).post("/api/jobs").json(body);
-        book.acknowledge(subject, &text(&book.ask(&ask).ok(202)["jobId"]));
+        let ask = client_log.node_client(number + lane).post("/api/jobs").json(body);
+        client_log.acknowledge(subject, &text(&client_log.ask(&ask).ok(202)["jobId"]));
     };
     thread::scope(|scope| {
         for lane in 0..3 {
@@ -90,22 +91,28 @@ fn race(number: usize, book: &Book, subject: &Arc<str>, submit: Submit, body: &V
     });
     let mut other = body.clone();
     other["payload"] = json!("another job");
-    let refused = book.ask(&book.any_door().post("/api/jobs").json(&other));
+    let refused = client_log.ask(&client_log.any_client().post("/api/jobs").json(&other));
     refused.problem(422, "IDEMPOTENCY_KEY_REUSED");
-    book.pages().counts.races += 1;
+    client_log.pages().counts.races += 1;
 }
 
-/// I15: whoever handed it over sees it at every node. And some think better of it.
-fn follow_up(book: &Book, luck: &mut Luck, subject: &Arc<str>, id: Option<&str>) {
+/// I15: after the answer, every node shows the job. The producer cancels some of them.
+fn follow_up(
+    client_log: &ClientLog,
+    random: &mut TestRandom,
+    subject: &Arc<str>,
+    id: Option<&str>,
+) {
     let Some(id) = id else { return };
-    if luck.once_in(4) {
-        let seen = book.ask(&book.any_door().get(&format!("/api/jobs/{id}/status"))).ok(200);
+    if random.once_in(4) {
+        let seen =
+            client_log.ask(&client_log.any_client().get(&format!("/api/jobs/{id}/status"))).ok(200);
         assert_eq!(text(&seen["subjectId"]), **subject);
     }
-    if luck.once_in(15) {
-        let told = book.ask(&book.any_door().post(&format!("/api/jobs/{id}/cancel")));
+    if random.once_in(15) {
+        let told = client_log.ask(&client_log.any_client().post(&format!("/api/jobs/{id}/cancel")));
         match told.status {
-            202 => book.note_cancel(subject, &told.json()),
+            202 => client_log.note_cancel(subject, &told.json()),
             // It has ended, perhaps by a first cancel whose answer was lost.
             _ => drop(told.problem(409, "ALREADY_ENDED")),
         }

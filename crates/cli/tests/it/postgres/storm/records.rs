@@ -1,8 +1,9 @@
-//! What only the database itself can tell, because no door shows it yet: announcements and counters.
+//! Facts that only the database has, because the API does not show them yet: announcements and
+//! counters.
 
 use crate::serve::storm::checker::Found;
 use engine::{EventKind, Scope, Timestamp};
-use platform::{SystemClock, SystemDice};
+use platform::{SystemClock, SystemRandom};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
@@ -11,15 +12,16 @@ use std::{
 use store::{Counts, PAGE_MAX, Postgres, PostgresOptions, Store};
 use tokio::runtime::Runtime;
 
-/// Between two readings of one clock by two programs.
+/// Tolerance between two readings of one clock by two programs.
 const A_MOMENT: Duration = Duration::from_millis(100);
 
-/// Compares the announcements and the counters with what the checker found, and all times with the true time.
+/// Compares the announcements and the counters with the checker's findings, and all times with the
+/// true time.
 pub(super) fn agree(address: &str, found: &Found, (began, ended): (Timestamp, Timestamp)) {
     let runtime = Runtime::new().unwrap();
-    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let address = address.parse().unwrap();
-    let opened = Postgres::open(&address, clock, dice, PostgresOptions::default());
+    let opened = Postgres::open(&address, clock, random, PostgresOptions::default());
     let store = runtime.block_on(opened).unwrap();
     runtime.block_on(async {
         let told = announced(&store, (began, ended)).await;
@@ -35,8 +37,8 @@ pub(super) fn agree(address: &str, found: &Found, (began, ended): (Timestamp, Ti
     });
 }
 
-/// I10: the announcements of outcomes, by job: the numbers of their transitions. All have been numbered, without gaps,
-/// in the order of each job's history.
+/// I10: the announcements of outcomes, by job: the numbers of their transitions. All are numbered,
+/// without gaps, in the order of each job's history.
 async fn announced(
     store: &Postgres,
     (began, ended): (Timestamp, Timestamp),
@@ -74,7 +76,7 @@ async fn announced(
     }
 }
 
-/// I16: what was counted is what is there.
+/// I16: the counters equal the counted rows.
 async fn counted(store: &Postgres, found: &Found) {
     let mut counted: BTreeMap<(String, String), u64> = BTreeMap::new();
     for depth in store.queues(&Scope::All).await.unwrap() {

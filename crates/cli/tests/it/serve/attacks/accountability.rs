@@ -1,7 +1,7 @@
-//! What is known afterwards of those who did something, or tried to.
+//! The traces of attempted and successful actions: audit log, counters and log lines.
 
 use crate::serve::{
-    Customer, House,
+    Customer, TestServer,
     customer::fresh,
     forgery::{Issuer, claims},
     wait_for, wait_until,
@@ -9,23 +9,23 @@ use crate::serve::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-fn entry(house: &House, action: &str, target: &str) -> Value {
-    let audit = house.admin().get("/api/audit?top=1000").send().ok(200);
+fn entry(test_server: &TestServer, action: &str, target: &str) -> Value {
+    let audit = test_server.admin().get("/api/audit?top=1000").send().ok(200);
     let entries = audit["items"].as_array().unwrap();
     let found = entries.iter().find(|one| one["action"] == action && one["target"] == target);
     found.unwrap_or_else(|| panic!("no {action} of {target}: {audit}")).clone()
 }
 
-fn detail(house: &House, action: &str, target: &str) -> String {
-    entry(house, action, target)["detail"].as_str().unwrap_or_default().into()
+fn detail(test_server: &TestServer, action: &str, target: &str) -> String {
+    entry(test_server, action, target)["detail"].as_str().unwrap_or_default().into()
 }
 
 #[test]
 fn the_audit_log_says_what_was_set_on_a_type() {
-    let house = House::start();
+    let test_server = TestServer::start();
     let set = |policy: Value| {
-        house.admin().put("/api/types/mail").json(&policy).send().ok(200);
-        detail(&house, "type.put", "mail")
+        test_server.admin().put("/api/types/mail").json(&policy).send().ok(200);
+        detail(&test_server, "type.put", "mail")
     };
     let first = set(json!({"maxAttempts": 7, "lease": "1m"}));
     assert_eq!(first, "lease 30s → 1m; maxAttempts 3 → 7");
@@ -55,15 +55,15 @@ fn the_audit_log_says_what_was_set_on_a_type() {
 
 #[test]
 fn the_audit_log_says_what_a_key_may_and_what_a_pause_changed() {
-    let house = Arc::new(House::start());
-    let customer = Customer::of(&house);
+    let test_server = Arc::new(TestServer::start());
+    let customer = Customer::of(&test_server);
     let grant = json!({
         "name": "shop", "scopes": ["jobs:enqueue", "jobs:read"], "types": ["mail.*"], "subjects": ["order/*"],
         "expiresAt": "2031-01-01T00:00:00Z",
     });
     let made = customer.owner.post("/api/keys").json(&grant).send().ok(201);
     let id = made["id"].as_str().unwrap();
-    let told = detail(&house, "key.create", id);
+    let told = detail(&test_server, "key.create", id);
     let expected = format!(
         "name \"shop\"; tenant {}; scopes jobs:enqueue jobs:read; types mail.*; subjects order/*; expiresAt 2031-01-01T00:00:00.000Z",
         customer.tenant
@@ -71,12 +71,12 @@ fn the_audit_log_says_what_a_key_may_and_what_a_pause_changed() {
     assert_eq!(told, expected);
     assert!(!told.contains(made["key"].as_str().unwrap()));
     customer.owner.delete(&format!("/api/keys/{id}")).send();
-    let told = detail(&house, "key.revoke", id);
+    let told = detail(&test_server, "key.revoke", id);
     assert!(told.starts_with("name \"shop\"") && told.contains("revokedAt none → 20"), "{told}");
     let job_type = fresh("type");
     let ask = |verb: &str| {
         customer.owner.post(&format!("/api/queues/{job_type}/{verb}")).send().ok(200);
-        detail(&house, &format!("queue.{verb}"), &job_type)
+        detail(&test_server, &format!("queue.{verb}"), &job_type)
     };
     let tenant = &customer.tenant;
     assert_eq!(ask("pause"), format!("tenant {tenant}: active → paused"));
@@ -85,25 +85,25 @@ fn the_audit_log_says_what_a_key_may_and_what_a_pause_changed() {
     assert_eq!(ask("resume"), format!("tenant {tenant}: active already"));
 }
 
-/// Long lists do not make long entries.
+/// Long lists do not make long audit entries.
 #[test]
 fn an_audit_entry_is_bounded() {
-    let house = House::start();
+    let test_server = TestServer::start();
     let types: Vec<String> = (0..100).map(|n| format!("{n}{}", "x".repeat(250))).collect();
     let grant = json!({"name": "n".repeat(128), "scopes": ["work"], "types": types});
-    let made = house.admin().post("/api/keys").json(&grant).send().ok(201);
-    let told = detail(&house, "key.create", made["id"].as_str().unwrap());
+    let made = test_server.admin().post("/api/keys").json(&grant).send().ok(201);
+    let told = detail(&test_server, "key.create", made["id"].as_str().unwrap());
     assert!(told.contains("types 100 sha256:") && told.len() < 2_048, "{told}");
 }
 
-/// Who looked at what customers said leaves a line; a worker's claim is not such a look.
+/// A user who reads payloads leaves a log line; a worker's claim does not.
 #[test]
 fn payloads_that_people_read_are_logged() {
-    let customer = Customer::of(&Arc::new(House::start()));
+    let customer = Customer::of(&Arc::new(TestServer::start()));
     let job_type = fresh("type");
     let id = customer.queued(&job_type);
-    let read = |house: &House| {
-        let log = house.log();
+    let read = |test_server: &TestServer| {
+        let log = test_server.log();
         let lines = log.lines().filter(|line| line.contains("\"payload read\""));
         lines.map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
     };
@@ -112,8 +112,9 @@ fn payloads_that_people_read_are_logged() {
     customer.claim(&job_type);
     let ask = customer.owner.get(&format!("/api/jobs/{id}")).header("x-correlation-id", "looked");
     assert!(ask.send().ok(200)["payload"].is_object());
-    let lines =
-        wait_for("the read is logged", || Some(read(&customer.house)).filter(|l| !l.is_empty()));
+    let lines = wait_for("the read is logged", || {
+        Some(read(&customer.test_server)).filter(|l| !l.is_empty())
+    });
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert_eq!(lines[0]["job"], json!(id), "{lines:?}");
     assert_eq!(lines[0]["tenant"], json!(customer.tenant), "{lines:?}");
@@ -121,32 +122,37 @@ fn payloads_that_people_read_are_logged() {
     assert!(lines[0]["who"].as_str().unwrap().starts_with("key:"), "{lines:?}");
 }
 
-/// Somebody who tries keys is seen, and does not fill the log.
+/// Failed credentials are visible, and do not fill the log.
 #[test]
 fn failed_credentials_are_counted_and_logged_now_and_then() {
-    let house = House::start();
+    let test_server = TestServer::start();
     let planted = format!("csk_00000000000000aa_{}", "ab".repeat(32));
     let tries = 300;
     for _ in 0..tries {
-        house.stranger().with_key(&planted).get("/api/jobs").send().problem(401, "UNAUTHENTICATED");
+        test_server
+            .anonymous()
+            .with_key(&planted)
+            .get("/api/jobs")
+            .send()
+            .problem(401, "UNAUTHENTICATED");
     }
-    house.stranger().get("/api/jobs").send().problem(401, "UNAUTHENTICATED");
-    house
-        .stranger()
+    test_server.anonymous().get("/api/jobs").send().problem(401, "UNAUTHENTICATED");
+    test_server
+        .anonymous()
         .with_key("planted-text")
         .get("/api/jobs")
         .send()
         .problem(401, "UNAUTHENTICATED");
-    let id = house.admin().post("/api/jobs").json(&json!({"jobType": "a"})).send().ok(202);
+    let id = test_server.admin().post("/api/jobs").json(&json!({"jobType": "a"})).send().ok(202);
     let forged = format!("{}?sig=1.planted", id["statusUrl"].as_str().unwrap());
-    house.stranger().get(&forged).send().problem(401, "UNAUTHENTICATED");
-    let metrics = house.admin().get("/metrics").send().text();
+    test_server.anonymous().get(&forged).send().problem(401, "UNAUTHENTICATED");
+    let metrics = test_server.admin().get("/metrics").send().text();
     for (reason, count) in [("key", tries), ("missing", 1), ("token", 1), ("signature", 1)] {
         let line = format!("consign_failed_credentials_total{{reason=\"{reason}\"}} {count}\n");
         assert!(metrics.contains(&line), "{line}: {metrics}");
     }
     let lines = || -> Vec<Value> {
-        let log = house.log();
+        let log = test_server.log();
         let lines = log.lines().filter(|line| line.contains("credentials refused"));
         lines.map(|line| serde_json::from_str(line).unwrap()).collect()
     };
@@ -160,21 +166,26 @@ fn failed_credentials_are_counted_and_logged_now_and_then() {
             .all(|(reason, count)| total(reason) == count)
     });
     assert!(lines().len() < 30, "{}", lines().len());
-    let log = house.log();
+    let log = test_server.log();
     assert!(!log.contains("planted") && !log.contains(&planted), "{log}");
 }
 
-/// A stranger sends as many tokens as it likes: beside the line of each request they are one line
-/// now and then.
+/// An anonymous client sends many tokens: beside the line of each request, they cause one line now
+/// and then.
 #[test]
 fn forged_tokens_are_not_a_line_each() {
-    let house = Issuer::new().house();
+    let test_server = Issuer::new().test_server();
     let forged = Issuer::new().token(&claims("jobs:read"));
     for _ in 0..50 {
-        house.stranger().with_key(&forged).get("/api/jobs").send().problem(401, "UNAUTHENTICATED");
+        test_server
+            .anonymous()
+            .with_key(&forged)
+            .get("/api/jobs")
+            .send()
+            .problem(401, "UNAUTHENTICATED");
     }
-    wait_until("they are in the log", || house.log().contains("credentials refused"));
-    let log = house.log();
+    wait_until("they are in the log", || test_server.log().contains("credentials refused"));
+    let log = test_server.log();
     let lines = log.lines().filter(|line| line.contains("refused")).count();
     assert!(lines < 20, "{log}");
 }

@@ -1,22 +1,23 @@
-//! Bodies that cost much more than their bytes, and principals that take the memory of all.
+//! Bodies that cost much more memory than their bytes, and principals that use up the memory of
+//! all.
 
-use crate::serve::{Client, Customer, House, customer::fresh};
+use crate::serve::{Client, Customer, TestServer, customer::fresh};
 use serde_json::{Value, json};
 use std::{fs, sync::Arc};
 
-/// The largest body that a page may have.
+/// The largest body of a page.
 const PAGE_BYTES: usize = 16 << 20;
-/// What one such body may cost, the copies on its way included.
+/// The memory that one such body may cost, with all copies on its way.
 const MORE_MIB_MAX: u64 = 120;
 
-/// The most memory that the server ever had.
-fn peak_mib(house: &House) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", house.id())).unwrap();
+/// The peak memory of the server.
+fn peak_mib(test_server: &TestServer) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", test_server.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1_024
 }
 
-/// A body of `bytes` that is nothing but `item` over and over.
+/// A body of `bytes` that repeats `item`.
 fn filled(before: &str, item: &str, after: &str, bytes: usize) -> String {
     let room = bytes - before.len() - after.len() - item.len();
     let items = format!("{item},").repeat(room / (item.len() + 1));
@@ -25,8 +26,8 @@ fn filled(before: &str, item: &str, after: &str, bytes: usize) -> String {
 
 #[test]
 fn a_body_of_empty_items_costs_no_more_than_its_bytes() {
-    let house = House::start();
-    let admin = house.admin();
+    let test_server = TestServer::start();
+    let admin = test_server.admin();
     let refuse = |path: &str, before: &str, item: &str, bytes: usize, pointer: &str| {
         let body = filled(before, item, "]}", bytes);
         let ask = admin.post(path).header("content-type", "application/json").body(body);
@@ -36,7 +37,7 @@ fn a_body_of_empty_items_costs_no_more_than_its_bytes() {
     };
     // Everything that is loaded once is loaded now.
     refuse("/api/work/settle", r#"{"items":["#, "{}", 1 << 20, "/items");
-    let quiet_mib = peak_mib(&house);
+    let quiet_mib = peak_mib(&test_server);
     let page = PAGE_BYTES;
     refuse("/api/work/settle", r#"{"items":["#, "{}", page, "/items");
     refuse("/api/work/release", r#"{"items":["#, "{}", page, "/items");
@@ -45,7 +46,7 @@ fn a_body_of_empty_items_costs_no_more_than_its_bytes() {
     refuse("/api/poison/redrive", r#"{"jobIds":["#, "\"\"", 2 << 20, "/jobIds");
     refuse("/api/work/claim", r#"{"jobTypes":["#, "\"\"", 2 << 20, "/jobTypes");
     refuse("/api/keys", r#"{"scopes":["#, "\"\"", 2 << 20, "/scopes");
-    let more = peak_mib(&house) - quiet_mib;
+    let more = peak_mib(&test_server) - quiet_mib;
     assert!(more <= MORE_MIB_MAX, "{more} MiB more than {quiet_mib} MiB");
 }
 
@@ -59,7 +60,7 @@ reports_bytes = "2MiB"
 principal_share = 50
 "#;
 
-/// A report of a job that is not there, and 100 KiB long.
+/// A report of 100 KiB about a job that does not exist.
 fn long_report() -> Value {
     let padding = "x".repeat(100 << 10);
     json!({"items": [{"jobId": "01a1e17f-dec5-7ff8-81e3-73a73ebb528a", "token": padding}]})
@@ -67,11 +68,11 @@ fn long_report() -> Value {
 
 #[test]
 fn reports_have_memory_of_their_own_and_no_principal_takes_all_of_it() {
-    let house = Arc::new(House::with(SETTINGS));
-    let (one, other) = (Customer::of(&house), Customer::of(&house));
+    let test_server = Arc::new(TestServer::with(SETTINGS));
+    let (one, other) = (Customer::of(&test_server), Customer::of(&test_server));
     let worker = |customer: &Customer| customer.client(json!({"scopes": ["work"]}));
     let client = |customer: &Customer| customer.client(json!({"scopes": ["jobs:enqueue"]}));
-    // Announced, and never sent: its memory is set aside all the same.
+    // Announced, and never sent: the server reserves its memory all the same.
     let announced = |client: &Client, path: &str| {
         let mut connection = client.connect().unwrap();
         let head = client.post(path).header("content-type", "application/json");
@@ -79,13 +80,14 @@ fn reports_have_memory_of_their_own_and_no_principal_takes_all_of_it() {
         connection.write(b"{").unwrap();
         connection
     };
-    // Clients fill what is theirs; workers do not notice.
+    // Clients fill their part; workers are not affected.
     let (first, second) = (client(&one), client(&other));
     let batches = [&first, &second].map(|client| announced(client, "/api/jobs/batch"));
     let (greedy, honest) = (worker(&one), worker(&other));
     let report = |client: &Client| client.post("/api/work/settle").json(&long_report()).send();
     report(&greedy).ok(200);
-    // One worker holds its share: another of its reports has to wait, and nobody else's.
+    // One worker fills its share: another of its own reports has to wait, and reports of other
+    // workers do not.
     let held = announced(&greedy, "/api/work/settle");
     crate::serve::wait_until("its share is taken", || report(&greedy).status == 503);
     report(&greedy).problem(503, "OVERLOADED");
@@ -97,10 +99,10 @@ fn reports_have_memory_of_their_own_and_no_principal_takes_all_of_it() {
     crate::serve::wait_until("its share is free again", || report(&greedy).status == 200);
 }
 
-/// Many clients send even small reports in chunks, and do not say how long they are.
+/// Many clients send even small reports in chunks, without their length.
 #[test]
 fn reports_without_a_length_take_memory_only_as_they_grow() {
-    let customer = Customer::of(&Arc::new(House::with(SETTINGS)));
+    let customer = Customer::of(&Arc::new(TestServer::with(SETTINGS)));
     let worker = customer.client(json!({"scopes": ["work"]}));
     let begun = |bytes: usize| {
         let mut connection = worker.connect().unwrap();
@@ -117,7 +119,7 @@ fn reports_without_a_length_take_memory_only_as_they_grow() {
         connection.write(b"1\r\n}\r\n0\r\n\r\n").unwrap();
         connection.answer("POST").unwrap().ok(200);
     }
-    // A large one is counted like one that says how long it is.
+    // A large one is counted like one with a length.
     let large = begun(1_000_000);
     crate::serve::wait_until("its share is taken", || report().status == 503);
     drop(large);

@@ -1,4 +1,4 @@
-//! TLS from outside: renewed certificates, and what is said under TLS alone.
+//! TLS from outside: renewed certificates, and headers that are sent only under TLS.
 
 use crate::{command, serve::wait_until};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
@@ -21,7 +21,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A server that speaks TLS, killed when it is dropped.
+/// A server with TLS, killed on drop.
 struct Secure {
     folder: TempDir,
     child: Child,
@@ -56,7 +56,7 @@ impl Secure {
         line["address"].as_str().unwrap().parse().unwrap()
     }
 
-    /// A connection that believes this certificate and no other.
+    /// A connection that trusts this certificate and no other.
     fn connect(&self, believed: &CertificateDer<'static>) -> std::io::Result<Secured> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut roots = RootCertStore::empty();
@@ -92,7 +92,7 @@ fn issue(folder: &Path) -> CertificateDer<'static> {
 fn issue_with_key_mode(folder: &Path, key_mode: u32) -> CertificateDer<'static> {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(vec!["localhost".into()]).unwrap();
-    // As those do it who renew: written beside, and moved into place.
+    // As renewal tools do: written beside, and moved into place.
     let place = |name: &str, text: String, mode: u32| {
         let new = folder.join(format!("{name}.new"));
         fs::write(&new, text).unwrap();
@@ -104,7 +104,7 @@ fn issue_with_key_mode(folder: &Path, key_mode: u32) -> CertificateDer<'static> 
     cert.der().clone()
 }
 
-/// Asks over a connection and keeps it open: the head of the answer.
+/// Sends a request and keeps the connection open; returns the head of the answer.
 fn ask(stream: &mut Secured) -> std::io::Result<String> {
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")?;
     let mut seen = Vec::new();
@@ -125,9 +125,9 @@ fn a_renewed_certificate_is_served_without_a_restart() {
     wait_until("the new one is served", || secure.connect(&second).is_ok());
     assert!(ask(&mut secure.connect(&second).unwrap()).unwrap().starts_with("HTTP/1.1 200"));
     assert!(secure.connect(&first).is_err(), "the old one is served no more");
-    // Whoever is connected stays so.
+    // Open connections stay open.
     assert!(ask(&mut old).unwrap().starts_with("HTTP/1.1 200"));
-    // What is broken is not taken, and said.
+    // The server refuses broken files, and logs it.
     fs::write(secure.folder.path().join("cert.pem"), "no certificate").unwrap();
     wait_until("it is said", || secure.log().contains("holds no certificate"));
     assert!(ask(&mut secure.connect(&second).unwrap()).unwrap().starts_with("HTTP/1.1 200"));
@@ -135,7 +135,7 @@ fn a_renewed_certificate_is_served_without_a_restart() {
     wait_until("it is mended", || secure.connect(&third).is_ok());
 }
 
-/// `chmod` changes neither the text of a key nor the time at which it was written.
+/// `chmod` changes neither the text of a key nor its modification time.
 #[test]
 fn a_renewed_key_that_others_can_read_is_served_after_the_chmod_that_the_log_asks_for() {
     let (secure, first) = Secure::start("");
@@ -170,7 +170,7 @@ fn browsers_are_told_to_stay_with_tls() {
     assert_eq!(plain.header("strict-transport-security"), None);
 }
 
-/// The limit for the first byte counts before the handshake and after it.
+/// The limit for the first byte holds before the handshake and after it.
 #[test]
 fn whoever_says_nothing_before_or_after_the_handshake_is_sent_home_soon() {
     let limits = "[limits]\nfirst_byte_timeout = \"500ms\"\nheader_timeout = \"10m\"";

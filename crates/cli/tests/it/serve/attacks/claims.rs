@@ -1,16 +1,16 @@
-//! What one credential learns or takes that belongs to another of the same tenant.
+//! What one credential may learn or take from another of the same tenant.
 
 use crate::serve::{Client, Customer, customer::fresh};
 use serde_json::{Value, json};
 
-/// Whoever guessed the names of a claim got its leases, and could end another worker's jobs.
+/// A client that guessed the id of a claim got its leases, and could end another worker's jobs.
 #[test]
 fn a_claim_id_belongs_to_the_credential_that_sent_it() {
     let customer = Customer::new();
     let job_type = fresh("type");
-    let wish = json!({"workerId": "w1", "claimId": "0001", "jobTypes": [job_type]});
+    let claim_request = json!({"workerId": "w1", "claimId": "0001", "jobTypes": [job_type]});
     let claim = |client: &Client| -> Vec<Value> {
-        let answer = client.post("/api/work/claim").json(&wish).send().ok(200);
+        let answer = client.post("/api/work/claim").json(&claim_request).send().ok(200);
         answer["jobs"].as_array().unwrap().clone()
     };
     let [first, second] = [0, 1].map(|_| customer.client(json!({"scopes": ["work"]})));
@@ -48,13 +48,13 @@ fn a_reused_key_names_no_job_that_the_caller_may_not_see() {
             assert!(!answer.text().contains(&id), "{}", answer.text());
         }
     }
-    // Who may see it is helped by its name.
+    // The id helps a caller who may see the job.
     let owner = customer.owner.post("/api/jobs").json(&job("user/1", 2)).send();
     owner.problem(422, "IDEMPOTENCY_KEY_REUSED");
     assert!(owner.text().contains(&id), "{}", owner.text());
 }
 
-/// A duplicate is the same job to the letter, its subject included: so its sender may see it.
+/// A duplicate equals the first job to the letter, its subject included: so its sender may see it.
 #[test]
 fn a_duplicate_names_no_job_about_another_subject() {
     let customer = Customer::new();
@@ -90,7 +90,7 @@ fn an_address_is_signed_for_those_who_may_read() {
     assert!(taken["signedStatusUrl"].is_string(), "{taken}");
 }
 
-/// A worker must not plant a script for those who open what it names.
+/// A worker must not plant a script for users who open the address of a result.
 #[test]
 fn a_result_url_is_an_address_of_the_web() {
     let customer = Customer::new();

@@ -1,9 +1,10 @@
-//! Connections without a credential: how much memory they cost, and whether they keep others out.
+//! Connections without a credential: the memory that they cost, and whether they keep other clients
+//! out.
 
 use crate::{
     consign,
     serve::{
-        Client, Connection, Customer, Events, House, free_port,
+        Client, Connection, Customer, Events, TestServer, free_port,
         hostile::{alone, files, memory_mib},
         wait_until,
     },
@@ -17,7 +18,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Longer than any test: whatever ends in spite of it was ended by something else.
+/// Longer than any test: a connection that ends was closed for another reason.
 const NEVER: &str = "10m";
 
 /// 1,500 heads of 24 KiB are 36 MiB; the rest is what a connection costs beside its head, and what
@@ -27,25 +28,25 @@ const MORE_MIB_MAX: u64 = 150;
 #[test]
 fn unfinished_headers_cost_little_memory() {
     let _turn = alone();
-    let house = House::with(&format!("[limits]\nheader_timeout = \"{NEVER}\""));
-    let client = house.stranger();
-    let (quiet_mib, quiet_files) = (memory_mib(house.id()), files(house.id()));
+    let test_server = TestServer::with(&format!("[limits]\nheader_timeout = \"{NEVER}\""));
+    let client = test_server.anonymous();
+    let (quiet_mib, quiet_files) = (memory_mib(test_server.id()), files(test_server.id()));
     let begun = "GET /healthz HTTP/1.1\r\nhost: x\r\nx-long: ";
     for bytes in [23 * 1024, 120 * 1024] {
         let head = format!("{begun}{}", "x".repeat(bytes));
         let unfinished: Vec<Connection> = (0..1_500)
             .map(|_| {
                 let mut connection = client.connect().unwrap();
-                // Refused before all of it was sent, where it is too long.
+                // The server refuses a head that is too long before all of it was sent.
                 drop(connection.write(head.as_bytes()));
                 connection
             })
             .collect();
         client.get("/healthz").send().ok(200);
-        let more = memory_mib(house.id()).saturating_sub(quiet_mib);
+        let more = memory_mib(test_server.id()).saturating_sub(quiet_mib);
         assert!(more <= MORE_MIB_MAX, "{more} MiB for 1,500 heads of {bytes} bytes");
         drop(unfinished);
-        wait_until("they are gone", || files(house.id()) <= quiet_files + 5);
+        wait_until("they are gone", || files(test_server.id()) <= quiet_files + 5);
     }
 }
 
@@ -75,45 +76,45 @@ fn idle_connections_yield_to_health_checks_and_heartbeats() {
     let settings = format!(
         "[limits]\nconnections = 100\nwaiting = 50\nheader_timeout = \"{NEVER}\"\nwrite_timeout = \"{NEVER}\""
     );
-    let customer = Customer::of(&Arc::new(House::with(&settings)));
+    let customer = Customer::of(&Arc::new(TestServer::with(&settings)));
     let job = customer.running("held");
     let watched = customer.queued("watched");
     let events = format!("/api/jobs/{watched}/events");
     let mut stream = customer.owner.get(&events).events();
     assert_eq!(stream.next().unwrap().data["status"], "Queued");
-    let health = customer.house.stranger().get("/healthz");
+    let health = customer.test_server.anonymous().get("/healthz");
     let idle: Vec<Connection> = (0..300)
         .map(|number| {
             let mut connection = customer.owner.connect().unwrap();
             match number % 3 {
                 0 => drop(connection.send(health.clone()).unwrap()),
                 1 => connection.write(b"GET /healthz HTTP/1.1\r\nho").unwrap(),
-                _ => {} // says nothing at all
+                _ => {} // sends nothing at all
             }
             connection
         })
         .collect();
     for _ in 0..20 {
         health.clone().send().ok(200);
-        customer.house.stranger().get("/readyz").send().ok(200);
+        customer.test_server.anonymous().get("/readyz").send().ok(200);
         let beat = customer.heartbeat(&job, json!({}));
         assert!(beat["problem"].is_null(), "{beat}");
     }
-    // Whoever is being served does not yield.
+    // A connection with a request being served does not yield.
     customer.owner.post(&format!("/api/jobs/{watched}/cancel")).send().ok(202);
     let last = std::iter::from_fn(|| stream.next()).last().unwrap();
     assert_eq!(last.data["status"], "Cancelled", "{last:?}");
     drop(idle);
 }
 
-/// Answers that strangers do not read take no places from callers with a credential.
+/// Answers that anonymous clients do not read take no places from callers with a credential.
 #[test]
 fn unread_answers_of_strangers_do_not_lock_out_a_heartbeat() {
     let settings = format!("[limits]\nconnections = 12\nwaiting = 10\nwrite_timeout = \"{NEVER}\"");
-    let customer = Customer::of(&Arc::new(House::with(&settings)));
+    let customer = Customer::of(&Arc::new(TestServer::with(&settings)));
     let job = customer.running("held");
     // More than the buffers of both ends hold.
-    let pipelined = customer.house.stranger().get("/openapi.json").bytes().repeat(400);
+    let pipelined = customer.test_server.anonymous().get("/openapi.json").bytes().repeat(400);
     let unread: Vec<Connection> = (0..12)
         .map(|_| {
             let mut connection = customer.owner.connect().unwrap();
@@ -129,12 +130,12 @@ fn unread_answers_of_strangers_do_not_lock_out_a_heartbeat() {
     drop(unread);
 }
 
-/// Requests that are being served are not cut off to make room, however many come.
+/// New connections do not cut off requests that are being served, however many come.
 #[test]
 fn requests_under_way_keep_their_places() {
     let settings = "[limits]\nconnections = 12\nwaiting = 10\n\
                     waiting_per_principal = 10\nwaiting_per_job = 10";
-    let customer = Customer::of(&Arc::new(House::with(settings)));
+    let customer = Customer::of(&Arc::new(TestServer::with(settings)));
     let id = customer.queued("waited-for");
     let path = format!("/api/jobs/{id}/events");
     // The head of an answer has come: the server has recognised the caller and serves it. A request
@@ -144,7 +145,7 @@ fn requests_under_way_keep_their_places() {
     for _ in 0..50 {
         // Two places are left for four connections, so that two idle ones must yield.
         let idle = [(); 3].map(|()| customer.owner.connect().unwrap());
-        customer.house.stranger().get("/healthz").send().ok(200);
+        customer.test_server.anonymous().get("/healthz").send().ok(200);
         drop(idle);
     }
     customer.owner.post(&format!("/api/jobs/{id}/cancel")).send().ok(202);
@@ -158,14 +159,14 @@ fn requests_under_way_keep_their_places() {
 fn a_connection_that_says_nothing_is_closed_soon() {
     let settings =
         format!("[limits]\nfirst_byte_timeout = \"300ms\"\nheader_timeout = \"{NEVER}\"");
-    let house = House::with(&settings);
-    let mut silent = house.stranger().connect().unwrap();
+    let test_server = TestServer::with(&settings);
+    let mut silent = test_server.anonymous().connect().unwrap();
     let end = silent.answer("GET").unwrap_err();
     assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
-    // One that has begun has the time that headers have.
-    let mut begun = house.stranger().connect().unwrap();
+    // A connection that has started a request has the time that headers have.
+    let mut begun = test_server.anonymous().connect().unwrap();
     begun.write(b"GET /healthz HTTP/1.1\r\n").unwrap();
-    let mut silent = house.stranger().connect().unwrap();
+    let mut silent = test_server.anonymous().connect().unwrap();
     silent.answer("GET").unwrap_err();
     begun.write(b"host: x\r\n\r\n").unwrap();
     begun.answer("GET").unwrap().ok(200);
@@ -176,7 +177,7 @@ fn one_address_does_not_get_all_connections() {
     let settings = format!(
         "[limits]\nconnections = 100\nwaiting = 50\nwaiting_per_job = 40\nconnections_per_address = 10\nheader_timeout = \"{NEVER}\""
     );
-    let customer = Customer::of(&Arc::new(House::with(&settings)));
+    let customer = Customer::of(&Arc::new(TestServer::with(&settings)));
     let id = customer.queued("watched");
     let client = customer.owner.clone();
     let (greedy, other) = (Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3));
@@ -198,7 +199,7 @@ fn one_address_does_not_get_all_connections() {
     client.post(&format!("/api/jobs/{id}/cancel")).send().ok(202);
     drop(streams);
     wait_until("it has room again", || ask_from(greedy).is_ok());
-    // Idle ones yield to others of their own address.
+    // Idle connections yield to others of their own address.
     let idle: Vec<Connection> = (0..30)
         .map(|_| {
             let mut connection = client.connect_from(IpAddr::V4(greedy)).unwrap();
@@ -213,7 +214,7 @@ fn one_address_does_not_get_all_connections() {
 fn a_proxy_that_is_trusted_has_no_share() {
     let settings = "[limits]\nconnections = 100\nwaiting = 50\nwaiting_per_job = 40\nconnections_per_address = 5\n\
                     [proxy]\ntrusted = [\"127.0.0.2/32\"]";
-    let customer = Customer::of(&Arc::new(House::with(settings)));
+    let customer = Customer::of(&Arc::new(TestServer::with(settings)));
     let id = customer.queued("watched");
     let ask = customer.owner.get(&format!("/api/jobs/{id}/status?wait=60"));
     let proxy = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
@@ -231,13 +232,13 @@ fn health_and_metrics_can_have_a_listener_of_their_own() {
         "[health]\nlisten = \"127.0.0.1:{port}\"\n[limits]\nconnections = 12\nwaiting = 10\n\
          waiting_per_principal = 10\nwaiting_per_job = 10\n"
     );
-    let customer = Customer::of(&Arc::new(House::with(&settings)));
+    let customer = Customer::of(&Arc::new(TestServer::with(&settings)));
     let metrics = customer.client(json!({"tenant": "*", "scopes": ["metrics:read"]}));
     let job = customer.client(json!({"scopes": ["jobs:read"]}));
     let apart = Client::new(Arc::new(AtomicU16::new(port)));
     let id = customer.queued("watched");
     let waiting = streams(&customer.owner, &format!("/api/jobs/{id}/status?wait=60"), 10);
-    // The rest is held by requests that do not come to an end.
+    // Requests that do not end hold the rest.
     let begun = customer.owner.post("/api/jobs").header("content-type", "application/json");
     let begun = begun.header("content-length", "1000").bytes();
     let mut slow: Vec<Connection> = (0..2).map(|_| customer.owner.connect().unwrap()).collect();
@@ -255,16 +256,17 @@ fn health_and_metrics_can_have_a_listener_of_their_own() {
     let idle: Vec<Connection> = (0..200).map(|_| apart.connect().unwrap()).collect();
     apart.get("/healthz").send().ok(200);
     drop(idle);
-    assert_eq!(customer.house.stop().code(), Some(0));
+    assert_eq!(customer.test_server.stop().code(), Some(0));
 }
 
-/// As many as may be open at all: they yield before files run out.
+/// As many as may be open at all: they yield before the descriptors run out.
 #[test]
 fn connections_stay_below_the_limit_of_open_files() {
     let _turn = alone();
-    let house = House::with_open_files_max(256, &format!("[limits]\nheader_timeout = \"{NEVER}\""));
-    assert!(house.log().contains("connections are limited"), "{}", house.log());
-    let client = house.stranger();
+    let test_server =
+        TestServer::with_open_files_max(256, &format!("[limits]\nheader_timeout = \"{NEVER}\""));
+    assert!(test_server.log().contains("connections are limited"), "{}", test_server.log());
+    let client = test_server.anonymous();
     let idle: Vec<Connection> = (0..600)
         .map(|_| {
             let mut connection = client.connect().unwrap();
@@ -272,9 +274,9 @@ fn connections_stay_below_the_limit_of_open_files() {
             connection
         })
         .collect();
-    assert!(files(house.id()) < 256 - 20, "{} files", files(house.id()));
-    house.admin().post("/api/jobs").json(&json!({"jobType": "x"})).send().ok(202);
-    assert!(!house.log().contains("was not accepted"), "{}", house.log());
+    assert!(files(test_server.id()) < 256 - 20, "{} files", files(test_server.id()));
+    test_server.admin().post("/api/jobs").json(&json!({"jobType": "x"})).send().ok(202);
+    assert!(!test_server.log().contains("was not accepted"), "{}", test_server.log());
     drop(idle);
 }
 

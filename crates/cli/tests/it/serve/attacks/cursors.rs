@@ -1,6 +1,6 @@
-//! What pages tell about other tenants.
+//! What cursors and numbers reveal about other tenants.
 
-use crate::serve::{Client, Customer, House, customer::fresh};
+use crate::serve::{Client, Customer, TestServer, customer::fresh};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ fn page(client: &Client, path: &str) -> (Vec<Value>, Option<String>) {
     (items, page["nextCursor"].as_str().map(Into::into))
 }
 
-/// The numbers in a text, in either base, for a reader who looks for a count.
+/// The numbers in a text, in either base, as a reader who looks for a count would find them.
 fn numbers(text: &str) -> Vec<u128> {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric());
     let read = |word: &str| [word.parse().ok(), u128::from_str_radix(word, 16).ok()];
     words.flat_map(read).flatten().collect()
 }
 
-/// Cursors were positions in the whole store: the difference of two told how much others had handed
-/// over meanwhile.
+/// Cursors were positions in the whole store: the difference of two revealed how much other tenants
+/// had submitted meanwhile.
 #[test]
 fn a_cursor_says_nothing_about_other_tenants() {
-    let house = Arc::new(House::start());
-    let [customer, neighbour] = [0, 1].map(|_| Customer::of(&house));
+    let test_server = Arc::new(TestServer::start());
+    let [customer, neighbour] = [0, 1].map(|_| Customer::of(&test_server));
     let job_type = fresh("type");
     let mut seen = Vec::new();
     for _ in 0..3 {
@@ -50,19 +50,19 @@ fn a_cursor_says_nothing_about_other_tenants() {
 /// Entries of the audit log were numbered over all tenants.
 #[test]
 fn the_audit_log_of_a_tenant_has_no_numbers_of_the_house() {
-    let house = Arc::new(House::start());
-    let [customer, neighbour] = [0, 1].map(|_| Customer::of(&house));
+    let test_server = Arc::new(TestServer::start());
+    let [customer, neighbour] = [0, 1].map(|_| Customer::of(&test_server));
     for _ in 0..5 {
         neighbour.owner.post("/api/queues/a/pause").send().ok(200);
     }
     customer.owner.post("/api/queues/a/pause").send().ok(200);
     let (entries, _) = page(&customer.owner, "/api/audit");
     assert!(entries.len() == 2 && entries.iter().all(|one| one["number"].is_null()), "{entries:?}");
-    let (entries, _) = page(&house.admin(), "/api/audit");
+    let (entries, _) = page(&test_server.admin(), "/api/audit");
     assert_eq!(entries[0]["number"], entries.len(), "who sees all sees the numbers");
 }
 
-/// The number of requests that the house answers is about all tenants.
+/// The server's request counter covers all tenants.
 #[test]
 fn metrics_of_a_tenant_are_its_own() {
     let customer = Customer::new();
@@ -70,15 +70,15 @@ fn metrics_of_a_tenant_are_its_own() {
     let shown = customer.owner.get("/metrics").send().text();
     assert!(shown.contains("consign_queue_queued{"), "{shown}");
     assert!(!shown.contains("consign_http_requests_total"), "{shown}");
-    let all = customer.house.admin().get("/metrics").send().text();
+    let all = customer.test_server.admin().get("/metrics").send().text();
     assert!(all.contains("consign_http_requests_total{"), "{all}");
 }
 
-/// Jobs of one type share the slots of its handler, whoever they belong to.
+/// Jobs of one type share the slots of its handler across tenants.
 #[test]
 fn a_reason_does_not_count_the_jobs_of_others() {
-    let house = Arc::new(House::start());
-    let [customer, neighbour] = [0, 1].map(|_| Customer::of(&house));
+    let test_server = Arc::new(TestServer::start());
+    let [customer, neighbour] = [0, 1].map(|_| Customer::of(&test_server));
     let job_type = fresh("type");
     customer.policy(&job_type, json!({"concurrency": 1}));
     (0..3).for_each(|_| drop(neighbour.running(&job_type)));
@@ -90,15 +90,15 @@ fn a_reason_does_not_count_the_jobs_of_others() {
         reasons.into_iter().find(|reason| reason["code"] == "LIMIT_REACHED").unwrap()
     };
     assert_eq!(
-        (&limit(&customer.owner)["running"], &limit(&house.admin())["running"]),
+        (&limit(&customer.owner)["running"], &limit(&test_server.admin())["running"]),
         (&json!(1), &json!(3))
     );
 }
 
 #[test]
 fn a_cursor_leads_through_its_own_list_and_no_other() {
-    let house = Arc::new(House::start());
-    let [customer, neighbour] = [0, 1].map(|_| Customer::of(&house));
+    let test_server = Arc::new(TestServer::start());
+    let [customer, neighbour] = [0, 1].map(|_| Customer::of(&test_server));
     let job_type = fresh("type");
     let mut ids: Vec<String> = (0..3).map(|_| customer.poisoned(&job_type)).collect();
     neighbour.queued(&job_type);
@@ -130,8 +130,8 @@ fn a_cursor_leads_through_its_own_list_and_no_other() {
         bytes[place] = if bytes[place] == b'0' { b'1' } else { b'0' };
         refused(&customer.owner, "/api/jobs", &String::from_utf8(bytes).unwrap());
     }
-    // It is good on every node and after a restart: what seals it is kept in the store.
-    house.kill();
-    house.restart();
+    // A cursor is valid on every node and after a restart: its key is in the store.
+    test_server.kill();
+    test_server.restart();
     page(&customer.owner, &format!("/api/jobs?cursor={cursor}"));
 }

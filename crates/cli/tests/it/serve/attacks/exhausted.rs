@@ -1,8 +1,8 @@
-//! A machine that has no more descriptors: jobs wait for better times, and lose nothing.
+//! A process without free descriptors: jobs wait until there are some, and lose nothing.
 
 use crate::{
     command,
-    serve::{Connection, Customer, House, wait_until},
+    serve::{Connection, Customer, TestServer, wait_until},
 };
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use serde_json::{Value, json};
@@ -16,10 +16,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What is logged of a handler that cannot start.
+/// The log message of a handler that cannot start.
 const LACKS: &str = "this machine lacks";
 
-/// Lets a process open no more files, until this is dropped.
+/// Keeps a process from opening files until this is dropped.
 struct Starved {
     process: Pid,
     before: Rlimit,
@@ -44,14 +44,14 @@ impl Drop for Starved {
     }
 }
 
-/// Hands jobs over by a connection that is open already.
+/// Submits a job over an open connection.
 fn submit(connection: &mut Connection, customer: &Customer, job_type: &str) -> String {
     let job = json!({"jobType": job_type, "maxAttempts": 1, "payload": 1});
     let ask = customer.owner.post("/api/jobs").json(&job);
     connection.send(ask).unwrap().ok(202)["jobId"].as_str().unwrap().into()
 }
 
-/// What it came to: done at the first attempt, and nothing failed on the way.
+/// The job completed at its first attempt, and nothing failed on the way.
 fn check_unharmed(customer: &Customer, id: &str) {
     let status = customer.wait_for_status(id, "Completed");
     assert_eq!(status["attempt"], 1, "{status}");
@@ -61,15 +61,16 @@ fn check_unharmed(customer: &Customer, id: &str) {
 
 #[test]
 fn a_program_that_cannot_start_for_lack_of_descriptors_costs_its_job_nothing() {
-    let house = Arc::new(House::with("[types.starved]\nhandler = { exec = [\"true\"] }"));
-    let customer = Customer::of(&house);
-    // One goes through, so that the runner is known to be there.
+    let test_server =
+        Arc::new(TestServer::with("[types.starved]\nhandler = { exec = [\"true\"] }"));
+    let customer = Customer::of(&test_server);
+    // One job first, so that the runner is known to run.
     check_unharmed(&customer, &customer.queued("starved"));
     let mut connection = customer.owner.connect().unwrap();
     connection.send(customer.owner.get("/healthz")).unwrap().ok(200);
-    let starved = Starved::new(house.id());
+    let starved = Starved::new(test_server.id());
     let jobs: Vec<String> = (0..3).map(|_| submit(&mut connection, &customer, "starved")).collect();
-    let told = |text: &str| house.log().contains(text);
+    let told = |text: &str| test_server.log().contains(text);
     wait_until("the programs cannot be started", || told(LACKS));
     let status = connection.send(customer.owner.get(&format!("/api/jobs/{}/status", jobs[0])));
     let status = status.unwrap().ok(200);
@@ -83,7 +84,7 @@ fn a_push_that_cannot_connect_for_lack_of_descriptors_costs_its_job_nothing() {
     check_starved_push("127.0.0.1");
 }
 
-/// The system's resolver does not say that it had no descriptor.
+/// The system's resolver does not report that it had no descriptor.
 #[test]
 fn a_push_that_cannot_look_its_host_up_for_lack_of_descriptors_costs_its_job_nothing() {
     check_starved_push("localhost");
@@ -96,21 +97,21 @@ fn check_starved_push(host: &str) {
     let settings = format!(
         "[outbound]\nallow = [\"{address}\"]\n[types.pushed]\nhandler = {{ http = \"http://{address}/\" }}"
     );
-    let house = Arc::new(House::with(&settings));
-    let customer = Customer::of(&house);
+    let test_server = Arc::new(TestServer::with(&settings));
+    let customer = Customer::of(&test_server);
     let answering = thread::spawn(move || (0..2).for_each(|_| take_push(&receiver)));
     check_unharmed(&customer, &customer.queued("pushed"));
     let mut connection = customer.owner.connect().unwrap();
     connection.send(customer.owner.get("/healthz")).unwrap().ok(200);
-    let starved = Starved::new(house.id());
+    let starved = Starved::new(test_server.id());
     let id = submit(&mut connection, &customer, "pushed");
-    wait_until("it cannot be pushed", || house.log().contains(LACKS));
+    wait_until("it cannot be pushed", || test_server.log().contains(LACKS));
     drop(starved);
     check_unharmed(&customer, &id);
     answering.join().unwrap();
 }
 
-/// Takes one job that is pushed, and keeps no connection.
+/// Accepts one pushed job, and closes the connection.
 fn take_push(receiver: &TcpListener) {
     let (mut stream, _) = receiver.accept().unwrap();
     let (mut seen, mut piece) = (Vec::new(), [0; 4096]);
@@ -122,7 +123,7 @@ fn take_push(receiver: &TcpListener) {
     stream.write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n").unwrap();
 }
 
-/// `consign work --exec`, ended when it is dropped.
+/// `consign work --exec`, killed on drop.
 struct Worker(Child);
 
 impl Drop for Worker {
@@ -137,8 +138,9 @@ fn a_worker_elsewhere_gives_back_what_it_cannot_start() {
     let customer = Customer::new();
     let folder = TempDir::new().unwrap();
     let log = folder.path().join("log");
-    let key =
-        customer.house.key(json!({"name": "w", "tenant": customer.tenant, "scopes": ["work"]}));
+    let key = customer
+        .test_server
+        .key(json!({"name": "w", "tenant": customer.tenant, "scopes": ["work"]}));
     let url = format!("http://{}", customer.owner.address());
     let job_type = crate::serve::customer::fresh("far");
     let words = ["work", "--type", &job_type, "--url", &url, "--slots", "1", "--exec", "true"];
@@ -151,7 +153,7 @@ fn a_worker_elsewhere_gives_back_what_it_cannot_start() {
         .unwrap();
     let worker = Worker(child);
     let read = || fs::read_to_string(&log).unwrap();
-    // One job goes through, and after it nothing more is opened than a program needs.
+    // One job first; after it, the worker opens nothing more than a program needs.
     check_unharmed(&customer, &customer.queued(&job_type));
     let starved = Starved::new(worker.0.id());
     let job = json!({"jobType": job_type, "maxAttempts": 1, "payload": 1});
@@ -164,7 +166,7 @@ fn a_worker_elsewhere_gives_back_what_it_cannot_start() {
     check_unharmed(&customer, &id);
 }
 
-/// The files that a process has open, by number.
+/// The open files of a process, by number.
 fn links(process: &str) -> Vec<(String, String)> {
     let entries = fs::read_dir(format!("/proc/{process}/fd")).unwrap().filter_map(Result::ok);
     let link = |entry: fs::DirEntry| {
@@ -174,14 +176,14 @@ fn links(process: &str) -> Vec<(String, String)> {
     entries.filter_map(link).collect()
 }
 
-/// A child sees the pipes that it talks to us by, and nothing else of ours.
+/// A child has the pipes to the server and no other descriptor of the server.
 #[test]
 fn children_get_no_descriptors_of_ours() {
     const CLOSED_ON_EXEC: u32 = 0o2_000_000;
     let settings =
         "[types.looks]\nhandler = { exec = [\"sh\", \"-c\", \"ls -l /proc/self/fd > fds.txt\"] }";
-    let house = Arc::new(House::with(settings));
-    let customer = Customer::of(&house);
+    let test_server = Arc::new(TestServer::with(settings));
+    let customer = Customer::of(&test_server);
     // Connections and a stream are open meanwhile.
     let open: Vec<Connection> = (0..20).map(|_| customer.owner.connect().unwrap()).collect();
     let watched = customer.queued("watched");
@@ -189,9 +191,9 @@ fn children_get_no_descriptors_of_ours() {
     stream.next().unwrap();
     let id = customer.queued("looks");
     customer.wait_for_status(&id, "Completed");
-    // What whoever runs the tests left open for all of us is nobody's secret.
+    // Descriptors that the developer's shell left open for all processes are no secret.
     let inherited: Vec<String> = links("self").into_iter().map(|(_, link)| link).collect();
-    let fds = fs::read_to_string(house.data().parent().unwrap().join("fds.txt")).unwrap();
+    let fds = fs::read_to_string(test_server.data().parent().unwrap().join("fds.txt")).unwrap();
     let seen: Vec<&str> =
         fds.lines().filter_map(|line| line.split_once(" -> ")).map(|(_, link)| link).collect();
     let lawful = |link: &str| {
@@ -202,7 +204,7 @@ fn children_get_no_descriptors_of_ours() {
     };
     assert!(seen.len() >= 3 && seen.iter().all(|link| lawful(link)), "{fds}");
     // The same for those that were not open when this child was started.
-    let server = house.id().to_string();
+    let server = test_server.id().to_string();
     for (number, link) in links(&server) {
         let info =
             fs::read_to_string(format!("/proc/{server}/fdinfo/{number}")).unwrap_or_default();

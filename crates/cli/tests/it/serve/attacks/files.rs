@@ -20,8 +20,8 @@ use tempfile::TempDir;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_consign");
 
-/// The binary in a shell that has done something first, such as `umask 000`. The process id of the
-/// shell becomes that of the binary.
+/// The binary in a shell that runs something first, such as `umask 000`. The binary keeps the
+/// process id of the shell.
 fn after(folder: &Path, before: &str, words: &[&str]) -> Command {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(format!("{before}; exec \"$0\" \"$@\"")).arg(BINARY).args(words);
@@ -34,7 +34,7 @@ fn run_after(folder: &Path, before: &str, words: &[&str]) -> Output {
     after(folder, before, words).output().unwrap()
 }
 
-/// A server that has said that it listens; killed when it is dropped.
+/// A server that has logged that it listens, killed on drop.
 pub(super) struct Running {
     child: Child,
     pub(super) port: u16,
@@ -226,7 +226,7 @@ fn a_data_folder_of_another_user_is_refused() {
     Running::start(folder.path(), ":", &[]).stop();
 }
 
-/// Starts a server that must end by itself and soon, and gives what it said; one that does not is
+/// Starts a server that must end by itself and soon, and returns its output; one that does not is
 /// killed.
 #[track_caller]
 fn serve_in_vain(folder: &Path) -> String {
@@ -240,7 +240,7 @@ fn serve_in_vain(folder: &Path) -> String {
     said
 }
 
-/// Starts a server that should refuse to start, and gives what it said; one that starts is ended.
+/// Starts a server that should refuse to start, and returns its output; one that starts is ended.
 #[track_caller]
 fn serve_briefly(folder: &Path, words: &[&str]) -> String {
     let mut command = after(folder, ":", &[&["serve"], words].concat());

@@ -1,9 +1,9 @@
-//! What a key reaches that another credential made, and what ends with it.
+//! The reach of a key that another credential made, and what ends with it.
 
 use crate::{
     client::Prompt,
     serve::{
-        Client, House,
+        Client, TestServer,
         forgery::{Issuer, claims},
     },
 };
@@ -17,34 +17,35 @@ use std::{
 /// An absent tenant used to mean the maker's: with the admin key, every tenant.
 #[test]
 fn a_key_without_a_tenant_is_good_for_one() {
-    let house = House::start();
+    let test_server = TestServer::start();
     let make = |client: &Client, grant: Value| client.post("/api/keys").json(&grant).send();
-    let made = make(&house.admin(), json!({"name": "shop", "scopes": ["jobs:read"]})).ok(201);
+    let made = make(&test_server.admin(), json!({"name": "shop", "scopes": ["jobs:read"]})).ok(201);
     assert_eq!(made["tenant"], "default");
-    house
+    test_server
         .client(json!({"name": "a", "tenant": "acme", "scopes": ["jobs:enqueue"]}))
         .post("/api/jobs")
         .json(&json!({"jobType": "secret"}))
         .send()
         .ok(202);
-    let shop = house.stranger().with_key(made["key"].as_str().unwrap());
+    let shop = test_server.anonymous().with_key(made["key"].as_str().unwrap());
     assert_eq!(shop.get("/api/jobs").send().ok(200)["items"], json!([]));
     let all = json!({"name": "all", "tenant": "*", "scopes": ["jobs:read"]});
-    assert_eq!(make(&house.admin(), all).ok(201)["tenant"], "*", "where it is written");
-    let owner = house.client(json!({"name": "o", "tenant": "acme", "scopes": ["admin"]}));
+    assert_eq!(make(&test_server.admin(), all).ok(201)["tenant"], "*", "where it is written");
+    let owner = test_server.client(json!({"name": "o", "tenant": "acme", "scopes": ["admin"]}));
     let own = make(&owner, json!({"name": "x", "scopes": ["work"]})).ok(201);
     assert_eq!(own["tenant"], "acme", "an admin of one tenant makes keys of that tenant");
-    let typed = Prompt::of(&house).types(&["keys", "create", "x", "--scope", "work", "--json"]);
+    let typed =
+        Prompt::of(&test_server).types(&["keys", "create", "x", "--scope", "work", "--json"]);
     assert_eq!(typed.json()["tenant"], "default");
 }
 
-/// A credential that ends made keys that never did.
+/// A credential with an expiry made keys that never expired.
 #[test]
 fn a_key_ends_no_later_than_its_maker() {
-    let house = House::start();
+    let test_server = TestServer::start();
     let end = "2031-01-01T00:00:00.000Z";
     let grant = json!({"name": "o", "tenant": "acme", "scopes": ["admin"], "expiresAt": end});
-    let owner = house.client(grant);
+    let owner = test_server.client(grant);
     let make = |more: Value| {
         let mut grant = json!({"name": "x", "scopes": ["admin"]});
         grant.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -57,8 +58,8 @@ fn a_key_ends_no_later_than_its_maker() {
     let later = make(json!({"expiresAt": "2031-01-01T00:00:00.001Z"}));
     let problem = later.problem(400, "INVALID_FIELD");
     assert_eq!(problem["errors"][0]["pointer"], "/expiresAt", "{problem}");
-    let grandchild = house
-        .stranger()
+    let grandchild = test_server
+        .anonymous()
         .with_key(child["key"].as_str().unwrap())
         .post("/api/keys")
         .json(&json!({"name": "y", "scopes": ["work"]}))
@@ -70,9 +71,9 @@ fn a_key_ends_no_later_than_its_maker() {
 #[test]
 fn a_key_made_with_a_token_ends_with_the_token() {
     let issuer = Issuer::new();
-    let house = issuer.house();
+    let test_server = issuer.test_server();
     let said = claims("admin");
-    let owner = house.stranger().with_key(&issuer.token(&said));
+    let owner = test_server.anonymous().with_key(&issuer.token(&said));
     let make = |grant: Value| owner.post("/api/keys").json(&grant).send();
     let made = make(json!({"name": "x", "scopes": ["work"]})).ok(201);
     let ends = wire::parse_time("expiresAt", made["expiresAt"].as_str().unwrap()).unwrap();
@@ -84,26 +85,26 @@ fn a_key_made_with_a_token_ends_with_the_token() {
 /// A thief who made keys of its own kept them after the stolen key was revoked.
 #[test]
 fn revoking_a_key_can_take_its_descendants_with_it() {
-    let house = House::start();
+    let test_server = TestServer::start();
     let make = |client: &Client, scopes: &[&str]| {
         let grant = json!({"name": "x", "scopes": scopes});
         let made = client.post("/api/keys").json(&grant).send().ok(201);
-        let client = house.stranger().with_key(made["key"].as_str().unwrap());
+        let client = test_server.anonymous().with_key(made["key"].as_str().unwrap());
         (made["id"].as_str().unwrap().to_owned(), client)
     };
     let works = |client: &Client| client.get("/api/jobs").send().status;
-    let (bystander_id, bystander) = make(&house.admin(), &["admin"]);
-    let (stolen_id, stolen) = make(&house.admin(), &["admin"]);
+    let (bystander_id, bystander) = make(&test_server.admin(), &["admin"]);
+    let (stolen_id, stolen) = make(&test_server.admin(), &["admin"]);
     let (child_id, child) = make(&stolen, &["admin"]);
     let (grandchild_id, grandchild) = make(&child, &["jobs:read"]);
-    // Alone, as before: what it made stays.
-    assert_eq!(house.admin().delete(&format!("/api/keys/{stolen_id}")).send().status, 204);
+    // Without `descendants`, the keys that it made stay.
+    assert_eq!(test_server.admin().delete(&format!("/api/keys/{stolen_id}")).send().status, 204);
     assert_eq!([&stolen, &child, &grandchild].map(works), [401, 200, 200]);
-    // It can be said afterwards, too.
+    // The flag works later, too.
     let path = format!("/api/keys/{stolen_id}?descendants=true");
-    assert_eq!(house.admin().delete(&path).send().status, 204);
+    assert_eq!(test_server.admin().delete(&path).send().status, 204);
     assert_eq!([&stolen, &child, &grandchild, &bystander].map(works), [401, 401, 401, 200]);
-    let audit = house.admin().get("/api/audit").send().ok(200);
+    let audit = test_server.admin().get("/api/audit").send().ok(200);
     let revoked = |id: &str| {
         let entries = audit["items"].as_array().unwrap().iter();
         entries.filter(|one| one["action"] == "key.revoke" && one["target"] == id).count()
@@ -111,24 +112,24 @@ fn revoking_a_key_can_take_its_descendants_with_it() {
     let ids = [&stolen_id, &child_id, &grandchild_id, &bystander_id];
     assert_eq!(ids.map(|id| revoked(id)), [1, 1, 1, 0], "{audit}");
     let (_, later) = make(&bystander, &["jobs:read"]);
-    let prompt = Prompt::of(&house);
+    let prompt = Prompt::of(&test_server);
     let told = prompt.types(&["keys", "revoke", &bystander_id, "--descendants"]);
     assert!(told.well().contains("made with it"), "{}", told.out);
     assert_eq!([&bystander, &later].map(works), [401, 401]);
     let wrong = format!("/api/keys/{stolen_id}?descendent=true");
-    house.admin().delete(&wrong).send().problem(400, "INVALID_FIELD");
+    test_server.admin().delete(&wrong).send().problem(400, "INVALID_FIELD");
 }
 
-/// A key that is revoked while it makes another: the request was let in before, and stores a key
-/// that no search for descendants has found.
+/// A key that is revoked while it makes another: the request passed authorization before, and
+/// stores a key that no search for descendants has found.
 #[test]
 fn a_key_that_was_revoked_meanwhile_makes_no_other() {
-    let house = House::start();
+    let test_server = TestServer::start();
     let grant = json!({"name": "thief", "scopes": ["admin", "jobs:read"]});
-    let stolen = house.admin().post("/api/keys").json(&grant).send().ok(201);
+    let stolen = test_server.admin().post("/api/keys").json(&grant).send().ok(201);
     let (id, key) = (stolen["id"].as_str().unwrap(), stolen["key"].as_str().unwrap());
     let body = json!({"name": "heir", "scopes": ["jobs:read"]}).to_string();
-    let mut socket = TcpStream::connect(house.stranger().address()).unwrap();
+    let mut socket = TcpStream::connect(test_server.anonymous().address()).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let length = body.len();
     let head = format!(
@@ -136,17 +137,17 @@ fn a_key_that_was_revoked_meanwhile_makes_no_other() {
          Content-Type: application/json\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n"
     );
     socket.write_all(head.as_bytes()).unwrap();
-    // Its body is asked for: the key was good.
+    // The server asks for its body: the key was valid.
     let mut told = [0; 25];
     socket.read_exact(&mut told).unwrap();
     assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
-    let revoke = house.admin().delete(&format!("/api/keys/{id}?descendants=true"));
+    let revoke = test_server.admin().delete(&format!("/api/keys/{id}?descendants=true"));
     assert_eq!(revoke.send().status, 204);
     socket.write_all(body.as_bytes()).unwrap();
     let mut answer = String::new();
     socket.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 401 ") && !answer.contains("csk_"), "{answer}");
-    let keys = house.admin().get("/api/keys").send().ok(200);
+    let keys = test_server.admin().get("/api/keys").send().ok(200);
     let heirs = keys["items"].as_array().unwrap().iter().filter(|key| key["name"] == "heir");
     let mut good = heirs.filter(|key| key["revokedAt"].is_null());
     assert!(good.next().is_none(), "{keys}");

@@ -1,7 +1,7 @@
 //! One small key makes the store grow: job types, pauses, keys, workers, codes of the poison queue.
-//! Each has a bound per tenant, what is refused says which setting, and lists come in pages.
+//! Each has a bound per tenant, a refusal names the setting, and lists come in pages.
 
-use crate::serve::{Answer, Client, Customer, House, customer::fresh};
+use crate::serve::{Answer, Client, Customer, TestServer, customer::fresh};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -44,15 +44,15 @@ fn texts(items: &[Value], field: &str) -> Vec<String> {
 
 #[test]
 fn one_key_cannot_open_more_types_than_its_tenant_may_have() {
-    let house = Arc::new(House::with(SMALL));
-    let (attacker, other) = (Customer::of(&house), Customer::of(&house));
+    let test_server = Arc::new(TestServer::with(SMALL));
+    let (attacker, other) = (Customer::of(&test_server), Customer::of(&test_server));
     for number in 0..5 {
         submit(&attacker.owner, &format!("type-{number}")).ok(202);
     }
     refused(&submit(&attacker.owner, "one-more"), "limits.job_types");
     submit(&attacker.owner, "type-0").ok(202);
     submit(&other.owner, "one-more").ok(202);
-    // A batch is taken whole or not at all; each of a partial one has a verdict of its own.
+    // A batch is taken whole or not at all; each job of a partial one has a verdict of its own.
     let jobs = json!({"jobs": [{"jobType": "type-1"}, {"jobType": "one-more"}]});
     refused(&attacker.owner.post("/api/jobs/batch").json(&jobs).send(), "limits.job_types");
     let partly = attacker.owner.post("/api/jobs/batch?partial=true").json(&jobs).send().ok(207);
@@ -63,25 +63,24 @@ fn one_key_cannot_open_more_types_than_its_tenant_may_have() {
         attacker.owner.post(&format!("/api/queues/paused-{number}/pause")).send().ok(200);
     }
     refused(&attacker.owner.post("/api/queues/one-more/pause").send(), "limits.job_types");
-    // What an operator declares is no stranger.
+    // A type that an operator declares does not count.
     attacker.policy("one-more", json!({}));
     submit(&attacker.owner, "one-more").ok(202);
-    house.kill();
-    house.restart();
+    test_server.kill();
+    test_server.restart();
     refused(&submit(&attacker.owner, "two-more"), "limits.job_types");
 }
 
 #[test]
 fn one_key_cannot_make_more_keys_than_its_tenant_may_have() {
-    let customer = Customer::of(&Arc::new(House::with(SMALL)));
+    let customer = Customer::of(&Arc::new(TestServer::with(SMALL)));
     let make = || {
         let grant = json!({"name": fresh("key"), "scopes": ["jobs:read"]});
         customer.owner.post("/api/keys").json(&grant).send()
     };
     let made: Vec<Value> = (0..3).map(|_| make().ok(201)).collect();
     refused(&make(), "limits.api_keys");
-    // A key that was revoked makes room, so that whoever makes and revokes keys is never locked
-    // out.
+    // A revoked key does not count, so a client that makes and revokes keys is never locked out.
     let first = made[0]["id"].as_str().unwrap();
     assert_eq!(customer.owner.delete(&format!("/api/keys/{first}")).send().status, 204);
     make().ok(201);
@@ -93,7 +92,7 @@ fn one_key_cannot_make_more_keys_than_its_tenant_may_have() {
 
 #[test]
 fn one_key_cannot_be_more_workers_than_its_tenant_may_have() {
-    let customer = Customer::of(&Arc::new(House::with(SMALL)));
+    let customer = Customer::of(&Arc::new(TestServer::with(SMALL)));
     for number in 0..10 {
         customer.claim_with("email", json!({"workerId": format!("worker-{number}")}));
     }
@@ -125,7 +124,7 @@ fn lists_come_in_pages_that_leave_nothing_out() {
     let (ids, since) = (texts(&keys, "id"), texts(&keys, "createdAt"));
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 6, "the owner's, and five more");
     assert!(since.is_sorted(), "the oldest first");
-    let signing = pages(&customer.house.admin(), "/api/keys");
+    let signing = pages(&customer.test_server.admin(), "/api/keys");
     assert!(signing.iter().any(|key| key["kind"] == "signing"));
     let job_type = fresh("type");
     let id = customer.queued(&job_type);
@@ -144,7 +143,7 @@ fn lists_come_in_pages_that_leave_nothing_out() {
     }
 }
 
-/// However many wait for a person, they are counted without being read.
+/// However many jobs wait for a person, the server counts them without reading them.
 #[test]
 fn poison_is_counted_exactly_for_each_caller() {
     let customer = Customer::new();

@@ -2,26 +2,26 @@
 
 use crate::{
     consign,
-    serve::{Customer, House, wait_until},
+    serve::{Customer, TestServer, wait_until},
 };
 use serde_json::json;
 use std::{fs, path::PathBuf, sync::Arc};
 
-/// The admin key of a fresh installation ran any program as the server's user.
+/// The admin key of a fresh installation could run any program as the server's user.
 #[test]
 fn a_program_named_by_the_api_is_not_run_unless_a_setting_says_so() {
-    let house = Arc::new(House::start());
-    let marker = house.data().join("ran");
+    let test_server = Arc::new(TestServer::start());
+    let marker = test_server.data().join("ran");
     let script = format!("touch {}", marker.display());
     let policy = json!({"handler": {"exec": ["sh", "-c", script]}});
-    let answer = house.admin().put("/api/types/evil").json(&policy).send();
+    let answer = test_server.admin().put("/api/types/evil").json(&policy).send();
     let problem = answer.problem(400, "INVALID_FIELD");
     assert_eq!(problem["errors"][0]["pointer"], "/handler/exec", "{problem}");
     assert!(problem["detail"].as_str().unwrap().contains("[handlers] exec"), "{problem}");
-    let types = house.admin().get("/api/types").send().ok(200);
+    let types = test_server.admin().get("/api/types").send().ok(200);
     assert_eq!(types["items"], json!([]), "nothing was set");
     // A job of the type waits for a worker, and gets one that is not the program.
-    let customer = Customer::of(&house);
+    let customer = Customer::of(&test_server);
     let id = customer.queued("evil");
     assert_eq!(customer.reasons(&id), ["NO_LIVE_WORKER"]);
     let job = customer.claim("evil");
@@ -29,11 +29,12 @@ fn a_program_named_by_the_api_is_not_run_unless_a_setting_says_so() {
     assert!(!marker.exists());
 }
 
-/// A policy that came from the file can be read and sent back, and changed but for its program.
+/// A client can read a policy of the file, send it back, and change all but its program.
 #[test]
 fn what_the_file_named_may_stay_when_the_api_sets_the_rest() {
-    let house = House::with("[types.report]\nhandler.exec = [\"echo\", \"from the file\"]");
-    let admin = house.admin();
+    let test_server =
+        TestServer::with("[types.report]\nhandler.exec = [\"echo\", \"from the file\"]");
+    let admin = test_server.admin();
     let mut shown = admin.get("/api/types").send().ok(200)["items"][0].clone();
     shown["maxAttempts"] = json!(7);
     let set = admin.put("/api/types/report").json(&shown).send().ok(200);
@@ -45,27 +46,27 @@ fn what_the_file_named_may_stay_when_the_api_sets_the_rest() {
 /// A key for some types of all tenants could name a program for them.
 #[test]
 fn handlers_are_named_by_those_without_limits() {
-    let house = Arc::new(House::with("[handlers]\nexec = \"all\""));
+    let test_server = Arc::new(TestServer::with("[handlers]\nexec = \"all\""));
     let limited = |more: serde_json::Value| {
         let mut grant = json!({"name": "l", "tenant": "*", "scopes": ["admin"]});
         grant.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        house.client(grant)
+        test_server.client(grant)
     };
     let mail = limited(json!({"types": ["mail*"]}));
     for handler in [json!({"exec": ["true"]}), json!({"http": "https://a.example/"})] {
         let policy = json!({"handler": handler});
         mail.put("/api/types/mail").json(&policy).send().problem(403, "FORBIDDEN");
-        let owner = Customer::of(&house).owner;
+        let owner = Customer::of(&test_server).owner;
         owner.put("/api/types/mail").json(&policy).send().problem(403, "FORBIDDEN");
     }
     mail.put("/api/types/mail").json(&json!({"maxAttempts": 2})).send().ok(200);
     let policy = json!({"handler": {"exec": ["echo", "hello"]}});
-    house.admin().put("/api/types/mail").json(&policy).send().ok(200);
+    test_server.admin().put("/api/types/mail").json(&policy).send().ok(200);
     let kept = json!({"maxAttempts": 4, "handler": {"exec": ["echo", "hello"]}});
     mail.put("/api/types/mail").json(&kept).send().ok(200);
     let other = json!({"handler": {"exec": ["echo", "evil"]}});
     mail.put("/api/types/mail").json(&other).send().problem(403, "FORBIDDEN");
-    let customer = Customer::of(&house);
+    let customer = Customer::of(&test_server);
     let id = customer.queued("mail");
     assert_eq!(customer.wait_for_status(&id, "Completed")["message"], "hello");
 }
@@ -74,20 +75,20 @@ fn handlers_are_named_by_those_without_limits() {
 #[test]
 fn where_the_file_alone_names_addresses_the_api_does_not() {
     let named = "[types.mail]\nhandler.http = \"https://a.example/\"\n";
-    let put = |house: &House, url: &str| {
+    let put = |test_server: &TestServer, url: &str| {
         let policy = json!({"handler": {"http": url}});
-        house.admin().put("/api/types/mail").json(&policy).send()
+        test_server.admin().put("/api/types/mail").json(&policy).send()
     };
-    let file = House::with(&format!("[handlers]\nhttp = \"file\"\n{named}"));
+    let file = TestServer::with(&format!("[handlers]\nhttp = \"file\"\n{named}"));
     put(&file, "https://a.example/").ok(200);
     let problem = put(&file, "https://evil.example/").problem(400, "INVALID_FIELD");
     assert_eq!(problem["errors"][0]["pointer"], "/handler/http", "{problem}");
     assert!(!problem.to_string().contains("evil"), "{problem}");
-    let off = House::with(&format!("[handlers]\nhttp = \"off\"\n{named}"));
+    let off = TestServer::with(&format!("[handlers]\nhttp = \"off\"\n{named}"));
     let said = "the ready-made handler is not run";
     wait_until("the file's address is not asked", || off.log().contains(said));
     put(&off, "https://b.example/").problem(400, "INVALID_FIELD");
-    let open = House::start();
+    let open = TestServer::start();
     put(&open, "https://a.example/").ok(200);
 }
 
@@ -104,7 +105,7 @@ fn a_server_that_takes_programs_by_api_warns() {
     for quiet in ["", "[handlers]\nexec = \"file\"", "[handlers]\nexec = \"off\""] {
         assert!(!check(quiet).contains("handlers.exec"), "{quiet}");
     }
-    let house = House::with("[handlers]\nexec = \"all\"");
-    assert!(house.log().contains("handlers.exec is \\\"all\\\""), "{}", house.log());
-    assert!(!House::start().log().contains("handlers.exec"));
+    let test_server = TestServer::with("[handlers]\nexec = \"all\"");
+    assert!(test_server.log().contains("handlers.exec is \\\"all\\\""), "{}", test_server.log());
+    assert!(!TestServer::start().log().contains("handlers.exec"));
 }

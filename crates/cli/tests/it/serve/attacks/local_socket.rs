@@ -3,7 +3,7 @@
 use super::files::Running;
 use crate::{
     client::{Prompt, url},
-    serve::House,
+    serve::TestServer,
 };
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use std::{
@@ -21,7 +21,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A process that took a port and answers everything; it tells what it was sent.
+/// A process that took the port and answers every request; it passes on what it received.
 fn stranger() -> (u16, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -41,53 +41,54 @@ fn stranger() -> (u16, Receiver<String>) {
     (port, heard)
 }
 
-/// A person at a prompt who knows the data folder of a server, and no key.
-fn neighbour(house: &House, port: u16) -> Prompt {
-    let store = format!("sqlite:{}", house.store().display());
-    let prompt = Prompt::nobody().set("CONSIGN_STORE", &store);
+/// A user at a prompt who knows the data folder of a server, and no key.
+fn neighbour(test_server: &TestServer, port: u16) -> Prompt {
+    let store = format!("sqlite:{}", test_server.store().display());
+    let prompt = Prompt::unconfigured().set("CONSIGN_STORE", &store);
     prompt.set("CONSIGN_URL", &format!("http://127.0.0.1:{port}"))
 }
 
-fn port(house: &House) -> u16 {
-    url(house).rsplit(':').next().unwrap().parse().unwrap()
+fn port(test_server: &TestServer) -> u16 {
+    url(test_server).rsplit(':').next().unwrap().parse().unwrap()
 }
 
-fn socket(house: &House) -> PathBuf {
-    house.data().join(format!("consign-{}.sock", port(house)))
+fn socket(test_server: &TestServer) -> PathBuf {
+    test_server.data().join(format!("consign-{}.sock", port(test_server)))
 }
 
 #[test]
 fn a_stranger_at_the_port_gets_no_key() {
-    let house = House::start();
-    let key = house.admin_key().to_owned();
+    let test_server = TestServer::start();
+    let key = test_server.admin_key().to_owned();
     let (port, heard) = stranger();
-    let told = neighbour(&house, port).types(&["queues"]);
+    let told = neighbour(&test_server, port).types(&["queues"]);
     let sent: Vec<String> = heard.try_iter().collect();
     assert!(!sent.iter().any(|sent| sent.contains(&key)), "the stranger has the key");
     assert!(sent.is_empty(), "the stranger was asked: {sent:?}");
     assert_eq!(told.code, Some(4), "{told:?}");
-    let remedy = format!("--key @{}", house.data().join("admin.key").display());
+    let remedy = format!("--key @{}", test_server.data().join("admin.key").display());
     assert!(told.err.contains(".sock") && told.err.contains(&remedy), "{}", told.err);
-    // A person who knows the server says so.
-    let named = neighbour(&house, port).types(&["queues", "--key", &remedy["--key ".len()..]]);
+    // A user who trusts the server names the key.
+    let named =
+        neighbour(&test_server, port).types(&["queues", "--key", &remedy["--key ".len()..]]);
     named.well();
     assert!(heard.try_iter().any(|sent| sent.contains(&key)));
 }
 
 #[test]
 fn commands_on_this_machine_ask_by_the_socket_of_the_data_folder() {
-    let house = House::start();
-    let prompt = || neighbour(&house, port(&house));
+    let test_server = TestServer::start();
+    let prompt = || neighbour(&test_server, port(&test_server));
     prompt().types(&["queues"]).well();
-    assert!(fs::symlink_metadata(socket(&house)).unwrap().file_type().is_socket());
-    house.kill();
-    assert!(socket(&house).exists(), "a killed server cannot take its socket away");
+    assert!(fs::symlink_metadata(socket(&test_server)).unwrap().file_type().is_socket());
+    test_server.kill();
+    assert!(socket(&test_server).exists(), "a killed server cannot take its socket away");
     assert_eq!(prompt().types(&["queues"]).code, Some(4));
-    house.restart_in_place();
+    test_server.restart_in_place();
     let id = prompt().enqueues(&["mail", "-p", "{}"]);
     assert!(prompt().types(&["show", &id]).well().contains(&id));
-    let path = socket(&house);
-    assert!(house.stop().success());
+    let path = socket(&test_server);
+    assert!(test_server.stop().success());
     assert!(!path.exists(), "an orderly end leaves no socket");
 }
 
@@ -95,25 +96,25 @@ fn commands_on_this_machine_ask_by_the_socket_of_the_data_folder() {
 fn a_data_folder_with_a_long_path_has_a_socket_too() {
     let folder = TempDir::new().unwrap();
     let data = folder.path().join("deep".repeat(30));
-    let house = House::on(folder, data, "");
-    assert!(socket(&house).exists());
-    neighbour(&house, port(&house)).types(&["queues"]).well();
-    assert!(house.stop().success());
-    assert!(!socket(&house).exists());
+    let test_server = TestServer::on(folder, data, "");
+    assert!(socket(&test_server).exists());
+    neighbour(&test_server, port(&test_server)).types(&["queues"]).well();
+    assert!(test_server.stop().success());
+    assert!(!socket(&test_server).exists());
 }
 
 #[test]
 fn a_socket_in_a_place_that_others_can_change_gets_no_key() {
     use std::os::unix::fs::PermissionsExt;
-    let house = House::start();
-    let prompt = neighbour(&house, port(&house));
-    fs::set_permissions(house.data(), PermissionsExt::from_mode(0o770)).unwrap();
+    let test_server = TestServer::start();
+    let prompt = neighbour(&test_server, port(&test_server));
+    fs::set_permissions(test_server.data(), PermissionsExt::from_mode(0o770)).unwrap();
     let told = prompt.types(&["queues"]);
     assert!(told.code == Some(1) && told.err.contains("chmod go-w"), "{told:?}");
-    fs::set_permissions(house.data(), PermissionsExt::from_mode(0o700)).unwrap();
+    fs::set_permissions(test_server.data(), PermissionsExt::from_mode(0o700)).unwrap();
     prompt.types(&["queues"]).well();
     if rustix::process::geteuid().is_root() {
-        let path = socket(&house);
+        let path = socket(&test_server);
         fs::remove_file(&path).unwrap();
         let planted = UnixListener::bind(&path).unwrap();
         chown(&path, Some(65_534), None).unwrap();
@@ -138,7 +139,7 @@ fn a_server_with_tls_is_asked_by_its_socket_without_a_certificate() {
     fs::write(folder.path().join("consign.toml"), settings).unwrap();
     let running = Running::start(folder.path(), ":", &[]);
     let store = folder.path().join("consign-data/consign.db");
-    let prompt = Prompt::nobody()
+    let prompt = Prompt::unconfigured()
         .set("CONSIGN_STORE", &format!("sqlite:{}", store.display()))
         .set("CONSIGN_URL", &format!("https://localhost:{}", running.port));
     prompt.types(&["queues"]).well();

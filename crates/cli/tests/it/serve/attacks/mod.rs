@@ -1,5 +1,5 @@
-//! Attacks on the running binary, one file per topic: each is the test that fails without its
-//! defence. `docs/security.md` lists them.
+//! Attacks on the running binary, one file per topic: each test fails without its defence.
+//! `docs/security.md` lists them.
 
 mod accountability;
 mod bodies;

@@ -1,9 +1,9 @@
-//! Requests that two readers could understand in two ways, and texts that look like others.
+//! Requests that two parsers could read in two ways, and texts that look like others.
 
-use crate::serve::{Customer, House, customer::fresh, wait_for};
+use crate::serve::{Customer, TestServer, customer::fresh, wait_for};
 use serde_json::{Value, json};
 
-/// Sends it byte for byte and reads the answer.
+/// Sends the head byte for byte and reads the answer.
 #[track_caller]
 fn raw(customer: &Customer, head: &str) -> crate::serve::Answer {
     let mut connection = customer.owner.connect().unwrap();
@@ -21,7 +21,7 @@ fn a_request_names_its_host_once() {
         raw(&customer, &two).problem(400, "MALFORMED_REQUEST");
     }
     raw(&customer, "GET /healthz HTTP/1.1\r\nHost: a.example").ok(200);
-    // An empty one is lawful where the address has no host, and version 1.0 does not know the
+    // An empty one is valid where the address has no host, and version 1.0 does not know the
     // header.
     raw(&customer, "GET /healthz HTTP/1.1\r\nHost:").ok(200);
     let mut old = customer.owner.connect().unwrap();
@@ -33,18 +33,18 @@ fn a_request_names_its_host_once() {
 #[test]
 fn a_request_shows_one_credential() {
     let customer = Customer::new();
-    let key = customer.house.key(
+    let key = customer.test_server.key(
         json!({"name": "k", "tenant": customer.tenant, "scopes": ["jobs:read", "jobs:enqueue"]}),
     );
-    let stranger = customer.house.stranger();
+    let anonymous = customer.test_server.anonymous();
     let ask = |second: &str| {
-        let ask = stranger.get("/api/jobs").header("authorization", &format!("Bearer {key}"));
+        let ask = anonymous.get("/api/jobs").header("authorization", &format!("Bearer {key}"));
         ask.header("Authorization", second).send()
     };
     for second in [format!("Bearer {key}"), "Bearer x".into(), "Basic eDp5".into(), String::new()] {
         ask(&second).problem(400, "MALFORMED_REQUEST");
     }
-    stranger
+    anonymous
         .get("/healthz")
         .header("authorization", "a")
         .header("authorization", "b")
@@ -96,9 +96,9 @@ fn an_empty_correlation_is_none() {
 }
 
 /// The log line of the request with this correlation.
-pub(super) fn line(house: &House, correlation: &str) -> Value {
+pub(super) fn line(test_server: &TestServer, correlation: &str) -> Value {
     wait_for("the request is logged", || {
-        let log = house.log();
+        let log = test_server.log();
         let line = log
             .lines()
             .find(|line| line.contains(correlation) && line.contains(r#""message":"request""#))?;
@@ -106,7 +106,7 @@ pub(super) fn line(house: &House, correlation: &str) -> Value {
     })
 }
 
-/// Whoever reads the log sees what was asked for, and nothing that its letters could do there.
+/// The log shows what was asked for, and no character that a terminal obeys.
 #[test]
 fn paths_are_cut_and_cleaned_in_the_log() {
     let customer = Customer::new();
@@ -115,7 +115,7 @@ fn paths_are_cut_and_cleaned_in_the_log() {
     for (path, most) in [(long.as_str(), 300), (hostile, 300), ("/api/jobs/\u{202e}evil", 300)] {
         let id = fresh("path");
         customer.owner.get(path).header("x-correlation-id", &id).send();
-        let line = line(&customer.house, &id);
+        let line = line(&customer.test_server, &id);
         let logged = line["path"].as_str().unwrap();
         assert!(logged.len() <= most, "{} bytes", logged.len());
         assert!(logged.starts_with(&path[..2]), "{logged:?}");

@@ -1,5 +1,4 @@
-//! Bodies that set something, and say it wrong: a field that is not known must not be a default in
-//! silence.
+//! Wrong bodies of setters: an unknown field must not silently mean a default.
 
 use crate::serve::{Customer, customer::fresh};
 use serde_json::{Value, json};
@@ -7,7 +6,7 @@ use serde_json::{Value, json};
 #[test]
 fn a_setting_with_an_unknown_field_is_refused_and_sets_nothing() {
     let customer = Customer::new();
-    let (admin, job_type) = (customer.house.admin(), fresh("type"));
+    let (admin, job_type) = (customer.test_server.admin(), fresh("type"));
     let path = format!("/api/types/{job_type}");
     let set = json!({"maxAttempts": 7, "retention": "5d", "backoff": {"base": "3s"}});
     admin.put(&path).json(&set).send().ok(200);
@@ -61,17 +60,17 @@ fn every_route_that_sets_something_refuses_what_it_does_not_know() {
     owner.post(&pause).json(&json!({})).send().ok(200);
     owner.post(&resume).send().ok(200);
     owner.post(&redrive).send().ok(202);
-    // Those who hand jobs over, and those who report, may say more than we know.
+    // Clients that submit and workers that report may send fields that the server does not know.
     customer.submit(json!({"jobType": job_type, "colour": "red"}));
     let beat = json!({"workerId": "w1", "leases": [], "mood": "good"});
     owner.post("/api/work/heartbeat").json(&beat).send().ok(200);
 }
 
-/// `pause?tenant=acme` with a key of `*` paused every tenant: the parameter was passed over.
+/// `pause?tenant=acme` with a key of `*` paused every tenant: the parameter was ignored.
 #[test]
 fn a_parameter_that_a_route_does_not_take_is_refused_and_nothing_is_done() {
     let customer = Customer::new();
-    let (admin, job_type) = (customer.house.admin(), fresh("type"));
+    let (admin, job_type) = (customer.test_server.admin(), fresh("type"));
     let poisoned = customer.poisoned(&job_type);
     let queued = customer.queued(&job_type);
     let queue = format!("/api/queues/{job_type}");
@@ -125,7 +124,7 @@ fn a_route_that_reads_no_settings_refuses_a_body_that_has_some() {
     let keys = owner.get("/api/keys").send().ok(200);
     let mut keys = keys["items"].as_array().unwrap().iter();
     assert!(keys.find(|one| one["id"] == key).unwrap()["revokedAt"].is_null());
-    // An empty object says nothing. The DELETE of the status is left out: the cancel before it ends
+    // An empty object sets nothing. The DELETE of the status is left out: the cancel before it ends
     // the job.
     for (method, path, expected) in [&acting[0], &acting[2], &acting[3]] {
         let answer = owner.ask(method, path).json(&json!({})).send();
@@ -136,7 +135,7 @@ fn a_route_that_reads_no_settings_refuses_a_body_that_has_some() {
 #[test]
 fn a_policy_that_was_shown_of_one_type_is_not_set_for_another() {
     let customer = Customer::new();
-    let (admin, one, other) = (customer.house.admin(), fresh("type"), fresh("type"));
+    let (admin, one, other) = (customer.test_server.admin(), fresh("type"), fresh("type"));
     let path = format!("/api/types/{one}");
     let shown = admin.put(&path).json(&json!({"maxAttempts": 7})).send().ok(200);
     admin.put(&path).json(&shown).send().ok(200);

@@ -1,8 +1,8 @@
-//! One credential, or one signed address, waits with all its might: it gets its share of the
-//! places, and others wait as before.
+//! One credential, or one signed address, opens as many waits as it can: it gets its share of the
+//! places, and other callers wait as before.
 
 use crate::serve::{
-    Answer, Ask, Connection, Customer, Events, House, PATIENCE, customer::fresh, wait_for,
+    Answer, Ask, Connection, Customer, Events, PATIENCE, TestServer, customer::fresh, wait_for,
     wait_until,
 };
 use serde_json::json;
@@ -17,7 +17,7 @@ fn open(customer: &Customer, ask: &Ask) -> Connection {
     connection
 }
 
-/// Opens a stream, or says why there is no place for it.
+/// Opens a stream, or returns why there is no place for it.
 fn stream(ask: Ask) -> Result<Events, String> {
     let refused = |no: Answer| no.problem(503, "OVERLOADED")["detail"].as_str().unwrap().to_owned();
     let mut events = ask.try_events().map_err(refused)?;
@@ -27,8 +27,8 @@ fn stream(ask: Ask) -> Result<Events, String> {
 
 #[test]
 fn one_signed_address_cannot_take_all_places() {
-    let house = Arc::new(House::with(SMALL));
-    let (customer, neighbour) = (Customer::of(&house), Customer::of(&house));
+    let test_server = Arc::new(TestServer::with(SMALL));
+    let (customer, neighbour) = (Customer::of(&test_server), Customer::of(&test_server));
     let job = json!({"jobType": "email"});
     let submit = |customer: &Customer| {
         let taken = customer.owner.post("/api/jobs?withSignedUrl=true").json(&job).send().ok(202);
@@ -38,43 +38,43 @@ fn one_signed_address_cannot_take_all_places() {
             events(taken["signedStatusUrl"].as_str().unwrap()),
         )
     };
-    let stranger = customer.house.stranger();
+    let anonymous = customer.test_server.anonymous();
     let (id, signed) = submit(&customer);
     let mut held = Vec::new();
     for _ in 0..2 {
-        held.push(stream(stranger.get(&signed)).expect("there is a place"));
+        held.push(stream(anonymous.get(&signed)).expect("there is a place"));
     }
-    let told = stream(stranger.get(&signed)).err().expect("its share is used up");
+    let told = stream(anonymous.get(&signed)).err().expect("its share is used up");
     assert!(told.contains("limits.waiting_per_job"), "{told}");
-    // Whatever address is used: a share is of the job.
+    // With any address: the share belongs to the job.
     let own = format!("/api/jobs/{id}/events");
     let told = stream(customer.owner.get(&own)).err().expect("its share is used up");
     assert!(told.contains("limits.waiting_per_job"), "{told}");
     // All signed addresses of a tenant together have the share of one principal.
     let (_, second) = submit(&customer);
     for _ in 0..2 {
-        held.push(stream(stranger.get(&second)).expect("there is a place"));
+        held.push(stream(anonymous.get(&second)).expect("there is a place"));
     }
     let (third_id, third) = submit(&customer);
-    let told = stream(stranger.get(&third)).err().expect("the share is used up");
+    let told = stream(anonymous.get(&third)).err().expect("the share is used up");
     assert!(told.contains("limits.waiting_per_principal"), "{told}");
-    // Those of another tenant have theirs, and so have the credentials.
+    // Those of another tenant have a share of their own, and so do credentials.
     let (_, of_neighbour) = submit(&neighbour);
-    held.push(stream(stranger.get(&of_neighbour)).expect("there is a place"));
+    held.push(stream(anonymous.get(&of_neighbour)).expect("there is a place"));
     let own = format!("/api/jobs/{third_id}/events");
     held.push(stream(customer.owner.get(&own)).expect("there is a place"));
-    // A wait without a place is answered at once with what there is.
+    // A wait without a place is answered at once with the current status.
     let wait = format!("/api/jobs/{id}/status?wait=60");
     let at_once = customer.owner.get(&wait).within(PATIENCE).send().ok(200);
     assert_eq!(at_once["status"], "Queued");
-    // What is closed is free again.
+    // A closed stream frees its place.
     held.clear();
-    wait_for("a place is free again", || stream(stranger.get(&signed)).ok());
+    wait_for("a place is free again", || stream(anonymous.get(&signed)).ok());
 }
 
 #[test]
 fn one_worker_key_cannot_take_all_places() {
-    let customer = Customer::of(&Arc::new(House::with(SMALL)));
+    let customer = Customer::of(&Arc::new(TestServer::with(SMALL)));
     let claim = |worker: &str| {
         customer.owner.post("/api/work/claim").json(&json!({
             "workerId": worker, "claimId": fresh("claim"), "jobTypes": ["email"], "waitSeconds": 60
@@ -90,7 +90,7 @@ fn one_worker_key_cannot_take_all_places() {
     let problem = refused.problem(503, "OVERLOADED");
     assert!(problem["detail"].as_str().unwrap().contains("limits.waiting_per_principal"));
     assert!(refused.header("retry-after").is_some());
-    // Another key waits as before, and what there is goes out also to one that may not wait.
+    // Another key waits as before, and a claim that may not wait still gets jobs that are there.
     let other = customer.client(json!({"scopes": ["jobs:read"]}));
     let id = customer.submit(json!({"jobType": "scan"}));
     stream(other.get(&format!("/api/jobs/{id}/events"))).expect("there is a place");
@@ -102,7 +102,7 @@ fn one_worker_key_cannot_take_all_places() {
     drop(waiting);
 }
 
-/// A listener that comes back to a job that only went on is told how far.
+/// A client that resumes a stream after progress without a transition gets the progress.
 #[test]
 fn a_resumed_stream_tells_the_progress_that_it_missed() {
     let customer = Customer::new();
@@ -111,7 +111,7 @@ fn a_resumed_stream_tells_the_progress_that_it_missed() {
     let resume = |seen: &str| {
         customer.owner.get(&format!("/api/jobs/{id}/events")).header("last-event-id", seen).events()
     };
-    // Nothing was missed: the first thing that is told is what comes next.
+    // Nothing was missed: the first event is the next change.
     let mut nothing_missed = resume("2");
     customer.heartbeat(&job, json!({"progress": {"percent": 30, "note": "a third"}}));
     let next = nothing_missed.next().unwrap();
@@ -120,7 +120,7 @@ fn a_resumed_stream_tells_the_progress_that_it_missed() {
     let mut missed = resume("2");
     let told = missed.next().unwrap();
     assert_eq!((told.id.as_deref(), &told.data["progress"]["percent"]), (Some("2"), &json!(30)));
-    // A transition was missed as well: it is told as it stands by now.
+    // A transition was missed as well: the event has the current state.
     let mut both = resume("1");
     let told = both.next().unwrap();
     assert_eq!((told.id.as_deref(), &told.data["progress"]["percent"]), (Some("2"), &json!(30)));

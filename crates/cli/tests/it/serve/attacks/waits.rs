@@ -1,6 +1,7 @@
-//! Whoever waits is asked again when the wait is over: a credential may end before its requests do.
+//! The server checks a waiting caller again when the wait is over: a credential may end before its
+//! requests do.
 
-use crate::serve::{Client, House, customer::fresh, wait_until};
+use crate::serve::{Client, TestServer, customer::fresh, wait_until};
 use platform::SystemClock;
 use serde_json::{Value, json};
 use std::{thread, time::Duration};
@@ -9,25 +10,25 @@ use store::Clock;
 const SCOPES: [&str; 3] = ["work", "jobs:read", "jobs:enqueue"];
 
 /// A key of a tenant of its own, with its id.
-fn key(house: &House, more: Value) -> (Client, String) {
+fn key(test_server: &TestServer, more: Value) -> (Client, String) {
     let mut grant = json!({"name": fresh("worker"), "tenant": "acme", "scopes": SCOPES});
     grant.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let made = house.admin().post("/api/keys").json(&grant).send().ok(201);
-    let client = house.stranger().with_key(made["key"].as_str().unwrap());
+    let made = test_server.admin().post("/api/keys").json(&grant).send().ok(201);
+    let client = test_server.anonymous().with_key(made["key"].as_str().unwrap());
     (client, made["id"].as_str().unwrap().into())
 }
 
-fn revoke(house: &House, id: &str) {
-    let answer = house.admin().delete(&format!("/api/keys/{id}")).send();
+fn revoke(test_server: &TestServer, id: &str) {
+    let answer = test_server.admin().delete(&format!("/api/keys/{id}")).send();
     assert_eq!(answer.status, 204, "{}", answer.text());
 }
 
 fn claim(client: &Client, job_type: &str, worker: &str, wait_seconds: u64) -> crate::serve::Ask {
-    let wish = json!({"workerId": worker, "claimId": fresh("claim"), "jobTypes": [job_type], "waitSeconds": wait_seconds});
-    client.post("/api/work/claim").json(&wish)
+    let claim_request = json!({"workerId": worker, "claimId": fresh("claim"), "jobTypes": [job_type], "waitSeconds": wait_seconds});
+    client.post("/api/work/claim").json(&claim_request)
 }
 
-/// A worker that waits is alive, and that is how a test knows that it waits.
+/// A worker that waits is listed as alive, which shows that it waits.
 fn wait_for_worker(owner: &Client, worker: &str) {
     wait_until("the claim waits", || {
         let workers = owner.get("/api/workers").send().ok(200);
@@ -35,7 +36,7 @@ fn wait_for_worker(owner: &Client, worker: &str) {
     });
 }
 
-/// The job is as it was before the claim: queued, and no attempt is counted.
+/// The job is as it was before the claim: queued, and without a counted attempt.
 fn check_untouched(owner: &Client, id: &str) {
     wait_until("the job is given back", || {
         let status = owner.get(&format!("/api/jobs/{id}/status")).send().ok(200);
@@ -50,14 +51,14 @@ fn submit(owner: &Client, job_type: &str) -> String {
 
 #[test]
 fn a_key_that_is_revoked_while_its_claim_waits_gets_no_job() {
-    let house = House::start();
-    let (owner, _) = key(&house, json!({}));
-    let (thief, id) = key(&house, json!({}));
+    let test_server = TestServer::start();
+    let (owner, _) = key(&test_server, json!({}));
+    let (thief, id) = key(&test_server, json!({}));
     let (job_type, worker) = (fresh("type"), fresh("worker"));
     let job = thread::scope(|scope| {
         let waiting = scope.spawn(|| claim(&thief, &job_type, &worker, 30).send());
         wait_for_worker(&owner, &worker);
-        revoke(&house, &id);
+        revoke(&test_server, &id);
         let job = submit(&owner, &job_type);
         waiting.join().unwrap().problem(401, "UNAUTHENTICATED");
         job
@@ -70,10 +71,10 @@ fn a_key_that_is_revoked_while_its_claim_waits_gets_no_job() {
 
 #[test]
 fn a_key_that_expires_while_its_claim_waits_gets_no_job() {
-    let house = House::start();
-    let (owner, _) = key(&house, json!({}));
+    let test_server = TestServer::start();
+    let (owner, _) = key(&test_server, json!({}));
     let ends = wire::format_time(SystemClock::new().read().wall + Duration::from_secs(4));
-    let (thief, _) = key(&house, json!({"expiresAt": ends}));
+    let (thief, _) = key(&test_server, json!({"expiresAt": ends}));
     let (job_type, worker) = (fresh("type"), fresh("worker"));
     let job = thread::scope(|scope| {
         let waiting = scope.spawn(|| claim(&thief, &job_type, &worker, 30).send());
@@ -88,19 +89,19 @@ fn a_key_that_expires_while_its_claim_waits_gets_no_job() {
 
 #[test]
 fn a_claim_whose_wait_ends_in_vain_says_that_its_key_was_revoked() {
-    let house = House::start();
-    let (owner, _) = key(&house, json!({}));
-    let (thief, id) = key(&house, json!({}));
+    let test_server = TestServer::start();
+    let (owner, _) = key(&test_server, json!({}));
+    let (thief, id) = key(&test_server, json!({}));
     let worker = fresh("worker");
     thread::scope(|scope| {
         let waiting = scope.spawn(|| claim(&thief, &fresh("type"), &worker, 3).send());
         wait_for_worker(&owner, &worker);
-        revoke(&house, &id);
+        revoke(&test_server, &id);
         waiting.join().unwrap().problem(401, "UNAUTHENTICATED");
     });
 }
 
-/// The head of the request comes with a good key, its body when the key is revoked.
+/// The head of the request comes with a valid key, its body after the key is revoked.
 #[test]
 fn a_body_that_comes_after_its_key_was_revoked_sets_nothing_in_motion() {
     check_late_body(Duration::from_millis(1_200));
@@ -115,16 +116,16 @@ fn a_body_that_comes_right_after_its_key_was_revoked_sets_nothing_in_motion() {
 /// Sends a head, and after `pause` the end of its body, with a revocation in between.
 #[track_caller]
 fn check_late_body(pause: Duration) {
-    let house = House::start();
-    let (owner, _) = key(&house, json!({}));
-    let (thief, id) = key(&house, json!({}));
+    let test_server = TestServer::start();
+    let (owner, _) = key(&test_server, json!({}));
+    let (thief, id) = key(&test_server, json!({}));
     let job_type = fresh("type");
     let ask = thief.post("/api/jobs").json(&json!({"jobType": job_type}));
     let bytes = ask.bytes();
     let mut slow = thief.connect().unwrap();
     slow.write(&bytes[..bytes.len() - 1]).unwrap();
     thread::sleep(pause);
-    revoke(&house, &id);
+    revoke(&test_server, &id);
     slow.write(&bytes[bytes.len() - 1..]).unwrap();
     slow.answer("POST").unwrap().problem(401, "UNAUTHENTICATED");
     let queue = owner.get(&format!("/api/queues/{job_type}")).send();
@@ -133,17 +134,17 @@ fn check_late_body(pause: Duration) {
 
 #[test]
 fn a_key_that_is_revoked_while_it_waits_for_a_status_learns_nothing() {
-    let house = House::start();
-    let (owner, _) = key(&house, json!({}));
-    let (thief, id) = key(&house, json!({}));
+    let test_server = TestServer::start();
+    let (owner, _) = key(&test_server, json!({}));
+    let (thief, id) = key(&test_server, json!({}));
     let job = submit(&owner, &fresh("type"));
     let path = format!("/api/jobs/{job}/status");
     thread::scope(|scope| {
         let waiting = scope.spawn(|| thief.get(&format!("{path}?wait=30")).send());
         let mut stream = thief.get(&format!("/api/jobs/{job}/events")).events();
         assert_eq!(stream.next().unwrap().event, "status");
-        revoke(&house, &id);
-        let admin = house.admin();
+        revoke(&test_server, &id);
+        let admin = test_server.admin();
         assert_eq!(admin.post(&format!("/api/jobs/{job}/cancel")).send().status, 202);
         waiting.join().unwrap().problem(401, "UNAUTHENTICATED");
         let told = stream.next().unwrap();

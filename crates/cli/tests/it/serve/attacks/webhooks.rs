@@ -2,7 +2,7 @@
 
 use crate::consign;
 use crate::serve::{
-    Customer, House,
+    Customer, TestServer,
     ready_made::push::{is_signed, receiver},
 };
 use serde_json::json;
@@ -10,16 +10,17 @@ use std::{fs, sync::Arc};
 
 const WELL: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
-/// One secret signed for all types: whoever got one type's jobs could forge another's.
+/// One secret signed for all types: a receiver of one type's jobs could forge another's.
 #[test]
 fn the_secret_of_one_type_signs_nothing_of_another() {
     let (port, told) = receiver(&[WELL, WELL]);
-    let house = Arc::new(House::with(&format!("[outbound]\nallow = [\"127.0.0.1:{port}\"]")));
-    let customer = Customer::of(&house);
+    let test_server =
+        Arc::new(TestServer::with(&format!("[outbound]\nallow = [\"127.0.0.1:{port}\"]")));
+    let customer = Customer::of(&test_server);
     let handler = json!({"handler": {"http": format!("http://127.0.0.1:{port}/jobs")}});
-    let store = format!("sqlite:{}", house.store().display());
+    let store = format!("sqlite:{}", test_server.store().display());
     let secret = |job_type: &str| {
-        let said = consign(house.data(), &["keys", "webhook", job_type, "--store", &store]);
+        let said = consign(test_server.data(), &["keys", "webhook", job_type, "--store", &store]);
         assert!(said.success, "{}", said.err);
         assert!(said.out.starts_with("whsec_"), "{}", said.out);
         said.out
@@ -34,12 +35,12 @@ fn the_secret_of_one_type_signs_nothing_of_another() {
     assert_ne!(mail, fax);
     assert_eq!([&mail, &fax].map(|key| is_signed(&pushed[0], key)), [true, false]);
     assert_eq!([&mail, &fax].map(|key| is_signed(&pushed[1], key)), [false, true]);
-    let master = fs::read_to_string(house.data().join("webhook.key")).unwrap();
+    let master = fs::read_to_string(test_server.data().join("webhook.key")).unwrap();
     assert!(pushed.iter().all(|request| !is_signed(request, &master)), "it signs nothing itself");
     assert_eq!(secret("mail"), mail, "it stays");
-    house.kill();
-    house.restart();
+    test_server.kill();
+    test_server.restart();
     assert_eq!(secret("mail"), mail, "also after a restart");
-    let wrong = consign(house.data(), &["keys", "webhook", "NO TYPE", "--store", &store]);
+    let wrong = consign(test_server.data(), &["keys", "webhook", "NO TYPE", "--store", &store]);
     assert!(!wrong.success, "{}", wrong.out);
 }

@@ -1,6 +1,6 @@
-//! A disk that fails the server: what callers are told, and that nothing acknowledged is lost.
+//! A failing disk: the answers of the server, and that no acknowledged job is lost.
 
-use crate::serve::{Answer, Customer, House, customer::fresh, wait_for, wait_until};
+use crate::serve::{Answer, Customer, TestServer, customer::fresh, wait_for, wait_until};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
@@ -9,14 +9,14 @@ use std::{
     thread,
 };
 
-/// A payload that is not what was sent any more: one letter of it was changed on disk.
+/// A payload that changed on disk: one letter of it is different.
 pub(super) fn damaged(_: &Customer) -> Answer {
-    let house = House::start();
+    let test_server = TestServer::start();
     let word = "this payload will rot on its disk";
     let job = json!({"jobType": "rot", "payload": word});
-    let id = house.admin().post("/api/jobs").json(&job).send().ok(202)["jobId"].clone();
-    assert!(house.stop().success(), "{}", house.log());
-    let mut bytes = fs::read(house.store()).unwrap();
+    let id = test_server.admin().post("/api/jobs").json(&job).send().ok(202)["jobId"].clone();
+    assert!(test_server.stop().success(), "{}", test_server.log());
+    let mut bytes = fs::read(test_server.store()).unwrap();
     let places: Vec<usize> = bytes
         .windows(word.len())
         .enumerate()
@@ -24,22 +24,22 @@ pub(super) fn damaged(_: &Customer) -> Answer {
         .collect();
     assert!(!places.is_empty(), "an orderly end moves everything into the file");
     places.iter().for_each(|at| bytes[at + 5] ^= 1);
-    fs::write(house.store(), bytes).unwrap();
-    house.restart();
-    house.admin().get(&format!("/api/jobs/{}", id.as_str().unwrap())).send()
+    fs::write(test_server.store(), bytes).unwrap();
+    test_server.restart();
+    test_server.admin().get(&format!("/api/jobs/{}", id.as_str().unwrap())).send()
 }
 
 /// `strace`, which makes system calls of the server fail.
 struct Fault(Child);
 
 impl Fault {
-    fn strike(house: &House, expression: &str) -> Self {
-        let words = house.data().join("tracer");
+    fn strike(test_server: &TestServer, expression: &str) -> Self {
+        let words = test_server.data().join("tracer");
         let child = Command::new("strace")
             .args([
                 "-f",
                 "-p",
-                &house.id().to_string(),
+                &test_server.id().to_string(),
                 "-e",
                 "trace=fdatasync,pwrite64",
                 "-e",
@@ -68,33 +68,33 @@ impl Drop for Fault {
     }
 }
 
-/// No room: nothing is stored, and as soon as there is room, work goes on.
+/// A full disk: the server stores nothing, and work goes on as soon as there is space.
 #[test]
 fn a_full_disk_is_told_and_survived() {
-    let house = House::start();
+    let test_server = TestServer::start();
     let job = json!({"jobType": "x"});
-    let submit = || house.admin().post("/api/jobs").json(&job).send();
+    let submit = || test_server.admin().post("/api/jobs").json(&job).send();
     submit().ok(202);
-    let fault = Fault::strike(&house, "inject=pwrite64:error=ENOSPC");
+    let fault = Fault::strike(&test_server, "inject=pwrite64:error=ENOSPC");
     let refused = submit();
     refused.problem(503, "STORE_FULL");
     assert!(refused.header("retry-after").is_some());
     drop(fault);
     wait_for("there is room again", || Some(submit()).filter(|answer| answer.status == 202));
-    assert!(!house.has_ended(), "{}", house.log());
-    let queue = house.admin().get("/api/queues/x").send().ok(200);
+    assert!(!test_server.has_ended(), "{}", test_server.log());
+    let queue = test_server.admin().get("/api/queues/x").send().ok(200);
     assert_eq!(queue["queued"], 2, "what was refused was not stored");
 }
 
-/// A commit that nobody knows of: whoever waits for it is told so, those after it that the store is away, and
-/// the process ends and comes back with everything it acknowledged.
+/// A commit of unknown result. The caller that waits for it is told so, and later callers that the
+/// store is unavailable. The process ends, and comes back with everything it acknowledged.
 #[test]
 fn a_commit_that_is_not_known_is_told_as_that() {
-    let house = House::start();
-    let customer = house.admin();
+    let test_server = TestServer::start();
+    let customer = test_server.admin();
     let job = |key: &str| json!({"jobType": "x", "idempotencyKey": key});
     customer.post("/api/jobs").json(&job("before")).send().ok(202);
-    let _fault = Fault::strike(&house, "inject=fdatasync:error=EIO");
+    let _fault = Fault::strike(&test_server, "inject=fdatasync:error=EIO");
     let told: Vec<(String, Answer)> = thread::scope(|scope| {
         let crowd: Vec<_> = (0..8)
             .map(|_| {
@@ -104,7 +104,7 @@ fn a_commit_that_is_not_known_is_told_as_that() {
                     move || {
                         let mut heard = Vec::new();
                         let Ok(mut connection) = customer.connect() else { return heard };
-                        // The same again until nobody answers any more.
+                        // The same again until the server stops answering.
                         while let Ok(answer) =
                             connection.send(customer.post("/api/jobs").json(&job(&key)))
                         {
@@ -117,7 +117,7 @@ fn a_commit_that_is_not_known_is_told_as_that() {
             .collect();
         crowd.into_iter().flat_map(|one| one.join().unwrap()).collect()
     });
-    wait_until("the process ends", || house.has_ended());
+    wait_until("the process ends", || test_server.has_ended());
     let mut codes: BTreeMap<String, u32> = BTreeMap::new();
     for (_, answer) in &told {
         let problem = answer.json();
@@ -131,7 +131,7 @@ fn a_commit_that_is_not_known_is_told_as_that() {
     }
     let heard: Vec<&String> = codes.keys().collect();
     assert_eq!(heard, ["OUTCOME_UNKNOWN", "STORE_UNAVAILABLE"], "{codes:?}");
-    house.restart();
+    test_server.restart();
     let again: Value = customer.post("/api/jobs").json(&job("before")).send().ok(202);
     assert_eq!(again["duplicate"], true, "what was acknowledged is there");
     for (key, answer) in &told {

@@ -1,9 +1,9 @@
-//! §2: the table of states, walked by a worker that does what it is told.
+//! §2: the table of states, walked by a worker that does what the test says.
 
 use crate::serve::{Customer, customer::fresh, customer::id_of};
 use serde_json::{Value, json};
 
-/// How a job went, as its history tells it.
+/// The transitions of a job, from its history.
 fn path(customer: &Customer, id: &str) -> Vec<String> {
     let rows = customer.history(id);
     let numbers: Vec<u64> = rows.iter().map(|row| row["seq"].as_u64().unwrap()).collect();
@@ -137,7 +137,7 @@ fn a_running_job_is_asked_to_stop_and_acknowledges() {
     assert_eq!(customer.heartbeat(&job, json!({}))["state"], "ended");
 }
 
-/// What finished first stands, and what failed is not tried again.
+/// A success after the cancel request stands. An attempt that fails is not retried.
 #[test]
 fn a_cancel_does_not_undo_a_success_but_ends_a_failure() {
     let customer = Customer::new();

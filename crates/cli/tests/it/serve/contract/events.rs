@@ -63,7 +63,7 @@ fn a_stream_ends_with_the_key_that_opened_it() {
     let id = customer.queued(&job_type);
     let grant = json!({"name": "short", "scopes": ["jobs:read"]});
     let made = customer.owner.post("/api/keys").json(&grant).send().ok(201);
-    let reader = customer.house.stranger().with_key(made["key"].as_str().unwrap());
+    let reader = customer.test_server.anonymous().with_key(made["key"].as_str().unwrap());
     let mut events = reader.get(&format!("/api/jobs/{id}/events")).events();
     assert_eq!(told(&events.next().unwrap()).0, 1);
     let path = format!("/api/keys/{}", made["id"].as_str().unwrap());
@@ -77,7 +77,7 @@ fn a_stream_ends_with_the_key_that_opened_it() {
     assert!(events.next().is_none());
 }
 
-/// A new listener hears how things stand.
+/// A new listener gets the current state.
 #[test]
 fn an_ended_job_tells_its_end() {
     let customer = Customer::new();
@@ -87,7 +87,7 @@ fn an_ended_job_tells_its_end() {
     assert!(events.next().is_none());
 }
 
-/// A job that is erased under a listener's eyes ends its stream with an error that says so.
+/// The stream of a job that is erased meanwhile ends with an error that says so.
 #[test]
 fn a_stream_that_cannot_go_on_says_so() {
     let customer = Customer::new();
@@ -98,7 +98,7 @@ fn a_stream_that_cannot_go_on_says_so() {
     assert_eq!(told(&events.next().unwrap()), (2, "Running".into()));
     customer.settle(&running, json!({"outcome": "completed"}));
     customer.owner.delete(&format!("/api/jobs/{id}")).send();
-    // Either it saw the end before the job was gone, or it says that it cannot be found.
+    // It saw the end before the job was erased, or it says that the job cannot be found.
     let last = events.next().unwrap();
     let seen = last.event == "status" && last.data["status"] == "Completed";
     let broken = last.event == "error" && last.data["errorCode"] == "JOB_NOT_FOUND";

@@ -1,4 +1,4 @@
-//! §3: why a job is where it is.
+//! §3: `explain`.
 
 use crate::serve::{Customer, customer::fresh, customer::id_of};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! §2: a token decides, and what was said twice is answered alike.
+//! §2: a token decides, and a repeated report gets the same answer.
 
 use crate::serve::{Customer, customer::fresh, customer::id_of};
 use serde_json::json;
@@ -42,7 +42,7 @@ fn a_token_that_is_not_the_current_one_changes_nothing() {
     customer.release(&old, json!({}));
     let new = customer.claim(&job_type);
     assert_ne!(old["lease"]["token"], new["lease"]["token"]);
-    // Giving back was what ended the attempt of that token.
+    // The release ended the attempt of that token.
     let told = customer.settle(&old, json!({"outcome": "failed", "errorCode": "OLD"}));
     assert_eq!(told["problem"]["errorCode"], "ALREADY_ENDED", "{told}");
     assert_eq!(customer.heartbeat(&old, json!({}))["state"], "lost");
@@ -56,7 +56,7 @@ fn a_token_that_is_not_the_current_one_changes_nothing() {
     assert_eq!(customer.settle(&new, json!({"outcome": "completed"}))["status"], "Completed");
 }
 
-/// A worker that overran its lease, whose job nobody has taken, may still settle: the token decides.
+/// A repeated claim with the same id gets the same leases.
 #[test]
 fn a_claim_that_is_repeated_gets_the_same_leases() {
     let customer = Customer::new();
@@ -79,7 +79,7 @@ fn a_claim_that_is_repeated_gets_the_same_leases() {
     assert_eq!(tokens(&rest), tokens(&first[1..]), "while they are held");
 }
 
-/// One bad item costs the others nothing.
+/// One bad item does not affect the others.
 #[test]
 fn each_report_of_a_page_has_an_answer_of_its_own() {
     let customer = Customer::new();

@@ -1,4 +1,4 @@
-//! §1 and §3: a job is handed over.
+//! §1 and §3: a job is submitted.
 
 use crate::serve::{Customer, customer::fresh};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn a_job_is_taken_with_everything_a_client_needs_to_follow_it() {
     assert_eq!(whole["tenant"], customer.tenant, "never from the body");
 }
 
-/// Those who may read but not read payloads see everything else.
+/// Callers who may read jobs but not payloads see everything else.
 #[test]
 fn a_payload_is_shown_only_to_those_who_may_see_it() {
     let customer = Customer::new();
@@ -104,7 +104,7 @@ fn fields_are_taken_within_their_limits_and_refused_beyond() {
     assert_eq!(queue["queued"], 15, "what was refused was not stored");
 }
 
-/// Half a minute from now, as jobs write times: read from one that was just made.
+/// Half a minute from now, in the format of the API: read from a new job.
 fn soon() -> Value {
     let customer = Customer::new();
     let job = json!({"jobType": "clock", "delaySeconds": 30});
@@ -127,7 +127,8 @@ fn times_are_utc_with_milliseconds() {
     );
 }
 
-/// A worker for all tenants makes children where their parents are; nobody else chooses a tenant by naming a job.
+/// A worker for all tenants makes children in the tenant of their parents; no other caller chooses
+/// a tenant by naming a job.
 #[test]
 fn only_a_worker_for_all_tenants_makes_children_in_their_parents_house() {
     let customer = Customer::new();
@@ -135,16 +136,16 @@ fn only_a_worker_for_all_tenants_makes_children_in_their_parents_house() {
     let child = json!({"jobType": fresh("type"), "parentId": parent});
     let tenant_by = |scopes: &[&str]| {
         let key = json!({"name": "all", "tenant": "*", "scopes": scopes});
-        let taken = customer.house.client(key).post("/api/jobs").json(&child).send().ok(202);
+        let taken = customer.test_server.client(key).post("/api/jobs").json(&child).send().ok(202);
         let id = taken["jobId"].as_str().unwrap().to_owned();
-        let whole = customer.house.admin().get(&format!("/api/jobs/{id}")).send().ok(200);
+        let whole = customer.test_server.admin().get(&format!("/api/jobs/{id}")).send().ok(200);
         whole["tenant"].as_str().unwrap().to_owned()
     };
     assert_eq!(tenant_by(&["work", "jobs:enqueue"]), customer.tenant);
     assert_eq!(tenant_by(&["jobs:enqueue"]), "default");
 }
 
-/// A child carries its parent's correlation only where it is told to; the parent is shown.
+/// A child has its parent's correlation only where its submission says so; it shows its parent.
 #[test]
 fn a_child_names_its_parent_and_is_found_by_it() {
     let customer = Customer::new();

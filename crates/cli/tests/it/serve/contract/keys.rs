@@ -1,6 +1,6 @@
-//! §4: keys are made, shown once, expire and are ended.
+//! §4: keys are made, shown once, expire and are revoked.
 
-use crate::serve::{Client, Customer, House, customer::fresh, wait_until};
+use crate::serve::{Client, Customer, TestServer, customer::fresh, wait_until};
 use serde_json::json;
 
 #[test]
@@ -10,7 +10,7 @@ fn a_key_is_shown_once_and_works_at_once() {
     let made = customer.owner.post("/api/keys").json(&grant).send().ok(201);
     let key = made["key"].as_str().unwrap();
     assert!(key.starts_with("csk_") && key.len() >= 4 + 43, "256 bits: {}", key.len());
-    let reader = customer.house.stranger().with_key(key);
+    let reader = customer.test_server.anonymous().with_key(key);
     reader.get("/api/jobs").send().ok(200);
     reader.post("/api/jobs").json(&json!({"jobType": "x"})).send().problem(403, "FORBIDDEN");
     let listed = customer.owner.get("/api/keys").send();
@@ -27,7 +27,7 @@ fn a_key_that_is_revoked_opens_nothing_from_then_on() {
     let customer = Customer::new();
     let grant = json!({"name": "short", "scopes": ["jobs:read"]});
     let made = customer.owner.post("/api/keys").json(&grant).send().ok(201);
-    let client = customer.house.stranger().with_key(made["key"].as_str().unwrap());
+    let client = customer.test_server.anonymous().with_key(made["key"].as_str().unwrap());
     client.get("/api/jobs").send().ok(200);
     let path = format!("/api/keys/{}", made["id"].as_str().unwrap());
     assert_eq!(customer.owner.delete(&path).send().status, 204);
@@ -47,18 +47,18 @@ fn a_misspelt_limit_makes_no_key_without_limits_and_a_new_key_says_what_it_may()
     assert_eq!(made["tenant"], json!(customer.tenant));
 }
 
-/// Everybody's signed addresses end with a signing key.
+/// The signed addresses of all tenants end with a signing key.
 #[test]
 fn whoever_is_limited_neither_sees_nor_ends_what_signs_for_all() {
-    let house = House::start();
-    let admin = house.admin();
+    let test_server = TestServer::start();
+    let admin = test_server.admin();
     let signing = |client: &Client| -> Vec<String> {
         let keys = client.get("/api/keys").send().ok(200);
         let keys = keys["items"].as_array().unwrap().iter().filter(|key| key["kind"] == "signing");
         keys.map(|key| key["id"].as_str().unwrap().into()).collect()
     };
     let grant = json!({"name": "mail", "tenant": "*", "scopes": ["admin"], "types": ["mail.*"]});
-    let limited = house.client(grant);
+    let limited = test_server.client(grant);
     let ids = signing(&admin);
     assert!(!ids.is_empty() && signing(&limited).is_empty());
     let path = format!("/api/keys/{}", ids[0]);
@@ -77,7 +77,7 @@ fn a_key_ends_when_it_was_told_to() {
     customer.owner.post("/api/keys").json(&past).send().problem(400, "INVALID_FIELD");
 }
 
-/// Nobody gives away more than they have.
+/// A caller cannot grant more rights than it has.
 #[test]
 fn a_key_cannot_reach_further_than_its_maker() {
     let customer = Customer::new();
@@ -101,7 +101,7 @@ fn a_key_cannot_reach_further_than_its_maker() {
     limited.post("/api/keys").json(&within).send().ok(201);
 }
 
-/// Wildcards reach what they say.
+/// Wildcards match what they should, and nothing else.
 #[test]
 fn a_key_reaches_the_types_and_subjects_it_names() {
     let customer = Customer::new();
@@ -124,15 +124,15 @@ fn a_key_reaches_the_types_and_subjects_it_names() {
 
 #[test]
 fn keys_outlive_the_process() {
-    let house = std::sync::Arc::new(crate::serve::House::start());
-    let customer = Customer::of(&house);
+    let test_server = std::sync::Arc::new(crate::serve::TestServer::start());
+    let customer = Customer::of(&test_server);
     let id = customer.queued(&fresh("type"));
-    house.kill();
-    house.restart();
+    test_server.kill();
+    test_server.restart();
     assert_eq!(customer.status(&id)["status"], "Queued");
-    assert!(house.stop().success(), "{}", house.log());
-    house.restart();
+    assert!(test_server.stop().success(), "{}", test_server.log());
+    test_server.restart();
     assert_eq!(customer.status(&id)["status"], "Queued");
-    let key_file = std::fs::metadata(house.data().join("admin.key")).unwrap();
+    let key_file = std::fs::metadata(test_server.data().join("admin.key")).unwrap();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&key_file.permissions()) & 0o777, 0o600);
 }

@@ -1,6 +1,6 @@
 //! §3 and §7: limits that an installation sets.
 
-use crate::serve::{Customer, House, customer::fresh, customer::held};
+use crate::serve::{Customer, TestServer, customer::fresh, customer::held};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -24,23 +24,24 @@ fn a_queue_that_is_full_takes_no_more() {
 
 #[test]
 fn only_declared_types_are_taken_where_that_is_wanted() {
-    let house = Arc::new(House::with("strict_types = true\n[types.declared]\nmax_attempts = 5\n"));
-    let customer = Customer::of(&house);
+    let test_server =
+        Arc::new(TestServer::with("strict_types = true\n[types.declared]\nmax_attempts = 5\n"));
+    let customer = Customer::of(&test_server);
     let refused = customer.owner.post("/api/jobs").json(&json!({"jobType": "other"})).send();
     refused.problem(422, "UNKNOWN_JOB_TYPE");
     let batch = json!({"jobs": [{"jobType": "declared"}, {"jobType": "other"}]});
     customer.owner.post("/api/jobs/batch").json(&batch).send().problem(422, "UNKNOWN_JOB_TYPE");
     let id = customer.submit(json!({"jobType": "declared"}));
     assert_eq!(customer.status(&id)["maxAttempts"], 5);
-    house.admin().put("/api/types/other").json(&json!({})).send().ok(200);
+    test_server.admin().put("/api/types/other").json(&json!({})).send().ok(200);
     customer.submit(json!({"jobType": "other"}));
 }
 
-/// Whoever asks too often waits; whoever reports never does.
+/// A client above its rate waits; a worker's reports never do.
 #[test]
 fn a_rate_holds_up_requests_but_no_reports() {
-    let house = Arc::new(House::with("[rate]\nper_second = 1\nburst = 20\n"));
-    let customer = Customer::of(&house);
+    let test_server = Arc::new(TestServer::with("[rate]\nper_second = 1\nburst = 20\n"));
+    let customer = Customer::of(&test_server);
     let job_type = fresh("type");
     customer.queued(&job_type);
     let job = customer.claim(&job_type);
@@ -65,14 +66,14 @@ fn a_rate_holds_up_requests_but_no_reports() {
     let step = held(&job, json!({"name": "one", "action": "begin"}));
     customer.owner.post("/api/work/steps").json(&step).send().ok(200);
     assert_eq!(customer.settle(&job, json!({"outcome": "completed"}))["status"], "Completed");
-    house.admin().get("/api/queues").send().ok(200);
-    house.stranger().get("/healthz").send().ok(200);
+    test_server.admin().get("/api/queues").send().ok(200);
+    test_server.anonymous().get("/healthz").send().ok(200);
 }
 
 #[test]
 fn a_payload_may_be_as_large_as_the_installation_says() {
-    let house = Arc::new(House::with("payload_max = \"1KiB\"\n"));
-    let customer = Customer::of(&house);
+    let test_server = Arc::new(TestServer::with("payload_max = \"1KiB\"\n"));
+    let customer = Customer::of(&test_server);
     let ask = |bytes: usize| {
         let job = json!({"jobType": "x", "payload": "x".repeat(bytes)});
         customer.owner.post("/api/jobs").json(&job).send()

@@ -1,4 +1,4 @@
-//! §3: jobs by what they are, a page at a time.
+//! §3: lists of jobs by filter, a page at a time.
 
 use crate::serve::{Answer, Customer, customer::fresh};
 use serde_json::{Value, json};

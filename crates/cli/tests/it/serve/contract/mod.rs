@@ -1,4 +1,4 @@
-//! The contract, section by section, through the door.
+//! The contract, section by section, through the HTTP API.
 
 mod batches;
 mod endings;

@@ -1,4 +1,4 @@
-//! §3: queues, types, and the log of what people did.
+//! §3: queues, types, and the audit log.
 
 use crate::serve::{Customer, customer::fresh};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ fn a_paused_queue_gives_nothing_out_until_it_is_resumed() {
 #[test]
 fn a_pause_is_one_tenants() {
     let customer = Customer::new();
-    let neighbour = Customer::of(&customer.house);
+    let neighbour = Customer::of(&customer.test_server);
     let job_type = fresh("type");
     neighbour.queued(&job_type);
     customer.owner.post(&format!("/api/queues/{job_type}/pause")).send().ok(200);
@@ -51,8 +51,8 @@ fn a_pause_is_one_tenants() {
 #[test]
 fn a_credential_for_all_tenants_pauses_and_shows_the_queue_of_one() {
     let customer = Customer::new();
-    let neighbour = Customer::of(&customer.house);
-    let (admin, job_type) = (customer.house.admin(), fresh("type"));
+    let neighbour = Customer::of(&customer.test_server);
+    let (admin, job_type) = (customer.test_server.admin(), fresh("type"));
     let (own, other) = (&customer.tenant, &neighbour.tenant);
     let id = customer.queued(&job_type);
     neighbour.queued(&job_type);
@@ -103,7 +103,7 @@ fn a_type_is_set_and_read_back() {
     let policy =
         json!({"maxAttempts": 7, "lease": "10s", "backoff": {"base": "1s", "jitter": "none"}});
     let path = format!("/api/types/{job_type}");
-    let admin = customer.house.admin();
+    let admin = customer.test_server.admin();
     let set = admin.put(&path).json(&policy).send().ok(200);
     assert_eq!((&set["jobType"], &set["maxAttempts"]), (&json!(job_type), &json!(7)));
     assert_eq!(
@@ -127,7 +127,7 @@ fn a_type_is_set_and_read_back() {
     admin.put("/api/types/NOT%20A%20TYPE").json(&policy).send().problem(400, "INVALID_FIELD");
 }
 
-/// Every management action is noted, and nothing else is.
+/// The audit log has every management action, and nothing else.
 #[test]
 fn what_people_did_is_in_the_audit() {
     let customer = Customer::new();

@@ -1,4 +1,4 @@
-//! §2: the same job handed over again.
+//! §2: the same job submitted again.
 
 use crate::serve::{Customer, customer::fresh, customer::id_of};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn another_job_under_a_key_is_refused() {
     let mut other = job.clone();
     other["jobType"] = json!(fresh("type"));
     assert_eq!(customer.owner.post("/api/jobs").json(&other).send().ok(202)["duplicate"], false);
-    let neighbour = Customer::of(&customer.house);
+    let neighbour = Customer::of(&customer.test_server);
     assert_eq!(neighbour.owner.post("/api/jobs").json(&job).send().ok(202)["duplicate"], false);
 }
 
@@ -78,7 +78,7 @@ fn sixty_four_at_once_make_one_job() {
     assert_eq!(queue["queued"], 1);
 }
 
-/// A key is held while its job lives and for the type's window after its end; then it is free.
+/// A key is held until its job has ended and for the type's window after that; then it is free.
 #[test]
 fn a_key_outlives_its_job_by_the_window() {
     let customer = Customer::new();

@@ -1,6 +1,6 @@
 //! §1, §3 and §7: payloads are checked against the JSON Schema of their type, where one is set.
 
-use crate::serve::{Answer, Customer, House, customer::fresh};
+use crate::serve::{Answer, Customer, TestServer, customer::fresh};
 use serde_json::{Value, json};
 use std::{fs, net::TcpListener, sync::Arc};
 use tempfile::TempDir;
@@ -18,14 +18,14 @@ fn mail() -> Value {
     })
 }
 
-/// A type of its own with this schema.
+/// A new type with this schema.
 fn with_schema(customer: &Customer, schema: Value) -> String {
     let job_type = fresh("type");
     customer.policy(&job_type, json!({"schema": schema}));
     job_type
 }
 
-fn hand_over(customer: &Customer, job_type: &str, payload: &Value) -> Answer {
+fn submit_job(customer: &Customer, job_type: &str, payload: &Value) -> Answer {
     let job = json!({"jobType": job_type, "payload": payload});
     customer.owner.post("/api/jobs").json(&job).send()
 }
@@ -43,7 +43,7 @@ fn errors(problem: &Value) -> Vec<(&str, &str)> {
 fn each_wrong_place_is_pointed_at() {
     let customer = Customer::new();
     let job_type = with_schema(&customer, mail());
-    hand_over(&customer, &job_type, &json!({"to": "a@b.example", "lines": ["x"]})).ok(202);
+    submit_job(&customer, &job_type, &json!({"to": "a@b.example", "lines": ["x"]})).ok(202);
     for (payload, expected) in [
         (json!({}), vec![("/payload/to", "is missing")]),
         (json!(null), vec![("/payload", "must be an object")]),
@@ -59,12 +59,12 @@ fn each_wrong_place_is_pointed_at() {
             ],
         ),
     ] {
-        let problem = hand_over(&customer, &job_type, &payload).problem(422, "SCHEMA_MISMATCH");
+        let problem = submit_job(&customer, &job_type, &payload).problem(422, "SCHEMA_MISMATCH");
         let mut found = errors(&problem);
         found.sort_unstable();
         assert_eq!(found, expected, "{payload}");
     }
-    // Absent is null, and a schema may want more than that.
+    // An absent payload is null, and a schema may require more.
     let bare = json!({"jobType": job_type});
     customer.owner.post("/api/jobs").json(&bare).send().problem(422, "SCHEMA_MISMATCH");
 }
@@ -101,7 +101,7 @@ fn what_was_sent_does_not_stand_in_the_answer() {
     for payload in
         [json!({"to": secret}), json!(secret), json!({"to": [secret], "lines": [{"a": secret}]})]
     {
-        let answer = hand_over(&customer, &job_type, &payload);
+        let answer = submit_job(&customer, &job_type, &payload);
         answer.problem(422, "SCHEMA_MISMATCH");
         assert!(!answer.text().contains(secret), "{}", answer.text());
     }
@@ -124,34 +124,34 @@ fn what_is_no_schema_is_refused_and_nothing_changes() {
         (json!({"handler": {}}), "/handler"),
         (json!({"handler": {"exec": ["a", ""], "http": "https://a"}}), "/handler"),
     ] {
-        let answer = customer.house.admin().put(&path).json(&policy).send();
+        let answer = customer.test_server.admin().put(&path).json(&policy).send();
         let problem = answer.problem(400, "INVALID_FIELD");
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
     }
-    hand_over(&customer, &job_type, &json!(5)).problem(422, "SCHEMA_MISMATCH");
+    submit_job(&customer, &job_type, &json!(5)).problem(422, "SCHEMA_MISMATCH");
 }
 
 #[test]
 fn schemas_and_handlers_are_shown_and_can_be_sent_back() {
-    let house = House::with("[handlers]\nexec = \"all\"");
-    let customer = Customer::of(&Arc::new(house));
+    let test_server = TestServer::with("[handlers]\nexec = \"all\"");
+    let customer = Customer::of(&Arc::new(test_server));
     let job_type = fresh("type");
     let said = r#"{"schema": {"required": ["z", "a"], "minProperties": 1.0}, "handler": {"exec": ["convert", "-"]}}"#;
     let path = format!("/api/types/{job_type}");
-    let ask = customer.house.admin().put(&path).header("content-type", "application/json");
+    let ask = customer.test_server.admin().put(&path).header("content-type", "application/json");
     let set = ask.body(said).send();
     set.ok(200);
     assert!(set.text().contains(r#""schema":{"required": ["z", "a"], "minProperties": 1.0}"#));
-    let all = customer.house.admin().get("/api/types?top=1000").send().ok(200);
+    let all = customer.test_server.admin().get("/api/types?top=1000").send().ok(200);
     let shown = all["items"].as_array().unwrap().iter().find(|shown| shown["jobType"] == job_type);
     let shown = shown.unwrap();
     assert_eq!(shown["handler"], json!({"exec": ["convert", "-"]}));
-    assert_eq!(customer.house.admin().put(&path).json(shown).send().ok(200), *shown);
+    assert_eq!(customer.test_server.admin().put(&path).json(shown).send().ok(200), *shown);
     customer.policy(&job_type, json!({"schema": null, "handler": null}));
-    hand_over(&customer, &job_type, &json!(5)).ok(202);
+    submit_job(&customer, &job_type, &json!(5)).ok(202);
 }
 
-/// Whoever may set types could otherwise send our server wherever they like.
+/// A caller who may set types could otherwise make the server send requests to any address.
 #[test]
 fn nothing_that_a_schema_refers_to_is_fetched() {
     let customer = Customer::new();
@@ -165,7 +165,8 @@ fn nothing_that_a_schema_refers_to_is_fetched() {
         json!({"$ref": "file:///etc/passwd"}),
     ] {
         let path = format!("/api/types/{}", fresh("type"));
-        let answer = customer.house.admin().put(&path).json(&json!({"schema": schema})).send();
+        let answer =
+            customer.test_server.admin().put(&path).json(&json!({"schema": schema})).send();
         let problem = answer.problem(400, "INVALID_FIELD");
         assert!(
             problem["errors"][0]["pointer"].as_str().unwrap().starts_with("/schema/$"),
@@ -180,10 +181,10 @@ fn an_evil_pattern_keeps_nobody_waiting() {
     let customer = Customer::new();
     let job_type = with_schema(&customer, json!({"pattern": "^(a+)+$"}));
     let payload = json!("a".repeat(60_000) + "!");
-    hand_over(&customer, &job_type, &payload).problem(422, "SCHEMA_MISMATCH");
+    submit_job(&customer, &job_type, &payload).problem(422, "SCHEMA_MISMATCH");
 }
 
-/// A schema speaks about what comes, not about what is there.
+/// A new schema holds for new jobs, not for those that exist.
 #[test]
 fn a_schema_holds_for_what_is_handed_over_from_now_on() {
     let customer = Customer::new();
@@ -206,17 +207,17 @@ fn the_schema_of_a_file_holds_with_strict_types_and_after_a_restart() {
     fs::write(folder.path().join("mail.json"), mail().to_string()).unwrap();
     let data = folder.path().join("data");
     let settings = "strict_types = true\n[types.mail]\nschema = \"mail.json\"\n";
-    let house = Arc::new(House::on(folder, data, settings));
-    let customer = Customer::of(&house);
+    let test_server = Arc::new(TestServer::on(folder, data, settings));
+    let customer = Customer::of(&test_server);
     let put = json!({"schema": {"type": "integer"}});
-    house.admin().put("/api/types/count").json(&put).send().ok(200);
+    test_server.admin().put("/api/types/count").json(&put).send().ok(200);
     for _ in 0..2 {
-        hand_over(&customer, "mail", &json!({"to": "a@b.example"})).ok(202);
-        hand_over(&customer, "mail", &json!({})).problem(422, "SCHEMA_MISMATCH");
-        hand_over(&customer, "count", &json!(7)).ok(202);
-        hand_over(&customer, "count", &json!("7")).problem(422, "SCHEMA_MISMATCH");
-        hand_over(&customer, "other", &json!(7)).problem(422, "UNKNOWN_JOB_TYPE");
-        assert!(house.stop().success());
-        house.restart();
+        submit_job(&customer, "mail", &json!({"to": "a@b.example"})).ok(202);
+        submit_job(&customer, "mail", &json!({})).problem(422, "SCHEMA_MISMATCH");
+        submit_job(&customer, "count", &json!(7)).ok(202);
+        submit_job(&customer, "count", &json!("7")).problem(422, "SCHEMA_MISMATCH");
+        submit_job(&customer, "other", &json!(7)).problem(422, "UNKNOWN_JOB_TYPE");
+        assert!(test_server.stop().success());
+        test_server.restart();
     }
 }

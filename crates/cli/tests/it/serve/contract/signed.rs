@@ -13,27 +13,27 @@ fn signed(customer: &Customer, job_type: &str) -> (String, String) {
 #[test]
 fn a_signed_address_follows_its_job_to_the_end() {
     let customer = Customer::new();
-    let stranger = customer.house.stranger();
+    let anonymous = customer.test_server.anonymous();
     let job_type = fresh("type");
     let (id, url) = signed(&customer, &job_type);
     assert!(url.starts_with(&format!("/api/jobs/{id}/status?")), "{url}");
-    let seen = stranger.get(&url).send().ok(200);
+    let seen = anonymous.get(&url).send().ok(200);
     assert_eq!(seen, customer.status(&id), "what its tenant sees");
-    let mut events = stranger.get(&url.replace("/status?", "/events?")).events();
+    let mut events = anonymous.get(&url.replace("/status?", "/events?")).events();
     assert_eq!(events.next().unwrap().data["status"], "Queued");
     let job = customer.claim(&job_type);
     assert_eq!(events.next().unwrap().data["status"], "Running");
     customer.settle(&job, json!({"outcome": "completed"}));
     assert_eq!(events.next().unwrap().data["status"], "Completed");
     assert!(events.next().is_none());
-    let ended = stranger.get(&format!("{url}&wait=10")).send().ok(200);
+    let ended = anonymous.get(&format!("{url}&wait=10")).send().ok(200);
     assert_eq!(ended["status"], "Completed");
 }
 
 #[test]
 fn a_signed_address_opens_nothing_else() {
     let customer = Customer::new();
-    let stranger = customer.house.stranger();
+    let anonymous = customer.test_server.anonymous();
     let (id, url) = signed(&customer, &fresh("type"));
     let (other, _) = signed(&customer, &fresh("type"));
     let query = url.split_once('?').unwrap().1;
@@ -54,18 +54,18 @@ fn a_signed_address_opens_nothing_else() {
         ("GET", format!("/api/jobs/{id}/status?sig=")),
     ];
     for (method, path) in refused {
-        let answer = stranger.ask(method, &path).send();
+        let answer = anonymous.ask(method, &path).send();
         assert_eq!(answer.status, 401, "{method} {path}: {}", answer.text());
         answer.problem(401, "UNAUTHENTICATED");
     }
     assert_eq!(customer.status(&id)["status"], "Queued");
 }
 
-/// Every letter of it matters.
+/// Every letter of the signature matters.
 #[test]
 fn a_forged_signature_opens_nothing() {
     let customer = Customer::new();
-    let stranger = customer.house.stranger();
+    let anonymous = customer.test_server.anonymous();
     let (_, url) = signed(&customer, &fresh("type"));
     let (head, sig) = url.split_once("sig=").unwrap();
     for at in 0..sig.len() {
@@ -80,38 +80,38 @@ fn a_forged_signature_opens_nothing() {
             _ => b'A',
         };
         let forged = format!("{head}sig={}", String::from_utf8(bytes).unwrap());
-        let answer = stranger.get(&forged).send();
+        let answer = anonymous.get(&forged).send();
         assert_eq!(answer.status, 401, "{at}: {forged}");
     }
-    stranger
+    anonymous
         .get(&format!("{head}sig={}", &sig[..sig.len() - 1]))
         .send()
         .problem(401, "UNAUTHENTICATED");
-    stranger.get(&url).send().ok(200);
+    anonymous.get(&url).send().ok(200);
     // A wrong key beside a good signature is a wrong key.
-    let both = stranger.get(&url).header("authorization", "Bearer csk_wrong").send();
+    let both = anonymous.get(&url).header("authorization", "Bearer csk_wrong").send();
     both.problem(401, "UNAUTHENTICATED");
 }
 
-/// It outlives the process, and ends with the key that signed it.
+/// A signed address outlives the process, and ends with the key that signed it.
 #[test]
 fn a_signing_key_can_be_revoked() {
-    let house = std::sync::Arc::new(crate::serve::House::start());
-    let customer = Customer::of(&house);
+    let test_server = std::sync::Arc::new(crate::serve::TestServer::start());
+    let customer = Customer::of(&test_server);
     let (_, url) = signed(&customer, &fresh("type"));
-    house.kill();
-    house.restart();
-    house.stranger().get(&url).send().ok(200);
-    let keys = house.admin().get("/api/keys?top=1000").send().ok(200);
+    test_server.kill();
+    test_server.restart();
+    test_server.anonymous().get(&url).send().ok(200);
+    let keys = test_server.admin().get("/api/keys?top=1000").send().ok(200);
     let signing = keys["items"].as_array().unwrap().iter().filter(|key| key["kind"] == "signing");
     let ids: Vec<&str> = signing.map(|key| key["id"].as_str().unwrap()).collect();
     assert!(!ids.is_empty(), "{keys}");
     for id in ids {
         let own = customer.owner.delete(&format!("/api/keys/{id}")).send();
         own.problem(404, "KEY_NOT_FOUND");
-        assert_eq!(house.admin().delete(&format!("/api/keys/{id}")).send().status, 204);
+        assert_eq!(test_server.admin().delete(&format!("/api/keys/{id}")).send().status, 204);
     }
-    house.stranger().get(&url).send().problem(401, "UNAUTHENTICATED");
+    test_server.anonymous().get(&url).send().problem(401, "UNAUTHENTICATED");
     let (_, new) = signed(&customer, &fresh("type"));
-    house.stranger().get(&new).send().ok(200);
+    test_server.anonymous().get(&new).send().ok(200);
 }

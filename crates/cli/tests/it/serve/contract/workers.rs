@@ -1,4 +1,4 @@
-//! §6: who works, and who gets what.
+//! §6: workers and the jobs that they get.
 
 use crate::serve::{Customer, customer::fresh, customer::id_of};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn claiming_makes_a_worker_alive() {
     assert!(ours["lastSeenAt"].is_string());
 }
 
-/// Who stops in order is not missed first.
+/// A worker that stops in order is not reported as lost.
 #[test]
 fn a_worker_that_leaves_is_gone_at_once_and_keeps_its_leases() {
     let customer = Customer::new();
@@ -57,15 +57,16 @@ fn a_worker_that_leaves_is_gone_at_once_and_keeps_its_leases() {
         .problem(400, "INVALID_FIELD");
 }
 
-/// Who waits is given the job that comes.
+/// A waiting claim gets the job that arrives.
 #[test]
 fn a_claim_waits_for_work() {
     let customer = Customer::new();
     let job_type = fresh("type");
-    let wish = json!({"workerId": "w", "claimId": fresh("claim"), "jobTypes": [job_type], "waitSeconds": 30});
+    let claim_request = json!({"workerId": "w", "claimId": fresh("claim"), "jobTypes": [job_type], "waitSeconds": 30});
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| customer.owner.post("/api/work/claim").json(&wish).send());
-        // Whoever waits is alive, and that is how we know that it waits.
+        let waiting =
+            scope.spawn(|| customer.owner.post("/api/work/claim").json(&claim_request).send());
+        // A waiting worker is listed as alive, which shows that it waits.
         crate::serve::wait_until("somebody waits", || {
             let workers = customer.owner.get("/api/workers").send().ok(200);
             !workers["items"].as_array().unwrap().is_empty()
@@ -78,7 +79,7 @@ fn a_claim_waits_for_work() {
     assert!(none.is_empty(), "empty after the wait");
 }
 
-/// A worker need not compare its clock with ours.
+/// A worker need not compare its clock with the server's.
 #[test]
 fn a_lease_says_how_long_it_and_the_attempt_are() {
     let customer = Customer::new();
@@ -103,9 +104,9 @@ fn a_claim_that_makes_no_sense_is_refused() {
         ("leaseSeconds", json!(0)),
         ("leaseSeconds", json!(3_601)),
     ] {
-        let mut wish = json!({"workerId": "w", "claimId": "c", "jobTypes": ["x"]});
-        wish[field] = value.clone();
-        let problem = customer.owner.post("/api/work/claim").json(&wish).send();
+        let mut claim_request = json!({"workerId": "w", "claimId": "c", "jobTypes": ["x"]});
+        claim_request[field] = value.clone();
+        let problem = customer.owner.post("/api/work/claim").json(&claim_request).send();
         let problem = problem.problem(400, "INVALID_FIELD");
         assert!(
             problem["errors"][0]["pointer"].as_str().unwrap().starts_with(&format!("/{field}")),
@@ -114,7 +115,7 @@ fn a_claim_that_makes_no_sense_is_refused() {
     }
 }
 
-/// The important first, then the older.
+/// The higher priority first, then the older job.
 #[test]
 fn priority_comes_before_age() {
     let customer = Customer::new();
@@ -125,7 +126,7 @@ fn priority_comes_before_age() {
     assert_eq!(order, [high, first, second, low]);
 }
 
-/// A worker for all tenants goes round them: many jobs of one do not starve another.
+/// A worker for all tenants alternates between them: many jobs of one tenant do not starve another.
 #[test]
 fn tenants_take_turns() {
     let (large, small) = (Customer::new(), Customer::new());
@@ -133,26 +134,27 @@ fn tenants_take_turns() {
     let jobs = json!({"jobs": vec![json!({"jobType": job_type}); 200]});
     large.owner.post("/api/jobs/batch").json(&jobs).send().ok(202);
     let single = small.queued(&job_type);
-    let worker = large.house.client(json!({"name": "w", "tenant": "*", "scopes": ["work"]}));
+    let worker = large.test_server.client(json!({"name": "w", "tenant": "*", "scopes": ["work"]}));
     let mut taken = Vec::new();
     for round in 0..3 {
-        let wish =
+        let claim_request =
             json!({"workerId": "w", "claimId": fresh("claim"), "jobTypes": [job_type], "max": 1});
-        let job = worker.post("/api/work/claim").json(&wish).send().ok(200)["jobs"][0].clone();
+        let job =
+            worker.post("/api/work/claim").json(&claim_request).send().ok(200)["jobs"][0].clone();
         taken.push((id_of(&job), job["tenant"].clone()));
         assert!(job["tenant"].is_string(), "round {round}: jobs then carry their tenant");
     }
     assert!(taken.contains(&(single, json!(small.tenant))), "{taken:?}");
 }
 
-/// What a client does not hear of costs the job nothing.
+/// A claim whose answer the client does not receive costs the job nothing.
 #[test]
 fn a_claim_whose_client_is_gone_leaves_nothing_leased() {
     let customer = Customer::new();
     let job_type = fresh("type");
-    let wish = json!({"workerId": "gone", "claimId": fresh("claim"), "jobTypes": [job_type], "waitSeconds": 60});
+    let claim_request = json!({"workerId": "gone", "claimId": fresh("claim"), "jobTypes": [job_type], "waitSeconds": 60});
     let mut connection = customer.owner.connect().unwrap();
-    connection.write(&customer.owner.post("/api/work/claim").json(&wish).bytes()).unwrap();
+    connection.write(&customer.owner.post("/api/work/claim").json(&claim_request).bytes()).unwrap();
     crate::serve::wait_until("it waits", || {
         let workers = customer.owner.get("/api/workers").send().ok(200);
         !workers["items"].as_array().unwrap().is_empty()

@@ -1,12 +1,12 @@
-//! The document as somebody reads it who has nothing else.
+//! The API document as a client reads it that has nothing else.
 
-use super::super::{Answer, House};
+use super::super::{Answer, TestServer};
 use jsonschema::Draft;
 use serde_json::{Value, json};
 
 pub(super) struct Document(pub(super) Value);
 
-/// One operation of it.
+/// One operation of the document.
 pub(super) struct Operation {
     pub(super) method: String,
     pub(super) path: String,
@@ -14,8 +14,8 @@ pub(super) struct Operation {
 }
 
 impl Document {
-    pub(super) fn of(house: &House) -> Self {
-        let answer = house.stranger().get("/openapi.json").send();
+    pub(super) fn of(test_server: &TestServer) -> Self {
+        let answer = test_server.anonymous().get("/openapi.json").send();
         assert_eq!(answer.header("content-type"), Some("application/json"));
         Document(answer.ok(200))
     }
@@ -33,7 +33,7 @@ impl Document {
         all.collect()
     }
 
-    /// What is wrong with `value` by this schema of the document.
+    /// The violations of this schema of the document by `value`.
     pub(super) fn faults(&self, schema: &Value, value: &Value) -> Vec<String> {
         let whole = json!({"allOf": [schema], "components": self.0["components"]});
         let options = jsonschema::options().with_draft(Draft::Draft202012);
@@ -41,14 +41,14 @@ impl Document {
         validator.iter_errors(value).map(|fault| fault.to_string()).collect()
     }
 
-    /// The answer is one of those that are documented for the operation.
+    /// Checks that the answer is one of those that the document has for the operation.
     #[track_caller]
     pub(super) fn check(&self, operation: &Operation, answer: &Answer) {
         let (name, status, text) = (operation.id(), answer.status, answer.text());
         let told = &operation.said["responses"][status.to_string()];
         assert!(told.is_object(), "{name}: {status} is not documented: {text}");
         for (header, _) in told["headers"].as_object().unwrap() {
-            let limited = header.starts_with("RateLimit"); // only where somebody set a limit
+            let limited = header.starts_with("RateLimit"); // only where a limit is set
             let may_miss = limited
                 || matches!(
                     &**header,
@@ -79,7 +79,7 @@ impl Operation {
         self.said["operationId"].as_str().unwrap()
     }
 
-    /// The body, where one is sent.
+    /// The request body, if the operation has one.
     pub(super) fn body(&self) -> Option<&Value> {
         self.said["requestBody"].get("content").map(|content| &content["application/json"])
     }

@@ -1,8 +1,8 @@
-//! Examples are right, and are answered as they say.
+//! Examples are valid, and the server answers them as documented.
 
 use super::{
     super::{
-        Answer, Customer, House,
+        Answer, Customer, TestServer,
         customer::{fresh, id_of},
         matrix::{row_of, walk_right},
     },
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 #[test]
 fn every_example_keeps_its_schema() {
-    let document = Document::of(&House::start());
+    let document = Document::of(&TestServer::start());
     let mut seen = 0;
     let mut check = |name: &str, form: &Value| {
         let Some(example) = form.get("example") else { return };
@@ -39,42 +39,42 @@ fn every_example_keeps_its_schema() {
     }
 }
 
-/// What the examples speak of.
+/// The ids in the examples.
 const JOB: &str = "01a1e17f-dec5-7ff8-81e3-73a73ebb528a";
 const TOKEN: &str = "0-1-8fbd6c2a90f14e7db3a5c6d7e8f90a1b";
 const KEY: &str = "5d1a0c7e9b3f2486";
 
-/// As they stand, and then about things that are there: with those, each of them succeeds.
+/// Sends them as they stand, and then with ids that exist: with those, each of them succeeds.
 #[test]
 fn every_example_is_sent_and_answered_as_documented() {
-    let house = Arc::new(House::start());
-    let document = Document::of(&house);
-    let customer = Customer::of(&house);
+    let test_server = Arc::new(TestServer::start());
+    let document = Document::of(&test_server);
+    let customer = Customer::of(&test_server);
     for operation in document.operations() {
         let body = operation.body().map(|body| body["example"].to_string());
         let path = operation.example_path();
-        document.check(&operation, &send(&house, &operation, &path, body.as_deref()));
+        document.check(&operation, &send(&test_server, &operation, &path, body.as_deref()));
         let real = Real::of(&customer, &operation, &format!("{path}{body:?}"));
         let body = body.map(|body| real.put_into(&body));
-        let answer = send(&house, &operation, &real.put_into(&path), body.as_deref());
+        let answer = send(&test_server, &operation, &real.put_into(&path), body.as_deref());
         assert!(answer.status < 300, "{}: {}", operation.id(), answer.text());
         document.check(&operation, &answer);
     }
 }
 
-fn send(house: &House, operation: &Operation, path: &str, body: Option<&str>) -> Answer {
-    let ask = house.admin().ask(&operation.method, path);
+fn send(test_server: &TestServer, operation: &Operation, path: &str, body: Option<&str>) -> Answer {
+    let ask = test_server.admin().ask(&operation.method, path);
     match body {
         Some(body) => ask.header("content-type", "application/json").body(body).send(),
         None => ask.send(),
     }
 }
 
-/// A job and a key that are there.
+/// The ids of a job and a key that exist.
 struct Real([(&'static str, String); 3]);
 
 impl Real {
-    /// Only what is spoken of is made: a queue may be paused by an example.
+    /// Makes only what the examples mention: an example may pause a queue.
     fn of(customer: &Customer, operation: &Operation, spoken: &str) -> Self {
         let (mut job, mut token, mut key) = (JOB.to_owned(), TOKEN.to_owned(), KEY.to_owned());
         match operation.id() {
@@ -100,11 +100,11 @@ impl Real {
     }
 }
 
-/// The samples of the matrix, which all succeed: what comes back is what the document says.
+/// The samples of the matrix, which all succeed: their answers match the document.
 #[test]
 fn every_route_answers_as_documented_when_all_is_well() {
     let customer = Customer::new();
-    let document = Document::of(&customer.house);
+    let document = Document::of(&customer.test_server);
     for route in ROUTES {
         let operations = document.operations();
         let is_it = |one: &&Operation| (&*one.method, &*one.path) == (route.method, route.path);

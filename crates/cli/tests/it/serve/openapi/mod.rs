@@ -1,5 +1,4 @@
-//! What the door says of itself, against what it does: the examples, a client made from the document, and whatever
-//! schemathesis can think of.
+//! The API document against the server: the examples, a generated client, and schemathesis.
 
 mod document;
 mod examples;
@@ -13,19 +12,19 @@ use std::{
     process::{Command, Output},
 };
 
-/// Files of these tests that are no Rust.
+/// Files of these tests that are not Rust.
 fn beside(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/serve/openapi").join(name)
 }
 
-/// A program of the tests' own Python.
+/// A program of the tests' own Python environment.
 fn tool(name: &str) -> Command {
     let bin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/venv/bin");
     assert!(bin.join(name).exists(), "{name} is missing: run `cargo xtask prepare`");
     let mut command = Command::new(bin.join(name));
-    // It finds its own helpers there, and nothing is asked of a proxy.
+    // The program finds its helpers there, and uses no proxy.
     command.env_clear().env("PATH", bin).env("no_proxy", "127.0.0.1").env("PYTHONUTF8", "1");
-    command.env("PYTHONDONTWRITEBYTECODE", "1"); // the hooks lie in the checkout
+    command.env("PYTHONDONTWRITEBYTECODE", "1"); // the hooks are in the checkout
     command
 }
 

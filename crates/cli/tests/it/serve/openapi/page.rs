@@ -1,20 +1,21 @@
-//! The document for people.
+//! The HTML page of the document.
 
 use super::{
-    super::{House, customer::shared},
+    super::{TestServer, customer::shared},
     Document,
 };
 
 #[test]
 fn the_page_shows_all_of_it_and_loads_nothing() {
-    let house = shared();
-    let answer = house.stranger().get("/docs").header("accept", "text/html,*/*;q=0.8").send();
+    let test_server = shared();
+    let answer =
+        test_server.anonymous().get("/docs").header("accept", "text/html,*/*;q=0.8").send();
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"));
     let policy = answer.header("content-security-policy").unwrap();
     assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
     assert!(!policy.contains("unsafe"), "{policy}");
-    for operation in Document::of(&house).operations() {
+    for operation in Document::of(&test_server).operations() {
         let article = format!("<article id=\"{}\">", operation.id());
         assert!(answer.text().contains(&article), "{article}");
     }
@@ -22,16 +23,16 @@ fn the_page_shows_all_of_it_and_loads_nothing() {
 
 #[test]
 fn whoever_has_the_document_is_told_so() {
-    let house: std::sync::Arc<House> = shared();
+    let test_server: std::sync::Arc<TestServer> = shared();
     for path in ["/openapi.json", "/docs"] {
-        let first = house.stranger().get(path).send();
+        let first = test_server.anonymous().get(path).send();
         let etag = first.header("etag").unwrap().to_owned();
-        let again = house.stranger().get(path).header("if-none-match", &etag).send();
+        let again = test_server.anonymous().get(path).header("if-none-match", &etag).send();
         assert_eq!((again.status, again.body.len()), (304, 0), "{path}");
-        let other = house.stranger().get(path).header("if-none-match", "\"other\"").send();
+        let other = test_server.anonymous().get(path).header("if-none-match", "\"other\"").send();
         assert_eq!(other.status, 200, "{path}");
-        house
-            .stranger()
+        test_server
+            .anonymous()
             .get(path)
             .header("accept", "image/png")
             .send()

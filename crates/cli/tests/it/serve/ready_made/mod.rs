@@ -1,4 +1,5 @@
-//! §6: handlers that need no code. Programs and receivers here do what the test wants, and say what they saw.
+//! §6: handlers that need no code. Programs and receivers here do what the test wants, and report
+//! what they saw.
 
 mod changes;
 mod exec;
@@ -6,7 +7,7 @@ pub(super) mod push;
 mod rights;
 mod shutdown;
 
-use super::{Customer, House, wait_until};
+use super::{Customer, TestServer, wait_until};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -14,34 +15,34 @@ use std::{
     sync::Arc,
 };
 
-/// A house whose server runs in a folder that the test can look into.
-struct Place {
+/// A server that runs in a folder that the test can read.
+struct TestFolder {
     customer: Customer,
 }
 
-impl Place {
-    /// A server that takes programs from the API, unless `settings` say who names them.
+impl TestFolder {
+    /// A server that takes programs from the API, unless `settings` say otherwise.
     fn new(settings: &str) -> Self {
         let by_api = "\n[handlers]\nexec = \"all\"\n";
         let rest = if settings.contains("[handlers]") { "" } else { by_api };
-        let house = House::with(&format!("{settings}{rest}"));
-        Place { customer: Customer::of(&Arc::new(house)) }
+        let test_server = TestServer::with(&format!("{settings}{rest}"));
+        TestFolder { customer: Customer::of(&Arc::new(test_server)) }
     }
 
-    fn house(&self) -> &House {
-        &self.customer.house
+    fn test_server(&self) -> &TestServer {
+        &self.customer.test_server
     }
 
     /// The folder in which programs run.
     fn folder(&self) -> &Path {
-        self.house().data().parent().unwrap()
+        self.test_server().data().parent().unwrap()
     }
 
     fn file(&self, name: &str) -> PathBuf {
         self.folder().join(name)
     }
 
-    /// Declares a type that a shell carries out.
+    /// Declares a type whose jobs a shell script runs.
     fn declare_sh(&self, job_type: &str, script: &str) {
         self.declare(job_type, json!({"handler": {"exec": ["sh", "-c", script]}}));
     }
@@ -50,12 +51,12 @@ impl Place {
         self.customer.policy(job_type, policy);
     }
 
-    /// A job of that type, when it has this status.
+    /// Waits until the job has this status, and returns the job.
     fn wait(&self, id: &str, status: &str) -> Value {
         self.customer.wait_for_status(id, status)
     }
 
-    /// Waits until the program of a job says how far it is.
+    /// Waits until the program of a job reports progress.
     fn wait_for_progress(&self, id: &str) {
         wait_until("the program has spoken", || {
             self.customer.status(id)["progress"]["percent"].is_u64()
@@ -63,7 +64,7 @@ impl Place {
     }
 
     fn wait_for_log(&self, text: &str) {
-        wait_until(text, || self.house().log().contains(text));
+        wait_until(text, || self.test_server().log().contains(text));
     }
 
     fn touch(&self, name: &str) {
@@ -71,6 +72,6 @@ impl Place {
     }
 }
 
-/// Says that it runs, waits for a file called `go`, and ends well.
+/// Reports that it runs, waits for a file called `go`, and succeeds.
 const WAITS: &str =
     "echo 'consign:progress 10 waiting'; while [ ! -e go ]; do sleep 0.05; done; echo went";

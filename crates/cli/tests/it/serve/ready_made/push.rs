@@ -1,6 +1,6 @@
 //! Jobs that are pushed to an address.
 
-use super::Place;
+use super::TestFolder;
 use crate::consign;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
@@ -14,7 +14,8 @@ use std::{
     thread,
 };
 
-/// Answers one request after the other, each on a connection of its own, and passes them on.
+/// Answers one request after the other, each on a connection of its own, and sends them to the
+/// test.
 pub(crate) fn receiver(answers: &'static [&'static str]) -> (u16, Receiver<Request>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -67,7 +68,7 @@ pub(crate) fn is_signed(request: &Request, secret: &str) -> bool {
     request.header("webhook-signature") == expected
 }
 
-/// What docs/handlers.md shows to those who write receivers in Python.
+/// The code that docs/handlers.md shows to authors of receivers in Python.
 fn check_as_the_page_says(request: &Request, secret: &str) {
     let page = include_str!("../../../../../../docs/handlers.md");
     let (_, rest) = page.split_once("```python\n").unwrap();
@@ -92,14 +93,14 @@ fn a_receiver_gets_the_job_signed_and_says_when_to_come_again() {
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 13\r\nConnection: close\r\n\r\n\
          {\"sent\": true}",
     ]);
-    let place = Place::new(&format!("[outbound]\nallow = [\"127.0.0.1:{port}\"]"));
+    let test_folder = TestFolder::new(&format!("[outbound]\nallow = [\"127.0.0.1:{port}\"]"));
     let handler = json!({"http": format!("http://127.0.0.1:{port}/jobs")});
-    // Only the receiver's word can bring it back before the test loses patience.
+    // Only the receiver's Retry-After can bring it back before the test times out.
     let backoff = json!({"base": "10m", "jitter": "none"});
-    place.declare("mail", json!({"handler": handler, "backoff": backoff}));
-    let id = place.customer.submit(json!({"jobType": "mail", "payload": {"to": "ada"}}));
-    let store = format!("sqlite:{}", place.house().store().display());
-    let secret = consign(place.folder(), &["keys", "webhook", "mail", "--store", &store]).out;
+    test_folder.declare("mail", json!({"handler": handler, "backoff": backoff}));
+    let id = test_folder.customer.submit(json!({"jobType": "mail", "payload": {"to": "ada"}}));
+    let store = format!("sqlite:{}", test_folder.test_server().store().display());
+    let secret = consign(test_folder.folder(), &["keys", "webhook", "mail", "--store", &store]).out;
     for attempt in [1, 2] {
         let request = told.recv().unwrap();
         assert!(is_signed(&request, &secret));
@@ -111,9 +112,9 @@ fn a_receiver_gets_the_job_signed_and_says_when_to_come_again() {
         assert_eq!(request.header("idempotency-key"), id);
         assert_eq!(request.header("x-correlation-id"), body["correlationId"].as_str().unwrap());
     }
-    let status = place.wait(&id, "Completed");
+    let status = test_folder.wait(&id, "Completed");
     assert_eq!(status["message"], "the address answered with status 200");
-    let history = place.customer.history(&id);
+    let history = test_folder.customer.history(&id);
     assert!(history.iter().any(|row| row["errorCode"] == "HTTP_STATUS_503"), "{history:?}");
 }
 
@@ -122,20 +123,20 @@ fn an_address_in_the_house_is_not_asked_and_the_operator_learns_why() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let place = Place::new("");
+    let test_folder = TestFolder::new("");
     for (job_type, url) in [
         ("number", format!("https://127.0.0.1:{port}/")),
         ("decimal", format!("https://2130706433:{port}/")),
         ("plain", format!("http://localhost:{port}/")),
-        // Where it leads is only known when it is asked for.
+        // The target is only known when the name is resolved.
         ("name", format!("https://localhost:{port}/")),
     ] {
-        place.declare(job_type, json!({"handler": {"http": url}}));
-        let status = place.wait(&place.customer.queued(job_type), "Failed");
+        test_folder.declare(job_type, json!({"handler": {"http": url}}));
+        let status = test_folder.wait(&test_folder.customer.queued(job_type), "Failed");
         assert_eq!(status["errorCode"], "ADDRESS_FORBIDDEN");
         let message = status["errorMessage"].as_str().unwrap();
         assert!(message.contains("[outbound] allow"), "{message}");
     }
-    place.wait_for_log("the ready-made handler fails all jobs");
+    test_folder.wait_for_log("the ready-made handler fails all jobs");
     assert!(listener.accept().is_err(), "somebody was there");
 }

@@ -1,6 +1,6 @@
 //! A server that ends while programs run.
 
-use super::{Place, WAITS};
+use super::{TestFolder, WAITS};
 use crate::serve::{wait_for, wait_until};
 use rustix::process::Signal;
 use serde_json::json;
@@ -8,45 +8,55 @@ use std::{fs, path::Path};
 
 #[test]
 fn what_is_under_way_is_finished_first() {
-    let place = Place::new("");
-    place.declare_sh("report", WAITS);
-    let id = place.customer.queued("report");
-    place.wait_for_progress(&id);
-    place.house().send(Signal::TERM);
-    place.wait_for_log("no more jobs are taken");
-    place.touch("go");
-    wait_for("the server ends", || place.house().has_ended().then_some(()));
-    assert_eq!(place.house().stopped().code(), Some(0), "{}", place.house().log());
-    place.house().restart();
-    let status = place.wait(&id, "Completed");
+    let test_folder = TestFolder::new("");
+    test_folder.declare_sh("report", WAITS);
+    let id = test_folder.customer.queued("report");
+    test_folder.wait_for_progress(&id);
+    test_folder.test_server().send(Signal::TERM);
+    test_folder.wait_for_log("no more jobs are taken");
+    test_folder.touch("go");
+    wait_for("the server ends", || test_folder.test_server().has_ended().then_some(()));
+    assert_eq!(
+        test_folder.test_server().stopped().code(),
+        Some(0),
+        "{}",
+        test_folder.test_server().log()
+    );
+    test_folder.test_server().restart();
+    let status = test_folder.wait(&id, "Completed");
     assert_eq!((&status["message"], &status["attempt"]), (&json!("went"), &json!(1)));
 }
 
 #[test]
 fn whoever_asks_twice_has_programs_killed_and_jobs_given_back() {
-    let place = Place::new("");
+    let test_folder = TestFolder::new("");
     let stubborn = "trap '' TERM; echo $$ > number; echo 'consign:progress 1 x'; \
                     while [ ! -e over ]; do sleep 1; done";
-    place.declare_sh("report", stubborn);
-    let id = place.customer.queued("report");
-    place.wait_for_progress(&id);
-    let number = fs::read_to_string(place.file("number")).unwrap();
-    place.house().send(Signal::TERM);
-    place.wait_for_log("no more jobs are taken");
-    place.house().send(Signal::TERM);
-    wait_for("the server ends", || place.house().has_ended().then_some(()));
-    assert_eq!(place.house().stopped().code(), Some(0), "{}", place.house().log());
+    test_folder.declare_sh("report", stubborn);
+    let id = test_folder.customer.queued("report");
+    test_folder.wait_for_progress(&id);
+    let number = fs::read_to_string(test_folder.file("number")).unwrap();
+    test_folder.test_server().send(Signal::TERM);
+    test_folder.wait_for_log("no more jobs are taken");
+    test_folder.test_server().send(Signal::TERM);
+    wait_for("the server ends", || test_folder.test_server().has_ended().then_some(()));
+    assert_eq!(
+        test_folder.test_server().stopped().code(),
+        Some(0),
+        "{}",
+        test_folder.test_server().log()
+    );
     wait_until("the program is dead", || !lives(number.trim()));
-    place.house().restart();
-    wait_until("the job runs again", || place.customer.status(&id)["status"] == "Running");
-    assert_eq!(place.customer.status(&id)["attempt"], 1, "the first try was given back");
-    // It would outlive the server, which is about to be killed.
-    place.touch("over");
-    let again = || fs::read_to_string(place.file("number")).unwrap();
+    test_folder.test_server().restart();
+    wait_until("the job runs again", || test_folder.customer.status(&id)["status"] == "Running");
+    assert_eq!(test_folder.customer.status(&id)["attempt"], 1, "the first try was given back");
+    // It would outlive the server, which the test kills soon.
+    test_folder.touch("over");
+    let again = || fs::read_to_string(test_folder.file("number")).unwrap();
     wait_until("the program ends", || again() != number && !lives(again().trim()));
 }
 
-/// Whoever has ended and was not reaped does not.
+/// Whether the process runs; a zombie does not.
 fn lives(number: &str) -> bool {
     let stat = fs::read_to_string(Path::new("/proc").join(number).join("stat"));
     stat.is_ok_and(|stat| !stat.contains(") Z "))

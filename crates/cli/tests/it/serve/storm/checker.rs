@@ -1,6 +1,6 @@
-//! Asks how things stand, and compares it with what clients were told.
+//! Reads the state of all jobs, and compares it with what clients were answered.
 
-use super::book::{Book, Claim, Counts, Due, Pages, Settle, Submit, text};
+use super::client_log::{Claim, ClientLog, Counts, Due, Pages, Settle, Submit, text};
 use crate::serve::{Client, Connection};
 use engine::Timestamp;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use std::{
     fmt,
 };
 
-/// What kind of weather it was.
+/// The statistics of a storm.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) jobs: usize,
@@ -19,14 +19,14 @@ pub(crate) struct Found {
     attempts: u64,
     lost_leases: usize,
     pub(crate) counts: Counts,
-    /// Which row of its history the outcome of each job is.
+    /// The row of its history that is the outcome of each job.
     pub(crate) outcomes: Outcomes,
 }
 
 #[derive(Default)]
 pub(crate) struct Outcomes(pub(crate) HashMap<String, u64>);
 
-/// Nobody wants to read them all.
+/// Prints a count only: there are too many to read.
 impl fmt::Debug for Outcomes {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(to, "{} outcomes", self.0.len())
@@ -34,7 +34,7 @@ impl fmt::Debug for Outcomes {
 }
 
 impl Found {
-    /// A test that met no difficulty has shown nothing.
+    /// A storm without faults would show nothing.
     pub(crate) fn was_a_storm(&self) {
         let counts = &self.counts;
         for (what, times) in [
@@ -56,9 +56,9 @@ impl Found {
     }
 }
 
-pub(crate) fn check(client: &Client, book: &Book) -> Found {
+pub(crate) fn check(client: &Client, client_log: &ClientLog) -> Found {
     let jobs = all_jobs(client);
-    let mut pages = book.pages();
+    let mut pages = client_log.pages();
     let mut found = Found { jobs: jobs.len(), ..Found::default() };
     acknowledged_jobs_are_there_once(&jobs, &pages, &mut found);
     let mut connection = client.connect().unwrap();
@@ -84,7 +84,7 @@ pub(crate) fn check(client: &Client, book: &Book) -> Found {
     found
 }
 
-/// Every job of the storm, page by page. There are no others in the store.
+/// Every job of the storm, page by page. The store has no others.
 fn all_jobs(client: &Client) -> Vec<Value> {
     let (mut jobs, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -97,7 +97,7 @@ fn all_jobs(client: &Client) -> Vec<Value> {
     }
 }
 
-/// I1, I2, I11: what was acknowledged is there, under the id that was told, and once.
+/// I1, I2, I11: an acknowledged job exists, under the acknowledged id, and once.
 fn acknowledged_jobs_are_there_once(jobs: &[Value], pages: &Pages, found: &mut Found) {
     let mut by_subject: HashMap<&str, Vec<&str>> = HashMap::new();
     for job in jobs {
@@ -126,7 +126,8 @@ fn history_of(client: &Client, connection: &mut Connection, id: &str) -> Vec<Val
     answer.ok(200)["items"].as_array().unwrap().clone()
 }
 
-/// I3 to I5, I8, I9: one outcome, at the end of a history without gaps that only has lawful transitions.
+/// I3 to I5, I8, I9: one outcome, at the end of a history without gaps that only has valid
+/// transitions.
 fn told_as_it_stands(job: &Value, history: &[Value]) {
     let attempts_max = job["maxAttempts"].as_u64().unwrap();
     for (number, row) in history.iter().enumerate() {
@@ -150,12 +151,12 @@ fn told_as_it_stands(job: &Value, history: &[Value]) {
     assert!(job["attempt"].as_u64().unwrap() <= attempts_max, "{job}");
 }
 
-/// The arrows of `docs/state-machine.md`; nobody redrives in a storm.
+/// The arrows of `docs/state-machine.md`, without redrives, which a storm does not have.
 fn is_lawful(from: Option<&str>, to: &str) -> bool {
     match from {
         None => to == "Queued",
         Some("Queued") => ["Running", "Cancelled"].contains(&to),
-        // Progress and requests to cancel leave a job where it is.
+        // Progress and cancel requests do not change the state.
         Some("Running") => true,
         Some(_) => false,
     }
@@ -173,7 +174,8 @@ pub(crate) fn time(value: &Value) -> Timestamp {
     wire::parse_time("at", value.as_str().unwrap()).unwrap()
 }
 
-/// I3, I8, I13: not started early, poisoned where every attempt fails, and cancelled where that was promised.
+/// I3, I8, I13: not started early, poisoned where every attempt fails, and cancelled where a cancel
+/// was acknowledged.
 fn as_its_producer_wants(submit: &Submit, job: &Value, history: &[Value]) {
     let started = history.iter().find(|row| row["to"] == "Running").map(|row| time(&row["at"]));
     let due = match submit.due {
@@ -189,14 +191,14 @@ fn as_its_producer_wants(submit: &Submit, job: &Value, history: &[Value]) {
     for (status, is_requested) in &submit.cancels {
         match (status.as_str(), is_requested) {
             ("Cancelled", _) => assert_eq!(job["status"], "Cancelled", "{history:#?}"),
-            // Whoever runs it may have finished it; nobody begins it again.
+            // The worker that runs it may have finished it; no worker starts it again.
             ("Running", true) => assert_eq!(job["cancelRequested"], true, "{job}"),
             (_, _) => panic!("a cancel was answered with {status} and {is_requested}"),
         }
     }
 }
 
-/// A report that was taken holds, and was answered alike each time.
+/// An accepted report holds, and every repetition got the same answer.
 fn reports_hold(settle: &Settle, jobs: &HashMap<String, &Value>) {
     let [first, others @ ..] = &settle.told[..] else { return };
     assert!(others.iter().all(|told| told == first), "{:?}", settle.told);
@@ -214,7 +216,7 @@ fn reports_hold(settle: &Settle, jobs: &HashMap<String, &Value>) {
     assert_eq!(job["attempt"], settle.attempt, "what ended it was its last attempt: {job}");
 }
 
-/// I6, I7: reports were taken under one token for each attempt.
+/// I6, I7: at most one token per attempt had accepted reports.
 fn one_token_for_each_attempt(pages: &Pages) {
     let mut taken = HashSet::new();
     for settle in pages.settles.values().filter(|settle| settle.told.iter().any(Result::is_ok)) {
@@ -223,7 +225,7 @@ fn one_token_for_each_attempt(pages: &Pages) {
     }
 }
 
-/// I6, I7: a report that was first sent after somebody else got the job was not taken.
+/// I6, I7: a report that was first sent after another worker got the job was refused.
 fn no_lease_is_good_after_the_next(pages: &Pages) {
     for (token, settle) in &pages.settles {
         if !settle.told.iter().any(Result::is_ok) {
@@ -237,7 +239,7 @@ fn no_lease_is_good_after_the_next(pages: &Pages) {
     }
 }
 
-/// That the checker finds what it looks for.
+/// The checker finds what it looks for.
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,7 +328,7 @@ mod tests {
         told_as_it_stands(&job("a", "Cancelled"), &history);
     }
 
-    /// Handed over at 1 ms, started at 2 ms.
+    /// Submitted at 1 ms, started at 2 ms.
     fn wanted(submit: &Submit, status: &str) {
         let history = [row(1, &Value::Null, "Queued"), row(2, &json!("Queued"), "Running")];
         as_its_producer_wants(submit, &job("a", status), &history);

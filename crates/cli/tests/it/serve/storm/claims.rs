@@ -1,22 +1,22 @@
-//! A claim that was cut off before its answer costs the job nothing.
+//! A claim that is cut off before its answer costs the job nothing.
 
 use crate::serve::{Customer, customer::fresh, wait_for, wait_until};
 use serde_json::{Value, json};
 
-/// Each is a race between the client that hangs up and the server that answers.
+/// Each is a race between the client that closes its connection and the server that answers.
 const TIMES: usize = 25;
 
-/// Asks for a job and hangs up.
+/// Claims a job and closes the connection.
 fn claim_and_hang_up(customer: &Customer, job_type: &str, wait_seconds: u32) {
-    let wish = json!({
+    let claim_request = json!({
         "workerId": "gone", "claimId": fresh("gone"), "jobTypes": [job_type],
         "waitSeconds": wait_seconds, "leaseSeconds": 600,
     });
-    let ask = customer.owner.post("/api/work/claim").json(&wish);
+    let ask = customer.owner.post("/api/work/claim").json(&claim_request);
     customer.owner.connect().unwrap().say_and_hang_up(&ask.bytes()).unwrap();
 }
 
-/// The job is with the first who asks, in its first attempt.
+/// The first worker that claims gets the job, in its first attempt.
 #[track_caller]
 fn is_untouched(customer: &Customer, job_type: &str, id: &str) {
     let claimed: Value = wait_for("the job is there for the next worker", || {
@@ -58,9 +58,9 @@ fn a_worker_that_lost_its_answer_gets_the_same_leases_under_the_same_name() {
     let customer = Customer::new();
     let job_type = fresh("type");
     let ids: Vec<String> = (0..3).map(|_| customer.queued(&job_type)).collect();
-    let wish = json!({"claimId": "one-name", "max": 2});
-    let first = customer.claim_with(&job_type, wish.clone());
-    let again = customer.claim_with(&job_type, wish.clone());
+    let claim_request = json!({"claimId": "one-name", "max": 2});
+    let first = customer.claim_with(&job_type, claim_request.clone());
+    let again = customer.claim_with(&job_type, claim_request.clone());
     let tokens = |jobs: &[Value]| -> Vec<Value> {
         jobs.iter().map(|job| job["lease"]["token"].clone()).collect()
     };
@@ -69,7 +69,7 @@ fn a_worker_that_lost_its_answer_gets_the_same_leases_under_the_same_name() {
         customer.settle(job, json!({"outcome": "completed"}));
     }
     wait_until("the name is free for the rest", || {
-        let rest = customer.claim_with(&job_type, wish.clone());
+        let rest = customer.claim_with(&job_type, claim_request.clone());
         rest.iter().any(|job| job["jobId"] == ids[2].as_str())
     });
 }

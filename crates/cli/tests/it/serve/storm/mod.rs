@@ -1,30 +1,32 @@
-//! The storm: sixteen clients at once, some of whom hang up in the middle, and a server that is killed again and
-//! again. Afterwards a checker, which knows only what clients were told, asks the API how things stand.
+//! The storm: sixteen clients at once, some of which close their connections in the middle, and a
+//! server that is killed again and again. Afterwards a checker, which knows only the answers that
+//! clients got, reads the state of all jobs.
 //!
-//! Clients, their book and the checker are for any number of servers: `postgres/storm` has three of them.
+//! The clients, their record and the checker support any number of servers: `postgres/storm` has
+//! three.
 
-pub(crate) mod book;
 pub(crate) mod checker;
 mod claims;
+pub(crate) mod client_log;
 pub(crate) mod producers;
 pub(crate) mod sleeper;
 mod stopped;
 pub(crate) mod workers;
 
-use super::{House, wait_until};
-use book::Book;
+use super::{TestServer, wait_until};
+use client_log::ClientLog;
 use serde_json::Value;
 use std::{sync::Arc, thread};
 
 pub(crate) const JOB_TYPE: &str = "storm";
-/// A job whose subject begins like this never succeeds.
+/// A job whose subject begins with this never succeeds.
 pub(crate) const BAD: &str = "bad";
 const PRODUCERS: usize = 8;
 const WORKERS: usize = 7; // and one that sleeps past its leases
 const JOBS_EACH: usize = 375;
 const KILLS: usize = 15;
 
-/// What is tried again is due at once, or the storm would be waiting most of the time.
+/// Retries are due at once, or the storm would wait most of the time.
 const SETTINGS: &str = r#"
 [types."storm"]
 max_attempts = 20
@@ -34,41 +36,41 @@ backoff = { base = "20ms", factor = 1, max = "50ms", jitter = "none" }
 
 #[test]
 fn nothing_that_was_acknowledged_is_lost_and_nothing_happens_twice() {
-    let house = House::with(SETTINGS);
-    let book = Book::new(vec![house.admin()], PRODUCERS);
+    let test_server = TestServer::with(SETTINGS);
+    let client_log = ClientLog::new(vec![test_server.admin()], PRODUCERS);
     thread::scope(|scope| {
-        let (book, house) = (&book, &house);
+        let (client_log, test_server) = (&client_log, &test_server);
         for number in 0..PRODUCERS {
-            scope.spawn(move || producers::produce(number, book));
+            scope.spawn(move || producers::produce(number, client_log));
         }
         for number in 0..WORKERS {
-            scope.spawn(move || workers::work(number, book));
+            scope.spawn(move || workers::work(number, client_log));
         }
-        scope.spawn(move || sleeper::oversleep(book));
-        kill_again_and_again(house, book);
-        wait_until("every producer is done", || book.producers_left() == 0);
-        wait_until("the queue is empty", || is_idle(house));
-        book.send_everybody_home();
+        scope.spawn(move || sleeper::oversleep(client_log));
+        kill_again_and_again(test_server, client_log);
+        wait_until("every producer is done", || client_log.producers_left() == 0);
+        wait_until("the queue is empty", || is_idle(test_server));
+        client_log.send_everybody_home();
     });
-    let found = checker::check(&house.admin(), &book);
+    let found = checker::check(&test_server.admin(), &client_log);
     println!("{found:#?}");
     found.was_a_storm();
     assert!(found.counts.unanswered >= KILLS, "the kills met nobody");
 }
 
-/// Kills when enough has happened since the last time, so that each kill meets work.
-fn kill_again_and_again(house: &House, book: &Book) {
+/// Kills the server after some progress since the last kill, so that each kill meets work.
+fn kill_again_and_again(test_server: &TestServer, client_log: &ClientLog) {
     let all = PRODUCERS * JOBS_EACH;
     for kill in 1..=KILLS {
         let enough = all * kill / (KILLS + 1);
-        wait_until("work goes on between two kills", || book.acknowledged() >= enough);
-        house.kill();
-        house.restart();
+        wait_until("work goes on between two kills", || client_log.acknowledged() >= enough);
+        test_server.kill();
+        test_server.restart();
     }
 }
 
-fn is_idle(house: &House) -> bool {
-    let asked = house.admin().get(&format!("/api/queues/{JOB_TYPE}")).try_send();
+fn is_idle(test_server: &TestServer) -> bool {
+    let asked = test_server.admin().get(&format!("/api/queues/{JOB_TYPE}")).try_send();
     let none = |queue: &Value, field: &str| queue[field] == 0;
     asked.is_ok_and(|answer| {
         let queue = answer.json();
@@ -76,15 +78,15 @@ fn is_idle(house: &House) -> bool {
     })
 }
 
-/// Chance that a seed repeats.
-pub(crate) struct Luck(u64);
+/// Random numbers that a seed repeats.
+pub(crate) struct TestRandom(u64);
 
-impl Luck {
+impl TestRandom {
     pub(crate) fn new(seed: usize) -> Self {
-        Luck(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed as u64 + 1))
+        TestRandom(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed as u64 + 1))
     }
 
-    /// Happens once in `n` times.
+    /// True once in `n` times.
     pub(crate) fn once_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
@@ -98,7 +100,7 @@ impl Luck {
     }
 }
 
-/// A name for one client's thing.
+/// A unique name for a client's job.
 pub(crate) fn named(word: &str, client: usize, number: usize) -> Arc<str> {
     format!("{word}-{client}-{number}").into()
 }

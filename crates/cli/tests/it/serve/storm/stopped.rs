@@ -1,4 +1,4 @@
-//! A worker whose process is stopped past its lease, and woken.
+//! A worker whose process is stopped past its lease, and resumed.
 
 use crate::serve::{
     Client, Customer,
@@ -28,7 +28,8 @@ fn a_worker_that_is_stopped_past_its_lease_has_lost_it_when_it_wakes() {
     let id = customer.queued(&job_type);
     let (mut worker, mut says) = start_worker(&customer, &job_type);
     assert_eq!(line(&mut says), "claimed");
-    // It lives, and so does its lease: for longer than the lease was, nobody else gets the job.
+    // The worker runs, and its lease stays valid: for longer than the lease was, no other worker
+    // gets the job.
     let beats: u64 = LEASE_SECONDS * 1_000 / BEATS_APART.as_millis() as u64 + 3;
     for _ in 0..beats {
         assert_eq!(line(&mut says), "extended");
@@ -76,10 +77,10 @@ fn line(says: &mut impl BufRead) -> String {
     line.trim().into()
 }
 
-/// This very program, in the part of [`the_worker`].
+/// This test binary, in the role of [`the_worker`].
 fn start_worker(customer: &Customer, job_type: &str) -> (Child, impl BufRead) {
     let name = concat!(module_path!(), "::the_worker");
-    let name = name.split_once("::").unwrap().1; // without the program's
+    let name = name.split_once("::").unwrap().1; // without the name of the crate
     let mut child = Command::new(current_exe().unwrap())
         .args(["--exact", name, "--ignored", "--nocapture", "--test-threads=1", "-q"])
         .stdin(Stdio::piped())
@@ -87,7 +88,7 @@ fn start_worker(customer: &Customer, job_type: &str) -> (Child, impl BufRead) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let key = customer.house.key(json!({
+    let key = customer.test_server.key(json!({
         "name": "worker", "tenant": customer.tenant, "scopes": ["work"],
     }));
     let port = customer.owner.address().port();
@@ -103,11 +104,11 @@ fn the_worker() {
     std::io::stdin().read_line(&mut told).unwrap();
     let [port, key, job_type] = told.split_whitespace().collect::<Vec<_>>()[..] else { return };
     let client = Client::new(Arc::new(AtomicU16::new(port.parse().unwrap()))).with_key(key);
-    let wish = json!({
+    let claim_request = json!({
         "workerId": "first", "claimId": "first", "jobTypes": [job_type],
         "waitSeconds": 30, "leaseSeconds": LEASE_SECONDS,
     });
-    let claimed = client.post("/api/work/claim").json(&wish).send().ok(200);
+    let claimed = client.post("/api/work/claim").json(&claim_request).send().ok(200);
     let job = &claimed["jobs"][0];
     eprintln!("claimed");
     loop {

@@ -1,20 +1,20 @@
-//! What the function refuses is what the door refuses, in the same words.
+//! `consign.enqueue` refuses what the HTTP API refuses, in the same words.
 
 use super::{RUNTIME, World, refused};
 use crate::{
     Store,
-    conformance::house::{email, tenant},
+    conformance::fixture::{email, tenant},
 };
 use engine::{
-    Chance, Intake, JobDraft, JobId, JsonText, NewJob, PAYLOAD_BYTES_MAX, PayloadVersion, Policy,
-    Refusal, Scope, Timestamp,
+    Entropy, JobDraft, JobId, JsonText, NewJob, PAYLOAD_BYTES_MAX, PayloadVersion, Policy, Refusal,
+    Scope, SubmitContext, Timestamp,
 };
 
 fn at_the_door(draft: JobDraft) -> Result<NewJob, Refusal> {
-    draft.check(Intake {
-        id: JobId::new(Timestamp::from_unix_ms(1), Chance(1)),
+    draft.check(SubmitContext {
+        id: JobId::new(Timestamp::from_unix_ms(1), Entropy(1)),
         tenant: tenant("default"),
-        chance: Chance(1),
+        entropy: Entropy(1),
         payload_bytes_max: PAYLOAD_BYTES_MAX,
     })
 }
@@ -23,7 +23,8 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// A draft and the same in SQL. The texts are `jobType, subject, correlation, key, version`.
+/// A draft and the same arguments in SQL. The texts are `jobType, subject, correlation, key,
+/// version`.
 fn texts() -> Vec<(JobDraft, String)> {
     let long = |chars: usize| "ä".repeat(chars);
     let some = |text: &str| Some(text.to_owned());
@@ -98,7 +99,7 @@ fn what_the_door_refuses_is_refused_in_its_words() {
     assert_eq!(world.count("inbox"), 0, "nothing lawful was left there as refused");
 }
 
-/// All that is wrong, in any order.
+/// The problems in a message, sorted.
 fn sorted(message: &str) -> Vec<&str> {
     let mut problems: Vec<&str> = message.split("; ").collect();
     problems.sort_unstable();
@@ -151,7 +152,7 @@ fn a_payload_has_a_bound_which_an_operator_may_move() {
     let large = Refusal::PayloadTooLarge { bytes: 65_537, bytes_max: PAYLOAD_BYTES_MAX };
     assert_eq!((state.as_str(), code.as_str()), ("CN413", large.code()));
     assert_eq!(message, large.to_string());
-    world.sql("update consign.house set enqueue_bytes_max = 1048576");
+    world.sql("update consign.store_meta set enqueue_bytes_max = 1048576");
     assert!(world.job(world.must(&call(1 << 20))).is_some());
 }
 
@@ -219,10 +220,10 @@ fn a_full_queue_takes_no_more() {
 #[test]
 fn a_tenant_cannot_open_types_without_end() {
     let world = World::idle();
-    world.sql("update consign.house set enqueue_job_types_max = 3");
+    world.sql("update consign.store_meta set enqueue_job_types_max = 3");
     let taken_in = world.must("'type-1'");
     assert!(world.job(taken_in).is_some());
-    // Those that are not taken in yet count as well, within the transaction and after it.
+    // Inbox rows count as well, within the transaction and after it.
     world.sql("begin");
     world.must("'type-2', key => 'k'");
     world.must("'type-2'");

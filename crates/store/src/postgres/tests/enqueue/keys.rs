@@ -1,28 +1,28 @@
-//! One key, one job, whichever way it comes.
+//! One key means one job, whether it comes by SQL or by HTTP.
 
 use super::{Enqueued, PATIENCE, RUNTIME, World, connect, refused};
 use crate::{
     Answer, Request, Store,
-    conformance::house::{ending, keyed, settling, submitted, tenant},
+    conformance::fixture::{ending, keyed, settling, submitted, tenant},
 };
 use engine::{
-    Command, Intake, JobDraft, JobId, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, Refusal,
-    Scope,
+    Command, JobDraft, JobId, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, Refusal, Scope,
+    SubmitContext,
 };
 use std::{collections::BTreeSet, thread, time::Duration};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{Client, error::SqlState};
 
-/// The same as the store is told it.
+/// The same submission as the store gets it from the HTTP API.
 fn new_job(world: &World, draft: JobDraft) -> NewJob {
     let clock = crate::Clock::read(&*world.clock).wall;
-    let intake = Intake {
-        id: JobId::new(clock, crate::Dice::roll(&*world.dice)),
+    let context = SubmitContext {
+        id: JobId::new(clock, crate::RandomSource::entropy(&*world.random)),
         tenant: tenant("default"),
-        chance: crate::Dice::roll(&*world.dice),
+        entropy: crate::RandomSource::entropy(&*world.random),
         payload_bytes_max: PAYLOAD_BYTES_MAX,
     };
-    draft.check(intake).expect("a lawful draft")
+    draft.check(context).expect("a lawful draft")
 }
 
 fn submit(world: &World, draft: JobDraft) -> Result<(JobId, bool), Refusal> {
@@ -90,7 +90,7 @@ fn long_keys_are_stored_as_the_door_stores_them() {
     }
 }
 
-/// Ends the only job that waits.
+/// Ends the only queued job.
 fn end(world: &World, word: OutcomeWord) -> JobId {
     let claimed = world.claim(&["email"], 1).pop().expect("there is one");
     let id = claimed.job.id();
@@ -114,10 +114,10 @@ fn an_expired_key_is_free_swept_or_not() {
             reused(world.enqueue("'email', '2', key => 'k'"), first);
             world.clock.pass(Duration::from_secs(1));
             if swept {
-                RUNTIME.block_on(world.store.tidy(100)).unwrap();
+                RUNTIME.block_on(world.store.prune(100)).unwrap();
             }
             let second = world.must("'email', '2', key => 'k'");
-            RUNTIME.block_on(world.store.tidy(100)).unwrap();
+            RUNTIME.block_on(world.store.prune(100)).unwrap();
             assert_eq!(submit(&world, keyed("k", "2")), Ok((second, true)), "{word:?} {swept}");
         }
     }
@@ -141,7 +141,7 @@ fn a_poisoned_job_that_lived_again_counts_from_its_last_end() {
     assert_ne!(world.must("'email', '1', key => 'k'"), id);
 }
 
-/// Repeats what was in the way of somebody at the door, as the document says.
+/// Repeats a call that collided with another transaction, as the documentation says.
 fn enqueue_until_taken(world: &World, app: &Client, call: &str) -> (JobId, bool) {
     const TRIES_MAX: usize = 10;
     let answer = (0..TRIES_MAX).find_map(|_| match world.enqueue_by(app, call) {
@@ -195,7 +195,7 @@ fn a_redriven_job_meets_a_key_that_was_given_away_by_sql() {
     assert_eq!(world.enqueue("'email', '2', key => 'k'").unwrap(), (second, true));
 }
 
-/// Waits until somebody of this world waits for another's transaction.
+/// Waits until a call of `consign.enqueue` waits for another transaction's lock.
 fn until_somebody_waits(world: &World) {
     let waits = world.named(
         "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%consign.enqueue(%'",
@@ -260,7 +260,7 @@ fn a_redriven_job_keeps_its_key_from_an_open_transaction() {
 #[test]
 fn a_transaction_that_cannot_see_a_key_is_told_to_come_again() {
     let world = World::idle();
-    world.sql("begin isolation level repeatable read; select * from consign.house");
+    world.sql("begin isolation level repeatable read; select * from consign.store_meta");
     let call = "'email', '1', key => 'k'";
     let (id, _) = world.enqueue_by(&connect(&world.address), call).unwrap();
     assert_eq!(refused(world.enqueue(call)).0, "40001");

@@ -1,9 +1,9 @@
-//! From the commit of a stranger to a job like any other.
+//! From an application's commit to a job like any other.
 
 use super::{PATIENCE, RUNTIME, World, connect};
 use crate::{
     Request, Store,
-    conformance::house::{ending, job_type, settling},
+    conformance::fixture::{ending, job_type, settling},
 };
 use engine::{Command, JobId, OutcomeWord, PayloadVersion, Policy, Scope, Status, Timestamp};
 use tokio::time::timeout;
@@ -15,7 +15,7 @@ fn a_rollback_leaves_nothing_and_a_commit_runs() {
     world.sql("begin; insert into consign.orders values (1)");
     let lost = world.must("'email', '{\"to\": 1}', key => 'order-1'");
     world.sql("rollback");
-    assert_eq!(["orders", "inbox", "key", "handed"].map(|table| world.count(table)), [0; 4]);
+    assert_eq!(["orders", "inbox", "key", "submission"].map(|table| world.count(table)), [0; 4]);
     assert_eq!(world.job(lost), None);
 
     world.sql("begin; insert into consign.orders values (1)");
@@ -43,7 +43,7 @@ fn every_question_is_answered_right_after_the_commit() {
         },
         |world, id| RUNTIME.block_on(world.store.history(&Scope::All, id, 0)).unwrap().len() == 1,
         |world, id| RUNTIME.block_on(world.store.announced(&Scope::All, id, 0)).unwrap().len() == 1,
-        |world, id| RUNTIME.block_on(world.store.surroundings(&Scope::All, id)).unwrap().is_some(),
+        |world, id| RUNTIME.block_on(world.store.explain_facts(&Scope::All, id)).unwrap().is_some(),
         |world, id| RUNTIME.block_on(world.store.versions(&[id])).unwrap().contains_key(&id),
     ];
     let world = World::idle();
@@ -121,7 +121,7 @@ fn whoever_waits_for_work_is_told_here_and_on_other_nodes() {
     let other = world.another_node();
     let id = world.must("'email', '1'");
     let told = async |store: &dyn Store| {
-        while !store.news().await.work.contains(&job_type("email")) {}
+        while !store.notification().await.work.contains(&job_type("email")) {}
     };
     let both = async { tokio::join!(told(&*world.store), told(&*other)) };
     RUNTIME.block_on(async { timeout(PATIENCE, both).await }).expect("both are told");
@@ -135,7 +135,7 @@ fn what_nobody_called_out_is_found_all_the_same() {
         "insert into consign.inbox (id, at, run_at, tenant, job_type, payload) \
          values ('01a1e2ea-cee4-7570-9be7-cb63bbf8d2e0', 1, 1, 'default', 'email', '1')",
     );
-    let told = async { while world.store.news().await.work.is_empty() {} };
+    let told = async { while world.store.notification().await.work.is_empty() {} };
     RUNTIME.block_on(async { timeout(PATIENCE, told).await }).expect("a node looks by itself");
     assert_eq!(world.claim(&["email"], 5).len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Jobs that are handed over by SQL, in a transaction of somebody else's.
+//! Jobs that are submitted by SQL, in an application's transaction.
 
 mod checks;
 mod keys;
@@ -6,50 +6,50 @@ mod life;
 mod nodes;
 mod rights;
 
-use super::{RUNTIME, by_hand, open_at};
+use super::{RUNTIME, open_at, testing};
 use crate::{
-    Answer, Claimed, Execute, HandClock, News, Postgres, PostgresAddress, Reply, Request,
-    SeededDice, Store,
-    conformance::house::{claiming, job_type, wish},
+    Answer, Claimed, Execute, ManualClock, Notification, Postgres, PostgresAddress, Reply, Request,
+    SeededRandom, Store,
+    conformance::fixture::{claim_request, claiming, job_type},
     postgres::uuid::id_of,
 };
 use engine::{Job, JobId, Policy, Scope};
 use std::{sync::Arc, time::Duration};
 use tokio_postgres::{Client, Row};
 
-/// What a test waits for happens within this, or not at all.
+/// The longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A store, and an application beside it that only knows SQL.
+/// A store, and an application beside it that uses only SQL.
 struct World {
     store: Arc<Postgres>,
     app: Client,
     address: PostgresAddress,
-    clock: Arc<HandClock>,
-    dice: Arc<SeededDice>,
+    clock: Arc<ManualClock>,
+    random: Arc<SeededRandom>,
 }
 
-/// What `enqueue` answers: the job, and whether its key had brought it before.
+/// What `enqueue` returns: the job, and whether an earlier submission had its key.
 type Enqueued = Result<(JobId, bool), tokio_postgres::Error>;
 
 impl World {
     fn new() -> Self {
-        let (clock, dice, address) = by_hand();
-        let store = open_at(&address, &clock, &dice);
+        let (clock, random, address) = testing();
+        let store = open_at(&address, &clock, &random);
         let app = connect(&address);
-        World { store, app, address, clock, dice }
+        World { store, app, address, clock, random }
     }
 
-    /// A world whose node takes in only what somebody asks for.
+    /// A world whose node promotes inbox rows only on request.
     fn idle() -> Self {
         let world = World::new();
-        world.store.taking_in.abort();
+        world.store.inbox_task.abort();
         world
     }
 
     /// Another node on the same tables.
     fn another_node(&self) -> Arc<Postgres> {
-        open_at(&self.address, &self.clock, &Arc::new(SeededDice::new(2)))
+        open_at(&self.address, &self.clock, &Arc::new(SeededRandom::new(2)))
     }
 
     fn enqueue(&self, arguments: &str) -> Enqueued {
@@ -62,7 +62,7 @@ impl World {
         Ok((id_of(&rows[0], 0)?, rows[0].get(1)))
     }
 
-    /// The id of a job that is known to be taken.
+    /// The id of a job whose submission must succeed.
     fn must(&self, arguments: &str) -> JobId {
         let (id, duplicate) = self.enqueue(arguments).expect("it is taken");
         assert!(!duplicate);
@@ -86,7 +86,7 @@ impl World {
     }
 
     fn one(&self, request: Request) -> Reply {
-        let replies = self.store.execute(vec![request], News::default());
+        let replies = self.store.execute(vec![request], Notification::default());
         replies.expect("the store works").pop().expect("one reply for one request")
     }
 
@@ -95,8 +95,8 @@ impl World {
     }
 
     fn claim(&self, types: &[&str], max: usize) -> Vec<Claimed> {
-        let name = format!("c{}", crate::Dice::roll(&*self.dice).0);
-        match self.one(claiming(wish("w1", &name, types, max))) {
+        let name = format!("c{}", crate::RandomSource::entropy(&*self.random).0);
+        match self.one(claiming(claim_request("w1", &name, types, max))) {
             Ok(Answer::Claimed(jobs)) => jobs,
             other => panic!("a claim is answered as one, not by {other:?}"),
         }
@@ -112,7 +112,7 @@ fn connect(address: &PostgresAddress) -> Client {
     RUNTIME.block_on(address.connect()).expect("it answers")
 }
 
-/// State, code of the contract and message of what the function refused.
+/// SQLSTATE, error code and message of a refusal.
 #[track_caller]
 fn refused(enqueued: Enqueued) -> (String, String, String) {
     let error = enqueued.expect_err("it is refused");

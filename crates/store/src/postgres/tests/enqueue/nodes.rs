@@ -1,7 +1,7 @@
-//! Many nodes empty one inbox, and one bad row keeps nothing out.
+//! Many nodes promote rows of one inbox, and a faulty row does not block the others.
 
 use super::{PATIENCE, RUNTIME, World, connect};
-use crate::{Execute, News, Request, Store};
+use crate::{Execute, Notification, Request, Store};
 use engine::{Command, JobId, Scope};
 use std::{collections::BTreeSet, thread, time::Duration};
 use tokio::time::{sleep, timeout};
@@ -26,7 +26,7 @@ fn nodes_that_take_in_at_once_make_one_job_of_a_row() {
         let store = others.get(number % 3).unwrap_or(&world.store);
         assert!(RUNTIME.block_on(store.job(&Scope::All, *id)).unwrap().is_some());
     }
-    assert_eq!([world.count("inbox"), world.count("handed")], [0, (APPS * EACH) as i64]);
+    assert_eq!([world.count("inbox"), world.count("submission")], [0, (APPS * EACH) as i64]);
     let queues = RUNTIME.block_on(world.store.queues(&Scope::All)).unwrap();
     assert_eq!(queues[0].counts.submitted, (APPS * EACH) as u64);
     let started = world.claim(&["email"], 1_000);
@@ -44,15 +44,15 @@ fn an_answer_never_lags_while_others_take_in() {
         assert!(RUNTIME.block_on(store.job(&Scope::All, id)).unwrap().is_some(), "round {round}");
         let id = world.must("'email', '1'");
         let cancel = Request::Job { scope: Scope::All, id, command: Command::Cancel };
-        let cancelled = other.execute(vec![cancel], News::default()).unwrap();
+        let cancelled = other.execute(vec![cancel], Notification::default()).unwrap();
         assert!(cancelled[0].is_ok(), "round {round}: {cancelled:?}");
     }
 }
 
-/// Nothing comes of a job whose payload is "bad".
+/// No job can be made of a row whose payload is "bad".
 const STUMBLE: &str = "create function consign.stumble() returns trigger language plpgsql \
     as $$ begin raise exception using errcode = '22023', message = 'what is this'; end $$; \
-    create trigger stumble before insert on consign.handed for each row when (new.payload = '\"bad\"') \
+    create trigger stumble before insert on consign.submission for each row when (new.payload = '\"bad\"') \
     execute function consign.stumble()";
 
 #[test]
@@ -91,7 +91,7 @@ fn what_a_passing_failure_kept_out_goes_in_afterwards() {
     world.sql(&STUMBLE.replace("22023", "57014").replace("'\"bad\"'", "'1'"));
     let id = world.must("'email', '1', key => 'k'");
     assert!(RUNTIME.block_on(world.store.job(&Scope::All, id)).is_err());
-    world.sql("drop trigger stumble on consign.handed");
+    world.sql("drop trigger stumble on consign.submission");
     assert!(world.job(id).is_some());
     assert_eq!(world.count("inbox"), 0);
 }

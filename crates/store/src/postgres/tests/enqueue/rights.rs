@@ -1,4 +1,4 @@
-//! What a role needs to call it, and what it does not get.
+//! The rights that a role needs to call the function, and the rights that it does not get.
 
 use super::{PostgresAddress, RUNTIME, World, connect, refused};
 use test_postgres::Server;
@@ -9,8 +9,8 @@ fn superuser() -> Client {
     connect(&address)
 }
 
-/// Makes a role that may do nothing, and comes as it.
-fn stranger(world: &World) -> (String, Client) {
+/// Creates a role without rights, and connects as it.
+fn role_without_rights(world: &World) -> (String, Client) {
     let role = format!("{}_app", world.address.schema());
     RUNTIME.block_on(superuser().batch_execute(&format!("create role {role} login"))).unwrap();
     let address = Server::shared().address().replace("//consign@", &format!("//{role}@"));
@@ -21,7 +21,7 @@ fn stranger(world: &World) -> (String, Client) {
 fn two_grants_are_all_that_an_application_needs_and_all_that_it_gets() {
     const DENIED: &str = "42501";
     let world = World::idle();
-    let (role, app) = stranger(&world);
+    let (role, app) = role_without_rights(&world);
     assert_eq!(refused(world.enqueue_by(&app, "'email'")).0, DENIED);
     world.sql(&format!("grant usage on schema {} to {role}", world.address.schema()));
     assert_eq!(refused(world.enqueue_by(&app, "'email'")).0, DENIED, "not for everybody");
@@ -50,7 +50,7 @@ fn two_grants_are_all_that_an_application_needs_and_all_that_it_gets() {
 #[test]
 fn a_caller_s_own_functions_and_tables_are_not_mistaken_for_ours() {
     let world = World::idle();
-    let (role, app) = stranger(&world);
+    let (role, app) = role_without_rights(&world);
     let schema = world.address.schema();
     world.sql(&format!("grant usage on schema {schema} to {role}"));
     world.sql(&format!("grant execute on function consign.enqueue to {role}"));
@@ -65,18 +65,18 @@ fn a_caller_s_own_functions_and_tables_are_not_mistaken_for_ours() {
 #[test]
 fn a_caller_s_own_type_runs_nothing_with_our_rights() {
     let world = World::idle();
-    let (role, app) = stranger(&world);
+    let (role, app) = role_without_rights(&world);
     let schema = world.address.schema();
     world.sql(&format!("grant usage on schema {schema} to {role}"));
     world.sql(&format!("grant execute on function consign.enqueue to {role}"));
     let trap = world.named(
         "create type pg_temp.trap as (a integer); \
          create function pg_temp.spring(pg_temp.trap) returns text language plpgsql \
-             as $$ begin delete from consign.house; return '1'; end $$; \
+             as $$ begin delete from consign.store_meta; return '1'; end $$; \
          create cast (pg_temp.trap as text) with function pg_temp.spring(pg_temp.trap)",
     );
     RUNTIME.block_on(app.batch_execute(&trap)).unwrap();
     let (state, code, message) = refused(world.enqueue_by(&app, "'email', row(1)::pg_temp.trap"));
     assert_eq!((state.as_str(), code.as_str()), ("CN400", "INVALID_FIELD"), "{message}");
-    assert_eq!(world.count("house"), 1);
+    assert_eq!(world.count("store_meta"), 1);
 }

@@ -1,15 +1,17 @@
-//! What callers ask in a story, as chance will have it.
+//! The random requests of a story's callers.
 
-use super::{Teller, facts};
-use crate::{Clock, Dice, Reply, Request, conformance::audit::recorded, sqlite::crash::tell::Fact};
+use super::{StoryRunner, facts};
+use crate::{
+    Clock, RandomSource, Reply, Request, conformance::audit::recorded, sqlite::crash::tell::Fact,
+};
 use engine::{
-    ClaimId, Command, EndingDraft, Intake, JobDraft, JobId, JobType, LeaseToken, NewJob,
+    ClaimId, ClaimRequest, Command, EndingDraft, JobDraft, JobId, JobType, LeaseToken, NewJob,
     OutcomeWord, PAYLOAD_BYTES_MAX, PolicyDraft, ProgressReport, ReleaseReason, Scope, StepName,
-    Tenant, Wish, WorkerId, check_step_result,
+    SubmitContext, Tenant, WorkerId, check_step_result,
 };
 use std::time::Duration;
 
-impl Teller {
+impl StoryRunner {
     pub(super) fn request(&mut self) -> Request {
         match self.below(26) {
             0..=6 => Request::Submit(vec![self.new_job()]),
@@ -18,13 +20,13 @@ impl Teller {
             9..=13 => self.claim(),
             14..=18 => self.settle(),
             19 => self.settle_again(),
-            20 => self.with_lease(|teller, token| {
-                let progress = teller.below(2) == 0;
+            20 => self.with_lease(|runner, token| {
+                let progress = runner.below(2) == 0;
                 let report = || ProgressReport::check(40, Some("on its way")).expect("lawful");
                 Command::Heartbeat { token, progress: progress.then(report) }
             }),
-            21 => self.with_lease(|teller, token| {
-                let delay = Duration::from_secs(teller.below(30) as u64);
+            21 => self.with_lease(|runner, token| {
+                let delay = Duration::from_secs(runner.below(30) as u64);
                 Command::Release { token, reason: ReleaseReason::Released, delay }
             }),
             22 => self.step_of_a_job(),
@@ -62,13 +64,13 @@ impl Teller {
     }
 
     fn hand_over(&mut self, draft: JobDraft, tenant: Tenant) -> NewJob {
-        let id = JobId::new(self.clock.read().wall, self.dice.roll());
-        let (chance, payload_bytes_max) = (self.dice.roll(), PAYLOAD_BYTES_MAX);
-        draft.check(Intake { id, tenant, chance, payload_bytes_max }).expect("lawful")
+        let id = JobId::new(self.clock.read().wall, self.random.entropy());
+        let (entropy, payload_bytes_max) = (self.random.entropy(), PAYLOAD_BYTES_MAX);
+        draft.check(SubmitContext { id, tenant, entropy, payload_bytes_max }).expect("lawful")
     }
 
     fn same_key_again(&mut self) -> Request {
-        let Some((draft, owner)) = self.one_of(|teller| &teller.keyed).cloned() else {
+        let Some((draft, owner)) = self.one_of(|runner| &runner.keyed).cloned() else {
             return Request::Submit(vec![self.new_job()]);
         };
         let other = self.below(4) == 0;
@@ -77,7 +79,7 @@ impl Teller {
     }
 
     fn claim(&mut self) -> Request {
-        let wish = Wish {
+        let claim_request = ClaimRequest {
             worker: WorkerId::parse(["w1", "w2"][self.below(2)]).expect("lawful"),
             host: None,
             claim: ClaimId::parse(&format!("c{}", self.luck.next())).expect("lawful"),
@@ -85,30 +87,30 @@ impl Teller {
             max: 1 + self.below(4),
             lease: None,
         };
-        Request::Claim { scope: Scope::All, wish }
+        Request::Claim { scope: Scope::All, claim_request }
     }
 
     fn with_lease(&mut self, make: impl FnOnce(&mut Self, LeaseToken) -> Command) -> Request {
-        let Some((id, token)) = self.one_of(|teller| &teller.leases).copied() else {
+        let Some((id, token)) = self.one_of(|runner| &runner.leases).copied() else {
             return self.claim();
         };
         about(id, make(self, token))
     }
 
     fn settle(&mut self) -> Request {
-        self.with_lease(|teller, token| {
-            let (outcome, retryable) = match teller.below(9) {
+        self.with_lease(|runner, token| {
+            let (outcome, retryable) = match runner.below(9) {
                 0..=4 => (OutcomeWord::Completed, None),
                 5 | 6 => (OutcomeWord::Failed, Some(true)),
                 7 => (OutcomeWord::Failed, Some(false)),
-                _ if teller.below(2) == 0 => (OutcomeWord::Poisoned, None),
+                _ if runner.below(2) == 0 => (OutcomeWord::Poisoned, None),
                 _ => (OutcomeWord::Cancelled, None),
             };
             let draft = EndingDraft {
                 retryable,
-                error_code: Some(format!("CODE_{}", teller.below(5))),
+                error_code: Some(format!("CODE_{}", runner.below(5))),
                 error_message: Some("it did not work".into()),
-                result: Some(format!("[{}]", teller.luck.next())),
+                result: Some(format!("[{}]", runner.luck.next())),
                 ..EndingDraft::new(outcome)
             };
             Command::Settle { token, ending: draft.check().expect("lawful") }
@@ -116,25 +118,25 @@ impl Teller {
     }
 
     fn settle_again(&mut self) -> Request {
-        let Some((id, command)) = self.one_of(|teller| &teller.settled).cloned() else {
+        let Some((id, command)) = self.one_of(|runner| &runner.settled).cloned() else {
             return self.settle();
         };
         about(id, command)
     }
 
     fn step_of_a_job(&mut self) -> Request {
-        self.with_lease(|teller, token| {
-            let name = StepName::parse(["fetch", "send"][teller.below(2)]).expect("lawful");
-            if teller.below(2) == 0 {
+        self.with_lease(|runner, token| {
+            let name = StepName::parse(["fetch", "send"][runner.below(2)]).expect("lawful");
+            if runner.below(2) == 0 {
                 return Command::BeginStep { token, name };
             }
-            let result = check_step_result(&format!("[{}]", teller.luck.next())).expect("lawful");
+            let result = check_step_result(&format!("[{}]", runner.luck.next())).expect("lawful");
             Command::FinishStep { token, name, result }
         })
     }
 
     fn operate(&mut self) -> Request {
-        let Some(id) = self.one_of(|teller| &teller.ids).copied() else {
+        let Some(id) = self.one_of(|runner| &runner.ids).copied() else {
             return self.claim();
         };
         let reset_steps = self.below(2) == 0;
@@ -152,7 +154,7 @@ impl Teller {
         match self.below(7) {
             0 => Request::Pause { scope, job_type },
             1..=3 => Request::Resume { scope: Scope::All, job_type },
-            4 => Request::Seen { scope, worker: WorkerId::parse("w3").expect("lawful") },
+            4 => Request::WorkerAlive { scope, worker: WorkerId::parse("w3").expect("lawful") },
             _ => {
                 let max_attempts = Some(1 + self.below(4) as i64);
                 let draft = PolicyDraft { max_attempts, ..PolicyDraft::default() };
@@ -182,7 +184,7 @@ impl Teller {
 
     fn one_of<T>(&self, of: impl FnOnce(&Self) -> &Vec<T>) -> Option<&T> {
         let all = of(self);
-        // Rather one of the newest: old leases and ended jobs mostly hear "no".
+        // Prefers the newest: old leases and ended jobs are mostly refused.
         let back = self.below(all.len().clamp(1, 12));
         all.iter().rev().nth(back)
     }

@@ -1,0 +1,258 @@
+//! Checks of queues, workers and types: pure functions from the server's answers to findings.
+
+use super::finding::{DoctorReport, quoted};
+use crate::remote::{QueueHealth, ago, queue_health, span};
+use engine::Timestamp;
+use std::{collections::BTreeMap, time::Duration};
+use wire::{QueueShape, TypeShape, WorkerShape, WorkerState};
+
+/// The server's answers about its work.
+#[derive(Default)]
+pub(super) struct ServerState {
+    pub(super) queues: Vec<QueueShape>,
+    pub(super) workers: Vec<WorkerShape>,
+    pub(super) types: Vec<TypeShape>,
+    /// Counts of poisoned jobs by type and code.
+    pub(super) reasons: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Whether the server refuses jobs of types that were not declared.
+    pub(super) strict: bool,
+}
+
+pub(super) fn look(report: &mut DoctorReport, server_state: &ServerState, now: Timestamp) {
+    let before = report.0.len();
+    for queue in &server_state.queues {
+        stuck(report, server_state, queue, now);
+        poisoned(report, server_state, queue);
+        undeclared(report, server_state, queue);
+    }
+    let well = format!("queues: {}, and nothing waits in vain", server_state.queues.len());
+    report.well_since(before, "queue", well);
+    workers(report, server_state, now);
+}
+
+/// Reports jobs that wait and will not start.
+fn stuck(
+    report: &mut DoctorReport,
+    server_state: &ServerState,
+    queue: &QueueShape,
+    now: Timestamp,
+) {
+    let name = &queue.job_type;
+    let age = queue.oldest_age_seconds.map(Duration::from_secs);
+    let oldest = age.map_or(String::new(), |age| format!(" (oldest {})", span(age)));
+    match queue_health(queue) {
+        QueueHealth::Open => {}
+        QueueHealth::Paused => {
+            let resume = format!("consign queues resume {}", quoted(name));
+            if queue.queued == 0 {
+                let what = format!("queue {name}: paused; nothing waits in it");
+                report.note("queue", what).run("", resume);
+            } else {
+                let what = format!("queue {name}: paused, and {}{oldest}", waits(queue.queued));
+                report
+                    .wrong("queue", what)
+                    .run("who did it, and when", "consign audit")
+                    .run("let its jobs start", resume);
+            }
+        }
+        QueueHealth::NoWorker => {
+            let waits = waits(queue.due);
+            let them = if queue.due == 1 { "it" } else { "them" };
+            let last = last_worker(server_state, name, now);
+            let what = format!("queue {name}: {waits} and no worker asks for {them}{oldest}{last}");
+            let is_ready_made =
+                |shown: &TypeShape| shown.job_type == *name && shown.policy.handler.is_some();
+            let (say, run) = if server_state.types.iter().any(is_ready_made) {
+                let say = "its ready-made handler should take them; the server's log says why not";
+                (say, format!("consign types {}", quoted(name)))
+            } else {
+                let run = format!("consign work --type {} --exec ./handler", quoted(name));
+                ("start its workers; for now", run)
+            };
+            report.wrong("queue", what).run(say, run);
+        }
+        QueueHealth::Old => {
+            let waits = waits(queue.due);
+            let workers = match queue.live_workers {
+                1 => "1 worker".into(),
+                count => format!("each of {count} workers"),
+            };
+            let what = format!("queue {name}: {waits} although {workers} is at work{oldest}");
+            let say = "more workers or more slots; who works";
+            report.wrong("queue", what).run(say, "consign workers");
+        }
+    }
+}
+
+fn waits(count: u64) -> String {
+    if count == 1 { "1 job waits".into() } else { format!("{count} jobs wait") }
+}
+
+/// The worker that was seen last.
+fn last_worker(server_state: &ServerState, name: &str, now: Timestamp) -> String {
+    let theirs =
+        server_state.workers.iter().filter(|worker| worker.job_types.iter().any(|of| of == name));
+    let last = theirs.max_by_key(|worker| worker.last_seen_at);
+    last.map_or(String::new(), |worker| {
+        format!("; the last was {}, seen {}", placed(worker), ago(worker.last_seen_at, now))
+    })
+}
+
+fn placed(worker: &WorkerShape) -> String {
+    match &worker.host {
+        Some(host) => format!("{} on {host}", worker.worker_id),
+        None => worker.worker_id.clone(),
+    }
+}
+
+fn poisoned(report: &mut DoctorReport, server_state: &ServerState, queue: &QueueShape) {
+    let name = &queue.job_type;
+    if queue.poisoned == 0 {
+        return;
+    }
+    let reasons = server_state.reasons.get(name).into_iter().flatten();
+    let told: Vec<_> = reasons.clone().map(|(code, count)| format!("{code} {count}")).collect();
+    let colon = if told.is_empty() { "" } else { ": " };
+    let waits = waits(queue.poisoned);
+    let what = format!("queue {name}: {waits} for a person{colon}{}", told.join(", "));
+    let name = quoted(name);
+    let finding = report.wrong("poison", what);
+    finding.run("which, and why", format!("consign poison --type {name}"));
+    for (code, _) in reasons {
+        let run = format!("consign poison redrive --type {name} --error-code {code}");
+        finding.run("when the cause is mended", run);
+    }
+}
+
+fn undeclared(report: &mut DoctorReport, server_state: &ServerState, queue: &QueueShape) {
+    let name = &queue.job_type;
+    let is_declared =
+        server_state.types.iter().any(|shown| shown.job_type == *name && shown.declared);
+    if server_state.strict && !is_declared && queue.queued > 0 {
+        let what =
+            format!("type {name}: nobody declared it, and strict_types refuses new jobs of it");
+        let declare = format!("consign types set {}", quoted(name));
+        report.wrong("type", what).run("declare it", declare);
+    }
+}
+
+/// At most so many lost workers are listed one by one.
+const LOST_TOLD_MAX: usize = 10;
+
+/// A worker that was stopped in order looks like one that died. Only a queue without workers shows
+/// the difference, so a lost worker alone is a note.
+fn workers(report: &mut DoctorReport, server_state: &ServerState, now: Timestamp) {
+    let is_lost = |worker: &&WorkerShape| worker.state == WorkerState::Lost;
+    let lost: Vec<&WorkerShape> = server_state.workers.iter().filter(is_lost).collect();
+    report.well("workers", format!("workers: {} live", server_state.workers.len() - lost.len()));
+    for worker in lost.iter().take(LOST_TOLD_MAX) {
+        let (of, seen) = (worker.job_types.join(", "), ago(worker.last_seen_at, now));
+        let what = format!("worker {} ({of}): lost, last seen {seen}", placed(worker));
+        let say = "fine where it was stopped; else look at its log, and who is there";
+        report.note("worker", what).run(say, "consign workers");
+    }
+    if lost.len() > LOST_TOLD_MAX {
+        let what = format!("workers: {} more are lost", lost.len() - LOST_TOLD_MAX);
+        report.note("worker", what).run("", "consign workers");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::finding::{Finding, Level},
+        *,
+    };
+    use wire::Rfc3339;
+
+    fn now() -> Timestamp {
+        Timestamp::from_unix_ms(1_794_787_200_000)
+    }
+
+    fn queue(due: u64, live_workers: u64) -> QueueShape {
+        QueueShape {
+            job_type: "email".into(),
+            queued: due,
+            due,
+            oldest_age_seconds: (due > 0).then_some(720),
+            running: 0,
+            poisoned: 0,
+            paused: false,
+            live_workers,
+        }
+    }
+
+    fn lost_worker() -> WorkerShape {
+        WorkerShape {
+            worker_id: "w1".into(),
+            host: Some("machine-1".into()),
+            job_types: vec!["email".into()],
+            running: 0,
+            last_seen_at: Rfc3339(Timestamp::from_unix_ms(now().unix_ms() - 720_000)),
+            state: WorkerState::Lost,
+        }
+    }
+
+    #[track_caller]
+    fn told(server_state: ServerState, expected: &[&str]) {
+        let mut report = DoctorReport::default();
+        look(&mut report, &server_state, now());
+        let wrong = report.0.iter().filter(|finding| finding.level == Level::Wrong);
+        let lines: Vec<String> = wrong.flat_map(Finding::lines).map(|line| line.text()).collect();
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn a_house_that_works_is_well() {
+        told(ServerState { queues: vec![queue(14, 2)], ..ServerState::default() }, &[]);
+        told(ServerState { workers: vec![lost_worker()], ..ServerState::default() }, &[]);
+    }
+
+    #[test]
+    fn jobs_that_nobody_asks_for_are_found_with_who_was_there_last() {
+        told(
+            ServerState {
+                queues: vec![queue(14, 0)],
+                workers: vec![lost_worker()],
+                ..ServerState::default()
+            },
+            &[
+                "✗ queue email: 14 jobs wait and no worker asks for them (oldest 12 min); the last was w1 on \
+                 machine-1, seen 12 min ago",
+                "  → start its workers; for now: consign work --type email --exec ./handler",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_pause_and_poison_are_found_with_what_mends_them() {
+        let queue = QueueShape { paused: true, poisoned: 3, ..queue(1, 1) };
+        let reasons = BTreeMap::from([("NO_PAGE".to_owned(), 3)]);
+        told(
+            ServerState {
+                queues: vec![queue],
+                reasons: BTreeMap::from([("email".to_owned(), reasons)]),
+                ..ServerState::default()
+            },
+            &[
+                "✗ queue email: paused, and 1 job waits (oldest 12 min)",
+                "  → who did it, and when: consign audit",
+                "  → let its jobs start: consign queues resume email",
+                "✗ queue email: 3 jobs wait for a person: NO_PAGE 3",
+                "  → which, and why: consign poison --type email",
+                "  → when the cause is mended: consign poison redrive --type email --error-code NO_PAGE",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_type_that_strictness_forgot_is_found() {
+        told(
+            ServerState { queues: vec![queue(1, 1)], strict: true, ..ServerState::default() },
+            &[
+                "✗ type email: nobody declared it, and strict_types refuses new jobs of it",
+                "  → declare it: consign types set email",
+            ],
+        );
+    }
+}

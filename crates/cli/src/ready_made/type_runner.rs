@@ -1,0 +1,73 @@
+//! One job type and its runner.
+
+use super::Shutdown;
+use consign::{Registration, Runner, RunningRunner, SLOTS, StartError};
+use engine::{JobType, Policy, ReadyMade};
+use platform::Node;
+use std::{pin::pin, sync::Arc, time::Duration};
+use tokio::time::timeout;
+use tracing::info;
+
+/// The runner for one type, as its policy wants it.
+pub(super) struct TypeRunner {
+    handler: Option<ReadyMade>,
+    concurrency: Option<u32>,
+    timeout: Duration,
+    /// `None` where the handler is not allowed.
+    working: Option<RunningRunner>,
+}
+
+impl TypeRunner {
+    pub(super) async fn start(
+        node: &Arc<Node>,
+        name: String,
+        duty: Registration,
+        policy: &Policy,
+    ) -> Result<Self, StartError> {
+        let slots = policy.concurrency.map_or(SLOTS, |slots| slots as usize);
+        let runner = Runner::new(node).name(name).with(duty.slots(slots));
+        Ok(TypeRunner { working: Some(runner.start().await?), ..TypeRunner::vacant(policy) })
+    }
+
+    /// A post without a runner, which stays empty until the policy changes.
+    pub(super) fn vacant(policy: &Policy) -> Self {
+        let (handler, concurrency) = (policy.handler.clone(), policy.concurrency);
+        TypeRunner { handler, concurrency, timeout: policy.timeout, working: None }
+    }
+
+    /// Whether the runner still fits the policy. The runner reads the rest of the policy with every
+    /// claim.
+    pub(super) fn suits(&self, policy: &Policy) -> bool {
+        self.handler == policy.handler && self.concurrency == policy.concurrency
+    }
+
+    /// Raises the time limit. Attempts under way keep the limit that they started with.
+    pub(super) fn allow(&mut self, timeout: Duration) {
+        self.timeout = self.timeout.max(timeout);
+    }
+
+    /// Claims no more jobs, and lets attempts under way end: for as long as their type allows, or
+    /// less where the server stops.
+    pub(super) async fn leave(self, job_type: JobType, mut shutdown: Shutdown) {
+        let Some(working) = self.working else { return };
+        let grace = shutdown.borrow().unwrap_or(self.timeout + REPORTS);
+        let mut stopping = pin!(working.stop(grace));
+        let stopped = tokio::select! {
+            stopped = &mut stopping => Some(stopped),
+            // Dropping it gives back the attempts that still run.
+            grace = shorter(&mut shutdown, grace) => timeout(grace, stopping).await.ok(),
+        };
+        let released = stopped.map(|stopped| stopped.released);
+        info!(%job_type, released, "a ready-made handler stopped");
+    }
+}
+
+/// Time for the reports of attempts that end at the last moment.
+const REPORTS: Duration = Duration::from_secs(5);
+
+/// Waits until the grace gets shorter, which may happen more than once.
+async fn shorter(shutdown: &mut Shutdown, than: Duration) -> Duration {
+    let shorter = shutdown.wait_for(|grace| grace.is_some_and(|grace| grace < than)).await;
+    // The sender is gone: no time is left.
+    shorter.ok().and_then(|grace| *grace).unwrap_or_default()
+}

@@ -1,0 +1,195 @@
+//! Redrives or discards poisoned jobs. The command prints how many before and after.
+
+use super::{
+    Session, confirm,
+    exit::{REFUSED, Usage},
+    filter,
+    pages::{self, PAGE_MAX},
+    with_session,
+};
+use crate::{
+    args::{PoisonFateArgs, WhichArgs},
+    style::{Style, StyledLine},
+};
+use anyhow::Result;
+use client::PoisonQuery;
+use engine::Status;
+use std::process::ExitCode;
+use wire::{BulkAnswer, PoisonRequest};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PoisonAction {
+    Redrive,
+    Discard,
+}
+
+pub(crate) fn run(args: &PoisonFateArgs, fate: PoisonAction) -> Result<ExitCode> {
+    with_session(&args.remote, async |session| decide(session, args, fate).await)
+}
+
+async fn decide(session: &Session, args: &PoisonFateArgs, fate: PoisonAction) -> Result<ExitCode> {
+    let request = request(args)?;
+    let meant = count(session, args).await?;
+    if meant == Some(0) {
+        let told = "no poisoned job is meant by this; `consign poison` lists them";
+        let none = BulkAnswer { matched: 0, operation_id: None };
+        session.answer(&none, || vec![StyledLine::of(Style::Plain, told)])?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (verb, will) = match fate {
+        PoisonAction::Redrive => ("redrive", "will get another life"),
+        PoisonAction::Discard => ("discard", "will leave the poison queue for good"),
+    };
+    let meant = jobs(meant);
+    session.aside(&[StyledLine::of(Style::Plain, format!("{meant} {will}"))]);
+    if args.jobs.is_empty() && !args.yes && !confirm::ask(&format!("{verb} {meant}?"))? {
+        session.aside(&[StyledLine::of(Style::Plain, "nothing was done")]);
+        return Ok(ExitCode::from(REFUSED));
+    }
+    let done = match fate {
+        PoisonAction::Redrive => session.client.redrive_poison(&request).await?,
+        PoisonAction::Discard => session.client.discard_poison(&request).await?,
+    };
+    session.answer(&done, || told(args, fate, &done))?;
+    let all = args.jobs.is_empty() || done.matched >= args.jobs.len() as u64;
+    Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
+}
+
+/// The selection of jobs as the API takes it.
+fn request(args: &PoisonFateArgs) -> Result<PoisonRequest> {
+    if !args.jobs.is_empty() {
+        return Ok(PoisonRequest { job_ids: Some(args.jobs.clone()), filter: None });
+    }
+    let filter = match args.everything {
+        true => Some("true".to_owned()),
+        false => filter::compose(&which(args), engine::Timestamp::default()),
+    };
+    let none =
+        "say which jobs are meant: their ids, --type, --error-code, --filter, or --everything";
+    let filter = Some(filter.ok_or_else(|| Usage::new(none))?);
+    Ok(PoisonRequest { job_ids: None, filter })
+}
+
+fn which(args: &PoisonFateArgs) -> WhichArgs {
+    WhichArgs {
+        job_type: args.job_type.iter().cloned().collect(),
+        error_code: args.error_code.clone(),
+        filter: args.filter.clone(),
+        ..WhichArgs::default()
+    }
+}
+
+/// Beyond so many pages, the question says only that there are many.
+const PAGES_MAX: u32 = 10;
+
+/// How many jobs match; `None` where there are too many to count.
+async fn count(session: &Session, args: &PoisonFateArgs) -> Result<Option<u64>> {
+    if !args.jobs.is_empty() {
+        return Ok(Some(args.jobs.len() as u64));
+    }
+    if args.filter.is_some() {
+        // Discarded jobs are still poisoned and count here; the server skips them.
+        let which = WhichArgs { status: vec![Status::Poisoned], ..which(args) };
+        let filter = filter::compose(&which, session.now());
+        let (jobs, all) = pages::count(session, filter, PAGES_MAX).await?;
+        return Ok(all.then_some(jobs));
+    }
+    let query = PoisonQuery { job_type: args.job_type.clone(), top: Some(1), ..Default::default() };
+    let counts = session.client.poison(&query).await?.counts;
+    // The counts have all codes, also where a filter names one.
+    let wanted = |code: &str| args.error_code.as_ref().is_none_or(|wanted| wanted == code);
+    Ok(Some(counts.iter().filter(|(code, _)| wanted(code)).map(|(_, count)| count).sum()))
+}
+
+fn jobs(count: Option<u64>) -> String {
+    match count {
+        None => format!("more than {} jobs", PAGES_MAX * PAGE_MAX),
+        Some(1) => "1 job".into(),
+        Some(count) => format!("{count} jobs"),
+    }
+}
+
+fn told(args: &PoisonFateArgs, fate: PoisonAction, done: &BulkAnswer) -> Vec<StyledLine> {
+    let count = jobs(Some(done.matched));
+    let mut lines = vec![match fate {
+        PoisonAction::Redrive => StyledLine::of(Style::Good, format!("{count} got another life")),
+        PoisonAction::Discard => {
+            StyledLine::of(Style::Plain, format!("{count} left the poison queue"))
+        }
+    }];
+    let missing = (args.jobs.len() as u64).saturating_sub(done.matched);
+    if missing > 0 {
+        let are = if missing == 1 { "is" } else { "are" };
+        let missing = jobs(Some(missing));
+        let told = format!("{missing} {are} not poisoned, or not to be seen with this key");
+        lines.push(StyledLine::of(Style::Bad, told));
+    }
+    if fate == PoisonAction::Redrive && done.matched > 0 {
+        lines.push(StyledLine::of(Style::Faint, format!("do they come through?  {}", look(args))));
+    }
+    lines
+}
+
+fn look(args: &PoisonFateArgs) -> String {
+    match (&args.jobs[..], &args.job_type) {
+        ([job], _) => format!("consign status {job} --watch"),
+        (_, Some(job_type)) => {
+            format!("consign queues {job_type}; what comes back: consign poison --type {job_type}")
+        }
+        (_, None) => "consign queues; what comes back: consign poison".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::RemoteArgs;
+
+    fn args() -> PoisonFateArgs {
+        PoisonFateArgs {
+            jobs: Vec::new(),
+            job_type: None,
+            error_code: None,
+            filter: None,
+            everything: false,
+            yes: false,
+            remote: RemoteArgs::default(),
+        }
+    }
+
+    #[track_caller]
+    fn check(args: PoisonFateArgs, filter: &str) {
+        let request = request(&args).unwrap();
+        assert_eq!(request.filter.as_deref(), Some(filter));
+        request.check().unwrap();
+    }
+
+    #[test]
+    fn selectors_become_a_filter() {
+        let selected = PoisonFateArgs {
+            job_type: Some("email".into()),
+            error_code: Some("BAD_DATA".into()),
+            ..args()
+        };
+        check(selected, "jobType eq 'email' and errorCode eq 'BAD_DATA'");
+        check(PoisonFateArgs { everything: true, ..args() }, "true");
+        let filter = Some("subjectId eq 'a' or subjectId eq 'b'".into());
+        check(PoisonFateArgs { filter, ..args() }, "(subjectId eq 'a' or subjectId eq 'b')");
+    }
+
+    #[test]
+    fn whoever_names_no_job_means_none() {
+        assert!(request(&args()).unwrap_err().is::<Usage>());
+    }
+
+    #[test]
+    fn what_was_passed_over_is_said() {
+        let two = PoisonFateArgs { jobs: vec!["a".into(), "b".into()], ..args() };
+        let done = BulkAnswer { matched: 1, operation_id: None };
+        let text: Vec<String> =
+            told(&two, PoisonAction::Redrive, &done).iter().map(StyledLine::text).collect();
+        assert_eq!(text[0], "1 job got another life");
+        assert!(text[1].starts_with("1 job is not poisoned"), "{text:?}");
+        assert!(text[2].contains("consign queues"), "{text:?}");
+    }
+}

@@ -1,0 +1,265 @@
+//! The maintenance thread of a node. It sends the node's heartbeat, wakes waiting claims when jobs
+//! become due, reads settings, and measures the queues while clients ask for `Retry-After`. The
+//! leader also sweeps overdue jobs and numbers announcements.
+//!
+//! It is one thread, which sleeps until something is due. It decides nothing: a wake-up is a hint,
+//! and every sweep goes through the engine.
+
+use crate::{
+    Batcher, Error, Platform,
+    membership::{Membership, has_live_peers},
+    notifier::NotifiedThread,
+};
+use engine::Timestamp;
+use pollster::block_on;
+use std::{io, sync::Arc, thread, time::Duration};
+use store::{NODE_HEARTBEAT_EVERY, Notification};
+use tracing::{debug, info, warn};
+
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// The most pages of one sweep. The rest waits for the next sweep, so that other maintenance is not
+/// delayed.
+const SWEEP_PAGES_MAX: usize = 20;
+/// The most pages of announcements that one round numbers.
+const NUMBER_PAGES_MAX: usize = 20;
+/// The minimum distance between two reads of due jobs, however often the notifier fires.
+const READ_INTERVAL_MIN: Duration = Duration::from_millis(5);
+/// A postponed job may be committed so much later than its due time was computed. After a
+/// notification, the thread reads this far back.
+const COMMIT_LAG_MS: i64 = 1_000;
+/// Every waiting claim is tried this often, in case a wake-up got lost.
+const WAKE_ALL_EVERY: Duration = Duration::from_secs(30);
+/// The same where other nodes submit jobs: hints between nodes do get lost.
+const WAKE_ALL_EVERY_SHARED: Duration = Duration::from_secs(1);
+/// Every node finds a job that becomes due later than this in time, without a notification.
+const SEEN_BY_ALL_AFTER: Duration = Duration::from_millis(1_500);
+/// The minimum distance between two notifications of peers, however many jobs are postponed here.
+const PEER_NOTIFICATION_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Starts the maintenance thread of one node. Stopping it takes as long as one page, and a last
+/// heartbeat.
+pub(crate) fn start(
+    platform: Arc<Platform>,
+    batcher: Arc<Batcher>,
+    membership: Arc<Membership>,
+) -> io::Result<NotifiedThread> {
+    let notifier = platform.notifier.clone();
+    let shared = platform.store.is_shared();
+    let mut works = MaintenanceLoop {
+        next_sweep: Duration::ZERO,
+        next_heartbeat: Duration::ZERO,
+        next_wake: Duration::ZERO,
+        next_peer_notification: Duration::ZERO,
+        announced_until: Timestamp::default(),
+        sudden: false,
+        leads: false,
+        ending: false,
+        failing: false,
+        shared,
+        platform,
+        batcher,
+        membership,
+    };
+    works.next_wake = works.monotonic() + works.wake_after();
+    NotifiedThread::start("consign-clockwork", notifier, move || works.run())
+}
+
+struct MaintenanceLoop {
+    platform: Arc<Platform>,
+    batcher: Arc<Batcher>,
+    membership: Arc<Membership>,
+    /// Whether other nodes may serve the same store.
+    shared: bool,
+    /// By the monotonic clock.
+    next_sweep: Duration,
+    next_heartbeat: Duration,
+    next_wake: Duration,
+    next_peer_notification: Duration,
+    /// All jobs that became due before this time, by the store's clock, have been announced.
+    announced_until: Timestamp,
+    /// Whether the next due job was postponed here a moment ago, so that other nodes may not have
+    /// seen it yet.
+    sudden: bool,
+    leads: bool,
+    /// Whether the store knows that this node is ending.
+    ending: bool,
+    failing: bool,
+}
+
+impl MaintenanceLoop {
+    fn run(mut self) {
+        let mut longest = Duration::ZERO;
+        loop {
+            let heard = self.platform.notifier.wait(longest);
+            if heard.stop {
+                return self.leave();
+            }
+            let done = block_on(self.round(heard.notified));
+            longest = self.note(done).min(SWEEP_EVERY).max(READ_INTERVAL_MIN);
+            if heard.notified {
+                thread::sleep(READ_INTERVAL_MIN);
+            }
+        }
+    }
+
+    /// Does what is due now, and returns how long nothing will be.
+    async fn round(&mut self, notified: bool) -> Result<Duration, Error> {
+        let now = self.monotonic();
+        let mut done = Ok(());
+        // A node that begins to drain tells the store at once, so that another node can lead.
+        if now >= self.next_sweep || self.membership.is_draining() != self.ending {
+            self.next_sweep = now + SWEEP_EVERY;
+            done = self.run_every_second().await;
+        }
+        if now >= self.next_wake {
+            self.next_wake = now + self.wake_after();
+            self.batcher.wake(None);
+        }
+        let due_in = self.announce_due(notified).await?;
+        done?;
+        let next = self.next_sweep.min(self.next_wake);
+        Ok(due_in.min(next.saturating_sub(self.monotonic())))
+    }
+
+    /// The maintenance of every second. A step that fails does not stop the others.
+    async fn run_every_second(&mut self) -> Result<(), Error> {
+        let mut done = self.heartbeat_node().await;
+        if self.leads {
+            done = done.and(self.sweep().await).and(self.number_events().await);
+        }
+        done = done.and(self.platform.update_retry_after().await);
+        // Where there are other nodes, the peer watcher does this.
+        if !self.shared {
+            done = done.and(self.platform.look_at_settings().await);
+        }
+        done
+    }
+
+    /// Sends the node's heartbeat, and learns whether this node leads. A node whose heartbeat
+    /// failed does not lead.
+    async fn heartbeat_node(&mut self) -> Result<(), Error> {
+        self.next_heartbeat = self.monotonic() + NODE_HEARTBEAT_EVERY;
+        let led = std::mem::replace(&mut self.leads, false);
+        let info = self.membership.info();
+        let told = match self.platform.store.heartbeat_node(&info).await {
+            Ok(told) => told,
+            Err(error) => {
+                self.membership.heartbeat_failed();
+                self.batcher.set_has_peers(true);
+                return Err(error.into());
+            }
+        };
+        (self.leads, self.ending) = (told.leads, info.draining);
+        if self.shared && led != self.leads {
+            info!(leads = self.leads, "the lead changed");
+        }
+        self.batcher.set_has_peers(has_live_peers(&told, &info.id));
+        self.membership.note(told);
+        Ok(())
+    }
+
+    /// Signs the node off, so that other nodes need not wait for its heartbeat to lapse.
+    fn leave(&mut self) {
+        self.membership.drain();
+        if let Err(error) = block_on(self.heartbeat_node()) {
+            let error: &dyn std::error::Error = &error;
+            debug!(error, "the store was not told that this node ends");
+        }
+    }
+
+    async fn sweep(&mut self) -> Result<(), Error> {
+        for _ in 0..SWEEP_PAGES_MAX {
+            // A page may take long, and a node without a recent heartbeat does not lead.
+            if self.monotonic() >= self.next_heartbeat {
+                self.heartbeat_node().await?;
+            }
+            if !self.leads {
+                break;
+            }
+            let swept = self.platform.sweep().await?;
+            if !swept.jobs.is_empty() || swept.rows > 0 {
+                debug!(jobs = swept.jobs.len(), rows = swept.rows, "swept");
+            }
+            if !swept.more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn number_events(&self) -> Result<(), Error> {
+        for _ in 0..NUMBER_PAGES_MAX {
+            if !self.platform.number_events().await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Wakes waiting claims if a job became due since the last read, and returns how long it is
+    /// until the next one will.
+    async fn announce_due(&mut self, notified: bool) -> Result<Duration, Error> {
+        let lag_ms = if notified { COMMIT_LAG_MS } else { 0 };
+        let after = Timestamp::from_unix_ms(self.announced_until.unix_ms() - lag_ms);
+        let found = self.platform.next_due(after).await?;
+        let Some(due_at) = found.due_at else {
+            self.announced_until = found.now;
+            return Ok(Duration::MAX);
+        };
+        if due_at > found.now {
+            return Ok(self.expect_in(due_at.since(found.now), notified));
+        }
+        self.batcher.wake(None);
+        if notified || self.sudden {
+            self.notify_peers_of_work();
+        }
+        self.announced_until = found.now;
+        let next = self.platform.next_due(found.now).await?;
+        let due_in = next.due_at.map_or(Duration::MAX, |due_at| due_at.since(next.now));
+        Ok(self.expect_in(due_in, notified))
+    }
+
+    /// Notes how soon the next job becomes due. All nodes poll and find it in time, unless it was
+    /// postponed here a moment ago and only by a moment.
+    fn expect_in(&mut self, due_in: Duration, notified: bool) -> Duration {
+        self.sudden = (notified || self.sudden) && due_in < SEEN_BY_ALL_AFTER;
+        due_in
+    }
+
+    /// Notifies other nodes of a due job that they may not have seen.
+    fn notify_peers_of_work(&mut self) {
+        let now = self.monotonic();
+        if now >= self.next_peer_notification {
+            self.next_peer_notification = now + PEER_NOTIFICATION_INTERVAL;
+            self.batcher.notify_peers(Notification { any_work: true, ..Notification::default() });
+        }
+    }
+
+    fn wake_after(&self) -> Duration {
+        let every = if self.shared { WAKE_ALL_EVERY_SHARED } else { WAKE_ALL_EVERY };
+        self.platform.random.entropy().around(every)
+    }
+
+    /// Retries a failing store about a second later. Logs the failure once, not every second.
+    fn note(&mut self, done: Result<Duration, Error>) -> Duration {
+        match done {
+            Ok(idle) => {
+                if std::mem::replace(&mut self.failing, false) {
+                    warn!("the clockwork goes on");
+                }
+                idle
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.failing, true) {
+                    let error: &dyn std::error::Error = &error;
+                    warn!(error, "the clockwork is held up by the store");
+                }
+                self.platform.random.entropy().around(SWEEP_EVERY)
+            }
+        }
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.platform.clock.read().monotonic
+    }
+}

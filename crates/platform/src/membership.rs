@@ -1,0 +1,147 @@
+//! One node among those that share a store: its id, and what it learned with its last heartbeat.
+
+use engine::{JobId, Timestamp};
+use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, Ordering},
+};
+use store::{Clock, ClusterView, NodeInfo, NodeStatus, RandomSource};
+
+pub(crate) struct Membership {
+    pub(crate) id: String,
+    pub(crate) started_at: Timestamp,
+    draining: AtomicBool,
+    /// The last answer of the store; `None` before the first.
+    view: Mutex<Option<ClusterView>>,
+}
+
+impl Membership {
+    pub(crate) fn new(clock: &dyn Clock, random: &dyn RandomSource) -> Self {
+        let started_at = clock.read().wall;
+        Membership {
+            // Made like a job id: it is unique, and it shows when the node began.
+            id: JobId::new(started_at, random.entropy()).to_string(),
+            started_at,
+            draining: AtomicBool::new(false),
+            view: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn info(&self) -> NodeInfo {
+        NodeInfo {
+            id: self.id.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at: self.started_at,
+            draining: self.is_draining(),
+        }
+    }
+
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn note(&self, view: ClusterView) {
+        *self.view() = Some(view);
+    }
+
+    /// The heartbeat failed: a node without one does not lead.
+    pub(crate) fn heartbeat_failed(&self) {
+        let mut view = self.view();
+        let Some(view) = &mut *view else { return };
+        view.leads = false;
+        view.nodes.iter_mut().filter(|seen| seen.info.id == self.id).for_each(|own| {
+            own.leads = false;
+        });
+    }
+
+    /// All nodes that serve the store, oldest first, as of the last heartbeat. A node that drains
+    /// and is silent has gone, and is left out.
+    pub(crate) fn nodes(&self) -> Vec<NodeStatus> {
+        let view = self.view().clone();
+        let Some(ClusterView { mut nodes, .. }) = view else {
+            let seen_at = self.started_at;
+            return vec![NodeStatus { info: self.info(), seen_at, live: true, leads: false }];
+        };
+        nodes.retain(|seen| seen.live || !seen.info.draining);
+        // The store may not know yet that this node drains.
+        nodes.iter_mut().filter(|seen| seen.info.id == self.id).for_each(|own| {
+            own.info = self.info();
+        });
+        nodes
+    }
+
+    fn view(&self) -> MutexGuard<'_, Option<ClusterView>> {
+        self.view.lock().expect("nothing panics with what was told in hand")
+    }
+}
+
+/// Whether another node than `id` may want notifications from this one.
+pub(crate) fn has_live_peers(view: &ClusterView, id: &str) -> bool {
+    view.nodes.iter().any(|seen| seen.live && seen.info.id != id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::{ManualClock, SeededRandom};
+
+    fn membership() -> Membership {
+        let clock = ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000));
+        Membership::new(&clock, &SeededRandom::new(1))
+    }
+
+    fn seen(info: NodeInfo, live: bool, leads: bool) -> NodeStatus {
+        NodeStatus { info, seen_at: Timestamp::from_unix_ms(1_800_000_000_007), live, leads }
+    }
+
+    #[test]
+    fn until_it_was_heard_a_node_knows_itself() {
+        let membership = membership();
+        let [own] = &membership.nodes()[..] else { panic!("one node") };
+        assert!(own.info == membership.info() && own.live && !own.leads);
+    }
+
+    #[test]
+    fn whoever_said_that_it_would_go_is_not_missed_when_it_is_silent() {
+        let membership = membership();
+        let other = |id: &str, draining| NodeInfo { id: id.into(), draining, ..membership.info() };
+        let nodes = vec![
+            seen(membership.info(), true, true),
+            seen(other("gone", true), false, false),
+            seen(other("going", true), true, false),
+            seen(other("lost", false), false, false),
+        ];
+        membership.note(ClusterView { leads: true, nodes });
+        let ids = |nodes: Vec<NodeStatus>| nodes.into_iter().map(|seen| seen.info.id);
+        let expected = [&membership.id, "going", "lost"].map(str::to_owned);
+        assert_eq!(ids(membership.nodes()).collect::<Vec<_>>(), expected);
+        membership.drain();
+        assert!(membership.nodes()[0].info.draining, "told before the store knows");
+    }
+
+    #[test]
+    fn whoever_is_not_heard_does_not_lead() {
+        let membership = membership();
+        let nodes = vec![seen(membership.info(), true, true)];
+        membership.note(ClusterView { leads: true, nodes });
+        assert!(membership.nodes()[0].leads);
+        membership.heartbeat_failed();
+        assert!(!membership.nodes()[0].leads);
+    }
+
+    #[test]
+    fn company_is_somebody_else_who_lives() {
+        let membership = membership();
+        let other = NodeInfo { id: "other".into(), ..membership.info() };
+        let view = |live| ClusterView {
+            leads: true,
+            nodes: vec![seen(membership.info(), true, true), seen(other.clone(), live, false)],
+        };
+        assert!(has_live_peers(&view(true), &membership.id));
+        assert!(!has_live_peers(&view(false), &membership.id));
+    }
+}

@@ -1,0 +1,78 @@
+//! A job with its row number, and the columns that indexes need.
+
+use super::{digest, inline_history::InlineHistory, seal::Damage};
+use engine::{HistoryEntry, Job, Priority, State};
+
+/// A job with the numbers of its row and its queue.
+#[derive(Clone)]
+pub(crate) struct Stored {
+    pub(crate) no: i64,
+    pub(crate) queue: i64,
+    pub(crate) job: Job,
+    pub(crate) recent: InlineHistory,
+}
+
+impl Stored {
+    /// The history after row `after`. `moved` are the rows that by now have rows of their own.
+    /// `None` where the history is incomplete: a missing row has no seal to report it, but the job
+    /// knows how many rows there are.
+    pub(crate) fn history(
+        &self,
+        moved: Vec<HistoryEntry>,
+        after: u64,
+    ) -> Result<Option<Vec<HistoryEntry>>, Damage> {
+        let mut entries = moved;
+        let recent = self.recent.rows(self.no)?.into_iter().map(|noted| noted.entry);
+        entries.extend(recent.filter(|entry| entry.seq > after));
+        let expected = after.saturating_add(1)..=self.job.seq;
+        Ok(entries.iter().map(|entry| entry.seq).eq(expected).then_some(entries))
+    }
+}
+
+/// The damage where [`Stored::history`] is incomplete.
+pub(crate) const NOT_WHOLE: &str = "a history is not as long as its job says";
+
+/// The columns by which indexes find a live job.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Columns {
+    pub(crate) rank: Option<u8>,
+    pub(crate) run_at: Option<i64>,
+    pub(crate) expires_at: Option<i64>,
+    pub(crate) lease_until: Option<i64>,
+    pub(crate) claim: Option<i64>,
+    pub(crate) error: Option<i64>,
+}
+
+impl Columns {
+    pub(crate) fn of(job: &Job) -> Self {
+        let mut columns = Columns { error: error_of(job), ..Columns::default() };
+        match &job.state {
+            State::Queued { run_at } => {
+                columns.rank = Some(rank_of(job));
+                columns.run_at = Some(run_at.unix_ms());
+                columns.expires_at = job.expires_at.map(engine::Timestamp::unix_ms);
+            }
+            State::Running(lease) => {
+                columns.lease_until = Some(lease.expires_at.unix_ms());
+                columns.claim = claim_of(job);
+            }
+            State::Completed(_) | State::Failed(_) | State::Poisoned(_) | State::Cancelled(_) => {}
+        }
+        columns
+    }
+}
+
+/// The digest of the claim that took a running job.
+pub(crate) fn claim_of(job: &Job) -> Option<i64> {
+    job.lease().map(|lease| digest::of_claim(&lease.scope, &lease.worker, &lease.claim))
+}
+
+/// The digest of the code of its last failure.
+pub(crate) fn error_of(job: &Job) -> Option<i64> {
+    job.life.last_failure.as_ref().map(|failure| digest::of_error(&failure.code))
+}
+
+/// 0 for the highest priority.
+pub(crate) fn rank_of(job: &Job) -> u8 {
+    Priority::HIGHEST.number() - job.envelope.priority.number()
+}

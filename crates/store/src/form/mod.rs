@@ -1,9 +1,0 @@
-//! How what is kept looks as bytes, in a file or in a column, and how damage to it is seen.
-
-pub(crate) mod body;
-pub(crate) mod bytes;
-pub(crate) mod facet;
-pub(crate) mod recent;
-pub(crate) mod seal;
-pub(crate) mod sheet;
-pub(crate) mod stored;

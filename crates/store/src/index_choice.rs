@@ -1,0 +1,107 @@
+//! Chooses the index that finds candidates for a filter. The store still checks each found job with
+//! [`Filter::matches`](engine::Filter::matches).
+
+use crate::codec::{body::status_number, digest};
+use engine::{Comparison, Field, Filter, Status, Timestamp};
+
+/// An index that contains every job that meets a condition.
+pub(crate) enum IndexChoice {
+    Subject(i64),
+    Correlation(i64),
+    Parent(i64),
+    Error(i64),
+    Running,
+    Live,
+    Ended(i64),
+    /// The index of all ended jobs: nearly all of them are completed.
+    Completed,
+    Type(engine::JobType),
+}
+
+impl IndexChoice {
+    /// The index of the most selective condition of a filter, if there is one.
+    pub(crate) fn of(filter: &Filter) -> Option<Self> {
+        let choices = filter.required().into_iter().filter_map(index_of);
+        // Live jobs are few beside all ended ones, even within one type.
+        let live = filter.only_live().then_some((2, IndexChoice::Live));
+        choices.chain(live).min_by_key(|(commonness, _)| *commonness).map(|(_, way)| way)
+    }
+}
+
+/// The index of one condition, and how common the matching jobs are: 0 for few.
+fn index_of(field: &Field) -> Option<(u8, IndexChoice)> {
+    let ended = |status| IndexChoice::Ended(status_number(status).cast_signed());
+    Some(match field {
+        Field::CorrelationId(correlation) => {
+            (0, IndexChoice::Correlation(digest::of_correlation(correlation.as_str())))
+        }
+        Field::SubjectId(subject) => {
+            (0, IndexChoice::Subject(digest::of_subject(subject.as_str())))
+        }
+        Field::ParentId(parent) => (0, IndexChoice::Parent(digest::of_parent(*parent))),
+        Field::ErrorCode(code) => (0, IndexChoice::Error(digest::of_error(code))),
+        // In a healthy system few jobs are in these states.
+        Field::Status(Status::Running) => (1, IndexChoice::Running),
+        Field::Status(status @ (Status::Failed | Status::Poisoned | Status::Cancelled)) => {
+            (1, ended(*status))
+        }
+        Field::JobType(job_type) => (3, IndexChoice::Type(job_type.clone())),
+        Field::Status(Status::Queued) => (4, IndexChoice::Live),
+        Field::Status(Status::Completed) => (4, IndexChoice::Completed),
+        Field::CreatedAt(_) | Field::CompletedAt(_) => return None,
+    })
+}
+
+/// What a store needs to know of a filter to choose an index.
+pub(crate) trait IndexableFilter {
+    /// Fields whose values every matching job has.
+    fn required(&self) -> Vec<&Field>;
+    /// Whether every matching job is live.
+    fn only_live(&self) -> bool;
+    /// A moment after which no matching job was created.
+    fn created_until(&self) -> Option<Timestamp>;
+    /// A moment up to which no matching job was created.
+    fn created_from(&self) -> Option<Timestamp>;
+}
+
+impl IndexableFilter for Filter {
+    fn required(&self) -> Vec<&Field> {
+        match self {
+            Filter::Compare(Comparison::Eq, field) => vec![field],
+            Filter::And(all) => all.iter().flat_map(Filter::required).collect(),
+            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => Vec::new(),
+        }
+    }
+
+    fn only_live(&self) -> bool {
+        match self {
+            Filter::Compare(Comparison::Eq, Field::Status(status)) => !status.is_ended(),
+            Filter::And(all) => all.iter().any(Filter::only_live),
+            Filter::Or(any) => !any.is_empty() && any.iter().all(Filter::only_live),
+            Filter::Everything | Filter::Compare(..) | Filter::Not(_) => false,
+        }
+    }
+
+    fn created_until(&self) -> Option<Timestamp> {
+        match self {
+            Filter::Compare(
+                Comparison::Eq | Comparison::Lt | Comparison::Le,
+                Field::CreatedAt(at) | Field::CompletedAt(at),
+            ) => Some(*at),
+            Filter::And(all) => all.iter().filter_map(Filter::created_until).min(),
+            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => None,
+        }
+    }
+
+    fn created_from(&self) -> Option<Timestamp> {
+        let just_before = |at: &Timestamp| Timestamp::from_unix_ms(at.unix_ms() - 1);
+        match self {
+            Filter::Compare(Comparison::Gt, Field::CreatedAt(at)) => Some(*at),
+            Filter::Compare(Comparison::Eq | Comparison::Ge, Field::CreatedAt(at)) => {
+                Some(just_before(at)).filter(|before| before < at)
+            }
+            Filter::And(all) => all.iter().filter_map(Filter::created_from).max(),
+            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => None,
+        }
+    }
+}

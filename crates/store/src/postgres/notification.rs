@@ -1,0 +1,260 @@
+//! Notifications between nodes: hints over LISTEN and NOTIFY, outside every transaction that writes
+//! jobs.
+//!
+//! A NOTIFY inside a transaction makes all commits of the database wait for each other. So the
+//! events of a few milliseconds go out together, afterwards: behind a commit, or on a connection of
+//! their own. A node that misses a hint finds the change a moment later, when it polls.
+
+use super::{
+    locked,
+    pool::{Connector, Dialled},
+};
+use crate::node::Notification;
+use engine::JobType;
+use std::{
+    collections::BTreeSet,
+    future::poll_fn,
+    pin::pin,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{
+    sync::Notify,
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+use tokio_postgres::{AsyncMessage, Client};
+use tracing::debug;
+
+/// Notifications to send, and notifications received.
+pub(super) struct NotificationQueue {
+    pub(super) out: Outgoing,
+    /// What this node did itself also wakes those who wait on this node.
+    pub(super) inbox: Outgoing,
+    /// Wakes the inbox task when an application's transaction has enqueued a job.
+    pub(super) enqueued: Notify,
+    /// Marks this node's own notifications, so that it ignores them when they come back.
+    pub(super) own: u64,
+    /// The channel on which all nodes of this schema listen.
+    channel: String,
+    /// Notifications before this time are sent together.
+    gathers_until: Mutex<Instant>,
+}
+
+#[derive(Default)]
+pub(super) struct Outgoing {
+    notification: Mutex<Notification>,
+    came: Notify,
+}
+
+/// Notifications within this time after a NOTIFY are sent together.
+const GATHER: Duration = Duration::from_millis(5);
+/// The time before a broken connection is opened again.
+const RETRY: Duration = Duration::from_millis(500);
+/// A NOTIFY that takes longer than this counts as lost.
+const TELL_MAX: Duration = Duration::from_secs(5);
+/// PostgreSQL's limit is 8,000 bytes. A longer list of job types becomes "any".
+const BYTES_MAX: usize = 7_000;
+
+/// The payload that `consign.enqueue` sends.
+const ENQUEUED: &str = "inbox";
+
+impl Outgoing {
+    pub(super) fn put(&self, notification: Notification) {
+        if notification.is_empty() {
+            return;
+        }
+        locked(&self.notification).add(notification);
+        self.came.notify_one();
+    }
+
+    /// Waits until there is a notification, and takes it.
+    pub(super) async fn take(&self) -> Notification {
+        loop {
+            let notification = std::mem::take(&mut *locked(&self.notification));
+            if !notification.is_empty() {
+                return notification;
+            }
+            self.came.notified().await;
+        }
+    }
+}
+
+impl NotificationQueue {
+    pub(super) fn new(own: u64, schema: &str) -> Arc<Self> {
+        Arc::new(NotificationQueue {
+            out: Outgoing::default(),
+            inbox: Outgoing::default(),
+            enqueued: Notify::new(),
+            own,
+            channel: format!("consign_{schema}"),
+            gathers_until: Mutex::new(Instant::now()),
+        })
+    }
+
+    /// All notifications to send together with this one, and the NOTIFY statement. No statement if
+    /// one was sent a moment ago: then this one goes with those that follow.
+    pub(super) fn word(&self, notification: &Notification) -> (Notification, Option<String>) {
+        let mut all = notification.clone();
+        if notification.is_empty() || self.begin_to_gather().is_err() {
+            return (all, None);
+        }
+        all.add(std::mem::take(&mut *locked(&self.out.notification)));
+        let word = self.written(&all);
+        (all, Some(word))
+    }
+
+    /// The first notification goes out at once. Those after it go out together, not before the time
+    /// that is returned as the error.
+    fn begin_to_gather(&self) -> Result<(), Instant> {
+        let mut until = locked(&self.gathers_until);
+        let now = Instant::now();
+        if now < *until {
+            return Err(*until);
+        }
+        *until = now + GATHER;
+        Ok(())
+    }
+
+    fn written(&self, notification: &Notification) -> String {
+        // Neither numbers nor names of types contain a quote.
+        let text = written(self.own, notification).replace('\'', "");
+        format!("notify {}, '{text}'", self.channel)
+    }
+
+    /// Listens and sends for as long as the store is open.
+    pub(super) async fn run(self: Arc<Self>, connector: Connector) {
+        loop {
+            if let Err(error) = self.connected(&connector).await {
+                let error: &dyn std::error::Error = &error;
+                debug!(error, "no news of other nodes can be heard");
+            }
+            sleep(RETRY).await;
+            // Notifications were lost while there was no connection, so everything may have
+            // changed.
+            let (any_work, touched, settings) = (true, true, true);
+            self.inbox.put(Notification { any_work, touched, settings, ..Notification::default() });
+        }
+    }
+
+    /// Uses one connection until it ends.
+    async fn connected(
+        self: &Arc<Self>,
+        connector: &Connector,
+    ) -> Result<(), super::error::PostgresError> {
+        let failed = |source| connector.unreachable(source);
+        let (client, connection) = connector.dial("").await.map_err(failed)?;
+        // Dropping the set ends the task.
+        let mut listening = JoinSet::new();
+        listening.spawn_on(self.clone().listen(connection), &connector.runtime);
+        client.batch_execute(&format!("listen {}", self.channel)).await.map_err(failed)?;
+        let mut pause = pin!(sleep(Duration::ZERO));
+        let mut paused = false;
+        loop {
+            tokio::select! {
+                _ended = listening.join_next() => return Ok(()),
+                notification = self.out.take(), if !paused => match self.begin_to_gather() {
+                    Ok(()) => self.send(&client, &notification).await.map_err(failed)?,
+                    Err(until) => {
+                        self.out.put(notification);
+                        pause.as_mut().reset(until);
+                        paused = true;
+                    }
+                },
+                () = &mut pause, if paused => paused = false,
+            }
+        }
+    }
+
+    async fn send(
+        &self,
+        client: &Client,
+        notification: &Notification,
+    ) -> Result<(), tokio_postgres::Error> {
+        let notify = self.written(notification);
+        timeout(TELL_MAX, client.batch_execute(&notify)).await.unwrap_or(Ok(()))
+    }
+
+    /// Drives a connection, and handles the notifications it receives.
+    async fn listen(self: Arc<Self>, mut connection: Dialled) {
+        while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+            if let AsyncMessage::Notification(note) = message {
+                self.hear(note.payload());
+            }
+        }
+    }
+
+    fn hear(&self, message: &str) {
+        if message == ENQUEUED {
+            return self.enqueued.notify_one();
+        }
+        if let Some((from, notification)) = read(message)
+            && from != self.own
+        {
+            self.inbox.put(notification);
+        }
+    }
+}
+
+/// `from touched settings any type type …`
+fn written(from: u64, notification: &Notification) -> String {
+    let types: usize = notification.work.iter().map(|job_type| job_type.as_str().len() + 1).sum();
+    let (touched, settings) = (u8::from(notification.touched), u8::from(notification.settings));
+    if types > BYTES_MAX {
+        return format!("{from} {touched} {settings} 1");
+    }
+    let mut text = format!("{from} {touched} {settings} {}", u8::from(notification.any_work));
+    for job_type in &notification.work {
+        text.push(' ');
+        text.push_str(job_type.as_str());
+    }
+    text
+}
+
+fn read(message: &str) -> Option<(u64, Notification)> {
+    let mut words = message.split(' ');
+    let from = words.next()?.parse().ok()?;
+    let mut is_set = || Some(words.next()? == "1");
+    let (touched, settings, any_work) = (is_set()?, is_set()?, is_set()?);
+    let work: BTreeSet<JobType> = words.filter_map(|word| JobType::parse(word).ok()).collect();
+    Some((from, Notification { work, any_work, touched, settings }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn news_arrive_as_they_were_told() {
+        let types = ["email", "order.ship"].map(|name| JobType::parse(name).unwrap());
+        let notification =
+            Notification { work: types.into(), any_work: false, touched: true, settings: true };
+        assert_eq!(read(&written(7, &notification)), Some((7, notification)));
+        let nothing = Notification { any_work: true, ..Notification::default() };
+        assert_eq!(read(&written(u64::MAX, &nothing)), Some((u64::MAX, nothing)));
+        assert_eq!(read("what"), None);
+    }
+
+    #[test]
+    fn the_first_word_goes_out_at_once_and_what_follows_it_together() {
+        let notifications = NotificationQueue::new(7, "consign");
+        let touched = Notification { touched: true, ..Notification::default() };
+        let any = Notification { any_work: true, ..Notification::default() };
+        let word = |notification: &Notification| notifications.word(notification).1;
+        assert_eq!(word(&Notification::default()), None, "nothing is not worth a word");
+        assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 0 0'"));
+        assert_eq!(notifications.word(&any), (any.clone(), None), "it is told with what follows");
+        notifications.out.put(any);
+        *notifications.gathers_until.lock().unwrap() -= GATHER;
+        assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 0 1'"));
+        assert!(locked(&notifications.out.notification).is_empty(), "nobody need tell it again");
+    }
+
+    #[test]
+    fn too_many_types_are_all_types() {
+        let types = (0..1_000).map(|n| JobType::parse(&format!("a-long-name-{n}")).unwrap());
+        let notification = Notification { work: types.collect(), ..Notification::default() };
+        let (_, heard) = read(&written(1, &notification)).unwrap();
+        assert!(heard.any_work && heard.work.is_empty());
+    }
+}

@@ -1,0 +1,55 @@
+//! The settings that a node has in memory: queues, policies and pauses. A node reads them again
+//! when their version changes.
+
+use super::{
+    error::{Result, TransactionError},
+    pool::PooledConnection,
+    records, sql,
+};
+use crate::{
+    queue::{Queue, Queues, is_paused},
+    record::{RecordKind, Records},
+};
+use engine::{JobType, Tenant};
+
+#[derive(Default)]
+pub(super) struct SettingsCache {
+    /// The settings version from before the read. What was read may be newer, never older.
+    pub(super) version: i64,
+    pub(super) queues: Queues,
+    /// The records that batches depend on.
+    pub(super) records: Records,
+}
+
+impl SettingsCache {
+    pub(super) async fn load(db: &PooledConnection) -> Result<Self> {
+        let kinds = RecordKind::ALL.into_iter().filter(|kind| kind.decides_batches());
+        let kinds: Vec<RecordKind> = kinds.collect();
+        let (version, queues, records) = tokio::try_join!(
+            biased;
+            db.row(sql::SETTINGS_NOW, &[], "the house has no row"),
+            db.rows(sql::QUEUES, &[]),
+            records::load(db, &kinds),
+        )?;
+        let mut known =
+            SettingsCache { version: version.try_get(0)?, records, ..SettingsCache::default() };
+        for row in queues {
+            let (no, job_type, tenant): (i32, &str, &str) =
+                (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+            known.queues.add(no.into(), queue(job_type, tenant)?);
+        }
+        Ok(known)
+    }
+
+    pub(super) fn is_paused(&self, queue: &Queue) -> bool {
+        is_paused(self.records.pauses(), queue)
+    }
+}
+
+fn queue(job_type: &str, tenant: &str) -> Result<Queue> {
+    let job_type = JobType::parse(job_type).map_err(|_| UNLAWFUL)?;
+    Ok(Queue { job_type, tenant: Tenant::parse(tenant).map_err(|_| UNLAWFUL)? })
+}
+
+const UNLAWFUL: TransactionError =
+    TransactionError::Impossible("the name of a type or a tenant is not lawful");

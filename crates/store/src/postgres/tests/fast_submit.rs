@@ -1,0 +1,133 @@
+//! New jobs are written in one round trip by a prediction, and a wrong prediction is detected.
+
+use super::{
+    RUNTIME, neighbours, open_at,
+    order::{new_job, told},
+    testing,
+};
+use crate::{
+    Execute, Notification, Postgres, PostgresAddress, Request, SeededRandom, Store,
+    conformance::fixture::{email, job_type},
+};
+use engine::{JobId, Policy, Scope};
+use pollster::block_on;
+use std::{sync::Arc, time::Duration};
+use test_postgres::{ChaosProxy, Server, When};
+use tokio::time::{sleep, timeout};
+
+/// A store behind a proxy that cuts connections, with a clock that stands still.
+pub(super) struct Scene {
+    pub(super) proxy: ChaosProxy,
+    random: Arc<SeededRandom>,
+    pub(super) store: Arc<Postgres>,
+    /// The address without the proxy.
+    direct: PostgresAddress,
+}
+
+impl Scene {
+    pub(super) fn new() -> Self {
+        let (clock, random, direct) = testing();
+        let proxy = ChaosProxy::before(Server::shared());
+        let address: PostgresAddress = proxy.address().parse().expect("lawful");
+        let address = address.with_schema(direct.schema()).expect("lawful");
+        let store = open_at(&address, &clock, &random);
+        stop_inbox(&store);
+        Scene { proxy, random, store, direct }
+    }
+
+    pub(super) fn fast_submit(&self) -> JobId {
+        let new = new_job(&self.random);
+        let id = new.id;
+        let batch = vec![Request::Submit(vec![new])];
+        let replies =
+            self.store.execute(batch, Notification::default()).expect("it is carried out");
+        assert!(replies[0].is_ok(), "{replies:?}");
+        id
+    }
+
+    /// Submits a job, and checks that it took the fast path: it used the reserved outbox position.
+    fn hand_over_at_once(&self) {
+        let place = self.store.inner.places().kept.first().copied();
+        self.fast_submit();
+        let next = self.store.inner.places().kept.first().copied();
+        assert!(place.is_some() && next > place, "{place:?}");
+    }
+}
+
+/// Stops the inbox task. It opens connections and commits at times of its own. A new connection
+/// makes the store forget its outbox positions, and the proxy could lose a commit of that task
+/// instead of the test's.
+fn stop_inbox(store: &Postgres) {
+    const APART: Duration = Duration::from_millis(1);
+    store.inbox_task.abort();
+    let ended = async {
+        while !store.inbox_task.is_finished() {
+            sleep(APART).await;
+        }
+    };
+    let ended = RUNTIME.block_on(async { timeout(Duration::from_secs(60), ended).await });
+    ended.expect("a task that is aborted ends");
+}
+
+#[test]
+fn what_nobody_answered_for_is_handed_over_once() {
+    let scene = Scene::new();
+    let lose: [fn(&ChaosProxy, When); 2] = [ChaosProxy::lose_replies, ChaosProxy::lose_commits];
+    for lose in lose {
+        scene.fast_submit();
+        scene.hand_over_at_once();
+        lose(&scene.proxy, When::Next(1));
+        let id = scene.fast_submit();
+        assert_eq!(RUNTIME.block_on(told(&scene.store, id)), [1]);
+    }
+    let counts = scene.proxy.counts();
+    assert_eq!((counts.replies_lost, counts.commits_lost), (1, 1));
+    let depths = block_on(scene.store.queues(&Scope::All)).expect("the store works");
+    assert_eq!(depths[0].counts.queued, 6, "each of them once");
+}
+
+/// The job may even be erased before the store determines the outcome of its commit.
+#[test]
+fn what_was_erased_meanwhile_is_not_handed_over_again() {
+    let scene = Scene::new();
+    scene.fast_submit();
+    scene.hand_over_at_once();
+    let (schema, client) = (scene.direct.schema(), scene.direct.connect());
+    let client = RUNTIME.block_on(client).expect("it answers");
+    // From now on a job is erased as soon as it is written.
+    let gone = format!(
+        "create function {schema}.erase() returns trigger language plpgsql as $$ begin \
+           insert into {schema}.erased select new.no, 0, new.envelope; return null; end $$; \
+         create trigger gone before insert on {schema}.submission for each row execute function {schema}.erase(); \
+         create function {schema}.gone() returns trigger language plpgsql as $$ begin return null; end $$; \
+         create trigger gone before insert on {schema}.job for each row execute function {schema}.gone()"
+    );
+    RUNTIME.block_on(client.batch_execute(&gone)).expect("lawful");
+    scene.proxy.lose_replies(When::Next(1));
+    scene.fast_submit();
+    let told = format!("select count(*) from {schema}.outbox");
+    let told = RUNTIME.block_on(client.query_typed(&told, &[])).expect("lawful");
+    assert_eq!(told[0].get::<_, i64>(0), 3, "each of the three was announced once");
+}
+
+#[test]
+fn what_was_set_elsewhere_is_heeded() {
+    let near = neighbours();
+    let (fixture, other) = (&near.fixture, (near.another)());
+    fixture.submit(email());
+    let policy = Policy { max_attempts: 9, ..Policy::default() };
+    let set = vec![Request::set_policy(&job_type("email"), &policy)];
+    other.execute(set, Notification::default()).expect("the store works");
+    assert_eq!(fixture.job(fixture.submit(email())).max_attempts, 9);
+}
+
+#[test]
+fn a_clock_that_was_set_is_followed() {
+    let fixture = neighbours().fixture;
+    let start = fixture.job(fixture.submit(email())).envelope.created_at.unix_ms();
+    let created_after = |ms: i64| {
+        fixture.clock.set_off(ms);
+        fixture.job(fixture.submit(email())).envelope.created_at.unix_ms() - start
+    };
+    assert_eq!([created_after(0), created_after(1_500), created_after(-1_000)], [0, 1_500, 1_500]);
+}

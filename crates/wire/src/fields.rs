@@ -1,0 +1,239 @@
+//! What each field of the contract means, and what it may hold.
+//!
+//! A name means one thing in every shape. So its rule stands here once, with the limits of the
+//! engine, and the OpenAPI document takes it from here. Where a shape differs, the entry names the
+//! shape, too.
+
+use crate::explain::REASON_CODES;
+use engine::{
+    ATTEMPTS_MAX, CLAIM_MAX, CLAIM_TYPES_MAX, DELAY_SECONDS_MAX, ITEMS_MAX, Right, Status,
+};
+
+/// One field of the contract.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldDoc {
+    /// The field, or the shape and its field where the name has another meaning there.
+    pub name: &'static str,
+    /// What it means, where its shape does not say so.
+    pub meaning: &'static str,
+    /// What it may hold.
+    pub rule: FieldRule,
+}
+
+/// What a field may hold, beside what its type says.
+#[derive(Clone, Copy, Debug)]
+pub enum FieldRule {
+    /// Whatever the type allows.
+    Any,
+    /// Text of 1 to this many characters.
+    Text(usize),
+    /// Text of any length; a long one is cut.
+    Cut,
+    /// Text that matches this pattern.
+    Form(&'static str),
+    /// A UUID with hyphens.
+    Id,
+    /// A time in RFC 3339.
+    Time,
+    /// A whole number and a unit.
+    Span,
+    /// A number within these bounds.
+    Range(i64, i64),
+    /// A list whose length is within these bounds, and whose entries keep a rule.
+    List(usize, usize, &'static FieldRule),
+    /// One of these values. The set has a name.
+    OneOf(&'static str, fn() -> Vec<&'static str>),
+}
+
+/// The pattern of a job type and of a tenant.
+pub const LOWER_NAME: &str = "^[a-z0-9][a-z0-9._-]{0,63}$";
+/// The pattern of a span of time.
+pub const SPAN: &str = "^[0-9]{1,16}(ms|s|m|h|d)$";
+/// The pattern of a UUID with hyphens.
+pub const UUID: &str = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$";
+/// Text without U+0000.
+pub const NO_NUL: &str = r"^[^\u0000]*$";
+
+const CODE: &str = "^[A-Z][A-Z0-9_]{0,63}$";
+const TOKEN: &str = "^(0|[1-9][0-9]{0,9})-(0|[1-9][0-9]{0,19})-[0-9a-f]{32}$";
+const TRACE: &str = "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?$";
+const LISTED_MAX: usize = 100;
+const STATE: FieldRule = FieldRule::OneOf("JobState", || Status::ALL.map(Status::as_str).to_vec());
+const SCOPE: FieldRule = FieldRule::OneOf("Scope", || Right::ALL.map(Right::as_str).to_vec());
+const REASON: FieldRule = FieldRule::OneOf("ReasonCode", || REASON_CODES.to_vec());
+const OUTCOME: FieldRule =
+    FieldRule::OneOf("Outcome", || vec!["completed", "failed", "poisoned", "cancelled"]);
+const ACTION: FieldRule = FieldRule::OneOf("StepAction", || vec!["begin", "finish"]);
+const JITTER: FieldRule = FieldRule::OneOf("Jitter", || vec!["full", "none"]);
+
+const fn word(name: &'static str, rule: FieldRule, meaning: &'static str) -> FieldDoc {
+    FieldDoc { name, meaning, rule }
+}
+
+use FieldRule::{Any, Cut, Form, Id, List, Range, Span, Text, Time};
+
+/// What the fields mean.
+#[rustfmt::skip]
+pub static FIELD_DOCS: &[FieldDoc] = &[
+    word("jobId", Id, "the job"),
+    // The answer repeats an invalid job id as the report had it.
+    word("SettledItem.jobId", Any, "which job, as the report said"),
+    word("Pulse.jobId", Any, "which job, as the heartbeat said"),
+    word("parentId", Id, "the job that handed this one over"),
+    word("jobType", Form(LOWER_NAME), "names queue, handler and policy"),
+    word("tenant", Any, "whose it is; only for those who see several tenants"),
+    word("subjectId", Text(256), "what the job is about, and what authorization is checked against"),
+    word("correlationId", Text(128), "carried into logs, spans, outcomes and child jobs"),
+    word("idempotencyKey", Text(1_024), "the client's own handle: the same job under the same key is stored once"),
+    word("payload", Any, "any JSON, up to 64 KiB unless the installation says otherwise"),
+    word("PayloadVersion", Text(64), ""),
+    word("payloadVersion", Any, "the client's word for the shape of the payload"),
+    word("priority", Range(0, 9), "0 (last) to 9 (first); 4 where it is not given"),
+    word("runAt", Time, "not started before this time"),
+    word("delaySeconds", Range(0, DELAY_SECONDS_MAX as i64), "not started before so many seconds have gone by"),
+    word("expiresAt", Time, "not started after this time"),
+    word("KeyRequest.expiresAt", Time, "when the key ends by itself; it must be a time to come"),
+    word("maxAttempts", Range(1, ATTEMPTS_MAX as i64), "attempts before the job is poisoned; the default of the type"),
+    word("traceparent", Form(TRACE), "the W3C trace context that the job was handed over in"),
+    word("SubmitRequest.traceparent", Any, "the W3C trace context; what cannot be read is as good as absent"),
+    word("status", STATE, "where the job stands"),
+    word("Health.status", Any, "`ok`, or `ready`"),
+    word("from", STATE, "what it was; null for the first"),
+    word("to", STATE, "what it became"),
+    word("statusUrl", Any, "where its status is found"),
+    word("signedStatusUrl", Any, "opens its status for a while, without any other credential; only where it was asked for"),
+    word("duplicate", Any, "whether this job was handed over before, under the same key"),
+    word("attempt", Range(0, i64::MAX), "attempts started so far: 0 while it never started"),
+    word("createdAt", Time, "when it was handed over"),
+    word("Key.createdAt", Time, "when it was made"),
+    word("Key.createdBy", Any, "who made it"),
+    word("revokedAt", Time, "when somebody ended it"),
+    word("startedAt", Time, "first start of this life"),
+    word("completedAt", Time, "when it ended"),
+    word("nextAttemptAt", Time, "when it may start"),
+    word("errorCode", Form(CODE), "the code of the last failure; null after success"),
+    word("errorMessage", Cut, "what the last failure said; over 1 KiB it is cut"),
+    word("progress", Any, "how far the handler is"),
+    word("percent", Range(0, 100), "0 to 100"),
+    word("note", Cut, "a few words; over 256 bytes they are cut"),
+    word("at", Time, "when that was"),
+    word("since", Time, "since when"),
+    word("cancelRequested", Any, "whether somebody asked the worker to stop"),
+    word("message", Cut, "what the handler said at the end; over 1 KiB it is cut"),
+    word("result", Any, "small JSON that the handler gave, up to 4 KiB"),
+    word("StepRequest.result", Any, "what the step came to, up to 16 KiB"),
+    word("resultUrl", Text(2_048), "where a larger result can be fetched"),
+    word("redriveCount", Range(0, i64::MAX), "how many lives it had before this one"),
+    word("seq", Range(1, i64::MAX), "the number of the transition: 1 for the first, without gaps"),
+    word("workerId", Text(128), "who runs it"),
+    word("claimId", Text(128), "the worker's handle for one claim: repeated, it gets the same leases"),
+    word("host", Text(256), "the machine it runs on"),
+    word("jobTypes", List(1, CLAIM_TYPES_MAX, &Form(LOWER_NAME)), "the types it can run"),
+    word("Worker.jobTypes", Any, "the types it last asked for"),
+    word("ClaimRequest.max", Range(1, CLAIM_MAX as i64), "jobs at most; 1 where it is not given"),
+    word("waitSeconds", Range(0, 60), "how long to wait for the first job; 0 where it is not given"),
+    word("leaseSeconds", Range(1, 3_600), "how long the leases hold without a heartbeat; the default of the type"),
+    word("Lease.leaseSeconds", Range(0, i64::MAX), "how far one heartbeat reaches"),
+    word("token", Form(TOKEN), "the token of the lease"),
+    word("leases", List(0, ITEMS_MAX, &Any), "the leases that it holds"),
+    word("SettleRequest.items", List(0, ITEMS_MAX, &Any), "one for each attempt"),
+    word("ReleaseRequest.items", List(0, ITEMS_MAX, &Any), "one for each job"),
+    word("BatchRequest.jobs", List(1, ITEMS_MAX, &Any), "the jobs"),
+    word("outcome", OUTCOME, "how the attempt ended"),
+    word("retryable", Any, "whether another attempt may help; true where it is not given"),
+    word("retryAfterSeconds", Range(0, DELAY_SECONDS_MAX as i64), "when to try again, instead of the type's backoff"),
+    word("action", ACTION, "what is to be done to the step"),
+    word("AuditEntry.action", Any, "what was done"),
+    word("name", Text(128), "its name"),
+    word("scopes", List(1, LISTED_MAX, &SCOPE), "what it may do"),
+    word("Key.scopes", List(0, LISTED_MAX, &SCOPE), "what it may do"),
+    word("types", List(0, LISTED_MAX, &Text(256)), "the job types it is limited to, with `*` for any text; none means all"),
+    word("subjects", List(0, LISTED_MAX, &Text(256)), "the subjects it is limited to, with `*` for any text; none means all"),
+    word("KeyRequest.tenant", Form(r"^(\*|[a-z0-9][a-z0-9._-]{0,63})$"), "a tenant, or `*` for all; without it, the creator's"),
+    word("PauseRequest.tenant", Form(r"^(\*|[a-z0-9][a-z0-9._-]{0,63})$"), "whose queue; without it, the caller's"),
+    word("PauseRequest.reason", Text(256), "why, for the audit log"),
+    word("ResumeRequest.tenant", Form(r"^(\*|[a-z0-9][a-z0-9._-]{0,63})$"), "whose queue; without it, the caller's"),
+    word("Grant.tenant", Any, "a tenant, or `*` for all"),
+    word("Key.tenant", Any, "a tenant, or `*` for all"),
+    word("resetSteps", Any, "whether finished steps are done again; false where it is not given"),
+    word("jobIds", List(1, ITEMS_MAX, &Id), "these jobs; either this or `filter`"),
+    word("filter", Cut, "a condition over jobs, such as `status eq 'Failed' and jobType eq 'email'`"),
+    word("lease", Span, "how long a worker may be silent: 1s to 1h"),
+    word("timeout", Span, "how long an attempt may take: 1s to 30d"),
+    word("backoff", Any, "how long to wait between attempts"),
+    word("schema", Any, "the JSON Schema that payloads must keep: an object, true or false, up to 64 KiB"),
+    word("handler", Any, "a ready-made handler that needs no code"),
+    word("http", Text(2_048), "the address that jobs are pushed to"),
+    word("base", Span, "the first wait: up to 1h"),
+    word("factor", Range(1, 10), "growth per attempt, with at most two decimals"),
+    word("Backoff.max", Span, "the longest wait: up to 30d"),
+    word("jitter", JITTER, "whether waits are spread by chance"),
+    word("lostWorkersMax", Range(1, ATTEMPTS_MAX as i64), "lost workers in a row before the job is taken for their killer"),
+    word("keyWindow", Span, "how long an idempotency key is remembered after the end: up to 3650d"),
+    word("retention", Span, "how long ended jobs are kept: up to 3650d"),
+    word("maxQueued", Range(1, 1_000_000_000), "jobs that may wait; no limit where it is not given"),
+    word("concurrency", Range(1, 10_000), "slots of this node's ready-made handler"),
+    word("code", REASON, "the reason"),
+    word("detail", Any, "the same in a sentence"),
+    word("CodeEntry.code", Form(CODE), "the stable code"),
+    word("reasons", Any, "everything that keeps it there"),
+    word("ahead", Any, "jobs that come first"),
+    word("running", Any, "jobs of the type that run now"),
+    word("limit", Any, "jobs of the type that may run at once"),
+    word("leaseExpiresAt", Time, "when its lease lapses without a heartbeat"),
+    word("nextCursor", Any, "where the next page begins; null after the last"),
+    word("items", Any, "what is on this page"),
+    word("id", Any, "its name in lists"),
+];
+
+/// Fields of answers that are left out where they are empty. All others are always present, maybe
+/// as null.
+pub const LEFT_OUT: &[&str] = &[
+    "BulkAnswer.operationId",
+    "JobMore.payload",
+    "JobStatus.tenant",
+    "Problem.errors",
+    "Problem.jobId",
+    "Pulse.problem",
+    "Reason.ahead",
+    "Reason.at",
+    "Reason.attempt",
+    "Reason.errorCode",
+    "Reason.jobType",
+    "Reason.leaseExpiresAt",
+    "Reason.limit",
+    "Reason.runAt",
+    "Reason.running",
+    "Reason.since",
+    "Reason.status",
+    "Reason.workerId",
+    "SettledItem.problem",
+    "SettledItem.status",
+    "Submitted.signedStatusUrl",
+];
+
+/// The entry for a field of a shape, or else for the field of any shape.
+pub fn field_doc(shape: &str, field: &str) -> Option<&'static FieldDoc> {
+    let own = |word: &&FieldDoc| word.name.split_once('.') == Some((shape, field));
+    let any = |word: &&FieldDoc| word.name == field;
+    FIELD_DOCS.iter().find(own).or_else(|| FIELD_DOCS.iter().find(any))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_word_stands_once() {
+        let names: BTreeSet<&str> = FIELD_DOCS.iter().map(|word| word.name).collect();
+        assert_eq!(names.len(), FIELD_DOCS.len());
+    }
+
+    #[test]
+    fn what_a_shape_means_goes_before_what_all_mean() {
+        assert!(matches!(field_doc("JobStatus", "jobId").unwrap().rule, FieldRule::Id));
+        assert!(matches!(field_doc("Pulse", "jobId").unwrap().rule, FieldRule::Any));
+        assert!(field_doc("JobStatus", "max").is_none());
+    }
+}
