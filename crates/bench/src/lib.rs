@@ -1,9 +1,9 @@
 //! The benchmark of Consign: its throughput and latency beside the limit of the same disk.
 //!
 //! Each number stands beside the raw limit ([`raw`]), measured in the same run, round by round in
-//! turns, because a machine is rarely quiet. [`run`] measures, [`BenchReport::table`] shows the result
-//! to people and [`BenchReport::json`] to programs. [`run_http`] does the same for the HTTP API, beside
-//! a bare echo.
+//! turns, because a machine is rarely quiet. [`run`] measures, [`BenchReport::table`] shows the
+//! result to people and [`BenchReport::json`] to programs. [`run_http`] does the same for the HTTP
+//! API, beside a bare echo.
 #![forbid(unsafe_code)]
 
 mod bench_node;

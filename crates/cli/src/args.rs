@@ -44,82 +44,83 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Open the HTTP door: take jobs in, give them out, say how they are
+    /// Serve the HTTP API
     ///
-    /// Flags go over the environment (CONSIGN_LISTEN, CONSIGN_STORE, …), that over the file, that over the
-    /// defaults; docs/configuration.md lists all settings. It ends at SIGTERM or Ctrl-C when everybody has been
-    /// answered, and at once when asked a second time.
+    /// Flags override the environment (CONSIGN_LISTEN, CONSIGN_STORE, …), which overrides the file,
+    /// which overrides the defaults; docs/configuration.md lists all settings. At SIGTERM or Ctrl-C
+    /// the server answers the requests under way and ends; at a second signal it ends at once.
     Serve(ServeArgs),
-    /// Work on the jobs of a type: run a program for each
+    /// Work on the jobs of a type: run a program for each job
     ///
-    /// The job is on the program's standard input; exit code 0 completes it, 75 asks for another try, any other fails
-    /// it for good. A server that is away is waited for. It ends at SIGTERM or Ctrl-C when its programs have, and
-    /// gives back what runs longer than the grace; asked a second time, it gives all back at once.
+    /// The job is on the program's standard input. Exit code 0 completes it, 75 asks for another
+    /// try, any other fails it for good. While the server is away, the command waits. At SIGTERM or
+    /// Ctrl-C it waits for its programs and gives back what runs longer than the grace; at a second
+    /// signal it gives back all of them at once.
     Work(WorkArgs),
-    /// Hand a job over
+    /// Submit a job
     ///
-    /// With an idempotency key of yours it is safe to type this again; without one, a new one is made, and what
-    /// breaks on the way is sent again under it.
+    /// With an idempotency key of yours it is safe to repeat the command. Without one, a new key is
+    /// made, and requests that break on the way are repeated under it.
     Enqueue(EnqueueArgs),
-    /// Say how a job is
+    /// Show a job's status
     Status(StatusArgs),
     /// List jobs, the newest first
     List(ListArgs),
     /// Show a whole job, with its payload
     Show(JobArgs),
-    /// Say what happened to a job
+    /// Show a job's history
     History(JobArgs),
-    /// Say why a job is not running, and what would help
+    /// Show why a job is not running, and the remedy
     Explain(JobArgs),
     /// Print the events of a job as they happen, until it has ended
     Events(JobArgs),
     /// Stop jobs, by their ids or all that fit
     Cancel(CancelArgs),
-    /// Give ended jobs another life
+    /// Queue ended jobs again
     Redrive(RedriveArgs),
-    /// Say how the queues are; pause and resume them
+    /// Show queues; pause and resume them
     Queues(QueuesArgs),
-    /// Look at the jobs that wait for a person, by reason; redrive or discard them
+    /// Show the poison queue by reason; redrive or discard its jobs
     Poison(PoisonArgs),
-    /// Say who takes jobs, and who fell silent
+    /// Show workers, live and silent
     Workers(WorkersArgs),
-    /// Say which processes serve
+    /// Show the nodes that serve
     Nodes(RemoteArgs),
-    /// Say how jobs of each type are treated; change it
+    /// Show and change the policies of job types
     Types(TypesArgs),
-    /// Note servers and their keys under names
+    /// Store servers and their keys under names
     #[command(subcommand)]
     Profile(ProfileCommand),
     /// Print what a shell needs to complete our commands
     Completions(CompletionsArgs),
     /// Print the manual page, or write all of them into a folder
     Man(ManArgs),
-    /// Look at the settings that `serve` would have
+    /// Check and show the settings that `serve` would have
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Say what operators did, the newest first; check that the log was not changed
+    /// Show what operators did, the newest first; verify the log
     Audit(AuditArgs),
-    /// List, make and end keys; let yourself in again after the admin key was lost
+    /// List, create and revoke API keys; make a new admin key when it was lost
     Keys(KeysArgs),
     /// See it at work: a small shop's jobs, live, in a quarter of a minute
     ///
-    /// The store lies in a temporary folder, which is removed at the end. Where NO_COLOR is set there are no
-    /// colours, and where the output goes to no terminal there is one line per event.
+    /// The store lies in a temporary folder, which is removed at the end. Where NO_COLOR is set
+    /// there are no colours, and where the output goes to no terminal there is one line per event.
     Demo(DemoArgs),
-    /// Copy the whole store to a new file, also while a process is at work on it
+    /// Copy the whole store to a new file, also while a server uses it
     Backup(BackupArgs),
-    /// Measure this machine: what Consign does beside what the disk could do
+    /// Measure this machine, beside hand-written SQL on the same disk
     Bench(BenchArgs),
-    /// Make a store from a backup; no worker can use a lease from before any more
+    /// Make a store from a backup; leases from before the backup are void
     Restore(RestoreArgs),
-    /// Say that a PostgreSQL database was restored from a backup; no worker can use a lease from before any more
+    /// Void all leases after a PostgreSQL database was restored from a backup
     Restored(StoreArgs),
-    /// Say what is wrong, here and at the server, and the command that mends it; changes nothing
+    /// Show what is wrong, here and at the server, and the command that mends it
     ///
-    /// Looks at everything that can be reached from here: settings, data folder, store, disk, server, key, queues,
-    /// workers, keys that are about to end. Ends with 1 where something is wrong.
+    /// It examines settings, data folder, store, disk, server, key, queues, workers and keys that
+    /// are about to end, and changes nothing. The exit code is 1 where something is wrong.
     Doctor(DoctorArgs),
-    /// Look at the schema of the store, and bring it up to date
+    /// Show the schema of the store, and bring it up to date
     #[command(subcommand)]
     Migrate(MigrateCommand),
 }
@@ -134,9 +135,9 @@ pub(crate) struct ServeArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Say everything that is wrong with the settings, and what is worth a second look; changes nothing
+    /// Show every mistake in the settings, and warnings; changes nothing
     Check(SettingsArgs),
-    /// Print the settings as they would be, and where each comes from
+    /// Print the settings in force, and where each comes from
     Show(SettingsArgs),
 }
 
@@ -146,7 +147,7 @@ pub(crate) struct SettingsArgs {
     /// Where to listen [default: 127.0.0.1:8470]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,
-    /// Where the jobs are: sqlite:<path of a file> or postgres://… [default: sqlite:consign-data/consign.db]
+    /// Where the jobs are: sqlite:<path> or postgres://… [default: sqlite:consign-data/consign.db]
     #[arg(long)]
     pub(crate) store: Option<String>,
     /// How long to wait for a database that cannot be reached yet [default: 0s]

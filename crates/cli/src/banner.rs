@@ -23,7 +23,7 @@ pub(crate) fn banner(
         let _ = writeln!(said, "  folder     {}", store.folder().display());
     }
     let Some(key) = admin_key.map(Path::display) else { return said };
-    let _ = writeln!(said, "  admin key  {key}\n\nHand a job over:\n");
+    let _ = writeln!(said, "  admin key  {key}\n\nSubmit a job:\n");
     let _ = writeln!(said, "  curl -i {url}/api/jobs \\");
     let _ = writeln!(said, "    -H \"Authorization: Bearer $(cat '{key}')\" \\");
     let _ = writeln!(said, "    -H 'Content-Type: application/json' \\");

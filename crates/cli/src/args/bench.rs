@@ -7,8 +7,8 @@ use std::{path::PathBuf, str::FromStr};
 #[derive(Arguments)]
 pub(crate) struct BenchArgs {
     // Not the usual store option: CONSIGN_STORE names a store in use.
-    /// A new file to measure with, sqlite:<path>, or a database, postgres://…, in which the run makes schemas of
-    /// its own; removed afterwards. Without it, a file in the system's folder for temporary files
+    /// A new file, sqlite:<path>, or a database, postgres://…, in which the run makes schemas of
+    /// its own; both are removed afterwards. Without it, a file in the system's temporary folder
     #[arg(long)]
     pub(crate) store: Option<BenchStore>,
     /// Jobs in each round of what is about throughput; 100 at least
@@ -20,7 +20,7 @@ pub(crate) struct BenchArgs {
     /// Ended jobs among which others are looked up, in PostgreSQL only; 1000 at least
     #[arg(long, default_value_t = 1_000_000, value_parser = at_least(::bench::ENDED_MIN))]
     pub(crate) ended: u64,
-    /// Measure the HTTP door instead, beside a bare echo of the same requests
+    /// Measure the HTTP API instead, beside a bare echo of the same requests
     #[arg(long)]
     pub(crate) http: bool,
     /// Print one JSON object instead of a table

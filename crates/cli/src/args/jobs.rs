@@ -15,7 +15,7 @@ pub(crate) struct EnqueueArgs {
     /// What the job is about, such as order/7
     #[arg(short, long, value_name = "SUBJECT")]
     pub(crate) subject: Option<String>,
-    /// One job for each key: what has been handed over is not handed over again [default: a new one]
+    /// The idempotency key: a repeat is the same job [default: a new key]
     #[arg(short = 'k', long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
     /// 0 (last) to 9 (first) [default: 4]
@@ -30,13 +30,13 @@ pub(crate) struct EnqueueArgs {
     /// Not started after this time
     #[arg(long, value_name = "TIME")]
     pub(crate) expires_at: Option<String>,
-    /// How often it may be tried [default: as the type says]
+    /// How many attempts it gets [default: as the type says]
     #[arg(long, value_name = "1-100")]
     pub(crate) max_attempts: Option<i64>,
     /// What the logs of all sides are searched for [default: a new one]
     #[arg(long, value_name = "ID")]
     pub(crate) correlation: Option<String>,
-    /// The job that hands this one over
+    /// The parent job
     #[arg(long, value_name = "JOB")]
     pub(crate) parent: Option<String>,
     /// Your word for the shape of the payload: a number or a text
@@ -45,13 +45,14 @@ pub(crate) struct EnqueueArgs {
     /// Wait for the end of the job and show it; the exit code is 3 where that is not Completed
     #[arg(long)]
     pub(crate) wait: bool,
-    /// The same, and look on: a live line on a terminal, a line per change elsewhere
+    /// The same, and follow it: a live line on a terminal, a line per change elsewhere
     #[arg(short, long)]
     pub(crate) watch: bool,
     /// Print the id and nothing else: JOB=$(consign enqueue email --quiet)
     #[arg(short, long, conflicts_with_all = ["wait", "watch", "json", "output"])]
     pub(crate) quiet: bool,
-    /// Hand many over from JSON lines (`-` or a file), each with the fields of the API; TYPE is for those without
+    /// Submit many jobs from JSON lines (`-` or a file), each with the fields of the API; TYPE is
+    /// for lines without one
     #[arg(long, value_name = "FILE|-", conflicts_with_all = BATCH_CONFLICTS)]
     pub(crate) batch: Option<PathBuf>,
     #[command(flatten)]
@@ -79,7 +80,7 @@ const BATCH_CONFLICTS: [&str; 13] = [
 pub(crate) struct StatusArgs {
     /// The job
     pub(crate) job: String,
-    /// Look on until the job has ended; the exit code is 3 where it is not Completed
+    /// Follow the job until it has ended; the exit code is 3 where it is not Completed
     #[arg(short, long)]
     pub(crate) watch: bool,
     #[command(flatten)]
@@ -117,13 +118,13 @@ pub(crate) struct WhichArgs {
     /// With this correlation
     #[arg(long, value_name = "ID")]
     pub(crate) correlation: Option<String>,
-    /// Handed over by this job
+    /// Children of this job
     #[arg(long, value_name = "JOB")]
     pub(crate) parent: Option<String>,
     /// Whose last failure has this code
     #[arg(long, value_name = "CODE")]
     pub(crate) error_code: Option<String>,
-    /// Handed over no longer ago than this, such as 90s, 1h, 7d
+    /// Submitted no longer ago than this, such as 90s, 1h, 7d
     #[arg(long, value_name = "SPAN", value_parser = super::span)]
     pub(crate) since: Option<std::time::Duration>,
     /// A filter (docs/filter.md), such as "completedAt eq null"

@@ -17,13 +17,13 @@ pub(crate) struct KeysArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum KeysCommand {
-    /// List the keys; their secrets are known to nobody
+    /// List the keys, without their secrets
     List(RemoteArgs),
     /// Make a key, and print it: it is shown this once
     Create(KeysCreateArgs),
-    /// End keys; whoever shows one is turned away from then on
+    /// Revoke keys; requests with one are refused from then on
     Revoke(KeysRevokeArgs),
-    /// Make a key that may do everything, in admin.key beside the store; a server with a file must not be running
+    /// Make an admin key, in admin.key beside the store; a server on SQLite must not be running
     Bootstrap(StoreArgs),
     /// Print the secret that signs what is pushed for a job type, for those who receive it
     Webhook(KeysWebhookArgs),
@@ -33,7 +33,7 @@ pub(crate) enum KeysCommand {
 pub(crate) struct KeysCreateArgs {
     /// What it is called in lists and in the audit log, such as billing
     pub(crate) name: String,
-    /// What it may: jobs:enqueue, jobs:read, jobs:payload, jobs:manage, work, metrics:read, admin, …
+    /// Its scopes: jobs:enqueue, jobs:read, jobs:payload, jobs:manage, work, metrics:read, admin, …
     #[arg(long, value_name = "SCOPE", required = true, value_delimiter = ',')]
     pub(crate) scope: Vec<String>,
     /// For whom it acts; * is every tenant [default: the tenant of the key that makes it; `default`
@@ -87,7 +87,7 @@ pub(crate) struct AuditArgs {
 pub(crate) enum AuditCommand {
     /// List what was done, the newest first
     List(AuditListArgs),
-    /// Check that every entry stands as it was written, also while a process is at work on the store
+    /// Verify the hash chain of the log, also while a server uses the store
     Verify(AuditVerifyArgs),
 }
 

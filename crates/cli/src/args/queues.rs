@@ -24,9 +24,9 @@ pub(crate) struct QueuesArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum QueuesCommand {
-    /// Let no more jobs of a type start; what runs goes on, and jobs are still taken in
+    /// Start no more jobs of a type; running ones go on, and submits are still accepted
     Pause(QueueArgs),
-    /// Let jobs of a type start again
+    /// Start jobs of a type again
     Resume(QueueArgs),
 }
 
@@ -55,13 +55,13 @@ pub(crate) struct WorkArgs {
     /// How many programs run at once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=10_000))]
     pub(crate) slots: u16,
-    /// What it is called in lists and histories [default: a name that nobody else has]
+    /// The worker's name in lists and histories [default: a unique name]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// How long it may be silent before another takes its jobs, 1s to 1h [default: as the type says]
+    /// The lease: how long the worker may be silent, 1s to 1h [default: as the type says]
     #[arg(long, value_name = "SPAN", value_parser = span)]
     pub(crate) lease: Option<Duration>,
-    /// How long programs may go on when this process is asked to end; what has not ended then is given back
+    /// How long programs may go on at SIGTERM; jobs that have not ended by then are given back
     #[arg(long, value_name = "SPAN", value_parser = span, default_value = "30s")]
     pub(crate) grace: Duration,
     /// End when nothing is due any more, instead of waiting for more
@@ -95,7 +95,7 @@ pub(crate) struct PoisonArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum PoisonCommand {
-    /// Give poisoned jobs another life, with all their attempts
+    /// Queue poisoned jobs again, with all their attempts
     Redrive(PoisonFateArgs),
     /// Take poisoned jobs out of the poison queue for good; they are kept as long as ended jobs are
     Discard(PoisonFateArgs),

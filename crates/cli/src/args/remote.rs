@@ -11,13 +11,14 @@ pub(crate) struct ConnectionArgs {
     /// Where the server is [env: CONSIGN_URL] [default: http://127.0.0.1:8470]
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// The API key; better CONSIGN_KEY, a profile or @FILE: what is typed here is seen in the list of processes
+    /// The API key; prefer CONSIGN_KEY, a profile or @FILE: arguments are visible in the process
+    /// list
     ///
-    /// @FILE reads it from a file. [env: CONSIGN_KEY] [default: admin.key beside the store, where the server is
-    /// on this machine]
+    /// @FILE reads it from a file. [env: CONSIGN_KEY] [default: admin.key beside the store, if the
+    /// server is on this machine]
     #[arg(long, value_name = "KEY|@FILE")]
     pub(crate) key: Option<String>,
-    /// A server that was noted with `consign profile add` [env: CONSIGN_PROFILE]
+    /// A server that was stored with `consign profile add` [env: CONSIGN_PROFILE]
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// Certificates (PEM) of an authority of your own, to be trusted as well [env: CONSIGN_CA]
@@ -44,7 +45,7 @@ pub(crate) struct OutputArgs {
 /// How an answer is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
-    /// What people look for, as wide as the terminal
+    /// The usual columns, as wide as the terminal
     #[default]
     Text,
     /// All columns in full, with times instead of spans
@@ -89,11 +90,11 @@ pub(crate) struct RemoteArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum ProfileCommand {
-    /// Note a server and its key under a name; the first one becomes the usual one
+    /// Store a server and its key under a name; the first one becomes the default
     Add(ProfileAddArgs),
-    /// List the servers that are noted; keys are not shown
+    /// List the stored servers; keys are not shown
     List,
-    /// Make one the usual one, for commands that name none
+    /// Make one the default, for commands that name none
     Use(ProfileNameArgs),
     /// Forget one
     Remove(ProfileNameArgs),

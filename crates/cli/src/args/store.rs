@@ -13,7 +13,7 @@ use store::{PostgresAddress, PostgresError};
 #[derive(Arguments)]
 pub(crate) struct StoreArgs {
     // A text, with its variable hidden: clap would print the value, and a password with it.
-    /// Where the jobs are: sqlite:<path of a file> or postgres://… [default: as consign.toml says, as for `serve`]
+    /// Where the jobs are: sqlite:<path> or postgres://… [default: as for `serve`]
     #[arg(long, env = "CONSIGN_STORE", hide_env_values = true)]
     pub(crate) store: Option<String>,
     /// The file of settings that names the store [default: consign.toml, if it is there]
@@ -51,11 +51,11 @@ pub(crate) struct DoctorArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum MigrateCommand {
-    /// Say which schema the store has, which one this version wants, and what is missing
+    /// Show the store's schema version, the one this version needs, and what is missing
     Status(StoreArgs),
     /// Print the SQL that `up` would run
     Plan(StoreArgs),
-    /// Bring the store up to date, as the next `serve` would; nobody may have a file open
+    /// Bring the store up to date, as the next `serve` would; no process may have a file open
     Up(StoreArgs),
 }
 

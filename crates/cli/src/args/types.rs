@@ -18,7 +18,7 @@ pub(crate) struct TypesArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum TypesCommand {
-    /// Change how jobs of a type are treated; what is not said stays as it is
+    /// Change the policy of a type; fields that are not given stay as they are
     Set(Box<TypesSetArgs>),
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct TypesSetArgs {
     /// Begin with the defaults instead of what is set now
     #[arg(long)]
     pub(crate) reset: bool,
-    /// How often a job is tried
+    /// How many attempts a job gets
     #[arg(long, value_name = "1-100")]
     pub(crate) max_attempts: Option<i64>,
     /// How long a worker may be silent, such as 30s
@@ -51,7 +51,7 @@ pub(crate) struct TypesSetArgs {
     /// Whether waits are spread by chance: full or none
     #[arg(long, value_name = "JITTER")]
     pub(crate) jitter: Option<String>,
-    /// After so many lost workers in a row a job is taken for their killer
+    /// How many lost workers in a row poison a job
     #[arg(long, value_name = "COUNT")]
     pub(crate) lost_workers_max: Option<i64>,
     /// How long an idempotency key is remembered after the end of its job

@@ -64,7 +64,8 @@ impl Exec {
         }
     }
 
-    /// Runs the program for `job_payload`, reports its progress to `progress`, and terminates it when
+    /// Runs the program for `job_payload`, reports its progress to `progress`, and terminates it
+    /// when
     /// `stop` completes first.
     ///
     /// Drop also terminates the program and its group.

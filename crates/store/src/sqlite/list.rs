@@ -186,7 +186,8 @@ impl Walks {
     }
 }
 
-/// Walks over the listing for `listing_keys`, and over the newest jobs, which are not in the listing yet.
+/// Walks over the listing for `listing_keys`, and over the newest jobs, which are not in the
+/// listing yet.
 fn with_tail(db: &Connection, listing_keys: Vec<i64>) -> Result<Vec<Walk>> {
     let listed = load_store_meta(db)?.listed;
     let listing_keys = listing_keys.into_iter().map(|digest| Walk::listing(digest, listed));

@@ -1,8 +1,8 @@
 //! One unit of work for every store: load, decide, stage, write.
 //!
 //! A store says how rows are found ([`Source`]) and how effects are written ([`Sink`]). The outcome
-//! of a request is decided here, once for all stores: [`execute_request`] lets the engine decide the
-//! request against the rows of the store, stages the effects, and writes them if no part of the
+//! of a request is decided here, once for all stores: [`execute_request`] lets the engine decide
+//! the request against the rows of the store, stages the effects, and writes them if no part of the
 //! request was refused. Within a list ([`Request::All`], a list of submits) each part sees what the
 //! parts before it have staged, so that a list is executed whole or not at all.
 //!
