@@ -69,9 +69,8 @@ fn the_pages_show_what_runs() {
         let shown = fs::read_to_string(root.join("../..").join(page)).unwrap();
         let text = fs::read_to_string(root.join(file)).unwrap();
         // The pages leave out lines that are only for the lints or for this folder.
-        let for_us = |line: &&str| {
-            line.starts_with("#![allow") || line.starts_with("//! The handler test")
-        };
+        let for_us =
+            |line: &&str| line.starts_with("#![allow") || line.starts_with("//! The handler test");
         let lines: Vec<&str> = text.lines().filter(|line| !for_us(line)).collect();
         let block = format!("```rust\n{}\n```", lines.join("\n").trim());
         assert!(shown.contains(&block), "{page} does not show {file} as it is");
