@@ -233,7 +233,7 @@ async fn forgeries_are_refused() {
         |name: &str, value: Value| rsa().token_with(&header_with(name, value), &claims());
     let public = rsa().jwk();
     let hs256 = |secret: &[u8]| {
-        let key = hmac::VerificationKey::new(hmac::HMAC_SHA256, secret);
+        let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
         let header = json!({"typ": "JWT", "alg": "HS256", "kid": "rsa"});
         signed(&header, &claims(), |message| hmac::sign(&key, message).as_ref().to_vec())
     };
