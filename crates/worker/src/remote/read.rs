@@ -149,8 +149,8 @@ mod tests {
 
     #[test]
     fn each_no_is_taken_for_what_it_is() {
-        check(401, "UNAUTHENTICATED", "Unwelcome");
-        check(403, "FORBIDDEN", "Unwelcome");
+        check(401, "UNAUTHENTICATED", "Unauthorized");
+        check(403, "FORBIDDEN", "Unauthorized");
         check(503, "OUTCOME_UNKNOWN", "Unknown");
         check(503, "STORE_UNAVAILABLE", "Away");
         check(503, "OVERLOADED", "Away");
