@@ -93,7 +93,7 @@ pub struct HeartbeatAnswer {
 /// The state of one lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = LeaseState)]
+#[schema(as = Pulse)]
 pub struct HeartbeatResult {
     /// The job of the lease.
     pub job_id: String,
