@@ -42,7 +42,7 @@ async Task<int> FollowAsync(string jobType, string payload, string idempotencyKe
     {
         var job = new NewJob(jobType, JsonSerializer.Deserialize<JsonElement>(payload));
         var accepted = await consign.EnqueueAsync(job, idempotencyKey);
-        Console.WriteLine($"handed over as {accepted.JobId}{(accepted.Duplicate ? ", which was known already" : "")}");
+        Console.WriteLine($"submitted as {accepted.JobId}{(accepted.Duplicate ? ", which was known already" : "")}");
         var last = "";
         await foreach (var status in consign.FollowAsync(accepted.StatusUrl))
         {

@@ -40,7 +40,7 @@ def hand_over(job, key):
     """The address of the status of a job that is on disk now."""
     _, taken = ask("/api/jobs", {"Idempotency-Key": key}, job)
     known = ", which was known already" if taken["duplicate"] else ""
-    print(f"handed over as {taken['jobId']}{known}", flush=True)
+    print(f"submitted as {taken['jobId']}{known}", flush=True)
     return taken["statusUrl"]
 
 

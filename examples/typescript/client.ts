@@ -54,7 +54,7 @@ async function ask<Body>(path: string, more: Record<string, string>, body?: obje
 async function handOver(job: object): Promise<string> {
   const { news: taken } = await ask<Taken>("/api/jobs", { "Idempotency-Key": idempotencyKey }, job);
   if (!taken) throw new Error("a job that is taken has an id");
-  console.log(`handed over as ${taken.jobId}${taken.duplicate ? ", which was known already" : ""}`);
+  console.log(`submitted as ${taken.jobId}${taken.duplicate ? ", which was known already" : ""}`);
   return taken.statusUrl;
 }
 

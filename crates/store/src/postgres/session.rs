@@ -204,7 +204,7 @@ mod tests {
             let connector = connector(&address).expect("lawful");
             let mut session = Session::open(&connector).await.expect("it can be opened");
             session.script(&connector, "analyze consign.submission").await.expect("lawful");
-            let by_key = "Index Scan using handed_pkey";
+            let by_key = "Index Scan using submission_pkey";
             let payload = connector.names.of(sql::PAYLOAD);
             let empty = plan(&session, &payload).await;
             assert!(!empty.contains(by_key), "any index will do: {empty}");
