@@ -7,6 +7,7 @@ mod audit;
 mod bench;
 mod client;
 mod config;
+mod damaged;
 mod demo;
 mod documents;
 mod examples;

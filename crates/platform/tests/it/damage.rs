@@ -8,7 +8,7 @@ use engine::{
 use platform::{Beat, Error, Platform, Release, Report, Settings};
 use pollster::block_on;
 use std::{sync::Arc, time::Duration};
-use store::{Execute, Notification, RecordChange, RecordKind, RecordName, Request, StoreError};
+use store::StoreError;
 
 const JOBS: usize = 9;
 
@@ -164,24 +164,4 @@ fn a_store_that_goes_away_half_way_does_not_say_that_nothing_was_done() {
         [status(0), status(1), status(2)],
         [Status::Completed, Status::Completed, Status::Running]
     );
-}
-
-/// A credential is what lets callers in over HTTP; jobs of this process do not ask for any.
-#[test]
-fn jobs_are_taken_in_beside_a_credential_that_cannot_be_read() {
-    let yard = Yard::new();
-    let scope = Scope::All;
-    let name = RecordName { kind: RecordKind::ApiKey, scope, key: "a key".into() };
-    let put = RecordChange { name, expected: None, body: Some(b"no key".as_slice().into()) };
-    yard.store.execute(vec![Request::PutRecord(put)], Notification::default()).unwrap()[0]
-        .clone()
-        .unwrap();
-    let platform = yard.store.platform(Settings::default());
-    let email = JobDraft { job_type: "email".into(), ..JobDraft::default() };
-    block_on(platform.submit_all(&Tenant::default_tenant(), vec![email])).unwrap();
-    for _ in 0..2 {
-        let looked = block_on(platform.look_at_settings());
-        assert!(matches!(looked, Err(Error::Store(StoreError::Damaged(Some(_))))), "{looked:?}");
-        assert!(platform.credentials().is_none(), "nobody comes in by what cannot be read");
-    }
 }
