@@ -69,7 +69,7 @@ impl BenchNode {
     pub(crate) async fn submit_batch(&self, numbers: Range<usize>) -> Result<Vec<JobId>, Error> {
         let drafts = numbers.map(|number| draft(number, Duration::ZERO)).collect();
         let submitted = self.node.submit_all(&Tenant::default_tenant(), drafts).await;
-        let submitted = submitted.map_err(failed("handing over a batch"))?;
+        let submitted = submitted.map_err(failed("submitting a batch"))?;
         Ok(submitted.iter().map(|job| job.job_id).collect())
     }
 
@@ -94,7 +94,7 @@ impl BenchNode {
 
     pub(crate) async fn submit(&self, number: usize, at: Duration) -> Result<(), Error> {
         let submitted = self.node.submit(&Tenant::default_tenant(), draft(number, at)).await;
-        submitted.map(drop).map_err(failed("handing over a job"))
+        submitted.map(drop).map_err(failed("submitting a job"))
     }
 
     pub(crate) fn now(&self) -> Duration {

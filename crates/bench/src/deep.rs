@@ -21,7 +21,7 @@ const SHALLOW_JOBS: usize = 10_000;
 pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
     let deep = bench.settings.deep;
     let plan = DrainPlan::of(deep);
-    (bench.say)(&format!("handing over {} jobs …", thousands(deep as f64)));
+    (bench.say)(&format!("submitting {} jobs …", thousands(deep as f64)));
     let (long, site) = bench.ours()?;
     bench.timed(long.submit_batches(deep))?;
     let long = reopened(bench, long, &site)?;

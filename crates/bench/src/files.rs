@@ -14,7 +14,7 @@ pub(crate) struct Files {
 }
 
 /// The suffix of the folder in which a server keeps its store.
-const SERVER_FOLDER: &str = "-door";
+const SERVER_FOLDER: &str = "-server";
 /// The suffixes of the files that SQLite and the lock put beside a store.
 const BESIDE: [&str; 5] = ["", "-wal", "-shm", "-journal", ".lock"];
 
@@ -103,7 +103,8 @@ mod tests {
     fn what_is_there_is_neither_used_nor_removed() {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("a.db");
-        for taken in ["a.db", "a.db-wal", "a.db.lock", "a.db-raw", "a.db-shallow-shm", "a.db-door"]
+        for taken in
+            ["a.db", "a.db-wal", "a.db.lock", "a.db-raw", "a.db-shallow-shm", "a.db-server"]
         {
             let taken = folder.path().join(taken);
             fs::write(&taken, "precious").unwrap();

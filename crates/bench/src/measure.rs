@@ -13,7 +13,7 @@ use std::{collections::HashMap, time::Duration};
 /// unit, and the label, in which [`Numbers::measures`] replaces the placeholders.
 const ALL: [(&str, Group, Unit, &str); 26] = [
     ("whole_lives", Throughput, JobsPerSecond, "whole lives"),
-    ("whole_lives_one_by_one", Throughput, JobsPerSecond, "  handed over one by one"),
+    ("whole_lives_one_by_one", Throughput, JobsPerSecond, "  submitted one by one"),
     ("submit_batches", Throughput, JobsPerSecond, "submit, batches of 1,000"),
     ("submit_one_by_one", Throughput, JobsPerSecond, "submit, one by one, 64 tasks"),
     ("submit_one_by_one_64", Throughput, JobsPerSecond, "  beside raw commits of 64"),

@@ -98,7 +98,7 @@ impl RunFolder {
         match &self.storage {
             Storage::Files(files) => files.server_folder(),
             Storage::Database(_) => Err(Error::Unmeasurable(
-                "the door is measured over SQLite: leave --store away or name a file with sqlite:<path>"
+                "the HTTP API is measured over SQLite: leave --store away or name a file with sqlite:<path>"
                     .into(),
             )),
         }

@@ -131,7 +131,7 @@ fn is_known(path: &Path, keys: &[ApiKey]) -> Result<bool> {
     let opens = |key: &ApiKey| key.digest == secret.digest() && key.revoked_at.is_none();
     let known = keys.iter().any(opens);
     if !known {
-        warn!(path = %path.display(), "the key in this file opens nothing here: the store does not know it, or it was revoked");
+        warn!(path = %path.display(), "the key in this file is not valid: the store does not know it, or it was revoked");
     }
     Ok(known)
 }

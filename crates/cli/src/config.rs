@@ -97,7 +97,7 @@ pub(crate) fn beyond_the_file(settings: &Settings) -> Vec<anyhow::Error> {
     let mut wrong = Vec::new();
     wrong.extend(crate::listen::check(settings));
     wrong.extend(settings.tls.as_ref().and_then(|files| tls::load(files).err()));
-    if let Some(JwksSource::File(path)) = settings.door.jwt.as_ref().map(|jwt| &jwt.jwks) {
+    if let Some(JwksSource::File(path)) = settings.server.jwt.as_ref().map(|jwt| &jwt.jwks) {
         let told = || format!("jwt.jwks_file {} cannot be read", path.display());
         wrong.extend(fs::read(path).with_context(told).err());
     }

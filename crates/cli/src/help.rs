@@ -8,7 +8,7 @@ const GROUPS: [(&str, &str); 4] = [
     ("Run it", "serve demo work"),
     ("Jobs", "enqueue status list show history explain events cancel redrive"),
     ("Look after it", "queues poison workers nodes types keys audit profile"),
-    ("The house", "doctor config backup restore restored migrate bench completions man"),
+    ("The installation", "doctor config backup restore restored migrate bench completions man"),
 ];
 
 const ENDINGS: &str = "\

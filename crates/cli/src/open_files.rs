@@ -87,8 +87,8 @@ mod tests {
 
     #[track_caller]
     fn check(open_files_max: Option<u64>, expected: Option<usize>) {
-        let Settings { door, shares, .. } = settings("");
-        let mut limits = door.limits;
+        let Settings { server, shares, .. } = settings("");
+        let mut limits = server.limits;
         let clamp = Clamp::of(&limits, open_files_max);
         assert_eq!(clamp.map(|clamp| clamp.connections_max), expected, "{open_files_max:?}");
         if let Some(clamp) = clamp {
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn shares_stay_below_totals_that_were_lowered_unless_they_are_named() {
         let clamped = |settings: Settings| {
-            let mut limits = settings.door.limits;
+            let mut limits = settings.server.limits;
             Clamp::of(&limits, Some(1_024)).unwrap().apply(&mut limits, &settings.shares);
             (
                 limits.connections_per_address,

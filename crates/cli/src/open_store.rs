@@ -70,7 +70,7 @@ async fn open_database(
             return Err(wrong);
         }
         let (error, seconds) = (format!("{:#}", Error::new(wrong)), left.as_secs());
-        warn!(%address, error, "the database cannot be used yet; it is waited for, {seconds} s at most");
+        warn!(%address, error, "the database cannot be used yet; waiting for it, {seconds} s at most");
         failures += 1;
         tokio::time::sleep(BACKOFF.spread(failures, random.entropy()).min(left)).await;
     }

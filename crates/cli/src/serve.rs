@@ -5,9 +5,9 @@ use crate::{
     args::ServeArgs,
     banner::banner,
     config, listen, local_socket,
-    log::{self, Looks},
+    log::{self, LogFormat},
     open_files, open_store,
-    ready_made::{Kit, ReadyMadeHandlers},
+    ready_made::{HandlerEnvironment, ReadyMadeHandlers},
     settings::{DeclaredType, Settings},
     signals::Signals,
     tls::Certificates,
@@ -31,16 +31,16 @@ const LEFTOVERS: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
     let mut settings = config::load(&args.settings)?;
-    let looks = Looks::of(&settings.log, &args.terminal);
-    let log = log::start(&settings.log, looks)?;
-    open_files::allow_many(&mut settings.door.limits, &settings.shares);
+    let log_format = LogFormat::of(&settings.log, &args.terminal);
+    let log = log::start(&settings.log, log_format)?;
+    open_files::allow_many(&mut settings.server.limits, &settings.shares);
     let runtime = Builder::new_multi_thread().enable_all().build()?;
-    let served = runtime.block_on(serve(settings, looks));
+    let served = runtime.block_on(serve(settings, log_format));
     runtime.shutdown_timeout(LEFTOVERS);
-    let code = match (served, looks) {
+    let code = match (served, log_format) {
         (Ok(()), _) => Ok(ExitCode::SUCCESS),
-        (Err(error), Looks::Text { .. }) => Err(error),
-        (Err(error), Looks::Json) => {
+        (Err(error), LogFormat::Text { .. }) => Err(error),
+        (Err(error), LogFormat::Json) => {
             error!(error = format!("{error:#}"), "the server could not be started");
             Ok(ExitCode::FAILURE)
         }
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
     code
 }
 
-async fn serve(settings: Settings, looks: Looks) -> Result<()> {
+async fn serve(settings: Settings, log_format: LogFormat) -> Result<()> {
     // A signal during the start takes effect after the start.
     let mut signals = Signals::new()?;
     if let Some(danger) = settings.dangers() {
@@ -66,7 +66,7 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     let (store, turn) = tokio::select! {
         opened = open_store::open(address, patience, limits, clock.clone(), random.clone()) => opened?,
         () = signals.any() => {
-            info!("asked to end while the store was waited for");
+            info!("asked to end while waiting for the store");
             return Ok(());
         }
     };
@@ -76,42 +76,40 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     let node = platform::Settings { payload_bytes_max, strict_types };
     let node = Arc::new(Node::start(store, clock.clone(), random.clone(), node)?);
     declare(&node, &settings.types, &*clock, &*random).await?;
-    let kit = Kit::new(&settings, folder, clock.clone(), &*random)?;
+    let environment = HandlerEnvironment::new(&settings, folder, clock.clone(), &*random)?;
     let name = format!("serve-{:08x}", random.entropy().0 >> 96);
-    let door = settings.door.clone();
+    let server = settings.server.clone();
     // Before TCP is served: a command that saw the server ready finds the socket.
     let (local, _local_socket) =
         local_socket::listen(folder, listeners.main.local_addr()?.port())?.unzip();
     let listeners = Listeners { local, ..listeners };
-    let server = Server::start(node.clone(), clock, random, door, listeners, tls).await?;
+    let server = Server::start(node.clone(), clock, random, server, listeners, tls).await?;
     let _renewing = certificates.map(Certificates::follow);
     if let Some(turn) = turn {
         turn.end().await; // keys, types and signing secrets exist
     }
-    let mut handlers = ReadyMadeHandlers::start(&node, kit, name).await?;
+    let mut handlers = ReadyMadeHandlers::start(&node, environment, name).await?;
     let address = server.address();
-    match looks {
-        Looks::Json => {
+    match log_format {
+        LogFormat::Json => {
             let (store, folder) = (settings.store.shown(), folder.display());
             let admin_key = admin_key.map(|path| path.display().to_string());
             info!(%address, tls = secure, store, %folder, admin_key, "listening");
         }
-        Looks::Text { .. } => {
+        LogFormat::Text { .. } => {
             eprint!("{}", banner(address, secure, &settings.store, admin_key.as_deref()));
         }
     }
     signals.any().await;
-    info!(
-        "asked to end: nobody is let in any more, requests under way are answered, handlers finish"
-    );
+    info!("asked to end: no new connections, requests under way are answered, handlers finish");
     tokio::select! {
         ((), ()) = async { tokio::join!(server.drain(GRACE), handlers.stop(GRACE)) } => {}
         () = signals.any() => {
-            warn!("asked again: what was under way is cut off");
+            warn!("asked to end again: requests and handlers under way are cut off");
             // Before the node closes: a job whose handler is cut off here is given back, and does
             // not wait for its lease to expire.
             if timeout(GIVE_BACK_MAX, handlers.stop(Duration::ZERO)).await.is_err() {
-                warn!("some handlers did not end: their jobs run again when their leases have run out");
+                warn!("some handlers did not end: their jobs run again when their leases expire");
             }
         }
     }

@@ -25,7 +25,7 @@ pub struct ListQuery {
 
 /// The version of a status that a caller has seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Since(String);
+pub struct StatusVersion(String);
 
 /// The answer to a poll.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub enum Polled {
         /// The status.
         status: Box<StatusShape>,
         /// What the next poll sends.
-        since: Option<Since>,
+        since: Option<StatusVersion>,
         /// When the next poll is worth it; none after the end.
         retry_after: Option<Duration>,
     },
@@ -65,7 +65,7 @@ impl Client {
     pub async fn poll(
         &self,
         id: &str,
-        since: Option<&Since>,
+        since: Option<&StatusVersion>,
         wait: Duration,
     ) -> Result<Polled, ClientError> {
         let path = ["api", "jobs", id, "status"];
@@ -73,7 +73,7 @@ impl Client {
         if !wait.is_zero() {
             request = request.query(&[("wait", wait.as_secs())]);
         }
-        if let Some(Since(version)) = since {
+        if let Some(StatusVersion(version)) = since {
             request = request.header(IF_NONE_MATCH, version);
         }
         let response = self.send(request).await?;
@@ -81,7 +81,7 @@ impl Client {
             return Ok(Polled::Same);
         }
         let version = response.headers().get(ETAG).and_then(|value| value.to_str().ok());
-        let since = version.map(|version| Since(version.to_owned()));
+        let since = version.map(|version| StatusVersion(version.to_owned()));
         let retry_after = retry_after(response.headers());
         let status = Box::new(self.body(response).await?);
         Ok(Polled::Now { status, since, retry_after })

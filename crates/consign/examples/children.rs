@@ -1,4 +1,4 @@
-//! A job that hands over others: `cargo run -p consign --example children`
+//! A job that submits others: `cargo run -p consign --example children`
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 
 use consign::{Consign, Context, Fail, JobId, JobRequest, on};

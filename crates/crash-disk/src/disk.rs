@@ -1,11 +1,11 @@
 //! A disk, with the operations that a test applies to it.
 
 use crate::{
-    chance::Chance,
     fault::Fault,
-    image::{self, Luck},
+    image::{self, Unsynced},
     live::Live,
     log::{Change, FileId},
+    split_mix::SplitMix,
     vfs,
 };
 use rusqlite::{Connection, OpenFlags};
@@ -67,13 +67,13 @@ impl Disk {
     /// gives the same disk. The new disk has no faults: it has space, and syncs as it should.
     /// Panics, as the two methods below do, if there were not so many operations.
     pub fn after_power_loss(&self, at: usize, seed: u64) -> Disk {
-        self.found(at, Luck::Some(Chance::new(seed, at)))
+        self.found(at, Unsynced::Some(SplitMix::new(seed, at)))
     }
 
     /// The disk after a power failure behind the first `at` operations, where all was lost that
     /// could be lost.
     pub fn after_power_loss_strict(&self, at: usize) -> Disk {
-        self.found(at, Luck::None)
+        self.found(at, Unsynced::None)
     }
 
     /// The disk after the process died behind the first `at` operations, and the machine did not.
@@ -135,9 +135,9 @@ impl Disk {
         self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn found(&self, at: usize, luck: Luck) -> Disk {
+    fn found(&self, at: usize, unsynced: Unsynced) -> Disk {
         let live = self.live();
-        Disk::plug_in(Live::holding(image::found(&live.base, &live.log[..at], luck)))
+        Disk::plug_in(Live::holding(image::found(&live.base, &live.log[..at], unsynced)))
     }
 
     fn plug_in(live: Live) -> Self {

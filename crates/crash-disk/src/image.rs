@@ -5,8 +5,8 @@
 //! safer: a folder is journaled, so that for each name some prefix of its changes is found.
 
 use crate::{
-    chance::Chance,
     log::{Base, Change, FileId, Name, Op, Sync, write},
+    split_mix::SplitMix,
 };
 use std::{collections::BTreeMap, ops::Range};
 
@@ -14,18 +14,18 @@ use std::{collections::BTreeMap, ops::Range};
 const SECTOR: usize = 512;
 
 /// What happens to data that was not synced.
-pub(crate) enum Luck {
+pub(crate) enum Unsynced {
     /// All of it is lost.
     None,
     /// A random choice for each piece.
-    Some(Chance),
+    Some(SplitMix),
 }
 
 /// The files after a power failure behind all of `log`.
-pub(crate) fn found(base: &Base, log: &[Op], mut luck: Luck) -> BTreeMap<Name, Vec<u8>> {
+pub(crate) fn found(base: &Base, log: &[Op], mut unsynced: Unsynced) -> BTreeMap<Name, Vec<u8>> {
     let certain = certain(log);
     let mut files = BTreeMap::new();
-    for (name, file) in names(base, log, &certain, &mut luck) {
+    for (name, file) in names(base, log, &certain, &mut unsynced) {
         let before = base.values().find(|(id, _)| *id == file).map(|(_, bytes)| bytes.to_vec());
         let changes = log.iter().zip(&certain).filter_map(|(op, certain)| match op {
             Op::Change { file: changed, change } if *changed == file => Some((change, *certain)),
@@ -35,7 +35,7 @@ pub(crate) fn found(base: &Base, log: &[Op], mut luck: Luck) -> BTreeMap<Name, V
             | Op::Sync { .. }
             | Op::SyncFolder { .. } => None,
         });
-        files.insert(name, contents(before.unwrap_or_default(), changes, &mut luck));
+        files.insert(name, contents(before.unwrap_or_default(), changes, &mut unsynced));
     }
     files
 }
@@ -88,7 +88,12 @@ impl Waiting {
 
 /// The file of each name. Of the changes of a name, the last certain one and all before it are
 /// there; how many follow is random.
-fn names(base: &Base, log: &[Op], certain: &[bool], luck: &mut Luck) -> BTreeMap<Name, FileId> {
+fn names(
+    base: &Base,
+    log: &[Op],
+    certain: &[bool],
+    unsynced: &mut Unsynced,
+) -> BTreeMap<Name, FileId> {
     let mut stories: BTreeMap<Name, Vec<(Option<FileId>, bool)>> = BTreeMap::new();
     for (name, (file, _)) in base {
         stories.entry(name.clone()).or_default().push((Some(*file), true));
@@ -101,17 +106,17 @@ fn names(base: &Base, log: &[Op], certain: &[bool], luck: &mut Luck) -> BTreeMap
         };
         stories.entry(name.clone()).or_default().push((file, *certain));
     }
-    let ends = stories.into_iter().map(|(name, story)| (name, luck.end_of(&story)));
+    let ends = stories.into_iter().map(|(name, story)| (name, unsynced.end_of(&story)));
     ends.filter_map(|(name, file)| Some((name, file?))).collect()
 }
 
-impl Luck {
+impl Unsynced {
     fn end_of(&mut self, story: &[(Option<FileId>, bool)]) -> Option<FileId> {
         let certain = story.iter().rposition(|(_, certain)| *certain).map_or(0, |last| last + 1);
         let end = match self {
-            Luck::None => certain,
-            Luck::Some(chance) => {
-                certain + chance.below((story.len() - certain) as u64 + 1) as usize
+            Unsynced::None => certain,
+            Unsynced::Some(random) => {
+                certain + random.below((story.len() - certain) as u64 + 1) as usize
             }
         };
         end.checked_sub(1).and_then(|last| story[last].0)
@@ -122,13 +127,13 @@ impl Luck {
 fn contents<'a>(
     mut bytes: Vec<u8>,
     changes: impl Iterator<Item = (&'a Change, bool)>,
-    luck: &mut Luck,
+    unsynced: &mut Unsynced,
 ) -> Vec<u8> {
-    let mut weather = Weather::of(luck);
+    let mut odds = KeepOdds::of(unsynced);
     for (change, certain) in changes {
-        match &mut weather {
+        match &mut odds {
             _ if certain => change.apply(&mut bytes),
-            Some(weather) => weather.change(&mut bytes, change),
+            Some(odds) => odds.change(&mut bytes, change),
             None => {}
         }
     }
@@ -137,24 +142,24 @@ fn contents<'a>(
 
 /// How likely the writes of one file are kept. Files differ, so that one may be complete while
 /// another is lost: with an even chance for each write, long runs of either would never occur.
-struct Weather<'a> {
-    chance: &'a mut Chance,
+struct KeepOdds<'a> {
+    random: &'a mut SplitMix,
     kept_eighths: u64,
     torn_eighths: u64,
 }
 
-impl<'a> Weather<'a> {
-    fn of(luck: &'a mut Luck) -> Option<Self> {
-        let Luck::Some(chance) = luck else { return None };
-        let kept_eighths = [0, 1, 4, 7, 8][chance.below(5) as usize];
-        let torn_eighths = [0, 2, 6][chance.below(3) as usize];
-        Some(Weather { chance, kept_eighths, torn_eighths })
+impl<'a> KeepOdds<'a> {
+    fn of(unsynced: &'a mut Unsynced) -> Option<Self> {
+        let Unsynced::Some(random) = unsynced else { return None };
+        let kept_eighths = [0, 1, 4, 7, 8][random.below(5) as usize];
+        let torn_eighths = [0, 2, 6][random.below(3) as usize];
+        Some(KeepOdds { random, kept_eighths, torn_eighths })
     }
 
     fn change(&mut self, bytes: &mut Vec<u8>, change: &Change) {
         match change {
             Change::Write { offset, data } => self.write(bytes, *offset, data),
-            Change::Truncate { .. } if self.chance.eighths(self.kept_eighths) => {
+            Change::Truncate { .. } if self.random.eighths(self.kept_eighths) => {
                 change.apply(bytes);
             }
             Change::Truncate { .. } => {}
@@ -163,14 +168,14 @@ impl<'a> Weather<'a> {
     }
 
     fn write(&mut self, bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
-        if self.chance.eighths(self.torn_eighths) {
+        if self.random.eighths(self.torn_eighths) {
             self.grow(bytes, offset + data.len());
             for part in sectors(offset, data.len()) {
-                if self.chance.eighths(4) {
+                if self.random.eighths(4) {
                     write(bytes, offset + part.start, &data[part]);
                 }
             }
-        } else if self.chance.eighths(self.kept_eighths) {
+        } else if self.random.eighths(self.kept_eighths) {
             write(bytes, offset, data);
         } else {
             self.grow(bytes, offset + data.len());
@@ -180,12 +185,12 @@ impl<'a> Weather<'a> {
     /// The size of a file may be kept without its bytes. Then it holds zeros, or old data of
     /// another file.
     fn grow(&mut self, bytes: &mut Vec<u8>, size: usize) {
-        if size <= bytes.len() || self.chance.eighths(5) {
+        if size <= bytes.len() || self.random.eighths(5) {
             return;
         }
-        let junk = self.chance.eighths(4);
-        let chance = &mut *self.chance;
-        bytes.resize_with(size, || if junk { chance.next() as u8 } else { 0 });
+        let junk = self.random.eighths(4);
+        let random = &mut *self.random;
+        bytes.resize_with(size, || if junk { random.next() as u8 } else { 0 });
     }
 }
 
@@ -217,19 +222,19 @@ mod tests {
         let must: [&[u8]; 6] = [&[1], &[2], &[1, 3], &[2, 3], &[1, 0], &[2, 0]];
         assert!(must.iter().all(|bytes| seen.contains(*bytes)), "{seen:?}");
         assert!(seen.iter().all(|bytes| bytes[0] == 1 || bytes[0] == 2), "{seen:?}");
-        assert_eq!(found(&Base::new(), &log, Luck::None)["f"], [1]);
+        assert_eq!(found(&Base::new(), &log, Unsynced::None)["f"], [1]);
     }
 
     #[test]
     fn a_failed_sync_leaves_its_writes_uncertain_for_ever() {
         let log = [create(), put(0, 1), sync(Sync::Failed), put(1, 2), sync(Sync::Done)];
-        assert_eq!(found(&Base::new(), &log, Luck::None)["f"], [0, 2]);
+        assert_eq!(found(&Base::new(), &log, Unsynced::None)["f"], [0, 2]);
     }
 
     #[test]
     fn an_ignored_sync_is_no_sync() {
         let log = [create(), put(0, 1), sync(Sync::Ignored)];
-        assert!(found(&Base::new(), &log, Luck::None).is_empty());
+        assert!(found(&Base::new(), &log, Unsynced::None).is_empty());
         let missing = |seed| !found(&Base::new(), &log, some(seed)).contains_key("f");
         assert_eq!((0..50).map(missing).collect::<BTreeSet<_>>().len(), 2);
     }
@@ -248,15 +253,15 @@ mod tests {
     fn damage_needs_no_sync() {
         let flip = Change::FlipBit { offset: 0, bit: 1 };
         let log = [create(), put(0, 1), sync(Sync::Done), Op::Change { file: FILE, change: flip }];
-        assert_eq!(found(&Base::new(), &log, Luck::None)["f"], [3]);
+        assert_eq!(found(&Base::new(), &log, Unsynced::None)["f"], [3]);
     }
 
     fn file(log: &[Op], seed: u64) -> Vec<u8> {
         found(&Base::new(), log, some(seed))["f"].clone()
     }
 
-    fn some(seed: u64) -> Luck {
-        Luck::Some(Chance::new(seed, 0))
+    fn some(seed: u64) -> Unsynced {
+        Unsynced::Some(SplitMix::new(seed, 0))
     }
 
     fn create() -> Op {

@@ -23,7 +23,6 @@
 
 #![deny(unsafe_code)]
 
-mod chance;
 mod disk;
 mod fault;
 mod handle;
@@ -32,6 +31,7 @@ mod live;
 mod locks;
 mod log;
 mod shm;
+mod split_mix;
 #[expect(unsafe_code, reason = "SQLite is written in C, and calls us by pointers")]
 mod vfs;
 

@@ -107,10 +107,10 @@ pub(crate) enum SlotRequest {
 
 /// The locks of one shared memory, by the handle that holds them.
 #[derive(Default)]
-pub(crate) struct SlotLocks(BTreeMap<HandleId, Held>);
+pub(crate) struct SlotLocks(BTreeMap<HandleId, HeldLocks>);
 
 #[derive(Clone, Copy, Default)]
-struct Held {
+struct HeldLocks {
     shared: u8,
     exclusive: u8,
 }
@@ -136,7 +136,7 @@ impl SlotLocks {
         request: SlotRequest,
     ) -> Result<(), Code> {
         let Slots(mask) = slots;
-        let in_the_way = |held: &Held| match request {
+        let in_the_way = |held: &HeldLocks| match request {
             SlotRequest::Shared => held.exclusive & mask != 0,
             SlotRequest::Exclusive => (held.shared | held.exclusive) & mask != 0,
             SlotRequest::Unlock => false,

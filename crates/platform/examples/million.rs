@@ -19,7 +19,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     match words[..] {
         ["fill", path, jobs] => {
             let took = fill(Path::new(path), jobs.parse()?)?;
-            println!("{jobs} jobs handed over in {:.1} s", took.as_secs_f64());
+            println!("{jobs} jobs submitted in {:.1} s", took.as_secs_f64());
         }
         ["open", path] => println!("{}", open(Path::new(path))?),
         _ => return Err("fill <path> <jobs>, or open <path>".into()),

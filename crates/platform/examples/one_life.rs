@@ -44,7 +44,7 @@ pub(crate) async fn one_life(path: Option<PathBuf>) -> Result<(), Box<dyn Error>
     };
     let tenant = Tenant::default_tenant();
     let job = platform.submit(&tenant, draft()).await?;
-    println!("handed over:      {} is {}", job.job_id, job.status);
+    println!("submitted:        {} is {}", job.job_id, job.status);
     let again = platform.submit(&tenant, draft()).await?;
     println!("and once more:    {} (duplicate: {})", again.job_id, again.duplicate);
     explain(&platform, job.job_id).await?;

@@ -61,7 +61,7 @@ pub(crate) fn start(
         membership,
     };
     works.next_wake = works.monotonic() + works.wake_after();
-    NotifiedThread::start("consign-clockwork", notifier, move || works.run())
+    NotifiedThread::start("consign-upkeep", notifier, move || works.run())
 }
 
 struct MaintenanceLoop {
@@ -151,7 +151,7 @@ impl MaintenanceLoop {
         };
         (self.leads, self.ending) = (told.leads, info.draining);
         if self.shared && led != self.leads {
-            info!(leads = self.leads, "the lead changed");
+            info!(leads = self.leads, "leader changed");
         }
         self.batcher.set_has_peers(has_live_peers(&told, &info.id));
         self.membership.note(told);
@@ -163,7 +163,7 @@ impl MaintenanceLoop {
         self.membership.drain();
         if let Err(error) = block_on(self.heartbeat_node()) {
             let error: &dyn std::error::Error = &error;
-            debug!(error, "the store was not told that this node ends");
+            debug!(error, "the store did not record that this node ends");
         }
     }
 
@@ -245,14 +245,17 @@ impl MaintenanceLoop {
         match done {
             Ok(idle) => {
                 if std::mem::replace(&mut self.failing, false) {
-                    warn!("the clockwork goes on");
+                    warn!("maintenance works again");
                 }
                 idle
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.failing, true) {
                     let error: &dyn std::error::Error = &error;
-                    warn!(error, "the clockwork is held up by the store");
+                    warn!(
+                        error,
+                        "maintenance failed, and retries every second: jobs may start late"
+                    );
                 }
                 self.platform.random.entropy().around(SWEEP_EVERY)
             }

@@ -57,7 +57,7 @@ pub(crate) fn start(platform: Arc<Platform>, batcher: Arc<Batcher>) -> io::Resul
     };
     // A greeting: a node that believed to be alone has sent no notifications.
     post.batcher.notify_peers(Notification { touched: true, ..Notification::default() });
-    NotifiedThread::start("consign-lookout", notifier, move || post.run())
+    NotifiedThread::start("consign-peers", notifier, move || post.run())
 }
 
 struct PeerLoop {
@@ -160,13 +160,13 @@ impl PeerLoop {
     fn note_settings(&mut self, done: Result<(), Error>) {
         match done {
             Ok(()) if std::mem::replace(&mut self.settings_failing, false) => {
-                warn!("settings can be looked at again");
+                warn!("settings are read again");
             }
             Ok(()) => {}
             Err(error) => {
                 if !std::mem::replace(&mut self.settings_failing, true) {
                     let error: &dyn std::error::Error = &error;
-                    warn!(error, "settings cannot be looked at");
+                    warn!(error, "settings cannot be read: each request reads them itself");
                 }
             }
         }
@@ -176,7 +176,7 @@ impl PeerLoop {
     fn leave(&self) {
         if let Err(error) = block_on(self.platform.leave_settings()) {
             let error: &dyn std::error::Error = &error;
-            debug!(error, "the store was not told that this node needs no settings any more");
+            debug!(error, "the store did not record that this node needs no more settings");
         }
     }
 
@@ -211,7 +211,7 @@ impl PeerLoop {
             Err(error) => return self.log_failure(&error),
         };
         if std::mem::replace(&mut self.failing, false) {
-            warn!("watched jobs can be looked at again");
+            warn!("versions of watched jobs are read again");
         }
         let seen = ids.into_iter().map(|id| (id, versions.get(&id).copied()));
         let before = std::mem::replace(&mut self.measured, seen.collect());
@@ -225,7 +225,7 @@ impl PeerLoop {
     fn log_failure(&mut self, error: &StoreError) {
         if !std::mem::replace(&mut self.failing, true) {
             let error: &dyn std::error::Error = error;
-            warn!(error, "watched jobs cannot be looked at");
+            warn!(error, "versions of watched jobs cannot be read: waiting clients hear late");
         }
     }
 

@@ -254,7 +254,7 @@ impl Platform {
         self.writes.notify_peers(Notification { settings: true, ..Notification::default() });
         if let Err(error) = self.look_at_settings().await {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, "settings were changed and cannot be read again yet");
+            tracing::warn!(error, "changed settings cannot be read yet");
         }
     }
 

@@ -31,7 +31,7 @@ impl Platform {
         for (index, verdict) in verdicts.into_iter().enumerate() {
             verdict.map_err(|refusal| refusal.of_item(index, count))?;
         }
-        let mut replies = self.hand_over(vec![jobs]).await?;
+        let mut replies = self.submit_lists(vec![jobs]).await?;
         Ok(replies.pop().expect("one reply for one list")?)
     }
 
@@ -55,7 +55,7 @@ impl Platform {
             .into_iter()
             .map(|job| job.and_then(&mut fitting).map(|new| lists.push(vec![new])))
             .collect();
-        let mut replies = self.hand_over(lists).await?.into_iter();
+        let mut replies = self.submit_lists(lists).await?.into_iter();
         let result = |place: Result<(), Refusal>| {
             place?;
             let mut all = replies.next().expect("one reply for each job")?;
@@ -65,7 +65,7 @@ impl Platform {
     }
 
     /// Submits lists of checked jobs in one transaction. Each list is accepted whole or not at all.
-    async fn hand_over(
+    async fn submit_lists(
         &self,
         lists: Vec<Vec<NewJob>>,
     ) -> Result<Vec<Result<Vec<Submitted>, Refusal>>, Error> {

@@ -1,7 +1,7 @@
 //! The state that all handlers share.
 
 use crate::{
-    auth::{Authenticator, seals},
+    auth::{Authenticator, signing},
     body_budget::BodyBudget,
     error::ApiError,
     metrics::Metrics,
@@ -81,14 +81,14 @@ impl AppStateInner {
 
     /// Makes a new URL-signing key, if one is due.
     pub(crate) async fn rotate_signing_key(&self) -> Result<(), platform::Error> {
-        seals::rotate(&self.node, self.now()).await
+        signing::rotate(&self.node, self.now()).await
     }
 
     /// A URL that opens the status of this job for a while, without any other credential.
     pub(crate) fn signed_status_url(&self, job: JobId) -> Option<String> {
         let lifetime = i64::try_from(self.settings.signed_url_lifetime.as_millis());
         let until = self.now().unix_ms().saturating_add(lifetime.unwrap_or(i64::MAX));
-        let sig = seals::sign(&self.node, job, Timestamp::from_unix_ms(until))?;
+        let sig = signing::sign(&self.node, job, Timestamp::from_unix_ms(until))?;
         Some(format!("{}?sig={sig}", wire::status_url(job)))
     }
 

@@ -143,7 +143,7 @@ impl Server {
             }
         };
         if timeout(grace, ended).await.is_err() {
-            warn!("some connections were cut: their requests took longer than the grace");
+            warn!("some connections were cut: their requests took longer than the grace period");
         }
         // Until here, this listener has reported that the node is not ready.
         if let Some(health) = self.health {
@@ -164,7 +164,7 @@ async fn renew(app: AppState) {
         }
         if let Err(error) = app.rotate_signing_key().await {
             let error: &dyn std::error::Error = &error;
-            debug!(error, "the signing keys could not be read; none was made");
+            debug!(error, "signing keys could not be read: no new one was made");
         }
     }
 }
@@ -280,13 +280,13 @@ impl ServerContext {
         // This wait comes before any allocation: a silent connection costs no buffer. `readable`
         // alone may report a silent connection as ready.
         if timeout(limits.first_byte_timeout, stream.peek(&mut [0])).await.is_err() {
-            return debug!("a new connection said nothing");
+            return debug!("a new connection sent nothing in time");
         }
         match &self.tls {
             None => self.converse(stream, peer, admitted).await,
             Some(tls) => match timeout(limits.header_timeout, tls.accept(stream)).await {
                 Ok(Ok(stream)) => self.converse(stream, peer, admitted).await,
-                Ok(Err(error)) => debug!(%error, "a client and we could not agree on TLS"),
+                Ok(Err(error)) => debug!(%error, "a TLS handshake failed"),
                 Err(_) => debug!("a client did not finish its TLS handshake in time"),
             },
         }

@@ -17,11 +17,11 @@ pub(crate) struct WaitingSlots {
     max: usize,
     per_principal_max: usize,
     per_job_max: usize,
-    held: Mutex<Held>,
+    held: Mutex<HeldSlots>,
 }
 
 #[derive(Default)]
-struct Held {
+struct HeldSlots {
     count: usize,
     by_principal: HashMap<Arc<str>, usize>,
     by_job: HashMap<JobId, usize>,
@@ -81,7 +81,7 @@ impl WaitingSlots {
         Ok(WaitingSlot { places: self.clone(), principal, job })
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, HeldSlots> {
         self.held.lock().expect("no code of ours panics with the places in hand")
     }
 }

@@ -72,20 +72,20 @@ mod tests {
     use std::{mem, sync::Arc};
 
     /// A list that sends its lines when it is dropped.
-    struct Diary {
+    struct DropLog {
         lines: Vec<&'static str>,
         ended: mpsc::Sender<Vec<&'static str>>,
     }
 
-    impl Drop for Diary {
+    impl Drop for DropLog {
         fn drop(&mut self) {
             drop(self.ended.send(mem::take(&mut self.lines)));
         }
     }
 
-    fn start() -> (DedicatedThread<Diary>, mpsc::Receiver<Vec<&'static str>>) {
+    fn start() -> (DedicatedThread<DropLog>, mpsc::Receiver<Vec<&'static str>>) {
         let (ended, lines) = mpsc::channel();
-        let diary = Diary { lines: Vec::new(), ended };
+        let diary = DropLog { lines: Vec::new(), ended };
         (DedicatedThread::start("diary", diary).expect("it starts"), lines)
     }
 

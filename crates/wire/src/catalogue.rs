@@ -96,7 +96,7 @@ catalogue! {
         the first time.";
     INTERNAL: Some(500), "Internal error",
         "We made a mistake, and it is in our log.",
-        "Search the server's log for the correlationId. If a job was handed over, repeat it with \
+        "Search the server's log for the correlationId. If a job was submitted, repeat it with \
         the same idempotency key: it will not be done twice.";
     INVALID_FIELD: Some(400), "Invalid field",
         "One or more fields cannot be accepted; nothing was stored.",
@@ -184,7 +184,7 @@ catalogue! {
         "Check the spelling; GET /api/queues shows the queues that there are.";
     RATE_LIMITED: Some(429), "Too many requests",
         "The credential sent more requests than its rate allows.",
-        "Wait as long as Retry-After says; hand over many jobs with POST /api/jobs/batch instead \
+        "Wait as long as Retry-After says; submit many jobs with POST /api/jobs/batch instead \
         of one by one.";
     RELEASE_LIMIT: None, "Given back too often",
         "The job was given back more often than is free, and its attempts are spent.",

@@ -5,7 +5,7 @@
 
 use crate::{
     body::{Unreadable, read},
-    held::held,
+    lease_reference::lease_reference,
     list::at_most,
     page_item::PageItem,
     problem::Problem,
@@ -131,7 +131,7 @@ impl HeartbeatItem {
     /// Checks one entry.
     pub fn check(&self) -> Result<CheckedHeartbeat, Refusal> {
         let mut findings = Findings::default();
-        let Some((id, token)) = held(&self.job_id, &self.token, &mut findings) else {
+        let Some((id, token)) = lease_reference(&self.job_id, &self.token, &mut findings) else {
             return Err(findings.refusal());
         };
         let progress = self.progress.as_ref().map(ProgressRequest::check);

@@ -1,6 +1,6 @@
 //! Release: a worker gives jobs back untried. It is answered like a settle.
 
-use crate::{held::held, list::at_most, page_item::PageItem, secret::Secret};
+use crate::{lease_reference::lease_reference, list::at_most, page_item::PageItem, secret::Secret};
 use engine::{Findings, ITEMS_MAX, Refusal, Release, ReleaseReason, check_count, check_delay};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -43,7 +43,7 @@ impl ReleaseItem {
     /// that was not started returns to its position in the queue, whatever the delay.
     pub fn check(&self) -> Result<Release, Refusal> {
         let mut findings = Findings::default();
-        let held = held(&self.job_id, &self.token, &mut findings);
+        let held = lease_reference(&self.job_id, &self.token, &mut findings);
         let delay = self.delay_seconds.unwrap_or(0);
         let delay = findings.keep(check_delay("delaySeconds", delay));
         let (Some((id, token)), Some(delay)) = (held, delay) else {

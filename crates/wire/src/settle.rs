@@ -4,7 +4,8 @@
 //! stored.
 
 use crate::{
-    held::held, json::Json, list::at_most, page_item::PageItem, problem::Problem, secret::Secret,
+    json::Json, lease_reference::lease_reference, list::at_most, page_item::PageItem,
+    problem::Problem, secret::Secret,
 };
 use engine::{
     Checked, Ending, EndingDraft, FieldProblem, Findings, ITEMS_MAX, JobId, OutcomeWord, Refusal,
@@ -76,7 +77,7 @@ impl SettleItem {
     /// Checks one report and names every field that is wrong.
     pub fn check(&self) -> Result<Report, Refusal> {
         let mut findings = Findings::default();
-        let held = held(&self.job_id, &self.token, &mut findings);
+        let held = lease_reference(&self.job_id, &self.token, &mut findings);
         let ending = self.checked_ending(&mut findings);
         let (Some((id, token)), Some(ending)) = (held, ending) else {
             return Err(findings.refusal());

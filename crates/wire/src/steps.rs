@@ -1,6 +1,6 @@
 //! Steps: a handler begins and finishes a part of its job that completes once.
 
-use crate::{held::held, json::Json, secret::Secret};
+use crate::{json::Json, lease_reference::lease_reference, secret::Secret};
 use engine::{
     Checked, FieldProblem, Findings, JsonText, Refusal, StepAnswer, StepName, StepReport,
     check_step_result,
@@ -50,7 +50,7 @@ impl StepRequest {
     /// Checks every field and names all that are wrong.
     pub fn check(&self) -> Result<StepReport, Refusal> {
         let mut findings = Findings::default();
-        let held = held(&self.job_id, &self.token, &mut findings);
+        let held = lease_reference(&self.job_id, &self.token, &mut findings);
         let name = findings.keep(StepName::parse(&self.name));
         let result = findings.keep(self.checked_result());
         let (Some((id, token)), Some(name), Some(result)) = (held, name, result) else {

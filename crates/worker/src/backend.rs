@@ -93,7 +93,7 @@ pub enum BackendError {
         detail: String,
     },
     /// Nothing was done; the same request may work later.
-    #[error("it could not be handed over")]
+    #[error("the request could not be sent")]
     Away {
         /// When to ask again, if the backend said so.
         retry_after: Option<Duration>,

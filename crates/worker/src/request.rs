@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Give it a key whenever you can: a client that repeats a request under its key gets the first job
 /// again.
 #[derive(Clone)]
-#[must_use = "nothing happens until it is handed over"]
+#[must_use = "nothing happens until it is submitted"]
 pub struct JobRequest {
     draft: JobDraft,
     /// Why the payload cannot be written as JSON.

@@ -102,7 +102,7 @@ impl AdvisoryReport {
         if age_days.is_none_or(|days| days > AGE_DAYS_MAX) {
             self.warnings.push(format!(
                 "{what}; it ends on {until} ({age}).\nVULNERABILITIES THAT BECAME KNOWN SINCE ARE \
-                 NOT FOUND. Renew it: docs/decisions/0028-what-we-are-made-of.md says how."
+                 NOT FOUND. Renew it: docs/decisions/0028-our-own-dependency-checker.md says how."
             ));
         }
     }

@@ -1,5 +1,5 @@
 //! Checks licences, sources and known vulnerabilities of all packages in `Cargo.lock` by the rules
-//! in `deny.toml`. Why this is not cargo-deny: docs/decisions/0028-what-we-are-made-of.md.
+//! in `deny.toml`. Why this is not cargo-deny: docs/decisions/0028-our-own-dependency-checker.md.
 
 mod advisories;
 mod database;

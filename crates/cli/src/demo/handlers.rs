@@ -12,7 +12,7 @@ use std::{
 
 /// The world outside of Consign: the bank, and the code that people deploy.
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct ExternalSystems {
     /// How often the bank has charged a card.
     charges: AtomicU32,
     /// Whether the handler of price lists has been fixed.
@@ -46,7 +46,7 @@ pub(crate) struct Newsletter {
 }
 
 /// The handlers that run from the beginning; the one for labels comes later.
-pub(crate) fn duties(world: &Arc<World>) -> Vec<Registration> {
+pub(crate) fn duties(world: &Arc<ExternalSystems>) -> Vec<Registration> {
     let (bank, code) = (world.clone(), world.clone());
     vec![
         on("email", email).slots(4),
@@ -79,7 +79,11 @@ async fn email(email: Email, context: Context) -> Result<(), Fail> {
 }
 
 /// A step is done once, however often the job is tried: a worker's death charges no customer twice.
-async fn charge(payment: Payment, context: Context, bank: Arc<World>) -> Result<u32, Fail> {
+async fn charge(
+    payment: Payment,
+    context: Context,
+    bank: Arc<ExternalSystems>,
+) -> Result<u32, Fail> {
     context.sleep(Duration::from_millis(300)).await?;
     let charged = context.step("charge", |_| async {
         bank.charges.fetch_add(1, Ordering::Relaxed);
@@ -123,7 +127,7 @@ async fn image(_file: String, context: Context) -> Result<(), Fail> {
     Ok(())
 }
 
-async fn import(prices: Prices, context: Context, code: Arc<World>) -> Result<u32, Fail> {
+async fn import(prices: Prices, context: Context, code: Arc<ExternalSystems>) -> Result<u32, Fail> {
     context.sleep(Duration::from_millis(250)).await?;
     let fixed = code.fixed.load(Ordering::Relaxed);
     let mut cents = 0;

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
 /// Plays and shows the story. Returns the summary, or `None` where the user interrupted it.
 async fn play(show: &Show, path: &Path, mut signals: Signals) -> Result<Option<Vec<StyledLine>>> {
     let shop = Shop::over(Consign::open(path)?);
-    let mut stage = show.screen()?.map_or(Stage::Plain(Plain::default()), Stage::Screen);
+    let mut stage = show.screen()?.map_or(DemoOutput::Plain(Plain::default()), DemoOutput::Screen);
     let told = tokio::select! {
         told = story::play(&shop) => Some(told?),
         error = stage.show_on(&shop) => return Err(error),
@@ -67,25 +67,27 @@ async fn play(show: &Show, path: &Path, mut signals: Signals) -> Result<Option<V
         stage.show(&shop).await?;
         summary = Some(summary::lines(&shop, worth_reading).await?);
     }
-    if let Stage::Screen(screen) = stage {
+    if let DemoOutput::Screen(screen) = stage {
         screen.close()?;
     }
     Ok(summary)
 }
 
 /// The output: a live picture on a terminal, lines elsewhere.
-enum Stage {
+enum DemoOutput {
     Screen(Screen),
     Plain(Plain),
 }
 
-impl Stage {
+impl DemoOutput {
     /// Shows the current state of the store.
     async fn show(&mut self, shop: &Shop) -> Result<()> {
         let snapshot = DemoSnapshot::take(shop).await?;
         match self {
-            Stage::Screen(screen) => Ok(screen.draw(&view::picture(&snapshot, screen.size()))?),
-            Stage::Plain(plain) => plain.tell(shop, &snapshot).await,
+            DemoOutput::Screen(screen) => {
+                Ok(screen.draw(&view::picture(&snapshot, screen.size()))?)
+            }
+            DemoOutput::Plain(plain) => plain.tell(shop, &snapshot).await,
         }
     }
 

@@ -57,7 +57,7 @@ impl Plain {
             news.extend(rows.iter().map(|row| (row.at, moved(exhibit, row))));
             let again = exhibit.shown.again_at.filter(|at| *told != Some(*at));
             *told = exhibit.shown.again_at;
-            let text = "handed over again: the same job, duplicate: true";
+            let text = "submitted again: the same job, duplicate: true";
             news.extend(again.map(|at| (at, format!("{} {text}", name(exhibit)))));
         }
         let said = snapshot.said.iter().skip(self.said);

@@ -2,7 +2,7 @@
 
 use super::{
     board::Board,
-    handlers::{self, Document, Email, Newsletter, Payment, Prices, World},
+    handlers::{self, Document, Email, ExternalSystems, Newsletter, Payment, Prices},
 };
 use anyhow::{Result, bail};
 use consign::{Consign, Job, JobId, JobRequest, RunningRunner, Status, Submitted, on};
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 pub(crate) struct Shop {
     pub(crate) consign: Consign,
     pub(crate) board: Board,
-    world: Arc<World>,
+    world: Arc<ExternalSystems>,
 }
 
 /// The job types of the story, in the order of their appearance.

@@ -168,7 +168,7 @@ fn outcome(exhibit: &ShownJob) -> String {
 pub(crate) fn remarkable(exhibit: &ShownJob) -> impl Iterator<Item = String> {
     let life = &exhibit.job.life;
     let again = exhibit.shown.duplicates;
-    let again = (again > 0).then(|| format!("handed over {}×", again + 1));
+    let again = (again > 0).then(|| format!("submitted {}×", again + 1));
     let redriven = (life.redrive_count > 0).then(|| format!("life {}", life.redrive_count + 1));
     again.into_iter().chain(redriven)
 }
@@ -211,7 +211,7 @@ mod tests {
         let request = JobRequest::new("document", &1).subject("invoice/7").key("k");
         shop.submit_job(request.clone()).await.unwrap();
         shop.submit_job(request).await.unwrap();
-        shop.board.say("The tax office is down: nobody has to remember it.");
+        shop.board.say("The tax office is down: the invoice is tried again by itself.");
         DemoSnapshot::take(&shop).await.unwrap()
     }
 
@@ -262,7 +262,7 @@ mod tests {
             job.state = State::Completed(Ended { at: snapshot.now, discarded_at: None });
         });
         let completed = completed.await;
-        assert!(completed.contains("done, handed over 2×, life 2"), "{completed}");
+        assert!(completed.contains("done, submitted 2×, life 2"), "{completed}");
     }
 
     #[tokio::test]

@@ -79,7 +79,7 @@ fn settings(report: &mut DoctorReport, args: &DoctorArgs) -> Option<Settings> {
 
 /// A server with a low limit of open files takes fewer connections than its settings say.
 fn open_files(report: &mut DoctorReport, settings: &Settings) {
-    let limits = &settings.door.limits;
+    let limits = &settings.server.limits;
     let Some(clamp) = Clamp::of_this_process(limits) else { return };
     let what = format!(
         "open files: at most {}, so a server that is started from here takes {} connections, and not {}",

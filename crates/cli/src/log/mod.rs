@@ -15,30 +15,30 @@ use tracing_subscriber::fmt;
 use writer::LogWriter;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Looks {
+pub(crate) enum LogFormat {
     Json,
     Text { colours: bool },
 }
 
-impl Looks {
+impl LogFormat {
     /// JSON, unless stderr is a terminal.
     pub(crate) fn of(settings: &LogSettings, terminal: &TerminalArgs) -> Self {
         let watched = io::stderr().is_terminal();
-        Looks::choose(&settings.format, watched, terminal.colours() && terminal.can_draw())
+        LogFormat::choose(&settings.format, watched, terminal.colours() && terminal.can_draw())
     }
 
     fn choose(format: &str, watched: bool, colours: bool) -> Self {
         match format {
-            "json" => Looks::Json,
-            "auto" if !watched => Looks::Json,
-            _ => Looks::Text { colours: watched && colours },
+            "json" => LogFormat::Json,
+            "auto" if !watched => LogFormat::Json,
+            _ => LogFormat::Text { colours: watched && colours },
         }
     }
 }
 
 /// Installs the global subscriber, once in a process. The caller finishes the writer before the
 /// process ends.
-pub(crate) fn start(settings: &LogSettings, looks: Looks) -> io::Result<Arc<LogWriter>> {
+pub(crate) fn start(settings: &LogSettings, format: LogFormat) -> io::Result<Arc<LogWriter>> {
     let writer = LogWriter::start(io::stderr())?;
     // A broken pipe on stderr is no reason to end the process, and reporting it on the same pipe
     // would be useless.
@@ -46,11 +46,11 @@ pub(crate) fn start(settings: &LogSettings, looks: Looks) -> io::Result<Arc<LogW
         .with_writer(writer.clone())
         .with_max_level(level(&settings.level))
         .log_internal_errors(false);
-    match looks {
-        Looks::Json => {
+    match format {
+        LogFormat::Json => {
             lines.with_ansi(false).event_format(JsonLines(SystemClock::new())).init();
         }
-        Looks::Text { colours } => lines.with_ansi(colours).with_target(false).init(),
+        LogFormat::Text { colours } => lines.with_ansi(colours).with_target(false).init(),
     }
     Ok(writer)
 }
@@ -65,16 +65,17 @@ mod tests {
 
     #[test]
     fn people_get_lines_and_machines_get_json() {
-        let (grey, colours) = (Looks::Text { colours: false }, Looks::Text { colours: true });
+        let (grey, colours) =
+            (LogFormat::Text { colours: false }, LogFormat::Text { colours: true });
         for (format, watched, wanted, expected) in [
-            ("auto", false, true, Looks::Json),
+            ("auto", false, true, LogFormat::Json),
             ("auto", true, true, colours),
             ("auto", true, false, grey),
-            ("json", true, true, Looks::Json),
+            ("json", true, true, LogFormat::Json),
             ("text", false, true, grey),
             ("text", true, true, colours),
         ] {
-            assert_eq!(Looks::choose(format, watched, wanted), expected, "{format} {watched}");
+            assert_eq!(LogFormat::choose(format, watched, wanted), expected, "{format} {watched}");
         }
     }
 

@@ -4,12 +4,12 @@
 //! Any node may change policies at any time, so a task reads them again and again. It starts,
 //! changes or stops a runner within a few seconds, and attempts under way may end.
 
-pub(crate) mod duty;
-mod kit;
+mod environment;
+pub(crate) mod registration;
 pub(crate) mod signing;
 mod type_runner;
 
-pub(crate) use kit::Kit;
+pub(crate) use environment::HandlerEnvironment;
 pub(crate) use signing::NAME as SIGNING_KEY;
 
 use anyhow::Result;
@@ -36,11 +36,15 @@ pub(crate) struct ReadyMadeHandlers {
 impl ReadyMadeHandlers {
     /// Starts the runners that the policies want, and follows the policies from then on. `name`
     /// prefixes the names of the workers.
-    pub(crate) async fn start(node: &Arc<Node>, kit: Kit, name: String) -> Result<Self> {
+    pub(crate) async fn start(
+        node: &Arc<Node>,
+        environment: HandlerEnvironment,
+        name: String,
+    ) -> Result<Self> {
         let (ending, shutdown) = watch::channel(None);
         let mut runner_set = RunnerSet {
             node: node.clone(),
-            kit,
+            environment,
             name,
             number: 0,
             held: BTreeMap::new(),
@@ -63,7 +67,7 @@ impl ReadyMadeHandlers {
 
 struct RunnerSet {
     node: Arc<Node>,
-    kit: Kit,
+    environment: HandlerEnvironment,
     name: String,
     /// Of the last runner: two runners that overlap must not have the same name.
     number: usize,
@@ -83,7 +87,9 @@ impl RunnerSet {
             }
             match self.node.policies().await {
                 Ok(policies) => self.adjust(policies).await,
-                Err(error) => warn!(%error, "the policies could not be looked at"),
+                Err(error) => {
+                    warn!(%error, "policies could not be read: ready-made handlers stay as they are")
+                }
             }
             while self.leaving.try_join_next().is_some() {}
         }
@@ -111,10 +117,10 @@ impl RunnerSet {
     }
 
     async fn fill(&mut self, job_type: JobType, handler: &ReadyMade, policy: &Policy) {
-        let duty = match self.kit.duty(&job_type, handler) {
-            Ok(duty) => duty,
+        let registration = match self.environment.registration(&job_type, handler) {
+            Ok(registration) => registration,
             Err(why) => {
-                warn!(%job_type, %why, "the ready-made handler is not run, and its jobs wait");
+                warn!(%job_type, %why, "the ready-made handler cannot run: its jobs wait");
                 self.held.insert(job_type, TypeRunner::vacant(policy));
                 return;
             }
@@ -124,7 +130,7 @@ impl RunnerSet {
             1 => self.name.clone(),
             number => format!("{}-{number}", self.name),
         };
-        match TypeRunner::start(&self.node, name, duty, policy).await {
+        match TypeRunner::start(&self.node, name, registration, policy).await {
             Ok(type_runner) => drop(self.held.insert(job_type, type_runner)),
             // The next read tries again.
             Err(error) => warn!(%job_type, %error, "the ready-made handler could not be started"),

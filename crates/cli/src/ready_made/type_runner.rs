@@ -21,11 +21,11 @@ impl TypeRunner {
     pub(super) async fn start(
         node: &Arc<Node>,
         name: String,
-        duty: Registration,
+        registration: Registration,
         policy: &Policy,
     ) -> Result<Self, StartError> {
         let slots = policy.concurrency.map_or(SLOTS, |slots| slots as usize);
-        let runner = Runner::new(node).name(name).with(duty.slots(slots));
+        let runner = Runner::new(node).name(name).with(registration.slots(slots));
         Ok(TypeRunner { working: Some(runner.start().await?), ..TypeRunner::vacant(policy) })
     }
 

@@ -96,6 +96,6 @@ fn version(said: &str) -> PayloadVersionShape {
 }
 
 pub(crate) fn line(job: &SubmittedShape) -> StyledLine {
-    let note = job.duplicate.then_some("  (handed over before under this key)");
+    let note = job.duplicate.then_some("  (submitted before under this key)");
     each::line(&job.job_id, &job.status, note)
 }

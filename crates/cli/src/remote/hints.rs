@@ -27,7 +27,9 @@ pub(crate) fn hint(code: &str) -> Option<&'static str> {
         }
         "NOT_REDRIVABLE" => "only jobs that ended in failure, or were cancelled, get another life",
         "NOT_POISONED" => "`consign poison` lists the jobs that wait for a person",
-        "PAYLOAD_TOO_LARGE" => "keep large things elsewhere, and hand over where they are",
+        "PAYLOAD_TOO_LARGE" => {
+            "keep large things elsewhere, and put their address into the payload"
+        }
         "OUTCOME_UNKNOWN" => {
             "the job may have been stored: type the same again with the same --idempotency-key"
         }

@@ -31,7 +31,7 @@ async fn decide(session: &Session, args: &PoisonFateArgs, fate: PoisonAction) ->
     let request = request(args)?;
     let meant = count(session, args).await?;
     if meant == Some(0) {
-        let told = "no poisoned job is meant by this; `consign poison` lists them";
+        let told = "no poisoned job matches; `consign poison` lists them";
         let none = BulkAnswer { matched: 0, operation_id: None };
         session.answer(&none, || vec![StyledLine::of(Style::Plain, told)])?;
         return Ok(ExitCode::SUCCESS);

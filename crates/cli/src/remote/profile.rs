@@ -87,7 +87,7 @@ fn key(said: &str) -> Result<Secret> {
 
 fn list(profiles: &Profiles, show: &Show) -> Result<()> {
     if profiles.noted.is_empty() {
-        let told = "none is noted yet: consign profile add prod --url https://… --key -";
+        let told = "there are no profiles yet: consign profile add prod --url https://… --key -";
         return show.lines(&[StyledLine::of(Style::Faint, told)]);
     }
     let is_usual = |name: &String| profiles.usual.as_ref() == Some(name);

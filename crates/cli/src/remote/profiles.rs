@@ -37,7 +37,7 @@ impl Profiles {
     pub(crate) fn get(&self, name: &str) -> Result<&Profile> {
         let names: Vec<&str> = self.noted.keys().map(String::as_str).collect();
         let known = match &names[..] {
-            [] => "none is noted yet: consign profile add".to_owned(),
+            [] => "there are no profiles yet: consign profile add".to_owned(),
             names => format!("there are {}", names.join(", ")),
         };
         let missing = || Usage::new(format!("there is no profile `{name}`; {known}"));

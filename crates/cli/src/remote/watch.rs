@@ -27,21 +27,17 @@ const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠇", "⠏", "�
 pub(crate) async fn watch(session: &Session, job: &str) -> Result<ExitCode> {
     let mut signals = Signals::new()?; // before anything is drawn that must be removed
     let screen = session.show.screen()?;
-    let mut picture = Picture { session, screen, last: None, lost: false, frame: 0 };
+    let mut view = LiveView { session, screen, last: None, lost: false, frame: 0 };
     tokio::select! {
-        ended = follow_to_end(session, job, &mut picture) => ended,
+        ended = follow_to_end(session, job, &mut view) => ended,
         () = signals.any() => {
-            picture.screen.map_or(Ok(()), Screen::close)?;
+            view.screen.map_or(Ok(()), Screen::close)?;
             Ok(ExitCode::from(INTERRUPTED))
         }
     }
 }
 
-async fn follow_to_end(
-    session: &Session,
-    job: &str,
-    picture: &mut Picture<'_>,
-) -> Result<ExitCode> {
+async fn follow_to_end(session: &Session, job: &str, view: &mut LiveView<'_>) -> Result<ExitCode> {
     let mut follow = Follow::new(session, job);
     let mut frames = tokio::time::interval(FRAME);
     let mut ending = ExitCode::SUCCESS;
@@ -50,21 +46,21 @@ async fn follow_to_end(
         let heard = loop {
             tokio::select! {
                 heard = &mut next => break heard?,
-                _ = frames.tick() => picture.tick()?,
+                _ = frames.tick() => view.tick()?,
             }
         };
         match heard {
             FollowEvent::Status { status, .. } => {
                 ending = of_status(&status.status);
-                picture.tell(*status)?;
+                view.tell(*status)?;
             }
-            FollowEvent::Lost { why } => picture.lost(&why)?,
+            FollowEvent::Lost { why } => view.lost(&why)?,
             FollowEvent::Over => return Ok(ending),
         }
     }
 }
 
-struct Picture<'a> {
+struct LiveView<'a> {
     session: &'a Session,
     screen: Option<Screen>,
     last: Option<StatusShape>,
@@ -72,7 +68,7 @@ struct Picture<'a> {
     frame: usize,
 }
 
-impl Picture<'_> {
+impl LiveView<'_> {
     fn tell(&mut self, status: StatusShape) -> Result<()> {
         self.lost = false;
         let moved = self.last.as_ref().is_none_or(|last| is_transition(last, &status));

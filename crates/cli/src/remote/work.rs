@@ -3,7 +3,7 @@
 use super::{connect, failure, show::Show};
 use crate::{
     args::WorkArgs,
-    log::{self, Looks},
+    log::{self, LogFormat},
     ready_made::duty::{report, run_exec},
     settings::LogSettings,
     signals::Signals,
@@ -25,7 +25,7 @@ const EMPTY_WAIT: Duration = Duration::from_secs(1);
 pub(crate) fn run(args: &WorkArgs) -> Result<ExitCode> {
     let show = Show::to_people(&args.terminal);
     let settings = LogSettings { format: "auto".into(), level: "info".into() };
-    let log = log::start(&settings, Looks::of(&settings, &args.terminal))?;
+    let log = log::start(&settings, LogFormat::of(&settings, &args.terminal))?;
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let done = connect(&args.connection)
         .and_then(|client| runtime.block_on(async { work(args, &client).await }));
@@ -70,7 +70,7 @@ async fn stop(working: RunningRunner, grace: Duration, signals: &mut Signals) ->
     if stopped.unreported > 0 {
         warn!(
             unreported = stopped.unreported,
-            "the server did not hear how these ended: they run again"
+            "the server did not receive the outcome of these jobs: they run again"
         );
         return ExitCode::FAILURE;
     }
@@ -82,7 +82,8 @@ fn duty(args: &WorkArgs) -> Registration {
     let duty = on(&args.job_type, move |payload: Json, context: Context| {
         let exec = exec.clone();
         async move {
-            let line = Line { context: context.clone(), clock: SystemClock::new(), told: false };
+            let line =
+                JobLogLine { context: context.clone(), clock: SystemClock::new(), logged: false };
             let ended = run_exec(&exec, &context, payload).await;
             line.end(&ended);
             report(&context, ended).await
@@ -96,14 +97,14 @@ fn duty(args: &WorkArgs) -> Registration {
 }
 
 /// The one log line about a job, also when its attempt is dropped.
-struct Line {
+struct JobLogLine {
     context: Context,
     /// Measures from the start of the job.
     clock: SystemClock,
-    told: bool,
+    logged: bool,
 }
 
-impl Line {
+impl JobLogLine {
     fn end(mut self, ended: &HandlerOutcome) {
         let (outcome, failure) = match &ended.how {
             HandlerEnding::Completed { .. } => ("completed", None),
@@ -126,16 +127,16 @@ impl Line {
     }
 
     fn log_line(&mut self, outcome: &str, code: Option<&str>, message: Option<&str>) {
-        self.told = true;
+        self.logged = true;
         let took = format!("{:.1}s", self.clock.read().monotonic.as_secs_f64());
         let job = self.context.job();
         info!(job.id = %job.id, job_type = %job.job_type, outcome, took, code, said = message, "job done");
     }
 }
 
-impl Drop for Line {
+impl Drop for JobLogLine {
     fn drop(&mut self) {
-        if !self.told {
+        if !self.logged {
             self.log_line(self.why(), None, None);
         }
     }

@@ -25,7 +25,7 @@ pub(crate) fn workers(args: &WorkersArgs) -> Result<ExitCode> {
 
 fn lines(session: &Session, workers: &[WorkerShape]) -> Vec<StyledLine> {
     if workers.is_empty() {
-        let told = "nobody has asked for work yet: consign work --type TYPE --exec CMD";
+        let told = "no worker has asked for jobs yet: consign work --type TYPE --exec CMD";
         return vec![StyledLine::of(Style::Faint, told)];
     }
     Table::of(workers)

@@ -3,7 +3,7 @@
 use super::{
     key::{ALL, OTHER_VARIABLES},
     mistake::{Mistake, SettingPlace},
-    raw::{Given, RawSettings},
+    raw::{RawSettings, SourceValue},
 };
 use std::{
     collections::BTreeMap,
@@ -34,7 +34,7 @@ impl Environment {
         self.0.get("CONSIGN_CONFIG").map(PathBuf::from)
     }
 
-    pub(super) fn read(&self, mistakes: &mut Vec<Mistake>) -> Vec<Given> {
+    pub(super) fn read(&self, mistakes: &mut Vec<Mistake>) -> Vec<SourceValue> {
         let ours = self.0.iter().filter(|(name, _)| !is_passed_over(name));
         ours.filter_map(|(name, value)| {
             given(name, value).map_err(|mistake| mistakes.push(mistake)).ok()
@@ -43,7 +43,7 @@ impl Environment {
     }
 }
 
-fn given(name: &str, value: &OsStr) -> Result<Given, Mistake> {
+fn given(name: &str, value: &OsStr) -> Result<SourceValue, Mistake> {
     let place = SettingPlace::Variable(name.into());
     let Some(key) = ALL.iter().copied().find(|key| key.variable() == name) else {
         return Err(Mistake::new(&place, unknown(name)));
@@ -51,7 +51,7 @@ fn given(name: &str, value: &OsStr) -> Result<Given, Mistake> {
     let Some(text) = value.to_str() else {
         return Err(Mistake::new(&place, "is not UTF-8"));
     };
-    Ok(Given { key, raw: RawSettings::Loose(text.into()), place })
+    Ok(SourceValue { key, raw: RawSettings::Loose(text.into()), place })
 }
 
 fn unknown(name: &str) -> String {

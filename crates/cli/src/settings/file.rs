@@ -3,7 +3,7 @@
 use super::{
     key::{self, SECTIONS},
     mistake::{Mistake, SettingPlace},
-    raw::{Given, RawSettings},
+    raw::{RawSettings, SourceValue},
 };
 use std::{io, path::Path};
 use toml::{
@@ -22,15 +22,15 @@ pub(crate) struct SourceFile {
 pub(crate) type Open = fn(&Path) -> io::Result<String>;
 
 #[derive(Debug, Default)]
-pub(super) struct Said {
-    pub(super) given: Vec<Given>,
-    pub(super) types: Vec<SaidType>,
+pub(super) struct FileContents {
+    pub(super) given: Vec<SourceValue>,
+    pub(super) types: Vec<SourceType>,
     pub(super) mistakes: Vec<Mistake>,
 }
 
 /// A table `[types."name"]`; keys of nested tables are written with a dot.
 #[derive(Debug)]
-pub(super) struct SaidType {
+pub(super) struct SourceType {
     pub(super) name: String,
     pub(super) place: SettingPlace,
     pub(super) entries: Vec<(String, RawSettings, SettingPlace)>,
@@ -38,9 +38,9 @@ pub(super) struct SaidType {
 
 /// Reads `file`. After a syntax error, nothing else is checked: the rest of the text would only
 /// lead to wrong error messages.
-pub(super) fn read(file: &SourceFile) -> Said {
+pub(super) fn read(file: &SourceFile) -> FileContents {
     let (root, errors) = DeTable::parse_recoverable(&file.text);
-    let mut reader = FileReader { file, said: Said::default() };
+    let mut reader = FileReader { file, said: FileContents::default() };
     if errors.is_empty() {
         reader.root(root.get_ref());
     }
@@ -53,7 +53,7 @@ pub(super) fn read(file: &SourceFile) -> Said {
 
 struct FileReader<'a> {
     file: &'a SourceFile,
-    said: Said,
+    said: FileContents,
 }
 
 type Entry<'a> = (&'a Spanned<DeString<'a>>, &'a Spanned<DeValue<'a>>);
@@ -81,7 +81,7 @@ impl FileReader<'_> {
             return self.unknown(section, name);
         };
         let (raw, place) = (RawSettings::of(value.get_ref()), self.at(value.span().start));
-        self.said.given.push(Given { key, raw, place });
+        self.said.given.push(SourceValue { key, raw, place });
     }
 
     fn unknown(&mut self, section: &str, name: &Spanned<DeString<'_>>) {
@@ -109,7 +109,7 @@ impl FileReader<'_> {
             let mut entries = Vec::new();
             self.flatten("", table, &mut entries);
             let (name, place) = (name.get_ref().to_string(), self.at(at));
-            self.said.types.push(SaidType { name, place, entries });
+            self.said.types.push(SourceType { name, place, entries });
         }
     }
 

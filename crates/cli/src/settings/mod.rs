@@ -29,7 +29,7 @@ use key::SettingKey;
 use mistake::SettingPlace;
 use outbound::{AddressList, Allow};
 use pick::{Chosen, Picker};
-use raw::{Given, RawSettings};
+use raw::{RawSettings, SourceValue};
 use server::{ForwardedHeader, JwksSource, JwtSettings, Limits, ProxySettings, Rate};
 use std::{num::NonZeroU32, path::PathBuf, ptr, sync::Arc, time::Duration};
 
@@ -50,7 +50,7 @@ pub(crate) struct Settings {
     pub(crate) tls: Option<TlsFiles>,
     /// A separate listener for health and metrics.
     pub(crate) health_listen: Option<Listen>,
-    pub(crate) door: server::Settings,
+    pub(crate) server: server::Settings,
     /// The share of one client in the server's limits.
     pub(crate) shares: Shares,
     /// Hosts that jobs may be pushed to although they are not public.
@@ -102,7 +102,8 @@ impl Settings {
         env: &Environment,
         file: Option<&SourceFile>,
     ) -> Result<Settings, Mistakes> {
-        let file::Said { given, types, mut mistakes } = file.map(file::read).unwrap_or_default();
+        let file::FileContents { given, types, mut mistakes } =
+            file.map(file::read).unwrap_or_default();
         let mut said = typed(args);
         said.extend(env.read(&mut mistakes));
         said.extend(given);
@@ -142,7 +143,7 @@ impl Settings {
             },
             tls: tls(picker),
             health_listen: picker.listen(&key::HEALTH_LISTEN),
-            door: server::Settings {
+            server: server::Settings {
                 limits,
                 rate: rate(picker),
                 signed_url_lifetime: picker.span(&key::LIFETIME)?,
@@ -177,7 +178,7 @@ impl Settings {
 /// Why a value of a list parses again after it was picked.
 const KIND_CHECKED: &str = "the kind of the key takes nothing else";
 
-fn typed(args: &SettingsArgs) -> Vec<Given> {
+fn typed(args: &SettingsArgs) -> Vec<SourceValue> {
     let flags: [(&'static SettingKey, &'static str, &Option<String>); 3] = [
         (&key::LISTEN, "--listen", &args.listen),
         (&key::STORE, "--store", &args.store),
@@ -185,7 +186,7 @@ fn typed(args: &SettingsArgs) -> Vec<Given> {
     ];
     let given = |(key, flag, text): (_, _, &Option<String>)| {
         let raw = RawSettings::Loose(text.clone()?);
-        Some(Given { key, raw, place: SettingPlace::Flag(flag) })
+        Some(SourceValue { key, raw, place: SettingPlace::Flag(flag) })
     };
     flags.into_iter().filter_map(given).collect()
 }

@@ -4,7 +4,7 @@ use super::{
     key::SettingKey,
     listen::Listen,
     mistake::{Mistake, SettingPlace},
-    raw::{Given, RawSettings},
+    raw::{RawSettings, SourceValue},
     value::SettingValue,
 };
 use crate::args::StoreAddress;
@@ -14,7 +14,7 @@ use std::{path::PathBuf, ptr, time::Duration};
 #[derive(Debug)]
 pub(super) struct Picker {
     /// Sources of higher precedence come first.
-    said: Vec<Given>,
+    said: Vec<SourceValue>,
     pub(super) mistakes: Vec<Mistake>,
     pub(super) chosen: Vec<Chosen>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Chosen {
 }
 
 impl Picker {
-    pub(super) fn new(said: Vec<Given>, mistakes: Vec<Mistake>) -> Self {
+    pub(super) fn new(said: Vec<SourceValue>, mistakes: Vec<Mistake>) -> Self {
         Picker { said, mistakes, chosen: Vec::new() }
     }
 

@@ -4,7 +4,7 @@ use super::{key::SettingKey, mistake::SettingPlace};
 use toml::de::DeValue;
 
 #[derive(Clone, Debug)]
-pub(super) struct Given {
+pub(super) struct SourceValue {
     pub(super) key: &'static SettingKey,
     pub(super) raw: RawSettings,
     pub(super) place: SettingPlace,

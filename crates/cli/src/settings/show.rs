@@ -19,7 +19,7 @@ impl Settings {
             }
             // A default among settings that are off would switch them on where the output is read
             // as a file.
-            let off = section == "jwt" && self.door.jwt.is_none();
+            let off = section == "jwt" && self.server.jwt.is_none();
             match &chosen.value {
                 Some(value) => {
                     let mark = if off { "# " } else { "" };

@@ -95,16 +95,16 @@ fn every_key_can_be_said_by_the_environment() {
         None,
     )
     .unwrap();
-    assert_eq!(settings.door.limits.connections_max, 9_000);
+    assert_eq!(settings.server.limits.connections_max, 9_000);
     assert!(settings.behind_proxy && settings.log.format == "json");
     assert_eq!(settings.payload_bytes_max, 1 << 20);
-    assert_eq!(settings.door.signed_url_lifetime.as_secs(), 7_200);
+    assert_eq!(settings.server.signed_url_lifetime.as_secs(), 7_200);
 }
 
 #[test]
 fn the_defaults_are_those_of_the_door_and_of_the_platform() {
     let settings = resolve("").unwrap();
-    assert_eq!(format!("{:?}", settings.door), format!("{:?}", server::Settings::default()));
+    assert_eq!(format!("{:?}", settings.server), format!("{:?}", server::Settings::default()));
     assert_eq!(settings.payload_bytes_max, platform::Settings::default().payload_bytes_max);
 }
 
@@ -281,7 +281,7 @@ fn tokens_are_believed_only_where_all_is_said() {
         ],
     );
     let whole = "[jwt]\nissuer = \"i\"\naudience = \"a\"\njwks_file = \"k\"\n";
-    let jwt = resolve(whole).unwrap().door.jwt.unwrap();
+    let jwt = resolve(whole).unwrap().server.jwt.unwrap();
     assert_eq!((jwt.jwks, jwt.tenant), (JwksSource::File("k".into()), None));
     assert_eq!(jwt.algorithms, ["RS256"]);
     check(
@@ -379,7 +379,7 @@ fn what_is_shown_makes_the_same_settings_again() {
     let first = resolve(text).unwrap();
     let shown = first.show();
     let second = resolve(&shown).unwrap();
-    let (a, b) = (format!("{:?}", first.door), format!("{:?}", second.door));
+    let (a, b) = (format!("{:?}", first.server), format!("{:?}", second.server));
     assert_eq!((a, first.listen), (b, second.listen), "{shown}");
     assert_eq!(first.types[0].policy, second.types[0].policy, "{shown}");
     assert!(shown.contains("[types.\"email\"]"), "{shown}");
@@ -413,7 +413,7 @@ fn what_is_worth_a_second_look_is_said() {
 #[test]
 fn a_share_is_a_part_of_its_total_and_one_that_is_all_of_it_is_said() {
     let derived = resolve("[limits]\nconnections = 1000\nwaiting = 800").unwrap();
-    let limits = &derived.door.limits;
+    let limits = &derived.server.limits;
     assert_eq!(limits.connections_per_address, AddressShare::Remote(250));
     assert_eq!((limits.waiting_per_principal_max, limits.waiting_per_job_max), (600, 50));
     assert_eq!(derived.warnings(), [] as [String; 0]);

@@ -2,7 +2,7 @@
 //! decide what is valid, as for the API.
 
 use super::{
-    file::{Open, SaidType},
+    file::{Open, SourceType},
     mistake::{Mistake, SettingPlace},
     raw::RawSettings,
     value::{quoted, quoted_list},
@@ -113,7 +113,7 @@ pub(super) fn type_keys() -> [&'static str; 15] {
 
 /// Reads one table; `None` where something is wrong with it.
 pub(super) fn read(
-    table: &SaidType,
+    table: &SourceType,
     open: Open,
     mistakes: &mut Vec<Mistake>,
 ) -> Option<DeclaredType> {

@@ -18,13 +18,13 @@ impl Settings {
         if self.tls.is_some() && self.behind_proxy {
             all.push("both [tls] and behind_proxy are set: TLS is done here, and the proxy has to speak it".into());
         }
-        let mut limits = self.door.limits.clone();
+        let mut limits = self.server.limits.clone();
         if let Some(clamp) = Clamp::of_this_process(&limits) {
             clamp.apply(&mut limits, &self.shares);
             all.push(format!(
                 "limits.connections is {}, but this process may open {} files: a server that is started like \
                  it takes {} connections; raise the limit of open files (LimitNOFILE= in systemd, ulimit -n)",
-                self.door.limits.connections_max, clamp.open_files_max, clamp.connections_max
+                self.server.limits.connections_max, clamp.open_files_max, clamp.connections_max
             ));
         }
         all.extend(self.shares.warnings(&limits));
@@ -39,7 +39,7 @@ impl Settings {
     /// Settings that give key holders power over this machine. The server logs them at every start,
     /// too.
     pub(crate) fn dangers(&self) -> Option<String> {
-        let open = self.door.handlers.exec == HandlerSource::All;
+        let open = self.server.handlers.exec == HandlerSource::All;
         let what =
             "an admin key of * without limits can run any program as this user, by PUT /api/types";
         open.then(|| format!("handlers.exec is \"all\": {what}"))
@@ -48,7 +48,7 @@ impl Settings {
     /// Why the jobs of a type would wait for ever.
     fn of_handler(&self, declared: &DeclaredType) -> Option<String> {
         let handler = declared.policy.handler.as_ref()?;
-        let why = match (self.door.handlers.of(handler), handler) {
+        let why = match (self.server.handlers.of(handler), handler) {
             (HandlerSource::Off, _) => format!("`[handlers] {}` is \"off\"", handler.kind()),
             (HandlerSource::All | HandlerSource::File, ReadyMade::Http(url)) => {
                 outbound::check_target(url.as_str(), &self.allow).err()?.to_string()

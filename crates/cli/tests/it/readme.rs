@@ -33,7 +33,7 @@ case "$*" in
 esac
 "#;
 
-struct Line {
+struct ConsoleLine {
     command: String,
     shown: Vec<String>,
 }
@@ -42,7 +42,8 @@ struct Line {
 fn every_command_of_the_readme_works_as_it_is_written() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let lines = lines(&readme);
-    let run: Vec<Line> = lines.into_iter().filter(|line| !is_elsewhere(&line.command)).collect();
+    let run: Vec<ConsoleLine> =
+        lines.into_iter().filter(|line| !is_elsewhere(&line.command)).collect();
     assert!(run.len() > 15, "only {} commands were found", run.len());
     let folder = TempDir::new().unwrap();
     let port = free_port().to_string();
@@ -87,10 +88,10 @@ fn newcomer(folder: &Path) {
 }
 
 /// One shell for all terminals: a variable that one exports is visible in the others.
-fn script(lines: &[Line], port: &str) -> String {
+fn script(lines: &[ConsoleLine], port: &str) -> String {
     let mut script = String::from("set -eu -o pipefail\nexport PATH=$PWD/bin:$PATH\nstay=()\n");
     script.push_str("trap 'kill \"${stay[@]}\" 2>/dev/null; wait' EXIT\n");
-    for (number, Line { command, .. }) in lines.iter().enumerate() {
+    for (number, ConsoleLine { command, .. }) in lines.iter().enumerate() {
         let command = command.replace("8470", port);
         let out = format!("{number}.out");
         let stays = STAYS.iter().any(|stays| command.contains(stays));
@@ -117,8 +118,8 @@ fn script(lines: &[Line], port: &str) -> String {
 }
 
 /// The commands of all terminal blocks, and the output that the README shows.
-fn lines(page: &str) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
+fn lines(page: &str) -> Vec<ConsoleLine> {
+    let mut lines: Vec<ConsoleLine> = Vec::new();
     let (mut inside, mut goes_on) = (false, false);
     for text in page.lines() {
         if text.starts_with("```") {
@@ -130,7 +131,7 @@ fn lines(page: &str) -> Vec<Line> {
         }
         match (text.strip_prefix("$ "), lines.last_mut()) {
             (Some(command), _) => {
-                lines.push(Line { command: command.into(), shown: Vec::new() });
+                lines.push(ConsoleLine { command: command.into(), shown: Vec::new() });
             }
             (None, Some(line)) if goes_on => {
                 line.command.push('\n');

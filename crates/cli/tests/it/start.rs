@@ -143,7 +143,7 @@ fn whoever_is_under_way_is_answered_before_the_end() {
     assert!(answer.starts_with("HTTP/1.1 202 "), "{answer}");
     serving.await_line("ended");
     assert_eq!(serving.child.wait().unwrap().code(), Some(0));
-    assert!(TcpStream::connect(serving.address).is_err(), "nobody is let in any more");
+    assert!(TcpStream::connect(serving.address).is_err(), "no new connection is accepted");
 }
 
 #[test]

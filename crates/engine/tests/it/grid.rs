@@ -267,7 +267,7 @@ fn step_cases() -> Cases {
         Case { step, ..Case::now(running()) }
     };
     vec![
-        ("nobody has begun it", Case::now(running())),
+        ("it was not begun", Case::now(running())),
         ("it was begun", with(None)),
         ("it is done", with(Some("0"))),
     ]

@@ -1,15 +1,15 @@
 //! Well-behaved programs.
 
-use crate::errand::{JSON, done, errand, failed};
+use crate::job_payload::{JSON, done, failed, job_payload};
 use outbound::{Exec, HandlerOutcome, JobPayload};
 use std::{ffi::OsString, fs, future::pending, sync::Mutex};
 
-pub(crate) async fn run(words: &[&str], errand: &JobPayload) -> HandlerOutcome {
-    Exec::new(words.iter().copied(), environment()).run(errand, &|_, _| (), pending()).await
+pub(crate) async fn run(words: &[&str], job_payload: &JobPayload) -> HandlerOutcome {
+    Exec::new(words.iter().copied(), environment()).run(job_payload, &|_, _| (), pending()).await
 }
 
 pub(crate) async fn sh(script: &str) -> HandlerOutcome {
-    run(&["sh", "-c", script], &errand()).await
+    run(&["sh", "-c", script], &job_payload()).await
 }
 
 pub(crate) fn environment() -> Vec<(OsString, OsString)> {
@@ -30,9 +30,9 @@ async fn the_job_is_on_standard_input_and_the_last_line_is_the_message() {
 async fn a_program_sees_its_job_in_the_environment_and_nothing_of_ours() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("env");
-    let mut errand = errand();
-    errand.traceparent = Some("00-1".into());
-    done(run(&["sh", "-c", "env > \"$0\"", path.to_str().unwrap()], &errand).await);
+    let mut job_payload = job_payload();
+    job_payload.traceparent = Some("00-1".into());
+    done(run(&["sh", "-c", "env > \"$0\"", path.to_str().unwrap()], &job_payload).await);
     let seen = fs::read_to_string(path).unwrap();
     for expected in [
         "CONSIGN_JOB_ID=j-1",
@@ -87,7 +87,7 @@ async fn a_failure_has_a_message_as_well() {
 #[tokio::test]
 async fn a_program_that_is_not_there_may_be_there_later() {
     for words in [&["/nowhere/at-all"][..], &["/"], &[]] {
-        let (failure, again) = failed(run(words, &errand()).await);
+        let (failure, again) = failed(run(words, &job_payload()).await);
         assert_eq!((failure.code.as_str(), again), ("EXEC_NOT_STARTED", true), "{words:?}");
         assert!(failure.message.contains(words.first().unwrap_or(&"")), "{}", failure.message);
     }
@@ -104,7 +104,7 @@ async fn lines_for_us_are_progress_and_a_result_and_no_message() {
         echo 'consign:result {"pages": 12}'"#;
     let note = |percent, note: &str| said.lock().unwrap().push((percent, note.to_owned()));
     let exec = Exec::new(["sh", "-c", script], environment());
-    let ended = exec.run(&errand(), &note, pending()).await;
+    let ended = exec.run(&job_payload(), &note, pending()).await;
     assert_eq!(ended.message.as_deref(), Some("working"));
     assert_eq!(done(ended).as_deref(), Some(r#"{"pages": 12}"#));
     let said = said.into_inner().unwrap();

@@ -2,8 +2,8 @@
 //! process is left behind.
 
 use crate::{
-    errand::{done, errand, failed, payload},
     exec::{environment, run, sh},
+    job_payload::{done, failed, job_payload, payload},
 };
 use outbound::{Exec, HandlerEnding, HandlerOutcome, JobPayload};
 use rustix::process::{Pid, Signal, kill_process};
@@ -51,7 +51,7 @@ async fn output_that_is_no_text_becomes_some() {
 #[tokio::test]
 async fn whoever_does_not_read_its_job_is_not_waited_for() {
     let large =
-        JobPayload { payload: payload(&format!("\"{}\"", "x".repeat(1 << 20))), ..errand() };
+        JobPayload { payload: payload(&format!("\"{}\"", "x".repeat(1 << 20))), ..job_payload() };
     for script in ["exit 0", "exec <&-; exit 0", "sleep 0.2", "head -c 3 > /dev/null"] {
         done(run(&["sh", "-c", script], &large).await);
     }
@@ -59,87 +59,87 @@ async fn whoever_does_not_read_its_job_is_not_waited_for() {
 
 #[tokio::test]
 async fn children_that_stay_behind_are_killed_and_their_pipes_not_waited_for() {
-    let place = Place::new();
+    let folder = ScriptFolder::new();
     let ended =
-        timeout(TIMEOUT, place.sh("sleep 1000 & (trap '' TERM HUP; sleep 1000) & echo started"));
+        timeout(TIMEOUT, folder.sh("sleep 1000 & (trap '' TERM HUP; sleep 1000) & echo started"));
     assert_eq!(ended.await.unwrap().message.as_deref(), Some("started"));
-    place.nobody_is_left().await;
+    folder.nobody_is_left().await;
 }
 
 #[tokio::test]
 async fn a_brood_of_children_is_killed_with_its_parent() {
-    let place = Place::new();
+    let folder = ScriptFolder::new();
     let script = "for n in $(seq 100); do (trap '' TERM; while :; do sleep 1 & wait; done) & done; \
                   hop() { sleep 0.01; hop & }; hop & sleep 0.1; exit 3";
-    let ended = timeout(TIMEOUT, place.sh(script)).await.unwrap();
+    let ended = timeout(TIMEOUT, folder.sh(script)).await.unwrap();
     assert_eq!(failed(ended).0.code, "EXEC_EXIT_3");
-    place.nobody_is_left().await;
+    folder.nobody_is_left().await;
 }
 
 #[tokio::test]
 async fn whoever_left_the_group_may_keep_the_pipe() {
-    let place = Place::new();
+    let folder = ScriptFolder::new();
     let script = "setsid sh -c 'echo $$ > far; exec sleep 1000' & \
                   while [ ! -s far ]; do sleep 0.01; done; printf gone";
-    let ended = timeout(TIMEOUT, place.sh(script)).await.unwrap();
+    let ended = timeout(TIMEOUT, folder.sh(script)).await.unwrap();
     assert_eq!(ended.message.as_deref(), Some("gone"));
-    kill_process(place.number("far"), Signal::KILL).unwrap();
+    kill_process(folder.number("far"), Signal::KILL).unwrap();
 }
 
 #[tokio::test]
 async fn whoever_is_asked_to_stop_may_clean_up() {
-    let place = Place::new();
+    let folder = ScriptFolder::new();
     let script = POLITE;
-    let ended = place.stopped(script).await;
+    let ended = folder.stopped(script).await;
     assert!(matches!(ended.how, HandlerEnding::Stopped), "{ended:?}");
-    assert!(place.path().join("bye").exists());
-    place.nobody_is_left().await;
+    assert!(folder.path().join("bye").exists());
+    folder.nobody_is_left().await;
 }
 
 #[tokio::test]
 async fn whoever_ignores_that_is_killed_with_all_its_children() {
-    let place = Place::new();
+    let folder = ScriptFolder::new();
     let script = "trap '' TERM; (while :; do sleep 1; done) & echo 'consign:progress 1 x'; \
                   while :; do sleep 1; done";
-    let ended = timeout(TIMEOUT, place.stopped(script)).await.unwrap();
+    let ended = timeout(TIMEOUT, folder.stopped(script)).await.unwrap();
     assert!(matches!(ended.how, HandlerEnding::Stopped), "{ended:?}");
-    place.nobody_is_left().await;
+    folder.nobody_is_left().await;
 }
 
 #[tokio::test]
 async fn whoever_never_draws_breath_is_stopped_all_the_same() {
-    let place = Place::new();
-    let ended = place.stopped("echo 'consign:progress 1 x'; yes; yes").await;
+    let folder = ScriptFolder::new();
+    let ended = folder.stopped("echo 'consign:progress 1 x'; yes; yes").await;
     assert!(matches!(ended.how, HandlerEnding::Stopped), "{ended:?}");
-    place.nobody_is_left().await;
+    folder.nobody_is_left().await;
 }
 
 #[tokio::test]
 async fn an_errand_that_is_dropped_is_killed_at_once() {
     for script in [POLITE, STUBBORN] {
-        let place = Place::new();
-        place.dropped(script).await;
-        place.nobody_is_left().await;
-        assert!(!place.path().join("bye").exists(), "the next attempt may have begun: {script}");
+        let folder = ScriptFolder::new();
+        folder.dropped(script).await;
+        folder.nobody_is_left().await;
+        assert!(!folder.path().join("bye").exists(), "the next attempt may have begun: {script}");
     }
 }
 
 #[test]
 fn a_runtime_that_ends_takes_its_programs_with_it() {
-    let place = Place::new();
+    let folder = ScriptFolder::new();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(place.dropped(STUBBORN));
+    runtime.block_on(folder.dropped(STUBBORN));
     runtime.shutdown_timeout(Duration::from_millis(10));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(place.nobody_is_left());
+    runtime.block_on(folder.nobody_is_left());
 }
 
 /// A folder in which a script runs. Finds the script's process group.
-struct Place(TempDir);
+struct ScriptFolder(TempDir);
 
-impl Place {
+impl ScriptFolder {
     fn new() -> Self {
-        Place(tempfile::tempdir().unwrap())
+        ScriptFolder(tempfile::tempdir().unwrap())
     }
 
     fn path(&self) -> &Path {
@@ -152,21 +152,21 @@ impl Place {
     }
 
     async fn sh(&self, script: &str) -> HandlerOutcome {
-        self.exec(script).run(&errand(), &|_, _| (), pending()).await
+        self.exec(script).run(&job_payload(), &|_, _| (), pending()).await
     }
 
     /// Stops the script at its first progress report.
     async fn stopped(&self, script: &str) -> HandlerOutcome {
         let spoke = Notify::new();
-        self.exec(script).run(&errand(), &|_, _| spoke.notify_one(), spoke.notified()).await
+        self.exec(script).run(&job_payload(), &|_, _| spoke.notify_one(), spoke.notified()).await
     }
 
     /// Drops the attempt at the script's first progress report.
     async fn dropped(&self, script: &str) {
-        let (spoke, exec, errand) = (Notify::new(), self.exec(script), errand());
+        let (spoke, exec, job_payload) = (Notify::new(), self.exec(script), job_payload());
         let tell = |_, _: &str| spoke.notify_one();
         tokio::select! {
-            ended = exec.run(&errand, &tell, pending()) => panic!("{ended:?}"),
+            ended = exec.run(&job_payload, &tell, pending()) => panic!("{ended:?}"),
             () = spoke.notified() => {}
         }
     }

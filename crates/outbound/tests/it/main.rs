@@ -1,9 +1,9 @@
 //! Outbound requests and programs, against well-behaved and hostile counterparts.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-mod errand;
 mod exec;
 mod hostile_programs;
+mod job_payload;
 mod push;
 mod receiver;
 mod ssrf;

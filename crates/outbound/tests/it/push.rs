@@ -1,7 +1,7 @@
 //! Jobs that are pushed to an allowed receiver.
 
 use crate::{
-    errand::{JSON, done, errand, failed},
+    job_payload::{JSON, done, failed, job_payload},
     receiver::{Request, receiver, serve},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -28,7 +28,7 @@ fn push_to(address: SocketAddr) -> Push {
 
 async fn deliver(answer: impl Into<Vec<u8>>) -> HandlerOutcome {
     let (address, _told) = receiver(answer);
-    push_to(address).run(&errand(), pending()).await
+    push_to(address).run(&job_payload(), pending()).await
 }
 
 fn signature(request: &Request) -> String {
@@ -43,8 +43,8 @@ fn signature(request: &Request) -> String {
 async fn the_job_comes_signed_with_all_that_a_receiver_needs() {
     let (address, told) = receiver("HTTP/1.1 204 No Content\r\n\r\n");
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-    let errand = JobPayload { traceparent: Some(trace.into()), ..errand() };
-    let ended = push_to(address).run(&errand, pending()).await;
+    let job_payload = JobPayload { traceparent: Some(trace.into()), ..job_payload() };
+    let ended = push_to(address).run(&job_payload, pending()).await;
     assert_eq!(ended.message.as_deref(), Some("the address answered with status 204"));
     assert_eq!(done(ended), None);
     let request = told.recv().unwrap();
@@ -70,8 +70,8 @@ async fn the_job_comes_signed_with_all_that_a_receiver_needs() {
 async fn a_correlation_that_fits_no_header_hinders_nothing() {
     for correlation in ["grün", "a b", "\u{202e}"] {
         let (address, told) = receiver("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-        let errand = JobPayload { correlation_id: correlation.into(), ..errand() };
-        done(push_to(address).run(&errand, pending()).await);
+        let job_payload = JobPayload { correlation_id: correlation.into(), ..job_payload() };
+        done(push_to(address).run(&job_payload, pending()).await);
         assert_eq!(told.recv().unwrap().header("x-correlation-id"), Some(correlation));
     }
 }
@@ -139,7 +139,7 @@ async fn a_small_answer_in_json_is_the_result() {
         stream.write_all(broken.as_bytes())?;
         Err(std::io::ErrorKind::BrokenPipe.into())
     });
-    assert_eq!(done(push_to(address).run(&errand(), pending()).await), None);
+    assert_eq!(done(push_to(address).run(&job_payload(), pending()).await), None);
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn an_endless_answer_is_left() {
             stream.write_all(chunk.as_bytes())?;
         }
     });
-    assert_eq!(done(push_to(address).run(&errand(), pending()).await), None);
+    assert_eq!(done(push_to(address).run(&job_payload(), pending()).await), None);
     let endless_head = format!("HTTP/1.1 200 OK\r\n{}", "X-Y: z\r\n".repeat(100_000));
     let (failure, again) = failed(deliver(endless_head).await);
     assert_eq!((failure.code.as_str(), again), ("HTTP_UNREACHABLE", true));
@@ -176,7 +176,7 @@ async fn nobody_there_is_worth_another_try() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let (failure, again) = failed(push_to(address).run(&errand(), pending()).await);
+    let (failure, again) = failed(push_to(address).run(&job_payload(), pending()).await);
     assert_eq!((failure.code.as_str(), again), ("HTTP_UNREACHABLE", true));
     assert!(failure.message.starts_with("the address could not be reached: "), "{failure:?}");
     assert!(!failure.message.contains(&address.to_string()), "{failure:?}");
@@ -195,7 +195,7 @@ async fn whoever_does_not_answer_is_left_when_it_should_stop() {
         let _heard = hung_up.0.blocking_send(());
         Ok(())
     });
-    let ended = push_to(address).run(&errand(), asked.notified()).await;
+    let ended = push_to(address).run(&job_payload(), asked.notified()).await;
     assert!(matches!(ended.how, HandlerEnding::Stopped), "{ended:?}");
     hung_up.1.recv().await.expect("the connection is closed");
 }
@@ -206,7 +206,7 @@ async fn connections_are_used_again() {
     let push = push_to(address);
     // The receiver serves one connection after the other: a second one would wait in vain.
     for _ in 0..3 {
-        done(push.run(&errand(), pending()).await);
+        done(push.run(&job_payload(), pending()).await);
         told.recv().unwrap();
     }
 }

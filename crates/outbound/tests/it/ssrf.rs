@@ -1,6 +1,6 @@
 //! URLs that lead into the internal network. No server in there may see a connection.
 
-use crate::errand::{errand, failed};
+use crate::job_payload::{failed, job_payload};
 use outbound::{Allow, Forbidden, Lookup, Push, PushError, Signer, system_lookup};
 use std::{
     future::pending,
@@ -64,7 +64,7 @@ async fn refused(url: &str, allow: &[&str], lookup: &Lookup) -> Option<String> {
         Ok(push) => push,
         Err(error) => return Some(error.to_string()),
     };
-    let (failure, again) = failed(push.run(&errand(), pending()).await);
+    let (failure, again) = failed(push.run(&job_payload(), pending()).await);
     (failure.code == "ADDRESS_FORBIDDEN" && !again).then_some(failure.message)
 }
 
@@ -191,7 +191,7 @@ async fn a_name_that_changes_its_mind_is_asked_once_and_taken_at_its_word() {
     let push = push(&format!("https://rebind.example:{port}/"), &["127.0.0.2"], &lookup).unwrap();
     // The server does not speak TLS; only that it was reached counts.
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let job = errand();
+    let job = job_payload();
     let first = push.run(&job, async { drop(stopped.await) });
     let reached = async {
         while !allowed.was_reached() {

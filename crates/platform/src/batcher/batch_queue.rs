@@ -308,7 +308,7 @@ fn undelivered(claimed: &Claimed) -> Option<Request> {
 }
 
 fn closed() -> StoreError {
-    StoreError::Unavailable(Some("nothing is taken in any more".into()))
+    StoreError::Unavailable(Some("the node is closing".into()))
 }
 
 /// Cleans up after a writer if the store panics.

@@ -8,7 +8,7 @@
 //! The bound errs on the side of refusal: it does not know which alternatives exclude each other.
 //! Schemas that pass are still metered (`meter.rs`).
 
-use super::{meter::Rates, words::below};
+use super::{meter::Rates, problems::below};
 use engine::FieldProblem;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};

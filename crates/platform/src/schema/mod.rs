@@ -8,7 +8,7 @@
 mod cost;
 mod meter;
 mod pool;
-mod words;
+mod problems;
 
 pub(crate) use meter::{Budget, Exhausted};
 pub(crate) use pool::CheckPool;
@@ -16,9 +16,9 @@ pub(crate) use pool::CheckPool;
 use engine::{FieldProblem, JsonText, Refusal};
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use meter::{Metered, MeteredValue, Rates, within};
+use problems::{no_schema, problems_of};
 use serde_json::Value;
 use std::sync::{Arc, LazyLock, OnceLock};
-use words::{no_schema, problems_of};
 
 /// The schema of one type, compiled when the first payload comes.
 pub(crate) struct Schema {

@@ -13,20 +13,20 @@ use std::{
 };
 use store::{Answer, Claimed, Reply, Request, Store, StoreError};
 
-struct Yard {
+struct BatcherFixture {
     store: Arc<Watched>,
     batcher: Batcher,
 }
 
-impl Yard {
+impl BatcherFixture {
     fn new() -> Self {
-        Yard::with(Limits::default())
+        BatcherFixture::with(Limits::default())
     }
 
     fn with(limits: Limits) -> Self {
         let store = Watched::new();
         let batcher = Batcher::start(store.clone(), limits).expect("threads start");
-        Yard { store, batcher }
+        BatcherFixture { store, batcher }
     }
 
     /// A call that gets its answer.
@@ -125,79 +125,80 @@ fn seen() -> Request {
 
 #[test]
 fn a_job_handed_over_to_an_idle_system_is_stored_and_started_by_one_commit() {
-    let yard = Yard::new();
-    let standing = yard.idle("a", &["email"], 1);
-    let id = yard.job("email");
+    let fixture = BatcherFixture::new();
+    let standing = fixture.idle("a", &["email"], 1);
+    let id = fixture.job("email");
     let claimed = block_on(standing).unwrap();
     assert_eq!(ids(&claimed), [id]);
-    assert_eq!(yard.look(id).status(), Status::Running);
-    assert_eq!(yard.story(), ["c", "sc"]);
+    assert_eq!(fixture.look(id).status(), Status::Running);
+    assert_eq!(fixture.story(), ["c", "sc"]);
 }
 
 #[test]
 fn whoever_comes_during_a_commit_shares_the_next() {
-    let yard = Yard::new();
-    yard.store.hold();
-    let first = yard.submit("email");
-    yard.store.begun(1);
-    let others: Vec<_> = (0..64).map(|_| yard.submit("email")).collect();
-    assert_eq!(yard.batcher.waiting().requests, 64);
-    yard.store.let_go();
+    let fixture = BatcherFixture::new();
+    fixture.store.hold();
+    let first = fixture.submit("email");
+    fixture.store.begun(1);
+    let others: Vec<_> = (0..64).map(|_| fixture.submit("email")).collect();
+    assert_eq!(fixture.batcher.waiting().requests, 64);
+    fixture.store.let_go();
     submitted(&block_on(first));
     let mut ids: Vec<JobId> = others.into_iter().map(|one| submitted(&block_on(one))).collect();
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 64, "each has its own answer");
-    assert_eq!(yard.story(), ["s".to_owned(), "s".repeat(64)]);
-    assert_eq!(yard.batcher.waiting(), platform::Waiting::default());
+    assert_eq!(fixture.story(), ["s".to_owned(), "s".repeat(64)]);
+    assert_eq!(fixture.batcher.waiting(), platform::Waiting::default());
 }
 
 #[test]
 fn reports_go_first() {
-    let yard = Yard::with(Limits { batch_requests_max: 2, ..Limits::default() });
-    yard.store.hold();
-    let first = yard.submit("email");
-    yard.store.begun(1);
-    let others = [yard.submit("email"), yard.submit("email"), yard.call(seen())];
-    yard.store.let_go();
+    let fixture = BatcherFixture::with(Limits { batch_requests_max: 2, ..Limits::default() });
+    fixture.store.hold();
+    let first = fixture.submit("email");
+    fixture.store.begun(1);
+    let others = [fixture.submit("email"), fixture.submit("email"), fixture.call(seen())];
+    fixture.store.let_go();
     block_on(first).unwrap();
     others.into_iter().for_each(|other| drop(block_on(other).unwrap()));
-    assert_eq!(yard.story(), ["s", "ls", "s"]);
+    assert_eq!(fixture.story(), ["s", "ls", "s"]);
 }
 
 #[test]
 fn requests_of_one_call_stay_together_in_their_order() {
-    let yard = Yard::with(Limits { batch_requests_max: 2, ..Limits::default() });
-    let all = vec![yard.store.submit("email", 1), seen(), yard.store.submit("email", 2)];
-    let replies = block_on(yard.batcher.execute(all)).unwrap();
+    let fixture = BatcherFixture::with(Limits { batch_requests_max: 2, ..Limits::default() });
+    let all = vec![fixture.store.submit("email", 1), seen(), fixture.store.submit("email", 2)];
+    let replies = block_on(fixture.batcher.execute(all)).unwrap();
     assert!(matches!(
         &replies[..],
         [Ok(Answer::Submitted(one)), Ok(Answer::Done), Ok(Answer::Submitted(two))]
             if one.len() == 1 && two.len() == 2
     ));
-    assert_eq!(yard.story(), ["sls"], "larger than a batch, it is one");
-    assert_eq!(block_on(yard.batcher.execute(Vec::new())).unwrap(), []);
+    assert_eq!(fixture.story(), ["sls"], "larger than a batch, it is one");
+    assert_eq!(block_on(fixture.batcher.execute(Vec::new())).unwrap(), []);
 }
 
 #[test]
 fn callers_above_the_bound_wait_in_their_order_and_nobody_is_refused() {
     const BYTES_MAX: usize = 10_000;
-    let yard = Yard::with(Limits { waiting_bytes_max: BYTES_MAX, ..Limits::default() });
-    yard.store.hold();
-    let first = yard.submit("email");
-    yard.store.begun(1);
-    let mut calls: Vec<_> = (0..50).map(|_| yard.submit("email")).collect();
-    let waiting = yard.batcher.waiting();
+    let fixture =
+        BatcherFixture::with(Limits { waiting_bytes_max: BYTES_MAX, ..Limits::default() });
+    fixture.store.hold();
+    let first = fixture.submit("email");
+    fixture.store.begun(1);
+    let mut calls: Vec<_> = (0..50).map(|_| fixture.submit("email")).collect();
+    let waiting = fixture.batcher.waiting();
     assert!(waiting.bytes <= BYTES_MAX && waiting.requests > 1, "{waiting:?}");
     assert_eq!(waiting.requests + waiting.held, 50);
     drop(calls.pop());
-    assert_eq!(yard.batcher.waiting().held, waiting.held - 1, "who leaves takes the call along");
+    assert_eq!(fixture.batcher.waiting().held, waiting.held - 1, "who leaves takes the call along");
     drop(calls.remove(0));
-    assert_eq!(yard.batcher.waiting().requests, waiting.requests, "who is in has a place");
-    yard.store.let_go();
+    assert_eq!(fixture.batcher.waiting().requests, waiting.requests, "who is in has a place");
+    fixture.store.let_go();
     block_on(first).unwrap();
     let answered: Vec<JobId> = calls.into_iter().map(|call| submitted(&block_on(call))).collect();
-    let stored: Vec<JobId> = yard.store.batches().concat().iter().map(id_of).collect();
+    let stored: Vec<JobId> = fixture.store.batches().concat().iter().map(id_of).collect();
     assert_eq!(stored[2..], answered, "in the order in which they came");
 }
 
@@ -208,14 +209,14 @@ fn id_of(request: &Request) -> JobId {
 
 #[test]
 fn only_the_culprit_hears_of_damage() {
-    let yard = Yard::new();
-    let standing = yard.idle("a", &["email"], 100);
-    yard.store.hold();
-    let first = yard.submit("sms");
-    yard.store.begun(3);
-    let good: Vec<_> = (0..15).map(|_| yard.submit("email")).collect();
-    let bad = yard.submit("damaged");
-    yard.store.let_go();
+    let fixture = BatcherFixture::new();
+    let standing = fixture.idle("a", &["email"], 100);
+    fixture.store.hold();
+    let first = fixture.submit("sms");
+    fixture.store.begun(3);
+    let good: Vec<_> = (0..15).map(|_| fixture.submit("email")).collect();
+    let bad = fixture.submit("damaged");
+    fixture.store.let_go();
     block_on(first).unwrap();
     for call in good {
         submitted(&block_on(call));
@@ -223,20 +224,20 @@ fn only_the_culprit_hears_of_damage() {
     assert!(matches!(block_on(bad), Err(StoreError::Damaged(None))));
     let claimed = block_on(standing).unwrap();
     assert!(!claimed.is_empty());
-    let parts: usize = yard.story().len();
-    assert!(parts <= 3 + 2 * 5, "halves of halves, not one by one: {:?}", yard.story());
+    let parts: usize = fixture.story().len();
+    assert!(parts <= 3 + 2 * 5, "halves of halves, not one by one: {:?}", fixture.story());
 }
 
 #[test]
 fn what_breaks_a_batch_is_told_to_all_of_it_with_its_cause() {
-    let yard = Yard::new();
-    yard.store.hold();
-    let first = yard.submit("email");
-    yard.store.begun(1);
-    let calls = [yard.submit("email"), yard.submit("email")];
-    let standing = yard.stand("a");
-    yard.store.fail(|| StoreError::OutcomeUnknown(Some("the disk is gone".into())));
-    yard.store.let_go();
+    let fixture = BatcherFixture::new();
+    fixture.store.hold();
+    let first = fixture.submit("email");
+    fixture.store.begun(1);
+    let calls = [fixture.submit("email"), fixture.submit("email")];
+    let standing = fixture.stand("a");
+    fixture.store.fail(|| StoreError::OutcomeUnknown(Some("the disk is gone".into())));
+    fixture.store.let_go();
     drop(first);
     for call in calls {
         blamed(&block_on(call).unwrap_err());
@@ -253,37 +254,37 @@ fn blamed(error: &StoreError) {
 
 #[test]
 fn a_store_that_panics_is_not_asked_again() {
-    let yard = Yard::new();
-    yard.store.hold();
-    let in_flight = yard.submit("panic");
-    yard.store.begun(1);
-    let (waiting, standing) = (yard.submit("email"), yard.stand("a"));
-    yard.store.let_go();
+    let fixture = BatcherFixture::new();
+    fixture.store.hold();
+    let in_flight = fixture.submit("panic");
+    fixture.store.begun(1);
+    let (waiting, standing) = (fixture.submit("email"), fixture.stand("a"));
+    fixture.store.let_go();
     assert!(matches!(block_on(in_flight), Err(StoreError::OutcomeUnknown(_))));
     assert!(matches!(block_on(waiting), Err(StoreError::Unavailable(_))));
     assert!(matches!(block_on(standing), Err(StoreError::Unavailable(_))));
-    let late = yard.ask(seen());
+    let late = fixture.ask(seen());
     assert!(matches!(late, Err(StoreError::Unavailable(_))));
-    assert_eq!(yard.story(), ["s"]);
+    assert_eq!(fixture.story(), ["s"]);
 }
 
 #[test]
 fn a_claim_is_asked_again_only_when_there_may_be_work_for_it() {
-    let yard = Yard::new();
-    let standing = yard.idle("a", &["email"], 1);
+    let fixture = BatcherFixture::new();
+    let standing = fixture.idle("a", &["email"], 1);
     let own = Scope::One(engine::Tenant::parse("stranger").unwrap());
-    let stranger = yard.batcher.stand(own, claim_request("b", &["sms"], 1));
-    yard.settled(3);
-    yard.job("sms");
+    let stranger = fixture.batcher.stand(own, claim_request("b", &["sms"], 1));
+    fixture.settled(3);
+    fixture.job("sms");
     let later = JobDraft { delay_seconds: Some(60), ..draft("email") };
-    yard.ask(Request::Submit(vec![yard.store.new_job(later)])).unwrap();
-    yard.batcher.wake(Some(&[job_type("fax")]));
-    yard.settled(4);
-    assert_eq!(yard.story(), ["c", "c", "s", "s"]);
-    yard.store.clock.pass(Duration::from_secs(60));
-    yard.batcher.wake(Some(&[job_type("fax"), job_type("email")]));
+    fixture.ask(Request::Submit(vec![fixture.store.new_job(later)])).unwrap();
+    fixture.batcher.wake(Some(&[job_type("fax")]));
+    fixture.settled(4);
+    assert_eq!(fixture.story(), ["c", "c", "s", "s"]);
+    fixture.store.clock.pass(Duration::from_secs(60));
+    fixture.batcher.wake(Some(&[job_type("fax"), job_type("email")]));
     assert_eq!(block_on(standing).unwrap().len(), 1);
-    assert_eq!(yard.batcher.waiting().standing, 1);
+    assert_eq!(fixture.batcher.waiting().standing, 1);
     assert_eq!(block_on(stranger.withdraw()).unwrap(), []);
 }
 
@@ -293,61 +294,61 @@ fn draft(job_type: &str) -> JobDraft {
 
 #[test]
 fn a_batch_takes_along_as_many_claims_as_it_can_serve() {
-    let yard = Yard::new();
+    let fixture = BatcherFixture::new();
     let names = ["a", "b", "c", "d"];
-    let mut crowd: Vec<_> = names.iter().map(|name| yard.idle(name, &["email"], 1)).collect();
-    let one = yard.job("email");
+    let mut crowd: Vec<_> = names.iter().map(|name| fixture.idle(name, &["email"], 1)).collect();
+    let one = fixture.job("email");
     assert_eq!(ids(&block_on(crowd.remove(0)).unwrap()), [one], "first come, first served");
-    yard.ask(yard.store.submit("email", 2)).unwrap();
+    fixture.ask(fixture.store.submit("email", 2)).unwrap();
     assert_eq!(block_on(crowd.remove(0)).unwrap().len(), 1);
     assert_eq!(block_on(crowd.remove(0)).unwrap().len(), 1);
-    assert_eq!(yard.batcher.waiting().standing, 1);
-    assert_eq!(yard.story()[4..], ["sc", "scc"]);
+    assert_eq!(fixture.batcher.waiting().standing, 1);
+    assert_eq!(fixture.story()[4..], ["sc", "scc"]);
 }
 
 #[test]
 fn what_the_first_did_not_take_goes_to_the_next() {
-    let yard = Yard::new();
+    let fixture = BatcherFixture::new();
     let old = JobDraft { delay_seconds: Some(60), ..draft("call") };
-    let old = yard.store.new_job(old);
+    let old = fixture.store.new_job(old);
     let old_id = old.id;
-    yard.ask(Request::Submit(vec![old])).unwrap();
-    let first = yard.idle("a", &["call", "email"], 1);
-    let second = yard.idle("b", &["email"], 1);
+    fixture.ask(Request::Submit(vec![old])).unwrap();
+    let first = fixture.idle("a", &["call", "email"], 1);
+    let second = fixture.idle("b", &["email"], 1);
     // No claim was woken for it, but the first claim that runs for another reason gets it.
-    yard.store.clock.pass(Duration::from_secs(120));
-    yard.job("email");
+    fixture.store.clock.pass(Duration::from_secs(120));
+    fixture.job("email");
     assert_eq!(ids(&block_on(first).unwrap()), [old_id]);
     assert_eq!(block_on(second).unwrap()[0].job.envelope.job_type, job_type("email"));
-    assert_eq!(yard.story(), ["s", "c", "c", "sc", "c"]);
+    assert_eq!(fixture.story(), ["s", "c", "c", "sc", "c"]);
 }
 
 #[test]
 fn a_job_that_is_given_back_goes_to_whoever_waits() {
-    let yard = Yard::new();
-    let id = yard.job("email");
-    let claimed = block_on(yard.stand("a")).unwrap();
-    let standing = yard.idle("b", &["email"], 1);
+    let fixture = BatcherFixture::new();
+    let id = fixture.job("email");
+    let claimed = block_on(fixture.stand("a")).unwrap();
+    let standing = fixture.idle("b", &["email"], 1);
     let command = engine::Command::Release {
         token: claimed[0].job.lease().unwrap().token,
         reason: engine::ReleaseReason::Released,
         delay: Duration::ZERO,
     };
-    yard.ask(Request::Job { scope: Scope::All, id, command }).unwrap();
+    fixture.ask(Request::Job { scope: Scope::All, id, command }).unwrap();
     assert_eq!(ids(&block_on(standing).unwrap()), [id]);
-    assert_eq!(yard.story(), ["s", "c", "c", "jc"]);
+    assert_eq!(fixture.story(), ["s", "c", "c", "jc"]);
 }
 
 #[test]
 fn a_queue_that_goes_on_wakes_its_workers() {
-    let yard = Yard::new();
+    let fixture = BatcherFixture::new();
     let (scope, email) = (Scope::All, job_type("email"));
-    yard.ask(Request::Pause { scope: scope.clone(), job_type: email.clone() }).unwrap();
-    yard.job("email");
-    let standing = yard.idle("a", &["email"], 1);
-    yard.ask(Request::Resume { scope, job_type: email }).unwrap();
+    fixture.ask(Request::Pause { scope: scope.clone(), job_type: email.clone() }).unwrap();
+    fixture.job("email");
+    let standing = fixture.idle("a", &["email"], 1);
+    fixture.ask(Request::Resume { scope, job_type: email }).unwrap();
     assert_eq!(block_on(standing).unwrap().len(), 1);
-    assert_eq!(yard.story(), ["p", "s", "c", "pc"]);
+    assert_eq!(fixture.story(), ["p", "s", "c", "pc"]);
 }
 
 fn recorded(request: Request) -> Request {
@@ -364,121 +365,121 @@ fn recorded(request: Request) -> Request {
 
 #[test]
 fn what_is_recorded_wakes_workers_like_what_is_not() {
-    let yard = Yard::new();
-    let id = yard.job("email");
+    let fixture = BatcherFixture::new();
+    let id = fixture.job("email");
     let command = |command| recorded(Request::Job { scope: Scope::All, id, command });
-    yard.ask(command(engine::Command::Cancel)).unwrap();
-    let standing = yard.idle("a", &["email"], 1);
+    fixture.ask(command(engine::Command::Cancel)).unwrap();
+    let standing = fixture.idle("a", &["email"], 1);
     let redrive = engine::Command::Redrive { max_attempts: None, reset_steps: false };
-    yard.ask(command(redrive)).unwrap();
+    fixture.ask(command(redrive)).unwrap();
     assert_eq!(ids(&block_on(standing).unwrap()), [id]);
-    assert_eq!(yard.story(), ["s", "j", "c", "jc"]);
+    assert_eq!(fixture.story(), ["s", "j", "c", "jc"]);
 }
 
 #[test]
 fn a_claim_whose_caller_is_gone_before_its_batch_is_not_asked() {
-    let yard = Yard::new();
-    yard.job("email");
-    yard.store.hold();
-    let mut busy = yard.call(seen());
+    let fixture = BatcherFixture::new();
+    fixture.job("email");
+    fixture.store.hold();
+    let mut busy = fixture.call(seen());
     assert!(poll(&mut busy).is_pending());
-    yard.store.begun(2);
+    fixture.store.begun(2);
     let claim_request = claim_request("gone", &["email"], 1);
-    let mut gone = yard.call(Request::Claim { scope: Scope::All, claim_request });
+    let mut gone = fixture.call(Request::Claim { scope: Scope::All, claim_request });
     assert!(poll(&mut gone).is_pending());
     drop(gone);
-    yard.store.let_go();
+    fixture.store.let_go();
     block_on(busy).unwrap();
-    yard.ask(seen()).unwrap();
-    assert_eq!(yard.story(), ["s"], "nobody would hear the answer");
+    fixture.ask(seen()).unwrap();
+    assert_eq!(fixture.story(), ["s"], "nobody would hear the answer");
 }
 
 #[test]
 fn a_claim_that_is_dropped_is_not_asked_any_more() {
-    let yard = Yard::new();
-    drop(yard.idle("a", &["email"], 1));
-    assert_eq!(yard.batcher.waiting().standing, 0);
-    let id = yard.job("email");
-    assert_eq!(yard.look(id).status(), Status::Queued);
-    assert_eq!(yard.story(), ["c", "s"]);
+    let fixture = BatcherFixture::new();
+    drop(fixture.idle("a", &["email"], 1));
+    assert_eq!(fixture.batcher.waiting().standing, 0);
+    let id = fixture.job("email");
+    assert_eq!(fixture.look(id).status(), Status::Queued);
+    assert_eq!(fixture.story(), ["c", "s"]);
 }
 
 #[test]
 fn a_claim_that_is_dropped_in_the_middle_of_its_batch_leaves_nothing_leased() {
-    let yard = Yard::new();
-    let id = yard.job("email");
-    yard.store.hold();
-    let standing = yard.stand("a");
-    yard.store.begun(2);
+    let fixture = BatcherFixture::new();
+    let id = fixture.job("email");
+    fixture.store.hold();
+    let standing = fixture.stand("a");
+    fixture.store.begun(2);
     drop(standing);
-    yard.store.let_go();
-    untouched(&yard, id, 3);
-    assert_eq!(yard.story(), ["s", "c", "j"]);
+    fixture.store.let_go();
+    untouched(&fixture, id, 3);
+    assert_eq!(fixture.story(), ["s", "c", "j"]);
 }
 
 #[test]
 fn a_claim_that_is_dropped_with_its_answer_unheard_leaves_nothing_leased() {
-    let yard = Yard::new();
-    let id = yard.job("email");
-    yard.store.hold();
-    unheard(&yard, yard.stand("a"));
-    untouched(&yard, id, 3);
+    let fixture = BatcherFixture::new();
+    let id = fixture.job("email");
+    fixture.store.hold();
+    unheard(&fixture, fixture.stand("a"));
+    untouched(&fixture, id, 3);
 
     let claim_request = claim_request("b", &["email"], 1);
-    yard.store.hold();
-    unheard(&yard, yard.call(Request::Claim { scope: Scope::All, claim_request }));
-    untouched(&yard, id, 6);
-    assert_eq!(yard.story(), ["s", "c", "j", "c", "j"]);
+    fixture.store.hold();
+    unheard(&fixture, fixture.call(Request::Claim { scope: Scope::All, claim_request }));
+    untouched(&fixture, id, 6);
+    assert_eq!(fixture.story(), ["s", "c", "j", "c", "j"]);
 }
 
 #[test]
 fn an_ordinary_claim_whose_caller_is_gone_leaves_nothing_leased() {
-    let yard = Yard::new();
-    let id = yard.job("email");
-    yard.store.hold();
+    let fixture = BatcherFixture::new();
+    let id = fixture.job("email");
+    fixture.store.hold();
     let claim = |name| Request::Claim {
         scope: Scope::All,
         claim_request: claim_request(name, &["email"], 1),
     };
-    let in_flight = yard.call(claim("a"));
-    yard.store.begun(2);
-    let waiting = yard.call(claim("b"));
+    let in_flight = fixture.call(claim("a"));
+    fixture.store.begun(2);
+    let waiting = fixture.call(claim("b"));
     drop((in_flight, waiting));
-    yard.store.let_go();
-    untouched(&yard, id, 3);
-    assert_eq!(yard.story(), ["s", "c", "j"], "the second was not even asked");
+    fixture.store.let_go();
+    untouched(&fixture, id, 3);
+    assert_eq!(fixture.story(), ["s", "c", "j"], "the second was not even asked");
 }
 
 #[test]
 fn leases_that_somebody_heard_of_are_not_given_back() {
-    let yard = Yard::new();
-    let id = yard.job("email");
-    yard.store.hold();
-    let first = yard.submit("sms");
-    yard.store.begun(2);
+    let fixture = BatcherFixture::new();
+    let id = fixture.job("email");
+    fixture.store.hold();
+    let first = fixture.submit("sms");
+    fixture.store.begun(2);
     // A claim and its repetition in one batch: only one caller still waits.
-    let (heard, unheard) = (yard.stand("a"), yard.stand("a"));
-    yard.store.let_one_go();
-    yard.store.begun(3);
+    let (heard, unheard) = (fixture.stand("a"), fixture.stand("a"));
+    fixture.store.let_one_go();
+    fixture.store.begun(3);
     drop(unheard);
-    yard.store.let_go();
+    fixture.store.let_go();
     block_on(first).unwrap();
     assert_eq!(ids(&block_on(heard).unwrap()), [id]);
-    yard.settled(3);
-    assert_eq!(yard.look(id).status(), Status::Running);
-    assert_eq!(yard.story(), ["s", "s", "cc"]);
+    fixture.settled(3);
+    assert_eq!(fixture.look(id).status(), Status::Running);
+    assert_eq!(fixture.story(), ["s", "s", "cc"]);
 }
 
 /// The job waits and has lost no attempt.
 #[track_caller]
-fn untouched(yard: &Yard, id: JobId, transactions: usize) {
-    yard.settled(transactions);
-    let job = yard.look(id);
+fn untouched(fixture: &BatcherFixture, id: JobId, transactions: usize) {
+    fixture.settled(transactions);
+    let job = fixture.look(id);
     assert_eq!((job.status(), job.life.attempt), (Status::Queued, 0));
 }
 
 /// Releases the store, waits until a future is ready, and drops it unread.
-fn unheard(yard: &Yard, mut future: impl Future + Unpin) {
+fn unheard(fixture: &BatcherFixture, mut future: impl Future + Unpin) {
     struct Notifier(mpsc::Sender<()>);
     impl Wake for Notifier {
         fn wake(self: Arc<Self>) {
@@ -488,79 +489,79 @@ fn unheard(yard: &Yard, mut future: impl Future + Unpin) {
     let (notifier, notified) = mpsc::channel();
     let waker = Waker::from(Arc::new(Notifier(notifier)));
     assert!(Pin::new(&mut future).poll(&mut Context::from_waker(&waker)).is_pending());
-    yard.store.let_go();
+    fixture.store.let_go();
     notified.recv().unwrap();
 }
 
 #[test]
 fn a_claim_can_be_withdrawn() {
-    let yard = Yard::new();
-    let standing = yard.idle("a", &["email"], 1);
+    let fixture = BatcherFixture::new();
+    let standing = fixture.idle("a", &["email"], 1);
     assert_eq!(block_on(standing.withdraw()).unwrap(), []);
-    assert_eq!(yard.story(), ["c"], "the store was not asked");
+    assert_eq!(fixture.story(), ["c"], "the store was not asked");
 
-    yard.store.hold();
-    let nothing = yard.stand("b");
-    yard.store.begun(3);
+    fixture.store.hold();
+    let nothing = fixture.stand("b");
+    fixture.store.begun(3);
     let mut withdrawn = pin!(nothing.withdraw());
     assert!(poll(&mut withdrawn).is_pending());
-    yard.store.let_go();
+    fixture.store.let_go();
     assert_eq!(block_on(withdrawn).unwrap(), []);
-    assert_eq!(yard.batcher.waiting().standing, 0);
+    assert_eq!(fixture.batcher.waiting().standing, 0);
 
-    let id = yard.job("email");
-    yard.store.hold();
-    let something = yard.stand("c");
-    yard.store.begun(5);
+    let id = fixture.job("email");
+    fixture.store.hold();
+    let something = fixture.stand("c");
+    fixture.store.begun(5);
     let mut withdrawn = pin!(something.withdraw());
     assert!(poll(&mut withdrawn).is_pending());
-    yard.store.let_go();
+    fixture.store.let_go();
     assert_eq!(ids(&block_on(withdrawn).unwrap()), [id]);
 }
 
 #[test]
 fn closing_answers_everybody() {
-    let yard = Yard::with(Limits { waiting_bytes_max: 4_000, ..Limits::default() });
-    let standing = yard.idle("a", &["sms"], 1);
-    yard.store.hold();
-    let in_flight = yard.submit("email");
-    yard.store.begun(3);
-    let waiting: Vec<_> = (0..10).map(|_| yard.submit("email")).collect();
-    assert!(yard.batcher.waiting().held > 0);
+    let fixture = BatcherFixture::with(Limits { waiting_bytes_max: 4_000, ..Limits::default() });
+    let standing = fixture.idle("a", &["sms"], 1);
+    fixture.store.hold();
+    let in_flight = fixture.submit("email");
+    fixture.store.begun(3);
+    let waiting: Vec<_> = (0..10).map(|_| fixture.submit("email")).collect();
+    assert!(fixture.batcher.waiting().held > 0);
     thread::scope(|scope| {
-        scope.spawn(|| yard.batcher.close());
+        scope.spawn(|| fixture.batcher.close());
         assert_eq!(block_on(standing).unwrap(), [], "so it has begun to close");
-        let refused = yard.ask(seen());
+        let refused = fixture.ask(seen());
         assert!(matches!(refused, Err(StoreError::Unavailable(_))));
-        assert!(matches!(block_on(yard.stand("b")), Err(StoreError::Unavailable(_))));
-        yard.store.let_go();
+        assert!(matches!(block_on(fixture.stand("b")), Err(StoreError::Unavailable(_))));
+        fixture.store.let_go();
     });
     submitted(&block_on(in_flight));
     for call in waiting {
         submitted(&block_on(call));
     }
-    yard.batcher.close(); // for the second time
+    fixture.batcher.close(); // for the second time
 }
 
 #[test]
 fn several_writers_share_the_work() {
-    let yard = Yard::with(Limits { writers: 2, ..Limits::default() });
-    yard.store.hold();
-    let one = yard.submit("email");
-    yard.store.begun(1);
-    let two = yard.submit("email");
-    yard.store.begun(2);
-    yard.store.let_go();
+    let fixture = BatcherFixture::with(Limits { writers: 2, ..Limits::default() });
+    fixture.store.hold();
+    let one = fixture.submit("email");
+    fixture.store.begun(1);
+    let two = fixture.submit("email");
+    fixture.store.begun(2);
+    fixture.store.let_go();
     assert_ne!(submitted(&block_on(one)), submitted(&block_on(two)));
 }
 
 #[test]
 fn the_verbs_do_not_know_the_difference() {
-    let yard = Yard::new();
-    let clock = yard.store.clock.clone();
+    let fixture = BatcherFixture::new();
+    let clock = fixture.store.clock.clone();
     let random = Arc::new(store::SeededRandom::new(2));
-    let batcher = Arc::new(yard.batcher);
-    let (writes, memory) = (Writes::Batched(batcher.clone()), yard.store.memory.clone());
+    let batcher = Arc::new(fixture.batcher);
+    let (writes, memory) = (Writes::Batched(batcher.clone()), fixture.store.memory.clone());
     let platform = Platform::with_writes(writes, memory, clock, random, Settings::default());
     let standing = batcher.stand(Scope::All, claim_request("a", &["email"], 1));
     let tenant = engine::Tenant::default_tenant();
@@ -576,12 +577,12 @@ fn the_verbs_do_not_know_the_difference() {
 
 #[test]
 fn a_full_store_still_hears_reports() {
-    let yard = Yard::new();
-    yard.store.hold();
-    let first = yard.submit("email");
-    yard.store.begun(1);
-    let (report, large) = (yard.call(seen()), yard.submit("large"));
-    yard.store.let_go();
+    let fixture = BatcherFixture::new();
+    fixture.store.hold();
+    let first = fixture.submit("email");
+    fixture.store.begun(1);
+    let (report, large) = (fixture.call(seen()), fixture.submit("large"));
+    fixture.store.let_go();
     block_on(first).unwrap();
     assert!(block_on(report).is_ok(), "it is not refused for what somebody else hands over");
     assert!(matches!(block_on(large), Err(StoreError::Full(None))));

@@ -12,14 +12,14 @@ use store::StoreError;
 
 const JOBS: usize = 9;
 
-struct Yard {
+struct DamageFixture {
     store: Arc<Watched>,
     platform: Platform,
     /// What was claimed.
     leases: Vec<(JobId, LeaseToken)>,
 }
 
-impl Yard {
+impl DamageFixture {
     /// Nine jobs that run, two of them damaged.
     fn new() -> Self {
         let store = Watched::new();
@@ -29,9 +29,9 @@ impl Yard {
         let claimed =
             block_on(platform.claim(&Scope::All, claim_request("c", &["email"], JOBS))).unwrap();
         let leases = claimed.iter().map(|c| (c.job.id(), c.job.lease().unwrap().token)).collect();
-        let yard = Yard { store, platform, leases };
-        BROKEN.iter().for_each(|index| yard.store.damage(yard.leases[*index].0));
-        yard
+        let fixture = DamageFixture { store, platform, leases };
+        BROKEN.iter().for_each(|index| fixture.store.damage(fixture.leases[*index].0));
+        fixture
     }
 
     fn reports(&self) -> Vec<Report> {
@@ -69,17 +69,17 @@ fn check<T: std::fmt::Debug>(fates: &[Result<T, Error>], well: impl Fn(&T) -> bo
 
 #[test]
 fn reports_are_taken_beside_one_that_cannot_be() {
-    let yard = Yard::new();
-    let verdicts = block_on(yard.platform.settle(&Scope::All, yard.reports())).unwrap();
+    let fixture = DamageFixture::new();
+    let verdicts = block_on(fixture.platform.settle(&Scope::All, fixture.reports())).unwrap();
     check(&verdicts, |status| *status == Status::Completed);
 }
 
 #[test]
 fn a_refusal_beside_damage_stays_one() {
-    let yard = Yard::new();
-    let mut reports = yard.reports();
+    let fixture = DamageFixture::new();
+    let mut reports = fixture.reports();
     reports[4].token = LeaseToken { epoch: 0, fence: 0, secret: 0 };
-    let mut verdicts = block_on(yard.platform.settle(&Scope::All, reports)).unwrap();
+    let mut verdicts = block_on(fixture.platform.settle(&Scope::All, reports)).unwrap();
     let refused = std::mem::replace(&mut verdicts[4], Ok(Status::Completed));
     assert!(matches!(refused, Err(Error::Refused(Refusal::LeaseLost))), "{refused:?}");
     check(&verdicts, |status| *status == Status::Completed);
@@ -87,22 +87,23 @@ fn a_refusal_beside_damage_stays_one() {
 
 #[test]
 fn jobs_are_given_back_beside_one_that_cannot_be() {
-    let yard = Yard::new();
+    let fixture = DamageFixture::new();
     let back = |(id, token): &(JobId, LeaseToken)| Release {
         id: *id,
         token: *token,
         reason: ReleaseReason::Released,
         delay: Duration::ZERO,
     };
-    let releases = yard.leases.iter().map(back).collect();
-    let verdicts = block_on(yard.platform.release(&Scope::All, releases)).unwrap();
+    let releases = fixture.leases.iter().map(back).collect();
+    let verdicts = block_on(fixture.platform.release(&Scope::All, releases)).unwrap();
     check(&verdicts, |status| *status == Status::Queued);
 }
 
 #[test]
 fn leases_are_kept_beside_one_that_cannot_be() {
-    let yard = Yard::new();
-    let lease_states = block_on(yard.platform.heartbeat(&Scope::All, &yard.worker(), yard.beats()));
+    let fixture = DamageFixture::new();
+    let lease_states =
+        block_on(fixture.platform.heartbeat(&Scope::All, &fixture.worker(), fixture.beats()));
     check(
         &lease_states.unwrap(),
         |lease_state| matches!(lease_state, LeaseState::Extended(until) if *until > Timestamp::default()),
@@ -111,11 +112,11 @@ fn leases_are_kept_beside_one_that_cannot_be() {
 
 #[test]
 fn what_is_overdue_is_swept_beside_one_that_cannot_be() {
-    let yard = Yard::new();
-    yard.store.clock.pass(Duration::from_secs(3_600));
-    let mut swept = block_on(yard.platform.sweep()).unwrap().jobs;
+    let fixture = DamageFixture::new();
+    fixture.store.clock.pass(Duration::from_secs(3_600));
+    let mut swept = block_on(fixture.platform.sweep()).unwrap().jobs;
     swept.sort();
-    let sound = yard.leases.iter().enumerate().filter(|(index, _)| !BROKEN.contains(index));
+    let sound = fixture.leases.iter().enumerate().filter(|(index, _)| !BROKEN.contains(index));
     let mut sound: Vec<JobId> = sound.map(|(_, (id, _))| *id).collect();
     sound.sort();
     assert_eq!(swept, sound);
@@ -123,42 +124,42 @@ fn what_is_overdue_is_swept_beside_one_that_cannot_be() {
 
 #[test]
 fn one_that_is_alone_hears_of_its_damage_as_its_verdict() {
-    let yard = Yard::new();
-    let report = yard.reports().remove(BROKEN[0]);
-    let verdicts = block_on(yard.platform.settle(&Scope::All, vec![report])).unwrap();
+    let fixture = DamageFixture::new();
+    let report = fixture.reports().remove(BROKEN[0]);
+    let verdicts = block_on(fixture.platform.settle(&Scope::All, vec![report])).unwrap();
     assert!(matches!(verdicts[..], [Err(Error::Store(StoreError::Damaged(_)))]), "{verdicts:?}");
 }
 
 #[test]
 fn a_page_without_damage_is_one_transaction() {
-    let yard = Yard::new();
-    let before = yard.store.batches().len();
-    let mut reports = yard.reports();
+    let fixture = DamageFixture::new();
+    let before = fixture.store.batches().len();
+    let mut reports = fixture.reports();
     reports.truncate(BROKEN[0]);
-    block_on(yard.platform.settle(&Scope::All, reports)).unwrap();
-    assert_eq!(yard.store.batches().len(), before + 1);
-    assert!(block_on(yard.platform.settle(&Scope::All, Vec::new())).unwrap().is_empty());
-    assert_eq!(yard.store.batches().len(), before + 1, "nothing needs none");
+    block_on(fixture.platform.settle(&Scope::All, reports)).unwrap();
+    assert_eq!(fixture.store.batches().len(), before + 1);
+    assert!(block_on(fixture.platform.settle(&Scope::All, Vec::new())).unwrap().is_empty());
+    assert_eq!(fixture.store.batches().len(), before + 1, "nothing needs none");
 }
 
 #[test]
 fn a_store_that_goes_away_before_anything_was_done_says_that_nothing_was() {
-    let yard = Yard::new();
-    yard.store.fail_after(1, || StoreError::Unavailable(None));
-    let settled = block_on(yard.platform.settle(&Scope::All, yard.reports()));
+    let fixture = DamageFixture::new();
+    fixture.store.fail_after(1, || StoreError::Unavailable(None));
+    let settled = block_on(fixture.platform.settle(&Scope::All, fixture.reports()));
     assert!(matches!(settled, Err(Error::Store(StoreError::Unavailable(_)))), "{settled:?}");
 }
 
 #[test]
 fn a_store_that_goes_away_half_way_does_not_say_that_nothing_was_done() {
-    let yard = Yard::new();
+    let fixture = DamageFixture::new();
     // All nine, the left four, and the left two of them, which succeed.
-    yard.store.fail_after(3, || StoreError::Unavailable(None));
-    let settled = block_on(yard.platform.settle(&Scope::All, yard.reports()));
+    fixture.store.fail_after(3, || StoreError::Unavailable(None));
+    let settled = block_on(fixture.platform.settle(&Scope::All, fixture.reports()));
     assert!(matches!(settled, Err(Error::OutcomeUnknown { .. })), "{settled:?}");
     let status = |index: usize| {
-        let (id, _) = yard.leases[index];
-        block_on(yard.platform.job(&Scope::All, id)).unwrap().status()
+        let (id, _) = fixture.leases[index];
+        block_on(fixture.platform.job(&Scope::All, id)).unwrap().status()
     };
     assert_eq!(
         [status(0), status(1), status(2)],

@@ -15,16 +15,16 @@ use std::{
 };
 use store::{Answer, Reply, Request, Store, StoreError};
 
-struct Yard {
+struct WatchFixture {
     store: Arc<Watched>,
     batcher: Arc<Batcher>,
 }
 
-impl Yard {
+impl WatchFixture {
     fn new() -> Self {
         let store = Watched::new();
         let batcher = Arc::new(Batcher::start(store.clone(), Limits::default()).unwrap());
-        Yard { store, batcher }
+        WatchFixture { store, batcher }
     }
 
     fn ask(&self, request: Request) -> Result<Vec<Reply>, StoreError> {
@@ -66,14 +66,14 @@ const CLOSED: Poll<Changed> = Poll::Ready(Changed::Closed);
 
 #[test]
 fn whoever_watches_a_job_learns_of_each_touch_and_of_no_other_job_s() {
-    let yard = Yard::new();
-    let (one, other) = (yard.submit(), yard.submit());
-    yard.told();
-    let (mut watch, mut second) = (yard.batcher.watch(one), yard.batcher.watch(one));
+    let fixture = WatchFixture::new();
+    let (one, other) = (fixture.submit(), fixture.submit());
+    fixture.told();
+    let (mut watch, mut second) = (fixture.batcher.watch(one), fixture.batcher.watch(one));
     assert_eq!(poll(&mut watch), Poll::Pending);
-    yard.cancel(other);
+    fixture.cancel(other);
     assert_eq!(poll(&mut watch), Poll::Pending);
-    yard.cancel(one);
+    fixture.cancel(one);
     assert_eq!(poll(&mut watch), TOUCHED);
     assert_eq!(poll(&mut watch), Poll::Pending, "once is enough");
     assert_eq!(poll(&mut second), TOUCHED, "each is told for itself");
@@ -81,10 +81,10 @@ fn whoever_watches_a_job_learns_of_each_touch_and_of_no_other_job_s() {
 
 #[test]
 fn a_watch_learns_of_what_is_recorded_as_well() {
-    let yard = Yard::new();
-    let id = yard.submit();
-    yard.told();
-    let mut watch = yard.batcher.watch(id);
+    let fixture = WatchFixture::new();
+    let id = fixture.submit();
+    fixture.told();
+    let mut watch = fixture.batcher.watch(id);
     let note = AuditNote {
         who: "key:1".into(),
         scope: Scope::All,
@@ -95,114 +95,112 @@ fn a_watch_learns_of_what_is_recorded_as_well() {
     };
     let cancel = Request::Job { scope: Scope::All, id, command: Command::Cancel };
     let recorded = cancel.audited(note);
-    yard.ask(recorded).unwrap().remove(0).unwrap();
-    yard.told();
+    fixture.ask(recorded).unwrap().remove(0).unwrap();
+    fixture.told();
     assert_eq!(poll(&mut watch), TOUCHED);
 }
 
 #[test]
 fn a_watch_learns_of_claims_and_of_claims_that_stand() {
-    let yard = Yard::new();
-    let (one, two) = (yard.submit(), yard.submit());
-    yard.told();
-    let (mut first, mut second) = (yard.batcher.watch(one), yard.batcher.watch(two));
-    yard.ask(Request::Claim {
-        scope: Scope::All,
-        claim_request: claim_request("a", &["email"], 1),
-    })
-    .unwrap();
+    let fixture = WatchFixture::new();
+    let (one, two) = (fixture.submit(), fixture.submit());
+    fixture.told();
+    let (mut first, mut second) = (fixture.batcher.watch(one), fixture.batcher.watch(two));
+    fixture
+        .ask(Request::Claim { scope: Scope::All, claim_request: claim_request("a", &["email"], 1) })
+        .unwrap();
     assert_eq!(block_on(first.changed()), Changed::Touched);
     assert_eq!(poll(&mut second), Poll::Pending);
-    block_on(yard.batcher.stand(Scope::All, claim_request("b", &["email"], 1))).unwrap();
+    block_on(fixture.batcher.stand(Scope::All, claim_request("b", &["email"], 1))).unwrap();
     assert_eq!(block_on(second.changed()), Changed::Touched);
-    assert_eq!((yard.status(one), yard.status(two)), (Status::Running, Status::Running));
+    assert_eq!((fixture.status(one), fixture.status(two)), (Status::Running, Status::Running));
 }
 
 #[test]
 fn a_claim_that_nobody_heard_of_is_told_when_it_is_taken_back() {
-    let yard = Yard::new();
-    let id = yard.submit();
-    yard.told();
-    let mut watch = yard.batcher.watch(id);
-    yard.store.hold();
+    let fixture = WatchFixture::new();
+    let id = fixture.submit();
+    fixture.told();
+    let mut watch = fixture.batcher.watch(id);
+    fixture.store.hold();
     let claim =
         Request::Claim { scope: Scope::All, claim_request: claim_request("a", &["email"], 1) };
-    let mut call = Box::pin(yard.batcher.execute(vec![claim]));
+    let mut call = Box::pin(fixture.batcher.execute(vec![claim]));
     let polled = Pin::new(&mut call).poll(&mut Context::from_waker(Waker::noop()));
     assert!(polled.is_pending());
-    yard.store.begun(3); // a submit, a heartbeat, and the claim
+    fixture.store.begun(3); // a submit, a heartbeat, and the claim
     drop(call);
-    yard.store.let_one_go();
+    fixture.store.let_one_go();
     assert_eq!(block_on(watch.changed()), Changed::Touched);
-    assert_eq!(yard.status(id), Status::Running);
-    yard.store.let_go();
+    assert_eq!(fixture.status(id), Status::Running);
+    fixture.store.let_go();
     assert_eq!(block_on(watch.changed()), Changed::Touched);
-    assert_eq!(yard.status(id), Status::Queued);
+    assert_eq!(fixture.status(id), Status::Queued);
 }
 
 #[test]
 fn what_was_refused_touches_nothing() {
-    let yard = Yard::new();
-    let id = yard.submit();
-    yard.told();
-    let mut watch = yard.batcher.watch(id);
+    let fixture = WatchFixture::new();
+    let id = fixture.submit();
+    fixture.told();
+    let mut watch = fixture.batcher.watch(id);
     let command = Command::Discard;
-    let refused = yard.ask(Request::Job { scope: Scope::All, id, command }).unwrap();
+    let refused = fixture.ask(Request::Job { scope: Scope::All, id, command }).unwrap();
     assert!(refused[0].is_err());
-    yard.told();
+    fixture.told();
     assert_eq!(poll(&mut watch), Poll::Pending);
 }
 
 #[test]
 fn a_commit_of_which_nobody_knows_may_have_touched_everything() {
-    let yard = Yard::new();
-    let (one, other) = (yard.submit(), yard.submit());
-    yard.told();
-    let mut watch = yard.batcher.watch(one);
-    yard.store.fail(|| StoreError::Unavailable(None));
+    let fixture = WatchFixture::new();
+    let (one, other) = (fixture.submit(), fixture.submit());
+    fixture.told();
+    let mut watch = fixture.batcher.watch(one);
+    fixture.store.fail(|| StoreError::Unavailable(None));
     let cancel = |id| Request::Job { scope: Scope::All, id, command: Command::Cancel };
-    yard.ask(cancel(one)).unwrap_err();
+    fixture.ask(cancel(one)).unwrap_err();
     assert_eq!(poll(&mut watch), Poll::Pending, "nothing was done");
-    yard.store.fail(|| StoreError::OutcomeUnknown(None));
-    yard.ask(cancel(other)).unwrap_err();
+    fixture.store.fail(|| StoreError::OutcomeUnknown(None));
+    fixture.ask(cancel(other)).unwrap_err();
     assert_eq!(block_on(watch.changed()), Changed::Touched);
 }
 
 #[test]
 fn a_touch_is_not_lost_with_the_future_that_waited_for_it() {
-    let yard = Yard::new();
-    let id = yard.submit();
-    yard.told();
-    let mut watch = yard.batcher.watch(id);
+    let fixture = WatchFixture::new();
+    let id = fixture.submit();
+    fixture.told();
+    let mut watch = fixture.batcher.watch(id);
     {
         let mut waiting = pin!(watch.changed());
         assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        yard.cancel(id);
+        fixture.cancel(id);
     }
     assert_eq!(poll(&mut watch), TOUCHED);
 }
 
 #[test]
 fn a_node_that_closes_ends_every_watch_after_what_there_was_to_tell() {
-    let yard = Yard::new();
-    let (id, quiet) = (yard.submit(), yard.submit());
-    yard.told();
-    let (mut watch, mut waiting) = (yard.batcher.watch(id), yard.batcher.watch(quiet));
+    let fixture = WatchFixture::new();
+    let (id, quiet) = (fixture.submit(), fixture.submit());
+    fixture.told();
+    let (mut watch, mut waiting) = (fixture.batcher.watch(id), fixture.batcher.watch(quiet));
     let waiter = thread::spawn(move || block_on(waiting.changed()));
-    yard.cancel(id);
-    yard.batcher.close();
+    fixture.cancel(id);
+    fixture.batcher.close();
     assert_eq!(waiter.join().unwrap(), Changed::Closed);
     assert_eq!(poll(&mut watch), TOUCHED);
     assert_eq!((poll(&mut watch), poll(&mut watch)), (CLOSED, CLOSED));
-    assert_eq!(poll(&mut yard.batcher.watch(id)), CLOSED, "and for those who come later");
+    assert_eq!(poll(&mut fixture.batcher.watch(id)), CLOSED, "and for those who come later");
 }
 
 #[test]
 fn a_store_that_panics_ends_every_watch() {
-    let yard = Yard::new();
-    let id = yard.submit();
-    let mut watch = yard.batcher.watch(id);
-    yard.ask(yard.store.submit("panic", 1)).unwrap_err();
+    let fixture = WatchFixture::new();
+    let id = fixture.submit();
+    let mut watch = fixture.batcher.watch(id);
+    fixture.ask(fixture.store.submit("panic", 1)).unwrap_err();
     while block_on(watch.changed()) != Changed::Closed {}
 }
 
@@ -218,30 +216,30 @@ impl Wake for Count {
 
 #[test]
 fn of_thousands_only_those_are_woken_whose_job_was_touched() {
-    let yard = Yard::new();
-    let (busy, quiet) = (yard.submit(), yard.submit());
-    yard.told();
+    let fixture = WatchFixture::new();
+    let (busy, quiet) = (fixture.submit(), fixture.submit());
+    fixture.told();
     let count = Arc::new(Count::default());
     let waker = Waker::from(count.clone());
     let mut cx = Context::from_waker(&waker);
-    let both = (0..5_000).flat_map(|_| [yard.batcher.watch(busy), yard.batcher.watch(quiet)]);
+    let both = (0..5_000).flat_map(|_| [fixture.batcher.watch(busy), fixture.batcher.watch(quiet)]);
     let mut watches: Vec<Watch> = both.collect();
     watches.iter_mut().for_each(|watch| assert!(watch.poll_changed(&mut cx).is_pending()));
     watches.truncate(8_000); // dropped watches are not woken
-    yard.cancel(busy);
-    yard.cancel(busy); // no second wake-up before the report is read
+    fixture.cancel(busy);
+    fixture.cancel(busy); // no second wake-up before the report is read
     assert_eq!(count.0.load(Ordering::SeqCst), 4_000);
 }
 
 /// A waker that uses watches while it is woken.
-struct Meddler {
+struct ReentrantWaker {
     batcher: Arc<Batcher>,
     id: JobId,
     old: Mutex<Option<Watch>>,
     woken: AtomicUsize,
 }
 
-impl Wake for Meddler {
+impl Wake for ReentrantWaker {
     fn wake(self: Arc<Self>) {
         drop(self.old.lock().unwrap().take());
         drop(self.batcher.watch(self.id));
@@ -251,19 +249,19 @@ impl Wake for Meddler {
 
 #[test]
 fn nobody_is_woken_with_a_lock_held() {
-    let yard = Yard::new();
-    let id = yard.submit();
-    yard.told();
-    let mut watch = yard.batcher.watch(id);
-    let meddler = Arc::new(Meddler {
-        batcher: yard.batcher.clone(),
+    let fixture = WatchFixture::new();
+    let id = fixture.submit();
+    fixture.told();
+    let mut watch = fixture.batcher.watch(id);
+    let meddler = Arc::new(ReentrantWaker {
+        batcher: fixture.batcher.clone(),
         id,
-        old: Mutex::new(Some(yard.batcher.watch(id))),
+        old: Mutex::new(Some(fixture.batcher.watch(id))),
         woken: AtomicUsize::new(0),
     });
     let waker = Waker::from(meddler.clone());
     assert!(watch.poll_changed(&mut Context::from_waker(&waker)).is_pending());
-    yard.cancel(id);
+    fixture.cancel(id);
     assert_eq!(meddler.woken.load(Ordering::SeqCst), 1);
     assert!(meddler.old.lock().unwrap().is_none());
 }

@@ -19,12 +19,12 @@ pub(crate) struct Watched {
     pub(crate) memory: Arc<Memory>,
     pub(crate) clock: Arc<ManualClock>,
     random: Arc<SeededRandom>,
-    diary: Mutex<Diary>,
+    recording: Mutex<Recording>,
     turned: Condvar,
 }
 
 #[derive(Default)]
-struct Diary {
+struct Recording {
     held: bool,
     /// How many transactions may end although the others are held.
     passes: usize,
@@ -44,7 +44,7 @@ impl Watched {
             memory: Arc::new(Memory::new(clock.clone(), random.clone())),
             clock,
             random,
-            diary: Mutex::new(Diary::default()),
+            recording: Mutex::new(Recording::default()),
             turned: Condvar::new(),
         })
     }
@@ -58,17 +58,17 @@ impl Watched {
 
     /// Lets transactions begin, but not end.
     pub(crate) fn hold(&self) {
-        self.diary().held = true;
+        self.recording().held = true;
     }
 
     pub(crate) fn let_go(&self) {
-        self.diary().held = false;
+        self.recording().held = false;
         self.turned.notify_all();
     }
 
     /// Lets one held transaction end.
     pub(crate) fn let_one_go(&self) {
-        self.diary().passes += 1;
+        self.recording().passes += 1;
         self.turned.notify_all();
     }
 
@@ -79,28 +79,28 @@ impl Watched {
 
     /// Fails every transaction after so many more.
     pub(crate) fn fail_after(&self, more: usize, fault: fn() -> StoreError) {
-        let mut diary = self.diary();
-        diary.fault = Some((diary.begun.len() + more, fault));
+        let mut recording = self.recording();
+        recording.fault = Some((recording.begun.len() + more, fault));
     }
 
     /// Fails every transaction from now on that touches this job.
     pub(crate) fn damage(&self, id: JobId) {
-        self.diary().damaged.push(id);
+        self.recording().damaged.push(id);
     }
 
     /// Waits until so many transactions have begun.
     pub(crate) fn begun(&self, count: usize) {
-        drop(self.until(|diary| diary.begun.len() >= count));
+        drop(self.until(|recording| recording.begun.len() >= count));
     }
 
     /// Waits until so many transactions have ended.
     pub(crate) fn ended(&self, count: usize) {
-        drop(self.until(|diary| diary.ended >= count));
+        drop(self.until(|recording| recording.ended >= count));
     }
 
     /// All transactions that have begun so far.
     pub(crate) fn batches(&self) -> Vec<Vec<Request>> {
-        self.diary().begun.clone()
+        self.recording().begun.clone()
     }
 
     /// A submit of so many jobs.
@@ -119,28 +119,29 @@ impl Watched {
         draft.check(context).expect("lawful")
     }
 
-    fn until(&self, reached: impl Fn(&Diary) -> bool) -> MutexGuard<'_, Diary> {
-        let mut diary = self.diary();
-        while !reached(&diary) {
-            diary = self.turned.wait(diary).expect("nothing panics with the diary in hand");
+    fn until(&self, reached: impl Fn(&Recording) -> bool) -> MutexGuard<'_, Recording> {
+        let mut recording = self.recording();
+        while !reached(&recording) {
+            recording =
+                self.turned.wait(recording).expect("nothing panics with the recording in hand");
         }
-        diary
+        recording
     }
 
-    fn diary(&self) -> MutexGuard<'_, Diary> {
-        self.diary.lock().expect("nothing panics with the diary in hand")
+    fn recording(&self) -> MutexGuard<'_, Recording> {
+        self.recording.lock().expect("nothing panics with the recording in hand")
     }
 
     /// Whether a transaction may go on.
     fn begin(&self, batch: &[Request]) -> Result<(), StoreError> {
-        self.diary().begun.push(batch.to_vec());
+        self.recording().begun.push(batch.to_vec());
         self.turned.notify_all();
-        let mut diary = self.until(|diary| !diary.held || diary.passes > 0);
-        diary.passes = diary.passes.saturating_sub(1);
-        let fault = diary.fault.filter(|(after, _)| diary.begun.len() > *after);
+        let mut recording = self.until(|recording| !recording.held || recording.passes > 0);
+        recording.passes = recording.passes.saturating_sub(1);
+        let fault = recording.fault.filter(|(after, _)| recording.begun.len() > *after);
         let touches = |id: &JobId| batch.iter().any(|request| commands(request) == Some(*id));
-        let damaged = diary.damaged.iter().any(touches);
-        drop(diary);
+        let damaged = recording.damaged.iter().any(touches);
+        drop(recording);
         if names(batch, "panic") {
             panic!("the store was told to");
         }
@@ -197,7 +198,7 @@ impl Execute for Watched {
             Ok(()) => self.memory.execute(batch, notification),
             Err(error) => Err(error),
         };
-        self.diary().ended += 1;
+        self.recording().ended += 1;
         self.turned.notify_all();
         replies
     }

@@ -40,7 +40,7 @@ fn run(scheduler: impl Scheduler + 'static, story: fn()) {
 }
 
 #[derive(Clone)]
-struct Yard {
+struct ShuttleFixture {
     store: Arc<Watched>,
     batcher: Arc<Batcher>,
 }
@@ -51,15 +51,15 @@ fn limits(writers: usize) -> Limits {
     Limits { writers, gather_min: 1, ..Limits::default() }
 }
 
-impl Yard {
+impl ShuttleFixture {
     fn new(writers: usize) -> Self {
-        Yard::with(limits(writers))
+        ShuttleFixture::with(limits(writers))
     }
 
     fn with(limits: Limits) -> Self {
         let store = Watched::new();
         let batcher = Arc::new(Batcher::start(store.clone(), limits).unwrap());
-        Yard { store, batcher }
+        ShuttleFixture { store, batcher }
     }
 
     fn submit(&self) -> Result<JobId, StoreError> {
@@ -78,10 +78,10 @@ impl Yard {
 
     fn spawn<T: Send + 'static>(
         &self,
-        story: impl FnOnce(&Yard) -> T + Send + 'static,
+        story: impl FnOnce(&ShuttleFixture) -> T + Send + 'static,
     ) -> thread::JoinHandle<T> {
-        let yard = self.clone();
-        thread::spawn(move || story(&yard))
+        let fixture = self.clone();
+        thread::spawn(move || story(&fixture))
     }
 
     fn status(&self, id: JobId) -> Status {
@@ -106,14 +106,14 @@ fn leave<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
 }
 
 fn everybody_is_answered(limits: Limits) {
-    let yard = Yard::with(limits);
-    let callers =
-        [(); 3].map(|()| yard.spawn(|yard| [yard.submit().unwrap(), yard.submit().unwrap()]));
+    let fixture = ShuttleFixture::with(limits);
+    let callers = [(); 3]
+        .map(|()| fixture.spawn(|fixture| [fixture.submit().unwrap(), fixture.submit().unwrap()]));
     let mut ids: Vec<JobId> = callers.into_iter().flat_map(|c| c.join().unwrap()).collect();
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 6);
-    assert_eq!(yard.store.batches().concat().len(), 6, "each is carried out once");
+    assert_eq!(fixture.store.batches().concat().len(), 6, "each is carried out once");
 }
 
 #[test]
@@ -130,44 +130,45 @@ fn callers_are_answered_by_two_writers() {
 fn callers_are_answered_in_front_of_a_full_lane() {
     check(|| {
         let limits = Limits { waiting_bytes_max: 1, batch_requests_max: 1, ..limits(1) };
-        let yard = Yard::with(limits);
-        let callers = [(); 2].map(|()| yard.spawn(|yard| yard.submit().unwrap()));
-        let gone = yard.spawn(|yard| {
-            leave(Box::pin(yard.batcher.execute(vec![yard.store.submit("email", 1)])));
+        let fixture = ShuttleFixture::with(limits);
+        let callers = [(); 2].map(|()| fixture.spawn(|fixture| fixture.submit().unwrap()));
+        let gone = fixture.spawn(|fixture| {
+            leave(Box::pin(fixture.batcher.execute(vec![fixture.store.submit("email", 1)])));
         });
         for caller in callers {
             caller.join().unwrap();
         }
         gone.join().unwrap();
-        yard.submit().unwrap();
+        fixture.submit().unwrap();
     });
 }
 
 #[test]
 fn a_shutdown_loses_no_submit() {
     check(|| {
-        let yard = Yard::new(1);
-        let callers = [(); 2].map(|()| yard.spawn(Yard::submit));
-        yard.batcher.close();
+        let fixture = ShuttleFixture::new(1);
+        let callers = [(); 2].map(|()| fixture.spawn(ShuttleFixture::submit));
+        fixture.batcher.close();
         let mut stored = 0;
         for caller in callers {
             match caller.join().unwrap() {
                 Ok(id) => {
-                    assert_eq!(yard.status(id), Status::Queued);
+                    assert_eq!(fixture.status(id), Status::Queued);
                     stored += 1;
                 }
                 Err(error) => assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}"),
             }
         }
-        assert_eq!(yard.store.batches().concat().len(), stored, "what was refused was not done");
+        assert_eq!(fixture.store.batches().concat().len(), stored, "what was refused was not done");
     });
 }
 
 fn a_shutdown_answers(writers: usize) {
-    let yard = Yard::new(writers);
-    let submit = yard.spawn(Yard::submit);
-    let standers = ["a", "b"].map(|name| yard.spawn(move |yard| block_on(yard.stand(name))));
-    yard.batcher.close();
+    let fixture = ShuttleFixture::new(writers);
+    let submit = fixture.spawn(ShuttleFixture::submit);
+    let standers =
+        ["a", "b"].map(|name| fixture.spawn(move |fixture| block_on(fixture.stand(name))));
+    fixture.batcher.close();
     let submitted = submit.join().unwrap();
     let mut claimed = Vec::new();
     for stander in standers {
@@ -179,7 +180,7 @@ fn a_shutdown_answers(writers: usize) {
     assert!(claimed.len() <= 1);
     if let Ok(id) = submitted {
         let expected = if claimed.is_empty() { Status::Queued } else { Status::Running };
-        assert_eq!(yard.status(id), expected);
+        assert_eq!(fixture.status(id), expected);
     }
 }
 
@@ -194,9 +195,9 @@ fn a_shutdown_with_two_writers_answers_claims_that_stand() {
 }
 
 fn every_job_finds_its_worker(writers: usize) {
-    let yard = Yard::new(writers);
-    let workers = ["a", "b"].map(|name| yard.spawn(move |yard| yard.take(name)));
-    let callers = [(); 2].map(|()| yard.spawn(|yard| yard.submit().unwrap()));
+    let fixture = ShuttleFixture::new(writers);
+    let workers = ["a", "b"].map(|name| fixture.spawn(move |fixture| fixture.take(name)));
+    let callers = [(); 2].map(|()| fixture.spawn(|fixture| fixture.submit().unwrap()));
     let mut taken = workers.map(|worker| worker.join().unwrap());
     let mut handed_over = callers.map(|caller| caller.join().unwrap());
     taken.sort();
@@ -217,15 +218,15 @@ fn a_submit_is_never_missed_with_two_writers() {
 #[test]
 fn a_wake_up_is_never_lost() {
     check(|| {
-        let yard = Yard::new(1);
+        let fixture = ShuttleFixture::new(1);
         let later =
             JobDraft { job_type: "email".into(), delay_seconds: Some(60), ..JobDraft::default() };
-        let later = Request::Submit(vec![yard.store.new_job(later)]);
-        let id = submitted(&block_on(yard.batcher.execute(vec![later])).unwrap());
-        let worker = yard.spawn(|yard| yard.take("a"));
-        let maintenance = yard.spawn(|yard| {
-            yard.store.clock.pass(Duration::from_secs(60));
-            yard.batcher.wake(Some(&[job_type("email")]));
+        let later = Request::Submit(vec![fixture.store.new_job(later)]);
+        let id = submitted(&block_on(fixture.batcher.execute(vec![later])).unwrap());
+        let worker = fixture.spawn(|fixture| fixture.take("a"));
+        let maintenance = fixture.spawn(|fixture| {
+            fixture.store.clock.pass(Duration::from_secs(60));
+            fixture.batcher.wake(Some(&[job_type("email")]));
         });
         assert_eq!(worker.join().unwrap(), id);
         maintenance.join().unwrap();
@@ -235,12 +236,12 @@ fn a_wake_up_is_never_lost() {
 #[test]
 fn a_claim_that_is_dropped_keeps_no_job_from_the_next() {
     check(|| {
-        let yard = Yard::new(1);
-        let gone = yard.spawn(|yard| leave(yard.stand("a")));
-        let id = yard.submit().unwrap();
+        let fixture = ShuttleFixture::new(1);
+        let gone = fixture.spawn(|fixture| leave(fixture.stand("a")));
+        let id = fixture.submit().unwrap();
         match gone.join().unwrap() {
             Some(heard) => assert_eq!(heard.unwrap()[0].job.id(), id),
-            None => assert_eq!(yard.take("b"), id),
+            None => assert_eq!(fixture.take("b"), id),
         }
     });
 }
@@ -248,30 +249,30 @@ fn a_claim_that_is_dropped_keeps_no_job_from_the_next() {
 #[test]
 fn a_claim_that_is_dropped_before_a_shutdown_leaves_nothing_leased() {
     check(|| {
-        let yard = Yard::new(1);
-        let id = yard.submit().unwrap();
-        let heard = leave(yard.stand("a"));
-        yard.batcher.close();
+        let fixture = ShuttleFixture::new(1);
+        let id = fixture.submit().unwrap();
+        let heard = leave(fixture.stand("a"));
+        fixture.batcher.close();
         let expected = if heard.is_some() { Status::Running } else { Status::Queued };
-        assert_eq!(yard.status(id), expected);
+        assert_eq!(fixture.status(id), expected);
     });
 }
 
 #[test]
 fn a_call_that_is_dropped_keeps_no_job_from_the_next() {
     check(|| {
-        let yard = Yard::new(2);
-        let gone = yard.spawn(|yard| {
+        let fixture = ShuttleFixture::new(2);
+        let gone = fixture.spawn(|fixture| {
             let claim = Request::Claim {
                 scope: Scope::All,
                 claim_request: claim_request("a", &["email"], 1),
             };
-            leave(Box::pin(yard.batcher.execute(vec![claim]))).is_some()
+            leave(Box::pin(fixture.batcher.execute(vec![claim]))).is_some()
         });
-        let id = yard.submit().unwrap();
+        let id = fixture.submit().unwrap();
         // It may have received an empty answer, or the job.
         if !gone.join().unwrap() {
-            assert_eq!(yard.take("b"), id);
+            assert_eq!(fixture.take("b"), id);
         }
     });
 }
@@ -279,14 +280,14 @@ fn a_call_that_is_dropped_keeps_no_job_from_the_next() {
 #[test]
 fn a_claim_that_is_withdrawn_answers_once() {
     check(|| {
-        let yard = Yard::new(1);
-        let standing = yard.stand("a");
-        let caller = yard.spawn(|yard| yard.submit().unwrap());
+        let fixture = ShuttleFixture::new(1);
+        let standing = fixture.stand("a");
+        let caller = fixture.spawn(|fixture| fixture.submit().unwrap());
         let got = block_on(standing.withdraw()).unwrap();
         let id = caller.join().unwrap();
         match &got[..] {
             [claimed] => assert_eq!(claimed.job.id(), id),
-            [] => assert_eq!(yard.take("b"), id),
+            [] => assert_eq!(fixture.take("b"), id),
             [..] => panic!("it wanted one"),
         }
     });
@@ -295,10 +296,10 @@ fn a_claim_that_is_withdrawn_answers_once() {
 #[test]
 fn the_last_to_leave_closes_the_door() {
     check(|| {
-        let yard = Yard::new(1);
-        let standing = yard.stand("a");
-        let caller = yard.spawn(|yard| drop(yard.submit()));
-        drop(yard);
+        let fixture = ShuttleFixture::new(1);
+        let standing = fixture.stand("a");
+        let caller = fixture.spawn(|fixture| drop(fixture.submit()));
+        drop(fixture);
         caller.join().unwrap();
         // The batcher has no owner any more, so the claim is answered.
         assert!(leave(standing).unwrap().unwrap().len() <= 1);
@@ -306,19 +307,20 @@ fn the_last_to_leave_closes_the_door() {
 }
 
 /// Waits until the job has this status.
-fn becomes(yard: &Yard, id: JobId, status: Status) {
-    let mut watch = yard.batcher.watch(id);
-    while yard.status(id) != status {
+fn becomes(fixture: &ShuttleFixture, id: JobId, status: Status) {
+    let mut watch = fixture.batcher.watch(id);
+    while fixture.status(id) != status {
         assert_eq!(block_on(watch.changed()), Changed::Touched);
     }
 }
 
 fn every_touch_is_told(writers: usize) {
-    let yard = Yard::new(writers);
-    let id = yard.submit().unwrap();
-    let watchers = [(); 2].map(|()| yard.spawn(move |yard| becomes(yard, id, Status::Cancelled)));
+    let fixture = ShuttleFixture::new(writers);
+    let id = fixture.submit().unwrap();
+    let watchers =
+        [(); 2].map(|()| fixture.spawn(move |fixture| becomes(fixture, id, Status::Cancelled)));
     let cancel = Request::Job { scope: Scope::All, id, command: Command::Cancel };
-    block_on(yard.batcher.execute(vec![cancel])).unwrap();
+    block_on(fixture.batcher.execute(vec![cancel])).unwrap();
     watchers.into_iter().for_each(|watcher| watcher.join().unwrap());
 }
 
@@ -335,13 +337,13 @@ fn a_touch_is_never_missed_with_two_writers() {
 #[test]
 fn a_shutdown_ends_every_watch() {
     check(|| {
-        let yard = Yard::new(1);
-        let id = yard.submit().unwrap();
-        let watcher = yard.spawn(move |yard| {
-            let mut watch = yard.batcher.watch(id);
+        let fixture = ShuttleFixture::new(1);
+        let id = fixture.submit().unwrap();
+        let watcher = fixture.spawn(move |fixture| {
+            let mut watch = fixture.batcher.watch(id);
             while block_on(watch.changed()) != Changed::Closed {}
         });
-        yard.batcher.close();
+        fixture.batcher.close();
         watcher.join().unwrap();
     });
 }

@@ -2,7 +2,7 @@
 //! show that the simulation can.
 
 use crate::{
-    ground::On,
+    backend::On,
     mistakes::Mistake,
     run::{live, shrink},
     steps,

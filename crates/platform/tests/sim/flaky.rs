@@ -1,7 +1,7 @@
 //! A store that fails as real stores do: before the commit, or with an unknown outcome.
 
 use crate::{
-    ground::Ground,
+    backend::Backend,
     mistakes::{Mistake, outcome_unknown, spoil_request},
 };
 use std::sync::{Arc, Mutex};
@@ -21,24 +21,24 @@ pub(crate) enum Fault {
 }
 
 pub(crate) struct Flaky {
-    ground: Ground,
+    backend: Backend,
     next: Mutex<Fault>,
     mistake: Option<Mistake>,
 }
 
 impl Flaky {
-    pub(crate) fn new(ground: Ground, mistake: Option<Mistake>) -> Self {
-        Flaky { ground, next: Mutex::new(Fault::None), mistake }
+    pub(crate) fn new(backend: Backend, mistake: Option<Mistake>) -> Self {
+        Flaky { backend, next: Mutex::new(Fault::None), mistake }
     }
 
     /// The process dies and restarts.
     pub(crate) fn restart(&self) {
-        self.ground.restart();
+        self.backend.restart();
     }
 
     /// The store that is open now.
     pub(crate) fn store(&self) -> Arc<dyn Store> {
-        self.ground.store()
+        self.backend.store()
     }
 
     pub(crate) fn fail_next(&self, fault: Fault) {
@@ -59,7 +59,7 @@ impl Execute for Flaky {
         match fault {
             Fault::None => self.store().execute(batch, notification),
             Fault::NotCommitted if self.mistake == Some(Mistake::AckBeforeCommit) => {
-                self.ground.execute_and_forget(batch)
+                self.backend.execute_and_forget(batch)
             }
             Fault::NotCommitted => Err(StoreError::Unavailable(None)),
             Fault::UnknownButDone => {

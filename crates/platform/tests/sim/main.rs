@@ -3,21 +3,21 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may")]
 
 mod audit;
+mod backend;
 mod bugs;
-mod crowd;
 mod flaky;
-mod ground;
 mod mistakes;
-mod nature;
 mod operator;
 mod producer;
 mod rng;
 mod run;
 mod scheduler;
+mod shared_batch;
+mod sim_clock;
 mod worker;
 mod world;
 
-use ground::On;
+use backend::On;
 use run::{Failure, live, shrink};
 use std::{
     io::{self, Write},

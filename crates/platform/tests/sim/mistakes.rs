@@ -3,7 +3,7 @@
 //! The rules themselves do not know of this: a mistake changes the engine's input or decision, the
 //! store's request, or the caller's answer.
 
-use crate::nature::SimClock;
+use crate::sim_clock::SimClock;
 use engine::{
     Answer, Change, Claim, ClaimId, Command, Decided, Decision, Effect, EndingKind, Facts, Job,
     JobId, Lease, LeaseState, LeaseToken, Policy, Scope, State, Tenant, Timestamp, WorkerId,

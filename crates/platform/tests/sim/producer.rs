@@ -1,7 +1,7 @@
 //! Producers: they submit jobs, alone and in lists, repeatedly under few keys.
 
 use crate::{
-    audit::{Asked, Verdict},
+    audit::{SubmittedJob, Verdict},
     rng::Rng,
     world::World,
 };
@@ -24,7 +24,11 @@ pub(crate) fn submit(world: &mut World, rng: &mut Rng) -> Verdict {
     world.auditor.audit_submits(&asked, &heard)
 }
 
-pub(crate) fn job(world: &World, tenant: &engine::Tenant, rng: &mut Rng) -> (Asked, JobDraft) {
+pub(crate) fn job(
+    world: &World,
+    tenant: &engine::Tenant,
+    rng: &mut Rng,
+) -> (SubmittedJob, JobDraft) {
     let job_type = rng.pick(&world.job_types).expect("there is one").clone();
     let key = rng.entropy(50).then(|| format!("k{}", rng.below(world.keys)));
     let payload = format!("{{\"n\":{}}}", rng.below(2));
@@ -48,7 +52,7 @@ pub(crate) fn job(world: &World, tenant: &engine::Tenant, rng: &mut Rng) -> (Ask
         max_attempts: rng.entropy(20).then(|| rng.between(1, 6)),
         ..JobDraft::default()
     };
-    let asked = Asked {
+    let asked = SubmittedJob {
         tenant: tenant.clone(),
         job_type,
         key,

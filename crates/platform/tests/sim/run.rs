@@ -1,6 +1,6 @@
 //! Runs one seed, and shrinks a failing one.
 
-use crate::{audit::Violation, ground::On, rng::Rng, world::World};
+use crate::{audit::Violation, backend::On, rng::Rng, world::World};
 
 /// A seed that broke an invariant.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 //! succeeds.
 
 use crate::{
-    audit::{Asked, Verdict, ensure},
+    audit::{SubmittedJob, Verdict, ensure},
     producer,
     rng::Rng,
     world::World,
@@ -22,14 +22,14 @@ use store::{
 const RECORD: &str = "schedule";
 
 struct List {
-    asked: Asked,
+    asked: SubmittedJob,
     job: JobId,
     request: Request,
 }
 
 /// What lists visibly change: the version of the record, and the length of the audit log.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Seen {
+struct ListVersions {
     version: u64,
     entries: u64,
 }
@@ -73,7 +73,7 @@ fn list(world: &World, rng: &mut Rng, version: u64) -> List {
     let tenant = rng.pick(&world.tenants).expect("there is one").clone();
     let (asked, draft) = producer::job(world, &tenant, rng);
     let draft = engine::JobDraft { idempotency_key: None, ..draft };
-    let asked = Asked { key: None, ..asked };
+    let asked = SubmittedJob { key: None, ..asked };
     let job = JobId::new(world.clock.read().wall, world.random.entropy());
     let context = SubmitContext {
         id: job,
@@ -100,12 +100,12 @@ fn list(world: &World, rng: &mut Rng, version: u64) -> List {
     List { asked, job, request: Request::All(parts) }
 }
 
-fn look(world: &World) -> Seen {
+fn look(world: &World) -> ListVersions {
     let store = world.store.store();
     let record = block_on(store.records(RecordKind::Policy, None, RECORD));
     let record = record.expect("reads do not fail");
     let newest = block_on(store.audit(&Scope::All, None, 1)).expect("reads do not fail");
-    Seen {
+    ListVersions {
         version: record.first().map_or(0, |record| record.version),
         entries: newest.first().map_or(0, |entry| entry.number),
     }

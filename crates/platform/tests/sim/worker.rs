@@ -22,29 +22,29 @@ pub(crate) struct Worker {
     job_types: Vec<JobType>,
     max: usize,
     lease: Option<Duration>,
-    held: Vec<Held>,
+    held: Vec<LeasedJob>,
     /// A claim whose answer was lost.
     unanswered: Option<ClaimId>,
     /// Its earlier reports.
     reported: Vec<Reported>,
-    lost_leases: Vec<Held>,
+    lost_leases: Vec<LeasedJob>,
 }
 
 #[derive(Clone)]
-struct Held {
+struct LeasedJob {
     id: JobId,
     token: LeaseToken,
 }
 
 #[derive(Clone)]
 struct Reported {
-    held: Held,
-    how: Way,
+    held: LeasedJob,
+    how: PlannedEnding,
 }
 
 /// How an attempt ends; equal values are equal endings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum PlannedEnding {
     Completed,
     Failed,
     FailedOtherwise,
@@ -140,7 +140,7 @@ pub(crate) fn claim_answered(
     match heard {
         Some(jobs) => {
             let leased = jobs.iter().filter_map(|claimed| {
-                Some(Held { id: claimed.job.id(), token: claimed.job.lease()?.token })
+                Some(LeasedJob { id: claimed.job.id(), token: claimed.job.lease()?.token })
             });
             worker.held.extend(leased);
         }
@@ -151,7 +151,7 @@ pub(crate) fn claim_answered(
 
 fn heartbeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     let worker = &world.workers[who];
-    let held: Vec<Held> = worker.held.iter().filter(|_| rng.entropy(80)).cloned().collect();
+    let held: Vec<LeasedJob> = worker.held.iter().filter(|_| rng.entropy(80)).cloned().collect();
     if held.is_empty() {
         return Ok(());
     }
@@ -183,7 +183,8 @@ fn heartbeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
 
 fn settle(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     let held = std::mem::take(&mut world.workers[who].held);
-    let (now, later): (Vec<Held>, Vec<Held>) = held.into_iter().partition(|_| rng.entropy(70));
+    let (now, later): (Vec<LeasedJob>, Vec<LeasedJob>) =
+        held.into_iter().partition(|_| rng.entropy(70));
     world.workers[who].held = later;
     let reports = now.into_iter().map(|held| Reported { held, how: way(world, rng) }).collect();
     report(world, who, reports, rng)
@@ -217,7 +218,7 @@ pub(crate) fn claim_and_release(world: &mut World, rng: &mut Rng) -> Verdict {
 
 fn release(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     let Some(held) = world.workers[who].held.pop() else { return Ok(()) };
-    report(world, who, vec![Reported { held, how: Way::GivenBack }], rng)
+    report(world, who, vec![Reported { held, how: PlannedEnding::GivenBack }], rng)
 }
 
 fn die(world: &mut World, who: usize) -> Verdict {
@@ -230,7 +231,7 @@ fn die(world: &mut World, who: usize) -> Verdict {
 
 fn report(world: &mut World, who: usize, reports: Vec<Reported>, rng: &mut Rng) -> Verdict {
     let (backs, ends): (Vec<_>, Vec<_>) =
-        reports.into_iter().partition(|reported| reported.how == Way::GivenBack);
+        reports.into_iter().partition(|reported| reported.how == PlannedEnding::GivenBack);
     let scope = world.workers[who].scope.clone();
     if !ends.is_empty() {
         let items = ends.iter().map(|one| Report {
@@ -315,37 +316,40 @@ pub(crate) fn do_everything(world: &mut World) -> Verdict {
     }
     claim(world, 0)?;
     let held = std::mem::take(&mut world.workers[0].held);
-    let reports = held.into_iter().map(|held| Reported { held, how: Way::Completed }).collect();
+    let reports =
+        held.into_iter().map(|held| Reported { held, how: PlannedEnding::Completed }).collect();
     report(world, 0, reports, &mut Rng::new(0))
 }
 
-fn way(world: &World, rng: &mut Rng) -> Way {
+fn way(world: &World, rng: &mut Rng) -> PlannedEnding {
     if world.restless && rng.entropy(95) {
-        return Way::GivenBack;
+        return PlannedEnding::GivenBack;
     }
     match rng.below(20) {
-        0..7 => Way::Completed,
-        7..13 => Way::Failed,
-        13 => Way::FailedOtherwise,
-        14 => Way::FailedForGood,
-        15 => Way::Poisoned,
-        16 => Way::Cancelled,
-        _ => Way::GivenBack,
+        0..7 => PlannedEnding::Completed,
+        7..13 => PlannedEnding::Failed,
+        13 => PlannedEnding::FailedOtherwise,
+        14 => PlannedEnding::FailedForGood,
+        15 => PlannedEnding::Poisoned,
+        16 => PlannedEnding::Cancelled,
+        _ => PlannedEnding::GivenBack,
     }
 }
 
-fn ending(way: Way, rng: &mut Rng) -> Ending {
+fn ending(way: PlannedEnding, rng: &mut Rng) -> Ending {
     let word = match way {
-        Way::Completed => OutcomeWord::Completed,
-        Way::Failed | Way::FailedOtherwise | Way::FailedForGood => OutcomeWord::Failed,
-        Way::Poisoned => OutcomeWord::Poisoned,
-        Way::Cancelled => OutcomeWord::Cancelled,
-        Way::GivenBack => unreachable!("given back is not settled"),
+        PlannedEnding::Completed => OutcomeWord::Completed,
+        PlannedEnding::Failed | PlannedEnding::FailedOtherwise | PlannedEnding::FailedForGood => {
+            OutcomeWord::Failed
+        }
+        PlannedEnding::Poisoned => OutcomeWord::Poisoned,
+        PlannedEnding::Cancelled => OutcomeWord::Cancelled,
+        PlannedEnding::GivenBack => unreachable!("given back is not settled"),
     };
     let retry_after = rng.entropy(30).then(|| rng.between(0, RETRY_AFTER_MAX_S as i64));
     let draft = EndingDraft {
-        retryable: (way == Way::FailedForGood).then_some(false),
-        error_code: (way == Way::FailedOtherwise).then(|| "OTHER".to_owned()),
+        retryable: (way == PlannedEnding::FailedForGood).then_some(false),
+        error_code: (way == PlannedEnding::FailedOtherwise).then(|| "OTHER".to_owned()),
         retry_after_seconds: retry_after,
         ..EndingDraft::new(word)
     };

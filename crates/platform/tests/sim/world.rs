@@ -5,13 +5,12 @@
 
 use crate::{
     audit::{Auditor, Verdict},
-    crowd,
+    backend::{Backend, On},
     flaky::{Fault, Flaky},
-    ground::{Ground, On},
-    nature::SimClock,
     operator, producer,
     rng::Rng,
-    scheduler,
+    scheduler, shared_batch,
+    sim_clock::SimClock,
     worker::{self, Worker},
 };
 use engine::{Jitter, JobType, Policy, PolicyDraft, Scope, Tenant};
@@ -49,8 +48,8 @@ impl World {
         let mut rng = Rng::new(seed);
         let clock = Arc::new(SimClock::new());
         let random = Arc::new(SeededRandom::new(seed ^ 0xD1CE));
-        let ground = Ground::new(on, &clock, random.clone());
-        let store = Arc::new(Flaky::new(ground, on.mistake()));
+        let backend = Backend::new(on, &clock, random.clone());
+        let store = Arc::new(Flaky::new(backend, on.mistake()));
         let platform = platform_over(&store, store.store(), &clock, &random);
         let tenants = names(["acme", "birch", "cedar"], 1 + rng.below(3), Tenant::parse);
         let job_types = names(["email", "invoice", "scan"], 1 + rng.below(3), JobType::parse);
@@ -93,7 +92,7 @@ impl World {
             0..98 if self.restless && rng.entropy(80) => worker::claim_and_release(self, rng)?,
             0..18 => producer::submit(self, rng)?,
             18..20 => scheduler::act(self, rng)?,
-            20..25 => crowd::act(self, rng)?,
+            20..25 => shared_batch::act(self, rng)?,
             25..80 => worker::act(self, rng)?,
             80..88 => self.sweep()?,
             88..90 => self.late_sweep()?,

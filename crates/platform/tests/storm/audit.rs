@@ -1,8 +1,8 @@
 //! Compares the content of the file with the answers that callers got.
 
 use crate::{
+    client_log::{ClientLog, KnownLease},
     producer::payload,
-    told::{Given, Ledger},
 };
 use engine::{EventKind, HistoryEntry, Job, JobId, LeaseToken, Scope, Status};
 use platform::{Platform, Settings, SystemClock, SystemRandom};
@@ -33,7 +33,7 @@ impl Audit {
 
 /// Reads the store at `path` after its process has ended. `all_ended` says whether every job should
 /// have ended.
-pub(crate) fn audit(path: &Path, ledger: &Ledger, all_ended: bool) -> Audit {
+pub(crate) fn audit(path: &Path, ledger: &ClientLog, all_ended: bool) -> Audit {
     let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let health = store::examine(path, clock.read().wall, &mut |_| {}).unwrap();
     let options = Options { room_bytes_min: 0, ..Options::default() };
@@ -58,7 +58,7 @@ pub(crate) fn audit(path: &Path, ledger: &Ledger, all_ended: bool) -> Audit {
 
 struct Auditor<'a> {
     platform: Platform,
-    ledger: &'a Ledger,
+    ledger: &'a ClientLog,
     /// All jobs, by name.
     found: BTreeMap<u64, JobId>,
     /// The announcements of outcomes, by job: the numbers of their transitions.
@@ -222,7 +222,7 @@ impl Auditor<'_> {
 fn kept(
     rows: &[HistoryEntry],
     token: &LeaseToken,
-    given: &Given,
+    given: &KnownLease,
     (told, lost): (Option<&Status>, bool),
 ) -> Result<(), &'static str> {
     let claims = rows.iter().filter(|row| row.from == Some(Status::Queued));

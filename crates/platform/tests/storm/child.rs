@@ -1,7 +1,7 @@
 //! The process under test: a platform over a store in a file, behind a socket.
 
 use crate::{
-    line::{self, fields},
+    socket::{self, fields},
     text,
 };
 use engine::{
@@ -45,9 +45,9 @@ fn serve() {
         Ok(platform) => Arc::new(platform),
         Err(error) => refuse(&error),
     };
-    let door = line::door(&path);
-    drop(fs::remove_file(&door)); // the socket of the killed process before
-    for caller in UnixListener::bind(&door).unwrap().incoming() {
+    let socket = socket::socket_path(&path);
+    drop(fs::remove_file(&socket)); // the socket of the killed process before
+    for caller in UnixListener::bind(&socket).unwrap().incoming() {
         let (caller, platform) = (caller.unwrap(), platform.clone());
         // A caller that is gone needs no answer.
         thread::spawn(move || drop(listen(&platform, caller)));

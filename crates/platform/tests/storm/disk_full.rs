@@ -2,11 +2,11 @@
 
 use crate::{
     audit::audit,
-    line::{Answer, Caller},
+    client_log::SharedClientLog,
     process::Start,
     producer::{note, question},
+    socket::{Answer, Caller},
     tell,
-    told::SharedLedger,
 };
 use rustix::{
     fs::{FallocateFlags, fallocate, statvfs},
@@ -63,12 +63,12 @@ fn a_disk_that_somebody_else_fills_refuses_and_goes_on_when_they_are_gone() {
 /// To the last byte, the index of SQLite's log may be what no longer fits, after the commit itself
 /// did. Then the outcome is unknown, and the process ends: `room_bytes_min` prevents that.
 fn starve(start: &Start, ballast: &Ballast, may_stop: bool) -> String {
-    let (told, names) = (SharedLedger::default(), AtomicU64::new(0));
+    let (told, names) = (SharedClientLog::default(), AtomicU64::new(0));
     let mut process = start.run();
-    let crowd = Callers { door: process.door().to_owned(), told: &told, names: &names };
-    assert!(crowd.call(1).iter().all(is_done), "there was room: {}", process.words());
+    let callers = Callers { socket: process.socket().to_owned(), told: &told, names: &names };
+    assert!(callers.call(1).iter().all(is_done), "there was room: {}", process.words());
     ballast.throw_in();
-    let heard = crowd.call(LISTS_MAX);
+    let heard = callers.call(LISTS_MAX);
     let refused = heard.iter().filter(|said| **said == Answer::Full).count() as u64;
     let done = heard.iter().filter(|said| is_done(said)).count() as u64;
     let others = heard.len() as u64 - refused - done;
@@ -82,8 +82,8 @@ fn starve(start: &Start, ballast: &Ballast, may_stop: bool) -> String {
         assert_eq!(process.end().code(), Some(74), "{}", process.words());
         process = start.run();
     }
-    let crowd = Callers { door: process.door().to_owned(), told: &told, names: &names };
-    let heard = crowd.call(1);
+    let callers = Callers { socket: process.socket().to_owned(), told: &told, names: &names };
+    let heard = callers.call(1);
     assert!(heard.iter().all(is_done), "there is room again: {heard:?} {}", process.words());
     assert!(!process.has_ended());
     process.kill();
@@ -102,8 +102,8 @@ fn is_done(said: &Answer) -> bool {
 
 /// Many callers that submit jobs at once.
 struct Callers<'a> {
-    door: PathBuf,
-    told: &'a SharedLedger,
+    socket: PathBuf,
+    told: &'a SharedClientLog,
     names: &'a AtomicU64,
 }
 
@@ -118,7 +118,7 @@ impl Callers<'_> {
     }
 
     fn call_alone(&self, lists: u64) -> Vec<Answer> {
-        let (mut caller, mut heard) = (Caller::at(&self.door), Vec::new());
+        let (mut caller, mut heard) = (Caller::at(&self.socket), Vec::new());
         for _ in 0..lists {
             let first = self.names.fetch_add(WIDTH, Ordering::Relaxed);
             let list = first..first + WIDTH;

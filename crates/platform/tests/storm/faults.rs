@@ -2,12 +2,12 @@
 
 use crate::{
     audit::audit,
-    line::Answer,
+    client_log::SharedClientLog,
     process::{Process, Start},
     producer::{note, question},
+    socket::Answer,
     strace::{Tracer, Who},
     tell,
-    told::SharedLedger,
 };
 use std::thread;
 
@@ -21,7 +21,9 @@ const EX_IOERR: i32 = 74;
 fn a_sync_that_fails_ends_the_process_and_loses_nothing() {
     let mut tally = Tally::default();
     for when in 1..=MOMENTS {
-        tally.add(&Fault { call: "fdatasync", error: "EIO", when, who: Who::All }.strike());
+        tally.add(
+            &Fault { call: "fdatasync", error: "EIO", when, who: TracedThreads::All }.strike(),
+        );
     }
     assert_eq!((tally.stopped, tally.unsure), (MOMENTS, MOMENTS), "{tally:?}");
     tell(&format!("EIO on fdatasync: {tally:?}"));
@@ -31,7 +33,8 @@ fn a_sync_that_fails_ends_the_process_and_loses_nothing() {
 fn a_write_that_fails_ends_the_process_and_loses_nothing() {
     let mut tally = Tally::default();
     for when in 1..=MOMENTS {
-        tally.add(&Fault { call: "pwrite64", error: "EIO", when, who: Who::All }.strike());
+        tally
+            .add(&Fault { call: "pwrite64", error: "EIO", when, who: TracedThreads::All }.strike());
     }
     assert_eq!((tally.stopped, tally.unsure), (MOMENTS, MOMENTS), "{tally:?}");
     tell(&format!("EIO on pwrite64: {tally:?}"));
@@ -41,7 +44,9 @@ fn a_write_that_fails_ends_the_process_and_loses_nothing() {
 fn a_write_without_room_is_refused_and_the_process_goes_on() {
     let mut tally = Tally::default();
     for when in 1..=MOMENTS {
-        tally.add(&Fault { call: "pwrite64", error: "ENOSPC", when, who: Who::All }.strike());
+        tally.add(
+            &Fault { call: "pwrite64", error: "ENOSPC", when, who: TracedThreads::All }.strike(),
+        );
     }
     assert_eq!(tally.stopped + tally.refused, MOMENTS, "{tally:?}");
     // The index of the log is a file, too, and SQLite cannot report that there is no space for it.
@@ -58,7 +63,7 @@ fn a_checkpoint_that_fails_ends_the_process_and_loses_nothing() {
     let moments = moments.into_iter().chain([("pwrite64", 1), ("pwrite64", 300)]);
     let mut tally = Tally::default();
     for (call, when) in moments {
-        tally.add(&Fault { call, error: "EIO", when, who: Who::Checkpointer }.strike());
+        tally.add(&Fault { call, error: "EIO", when, who: TracedThreads::Checkpointer }.strike());
     }
     assert_eq!((tally.stopped, tally.unsure), (6, 0), "{tally:?}");
     tell(&format!("EIO in a checkpoint: {tally:?}"));
@@ -69,7 +74,7 @@ fn a_checkpoint_that_fails_ends_the_process_and_loses_nothing() {
 fn a_checkpoint_without_room_is_tried_again() {
     let mut tally = Tally::default();
     for when in [1, 2, 300] {
-        let who = Who::Checkpointer;
+        let who = TracedThreads::Checkpointer;
         tally.add(&Fault { call: "pwrite64", error: "ENOSPC", when, who }.strike());
     }
     assert_eq!((tally.stopped, tally.refused, tally.unnoticed), (0, 0, 3), "{tally:?}");
@@ -81,7 +86,7 @@ fn a_checkpoint_without_room_is_tried_again() {
 fn commits_are_synced_with_fdatasync() {
     let folder = tempfile::tempdir().unwrap();
     let process = Start::on(folder.path().join("store")).run();
-    let tracer = Tracer::attach(&process, Who::All, &["trace=fsync,fdatasync"]);
+    let tracer = Tracer::attach(&process, TracedThreads::All, &["trace=fsync,fdatasync"]);
     let mut caller = process.caller();
     for name in 0..20 {
         assert!(matches!(caller.ask(&question(name..name + 1, false)), Answer::Done(_)));
@@ -100,7 +105,7 @@ struct Fault {
     error: &'static str,
     /// Which of the calls fails, counted per thread from the end of the start-up.
     when: u64,
-    who: Who,
+    who: TracedThreads,
 }
 
 /// The results of a number of faults.
@@ -140,7 +145,7 @@ impl Fault {
         let Fault { call, error, when, who } = self;
         let folder = tempfile::tempdir().unwrap();
         let start = Start { log_pages: self.log_pages(), ..Start::on(folder.path().join("store")) };
-        let (told, mut process) = (SharedLedger::default(), start.run());
+        let (told, mut process) = (SharedClientLog::default(), start.run());
         let inject = format!("inject={call}:error={error}:when={when}");
         let tracer = Tracer::attach(&process, *who, &[&format!("trace={call}"), &inject]);
         let heard = self.callers().hand_over(&process, &told);
@@ -162,17 +167,17 @@ impl Fault {
         match self.who {
             // All callers may share each commit, so there are at least as many commits as lists:
             // more than faults to wait for.
-            Who::All => Callers { lists: 30, width: 2 },
+            TracedThreads::All => Callers { lists: 30, width: 2 },
             // A checkpoint needs a long log.
-            Who::Checkpointer => Callers { lists: 40, width: 60 },
+            TracedThreads::Checkpointer => Callers { lists: 40, width: 60 },
         }
     }
 
     /// Many checkpoints on any machine: a slow one gathers more pages for each.
     fn log_pages(&self) -> Option<u64> {
         match self.who {
-            Who::All => None,
-            Who::Checkpointer => Some(64),
+            TracedThreads::All => None,
+            TracedThreads::Checkpointer => Some(64),
         }
     }
 }
@@ -185,7 +190,7 @@ struct Callers {
 
 impl Callers {
     /// Submits every list once. A caller without an answer stops.
-    fn hand_over(&self, process: &Process, told: &SharedLedger) -> Vec<Answer> {
+    fn hand_over(&self, process: &Process, told: &SharedClientLog) -> Vec<Answer> {
         let one = |number: u64| {
             let (mut caller, mut heard) = (process.caller(), Vec::new());
             for list in number * self.lists..(number + 1) * self.lists {
@@ -206,7 +211,7 @@ impl Callers {
     }
 
     /// Repeats lists with keys and an unknown outcome, and submits a new one.
-    fn ask_again(&self, process: &Process, told: &SharedLedger) {
+    fn ask_again(&self, process: &Process, told: &SharedClientLog) {
         let unknown = told.ledger().unknown.clone();
         let keyed = unknown.into_iter().filter(|name| is_keyed(name / self.width));
         let fresh = CALLERS * self.lists * self.width;

@@ -8,16 +8,16 @@
 
 mod audit;
 mod child;
+mod client_log;
 mod disk_full;
 mod faults;
-mod line;
 mod million;
 mod process;
 mod producer;
 mod second;
+mod socket;
 mod storm;
 mod strace;
-mod told;
 mod worker;
 
 use platform::SystemClock;

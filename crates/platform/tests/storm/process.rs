@@ -2,7 +2,7 @@
 
 use crate::{
     child::{LIES, LOG, ROOM, STORE},
-    line::{Answer, Caller, door},
+    socket::{Answer, Caller, socket_path},
     wait_until,
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -46,7 +46,7 @@ impl Start {
         }
         let words = self.store.with_extension("words");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&words).unwrap());
-        Process { child: command.spawn().unwrap(), door: door(&self.store), words }
+        Process { child: command.spawn().unwrap(), socket: socket_path(&self.store), words }
     }
 
     /// Starts the process and waits until it answers.
@@ -64,17 +64,17 @@ impl Start {
 /// A process, killed when it is dropped.
 pub(crate) struct Process {
     child: Child,
-    door: PathBuf,
+    socket: PathBuf,
     words: PathBuf,
 }
 
 impl Process {
     pub(crate) fn caller(&self) -> Caller {
-        Caller::at(&self.door)
+        Caller::at(&self.socket)
     }
 
-    pub(crate) fn door(&self) -> &Path {
-        &self.door
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -1,9 +1,9 @@
 //! Producers: they submit jobs.
 
 use crate::{
-    line::{Answer, Caller, fields},
+    client_log::SharedClientLog,
     seed_base,
-    told::SharedLedger,
+    socket::{Answer, Caller, fields},
 };
 use engine::JobId;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use store::SeededRandom;
 
 /// Submits the jobs of these names, in lists of up to `LIST_MAX`. Lists with keys are repeated
 /// until they are answered, and some of them after that. Lists without keys are sent once.
-pub(crate) fn produce(mut caller: Caller, told: &SharedLedger, names: Range<u64>) {
+pub(crate) fn produce(mut caller: Caller, told: &SharedClientLog, names: Range<u64>) {
     let random = SeededRandom::new(seed_base() + names.start);
     let mut next = names.start;
     while next < names.end {
@@ -27,7 +27,7 @@ pub(crate) fn produce(mut caller: Caller, told: &SharedLedger, names: Range<u64>
 
 const LIST_MAX: u64 = 16;
 
-fn hand_over(caller: &mut Caller, told: &SharedLedger, list: Range<u64>, keyed: bool) {
+fn hand_over(caller: &mut Caller, told: &SharedClientLog, list: Range<u64>, keyed: bool) {
     let question = question(list.clone(), keyed);
     let said = if keyed {
         let (said, unheard) = caller.ask_until_told(&question);
@@ -49,7 +49,7 @@ pub(crate) fn question(list: Range<u64>, keyed: bool) -> String {
 }
 
 /// Notes the answer to the question for these names.
-pub(crate) fn note(told: &SharedLedger, list: Range<u64>, said: &Answer) {
+pub(crate) fn note(told: &SharedClientLog, list: Range<u64>, said: &Answer) {
     match said {
         Answer::Done(items) => {
             for (name, item) in list.zip(items) {

@@ -2,12 +2,12 @@
 
 use crate::{
     audit::{Audit, audit},
-    line::{Answer, Caller, door},
+    client_log::SharedClientLog,
     process::{Process, Start},
     producer::produce,
-    seed_base, setting, tell,
-    told::SharedLedger,
-    wait_until,
+    seed_base, setting,
+    socket::{Answer, Caller, socket_path},
+    tell, wait_until,
     worker::Worker,
 };
 use platform::SystemClock;
@@ -80,12 +80,13 @@ impl Storm {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("store");
         let start = Start { lies: self.lies, ..Start::on(store.clone()) };
-        let (told, over) = (SharedLedger::default(), AtomicBool::new(false));
+        let (told, over) = (SharedClientLog::default(), AtomicBool::new(false));
         let process = start.run();
         process.caller().ask_until_told(&format!("policy {LEASE_MS}"));
-        let mut sky = Sky { storm: self, told: &told, start: &start, stops: 0, doors: 0 };
+        let mut faults =
+            FaultSchedule { storm: self, told: &told, start: &start, stops: 0, doors: 0 };
         let process = thread::scope(|scope| {
-            let caller = || Caller::at(&door(&store));
+            let caller = || Caller::at(&socket_path(&store));
             let (told, over) = (&told, &over);
             // Also when this panics: otherwise the other threads would never end.
             let _end = SetOnDrop(over);
@@ -105,7 +106,7 @@ impl Storm {
                     scope.spawn(move || produce(caller, told, names))
                 })
                 .collect();
-            let process = sky.rage(process);
+            let process = faults.rage(process);
             for producer in producers {
                 producer.join().unwrap();
             }
@@ -115,8 +116,8 @@ impl Storm {
         process.kill();
         let ledger = told.ledger();
         Aftermath {
-            stops: sky.stops,
-            doors: sky.doors,
+            stops: faults.stops,
+            doors: faults.doors,
             leases: ledger.leases.len(),
             lost: ledger.lost.len(),
             repeats: ledger.repeats,
@@ -134,15 +135,15 @@ impl Drop for SetOnDrop<'_> {
 }
 
 /// The faults that hit the process.
-struct Sky<'a> {
+struct FaultSchedule<'a> {
     storm: &'a Storm,
-    told: &'a SharedLedger,
+    told: &'a SharedClientLog,
     start: &'a Start,
     stops: u64,
     doors: u64,
 }
 
-impl Sky<'_> {
+impl FaultSchedule<'_> {
     /// Kills the process while its callers are at work, spread over all that they have to do.
     fn rage(&mut self, mut process: Process) -> Process {
         let random = SeededRandom::new(seed_base() + 7);
@@ -190,7 +191,7 @@ fn sweep(mut caller: Caller, over: &AtomicBool) {
 
 /// How many jobs have not ended. Unknown while the process does not answer.
 fn depth(store: &Path) -> u64 {
-    match Caller::at(&door(store)).ask("depth") {
+    match Caller::at(&socket_path(store)).ask("depth") {
         Answer::Done(items) => items[0].parse().unwrap(),
         Answer::Refused(_)
         | Answer::Full

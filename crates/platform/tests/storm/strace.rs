@@ -15,7 +15,7 @@ pub(crate) struct Tracer {
 
 /// Which of its threads are traced.
 #[derive(Clone, Copy)]
-pub(crate) enum Who {
+pub(crate) enum TracedThreads {
     All,
     /// The thread that moves the log into the file.
     Checkpointer,
@@ -23,13 +23,13 @@ pub(crate) enum Who {
 
 impl Tracer {
     /// Attaches to `process`, and returns when all its calls are traced.
-    pub(crate) fn attach(process: &Process, who: Who, expressions: &[&str]) -> Self {
-        let log = process.door().with_extension("trace");
-        let words = process.door().with_extension("tracer");
+    pub(crate) fn attach(process: &Process, who: TracedThreads, expressions: &[&str]) -> Self {
+        let log = process.socket().with_extension("trace");
+        let words = process.socket().with_extension("tracer");
         let mut command = Command::new("strace");
         match who {
-            Who::All => command.args(["-f", "-p", &process.id().to_string()]),
-            Who::Checkpointer => command.args(["-p", &checkpointer(process)]),
+            TracedThreads::All => command.args(["-f", "-p", &process.id().to_string()]),
+            TracedThreads::Checkpointer => command.args(["-p", &checkpointer(process)]),
         };
         for expression in expressions {
             command.args(["-e", expression]);

@@ -1,10 +1,10 @@
 //! Workers, and how attempts go wrong.
 
 use crate::{
-    line::{Answer, Caller, fields},
+    client_log::{KnownLease, SharedClientLog},
     producer::payload,
     seed_base,
-    told::{Given, SharedLedger},
+    socket::{Answer, Caller, fields},
 };
 use engine::{JobId, LeaseToken};
 use platform::SystemClock;
@@ -19,15 +19,15 @@ use store::{Clock, SeededRandom};
 pub(crate) struct Worker<'a> {
     name: String,
     caller: Caller,
-    told: &'a SharedLedger,
+    told: &'a SharedClientLog,
     random: SeededRandom,
     clock: SystemClock,
     /// Leases that it reports on long after they lapsed.
-    late: Vec<(Duration, Held)>,
+    late: Vec<(Duration, LeasedJob)>,
 }
 
 #[derive(Clone)]
-struct Held {
+struct LeasedJob {
     id: JobId,
     token: LeaseToken,
 }
@@ -38,7 +38,7 @@ const CLAIM_MAX: usize = 24;
 const LATE: Duration = Duration::from_millis(1_500);
 
 impl<'a> Worker<'a> {
-    pub(crate) fn new(number: u64, caller: Caller, told: &'a SharedLedger) -> Self {
+    pub(crate) fn new(number: u64, caller: Caller, told: &'a SharedClientLog) -> Self {
         let (random, clock) =
             (SeededRandom::new(seed_base() + 1_000_000 + number), SystemClock::new());
         Worker { name: format!("worker-{number}"), caller, told, random, clock, late: Vec::new() }
@@ -58,28 +58,30 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn claim(&mut self, turn: u64) -> Vec<Held> {
+    fn claim(&mut self, turn: u64) -> Vec<LeasedJob> {
         let question = format!("claim {name} {name}-{turn} {CLAIM_MAX}", name = self.name);
         let items = self.ask(&question);
-        let held: Vec<Held> = items.iter().map(|item| self.given(item)).collect();
+        let held: Vec<LeasedJob> = items.iter().map(|item| self.given(item)).collect();
         if !self.random.next().is_multiple_of(20) {
             return held;
         }
         // As if it had forgotten the answer: it gets the same leases again, as long as it has any
         // of them.
-        let again: Vec<Held> = self.ask(&question).iter().map(|item| self.given(item)).collect();
-        let is_old = |again: &Held| held.iter().any(|held| held.token == again.token);
+        let again: Vec<LeasedJob> =
+            self.ask(&question).iter().map(|item| self.given(item)).collect();
+        let is_old = |again: &LeasedJob| held.iter().any(|held| held.token == again.token);
         if again.iter().any(is_old) && !again.iter().all(is_old) {
             self.told.broken(format!("I6: claim {turn} of {} brought old and new", self.name));
         }
         again
     }
 
-    fn given(&self, item: &str) -> Held {
+    fn given(&self, item: &str) -> LeasedJob {
         let [id, token, until, name, found] = fields(item);
-        let held = Held { id: JobId::parse(id).unwrap(), token: LeaseToken::parse(token).unwrap() };
+        let held =
+            LeasedJob { id: JobId::parse(id).unwrap(), token: LeaseToken::parse(token).unwrap() };
         let (job, worker, until_ms) = (held.id, self.name.clone(), until.parse().unwrap());
-        self.told.leased(held.token, Given { job, worker, until_ms });
+        self.told.leased(held.token, KnownLease { job, worker, until_ms });
         if found != payload(name.parse().unwrap()) {
             self.told.broken(format!("I2: {id} was given to a worker with another payload"));
         }
@@ -88,7 +90,7 @@ impl<'a> Worker<'a> {
 
     /// Most jobs are completed; the others fail, or are released, forgotten, or reported on too
     /// late.
-    fn run(&mut self, held: Vec<Held>) {
+    fn run(&mut self, held: Vec<LeasedJob>) {
         let (mut reports, mut back) = (Vec::new(), Vec::new());
         for held in held {
             match self.random.next() % 100 {
@@ -115,8 +117,8 @@ impl<'a> Worker<'a> {
         self.settle(&reports);
     }
 
-    fn settle(&mut self, reports: &[(Held, &str)]) {
-        let item = |(held, word): &(Held, &str)| format!("{};{};{word}", held.id, held.token);
+    fn settle(&mut self, reports: &[(LeasedJob, &str)]) {
+        let item = |(held, word): &(LeasedJob, &str)| format!("{};{};{word}", held.id, held.token);
         let items: Vec<_> = reports.iter().map(item).collect();
         let held: Vec<_> = reports.iter().map(|(held, _)| held.clone()).collect();
         self.report("settle", &items, &held);
@@ -132,12 +134,12 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn give_back(&mut self, held: &[Held]) {
+    fn give_back(&mut self, held: &[LeasedJob]) {
         let items: Vec<_> = held.iter().map(|held| format!("{};{}", held.id, held.token)).collect();
         self.report("release", &items, held);
     }
 
-    fn report(&mut self, verb: &str, items: &[String], held: &[Held]) {
+    fn report(&mut self, verb: &str, items: &[String], held: &[LeasedJob]) {
         if items.is_empty() {
             return;
         }
@@ -147,7 +149,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn beat(&mut self, held: &Held) {
+    fn beat(&mut self, held: &LeasedJob) {
         let lease_state = self.ask(&format!("beat {} {};{}", self.name, held.id, held.token));
         if let Ok(until_ms) = lease_state[0].parse() {
             self.told.extended(held.token, until_ms);

@@ -3,7 +3,7 @@
 use super::status::status_of;
 use crate::{
     AppState,
-    auth::{CursorOwner, seals},
+    auth::{CursorOwner, signing},
     context::RequestContext,
     error::{ApiError, Reply},
     extract::QueryParams,
@@ -73,7 +73,7 @@ pub(super) async fn position<const BYTES: usize>(
     owner: CursorOwner<'_>,
 ) -> Reply<Option<[u8; BYTES]>> {
     let Some(text) = params.get("cursor") else { return Ok(None) };
-    let opened = seals::open_cursor(app, owner, text).await?;
+    let opened = signing::open_cursor(app, owner, text).await?;
     let opened = opened.and_then(|bytes| bytes.try_into().ok());
     Ok(Some(opened.ok_or_else(wrong_cursor)?))
 }
@@ -86,5 +86,5 @@ pub(super) fn wrong_cursor() -> FieldProblem {
 pub(super) fn sealed(app: &AppState, owner: CursorOwner<'_>, position: &[u8]) -> Reply<String> {
     let away =
         || ApiError::stated(codes::STORE_UNAVAILABLE, "there is no key to seal a cursor with");
-    seals::seal_cursor(&app.node, owner, position).ok_or_else(away)
+    signing::seal_cursor(&app.node, owner, position).ok_or_else(away)
 }

@@ -1,6 +1,6 @@
 //! Authorization: only a caller with the route's right passes.
 
-use super::{Caller, CredentialFailure, SIGNED, keys::KeyState, seals};
+use super::{Caller, CredentialFailure, SIGNED, keys::KeyState, signing};
 use crate::{
     AppState,
     connections::Connection,
@@ -239,7 +239,7 @@ async fn signed(app: &AppState, path: &str, sig: &str) -> Reply<Caller> {
         ApiError::stated(codes::UNAUTHENTICATED, client_message)
     };
     let job = job.ok_or_else(|| refused("the address was not signed for this job"))?;
-    let verified = seals::verify(app, job, sig).await?;
+    let verified = signing::verify(app, job, sig).await?;
     verified.map_err(|no| refused(no.client_message()))?;
     let grant = Grant {
         scope: Scope::All,

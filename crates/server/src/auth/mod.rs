@@ -9,7 +9,7 @@ mod failures;
 pub(crate) mod jwt;
 mod keys;
 pub(crate) mod rate;
-pub(crate) mod seals;
+pub(crate) mod signing;
 pub(crate) mod url_signing;
 
 pub(crate) use authorize::{PresentedCredential, authorize};
@@ -41,7 +41,7 @@ impl Authenticator {
     ) -> Result<Self, StartError> {
         let credentials = CredentialLookup::default();
         credentials.current(node).await.map_err(StartError::Credentials)?;
-        seals::rotate(node, clock.read().wall).await.map_err(StartError::Credentials)?;
+        signing::rotate(node, clock.read().wall).await.map_err(StartError::Credentials)?;
         let mut jwt = None;
         if let Some(settings) = settings.jwt.clone() {
             jwt = Some(Jwt::open(settings, clock.read().wall).await.map_err(StartError::Jwt)?);

@@ -40,7 +40,7 @@ pub(super) fn page(document: &OpenApi) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (document.info.title) " – the HTTP door" }
+                title { (document.info.title) " – the HTTP API" }
                 style { (PreEscaped(STYLE)) }
             }
             body {

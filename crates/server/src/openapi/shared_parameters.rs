@@ -9,17 +9,17 @@ pub(super) const QUEUES: &str = "Queues";
 pub(super) const POISON: &str = "Poison";
 pub(super) const TYPES: &str = "Types";
 pub(super) const ADMINISTRATION: &str = "Administration";
-pub(super) const SYSTEM: &str = "House";
+pub(super) const SYSTEM: &str = "System";
 
 /// The chapters of the document, in their order.
 pub(super) const TAGS: [(&str, &str); 7] = [
-    (JOBS, "Hand jobs over, follow them, stop them, give them another life."),
+    (JOBS, "Submit jobs, follow them, cancel them, redrive them."),
     (WORK, "For workers in any language: claim, heartbeat, settle."),
-    (QUEUES, "What waits, who could take it, and pauses."),
+    (QUEUES, "What waits, which workers could claim it, and pauses."),
     (POISON, "Jobs that wait for a person, and what the person decides."),
     (TYPES, "Job types and how their jobs are treated."),
     (ADMINISTRATION, "Keys, the audit log, workers and nodes."),
-    (SYSTEM, "Health, numbers, codes and this document; most of it open to everybody."),
+    (SYSTEM, "Health, metrics, codes and this document; most of it needs no credential."),
 ];
 
 /// Every request may have it.

@@ -1,6 +1,6 @@
 //! Heartbeat: a worker extends its leases, and learns their state.
 
-use super::held::{answer_each, check_each};
+use super::authorize_lease::{answer_each, check_each};
 use crate::{
     context::RequestContext,
     error::{ApiError, Reply},

@@ -1,8 +1,8 @@
 //! Routes for workers in any language.
 
+mod authorize_lease;
 pub(crate) mod claim;
 pub(crate) mod heartbeat;
-mod held;
 pub(crate) mod leave;
 pub(crate) mod release;
 pub(crate) mod settle;

@@ -1,6 +1,6 @@
 //! Release: workers give jobs back untried.
 
-use super::{held::check_each, settle::settled};
+use super::{authorize_lease::check_each, settle::settled};
 use crate::{context::RequestContext, error::Reply, extract::ReportBody};
 use axum::Json;
 use wire::{ReleaseItem, ReleaseRequest, SettleAnswer};

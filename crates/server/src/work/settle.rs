@@ -1,6 +1,6 @@
 //! Settle: workers report how their attempts ended; each report gets its own answer.
 
-use super::held::{answer_each, check_each};
+use super::authorize_lease::{answer_each, check_each};
 use crate::{context::RequestContext, error::Reply, extract::ReportBody};
 use axum::Json;
 use engine::JobId;

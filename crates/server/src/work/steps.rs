@@ -1,6 +1,6 @@
 //! Steps: a handler begins and finishes a part of its job that completes once.
 
-use super::held::may_report;
+use super::authorize_lease::may_report;
 use crate::{context::RequestContext, error::Reply, extract::ReportBody};
 use axum::Json;
 use wire::{StepRequest, StepShape};

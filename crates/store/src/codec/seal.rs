@@ -27,7 +27,7 @@ macro_rules! kinds {
 
 // The numbers are written to disk and never change.
 kinds! {
-    Envelope = 1 "what was handed over",
+    Envelope = 1 "submission",
     Payload = 2 "the payload",
     Job = 3 "the state",
     History = 4 "a history row",
@@ -37,7 +37,7 @@ kinds! {
     Policy = 8 "a policy",
     Worker = 9 "a worker",
     Commit = 10 "the summary of a commit",
-    StoreMeta = 11 "what the house knows of itself",
+    StoreMeta = 11 "store metadata",
     Queue = 12 "the name of a queue",
     Pause = 13 "a pause",
     ApiKey = 14 "an API key",

@@ -87,16 +87,16 @@ fn poison(fixture: &Fixture, scope: &Scope, of: Option<&JobType>) -> PoisonCount
     block_on(fixture.store().poison_counts(scope, of)).expect("the store works")
 }
 
-type Told = BTreeMap<String, Vec<(String, u64)>>;
+type CountsByType = BTreeMap<String, Vec<(String, u64)>>;
 
-fn told(counts: &PoisonCounts) -> Told {
+fn counts_by_type(counts: &PoisonCounts) -> CountsByType {
     let codes = |codes: &BTreeMap<engine::ErrorCode, u64>| {
         codes.iter().map(|(code, count)| (code.to_string(), *count)).collect()
     };
     counts.counts.iter().map(|(of, counts)| (of.to_string(), codes(counts))).collect()
 }
 
-fn expected(types: &[(&str, &[(&str, u64)])]) -> Told {
+fn expected(types: &[(&str, &[(&str, u64)])]) -> CountsByType {
     let codes =
         |codes: &[(&str, u64)]| codes.iter().map(|(code, n)| ((*code).into(), *n)).collect();
     types.iter().map(|(of, counts)| ((*of).into(), codes(counts))).collect()
@@ -113,9 +113,9 @@ pub(crate) fn poison_is_counted_by_type_and_code(fixture: &Fixture) {
     let all = poison(fixture, &Scope::All, None);
     assert!(all.complete);
     let email: &[(&str, u64)] = &[("BAD", 3), ("DOWN", 1), ("GONE", 1)];
-    assert_eq!(told(&all), expected(&[("email", email), ("scan", &[("BAD", 1)])]));
+    assert_eq!(counts_by_type(&all), expected(&[("email", email), ("scan", &[("BAD", 1)])]));
     let acme = poison(fixture, &only("acme"), Some(&job_type("email")));
-    assert_eq!(told(&acme), expected(&[("email", &[("BAD", 2), ("DOWN", 1)])]));
+    assert_eq!(counts_by_type(&acme), expected(&[("email", &[("BAD", 2), ("DOWN", 1)])]));
     assert!(poison(fixture, &only("cedar"), None).counts.is_empty());
     // Jobs that have left the poison queue are not counted any more.
     let down = fixture.list(engine::Filter::eq(engine::Field::ErrorCode(
@@ -125,7 +125,7 @@ pub(crate) fn poison_is_counted_by_type_and_code(fixture: &Fixture) {
     let bad = fixture.list(engine::Filter::eq(engine::Field::JobType(job_type("scan"))));
     fixture.redrive(bad[0]);
     let acme = poison(fixture, &only("acme"), None);
-    assert_eq!(told(&acme), expected(&[("email", &[("BAD", 2)])]));
+    assert_eq!(counts_by_type(&acme), expected(&[("email", &[("BAD", 2)])]));
 }
 
 pub(crate) fn the_codes_of_the_poison_queue_are_bounded(fixture: &Fixture) {
@@ -134,7 +134,7 @@ pub(crate) fn the_codes_of_the_poison_queue_are_bounded(fixture: &Fixture) {
     poison_with(fixture, "email", "acme", &many);
     let counts = poison(fixture, &only("acme"), None);
     assert!(!counts.complete);
-    let email = &told(&counts)["email"];
+    let email = &counts_by_type(&counts)["email"];
     assert_eq!(email.len(), POISON_CODES_MAX);
     assert!(email.contains(&("FREQUENT".into(), 2)), "those with the most jobs are told");
 }

@@ -77,7 +77,7 @@ impl FromStr for PostgresAddress {
                 "must begin with postgres://, as in postgres://consign@localhost/consign",
             ));
         }
-        let mut own = Own::default();
+        let mut own = OwnParameters::default();
         let mut theirs = Vec::new();
         for part in query.split('&').filter(|part| !part.is_empty()) {
             theirs.extend(own.take(part)?);
@@ -112,7 +112,7 @@ fn has_at_sign(host: &Host) -> bool {
 
 /// The parameters of the address that are not for the driver.
 #[derive(Default)]
-struct Own<'a> {
+struct OwnParameters<'a> {
     schema: Option<&'a str>,
     connections: Option<usize>,
     ssl_mode: Option<&'a str>,
@@ -121,7 +121,7 @@ struct Own<'a> {
     cleartext: bool,
 }
 
-impl<'a> Own<'a> {
+impl<'a> OwnParameters<'a> {
     /// Takes one parameter, or gives it back if it is the driver's.
     fn take(&mut self, part: &'a str) -> Result<Option<&'a str>, PostgresError> {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));

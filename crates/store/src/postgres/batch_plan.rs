@@ -20,7 +20,7 @@ pub(super) struct BatchPlan<'a> {
     /// Jobs whose keys may move to another job.
     pub(super) rekeyed: Vec<JobId>,
     pub(super) new: Vec<&'a NewJob>,
-    pub(super) claims: Vec<Wanted<'a>>,
+    pub(super) claims: Vec<PlannedClaim<'a>>,
     /// The kinds of records that the batch sets.
     pub(super) kinds: BTreeSet<RecordKind>,
     /// Whether the batch adds to the audit log.
@@ -32,7 +32,7 @@ pub(super) struct BatchPlan<'a> {
     pub(super) pessimistic: bool,
 }
 
-pub(super) struct Wanted<'a> {
+pub(super) struct PlannedClaim<'a> {
     pub(super) index: usize,
     pub(super) scope: &'a Scope,
     pub(super) claim_request: &'a ClaimRequest,
@@ -67,7 +67,7 @@ impl<'a> BatchPlan<'a> {
             }
             Request::Claim { scope, claim_request } => {
                 let digest = digest::of_claim(scope, &claim_request.worker, &claim_request.claim);
-                self.claims.push(Wanted { index, scope, claim_request, digest });
+                self.claims.push(PlannedClaim { index, scope, claim_request, digest });
             }
             Request::PutRecord(change) => self.kinds.extend([change.name.kind]),
             Request::Pause { .. } | Request::Resume { .. } => {

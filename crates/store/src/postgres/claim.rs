@@ -5,7 +5,7 @@
 
 use super::{
     Inner,
-    batch_plan::{BatchPlan, Wanted},
+    batch_plan::{BatchPlan, PlannedClaim},
     claim_cursors::{DueScanSummary, RANKS, ranks},
     error::{Result, TransactionError},
     execute::Ready,
@@ -102,7 +102,7 @@ impl Inner {
         let mut groups: BTreeMap<Vec<i64>, Vec<usize>> = BTreeMap::new();
         // Compared by name and not by digest: a worker can choose a name whose digest collides with
         // another's.
-        let name = |wanted: &Wanted<'a>| {
+        let name = |wanted: &PlannedClaim<'a>| {
             (wanted.scope, &wanted.claim_request.worker, &wanted.claim_request.claim)
         };
         let mut first: BTreeMap<_, usize> = BTreeMap::new();
@@ -150,7 +150,7 @@ impl Inner {
         &self,
         db: &PooledConnection,
         transaction: &Transaction,
-        wanted: &Wanted<'_>,
+        wanted: &PlannedClaim<'_>,
         ids: Option<&Vec<JobId>>,
     ) -> Result<(Vec<Claimed>, Vec<JobId>)> {
         let Some(ids) = ids else { return Ok((Vec::new(), Vec::new())) };
@@ -345,7 +345,7 @@ fn expect_new(locked: &[i64], new: usize) -> Result<()> {
     if locked.len() == new { Ok(()) } else { Err(TransactionError::Changed) }
 }
 
-fn serving<'a>(index: usize, wanted: &Wanted<'a>) -> ServedClaim<'a> {
+fn serving<'a>(index: usize, wanted: &PlannedClaim<'a>) -> ServedClaim<'a> {
     let claim = Claim::of(wanted.scope, wanted.claim_request);
     ServedClaim { index, claim, claim_request: wanted.claim_request, got: Vec::new(), bytes: 0 }
 }

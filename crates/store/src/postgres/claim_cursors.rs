@@ -123,7 +123,7 @@ mod tests {
         let late = NOW - LATE_MS;
         assert_eq!(after(None), [late; RANKS], "nothing was left");
         let floors = after(Some((MIDDLE, NOW - 1)));
-        assert_eq!(floors[MIDDLE], late, "others may still hand over what is due before that");
+        assert_eq!(floors[MIDDLE], late, "others may still submit jobs that are due before that");
         assert_eq!(floors[MIDDLE + 1], 0, "nobody looked there");
     }
 

@@ -39,8 +39,8 @@ async fn redact(db: &PooledConnection, erased: &[Arc<Stored>]) -> Result<()> {
     let mut kept: BTreeMap<i64, (i64, Arc<Envelope>)> = BTreeMap::new();
     for row in rows {
         let (first, sheet): (i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
-        let (written, told) = redacted(first, sheet, &places)?;
-        for (place, stored, envelope) in told {
+        let (written, redacted_events) = redacted(first, sheet, &places)?;
+        for (place, stored, envelope) in redacted_events {
             let last = kept.entry(stored.no).or_insert((place, envelope));
             last.0 = last.0.max(place);
         }
@@ -68,11 +68,15 @@ async fn places<'a>(db: &PooledConnection, erased: &'a [Arc<Stored>]) -> Result<
     Ok(places)
 }
 
-type Told<'a> = (i64, &'a Stored, Arc<Envelope>);
+type RedactedEvent<'a> = (i64, &'a Stored, Arc<Envelope>);
 
 /// An outbox page with the events at these positions redacted.
-fn redacted<'a>(first: i64, sheet: &[u8], places: &Places<'a>) -> Result<(Vec<u8>, Vec<Told<'a>>)> {
-    let mut told = Vec::new();
+fn redacted<'a>(
+    first: i64,
+    sheet: &[u8],
+    places: &Places<'a>,
+) -> Result<(Vec<u8>, Vec<RedactedEvent<'a>>)> {
+    let mut redacted_events = Vec::new();
     let mut written: Vec<(i64, Vec<u8>)> = Vec::new();
     let mut seen = BTreeSet::new();
     for line in lines(first, sheet)? {
@@ -80,7 +84,7 @@ fn redacted<'a>(first: i64, sheet: &[u8], places: &Places<'a>) -> Result<(Vec<u8
             Some(stored) if seen.insert(line.number) => {
                 let envelope = stored.job.envelope.clone();
                 let event = event_from_row(line.number, line.sealed, envelope)?.redacted();
-                told.push((line.number, &***stored, event.job.envelope.clone()));
+                redacted_events.push((line.number, &***stored, event.job.envelope.clone()));
                 event_to_row(line.number, stored.no, &event)
             }
             Some(_) | None => line.sealed.to_vec(),
@@ -89,5 +93,5 @@ fn redacted<'a>(first: i64, sheet: &[u8], places: &Places<'a>) -> Result<(Vec<u8
     }
     let lines: Vec<OutboxLine<'_>> =
         written.iter().map(|(number, sealed)| OutboxLine { number: *number, sealed }).collect();
-    Ok((OutboxPages::one(&lines), told))
+    Ok((OutboxPages::one(&lines), redacted_events))
 }

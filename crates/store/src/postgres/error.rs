@@ -24,20 +24,20 @@ pub(super) enum TransactionError {
     #[error("the clock of the database jumped")]
     Jumped,
     /// A job is not as this node last wrote it, or a claim is a repetition; nothing was done.
-    #[error("what was taken for granted is not so")]
+    #[error("a cached row or setting is out of date")]
     Changed,
     /// A job was redriven or has just begun, so it could not be locked in the common order; nothing
     /// was done.
-    #[error("a job moved while it was waited for")]
+    #[error("a job moved while its lock was waited for")]
     Moved,
     /// Jobs that the batch needs are in the inbox, or were a moment ago.
-    #[error("a job that was enqueued by SQL is not taken in yet")]
+    #[error("a job that was enqueued by SQL is still in the inbox")]
     InInbox(Vec<JobId>),
     /// The transaction met other transactions' locks or changes in every attempt; nothing was done.
-    #[error("other transactions were in the way again and again")]
+    #[error("other transactions held or changed the same rows in every attempt")]
     Contended(#[source] Option<Box<TransactionError>>),
     /// New jobs were sent, and no answer came. They can be looked up and sent again.
-    #[error("the connection broke while jobs were handed over")]
+    #[error("the connection broke while jobs were submitted")]
     Unacknowledged(Box<Unacknowledged>),
     /// A commit was sent, and its outcome is unknown.
     #[error("nobody knows what became of a commit")]

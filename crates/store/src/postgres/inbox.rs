@@ -38,7 +38,7 @@ const POLL_EVERY_MS: u64 = 200;
 
 /// Which rows to promote.
 #[derive(Clone, Copy)]
-enum Wanted<'a> {
+enum RowSelection<'a> {
     /// At most this many unlocked rows, the oldest first.
     Next(usize),
     /// These rows, even if another transaction has locked them.
@@ -57,7 +57,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
     loop {
         if let Err(trouble) = inner.empty_inbox(was_notified).await {
             let error: &dyn Error = &trouble;
-            debug!(error, "what was enqueued by SQL could not be taken in");
+            debug!(error, "the inbox could not be read: the next look tries again");
         }
         // Not the store's random source: polls that find nothing must not change what a seed
         // produces.
@@ -75,7 +75,7 @@ impl Inner {
             return Ok(());
         }
         for _ in 0..ROUNDS_MAX {
-            let promoted = match self.promote(Wanted::Next(PROMOTED_MAX)).await {
+            let promoted = match self.promote(RowSelection::Next(PROMOTED_MAX)).await {
                 Err(trouble) if trouble.is_about_data() => self.promote_singly().await?,
                 other => other?,
             };
@@ -91,7 +91,7 @@ impl Inner {
     async fn promote_singly(&self) -> Result<usize> {
         let ids = peek(&self.readers.acquire().await?, PROMOTED_MAX).await?;
         for id in &ids {
-            match self.promote(Wanted::These(&[*id])).await {
+            match self.promote(RowSelection::These(&[*id])).await {
                 Err(trouble) if trouble.is_about_data() => self.set_aside(*id, &trouble).await?,
                 other => drop(other?),
             }
@@ -112,11 +112,11 @@ impl Inner {
 
     /// Promotes these rows at once, if they are there.
     pub(super) async fn promote_now(&self, ids: &[JobId]) -> Result<()> {
-        self.promote(Wanted::These(ids)).await.map(drop)
+        self.promote(RowSelection::These(ids)).await.map(drop)
     }
 
     /// Makes jobs of rows, and returns how many rows it handled.
-    async fn promote(&self, wanted: Wanted<'_>) -> Result<usize> {
+    async fn promote(&self, wanted: RowSelection<'_>) -> Result<usize> {
         let mut pessimistic = false;
         for attempt in 1..=ATTEMPTS_MAX {
             match self.try_promote(wanted, pessimistic).await {
@@ -127,7 +127,7 @@ impl Inner {
         Err(TransactionError::Contended(None))
     }
 
-    async fn try_promote(&self, wanted: Wanted<'_>, pessimistic: bool) -> Result<usize> {
+    async fn try_promote(&self, wanted: RowSelection<'_>, pessimistic: bool) -> Result<usize> {
         let mut db = self.writers.acquire().await?;
         db.within(async |db| {
             let ((), rows) = tokio::try_join!(biased; db.begin(), take(db, wanted))?;
@@ -205,10 +205,10 @@ async fn peek(db: &PooledConnection, limit: usize) -> Result<Vec<JobId>> {
     rows.iter().map(|row| Ok(id_of(row, 0)?)).collect()
 }
 
-async fn take(db: &PooledConnection, wanted: Wanted<'_>) -> Result<Vec<Row>> {
+async fn take(db: &PooledConnection, wanted: RowSelection<'_>) -> Result<Vec<Row>> {
     match wanted {
-        Wanted::Next(limit) => db.rows(sql::INBOX_NEXT, &[&to_i64(limit)]).await,
-        Wanted::These(ids) => db.rows_about(sql::INBOX_THESE, &uuids(ids)).await,
+        RowSelection::Next(limit) => db.rows(sql::INBOX_NEXT, &[&to_i64(limit)]).await,
+        RowSelection::These(ids) => db.rows_about(sql::INBOX_THESE, &uuids(ids)).await,
     }
 }
 
@@ -273,7 +273,7 @@ fn with_causes(trouble: &TransactionError) -> String {
 
 async fn refuse(db: &PooledConnection, refused: &[(JobId, String)]) -> Result<()> {
     for (id, reason) in refused {
-        warn!(job.id = %id, reason, "a job that was enqueued by SQL could not be taken in");
+        warn!(job.id = %id, reason, "a row of the inbox cannot become a job: it is set aside");
     }
     let ids = uuids(refused.iter().map(|(id, _)| id));
     let rows: Rows<_> =

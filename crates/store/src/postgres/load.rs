@@ -87,8 +87,7 @@ pub(super) fn readable<T>(found: Result<T>) -> Result<Option<T>> {
 pub(super) fn stored(row: &Row) -> Result<Stored> {
     let (id, no, queue): (_, i64, i32) = (id_of(row, 0)?, row.try_get(1)?, row.try_get(2)?);
     let body: Option<&[u8]> = row.try_get(4)?;
-    let body =
-        body.ok_or(TransactionError::Impossible("a job was handed over and has no state"))?;
+    let body = body.ok_or(TransactionError::Impossible("a job was submitted and has no state"))?;
     stored_of(id, (no, queue.into()), row.try_get(3)?, body)
 }
 

@@ -109,7 +109,7 @@ pub(super) struct ClockReading {
 }
 
 pub(super) async fn clock(db: &PooledConnection, writes: bool) -> Result<ClockReading> {
-    let row = db.row(sql::CLOCK, &[&writes], "the house has no row").await?;
+    let row = db.row(sql::CLOCK, &[&writes], "store_meta has no row").await?;
     Ok(ClockReading {
         now: Timestamp::from_unix_ms(row.try_get(0)?),
         epoch: row.try_get(1)?,

@@ -215,7 +215,7 @@ impl Inner {
     /// The settings, read again if their version has changed.
     async fn known_now(&self, db: &PooledConnection) -> Result<Arc<SettingsCache>> {
         let known = self.known();
-        let row = db.row(sql::SETTINGS_NOW, &[], "the house has no row").await?;
+        let row = db.row(sql::SETTINGS_NOW, &[], "store_meta has no row").await?;
         if known.version == row.try_get::<_, i64>(0)? {
             return Ok(known);
         }

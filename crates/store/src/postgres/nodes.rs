@@ -100,7 +100,7 @@ async fn put_node(
 
 /// The version of the records that were set last.
 pub(super) async fn settings_version(db: &PooledConnection) -> Result<u64> {
-    let row = db.row(sql::SET_VERSION, &[], "the house has no row").await?;
+    let row = db.row(sql::SET_VERSION, &[], "store_meta has no row").await?;
     Ok(row.try_get::<_, i64>(0)?.unsigned_abs())
 }
 

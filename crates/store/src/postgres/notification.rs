@@ -127,7 +127,7 @@ impl NotificationQueue {
         loop {
             if let Err(error) = self.connected(&connector).await {
                 let error: &dyn std::error::Error = &error;
-                debug!(error, "no news of other nodes can be heard");
+                debug!(error, "notifications cannot be received: this node only polls");
             }
             sleep(RETRY).await;
             // Notifications were lost while there was no connection, so everything may have

@@ -181,7 +181,7 @@ pub(super) async fn fast_submit(
     let (begun, announcements, now) =
         (ChangedRows::of(pending).begun, Announcements::of(pending)?, now.unix_ms());
     let params = announcements.and([submissions.params(), begun.params(), vec![&settings, &now]]);
-    Ok(db.row(sql::HAND_OVER, &params, "nothing came of a hand-over").await?.try_get(0)?)
+    Ok(db.row(sql::FAST_SUBMIT, &params, "a fast submit returned no row").await?.try_get(0)?)
 }
 
 /// If claims started all of these jobs, the same statement writes what each claim got.

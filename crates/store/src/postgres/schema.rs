@@ -64,7 +64,7 @@ pub(super) fn connector(address: &PostgresAddress) -> Result<Connector, Postgres
 
 /// What the database has.
 #[derive(Default)]
-struct Found {
+struct ExistingSchema {
     is_there: bool,
     tables: i64,
     version: i64,
@@ -170,12 +170,12 @@ pub(super) fn of_schema(sql: &str, schema: &str) -> String {
 }
 
 /// What the database has, by queries that need no rights on the schema.
-async fn found(client: &Client, names: &Names) -> Result<Found, tokio_postgres::Error> {
+async fn found(client: &Client, names: &Names) -> Result<ExistingSchema, tokio_postgres::Error> {
     let rows = client.query_typed(&of_schema(FOUND, &names.schema), &[]).await?;
     let Some(row) = rows.first() else {
-        return Ok(Found::default());
+        return Ok(ExistingSchema::default());
     };
-    let mut found = Found {
+    let mut found = ExistingSchema {
         is_there: row.try_get(0)?,
         tables: row.try_get(1)?,
         version: 0,
@@ -189,7 +189,7 @@ async fn found(client: &Client, names: &Names) -> Result<Found, tokio_postgres::
     Ok(found)
 }
 
-fn refuse_foreign(found: &Found, connector: &Connector) -> Result<(), PostgresError> {
+fn refuse_foreign(found: &ExistingSchema, connector: &Connector) -> Result<(), PostgresError> {
     let schema = connector.names.schema.clone();
     if found.standby {
         return Err(PostgresError::Standby { place: connector.address.place() });

@@ -27,7 +27,7 @@ impl SettingsCache {
         let kinds: Vec<RecordKind> = kinds.collect();
         let (version, queues, records) = tokio::try_join!(
             biased;
-            db.row(sql::SETTINGS_NOW, &[], "the house has no row"),
+            db.row(sql::SETTINGS_NOW, &[], "store_meta has no row"),
             db.rows(sql::QUEUES, &[]),
             records::load(db, &kinds),
         )?;

@@ -110,7 +110,7 @@ pub(super) fn examine_files(
     if let Some(damaged) = damaged_log(files) {
         doctor.damage(damaged.to_string());
     }
-    for (name, look) in Doctor::LOOKS {
+    for (name, look) in Doctor::CHECKS {
         progress(name);
         // A table that cannot be read is a finding, too, and the next check may find more.
         if let Err(trouble) = look(&mut doctor) {
@@ -141,10 +141,10 @@ struct Doctor<'a> {
     actual_counts: Option<BTreeMap<i64, Counts>>,
 }
 
-type Look<'a> = fn(&mut Doctor<'a>) -> Result<()>;
+type Check<'a> = fn(&mut Doctor<'a>) -> Result<()>;
 
 impl<'a> Doctor<'a> {
-    const LOOKS: [(&'static str, Look<'a>); 10] = [
+    const CHECKS: [(&'static str, Check<'a>); 10] = [
         ("the file", Doctor::file),
         ("settings", Doctor::settings),
         ("jobs", Doctor::jobs),
@@ -234,7 +234,7 @@ impl<'a> Doctor<'a> {
             (select count(*) from job_ended where no not in (select no from submission))";
         let orphans: u64 = one(self.db, orphans, [])?;
         if orphans > 0 {
-            self.damage(format!("{orphans} jobs have a state, but were never handed over"));
+            self.damage(format!("{orphans} jobs have a state, but were never submitted"));
         }
         Ok(())
     }

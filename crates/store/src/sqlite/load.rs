@@ -43,7 +43,7 @@ fn read_stored(row: &Row<'_>) -> Result<Stored> {
     let live = row.get_ref(2)?;
     let body = if live == ValueRef::Null { blob(row, 3) } else { blob(row, 2) };
     let body =
-        body.map_err(|_| TransactionError::Impossible("a job was handed over and has no state"))?;
+        body.map_err(|_| TransactionError::Impossible("a job was submitted and has no state"))?;
     let (job, recent) = job_from_row(no, body, Arc::new(envelope))?;
     Ok(Stored { no, queue: row.get(4)?, job, recent })
 }

@@ -51,7 +51,7 @@ enum RowLocation {
 }
 
 impl PendingWrites {
-    pub(super) fn hand_over(&mut self, stored: Arc<Stored>, payload: JsonText) {
+    pub(super) fn add_submission(&mut self, stored: Arc<Stored>, payload: JsonText) {
         self.ids.insert(stored.job.id(), stored.no);
         self.new.push(New { stored, payload });
     }

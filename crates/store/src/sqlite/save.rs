@@ -23,7 +23,7 @@ impl Writer {
         let no = self.cache.next_no;
         self.cache.next_no += 1;
         let stored = self.save(None, (no, queue), change)?;
-        self.pending.hand_over(stored.clone(), new.payload.clone());
+        self.pending.add_submission(stored.clone(), new.payload.clone());
         let listing_keys = digest::listing_keys(queue, &stored.job.envelope);
         self.cache.unindexed.entries.extend(listing_keys.map(|digest| (digest, no)));
         self.job_cache.put(CachedJob { stored, payload: Some(new.payload.clone()) });

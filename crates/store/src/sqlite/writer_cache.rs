@@ -171,7 +171,7 @@ pub(super) struct Counted {
 
 pub(super) fn load_store_meta(db: &Connection) -> Result<StoreMeta> {
     let store_meta = first(db, sql::STORE_META, [], |row| Ok(from_row(1, blob(row, 0)?)?))?;
-    store_meta.ok_or(TransactionError::Impossible("the house has no row"))
+    store_meta.ok_or(TransactionError::Impossible("store_meta has no row"))
 }
 
 fn load_newest_id(db: &Connection) -> Result<Option<JobId>> {

@@ -6,7 +6,7 @@ use test_postgres::{ChaosProxy, Counts, PgBouncer, Server, When};
 use tokio_postgres::{Client, Error};
 
 /// A proxy, a table of its own, and a connection to the server that bypasses the proxy.
-struct Scene {
+struct ProxyFixture {
     proxy: ChaosProxy,
     table: String,
     direct: Client,
@@ -19,13 +19,13 @@ const TYPED: &str = "typed";
 /// Or without a COMMIT.
 const BY_ITSELF: &str = "by itself";
 
-impl Scene {
-    async fn new() -> Scene {
+impl ProxyFixture {
+    async fn new() -> ProxyFixture {
         let server = Server::shared();
         let direct = connect(&server.address()).await.expect("the server is there");
         let table = server.fresh_schema_name();
         direct.batch_execute(&format!("create table {table} (n int)")).await.expect("it is new");
-        Scene { proxy: ChaosProxy::before(server), table, direct }
+        ProxyFixture { proxy: ChaosProxy::before(server), table, direct }
     }
 
     async fn client(&self) -> Client {
@@ -59,145 +59,145 @@ impl Scene {
 
 #[tokio::test]
 async fn a_line_that_is_told_nothing_changes_nothing() {
-    let scene = Scene::new().await;
-    scene.insert(SIMPLE).await.unwrap();
-    assert_eq!(scene.rows().await, 1);
+    let fixture = ProxyFixture::new().await;
+    fixture.insert(SIMPLE).await.unwrap();
+    assert_eq!(fixture.rows().await, 1);
     let seen = Counts { connections: 1, commits: 1, ..Counts::default() };
-    assert_eq!(scene.proxy.counts(), seen);
+    assert_eq!(fixture.proxy.counts(), seen);
 }
 
 #[tokio::test]
 async fn a_commit_whose_reply_is_lost_has_happened() {
-    let scene = Scene::new().await;
+    let fixture = ProxyFixture::new().await;
     for way in [SIMPLE, PREPARED, TYPED, BY_ITSELF] {
-        let before = scene.rows().await;
-        scene.proxy.lose_replies(When::Next(1));
-        let error = scene.insert(way).await.expect_err("the reply came through");
+        let before = fixture.rows().await;
+        fixture.proxy.lose_replies(When::Next(1));
+        let error = fixture.insert(way).await.expect_err("the reply came through");
         assert!(error.is_closed() || error.code().is_none(), "{way}: the server said {error}");
-        assert_eq!(scene.rows().await, before + 1, "{way}");
-        scene.insert(way).await.unwrap();
+        assert_eq!(fixture.rows().await, before + 1, "{way}");
+        fixture.insert(way).await.unwrap();
     }
-    let counts = scene.proxy.counts();
+    let counts = fixture.proxy.counts();
     assert_eq!((counts.replies_lost, counts.commits, counts.commits_lost), (4, 8, 0));
 }
 
 #[tokio::test]
 async fn a_commit_that_is_lost_has_not_happened() {
-    let scene = Scene::new().await;
+    let fixture = ProxyFixture::new().await;
     for way in [SIMPLE, PREPARED, TYPED, BY_ITSELF] {
-        let before = scene.rows().await;
-        scene.proxy.lose_commits(When::Next(1));
-        scene.insert(way).await.expect_err("the commit came through");
-        assert_eq!(scene.rows().await, before, "{way}");
-        scene.insert(way).await.unwrap();
+        let before = fixture.rows().await;
+        fixture.proxy.lose_commits(When::Next(1));
+        fixture.insert(way).await.expect_err("the commit came through");
+        assert_eq!(fixture.rows().await, before, "{way}");
+        fixture.insert(way).await.unwrap();
     }
-    let counts = scene.proxy.counts();
+    let counts = fixture.proxy.counts();
     assert_eq!((counts.commits_lost, counts.commits, counts.replies_lost), (4, 4, 0));
 }
 
 #[tokio::test]
 async fn the_next_so_many_are_lost_and_then_no_more() {
-    let scene = Scene::new().await;
-    scene.proxy.lose_replies(When::Next(2));
-    assert!(scene.insert(SIMPLE).await.is_err());
-    assert!(scene.insert(SIMPLE).await.is_err());
-    assert!(scene.insert(SIMPLE).await.is_ok());
-    scene.proxy.lose_commits(When::Next(5));
-    assert!(scene.insert(SIMPLE).await.is_err());
-    scene.proxy.lose_commits(When::Never);
-    assert!(scene.insert(SIMPLE).await.is_ok());
-    assert_eq!(scene.rows().await, 4);
+    let fixture = ProxyFixture::new().await;
+    fixture.proxy.lose_replies(When::Next(2));
+    assert!(fixture.insert(SIMPLE).await.is_err());
+    assert!(fixture.insert(SIMPLE).await.is_err());
+    assert!(fixture.insert(SIMPLE).await.is_ok());
+    fixture.proxy.lose_commits(When::Next(5));
+    assert!(fixture.insert(SIMPLE).await.is_err());
+    fixture.proxy.lose_commits(When::Never);
+    assert!(fixture.insert(SIMPLE).await.is_ok());
+    assert_eq!(fixture.rows().await, 4);
 }
 
 #[tokio::test]
 async fn a_seed_chooses_which_are_lost() {
     const COMMITS: usize = 60;
-    let scene = Scene::new().await;
-    scene.proxy.lose_replies(When::OneIn(3, 7));
-    scene.proxy.lose_commits(When::OneIn(3, 8));
+    let fixture = ProxyFixture::new().await;
+    fixture.proxy.lose_replies(When::OneIn(3, 7));
+    fixture.proxy.lose_commits(When::OneIn(3, 8));
     let mut errors = 0;
     for _ in 0..COMMITS {
-        errors += usize::from(scene.insert(SIMPLE).await.is_err());
+        errors += usize::from(fixture.insert(SIMPLE).await.is_err());
     }
-    let counts = scene.proxy.counts();
+    let counts = fixture.proxy.counts();
     assert_eq!(errors, counts.replies_lost + counts.commits_lost);
     assert!(counts.replies_lost > 0 && counts.commits_lost > 0, "{counts:?}");
     assert!(errors < COMMITS, "nothing came through");
-    assert_eq!(scene.rows().await, COMMITS - counts.commits_lost);
+    assert_eq!(fixture.rows().await, COMMITS - counts.commits_lost);
 }
 
 #[tokio::test]
 async fn a_transaction_that_failed_is_no_commit() {
-    let scene = Scene::new().await;
-    scene.proxy.lose_replies(When::Next(1));
-    let client = scene.client().await;
+    let fixture = ProxyFixture::new().await;
+    fixture.proxy.lose_replies(When::Next(1));
+    let client = fixture.client().await;
     client.batch_execute("begin; select 1 / 0").await.expect_err("nobody can divide by nothing");
     client.batch_execute("commit").await.unwrap();
-    assert_eq!(scene.proxy.counts().commits, 0);
+    assert_eq!(fixture.proxy.counts().commits, 0);
 }
 
 #[tokio::test]
 async fn all_are_cut_at_once_and_new_ones_are_welcome() {
-    let scene = Scene::new().await;
-    let clients = [scene.client().await, scene.client().await, scene.client().await];
+    let fixture = ProxyFixture::new().await;
+    let clients = [fixture.client().await, fixture.client().await, fixture.client().await];
     clients[0].batch_execute("begin").await.unwrap();
-    assert_eq!(scene.proxy.cut_all(), 3);
+    assert_eq!(fixture.proxy.cut_all(), 3);
     for client in &clients {
         assert!(client.query("select 1", &[]).await.is_err(), "one was left");
     }
-    assert_eq!(scene.proxy.cut_all(), 0);
-    scene.insert(SIMPLE).await.unwrap();
-    assert_eq!(scene.proxy.counts().cut, 3);
+    assert_eq!(fixture.proxy.cut_all(), 0);
+    fixture.insert(SIMPLE).await.unwrap();
+    assert_eq!(fixture.proxy.counts().cut, 3);
 }
 
 #[tokio::test]
 async fn what_is_held_goes_on_later() {
-    let scene = Scene::new().await;
-    let client = scene.client().await;
-    scene.proxy.hold();
-    let table = scene.table.clone();
+    let fixture = ProxyFixture::new().await;
+    let client = fixture.client().await;
+    fixture.proxy.hold();
+    let table = fixture.table.clone();
     let insert = tokio::spawn(async move {
         client.batch_execute(&format!("insert into {table} values (1)")).await
     });
-    wait_until(|| scene.proxy.counts().held == 1).await;
-    assert_eq!(scene.rows().await, 0);
+    wait_until(|| fixture.proxy.counts().held == 1).await;
+    assert_eq!(fixture.rows().await, 0);
     assert!(!insert.is_finished());
-    scene.proxy.go_on();
+    fixture.proxy.go_on();
     insert.await.unwrap().unwrap();
-    assert_eq!(scene.rows().await, 1);
+    assert_eq!(fixture.rows().await, 1);
 }
 
 #[tokio::test]
 async fn those_who_come_while_traffic_is_held_wait_too() {
-    let scene = Scene::new().await;
-    scene.proxy.hold();
-    let address = scene.proxy.address();
+    let fixture = ProxyFixture::new().await;
+    fixture.proxy.hold();
+    let address = fixture.proxy.address();
     let newcomer = tokio::spawn(async move { connect(&address).await });
-    wait_until(|| scene.proxy.counts().held == 1).await;
+    wait_until(|| fixture.proxy.counts().held == 1).await;
     assert!(!newcomer.is_finished());
-    scene.proxy.go_on();
+    fixture.proxy.go_on();
     newcomer.await.unwrap().unwrap();
 }
 
 #[tokio::test]
 async fn what_is_held_can_be_cut() {
-    let scene = Scene::new().await;
-    let client = scene.client().await;
-    scene.proxy.hold();
+    let fixture = ProxyFixture::new().await;
+    let client = fixture.client().await;
+    fixture.proxy.hold();
     let question = tokio::spawn(async move { client.query("select 1", &[]).await });
-    wait_until(|| scene.proxy.counts().held == 1).await;
-    assert_eq!(scene.proxy.cut_all(), 1);
+    wait_until(|| fixture.proxy.counts().held == 1).await;
+    assert_eq!(fixture.proxy.cut_all(), 1);
     assert!(question.await.unwrap().is_err());
 }
 
 #[tokio::test]
 async fn it_stands_before_pgbouncer_as_well() {
-    let scene = Scene::new().await;
+    let fixture = ProxyFixture::new().await;
     let bouncer = PgBouncer::before(Server::shared());
-    let scene = Scene { proxy: ChaosProxy::before_port(bouncer.port()), ..scene };
-    scene.proxy.lose_replies(When::Next(1));
-    scene.insert(TYPED).await.expect_err("the reply came through");
-    assert_eq!(scene.rows().await, 1);
+    let fixture = ProxyFixture { proxy: ChaosProxy::before_port(bouncer.port()), ..fixture };
+    fixture.proxy.lose_replies(When::Next(1));
+    fixture.insert(TYPED).await.expect_err("the reply came through");
+    assert_eq!(fixture.rows().await, 1);
 }
 
 #[test]

@@ -88,7 +88,9 @@ async fn persist<'a>(
 
 fn give_up(runner: &RunnerState, token: LeaseToken, cause: &BackendError) {
     let cause: &dyn std::error::Error = cause;
-    runner.log_about(token, || error!(error = cause, "the report cannot be taken"));
+    runner.log_about(token, || {
+        error!(error = cause, "the report cannot be stored: the job runs again")
+    });
 }
 
 /// Logs a report that failed. A refusal means that this worker was too slow, and another worker's

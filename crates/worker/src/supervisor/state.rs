@@ -266,7 +266,9 @@ impl RunnerState {
         for lease in self.lock().leases.values() {
             let HeldLease { attempt, heartbeat_at, ended, .. } = lease;
             if now >= *heartbeat_at + attempt.job.lease && attempt.stopped().is_none() && !ended {
-                attempt.span().in_scope(|| warn!("the lease has run out unheard"));
+                attempt
+                    .span()
+                    .in_scope(|| warn!("the lease expired: no heartbeat was answered in time"));
                 attempt.stop(StopReason::LeaseLost);
             }
         }

@@ -29,7 +29,7 @@ fn a_queue_is_looked_at_paused_and_resumed() {
 fn workers_and_nodes_are_listed() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
-    assert!(prompt.types(&["workers"]).well().contains("nobody has asked for work yet"));
+    assert!(prompt.types(&["workers"]).well().contains("no worker has asked for jobs yet"));
     prompt.enqueues(&["email"]);
     claim(&test_server, "w-7", "email");
     let told = prompt.types(&["workers"]);

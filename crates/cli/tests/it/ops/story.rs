@@ -65,19 +65,19 @@ fn types_line(prompt: &Prompt, line: &str) -> CommandResult {
 }
 
 /// A worker that was started as printed, killed on drop.
-struct Working(Child);
+struct WorkerProcess(Child);
 
-impl Working {
+impl WorkerProcess {
     fn start(prompt: &Prompt, line: &str) -> Self {
         let handler = prompt.home().join("handler");
         fs::write(&handler, "#!/bin/sh\ncat > /dev/null\n").unwrap();
         fs::set_permissions(&handler, PermissionsExt::from_mode(0o700)).unwrap();
         let mut shell = shell(prompt, &format!("exec {line}"));
-        Working(shell.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        WorkerProcess(shell.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 }
 
-impl Drop for Working {
+impl Drop for WorkerProcess {
     fn drop(&mut self) {
         drop(self.0.kill());
         drop(self.0.wait());
@@ -140,7 +140,7 @@ fn a_broken_installation_leads_to_its_causes_and_is_mended_as_printed() {
         for cure in finding["cures"].as_array().unwrap() {
             let Some(line) = cure["run"].as_str() else { continue };
             if line.starts_with("consign work ") {
-                let _working = Working::start(&prompt, line);
+                let _working = WorkerProcess::start(&prompt, line);
                 prompt.types(&["status", &waiting, "--watch"]).well();
                 continue;
             }

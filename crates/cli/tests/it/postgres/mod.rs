@@ -5,9 +5,9 @@
 
 mod bouncer;
 mod commands;
-mod crowd;
+mod concurrent_start;
+mod deadlocks;
 mod hostile;
-mod hunt;
 mod in_force;
 mod killed;
 mod life;

@@ -63,13 +63,13 @@ fn a_database_that_comes_later_is_waited_for() {
     server.stop_immediately();
     let settings = format!("wait_for_store = \"1m\"\n{SETTINGS}");
     let test_server = TestServer::launched_on_database(&address, &settings);
-    wait_until("it says that it waits", || test_server.log().contains("it is waited for"));
+    wait_until("it says that it waits", || test_server.log().contains("waiting for it"));
     let other = TestServer::launched_on_database(&address, &settings);
-    wait_until("the other waits, too", || other.log().contains("it is waited for"));
+    wait_until("the other waits, too", || other.log().contains("waiting for it"));
     other.send(Signal::TERM);
     assert!(
         other.stopped().success(),
-        "whoever is asked to end while it waits, ends: {}",
+        "a server that is asked to end while it waits, ends: {}",
         other.log()
     );
     server.restart();

@@ -20,49 +20,49 @@ enum Provoke {
     Job(fn(&Customer) -> String),
 }
 
-use Provoke::{Answer as Told, Item, Job};
+use Provoke::{Answer as Reply, Item, Job};
 
 #[rustfmt::skip]
 const PROVOKED: &[(&str, Provoke)] = &[
     ("ALREADY_ENDED",          Item(|c| settled_twice(c, json!({"outcome": "failed", "retryable": false})))),
-    ("BODY_TOO_LARGE",         Told(|c| submit(c, json!({"jobType": "x", "payload": "x".repeat(3 << 20)})))),
-    ("FILTER_FIELD",           Told(|c| c.owner.get("/api/jobs?filter=payload%20eq%20'x'").send())),
-    ("FILTER_SYNTAX",          Told(|c| c.owner.get("/api/jobs?filter=status").send())),
-    ("FORBIDDEN",              Told(|c| c.client(json!({"scopes": ["work"]})).get("/api/jobs").send())),
+    ("BODY_TOO_LARGE",         Reply(|c| submit(c, json!({"jobType": "x", "payload": "x".repeat(3 << 20)})))),
+    ("FILTER_FIELD",           Reply(|c| c.owner.get("/api/jobs?filter=payload%20eq%20'x'").send())),
+    ("FILTER_SYNTAX",          Reply(|c| c.owner.get("/api/jobs?filter=status").send())),
+    ("FORBIDDEN",              Reply(|c| c.client(json!({"scopes": ["work"]})).get("/api/jobs").send())),
     ("HANDLER_FAILED",         Job(|c| c.ended(&fresh("type"), json!({"outcome": "failed", "retryable": false})))),
     ("HANDLER_TIMEOUT",        Job(timed_out)),
-    ("HEADERS_TOO_LARGE",      Told(|c| c.owner.get("/api/jobs").header("x", &"x".repeat(20_000)).send())),
-    ("IDEMPOTENCY_KEY_REUSED", Told(reused)),
-    ("INVALID_FIELD",          Told(|c| submit(c, json!({"jobType": "NO"})))),
-    ("ISSUER_UNAVAILABLE",     Told(issuer_away)),
+    ("HEADERS_TOO_LARGE",      Reply(|c| c.owner.get("/api/jobs").header("x", &"x".repeat(20_000)).send())),
+    ("IDEMPOTENCY_KEY_REUSED", Reply(reused)),
+    ("INVALID_FIELD",          Reply(|c| submit(c, json!({"jobType": "NO"})))),
+    ("ISSUER_UNAVAILABLE",     Reply(issuer_away)),
     ("JOB_EXPIRED",            Job(expired)),
-    ("JOB_NOT_FOUND",          Told(|c| c.owner.get("/api/jobs/018f0000-0000-7000-8000-000000000000").send())),
-    ("KEY_NOT_FOUND",          Told(|c| c.owner.delete("/api/keys/nothing").send())),
+    ("JOB_NOT_FOUND",          Reply(|c| c.owner.get("/api/jobs/018f0000-0000-7000-8000-000000000000").send())),
+    ("KEY_NOT_FOUND",          Reply(|c| c.owner.delete("/api/keys/nothing").send())),
     ("LEASE_EXPIRED",          Job(|c| lost(c, 9, "Queued"))),
-    ("LEASE_LOST",             Told(lease_lost)),
-    ("MALFORMED_BODY",         Told(|c| typed(c, "{").send())),
-    ("MALFORMED_REQUEST",      Told(|c| c.owner.get("/healthz").header("host", "a").header("host", "b").send())),
+    ("LEASE_LOST",             Reply(lease_lost)),
+    ("MALFORMED_BODY",         Reply(|c| typed(c, "{").send())),
+    ("MALFORMED_REQUEST",      Reply(|c| c.owner.get("/healthz").header("host", "a").header("host", "b").send())),
     ("MESSAGE_UNREADABLE",     Job(|c| c.ended(&fresh("type"), json!({"outcome": "poisoned"})))),
-    ("METHOD_NOT_ALLOWED",     Told(|c| c.owner.put("/api/jobs").send())),
-    ("NOT_ACCEPTABLE",         Told(|c| c.owner.get("/api/jobs").header("accept", "image/png").send())),
-    ("NOT_ENDED",              Told(|c| c.owner.delete(&format!("/api/jobs/{}", c.queued("x"))).send())),
-    ("NOT_FOUND",              Told(|c| c.owner.get("/nowhere").send())),
-    ("NOT_REDRIVABLE",         Told(not_redrivable)),
-    ("OVERLOADED",             Told(overloaded)),
-    ("PAYLOAD_TOO_LARGE",      Told(|c| submit(c, json!({"jobType": "x", "payload": "x".repeat(70_000)})))),
-    ("QUEUE_FULL",             Told(full)),
-    ("QUEUE_NOT_FOUND",        Told(|c| c.owner.get(&format!("/api/queues/{}", fresh("type"))).send())),
-    ("RATE_LIMITED",           Told(limited)),
+    ("METHOD_NOT_ALLOWED",     Reply(|c| c.owner.put("/api/jobs").send())),
+    ("NOT_ACCEPTABLE",         Reply(|c| c.owner.get("/api/jobs").header("accept", "image/png").send())),
+    ("NOT_ENDED",              Reply(|c| c.owner.delete(&format!("/api/jobs/{}", c.queued("x"))).send())),
+    ("NOT_FOUND",              Reply(|c| c.owner.get("/nowhere").send())),
+    ("NOT_REDRIVABLE",         Reply(not_redrivable)),
+    ("OVERLOADED",             Reply(overloaded)),
+    ("PAYLOAD_TOO_LARGE",      Reply(|c| submit(c, json!({"jobType": "x", "payload": "x".repeat(70_000)})))),
+    ("QUEUE_FULL",             Reply(full)),
+    ("QUEUE_NOT_FOUND",        Reply(|c| c.owner.get(&format!("/api/queues/{}", fresh("type"))).send())),
+    ("RATE_LIMITED",           Reply(limited)),
     ("RELEASE_LIMIT",          Job(released)),
-    ("REQUEST_TIMEOUT",        Told(too_slow)),
-    ("SCHEMA_MISMATCH",        Told(other_shape)),
-    ("STEP_LIMIT",             Told(steps)),
-    ("STEP_NOT_BEGUN",         Told(step_not_begun)),
-    ("STORE_DAMAGED",          Told(broken::damaged)),
-    ("TENANT_LIMIT",           Told(one_type_too_many)),
-    ("UNAUTHENTICATED",        Told(|c| c.test_server.anonymous().get("/api/jobs").send())),
-    ("UNKNOWN_JOB_TYPE",       Told(undeclared)),
-    ("UNSUPPORTED_MEDIA_TYPE", Told(|c| c.owner.post("/api/jobs").header("content-type", "text/plain").body("x").send())),
+    ("REQUEST_TIMEOUT",        Reply(too_slow)),
+    ("SCHEMA_MISMATCH",        Reply(other_shape)),
+    ("STEP_LIMIT",             Reply(steps)),
+    ("STEP_NOT_BEGUN",         Reply(step_not_begun)),
+    ("STORE_DAMAGED",          Reply(broken::damaged)),
+    ("TENANT_LIMIT",           Reply(one_type_too_many)),
+    ("UNAUTHENTICATED",        Reply(|c| c.test_server.anonymous().get("/api/jobs").send())),
+    ("UNKNOWN_JOB_TYPE",       Reply(undeclared)),
+    ("UNSUPPORTED_MEDIA_TYPE", Reply(|c| c.owner.post("/api/jobs").header("content-type", "text/plain").body("x").send())),
     ("WORKER_LOST",            Job(|c| lost(c, 1, "Poisoned"))),
 ];
 
@@ -108,7 +108,7 @@ fn every_code_comes_with_the_status_that_the_catalogue_gives_it() {
 fn check(customer: &Customer, code: &str, provoke: &Provoke) {
     let known = entry(code).unwrap();
     match provoke {
-        Told(provoke) => {
+        Reply(provoke) => {
             let answer = provoke(customer);
             let problem = answer.problem(known.http_status.unwrap(), code);
             assert_eq!(problem["title"], known.title);

@@ -62,7 +62,7 @@ fn a_request_under_way_is_answered_and_nobody_new_is_let_in() {
     // An answer on another connection: the first half was read before, or will be at once.
     client.get("/healthz").send().ok(200);
     test_server.send(Signal::TERM);
-    wait_until("nobody is let in any more", || test_server.log().contains("asked to end"));
+    wait_until("the server begins to drain", || test_server.log().contains("asked to end"));
     wait_until("a new connection is refused", || client.connect().is_err());
     connection.write(rest).unwrap();
     let taken: Value = connection.answer("POST").unwrap().ok(202);

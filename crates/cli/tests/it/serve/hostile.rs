@@ -55,7 +55,7 @@ fn survive(attack: impl FnOnce(&TestServer, &Client)) {
     let (quiet_mib, quiet_files) = (memory_mib(test_server.id()), files(test_server.id()));
     let (over, peak_mib) = (AtomicBool::new(false), AtomicU64::new(0));
     let times = thread::scope(|scope| {
-        let end = Over(&over); // also when the attack's own checks fail
+        let end = SetFlagOnDrop(&over); // also when the attack's own checks fail
         let working = scope.spawn(|| work_until(&over, &client));
         scope.spawn(|| {
             while !over.load(Ordering::SeqCst) {
@@ -75,9 +75,9 @@ fn survive(attack: impl FnOnce(&TestServer, &Client)) {
 }
 
 /// Sets the flag on drop.
-struct Over<'a>(&'a AtomicBool);
+struct SetFlagOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for SetFlagOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }

@@ -11,7 +11,7 @@ mod watch;
 mod whole;
 
 pub(crate) use claims::ClaimAsked;
-pub(crate) use submits::Asked;
+pub(crate) use submits::SubmittedJob;
 
 use claims::Fairness;
 use engine::{JobId, JobType, Policy, Scope, Tenant, Timestamp};

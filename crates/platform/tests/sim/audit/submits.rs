@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// A job as a producer submitted it.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct SubmittedJob {
     pub(crate) tenant: Tenant,
     pub(crate) job_type: JobType,
     pub(crate) key: Option<String>,
@@ -19,12 +19,12 @@ pub(crate) struct Asked {
     pub(crate) priority: i64,
 }
 
-impl Asked {
-    fn same_content(&self, other: &Asked) -> bool {
+impl SubmittedJob {
+    fn same_content(&self, other: &SubmittedJob) -> bool {
         (&self.subject, &self.payload) == (&other.subject, &other.payload)
     }
 
-    fn same_key(&self, other: &Asked) -> bool {
+    fn same_key(&self, other: &SubmittedJob) -> bool {
         self.key.is_some()
             && (&self.tenant, &self.job_type, &self.key)
                 == (&other.tenant, &other.job_type, &other.key)
@@ -33,7 +33,11 @@ impl Asked {
 
 impl Auditor {
     /// Records a producer's answer. Called before the read, so that the jobs are expected.
-    pub(crate) fn submitted(&mut self, asked: &[Asked], heard: &Result<Vec<Submitted>, Error>) {
+    pub(crate) fn submitted(
+        &mut self,
+        asked: &[SubmittedJob],
+        heard: &Result<Vec<Submitted>, Error>,
+    ) {
         match heard {
             Ok(answers) => {
                 for (asked, answer) in asked.iter().zip(answers) {
@@ -54,14 +58,14 @@ impl Auditor {
         }
     }
 
-    fn expect(&mut self, id: JobId, asked: &Asked, acknowledged: bool) {
+    fn expect(&mut self, id: JobId, asked: &SubmittedJob, acknowledged: bool) {
         self.jobs.insert(id, Watch::new(asked.clone(), acknowledged));
     }
 
     /// The same, after the read: were keys respected?
     pub(crate) fn audit_submits(
         &self,
-        asked: &[Asked],
+        asked: &[SubmittedJob],
         heard: &Result<Vec<Submitted>, Error>,
     ) -> Verdict {
         match heard {
@@ -77,12 +81,12 @@ impl Auditor {
                 Ok(())
             }
             Err(Error::Refused(refusal)) if refusal.code() == "IDEMPOTENCY_KEY_REUSED" => {
-                let differs = |watch: &&Watch, asked: &Asked| {
+                let differs = |watch: &&Watch, asked: &SubmittedJob| {
                     watch.is_there()
                         && watch.asked.same_key(asked)
                         && !watch.asked.same_content(asked)
                 };
-                let reused = |asked: &Asked| self.jobs.values().any(|w| differs(&w, asked));
+                let reused = |asked: &SubmittedJob| self.jobs.values().any(|w| differs(&w, asked));
                 // Within one list two jobs may share a key, too.
                 let among =
                     asked.iter().any(|a| asked.iter().any(|b| a.same_key(b) && !a.same_content(b)));
@@ -104,7 +108,7 @@ impl Auditor {
 
     /// The queue was not full. Jobs that started or were retried since do not count: the jobs of
     /// one step are judged by what waits after it.
-    fn had_room(&self, asked: &Asked) -> Verdict {
+    fn had_room(&self, asked: &SubmittedJob) -> Verdict {
         let Some(max) = self.policies[&asked.job_type].max_queued else { return Ok(()) };
         let fresh = self.jobs.values().filter(|watch| {
             let same =
@@ -115,7 +119,7 @@ impl Auditor {
         ensure(fresh <= max, "I17", || format!("{fresh} jobs wait where {max} may"))
     }
 
-    fn is_the_same_job(&self, asked: &Asked, id: JobId) -> Verdict {
+    fn is_the_same_job(&self, asked: &SubmittedJob, id: JobId) -> Verdict {
         let first = self.jobs.get(&id).filter(|watch| watch.is_there());
         let same = first
             .is_some_and(|first| first.asked.same_key(asked) && first.asked.same_content(asked));
@@ -127,7 +131,7 @@ impl Auditor {
     }
 
     /// No other job had the key when this job began.
-    fn has_the_key_alone(&self, asked: &Asked, id: JobId) -> Verdict {
+    fn has_the_key_alone(&self, asked: &SubmittedJob, id: JobId) -> Verdict {
         let window = self.policies[&asked.job_type].key_window;
         let Some(born) = self.jobs[&id].rows.first().map(|row| row.at) else { return Ok(()) };
         for (other, watch) in &self.jobs {

@@ -1,6 +1,6 @@
 //! One job, followed row by row.
 
-use super::{Asked, Verdict, ensure};
+use super::{SubmittedJob, Verdict, ensure};
 use crate::world::RETRY_AFTER_MAX_S;
 use engine::{
     ClaimId, ErrorCode, HistoryEntry, Jitter, Job, JsonText, LeaseToken, Policy, Status, Timestamp,
@@ -9,7 +9,7 @@ use engine::{
 use std::time::Duration;
 
 pub(super) struct Watch {
-    pub(super) asked: Asked,
+    pub(super) asked: SubmittedJob,
     /// The caller's answer said that it is stored.
     pub(super) acknowledged: bool,
     /// An operator erased it, or may have.
@@ -71,7 +71,7 @@ const RELEASES_FREE: u32 = 20;
 const OURS: [&str; 3] = ["LEASE_EXPIRED", "WORKER_LOST", "HANDLER_TIMEOUT"];
 
 impl Watch {
-    pub(super) fn new(asked: Asked, acknowledged: bool) -> Self {
+    pub(super) fn new(asked: SubmittedJob, acknowledged: bool) -> Self {
         Watch {
             asked,
             acknowledged,

@@ -30,7 +30,7 @@ select queue, array[a, b, c, d, e, f, g, h, i]
   from unnest($4::int4[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],
               $11::int8[], $12::int8[], $13::int8[]) u(queue, a, b, c, d, e, f, g, h, i);
 
--- name: HAND_OVER
+-- name: FAST_SUBMIT
 -- The same for new jobs only, in a transaction of its own. The node decided by a predicted time, so
 -- the statement fails if that time is not near enough or settings were changed. It returns an
 -- outbox position for a later batch.

@@ -16,7 +16,7 @@ use test_postgres::{ChaosProxy, Server, When};
 use tokio::time::{sleep, timeout};
 
 /// A store behind a proxy that cuts connections, with a clock that stands still.
-pub(super) struct Scene {
+pub(super) struct FastSubmitFixture {
     pub(super) proxy: ChaosProxy,
     random: Arc<SeededRandom>,
     pub(super) store: Arc<Postgres>,
@@ -24,7 +24,7 @@ pub(super) struct Scene {
     direct: PostgresAddress,
 }
 
-impl Scene {
+impl FastSubmitFixture {
     pub(super) fn new() -> Self {
         let (clock, random, direct) = testing();
         let proxy = ChaosProxy::before(Server::shared());
@@ -32,7 +32,7 @@ impl Scene {
         let address = address.with_schema(direct.schema()).expect("lawful");
         let store = open_at(&address, &clock, &random);
         stop_inbox(&store);
-        Scene { proxy, random, store, direct }
+        FastSubmitFixture { proxy, random, store, direct }
     }
 
     pub(super) fn fast_submit(&self) -> JobId {
@@ -46,7 +46,7 @@ impl Scene {
     }
 
     /// Submits a job, and checks that it took the fast path: it used the reserved outbox position.
-    fn hand_over_at_once(&self) {
+    fn submit_at_once(&self) {
         let place = self.store.inner.places().kept.first().copied();
         self.fast_submit();
         let next = self.store.inner.places().kept.first().copied();
@@ -71,28 +71,28 @@ fn stop_inbox(store: &Postgres) {
 
 #[test]
 fn what_nobody_answered_for_is_handed_over_once() {
-    let scene = Scene::new();
+    let fixture = FastSubmitFixture::new();
     let lose: [fn(&ChaosProxy, When); 2] = [ChaosProxy::lose_replies, ChaosProxy::lose_commits];
     for lose in lose {
-        scene.fast_submit();
-        scene.hand_over_at_once();
-        lose(&scene.proxy, When::Next(1));
-        let id = scene.fast_submit();
-        assert_eq!(RUNTIME.block_on(told(&scene.store, id)), [1]);
+        fixture.fast_submit();
+        fixture.submit_at_once();
+        lose(&fixture.proxy, When::Next(1));
+        let id = fixture.fast_submit();
+        assert_eq!(RUNTIME.block_on(told(&fixture.store, id)), [1]);
     }
-    let counts = scene.proxy.counts();
+    let counts = fixture.proxy.counts();
     assert_eq!((counts.replies_lost, counts.commits_lost), (1, 1));
-    let depths = block_on(scene.store.queues(&Scope::All)).expect("the store works");
+    let depths = block_on(fixture.store.queues(&Scope::All)).expect("the store works");
     assert_eq!(depths[0].counts.queued, 6, "each of them once");
 }
 
 /// The job may even be erased before the store determines the outcome of its commit.
 #[test]
 fn what_was_erased_meanwhile_is_not_handed_over_again() {
-    let scene = Scene::new();
-    scene.fast_submit();
-    scene.hand_over_at_once();
-    let (schema, client) = (scene.direct.schema(), scene.direct.connect());
+    let fixture = FastSubmitFixture::new();
+    fixture.fast_submit();
+    fixture.submit_at_once();
+    let (schema, client) = (fixture.direct.schema(), fixture.direct.connect());
     let client = RUNTIME.block_on(client).expect("it answers");
     // From now on a job is erased as soon as it is written.
     let gone = format!(
@@ -103,8 +103,8 @@ fn what_was_erased_meanwhile_is_not_handed_over_again() {
          create trigger gone before insert on {schema}.job for each row execute function {schema}.gone()"
     );
     RUNTIME.block_on(client.batch_execute(&gone)).expect("lawful");
-    scene.proxy.lose_replies(When::Next(1));
-    scene.fast_submit();
+    fixture.proxy.lose_replies(When::Next(1));
+    fixture.fast_submit();
     let told = format!("select count(*) from {schema}.outbox");
     let told = RUNTIME.block_on(client.query_typed(&told, &[])).expect("lawful");
     assert_eq!(told[0].get::<_, i64>(0), 3, "each of the three was announced once");

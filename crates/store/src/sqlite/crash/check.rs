@@ -1,10 +1,11 @@
 //! Compares the content of a disk after a crash with what the store had answered.
 
 use super::{
-    Stops, chain, open_counting, start,
+    Stops, chain, open_counting,
+    snapshot::{Snapshot, View, events},
+    start,
     story::Story,
     tell::Fact,
-    world::{View, World, events},
 };
 use crate::{
     Answer, EVENTS_KEPT, Execute, Notification, Reply, Request, Sqlite, Store, StoreError,
@@ -20,12 +21,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Opens a disk after a crash, and compares.
 pub(super) struct Checker<'a> {
     pub(super) story: &'a Story,
-    /// How many calls had been answered.
+    /// StopKind many calls had been answered.
     pub(super) answered: usize,
     /// Whether the next call was under way.
     pub(super) under_way: bool,
     /// The states that are allowed.
-    pub(super) lawful: Vec<&'a World>,
+    pub(super) lawful: Vec<&'a Snapshot>,
 }
 
 pub(super) type Verdict<T = ()> = Result<T, String>;
@@ -38,11 +39,11 @@ impl<'a> Checker<'a> {
     }
 
     /// Returns the state of the store, if it is correct.
-    pub(super) fn check(&self, disk: &Disk) -> Verdict<World> {
+    pub(super) fn check(&self, disk: &Disk) -> Verdict<Snapshot> {
         let stops = Stops::default();
         let store = open_counting(disk, &stops)
             .map_err(|error| format!("it does not open: {}", chain(&error)))?;
-        let found = into_verdict(World::read(&store))?;
+        let found = into_verdict(Snapshot::read(&store))?;
         self.is_lawful(&found)?;
         self.keeps_facts(&found)?;
         examine(&store)?;
@@ -57,7 +58,7 @@ impl<'a> Checker<'a> {
 
     /// The state must be exactly one of the allowed ones: nothing lost, nothing invented, nothing
     /// in part.
-    fn is_lawful(&self, found: &World) -> Verdict {
+    fn is_lawful(&self, found: &Snapshot) -> Verdict {
         let broken = found.jobs.values().find(|view| !view.is_lawful());
         if let Some(view) = broken {
             return Err(format!("the history of {} cannot be: {view:?}", view.job.id()));
@@ -67,15 +68,15 @@ impl<'a> Checker<'a> {
             return Err("the announcements have a gap".into());
         }
         let differences: Vec<String> =
-            self.lawful.iter().map_while(|world| found.difference(world)).collect();
+            self.lawful.iter().map_while(|snapshot| found.difference(snapshot)).collect();
         if differences.len() < self.lawful.len() {
             return Ok(());
         }
-        Err(differences.join("\nand it is not the world after the call that was under way:\n"))
+        Err(differences.join("\nand it is not the snapshot after the call that was under way:\n"))
     }
 
     /// Everything that the store had answered must still hold.
-    fn keeps_facts(&self, found: &World) -> Verdict {
+    fn keeps_facts(&self, found: &Snapshot) -> Verdict {
         let erased: BTreeSet<JobId> = self.facts().filter_map(Fact::erased).collect();
         for fact in self.facts() {
             let view = found.jobs.get(&fact.id()).map(|view| &**view);
@@ -106,7 +107,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A repeated request must get its first answer, and new work must be accepted.
-    fn goes_on(&self, store: &Sqlite, found: &World) -> Verdict {
+    fn goes_on(&self, store: &Sqlite, found: &Snapshot) -> Verdict {
         let now = self.now();
         let mut probes = vec![new_work()];
         let mut holders: BTreeMap<_, Vec<JobId>> = BTreeMap::new();
@@ -154,7 +155,7 @@ impl<'a> Checker<'a> {
 
     fn key_again(
         &self,
-        found: &World,
+        found: &Snapshot,
         new: &NewJob,
         view: &View,
         now: Timestamp,
@@ -265,7 +266,7 @@ pub(super) fn health(files: &Files) -> Verdict<Vec<String>> {
 
 /// After all events are numbered, each transition that is announced must have exactly one event, as
 /// long as events are kept.
-fn is_announced(store: &Sqlite, found: &World, now: Timestamp) -> Verdict {
+fn is_announced(store: &Sqlite, found: &Snapshot, now: Timestamp) -> Verdict {
     into_verdict(block_on(store.number_events(1_000_000)))?;
     let events = into_verdict(events(store))?;
     let mut announced = BTreeMap::new();

@@ -3,7 +3,7 @@
 
 use super::{
     check::Verdict,
-    points::{How, holds},
+    points::{StopKind, holds},
     say,
     story::{Plan, Story, StoryRunner},
 };
@@ -63,9 +63,9 @@ fn must_be_found(what: &str, story: &Story) {
 
 const POINTS_MAX: usize = 200;
 
-/// How many points it took to find a mistake, and what was found.
+/// StopKind many points it took to find a mistake, and what was found.
 fn first_found(story: &Story, points_max: usize) -> Option<(usize, String)> {
     let points = super::points::random_points(story, PLAN.seed).take(points_max);
-    let verdicts = points.map(|(at, how): (usize, How)| -> Verdict { holds(story, at, how) });
+    let verdicts = points.map(|(at, how): (usize, StopKind)| -> Verdict { holds(story, at, how) });
     verdicts.zip(1..).find_map(|(verdict, points)| Some((points, verdict.err()?)))
 }

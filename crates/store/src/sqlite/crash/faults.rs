@@ -4,7 +4,7 @@
 use super::{
     chain,
     check::Checker,
-    points::{How, on_all_cores},
+    points::{StopKind, on_all_cores},
     say,
     story::{Plan, Story, StoryRunner},
 };
@@ -97,7 +97,7 @@ fn one_fault(sound: &Story, fault: Fault) -> Option<CallerError> {
         lawful.push(sound.world_after(answered + 1));
     }
     let checker = Checker { story: sound, answered, under_way, lawful };
-    for how in [How::Killed, How::Strict, How::Entropy(1), How::Entropy(2)] {
+    for how in [StopKind::Killed, StopKind::Strict, StopKind::Entropy(1), StopKind::Entropy(2)] {
         let found = checker.check(&how.image(&disk, disk.ops()));
         if let Err(wrong) = found {
             panic!("{fault:?}, then {how}: {wrong}\n{}", sound.around(sound.calls[answered].begun));

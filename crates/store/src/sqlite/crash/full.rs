@@ -5,7 +5,7 @@ use super::{
     DB, Stops,
     check::health,
     open, open_counting,
-    points::How,
+    points::StopKind,
     say, start,
     story::{Plan, StoryRunner},
 };
@@ -40,7 +40,7 @@ fn a_full_disk_is_told_to_everybody_and_heals() {
     ));
 }
 
-/// How many jobs are submitted to a small disk; more follow while none was refused.
+/// StopKind many jobs are submitted to a small disk; more follow while none was refused.
 const JOBS_MIN: usize = 40;
 const JOBS_MAX: usize = 400;
 
@@ -63,7 +63,8 @@ fn wherever_the_disk_is_full_a_refusal_means_that_nothing_was_done() {
         }
         assert!(!submissions.refused.is_empty(), "{size} bytes were enough");
         refusals += submissions.refused.len();
-        for how in [How::Killed, How::Strict, How::Entropy(1), How::Entropy(2)] {
+        for how in [StopKind::Killed, StopKind::Strict, StopKind::Entropy(1), StopKind::Entropy(2)]
+        {
             let found = how.image(&disk, disk.ops());
             submissions.is_found(&open(&found).unwrap(), None);
             assert_eq!(health(&files(&found)), Ok(vec![]), "{size}, {how}");

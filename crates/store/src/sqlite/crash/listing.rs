@@ -1,6 +1,8 @@
 //! A crash while the filler thread enters jobs into the listing.
 
-use super::{super::writer_cache::load_store_meta, check::health, open, points::How, say, start};
+use super::{
+    super::writer_cache::load_store_meta, check::health, open, points::StopKind, say, start,
+};
 use crate::{
     Execute, Notification, PAGE_MAX, Query, Request, SeededRandom, Sqlite, Store,
     random::RandomSource,
@@ -36,7 +38,7 @@ fn a_crash_while_the_listing_is_filled_hides_no_job() {
     drop(store);
     let stride = (ended - begun).div_ceil(POINTS);
     for (at, seed) in (begun..=ended).rev().step_by(stride).zip(0..) {
-        let how = if seed % 2 == 0 { How::Strict } else { How::Entropy(seed) };
+        let how = if seed % 2 == 0 { StopKind::Strict } else { StopKind::Entropy(seed) };
         let found = open(&how.image(&disk, at)).unwrap();
         lists_all(&found, &jobs);
         assert_eq!(health(&found.files), Ok(vec![]), "at {at}, {how}");

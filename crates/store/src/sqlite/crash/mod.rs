@@ -10,9 +10,9 @@ mod full;
 mod listing;
 mod points;
 mod rot;
+mod snapshot;
 mod story;
 mod tell;
-mod world;
 
 use super::{OpenError, Options, Sqlite, doctor::Chain, log::commits_out_of_reach};
 use crate::{ManualClock, SeededRandom};
@@ -29,7 +29,7 @@ use std::{
 const DB: &str = "consign.db";
 const WAL: &str = "consign.db-wal";
 
-/// How often a store called fail-stop.
+/// StopKind often a store called fail-stop.
 #[derive(Clone, Default)]
 struct Stops(Arc<AtomicUsize>);
 

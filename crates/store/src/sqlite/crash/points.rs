@@ -3,8 +3,8 @@
 use super::{
     check::{Checker, Verdict},
     open, say,
+    snapshot::Snapshot,
     story::{Plan, Story},
-    world::World,
 };
 use crate::{
     SeededRandom,
@@ -18,7 +18,7 @@ use std::{
     thread,
 };
 
-/// How many crash points every CI run checks.
+/// StopKind many crash points every CI run checks.
 const POINTS: u64 = 5_000;
 const POINTS_PER_STORY: u64 = 400;
 
@@ -43,7 +43,8 @@ fn a_short_story_survives_a_crash_after_every_single_operation() {
     let story = Story::of(SHORT);
     let next = AtomicUsize::new(0);
     let points = AtomicUsize::new(0);
-    let ways = [How::Killed, How::Strict].into_iter().chain((0..6).map(How::Entropy));
+    let ways =
+        [StopKind::Killed, StopKind::Strict].into_iter().chain((0..6).map(StopKind::Entropy));
     let ways: Vec<How> = ways.collect();
     on_all_cores(cores() as u64, |_| {
         loop {
@@ -80,18 +81,18 @@ const SECOND_CRASHES_OF: u64 = 4;
 
 /// Recovers, and crashes after some of the operations of the recovery. What the store has shown
 /// after opening, it must show again.
-fn crash_again(story: &Story, at: usize, how: How) -> usize {
+fn crash_again(story: &Story, at: usize, how: StopKind) -> usize {
     let again = how.image(&story.disk, at);
     let before = again.ops();
     let store = open(&again).expect("it opens");
-    let (opened, shown) = (again.ops(), World::read(&store).expect("it reads"));
+    let (opened, shown) = (again.ops(), Snapshot::read(&store).expect("it reads"));
     drop(store);
     let stride = 1 + (again.ops() - before) / 12;
     let seconds = (before..=again.ops()).step_by(stride).chain([opened]);
     let points = seconds.map(|second| {
         let mut checker = Checker::at(story, at);
         if second >= opened {
-            checker.lawful.retain(|world| **world == shown);
+            checker.lawful.retain(|snapshot| **snapshot == shown);
         }
         let found = checker.check(&again.after_power_loss(second, at as u64));
         if let Err(wrong) = found {
@@ -117,7 +118,7 @@ fn replay() {
         let story = Story::of(SHORT);
         return must_hold(
             &story,
-            Point { seed: SHORT.seed, at: story.disk.ops(), how: How::Strict },
+            Point { seed: SHORT.seed, at: story.disk.ops(), how: StopKind::Strict },
         );
     };
     let plan = if seed == SHORT.seed { SHORT } else { plan(seed) };
@@ -133,22 +134,22 @@ pub(super) fn plan(seed: u64) -> Plan {
     Plan { seed, past, quiet, steps: 100, hasty: seed % 8 >= 4 }
 }
 
-pub(super) fn random_points(story: &Story, seed: u64) -> impl Iterator<Item = (usize, How)> {
+pub(super) fn random_points(story: &Story, seed: u64) -> impl Iterator<Item = (usize, StopKind)> {
     let (luck, ops) = (SeededRandom::new(seed), story.disk.ops());
     std::iter::repeat_with(move || {
         let at = (luck.next() % (ops as u64 + 1)) as usize;
         let how = match luck.next() % 8 {
-            0 => How::Killed,
-            1 => How::Strict,
-            _ => How::Entropy(luck.next() % 1_000_000),
+            0 => StopKind::Killed,
+            1 => StopKind::Strict,
+            _ => StopKind::Entropy(luck.next() % 1_000_000),
         };
         (at, how)
     })
 }
 
-/// How the machine stopped.
+/// StopKind the machine stopped.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum How {
+pub(super) enum StopKind {
     /// Only the process died.
     Killed,
     /// Every write that was not synced was lost.
@@ -157,34 +158,34 @@ pub(super) enum How {
     Entropy(u64),
 }
 
-impl How {
+impl StopKind {
     pub(super) fn image(self, disk: &Disk, at: usize) -> Disk {
         match self {
-            How::Killed => disk.after_kill(at),
-            How::Strict => disk.after_power_loss_strict(at),
-            How::Entropy(seed) => disk.after_power_loss(at, seed),
+            StopKind::Killed => disk.after_kill(at),
+            StopKind::Strict => disk.after_power_loss_strict(at),
+            StopKind::Entropy(seed) => disk.after_power_loss(at, seed),
         }
     }
 }
 
-impl fmt::Display for How {
+impl fmt::Display for StopKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            How::Killed => f.write_str("killed"),
-            How::Strict => f.write_str("strict"),
-            How::Entropy(seed) => write!(f, "{seed}"),
+            StopKind::Killed => f.write_str("killed"),
+            StopKind::Strict => f.write_str("strict"),
+            StopKind::Entropy(seed) => write!(f, "{seed}"),
         }
     }
 }
 
-impl FromStr for How {
+impl FromStr for StopKind {
     type Err = std::num::ParseIntError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(match text {
-            "killed" => How::Killed,
-            "strict" => How::Strict,
-            seed => How::Entropy(seed.parse()?),
+            "killed" => StopKind::Killed,
+            "strict" => StopKind::Strict,
+            seed => StopKind::Entropy(seed.parse()?),
         })
     }
 }
@@ -193,10 +194,10 @@ impl FromStr for How {
 pub(super) struct Point {
     pub(super) seed: u64,
     pub(super) at: usize,
-    pub(super) how: How,
+    pub(super) how: StopKind,
 }
 
-pub(super) fn holds(story: &Story, at: usize, how: How) -> Verdict {
+pub(super) fn holds(story: &Story, at: usize, how: StopKind) -> Verdict {
     Checker::at(story, at).check(&how.image(&story.disk, at)).map(drop)
 }
 

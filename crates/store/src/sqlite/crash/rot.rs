@@ -6,8 +6,8 @@ use super::{
     open,
     points::on_all_cores,
     say,
+    snapshot::Snapshot,
     story::{Plan, Story},
-    world::World,
 };
 use crate::{Answer, Execute, Notification, Request, SeededRandom, Sqlite, Store, StoreError};
 use crash_disk::Disk;
@@ -187,13 +187,13 @@ fn judge(disk: &Disk, story: &Story, calls: usize) -> Result<Verdict, String> {
     let has_log = disk.contents(WAL).is_some();
     let Ok(store) = open(disk) else { return Ok(Verdict::Detected) };
     let sound = health(&store.files).is_ok_and(|findings| findings.is_empty());
-    let world = story.world_after(calls);
+    let snapshot = story.world_after(calls);
     if sound && has_log && is_earlier(&store, story, calls) {
         return Ok(Verdict::Earlier);
     }
     let mut reading = Reading { store: &store, told: !sound, missing: None };
-    reading.read_all(world)?;
-    reading.work(world)?;
+    reading.read_all(snapshot)?;
+    reading.work(snapshot)?;
     match (reading.told, reading.missing) {
         (true, _) => Ok(Verdict::Detected),
         (false, None) => Ok(Verdict::Harmless),
@@ -203,9 +203,9 @@ fn judge(disk: &Disk, story: &Story, calls: usize) -> Result<Verdict, String> {
 
 /// Whether all is exactly as at an earlier moment of the story.
 fn is_earlier(store: &Sqlite, story: &Story, calls: usize) -> bool {
-    let Ok(found) = World::read(store) else { return false };
-    let mut worlds = (0..=calls).map(|calls| story.world_after(calls));
-    found != *story.world_after(calls) && worlds.any(|world| *world == found)
+    let Ok(found) = Snapshot::read(store) else { return false };
+    let mut snapshots = (0..=calls).map(|calls| story.world_after(calls));
+    found != *story.world_after(calls) && snapshots.any(|snapshot| *snapshot == found)
 }
 
 /// Reads all that should be there. An answer may be an error or nothing, but never wrong data.
@@ -217,8 +217,8 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn read_all(&mut self, world: &World) -> Result<(), String> {
-        for (id, view) in &world.jobs {
+    fn read_all(&mut self, snapshot: &Snapshot) -> Result<(), String> {
+        for (id, view) in &snapshot.jobs {
             let job = block_on(self.store.job(&Scope::All, *id));
             self.compare(&format!("job {id}"), job, &view.job)?;
             let payload = block_on(self.store.payload(&Scope::All, *id));
@@ -228,9 +228,9 @@ impl Reading<'_> {
             self.compare(&format!("history of {id}"), history, &view.history)?;
         }
         // The number of published events is plain, and may be wrong; the events may not.
-        let found = super::world::events(self.store)
+        let found = super::snapshot::events(self.store)
             .or_else(|error| self.fails("announcements", &error).map(|()| Vec::new()))?;
-        match found.iter().zip(&*world.events).find(|(found, told)| found != told) {
+        match found.iter().zip(&*snapshot.events).find(|(found, told)| found != told) {
             Some((found, told)) => Err(format!("{found:?} is announced, not {told:?}")),
             None => Ok(()),
         }
@@ -259,7 +259,7 @@ impl Reading<'_> {
     }
 
     /// Work on damaged data may at most fail.
-    fn work(&mut self, world: &World) -> Result<(), String> {
+    fn work(&mut self, snapshot: &Snapshot) -> Result<(), String> {
         let numbered = block_on(self.store.number_events(1_000));
         numbered.or_else(|error| self.fails("number events", &error).map(|()| 0))?;
         let tidied = block_on(self.store.prune(100));
@@ -272,7 +272,7 @@ impl Reading<'_> {
         match claimed.as_deref() {
             Ok([Ok(Answer::Claimed(jobs))]) => {
                 for claimed in jobs {
-                    is_as_handed_over(world, claimed.job.id(), &claimed.payload)?;
+                    is_as_handed_over(snapshot, claimed.job.id(), &claimed.payload)?;
                 }
                 Ok(())
             }
@@ -282,8 +282,12 @@ impl Reading<'_> {
     }
 }
 
-fn is_as_handed_over(world: &World, id: JobId, payload: &engine::JsonText) -> Result<(), String> {
-    let view = world.jobs.get(&id).ok_or(format!("{id} was never handed over"))?;
+fn is_as_handed_over(
+    snapshot: &Snapshot,
+    id: JobId,
+    payload: &engine::JsonText,
+) -> Result<(), String> {
+    let view = snapshot.jobs.get(&id).ok_or(format!("{id} was never handed over"))?;
     if view.payload == *payload && !view.job.status().is_ended() {
         return Ok(());
     }

@@ -3,9 +3,10 @@
 mod ask;
 
 use super::{
-    DB, Stops, start,
+    DB, Stops,
+    snapshot::Snapshot,
+    start,
     tell::{Fact, facts, touched},
-    world::World,
 };
 use crate::{
     Clock, Execute, ManualClock, Notification, Request, SeededRandom, Sqlite, Store, StoreError,
@@ -20,7 +21,7 @@ use std::{sync::Arc, time::Duration};
 pub(super) struct Story {
     pub(super) disk: Disk,
     /// The state before its first call.
-    pub(super) first: World,
+    pub(super) first: Snapshot,
     /// All facts from before its first call.
     pub(super) known: Vec<Fact>,
     pub(super) began: Timestamp,
@@ -31,13 +32,13 @@ pub(super) struct Story {
 pub(super) struct Call {
     pub(super) asked: String,
     pub(super) answered: String,
-    /// How many operations the disk had seen when the call began.
+    /// StopKind many operations the disk had seen when the call began.
     pub(super) begun: usize,
-    /// How many it had seen when the call was answered.
+    /// StopKind many it had seen when the call was answered.
     pub(super) done: usize,
     pub(super) answer_facts: Vec<Fact>,
     /// What readers saw afterwards.
-    pub(super) world: World,
+    pub(super) snapshot: Snapshot,
     pub(super) now: Timestamp,
 }
 
@@ -45,9 +46,9 @@ pub(super) struct Call {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    /// How many steps come first, on a disk that does not crash.
+    /// StopKind many steps come first, on a disk that does not crash.
     pub(super) past: usize,
-    /// How many nearly empty commits come after those.
+    /// StopKind many nearly empty commits come after those.
     pub(super) quiet: usize,
     pub(super) steps: usize,
     /// Whether the next call begins while a checkpoint is under way. Then the order of operations
@@ -69,24 +70,24 @@ impl Story {
         runner.end()
     }
 
-    /// How many calls had been answered after `at` operations.
+    /// StopKind many calls had been answered after `at` operations.
     pub(super) fn answered(&self, at: usize) -> usize {
         self.calls.partition_point(|call| call.done <= at)
     }
 
     /// The states that are allowed after `at` operations: the one after the last answer, or the one
     /// after the call that was under way.
-    pub(super) fn lawful(&self, at: usize) -> Vec<&World> {
+    pub(super) fn lawful(&self, at: usize) -> Vec<&Snapshot> {
         let answered = self.answered(at);
         let under_way = self.calls.get(answered).filter(|call| call.begun < at);
         std::iter::once(self.world_after(answered))
-            .chain(under_way.map(|call| &call.world))
+            .chain(under_way.map(|call| &call.snapshot))
             .collect()
     }
 
     /// The state after `calls` answers.
-    pub(super) fn world_after(&self, calls: usize) -> &World {
-        calls.checked_sub(1).map_or(&self.first, |last| &self.calls[last].world)
+    pub(super) fn world_after(&self, calls: usize) -> &Snapshot {
+        calls.checked_sub(1).map_or(&self.first, |last| &self.calls[last].snapshot)
     }
 
     /// The time after `calls` answers.
@@ -124,10 +125,10 @@ pub(super) struct StoryRunner {
     /// A control's change to every store that was opened.
     pub(super) opened: fn(&Sqlite),
     plan: Plan,
-    first: World,
+    first: Snapshot,
     known: Vec<Fact>,
     began: Timestamp,
-    world: World,
+    snapshot: Snapshot,
     random: Arc<SeededRandom>,
     luck: SeededRandom,
     ids: Vec<JobId>,
@@ -150,10 +151,10 @@ impl StoryRunner {
             clock: Arc::new(ManualClock::at(start())),
             opened: |_| {},
             plan,
-            first: World::default(),
+            first: Snapshot::default(),
             known: Vec::new(),
             began: start(),
-            world: World::default(),
+            snapshot: Snapshot::default(),
             random: Arc::new(SeededRandom::new(plan.seed)),
             luck: SeededRandom::new(!plan.seed),
             ids: Vec::new(),
@@ -182,7 +183,7 @@ impl StoryRunner {
         let held = names.map(|name| (name.clone(), self.disk.contents(&name).expect("listed")));
         let disk = Disk::holding(held.collect::<Vec<_>>());
         self.disk = disk;
-        self.first = self.world.clone();
+        self.first = self.snapshot.clone();
         self.began = self.clock.read().wall;
         self.known
             .extend(std::mem::take(&mut self.calls).into_iter().flat_map(|call| call.answer_facts));
@@ -205,8 +206,8 @@ impl StoryRunner {
     }
 
     pub(super) fn end(mut self) -> Story {
-        let seen = World::read(self.store()).expect("the disk is sound");
-        let missed = seen.difference(&self.world);
+        let seen = Snapshot::read(self.store()).expect("the disk is sound");
+        let missed = seen.difference(&self.snapshot);
         assert_eq!(missed, None, "the teller has not noticed what changed");
         self.close().expect("the disk is sound");
         assert_eq!(self.stops.count(), 0, "nothing went wrong");
@@ -222,7 +223,7 @@ impl StoryRunner {
         let begun = self.disk.ops();
         self.store = None;
         let (done, now) = (self.disk.ops(), self.clock.read().wall);
-        let world = self.world.clone();
+        let snapshot = self.snapshot.clone();
         let (asked, answered) = ("close".into(), String::new());
         self.calls.push(Call {
             asked,
@@ -230,7 +231,7 @@ impl StoryRunner {
             begun,
             done,
             answer_facts: Vec::new(),
-            world,
+            snapshot,
             now,
         });
         Ok(())
@@ -303,9 +304,9 @@ impl StoryRunner {
         }
         let ids: Vec<JobId> = batch.iter().zip(&replies).flat_map(|(q, a)| touched(q, a)).collect();
         for id in ids {
-            let mut world = std::mem::take(&mut self.world);
-            world.read_job(self.store(), id)?;
-            self.world = world;
+            let mut snapshot = std::mem::take(&mut self.snapshot);
+            snapshot.read_job(self.store(), id)?;
+            self.snapshot = snapshot;
         }
         if answer_facts.iter().any(|fact| matches!(fact, Fact::Erased(_))) {
             self.read_events()?;
@@ -338,15 +339,15 @@ impl StoryRunner {
         (begun, done): (usize, usize),
         answer_facts: Vec<Fact>,
     ) -> StepResult {
-        let mut world = std::mem::take(&mut self.world);
+        let mut snapshot = std::mem::take(&mut self.snapshot);
         if std::mem::take(&mut self.jumped) {
-            let ids: Vec<JobId> = world.jobs.keys().copied().collect();
-            ids.into_iter().try_for_each(|id| world.read_job(self.store(), id))?;
+            let ids: Vec<JobId> = snapshot.jobs.keys().copied().collect();
+            ids.into_iter().try_for_each(|id| snapshot.read_job(self.store(), id))?;
         }
-        world.read_settings(self.store())?;
-        self.world = world.clone();
+        snapshot.read_settings(self.store())?;
+        self.snapshot = snapshot.clone();
         let now = self.clock.read().wall;
-        self.calls.push(Call { asked, answered, begun, done, answer_facts, world, now });
+        self.calls.push(Call { asked, answered, begun, done, answer_facts, snapshot, now });
         self.wait_for_checkpoint();
         Ok(())
     }
@@ -361,9 +362,9 @@ impl StoryRunner {
 
     fn read_events(&mut self) -> StepResult {
         self.wait_for_checkpoint(); // this writes, too, and must not run beside a checkpoint
-        let mut world = std::mem::take(&mut self.world);
-        world.read_events(self.store())?;
-        self.world = world;
+        let mut snapshot = std::mem::take(&mut self.snapshot);
+        snapshot.read_events(self.store())?;
+        self.snapshot = snapshot;
         Ok(())
     }
 }

@@ -20,10 +20,10 @@ fn the_doctor_sees_what_is_wrong() {
         ("update submission set id = randomblob(16) where no = 7", "under another's id"),
         (
             "update submission set envelope = (select envelope from submission where no = 8) where no = 7",
-            "what was handed over of row 7",
+            "submission of row 7",
         ),
         ("insert into history values (7, 2, null, x'')", "is not whole"),
-        ("delete from submission where no = 9", "were never handed over"),
+        ("delete from submission where no = 9", "were never submitted"),
         ("delete from job where no = 9", "live and ended, or neither"),
         ("delete from submission where no = 1", "keys mean no job that has them"),
         ("update outbox set sheet = x'' where event = 3", "announcement of row 3"),

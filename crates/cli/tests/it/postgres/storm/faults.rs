@@ -68,12 +68,12 @@ pub(super) struct FaultInjector<'a> {
     client_log: &'a ClientLog,
     /// For readers of the log: when each fault happened.
     clock: SystemClock,
-    seen: Seen,
+    seen: FaultCounts,
 }
 
 /// Counts of the injected faults.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct FaultCounts {
     backends: usize,
     stops: usize,
     kills: usize,
@@ -83,7 +83,7 @@ pub(super) struct Seen {
     line: Counts,
 }
 
-impl Seen {
+impl FaultCounts {
     pub(super) fn was_wild(&self, rounds: u64, told: &client_log::Counts) {
         let rounds = rounds as usize;
         assert!(self.backends >= 100 * rounds, "hardly any backend was ended: {self:?}");
@@ -119,12 +119,12 @@ impl<'a> FaultInjector<'a> {
             worker_processes,
             client_log,
             clock,
-            seen: Seen::default(),
+            seen: FaultCounts::default(),
         }
     }
 
     /// Injects every fault of the deck so many times, in another order each time.
-    pub(super) fn inject(&mut self, rounds: u64) -> Seen {
+    pub(super) fn inject(&mut self, rounds: u64) -> FaultCounts {
         for _ in 0..rounds {
             let mut deck: Vec<Fault> =
                 DECK.iter().flat_map(|(fault, times)| vec![*fault; *times]).collect();

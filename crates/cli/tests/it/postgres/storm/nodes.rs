@@ -13,7 +13,7 @@ pub(super) const NODES: usize = 3;
 const WATCHES: [NodeClock; NODES] = [NodeClock::Right, NodeClock::Fast, NodeClock::Slow];
 
 /// A node that was restarted.
-pub(super) struct Launched {
+pub(super) struct RestartedNode {
     number: usize,
     /// By the true time, which the database has.
     since: Timestamp,
@@ -78,15 +78,15 @@ impl Nodes {
     }
 
     /// Restarts a killed node; the test may kill it again before it is ready.
-    pub(super) fn launch(&self, number: usize) -> Launched {
+    pub(super) fn launch(&self, number: usize) -> RestartedNode {
         let since = self.clock.read().wall;
         self.test_servers[number].launch_in_place();
-        Launched { number, since }
+        RestartedNode { number, since }
     }
 
     /// Waits until a restarted node serves, and learns its new id. A node that was killed during
     /// its start may be listed, too, but has sent no heartbeat since.
-    pub(super) fn greet(&self, Launched { number, since }: Launched) {
+    pub(super) fn greet(&self, RestartedNode { number, since }: RestartedNode) {
         self.test_servers[number].wait_until_ready();
         let new = wait_for("the node is seen", || {
             let ids = self.ids();

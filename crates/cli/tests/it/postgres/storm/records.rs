@@ -1,7 +1,7 @@
 //! Facts that only the database has, because the API does not show them yet: announcements and
 //! counters.
 
-use crate::serve::storm::checker::Found;
+use crate::serve::storm::checker::StormStats;
 use engine::{EventKind, Scope, Timestamp};
 use platform::{SystemClock, SystemRandom};
 use std::{
@@ -17,7 +17,7 @@ const A_MOMENT: Duration = Duration::from_millis(100);
 
 /// Compares the announcements and the counters with the checker's findings, and all times with the
 /// true time.
-pub(super) fn agree(address: &str, found: &Found, (began, ended): (Timestamp, Timestamp)) {
+pub(super) fn agree(address: &str, found: &StormStats, (began, ended): (Timestamp, Timestamp)) {
     let runtime = Runtime::new().unwrap();
     let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let address = address.parse().unwrap();
@@ -77,7 +77,7 @@ async fn announced(
 }
 
 /// I16: the counters equal the counted rows.
-async fn counted(store: &Postgres, found: &Found) {
+async fn counted(store: &Postgres, found: &StormStats) {
     let mut counted: BTreeMap<(String, String), u64> = BTreeMap::new();
     for depth in store.queues(&Scope::All).await.unwrap() {
         let Counts {

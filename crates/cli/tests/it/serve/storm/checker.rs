@@ -11,7 +11,7 @@ use std::{
 
 /// The statistics of a storm.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct StormStats {
     pub(crate) jobs: usize,
     unsaid: usize,
     /// By type and status.
@@ -33,7 +33,7 @@ impl fmt::Debug for Outcomes {
     }
 }
 
-impl Found {
+impl StormStats {
     /// A storm without faults would show nothing.
     pub(crate) fn was_a_storm(&self) {
         let counts = &self.counts;
@@ -56,10 +56,10 @@ impl Found {
     }
 }
 
-pub(crate) fn check(client: &Client, client_log: &ClientLog) -> Found {
+pub(crate) fn check(client: &Client, client_log: &ClientLog) -> StormStats {
     let jobs = all_jobs(client);
     let mut pages = client_log.pages();
-    let mut found = Found { jobs: jobs.len(), ..Found::default() };
+    let mut found = StormStats { jobs: jobs.len(), ..StormStats::default() };
     acknowledged_jobs_are_there_once(&jobs, &pages, &mut found);
     let mut connection = client.connect().unwrap();
     for job in &jobs {
@@ -98,7 +98,7 @@ fn all_jobs(client: &Client) -> Vec<Value> {
 }
 
 /// I1, I2, I11: an acknowledged job exists, under the acknowledged id, and once.
-fn acknowledged_jobs_are_there_once(jobs: &[Value], pages: &Pages, found: &mut Found) {
+fn acknowledged_jobs_are_there_once(jobs: &[Value], pages: &Pages, found: &mut StormStats) {
     let mut by_subject: HashMap<&str, Vec<&str>> = HashMap::new();
     for job in jobs {
         let subject = job["subjectId"].as_str().unwrap();
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn a_job_that_is_there_as_it_was_told_is_well() {
         let jobs = [job("a", "Completed")];
-        acknowledged_jobs_are_there_once(&jobs, &told(&["a", "a"]), &mut Found::default());
+        acknowledged_jobs_are_there_once(&jobs, &told(&["a", "a"]), &mut StormStats::default());
         let history = [
             row(1, &Value::Null, "Queued"),
             row(2, &json!("Queued"), "Running"),
@@ -285,21 +285,21 @@ mod tests {
     #[test]
     #[should_panic(expected = "was acknowledged as a")]
     fn a_lost_job_is_found() {
-        acknowledged_jobs_are_there_once(&[], &told(&["a"]), &mut Found::default());
+        acknowledged_jobs_are_there_once(&[], &told(&["a"]), &mut StormStats::default());
     }
 
     #[test]
     #[should_panic(expected = "and is there as")]
     fn a_second_job_under_one_key_is_found() {
         let jobs = [job("a", "Completed"), job("b", "Completed")];
-        acknowledged_jobs_are_there_once(&jobs, &told(&["a"]), &mut Found::default());
+        acknowledged_jobs_are_there_once(&jobs, &told(&["a"]), &mut StormStats::default());
     }
 
     #[test]
     #[should_panic(expected = "nobody sent these")]
     fn an_invented_job_is_found() {
         let jobs = [job("a", "Completed")];
-        acknowledged_jobs_are_there_once(&jobs, &Pages::default(), &mut Found::default());
+        acknowledged_jobs_are_there_once(&jobs, &Pages::default(), &mut StormStats::default());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `consign.enqueue` refuses what the HTTP API refuses, in the same words.
 
-use super::{RUNTIME, World, refused};
+use super::{EnqueueFixture, RUNTIME, refused};
 use crate::{
     Store,
     conformance::fixture::{email, tenant},
@@ -84,10 +84,10 @@ fn numbers() -> Vec<(JobDraft, String)> {
 
 #[test]
 fn what_the_door_refuses_is_refused_in_its_words() {
-    let world = World::idle();
+    let fixture = EnqueueFixture::idle();
     for (draft, call) in texts().into_iter().chain(numbers()) {
-        match (at_the_door(draft), world.enqueue(&call)) {
-            (Ok(_), Ok((id, _))) => assert!(world.job(id).is_some(), "{call}"),
+        match (at_the_door(draft), fixture.enqueue(&call)) {
+            (Ok(_), Ok((id, _))) => assert!(fixture.job(id).is_some(), "{call}"),
             (Err(refusal), enqueued @ Err(_)) => {
                 let (state, code, message) = refused(enqueued);
                 assert_eq!((state.as_str(), code.as_str()), ("CN400", refusal.code()), "{call}");
@@ -96,7 +96,7 @@ fn what_the_door_refuses_is_refused_in_its_words() {
             (door, sql) => panic!("{call}: {:?} at the door, {:?} by SQL", door.err(), sql.err()),
         }
     }
-    assert_eq!(world.count("inbox"), 0, "nothing lawful was left there as refused");
+    assert_eq!(fixture.count("inbox"), 0, "nothing lawful was left there as refused");
 }
 
 /// The problems in a message, sorted.
@@ -124,13 +124,13 @@ fn a_payload_is_json_as_the_door_has_it() {
     ]);
     texts.extend([" 1 ", "\n[true, null]\t", "1.50e2", "\"ä\"", r#"{"a":1,"a":2}"#, "-0.0"]);
     texts.extend([&*deep, &*deeper, &*deepest, &*objects, &*more_objects]);
-    let world = World::idle();
+    let fixture = EnqueueFixture::idle();
     for text in texts {
         let draft = JobDraft { payload: Some(text.into()), ..email() };
         let short = &text[..text.len().min(40)];
-        match (at_the_door(draft), world.enqueue(&format!("'email', {}", quoted(text)))) {
+        match (at_the_door(draft), fixture.enqueue(&format!("'email', {}", quoted(text)))) {
             (Ok(new), Ok((id, _))) => {
-                let kept = RUNTIME.block_on(world.store.payload(&Scope::All, id)).unwrap();
+                let kept = RUNTIME.block_on(fixture.store.payload(&Scope::All, id)).unwrap();
                 assert_eq!(kept.as_ref().map(JsonText::as_str), Some(new.payload.as_str()));
             }
             (Err(_), enqueued @ Err(_)) => {
@@ -145,20 +145,20 @@ fn a_payload_is_json_as_the_door_has_it() {
 
 #[test]
 fn a_payload_has_a_bound_which_an_operator_may_move() {
-    let world = World::idle();
+    let fixture = EnqueueFixture::idle();
     let call = |bytes: usize| format!("'email', '\"{}\"'", "x".repeat(bytes - 2));
-    world.must(&call(PAYLOAD_BYTES_MAX));
-    let (state, code, message) = refused(world.enqueue(&call(PAYLOAD_BYTES_MAX + 1)));
+    fixture.must(&call(PAYLOAD_BYTES_MAX));
+    let (state, code, message) = refused(fixture.enqueue(&call(PAYLOAD_BYTES_MAX + 1)));
     let large = Refusal::PayloadTooLarge { bytes: 65_537, bytes_max: PAYLOAD_BYTES_MAX };
     assert_eq!((state.as_str(), code.as_str()), ("CN413", large.code()));
     assert_eq!(message, large.to_string());
-    world.sql("update consign.store_meta set enqueue_bytes_max = 1048576");
-    assert!(world.job(world.must(&call(1 << 20))).is_some());
+    fixture.sql("update consign.store_meta set enqueue_bytes_max = 1048576");
+    assert!(fixture.job(fixture.must(&call(1 << 20))).is_some());
 }
 
 #[test]
 fn a_payload_may_be_of_any_type_that_is_json() {
-    let world = World::idle();
+    let fixture = EnqueueFixture::idle();
     let payloads = [
         ("jsonb_build_object('a', 1)", "{\"a\": 1}"),
         ("json_build_object('a', 1)", "{\"a\" : 1}"),
@@ -169,24 +169,24 @@ fn a_payload_may_be_of_any_type_that_is_json() {
         ("to_jsonb('text'::text)", "\"text\""),
     ];
     for (sql, kept) in payloads {
-        let id = world.must(&format!("'email', {sql}"));
-        let payload = RUNTIME.block_on(world.store.payload(&Scope::All, id)).unwrap();
+        let id = fixture.must(&format!("'email', {sql}"));
+        let payload = RUNTIME.block_on(fixture.store.payload(&Scope::All, id)).unwrap();
         assert_eq!(payload.expect("it is there").as_str(), kept, "{sql}");
     }
-    assert_eq!(refused(world.enqueue("null")).1, "INVALID_FIELD");
-    assert_eq!(refused(world.enqueue("'email', tenant => 'A'")).1, "INVALID_FIELD");
+    assert_eq!(refused(fixture.enqueue("null")).1, "INVALID_FIELD");
+    assert_eq!(refused(fixture.enqueue("'email', tenant => 'A'")).1, "INVALID_FIELD");
 }
 
 #[test]
 fn what_would_expire_before_it_may_start_is_refused() {
-    let world = World::idle();
+    let fixture = EnqueueFixture::idle();
     let calls = [
         "'email', expires_at => '2027-01-15T08:00:00Z'",
         "'email', expires_at => '2027-01-15T08:00:10Z', delay => '10 seconds'",
         "'email', run_at => '2027-01-16', expires_at => '2027-01-15T08:00:10Z'",
     ];
     for call in calls {
-        let (_, code, message) = refused(world.enqueue(call));
+        let (_, code, message) = refused(fixture.enqueue(call));
         assert_eq!(code, "INVALID_FIELD");
         assert_eq!(message, "expiresAt: must be later than the moment it may start");
     }
@@ -194,70 +194,70 @@ fn what_would_expire_before_it_may_start_is_refused() {
 
 #[test]
 fn a_full_queue_takes_no_more() {
-    let world = World::idle();
-    world.set_policy("email", Policy { max_queued: Some(3), ..Policy::default() });
-    let taken_in = world.must("'email'");
-    assert!(world.job(taken_in).is_some());
-    world.sql("begin");
-    let (second, third) = (world.must("'email'"), world.must("'email'"));
-    let (state, code, message) = refused(world.enqueue("'email', key => 'k'"));
+    let fixture = EnqueueFixture::idle();
+    fixture.set_policy("email", Policy { max_queued: Some(3), ..Policy::default() });
+    let taken_in = fixture.must("'email'");
+    assert!(fixture.job(taken_in).is_some());
+    fixture.sql("begin");
+    let (second, third) = (fixture.must("'email'"), fixture.must("'email'"));
+    let (state, code, message) = refused(fixture.enqueue("'email', key => 'k'"));
     assert_eq!((state.as_str(), code.as_str()), ("CN429", "QUEUE_FULL"));
     assert_eq!(message, "the queue of email is full: 3 jobs wait");
-    world.sql("rollback");
-    assert_eq!([world.job(second), world.job(third)], [None, None]);
-    let ids = [world.must("'email'"), world.must("'email', key => 'k'")];
-    assert!(ids.iter().all(|id| world.job(*id).is_some()));
-    assert_eq!(refused(world.enqueue("'email'")).1, "QUEUE_FULL");
+    fixture.sql("rollback");
+    assert_eq!([fixture.job(second), fixture.job(third)], [None, None]);
+    let ids = [fixture.must("'email'"), fixture.must("'email', key => 'k'")];
+    assert!(ids.iter().all(|id| fixture.job(*id).is_some()));
+    assert_eq!(refused(fixture.enqueue("'email'")).1, "QUEUE_FULL");
     assert_eq!(
-        world.enqueue("'email', key => 'k'").unwrap(),
+        fixture.enqueue("'email', key => 'k'").unwrap(),
         (ids[1], true),
         "a repeat needs no room"
     );
-    world.must("'email', tenant => 'acme'");
-    world.must("'other'");
+    fixture.must("'email', tenant => 'acme'");
+    fixture.must("'other'");
 }
 
 #[test]
 fn a_tenant_cannot_open_types_without_end() {
-    let world = World::idle();
-    world.sql("update consign.store_meta set enqueue_job_types_max = 3");
-    let taken_in = world.must("'type-1'");
-    assert!(world.job(taken_in).is_some());
+    let fixture = EnqueueFixture::idle();
+    fixture.sql("update consign.store_meta set enqueue_job_types_max = 3");
+    let taken_in = fixture.must("'type-1'");
+    assert!(fixture.job(taken_in).is_some());
     // Inbox rows count as well, within the transaction and after it.
-    world.sql("begin");
-    world.must("'type-2', key => 'k'");
-    world.must("'type-2'");
-    world.must("'type-3'");
-    let (state, code, message) = refused(world.enqueue("'type-4'"));
+    fixture.sql("begin");
+    fixture.must("'type-2', key => 'k'");
+    fixture.must("'type-2'");
+    fixture.must("'type-3'");
+    let (state, code, message) = refused(fixture.enqueue("'type-4'"));
     assert_eq!((state.as_str(), code.as_str()), ("CN422", "TENANT_LIMIT"));
     assert!(message.contains("enqueue_job_types_max"), "{message}");
-    world.sql("rollback");
-    let ids = [world.must("'type-2'"), world.must("'type-3'")];
-    assert_eq!(refused(world.enqueue("'type-4'")).1, "TENANT_LIMIT");
-    assert!(ids.iter().all(|id| world.job(*id).is_some()));
-    assert_eq!(refused(world.enqueue("'type-4', key => 'k'")).1, "TENANT_LIMIT");
-    world.must("'type-1'");
-    world.must("'type-4', tenant => 'acme'");
-    world.set_policy("type-4", Policy::default());
-    world.must("'type-4'");
+    fixture.sql("rollback");
+    let ids = [fixture.must("'type-2'"), fixture.must("'type-3'")];
+    assert_eq!(refused(fixture.enqueue("'type-4'")).1, "TENANT_LIMIT");
+    assert!(ids.iter().all(|id| fixture.job(*id).is_some()));
+    assert_eq!(refused(fixture.enqueue("'type-4', key => 'k'")).1, "TENANT_LIMIT");
+    fixture.must("'type-1'");
+    fixture.must("'type-4', tenant => 'acme'");
+    fixture.set_policy("type-4", Policy::default());
+    fixture.must("'type-4'");
 }
 
 #[test]
 fn what_was_enqueued_is_taken_in_even_if_its_queue_is_full_by_then() {
-    let world = World::idle();
-    let ids = [world.must("'email'"), world.must("'email'")];
-    world.set_policy("email", Policy { max_queued: Some(1), ..Policy::default() });
-    assert!(ids.iter().all(|id| world.job(*id).is_some()), "it was acknowledged");
+    let fixture = EnqueueFixture::idle();
+    let ids = [fixture.must("'email'"), fixture.must("'email'")];
+    fixture.set_policy("email", Policy { max_queued: Some(1), ..Policy::default() });
+    assert!(ids.iter().all(|id| fixture.job(*id).is_some()), "it was acknowledged");
 }
 
 #[test]
 fn a_type_with_a_schema_is_sent_to_the_door() {
-    let world = World::idle();
+    let fixture = EnqueueFixture::idle();
     let schema = Some(JsonText::from_stored("{\"type\":\"object\"}"));
-    world.set_policy("email", Policy { schema, ..Policy::default() });
-    let (state, code, message) = refused(world.enqueue("'email', '{}'"));
+    fixture.set_policy("email", Policy { schema, ..Policy::default() });
+    let (state, code, message) = refused(fixture.enqueue("'email', '{}'"));
     assert_eq!((state.as_str(), code.as_str()), ("CN422", "SCHEMA_MISMATCH"));
     assert!(message.contains("email has a JSON Schema"), "{message}");
-    world.set_policy("email", Policy::default());
-    world.must("'email', '{}'");
+    fixture.set_policy("email", Policy::default());
+    fixture.must("'email', '{}'");
 }

@@ -1,6 +1,6 @@
 //! One key means one job, whether it comes by SQL or by HTTP.
 
-use super::{Enqueued, PATIENCE, RUNTIME, World, connect, refused};
+use super::{EnqueueFixture, Enqueued, PATIENCE, RUNTIME, connect, refused};
 use crate::{
     Answer, Request, Store,
     conformance::fixture::{ending, keyed, settling, submitted, tenant},
@@ -14,19 +14,19 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::{Client, error::SqlState};
 
 /// The same submission as the store gets it from the HTTP API.
-fn new_job(world: &World, draft: JobDraft) -> NewJob {
-    let clock = crate::Clock::read(&*world.clock).wall;
+fn new_job(fixture: &EnqueueFixture, draft: JobDraft) -> NewJob {
+    let clock = crate::Clock::read(&*fixture.clock).wall;
     let context = SubmitContext {
-        id: JobId::new(clock, crate::RandomSource::entropy(&*world.random)),
+        id: JobId::new(clock, crate::RandomSource::entropy(&*fixture.random)),
         tenant: tenant("default"),
-        entropy: crate::RandomSource::entropy(&*world.random),
+        entropy: crate::RandomSource::entropy(&*fixture.random),
         payload_bytes_max: PAYLOAD_BYTES_MAX,
     };
     draft.check(context).expect("a lawful draft")
 }
 
-fn submit(world: &World, draft: JobDraft) -> Result<(JobId, bool), Refusal> {
-    let answer = world.one(Request::Submit(vec![new_job(world, draft)]))?;
+fn submit(fixture: &EnqueueFixture, draft: JobDraft) -> Result<(JobId, bool), Refusal> {
+    let answer = fixture.one(Request::Submit(vec![new_job(fixture, draft)]))?;
     let submitted = submitted(answer).pop().expect("one answer for one job");
     Ok((submitted.job_id, submitted.duplicate))
 }
@@ -40,62 +40,62 @@ fn reused(enqueued: Enqueued, holder: JobId) {
 
 #[test]
 fn the_same_key_means_the_same_job_in_the_inbox_and_out_of_it() {
-    let world = World::idle();
-    world.sql("begin");
-    let id = world.must("'email', '{\"a\":1,\"b\":[\"x\"]}', key => 'k'");
+    let fixture = EnqueueFixture::idle();
+    fixture.sql("begin");
+    let id = fixture.must("'email', '{\"a\":1,\"b\":[\"x\"]}', key => 'k'");
     let again = "'email', ' {\"b\" : [\"\\u0078\"], \"a\": 1.0} ', key => 'k'";
-    assert_eq!(world.enqueue(again).unwrap(), (id, true), "in one transaction");
-    world.sql("commit");
-    assert_eq!(world.enqueue(again).unwrap(), (id, true), "in the inbox");
-    reused(world.enqueue("'email', '{\"a\":2}', key => 'k'"), id);
-    reused(world.enqueue("'email', '{\"a\":1,\"b\":[\"x\"]}', key => 'k', subject => 's'"), id);
-    assert!(world.job(id).is_some());
-    assert_eq!(world.enqueue(again).unwrap(), (id, true), "a job");
-    reused(world.enqueue("'email', '{\"a\":2}', key => 'k'"), id);
-    assert_ne!(world.must("'other', '1', key => 'k'"), id);
-    assert_ne!(world.must("'email', '1', key => 'k', tenant => 'acme'"), id);
+    assert_eq!(fixture.enqueue(again).unwrap(), (id, true), "in one transaction");
+    fixture.sql("commit");
+    assert_eq!(fixture.enqueue(again).unwrap(), (id, true), "in the inbox");
+    reused(fixture.enqueue("'email', '{\"a\":2}', key => 'k'"), id);
+    reused(fixture.enqueue("'email', '{\"a\":1,\"b\":[\"x\"]}', key => 'k', subject => 's'"), id);
+    assert!(fixture.job(id).is_some());
+    assert_eq!(fixture.enqueue(again).unwrap(), (id, true), "a job");
+    reused(fixture.enqueue("'email', '{\"a\":2}', key => 'k'"), id);
+    assert_ne!(fixture.must("'other', '1', key => 'k'"), id);
+    assert_ne!(fixture.must("'email', '1', key => 'k', tenant => 'acme'"), id);
 }
 
 #[test]
 fn names_that_come_twice_are_not_overlooked() {
-    let world = World::idle();
+    let fixture = EnqueueFixture::idle();
     let twice = "'email', '{\"a\":1,\"a\":2}', key => 'k'";
-    let id = world.must(twice);
-    assert_eq!(world.enqueue(twice).unwrap(), (id, true));
+    let id = fixture.must(twice);
+    assert_eq!(fixture.enqueue(twice).unwrap(), (id, true));
     for other in ["{\"a\":2}", "{\"a\":3,\"a\":2}"] {
-        reused(world.enqueue(&format!("'email', '{other}', key => 'k'")), id);
+        reused(fixture.enqueue(&format!("'email', '{other}', key => 'k'")), id);
     }
 }
 
 #[test]
 fn a_key_from_sql_is_known_at_the_door_and_the_other_way_round() {
-    let world = World::idle();
-    let id = world.must("'email', '[1]', key => 'k'");
-    assert_eq!(world.count("inbox"), 1);
-    assert_eq!(submit(&world, keyed("k", "[1.0]")), Ok((id, true)));
-    let id = world.must("'email', '[1]', key => 'l'");
-    assert_eq!(submit(&world, keyed("l", "2")), Err(Refusal::KeyReused { holder: id }));
-    let (id, _) = submit(&world, keyed("m", "[1]")).unwrap();
-    assert_eq!(world.enqueue("'email', '[1e0]', key => 'm'").unwrap(), (id, true));
-    reused(world.enqueue("'email', '2', key => 'm'"), id);
+    let fixture = EnqueueFixture::idle();
+    let id = fixture.must("'email', '[1]', key => 'k'");
+    assert_eq!(fixture.count("inbox"), 1);
+    assert_eq!(submit(&fixture, keyed("k", "[1.0]")), Ok((id, true)));
+    let id = fixture.must("'email', '[1]', key => 'l'");
+    assert_eq!(submit(&fixture, keyed("l", "2")), Err(Refusal::KeyReused { holder: id }));
+    let (id, _) = submit(&fixture, keyed("m", "[1]")).unwrap();
+    assert_eq!(fixture.enqueue("'email', '[1e0]', key => 'm'").unwrap(), (id, true));
+    reused(fixture.enqueue("'email', '2', key => 'm'"), id);
 }
 
 #[test]
 fn long_keys_are_stored_as_the_door_stores_them() {
-    let world = World::idle();
+    let fixture = EnqueueFixture::idle();
     let keys = ["k".repeat(128), "ä".repeat(129), "k".repeat(1024), "sha256:x".into()];
     for key in keys {
-        let id = world.must(&format!("'email', '1', key => '{key}'"));
-        assert_eq!(submit(&world, keyed(&key, "1")), Ok((id, true)), "{key}");
+        let id = fixture.must(&format!("'email', '1', key => '{key}'"));
+        assert_eq!(submit(&fixture, keyed(&key, "1")), Ok((id, true)), "{key}");
     }
 }
 
 /// Ends the only queued job.
-fn end(world: &World, word: OutcomeWord) -> JobId {
-    let claimed = world.claim(&["email"], 1).pop().expect("there is one");
+fn end(fixture: &EnqueueFixture, word: OutcomeWord) -> JobId {
+    let claimed = fixture.claim(&["email"], 1).pop().expect("there is one");
     let id = claimed.job.id();
     let command = settling(&claimed, &ending(word));
-    world.one(Request::Job { scope: Scope::All, id, command }).unwrap();
+    fixture.one(Request::Job { scope: Scope::All, id, command }).unwrap();
     id
 }
 
@@ -103,48 +103,48 @@ fn end(world: &World, word: OutcomeWord) -> JobId {
 fn an_expired_key_is_free_swept_or_not() {
     for word in [OutcomeWord::Completed, OutcomeWord::Poisoned] {
         for swept in [false, true] {
-            let world = World::idle();
+            let fixture = EnqueueFixture::idle();
             let window = Duration::from_secs(100);
-            world.set_policy("email", Policy { key_window: window, ..Policy::default() });
-            let first = world.must("'email', '1', key => 'k'");
-            assert!(world.job(first).is_some());
-            assert_eq!(end(&world, word), first);
-            world.clock.pass(Duration::from_secs(99));
-            assert_eq!(world.enqueue("'email', '1', key => 'k'").unwrap(), (first, true));
-            reused(world.enqueue("'email', '2', key => 'k'"), first);
-            world.clock.pass(Duration::from_secs(1));
+            fixture.set_policy("email", Policy { key_window: window, ..Policy::default() });
+            let first = fixture.must("'email', '1', key => 'k'");
+            assert!(fixture.job(first).is_some());
+            assert_eq!(end(&fixture, word), first);
+            fixture.clock.pass(Duration::from_secs(99));
+            assert_eq!(fixture.enqueue("'email', '1', key => 'k'").unwrap(), (first, true));
+            reused(fixture.enqueue("'email', '2', key => 'k'"), first);
+            fixture.clock.pass(Duration::from_secs(1));
             if swept {
-                RUNTIME.block_on(world.store.prune(100)).unwrap();
+                RUNTIME.block_on(fixture.store.prune(100)).unwrap();
             }
-            let second = world.must("'email', '2', key => 'k'");
-            RUNTIME.block_on(world.store.prune(100)).unwrap();
-            assert_eq!(submit(&world, keyed("k", "2")), Ok((second, true)), "{word:?} {swept}");
+            let second = fixture.must("'email', '2', key => 'k'");
+            RUNTIME.block_on(fixture.store.prune(100)).unwrap();
+            assert_eq!(submit(&fixture, keyed("k", "2")), Ok((second, true)), "{word:?} {swept}");
         }
     }
 }
 
 #[test]
 fn a_poisoned_job_that_lived_again_counts_from_its_last_end() {
-    let world = World::idle();
+    let fixture = EnqueueFixture::idle();
     let window = Duration::from_secs(100);
-    world.set_policy("email", Policy { key_window: window, ..Policy::default() });
-    let id = world.must("'email', '1', key => 'k'");
-    assert!(world.job(id).is_some());
-    end(&world, OutcomeWord::Poisoned);
-    world.clock.pass(Duration::from_secs(60));
+    fixture.set_policy("email", Policy { key_window: window, ..Policy::default() });
+    let id = fixture.must("'email', '1', key => 'k'");
+    assert!(fixture.job(id).is_some());
+    end(&fixture, OutcomeWord::Poisoned);
+    fixture.clock.pass(Duration::from_secs(60));
     let redrive = Command::Redrive { max_attempts: None, reset_steps: false };
-    world.one(Request::Job { scope: Scope::All, id, command: redrive }).unwrap();
-    end(&world, OutcomeWord::Poisoned);
-    world.clock.pass(Duration::from_secs(60));
-    assert_eq!(world.enqueue("'email', '1', key => 'k'").unwrap(), (id, true));
-    world.clock.pass(Duration::from_secs(60));
-    assert_ne!(world.must("'email', '1', key => 'k'"), id);
+    fixture.one(Request::Job { scope: Scope::All, id, command: redrive }).unwrap();
+    end(&fixture, OutcomeWord::Poisoned);
+    fixture.clock.pass(Duration::from_secs(60));
+    assert_eq!(fixture.enqueue("'email', '1', key => 'k'").unwrap(), (id, true));
+    fixture.clock.pass(Duration::from_secs(60));
+    assert_ne!(fixture.must("'email', '1', key => 'k'"), id);
 }
 
 /// Repeats a call that collided with another transaction, as the documentation says.
-fn enqueue_until_taken(world: &World, app: &Client, call: &str) -> (JobId, bool) {
+fn enqueue_until_taken(fixture: &EnqueueFixture, app: &Client, call: &str) -> (JobId, bool) {
     const TRIES_MAX: usize = 10;
-    let answer = (0..TRIES_MAX).find_map(|_| match world.enqueue_by(app, call) {
+    let answer = (0..TRIES_MAX).find_map(|_| match fixture.enqueue_by(app, call) {
         Ok(enqueued) => Some(enqueued),
         Err(error) => {
             assert_eq!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE), "{error:?}");
@@ -157,51 +157,52 @@ fn enqueue_until_taken(world: &World, app: &Client, call: &str) -> (JobId, bool)
 #[test]
 fn many_racers_with_one_key_make_one_job_by_sql_and_at_the_door() {
     const RACERS: usize = 6;
-    let world = World::new();
-    let apps: Vec<_> = (0..RACERS).map(|_| connect(&world.address)).collect();
+    let fixture = EnqueueFixture::new();
+    let apps: Vec<_> = (0..RACERS).map(|_| connect(&fixture.address)).collect();
     for round in 0..10 {
         let key = format!("k{round}");
         let call = format!("'email', '1', key => '{key}'");
         let answers: Vec<(JobId, bool)> = thread::scope(|scope| {
-            let (world, call, key) = (&world, &call, &key);
+            let (fixture, call, key) = (&fixture, &call, &key);
             let by_sql =
-                apps.iter().map(|app| scope.spawn(move || enqueue_until_taken(world, app, call)));
+                apps.iter().map(|app| scope.spawn(move || enqueue_until_taken(fixture, app, call)));
             let by_sql: Vec<_> = by_sql.collect();
-            let at_door = (0..RACERS)
-                .map(|_| scope.spawn(move || submit(world, keyed(key, "1")).expect("it is taken")));
+            let at_door = (0..RACERS).map(|_| {
+                scope.spawn(move || submit(fixture, keyed(key, "1")).expect("it is taken"))
+            });
             let at_door: Vec<_> = at_door.collect();
             by_sql.into_iter().chain(at_door).map(|racer| racer.join().unwrap()).collect()
         });
         let ids: BTreeSet<JobId> = answers.iter().map(|(id, _)| *id).collect();
         assert_eq!(ids.len(), 1, "round {round}");
         assert_eq!(answers.iter().filter(|(_, duplicate)| !duplicate).count(), 1);
-        assert!(world.job(answers[0].0).is_some());
+        assert!(fixture.job(answers[0].0).is_some());
     }
-    let queues = RUNTIME.block_on(world.store.queues(&Scope::All)).unwrap();
+    let queues = RUNTIME.block_on(fixture.store.queues(&Scope::All)).unwrap();
     assert_eq!(queues[0].counts.submitted, 10);
 }
 
 #[test]
 fn a_redriven_job_meets_a_key_that_was_given_away_by_sql() {
-    let world = World::idle();
-    world.set_policy("email", Policy { key_window: Duration::ZERO, ..Policy::default() });
-    let first = world.must("'email', '1', key => 'k'");
-    assert!(world.job(first).is_some());
-    end(&world, OutcomeWord::Poisoned);
-    let second = world.must("'email', '2', key => 'k'");
+    let fixture = EnqueueFixture::idle();
+    fixture.set_policy("email", Policy { key_window: Duration::ZERO, ..Policy::default() });
+    let first = fixture.must("'email', '1', key => 'k'");
+    assert!(fixture.job(first).is_some());
+    end(&fixture, OutcomeWord::Poisoned);
+    let second = fixture.must("'email', '2', key => 'k'");
     let redrive = Command::Redrive { max_attempts: None, reset_steps: false };
-    let answer = world.one(Request::Job { scope: Scope::All, id: first, command: redrive });
+    let answer = fixture.one(Request::Job { scope: Scope::All, id: first, command: redrive });
     assert!(matches!(answer, Ok(Answer::Job(_))), "{answer:?}");
-    assert_eq!(world.enqueue("'email', '2', key => 'k'").unwrap(), (second, true));
+    assert_eq!(fixture.enqueue("'email', '2', key => 'k'").unwrap(), (second, true));
 }
 
 /// Waits until a call of `consign.enqueue` waits for another transaction's lock.
-fn until_somebody_waits(world: &World) {
-    let waits = world.named(
+fn until_somebody_waits(fixture: &EnqueueFixture) {
+    let waits = fixture.named(
         "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%consign.enqueue(%'",
     );
     let waiting = async {
-        while world.app.query_typed(&waits, &[]).await.unwrap().is_empty() {
+        while fixture.app.query_typed(&waits, &[]).await.unwrap().is_empty() {
             sleep(Duration::from_millis(5)).await;
         }
     };
@@ -210,60 +211,60 @@ fn until_somebody_waits(world: &World) {
 
 #[test]
 fn whoever_comes_with_the_key_of_an_open_transaction_waits_for_its_end() {
-    let world = World::idle();
+    let fixture = EnqueueFixture::idle();
     for (end, key) in [("commit", "k"), ("rollback", "l")] {
         let call = format!("'email', '1', key => '{key}'");
-        let first = connect(&world.address);
+        let first = connect(&fixture.address);
         RUNTIME.block_on(first.batch_execute("begin")).unwrap();
-        let (id, _) = world.enqueue_by(&first, &call).unwrap();
+        let (id, _) = fixture.enqueue_by(&first, &call).unwrap();
         let second = thread::scope(|scope| {
-            let second = scope.spawn(|| world.enqueue_by(&connect(&world.address), &call));
-            until_somebody_waits(&world);
+            let second = scope.spawn(|| fixture.enqueue_by(&connect(&fixture.address), &call));
+            until_somebody_waits(&fixture);
             RUNTIME.block_on(first.batch_execute(end)).unwrap();
             second.join().unwrap().expect("it is taken")
         });
         assert_eq!(second == (id, true), end == "commit");
         assert_eq!(second.1, end == "commit");
-        assert!(world.job(second.0).is_some());
+        assert!(fixture.job(second.0).is_some());
     }
 }
 
 #[test]
 fn the_door_does_not_wait_for_an_open_transaction() {
-    let world = World::idle();
-    world.sql("begin");
-    let lost = world.must("'email', '1', key => 'k'");
-    let (id, duplicate) = submit(&world, keyed("k", "1")).expect("it is free");
+    let fixture = EnqueueFixture::idle();
+    fixture.sql("begin");
+    let lost = fixture.must("'email', '1', key => 'k'");
+    let (id, duplicate) = submit(&fixture, keyed("k", "1")).expect("it is free");
     assert!(!duplicate && id != lost);
-    let commit = RUNTIME.block_on(world.app.batch_execute("commit")).expect_err("it is taken");
+    let commit = RUNTIME.block_on(fixture.app.batch_execute("commit")).expect_err("it is taken");
     assert_eq!(commit.code().map(SqlState::code), Some("40001"));
-    assert_eq!(world.job(lost), None);
-    assert_eq!(world.enqueue("'email', '1', key => 'k'").unwrap(), (id, true), "when repeated");
+    assert_eq!(fixture.job(lost), None);
+    assert_eq!(fixture.enqueue("'email', '1', key => 'k'").unwrap(), (id, true), "when repeated");
 }
 
 #[test]
 fn a_redriven_job_keeps_its_key_from_an_open_transaction() {
-    let world = World::idle();
-    world.set_policy("email", Policy { key_window: Duration::ZERO, ..Policy::default() });
-    let first = world.must("'email', '1', key => 'k'");
-    assert!(world.job(first).is_some());
-    end(&world, OutcomeWord::Poisoned);
-    world.sql("begin");
-    world.must("'email', '2', key => 'k'");
+    let fixture = EnqueueFixture::idle();
+    fixture.set_policy("email", Policy { key_window: Duration::ZERO, ..Policy::default() });
+    let first = fixture.must("'email', '1', key => 'k'");
+    assert!(fixture.job(first).is_some());
+    end(&fixture, OutcomeWord::Poisoned);
+    fixture.sql("begin");
+    fixture.must("'email', '2', key => 'k'");
     let redrive = Command::Redrive { max_attempts: None, reset_steps: false };
-    world.one(Request::Job { scope: Scope::All, id: first, command: redrive }).unwrap();
-    let commit = RUNTIME.block_on(world.app.batch_execute("commit")).expect_err("it lives again");
+    fixture.one(Request::Job { scope: Scope::All, id: first, command: redrive }).unwrap();
+    let commit = RUNTIME.block_on(fixture.app.batch_execute("commit")).expect_err("it lives again");
     assert_eq!(commit.code().map(SqlState::code), Some("40001"));
-    assert_eq!(world.enqueue("'email', '1', key => 'k'").unwrap(), (first, true));
+    assert_eq!(fixture.enqueue("'email', '1', key => 'k'").unwrap(), (first, true));
 }
 
 #[test]
 fn a_transaction_that_cannot_see_a_key_is_told_to_come_again() {
-    let world = World::idle();
-    world.sql("begin isolation level repeatable read; select * from consign.store_meta");
+    let fixture = EnqueueFixture::idle();
+    fixture.sql("begin isolation level repeatable read; select * from consign.store_meta");
     let call = "'email', '1', key => 'k'";
-    let (id, _) = world.enqueue_by(&connect(&world.address), call).unwrap();
-    assert_eq!(refused(world.enqueue(call)).0, "40001");
-    world.sql("rollback");
-    assert_eq!(world.enqueue(call).unwrap(), (id, true));
+    let (id, _) = fixture.enqueue_by(&connect(&fixture.address), call).unwrap();
+    assert_eq!(refused(fixture.enqueue(call)).0, "40001");
+    fixture.sql("rollback");
+    assert_eq!(fixture.enqueue(call).unwrap(), (id, true));
 }

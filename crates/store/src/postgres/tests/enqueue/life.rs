@@ -1,6 +1,6 @@
 //! From an application's commit to a job like any other.
 
-use super::{PATIENCE, RUNTIME, World, connect};
+use super::{EnqueueFixture, PATIENCE, RUNTIME, connect};
 use crate::{
     Request, Store,
     conformance::fixture::{ending, job_type, settling},
@@ -10,73 +10,80 @@ use tokio::time::timeout;
 
 #[test]
 fn a_rollback_leaves_nothing_and_a_commit_runs() {
-    let world = World::new();
-    world.sql("create table consign.orders (no integer)");
-    world.sql("begin; insert into consign.orders values (1)");
-    let lost = world.must("'email', '{\"to\": 1}', key => 'order-1'");
-    world.sql("rollback");
-    assert_eq!(["orders", "inbox", "key", "submission"].map(|table| world.count(table)), [0; 4]);
-    assert_eq!(world.job(lost), None);
+    let fixture = EnqueueFixture::new();
+    fixture.sql("create table consign.orders (no integer)");
+    fixture.sql("begin; insert into consign.orders values (1)");
+    let lost = fixture.must("'email', '{\"to\": 1}', key => 'order-1'");
+    fixture.sql("rollback");
+    assert_eq!(["orders", "inbox", "key", "submission"].map(|table| fixture.count(table)), [0; 4]);
+    assert_eq!(fixture.job(lost), None);
 
-    world.sql("begin; insert into consign.orders values (1)");
-    let id = world.must("'email', '{\"to\": 1.0 ,\"cc\":[]}', key => 'order-1', subject => 'o1'");
-    world.sql("commit");
-    assert_eq!(world.job(id).unwrap().status(), Status::Queued);
-    let claimed = world.claim(&["email"], 5).pop().expect("there is one");
+    fixture.sql("begin; insert into consign.orders values (1)");
+    let id = fixture.must("'email', '{\"to\": 1.0 ,\"cc\":[]}', key => 'order-1', subject => 'o1'");
+    fixture.sql("commit");
+    assert_eq!(fixture.job(id).unwrap().status(), Status::Queued);
+    let claimed = fixture.claim(&["email"], 5).pop().expect("there is one");
     assert_eq!((claimed.job.id(), claimed.payload.as_str()), (id, "{\"to\": 1.0 ,\"cc\":[]}"));
     let done = settling(&claimed, &ending(OutcomeWord::Completed));
-    world.one(Request::Job { scope: Scope::All, id, command: done }).unwrap();
-    assert_eq!(world.job(id).unwrap().status(), Status::Completed);
-    let history = RUNTIME.block_on(world.store.history(&Scope::All, id, 0)).unwrap();
+    fixture.one(Request::Job { scope: Scope::All, id, command: done }).unwrap();
+    assert_eq!(fixture.job(id).unwrap().status(), Status::Completed);
+    let history = RUNTIME.block_on(fixture.store.history(&Scope::All, id, 0)).unwrap();
     let to: Vec<Status> = history.iter().map(|entry| entry.to).collect();
     assert_eq!(to, [Status::Queued, Status::Running, Status::Completed]);
-    assert_eq!([world.count("orders"), world.count("inbox")], [1, 0]);
+    assert_eq!([fixture.count("orders"), fixture.count("inbox")], [1, 0]);
 }
 
 #[test]
 fn every_question_is_answered_right_after_the_commit() {
-    let ask: [fn(&World, JobId) -> bool; 6] = [
-        |world, id| world.job(id).is_some(),
-        |world, id| {
-            let payload = world.store.payload(&Scope::All, id);
+    let ask: [fn(&EnqueueFixture, JobId) -> bool; 6] = [
+        |fixture, id| fixture.job(id).is_some(),
+        |fixture, id| {
+            let payload = fixture.store.payload(&Scope::All, id);
             RUNTIME.block_on(payload).unwrap().is_some_and(|payload| payload.as_str() == "7")
         },
-        |world, id| RUNTIME.block_on(world.store.history(&Scope::All, id, 0)).unwrap().len() == 1,
-        |world, id| RUNTIME.block_on(world.store.announced(&Scope::All, id, 0)).unwrap().len() == 1,
-        |world, id| RUNTIME.block_on(world.store.explain_facts(&Scope::All, id)).unwrap().is_some(),
-        |world, id| RUNTIME.block_on(world.store.versions(&[id])).unwrap().contains_key(&id),
+        |fixture, id| {
+            RUNTIME.block_on(fixture.store.history(&Scope::All, id, 0)).unwrap().len() == 1
+        },
+        |fixture, id| {
+            RUNTIME.block_on(fixture.store.announced(&Scope::All, id, 0)).unwrap().len() == 1
+        },
+        |fixture, id| {
+            RUNTIME.block_on(fixture.store.explain_facts(&Scope::All, id)).unwrap().is_some()
+        },
+        |fixture, id| RUNTIME.block_on(fixture.store.versions(&[id])).unwrap().contains_key(&id),
     ];
-    let world = World::idle();
+    let fixture = EnqueueFixture::idle();
     for (number, ask) in ask.iter().enumerate() {
-        let id = world.must("'email', '7'");
-        assert_eq!(world.count("inbox"), 1);
-        assert!(ask(&world, id), "question {number}");
-        assert_eq!(world.count("inbox"), 0);
+        let id = fixture.must("'email', '7'");
+        assert_eq!(fixture.count("inbox"), 1);
+        assert!(ask(&fixture, id), "question {number}");
+        assert_eq!(fixture.count("inbox"), 0);
     }
 }
 
 #[test]
 fn a_command_right_after_the_commit_finds_its_job() {
-    let world = World::idle();
-    let id = world.must("'email'");
-    world.one(Request::Job { scope: Scope::All, id, command: Command::Cancel }).unwrap();
-    assert_eq!(world.job(id).unwrap().status(), Status::Cancelled);
+    let fixture = EnqueueFixture::idle();
+    let id = fixture.must("'email'");
+    fixture.one(Request::Job { scope: Scope::All, id, command: Command::Cancel }).unwrap();
+    assert_eq!(fixture.job(id).unwrap().status(), Status::Cancelled);
     let nobody = JobId::from_bytes([7; 16]);
-    let none = world.one(Request::Job { scope: Scope::All, id: nobody, command: Command::Cancel });
+    let none =
+        fixture.one(Request::Job { scope: Scope::All, id: nobody, command: Command::Cancel });
     assert_eq!(none, Err(engine::Refusal::JobNotFound));
 }
 
 #[test]
 fn everything_that_was_said_arrives() {
-    let world = World::idle();
-    let parent = world.must("'email'");
+    let fixture = EnqueueFixture::idle();
+    let parent = fixture.must("'email'");
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let id = world.must(&format!(
+    let id = fixture.must(&format!(
         "'email', '{{}}'::jsonb, subject => 's', priority => 9, expires_at => 'tomorrow'::timestamptz + \
          interval '90 years', max_attempts => 7, payload_version => '2', parent => '{parent}', \
          traceparent => '{trace}', tenant => 'acme', delay => '90 seconds'"
     ));
-    let job = world.job(id).unwrap();
+    let job = fixture.job(id).unwrap();
     let envelope = &job.envelope;
     assert_eq!((envelope.tenant.as_str(), envelope.job_type.as_str()), ("acme", "email"));
     assert_eq!(envelope.subject.as_ref().map(engine::SubjectId::as_str), Some("s"));
@@ -87,7 +94,7 @@ fn everything_that_was_said_arrives() {
     assert_eq!(job.run_at(), Some(Timestamp::from_unix_ms(1_800_000_090_000)));
     assert!(job.expires_at.is_some());
     let at = "run_at => '2027-01-15T08:00:01Z', correlation => 'mine', payload_version => 'v2'";
-    let job = world.job(world.must(&format!("'email', {at}"))).unwrap();
+    let job = fixture.job(fixture.must(&format!("'email', {at}"))).unwrap();
     assert_eq!(job.run_at(), Some(Timestamp::from_unix_ms(1_800_000_001_000)));
     assert_eq!(job.envelope.correlation.as_str(), "mine");
     assert_eq!(job.envelope.payload_version, Some(PayloadVersion::Text("v2".into())));
@@ -96,58 +103,58 @@ fn everything_that_was_said_arrives() {
 
 #[test]
 fn the_policy_of_its_type_is_applied() {
-    let world = World::idle();
-    world.set_policy("email", Policy { max_attempts: 9, ..Policy::default() });
-    assert_eq!(world.job(world.must("'email'")).unwrap().max_attempts, 9);
+    let fixture = EnqueueFixture::idle();
+    fixture.set_policy("email", Policy { max_attempts: 9, ..Policy::default() });
+    assert_eq!(fixture.job(fixture.must("'email'")).unwrap().max_attempts, 9);
 }
 
 #[test]
 fn a_transaction_that_stays_open_long_still_hands_over_what_it_said() {
-    let world = World::idle();
-    world.sql("begin");
+    let fixture = EnqueueFixture::idle();
+    fixture.sql("begin");
     let late = "'email', expires_at => '2027-01-15T08:00:10Z', delay => '5 seconds'";
-    let id = world.must(late);
-    world.clock.pass(std::time::Duration::from_secs(60));
-    world.sql("commit");
+    let id = fixture.must(late);
+    fixture.clock.pass(std::time::Duration::from_secs(60));
+    fixture.sql("commit");
     let job =
-        world.job(id).expect("it was acknowledged, so it is there, and expires like any other");
+        fixture.job(id).expect("it was acknowledged, so it is there, and expires like any other");
     assert_eq!(job.status(), Status::Queued);
     assert_eq!(job.expires_at, Some(Timestamp::from_unix_ms(1_800_000_010_000)));
 }
 
 #[test]
 fn whoever_waits_for_work_is_told_here_and_on_other_nodes() {
-    let world = World::new();
-    let other = world.another_node();
-    let id = world.must("'email', '1'");
+    let fixture = EnqueueFixture::new();
+    let other = fixture.another_node();
+    let id = fixture.must("'email', '1'");
     let told = async |store: &dyn Store| {
         while !store.notification().await.work.contains(&job_type("email")) {}
     };
-    let both = async { tokio::join!(told(&*world.store), told(&*other)) };
+    let both = async { tokio::join!(told(&*fixture.store), told(&*other)) };
     RUNTIME.block_on(async { timeout(PATIENCE, both).await }).expect("both are told");
-    assert_eq!(world.claim(&["email"], 5).pop().expect("it is there").job.id(), id);
+    assert_eq!(fixture.claim(&["email"], 5).pop().expect("it is there").job.id(), id);
 }
 
 #[test]
 fn what_nobody_called_out_is_found_all_the_same() {
-    let world = World::new();
-    world.sql(
+    let fixture = EnqueueFixture::new();
+    fixture.sql(
         "insert into consign.inbox (id, at, run_at, tenant, job_type, payload) \
          values ('01a1e2ea-cee4-7570-9be7-cb63bbf8d2e0', 1, 1, 'default', 'email', '1')",
     );
-    let told = async { while world.store.notification().await.work.is_empty() {} };
+    let told = async { while fixture.store.notification().await.work.is_empty() {} };
     RUNTIME.block_on(async { timeout(PATIENCE, told).await }).expect("a node looks by itself");
-    assert_eq!(world.claim(&["email"], 5).len(), 1);
+    assert_eq!(fixture.claim(&["email"], 5).len(), 1);
 }
 
 #[test]
 fn whoever_dies_with_rows_in_hand_leaves_them() {
-    let world = World::idle();
-    let id = world.must("'email', '1'");
-    let dying = connect(&world.address);
-    let take = world.named("begin; delete from consign.inbox");
+    let fixture = EnqueueFixture::idle();
+    let id = fixture.must("'email', '1'");
+    let dying = connect(&fixture.address);
+    let take = fixture.named("begin; delete from consign.inbox");
     RUNTIME.block_on(dying.batch_execute(&take)).unwrap();
     drop(dying);
-    assert!(world.job(id).is_some(), "it comes back, and is taken in by whoever asks");
-    assert_eq!(world.count("inbox"), 0);
+    assert!(fixture.job(id).is_some(), "it comes back, and is taken in by whoever asks");
+    assert_eq!(fixture.count("inbox"), 0);
 }

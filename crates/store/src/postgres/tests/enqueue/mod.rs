@@ -21,7 +21,7 @@ use tokio_postgres::{Client, Row};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A store, and an application beside it that uses only SQL.
-struct World {
+struct EnqueueFixture {
     store: Arc<Postgres>,
     app: Client,
     address: PostgresAddress,
@@ -32,19 +32,19 @@ struct World {
 /// What `enqueue` returns: the job, and whether an earlier submission had its key.
 type Enqueued = Result<(JobId, bool), tokio_postgres::Error>;
 
-impl World {
+impl EnqueueFixture {
     fn new() -> Self {
         let (clock, random, address) = testing();
         let store = open_at(&address, &clock, &random);
         let app = connect(&address);
-        World { store, app, address, clock, random }
+        EnqueueFixture { store, app, address, clock, random }
     }
 
-    /// A world whose node promotes inbox rows only on request.
+    /// A fixture whose node promotes inbox rows only on request.
     fn idle() -> Self {
-        let world = World::new();
-        world.store.inbox_task.abort();
-        world
+        let fixture = EnqueueFixture::new();
+        fixture.store.inbox_task.abort();
+        fixture
     }
 
     /// Another node on the same tables.

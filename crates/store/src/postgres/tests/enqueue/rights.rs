@@ -1,6 +1,6 @@
 //! The rights that a role needs to call the function, and the rights that it does not get.
 
-use super::{PostgresAddress, RUNTIME, World, connect, refused};
+use super::{EnqueueFixture, PostgresAddress, RUNTIME, connect, refused};
 use test_postgres::Server;
 use tokio_postgres::{Client, error::SqlState};
 
@@ -10,8 +10,8 @@ fn superuser() -> Client {
 }
 
 /// Creates a role without rights, and connects as it.
-fn role_without_rights(world: &World) -> (String, Client) {
-    let role = format!("{}_app", world.address.schema());
+fn role_without_rights(fixture: &EnqueueFixture) -> (String, Client) {
+    let role = format!("{}_app", fixture.address.schema());
     RUNTIME.block_on(superuser().batch_execute(&format!("create role {role} login"))).unwrap();
     let address = Server::shared().address().replace("//consign@", &format!("//{role}@"));
     (role, connect(&address.parse().expect("lawful")))
@@ -20,17 +20,17 @@ fn role_without_rights(world: &World) -> (String, Client) {
 #[test]
 fn two_grants_are_all_that_an_application_needs_and_all_that_it_gets() {
     const DENIED: &str = "42501";
-    let world = World::idle();
-    let (role, app) = role_without_rights(&world);
-    assert_eq!(refused(world.enqueue_by(&app, "'email'")).0, DENIED);
-    world.sql(&format!("grant usage on schema {} to {role}", world.address.schema()));
-    assert_eq!(refused(world.enqueue_by(&app, "'email'")).0, DENIED, "not for everybody");
-    world.sql(&format!("grant execute on function consign.enqueue to {role}"));
-    let (id, _) = world.enqueue_by(&app, "'email', '1', key => 'k'").expect("it may");
-    assert!(world.job(id).is_some());
+    let fixture = EnqueueFixture::idle();
+    let (role, app) = role_without_rights(&fixture);
+    assert_eq!(refused(fixture.enqueue_by(&app, "'email'")).0, DENIED);
+    fixture.sql(&format!("grant usage on schema {} to {role}", fixture.address.schema()));
+    assert_eq!(refused(fixture.enqueue_by(&app, "'email'")).0, DENIED, "not for everybody");
+    fixture.sql(&format!("grant execute on function consign.enqueue to {role}"));
+    let (id, _) = fixture.enqueue_by(&app, "'email', '1', key => 'k'").expect("it may");
+    assert!(fixture.job(id).is_some());
 
-    let schema = world.address.schema();
-    let tables = world.rows(&format!(
+    let schema = fixture.address.schema();
+    let tables = fixture.rows(&format!(
         "select c.relname::text from pg_class c join pg_namespace n on n.oid = c.relnamespace \
          where n.nspname = '{schema}' and c.relkind in ('r', 'p', 'S')"
     ));
@@ -40,7 +40,7 @@ fn two_grants_are_all_that_an_application_needs_and_all_that_it_gets() {
         let denied = RUNTIME.block_on(app.query_typed(&read, &[])).expect_err(&table);
         assert_eq!(denied.code().map(SqlState::code), Some(DENIED), "{table}");
     }
-    let inside = world.named("select consign.new_id(1)");
+    let inside = fixture.named("select consign.new_id(1)");
     assert!(
         RUNTIME.block_on(app.query_typed(&inside, &[])).is_err(),
         "what it is made of is nobody's business"
@@ -49,34 +49,34 @@ fn two_grants_are_all_that_an_application_needs_and_all_that_it_gets() {
 
 #[test]
 fn a_caller_s_own_functions_and_tables_are_not_mistaken_for_ours() {
-    let world = World::idle();
-    let (role, app) = role_without_rights(&world);
-    let schema = world.address.schema();
-    world.sql(&format!("grant usage on schema {schema} to {role}"));
-    world.sql(&format!("grant execute on function consign.enqueue to {role}"));
+    let fixture = EnqueueFixture::idle();
+    let (role, app) = role_without_rights(&fixture);
+    let schema = fixture.address.schema();
+    fixture.sql(&format!("grant usage on schema {schema} to {role}"));
+    fixture.sql(&format!("grant execute on function consign.enqueue to {role}"));
     let trap = "create temp table inbox (id uuid); create temp table key (id uuid); \
         create function pg_temp.octet_length(text) returns integer language sql as 'select 1 / 0'; \
         set search_path = pg_temp, pg_catalog";
     RUNTIME.block_on(app.batch_execute(trap)).unwrap();
-    let (id, _) = world.enqueue_by(&app, "'email', '1', key => 'k'").expect("it may");
-    assert!(world.job(id).is_some());
+    let (id, _) = fixture.enqueue_by(&app, "'email', '1', key => 'k'").expect("it may");
+    assert!(fixture.job(id).is_some());
 }
 
 #[test]
 fn a_caller_s_own_type_runs_nothing_with_our_rights() {
-    let world = World::idle();
-    let (role, app) = role_without_rights(&world);
-    let schema = world.address.schema();
-    world.sql(&format!("grant usage on schema {schema} to {role}"));
-    world.sql(&format!("grant execute on function consign.enqueue to {role}"));
-    let trap = world.named(
+    let fixture = EnqueueFixture::idle();
+    let (role, app) = role_without_rights(&fixture);
+    let schema = fixture.address.schema();
+    fixture.sql(&format!("grant usage on schema {schema} to {role}"));
+    fixture.sql(&format!("grant execute on function consign.enqueue to {role}"));
+    let trap = fixture.named(
         "create type pg_temp.trap as (a integer); \
          create function pg_temp.spring(pg_temp.trap) returns text language plpgsql \
              as $$ begin delete from consign.store_meta; return '1'; end $$; \
          create cast (pg_temp.trap as text) with function pg_temp.spring(pg_temp.trap)",
     );
     RUNTIME.block_on(app.batch_execute(&trap)).unwrap();
-    let (state, code, message) = refused(world.enqueue_by(&app, "'email', row(1)::pg_temp.trap"));
+    let (state, code, message) = refused(fixture.enqueue_by(&app, "'email', row(1)::pg_temp.trap"));
     assert_eq!((state.as_str(), code.as_str()), ("CN400", "INVALID_FIELD"), "{message}");
-    assert_eq!(world.count("store_meta"), 1);
+    assert_eq!(fixture.count("store_meta"), 1);
 }

@@ -1,0 +1,93 @@
+//! A program or an address as the registration of a runner, in the server or at a client.
+
+use consign::{Context, Fail, Registration, on};
+use outbound::{Exec, Forbidden, HandlerEnding, HandlerOutcome, JobPayload, Push};
+use std::{sync::Arc, time::Duration};
+use tokio::time::timeout;
+use tracing::warn;
+use wire::{Json, PayloadVersionShape};
+
+pub(super) enum Handler {
+    Exec(Exec),
+    Push(Push),
+    /// An address that the server must not contact: every job fails, and says so.
+    Forbidden(Forbidden),
+}
+
+pub(super) fn registration(job_type: &str, handler: Handler) -> Registration {
+    let handler = Arc::new(handler);
+    on(job_type, move |payload: Json, context: Context| {
+        let handler = handler.clone();
+        async move {
+            let ended = match &*handler {
+                Handler::Exec(exec) => run_exec(exec, &context, payload).await,
+                Handler::Push(push) => {
+                    push.run(&job_payload(&context, payload), stopped(&context)).await
+                }
+                Handler::Forbidden(why) => return Err(Fail::for_good("ADDRESS_FORBIDDEN", *why)),
+            };
+            report(&context, ended).await
+        }
+    })
+}
+
+pub(crate) async fn run_exec(exec: &Exec, context: &Context, payload: Json) -> HandlerOutcome {
+    let job_payload = job_payload(context, payload);
+    let tell = |percent: u8, note: &str| context.progress(percent, note);
+    exec.run(&job_payload, &tell, stopped(context)).await
+}
+
+async fn stopped(context: &Context) {
+    context.cancelled().await;
+}
+
+fn job_payload(context: &Context, payload: Json) -> JobPayload {
+    let job = context.job();
+    JobPayload {
+        job_id: job.id.to_string(),
+        job_type: job.job_type.to_string(),
+        tenant: job.tenant.to_string(),
+        subject_id: job.subject.as_ref().map(ToString::to_string),
+        correlation_id: job.correlation.to_string(),
+        attempt: job.attempt,
+        max_attempts: job.max_attempts,
+        redrive_count: job.redrive_count,
+        priority: job.priority.number(),
+        created_at: job.created_at.into(),
+        parent_id: job.parent.map(|parent| parent.to_string()),
+        traceparent: job.traceparent.as_ref().map(ToString::to_string),
+        payload_version: job.payload_version.as_ref().map(PayloadVersionShape::from),
+        payload,
+    }
+}
+
+/// How long a slot waits after a program or push could not start. The same would most likely happen
+/// again at once.
+const EXHAUSTED_WAIT: Duration = Duration::from_secs(1);
+
+/// Translates the ending of a program or a push into the handler's result.
+pub(crate) async fn report(context: &Context, ended: HandlerOutcome) -> Result<Option<Json>, Fail> {
+    if let Some(message) = ended.message {
+        context.message(message);
+    }
+    match ended.how {
+        HandlerEnding::NotStarted(failure) => {
+            let job = context.job();
+            warn!(
+                job.id = %job.id, job_type = %job.job_type, code = failure.code, error = failure.message,
+                "a job was given back untried: this machine lacks descriptors, processes or memory"
+            );
+            drop(timeout(EXHAUSTED_WAIT, stopped(context)).await);
+            Err(Fail::not_started())
+        }
+        HandlerEnding::Completed { result } => Ok(result),
+        HandlerEnding::Retry { failure, after: None } => {
+            Err(Fail::retry(&failure.code, failure.message))
+        }
+        HandlerEnding::Retry { failure, after: Some(wait) } => {
+            Err(Fail::retry(&failure.code, failure.message).after(wait))
+        }
+        HandlerEnding::ForGood(failure) => Err(Fail::for_good(&failure.code, failure.message)),
+        HandlerEnding::Stopped => Err(Fail::cancelled()),
+    }
+}

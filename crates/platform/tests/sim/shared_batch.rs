@@ -1,0 +1,106 @@
+//! Several callers whose requests share one transaction, as a batcher would combine them. Submits
+//! with the same key meet here, and a worker that waits for a job of the same batch.
+
+use crate::{
+    audit::{SubmittedJob, Verdict},
+    producer,
+    rng::Rng,
+    worker,
+    world::World,
+};
+use engine::{JobId, PAYLOAD_BYTES_MAX, SubmitContext, Submitted};
+use platform::Error;
+use store::{
+    Answer, Claimed, Clock, Execute, Notification, RandomSource, Reply, Request, StoreError,
+};
+
+pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
+    let submits: Vec<(SubmittedJob, JobId, Request)> =
+        (0..1 + rng.below(4)).map(|_| submit(world, rng)).collect();
+    let who = rng.below(world.workers.len());
+    let claim_request = rng.entropy(50).then(|| worker::claim_request(world, who));
+    let mut batch: Vec<Request> = submits.iter().map(|(_, _, request)| request.clone()).collect();
+    // First in the batch, but served after the submits.
+    if let Some(claim_request) = &claim_request {
+        let scope = world.workers[who].scope.clone();
+        batch.insert(0, Request::Claim { scope, claim_request: claim_request.clone() });
+    }
+    let heard = world.store.execute(batch, Notification::default());
+    let known = heard.is_ok();
+    let (claimed, answers) = taken_apart(heard, claim_request.is_some(), &submits);
+    world.say(|| {
+        let given =
+            claimed.as_ref().map(|jobs| jobs.iter().map(|c| c.job.id()).collect::<Vec<_>>());
+        let submits = submits.iter().map(|(asked, _, _)| asked).zip(&answers).collect::<Vec<_>>();
+        format!(
+            "a shared batch: {submits:?}, and w{who} waiting: {} gets {given:?}",
+            claim_request.is_some()
+        )
+    });
+    for ((asked, _, _), answer) in submits.iter().zip(&answers) {
+        world.auditor.submitted(std::slice::from_ref(asked), answer);
+    }
+    match &claimed {
+        Some(jobs) => jobs.iter().for_each(|claimed| world.auditor.touch(claimed.job.id())),
+        None if known => {}
+        None => world.auditor.touch_everything(),
+    }
+    world.auditor.look(&world.platform)?;
+    for ((asked, _, _), answer) in submits.iter().zip(&answers) {
+        world.auditor.audit_submits(std::slice::from_ref(asked), answer)?;
+    }
+    match claim_request {
+        Some(claim_request) => worker::claim_answered(world, who, &claim_request, claimed),
+        None => Ok(()),
+    }
+}
+
+fn submit(world: &World, rng: &mut Rng) -> (SubmittedJob, JobId, Request) {
+    let tenant = rng.pick(&world.tenants).expect("there is one").clone();
+    let (asked, draft) = producer::job(world, &tenant, rng);
+    let id = JobId::new(world.clock.read().wall, world.random.entropy());
+    let context = SubmitContext {
+        id,
+        tenant,
+        entropy: world.random.entropy(),
+        payload_bytes_max: PAYLOAD_BYTES_MAX,
+    };
+    (asked, id, Request::Submit(vec![draft.check(context).expect("lawful")]))
+}
+
+type Answers = Vec<Result<Vec<Submitted>, Error>>;
+
+/// The answer of each caller.
+fn taken_apart(
+    heard: Result<Vec<Reply>, StoreError>,
+    claimed: bool,
+    submits: &[(SubmittedJob, JobId, Request)],
+) -> (Option<Vec<Claimed>>, Answers) {
+    let replies = match heard {
+        Ok(replies) => replies,
+        Err(StoreError::OutcomeUnknown(_)) => {
+            let unknown = |id: &JobId| {
+                Err(Error::OutcomeUnknown {
+                    jobs: vec![*id],
+                    source: StoreError::OutcomeUnknown(None),
+                })
+            };
+            return (None, submits.iter().map(|(_, id, _)| unknown(id)).collect());
+        }
+        Err(_) => {
+            let no = || Err(Error::Store(StoreError::Unavailable(None)));
+            return (None, submits.iter().map(|_| no()).collect());
+        }
+    };
+    let mut replies = replies.into_iter();
+    let claimed = claimed.then(|| replies.next()).flatten().map(|reply| match reply {
+        Ok(Answer::Claimed(jobs)) => jobs,
+        other => panic!("a claim is answered as one, not by {other:?}"),
+    });
+    let answers = replies.map(|reply| match reply {
+        Ok(Answer::Submitted(all)) => Ok(all),
+        Ok(other) => panic!("a submit is answered as one, not by {other:?}"),
+        Err(refusal) => Err(Error::Refused(refusal)),
+    });
+    (claimed, answers.collect())
+}
