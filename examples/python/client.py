@@ -66,7 +66,7 @@ def line(status):
     return "  ".join(parts)
 
 
-parser = argparse.ArgumentParser(description="hands a job over and follows it to its end")
+parser = argparse.ArgumentParser(description="submits a job and follows it to its end")
 parser.add_argument("type")
 parser.add_argument("payload", type=json.loads, help="JSON")
 parser.add_argument("--subject", help="what it is about")

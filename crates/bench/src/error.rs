@@ -7,13 +7,13 @@ use std::path::PathBuf;
 pub enum Error {
     /// A run creates its own files and never touches others.
     #[error(
-        "{} is there already, and a benchmark touches nobody's data: name a new file with --store \
+        "{} is there already, and a benchmark touches no existing data: name a new file with --store \
          sqlite:<path>, or leave --store away", .0.display()
     )]
     Exists(PathBuf),
     /// The same for schemas.
     #[error(
-        "the schema {0} is there already, and a benchmark touches nobody's data: drop it if a run that \
+        "the schema {0} is there already, and a benchmark touches no existing data: drop it if a run that \
          was killed has left it, or try again"
     )]
     Taken(String),

@@ -101,7 +101,7 @@ impl Open {
         if still == self.number {
             return Ok(());
         }
-        let why = "the transaction that was to be held open was ended by somebody";
+        let why = "the transaction to be held open was ended by another session";
         Err(Error::Unmeasurable(why.into()))
     }
 }

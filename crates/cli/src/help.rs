@@ -5,10 +5,10 @@ use clap::{Command, CommandFactory, FromArgMatches};
 
 /// Every command, in the order in which it is needed. A test finds those that are missing.
 const GROUPS: [(&str, &str); 4] = [
-    ("Run it", "serve demo work"),
+    ("Server and workers", "serve demo work"),
     ("Jobs", "enqueue status list show history explain events cancel redrive"),
-    ("Look after it", "queues poison workers nodes types keys audit profile"),
-    ("The installation", "doctor config backup restore restored migrate bench completions man"),
+    ("Administration", "queues poison workers nodes types keys audit profile"),
+    ("Installation", "doctor config backup restore restored migrate bench completions man"),
 ];
 
 const ENDINGS: &str = "\
@@ -61,7 +61,7 @@ mod tests {
     fn the_first_page_reads_well() {
         let page = command().render_help().to_string();
         let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text} in\n{page}"));
-        assert!(at("Run it:") < at("Jobs:") && at("Jobs:") < at("Options:"), "{page}");
+        assert!(at("Server and workers:") < at("Jobs:") && at("Jobs:") < at("Options:"), "{page}");
         assert!(at("  serve ") < at("  enqueue ") && at("Exit codes") > at("Options:"), "{page}");
     }
 }

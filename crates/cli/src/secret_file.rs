@@ -37,7 +37,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     if mode & 0o077 != 0 {
         bail!(
             "{shown} can be read or written by others (mode {:o}), so it is no secret; `chmod 600 {shown}` \
-             if nobody did, else move it away, and the next start makes a new one",
+             if no other user did, else move it away, and the next start makes a new one",
             mode & 0o777
         );
     }

@@ -171,7 +171,7 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>> {
     match PrivateKeyDer::from_pem_slice(&pem) {
         Ok(key) => Ok(key),
         Err(Error::NoItemsFound) if has(&pem, "ENCRYPTED PRIVATE KEY") => bail!(
-            "the key in {} is encrypted, and nobody could type its passphrase at the start; keep it without \
+            "the key in {} is encrypted, and a server cannot ask for its passphrase at the start; keep it without \
              one in a file that only this user can read",
             path.display()
         ),

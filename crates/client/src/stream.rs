@@ -157,7 +157,7 @@ mod tests {
         };
         tokio::select! {
             received = client => received,
-            () = server => panic!("whoever listens is gone"),
+            () = server => panic!("the listener is gone"),
         }
     }
 

@@ -362,7 +362,7 @@ mod tests {
         yard.clock.pass(seconds(1));
         yard.note(100, 96);
         assert_eq!(yard.wait(&tenant), seconds(24));
-        assert_eq!(yard.wait(&Tenant::parse("stranger").unwrap()), seconds(1), "nobody else's");
+        assert_eq!(yard.wait(&Tenant::parse("stranger").unwrap()), seconds(1), "no other tenant's");
         yard.clock.pass(RATES_VALID_FOR);
         assert_eq!(yard.wait(&tenant), seconds(24));
         yard.clock.pass(Duration::from_millis(1));

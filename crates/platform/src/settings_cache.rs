@@ -341,7 +341,7 @@ mod tests {
         let late = cache.begin(at(2));
         assert_eq!(late.known, None, "it reads everything again, whatever the version");
         cache.keep(&late, 1, signing(2));
-        assert!(cache.read().is_current(false, || at(1_000)), "nobody else can set anything");
+        assert!(cache.read().is_current(false, || at(1_000)), "no other node can set anything");
         assert_eq!(cache.begin(at(3)).known, Some(1));
     }
 

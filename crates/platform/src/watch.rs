@@ -24,7 +24,7 @@ use store::sync::{
 /// Begin to watch *before* you read the job: then the read sees earlier changes, and the watch
 /// reports later ones. A watch is a hint: it may report a touch that changed nothing, so read the
 /// job. Changes by other nodes are reported a little later.
-#[must_use = "a watch that nobody waits for says nothing"]
+#[must_use = "a watch does nothing until it is awaited"]
 pub struct Watch {
     watchers: Arc<Watchers>,
     place: WatchKey,

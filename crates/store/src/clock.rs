@@ -162,6 +162,6 @@ mod tests {
         assert_eq!(seconds(started), (5000, 0));
         assert_eq!(seconds(clock.tick(reading(1002, 2))), (5001, 0));
         let (_, late) = StoreClock::starting_at(floor, reading(5060, 0));
-        assert_eq!(seconds(late), (5060, 60), "and tells how long nobody could be heard");
+        assert_eq!(seconds(late), (5060, 60), "and tells how long no worker could be heard");
     }
 }

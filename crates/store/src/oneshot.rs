@@ -25,7 +25,7 @@ pub struct OneshotSender<T> {
 
 /// The side that awaits the answer. A poll that is cancelled, as in a `select`, loses nothing; a
 /// drop stops waiting.
-#[must_use = "nobody learns the answer"]
+#[must_use = "the answer is lost"]
 pub struct OneshotReceiver<T> {
     _step: Step,
     receiver: oneshot::Receiver<T>,
@@ -33,7 +33,7 @@ pub struct OneshotReceiver<T> {
 
 /// The sender was dropped without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nobody is left to answer")]
+#[error("the sender is gone")]
 pub struct SenderDropped;
 
 impl<T> OneshotSender<T> {

@@ -10,7 +10,7 @@ pub(crate) fn setting(name: &str) -> Option<u64> {
     text(name).map(|text| text.parse().expect("a whole number"))
 }
 
-#[expect(clippy::disallowed_methods, reason = "settings for whoever runs the test")]
+#[expect(clippy::disallowed_methods, reason = "settings of the person who runs the test")]
 pub(crate) fn text(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }

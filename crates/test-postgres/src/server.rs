@@ -124,7 +124,7 @@ impl Server {
         let mut pid = self.pid.lock().unwrap_or_else(PoisonError::into_inner);
         self.supervisor.stop();
         let started = start_on(&self.supervisor, &self.settings, self.port);
-        *pid = started.unwrap_or_else(|| panic!("somebody took port {}", self.port));
+        *pid = started.unwrap_or_else(|| panic!("another process took port {}", self.port));
     }
 
     /// Terminates connections of users, at most this many and chosen at random, and returns how

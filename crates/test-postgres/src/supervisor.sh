@@ -7,9 +7,9 @@ folder=$1
 signal=$2
 pid=
 
-# An answer to somebody who is gone must not be our end: the program would stay.
+# An answer to a client that is gone must not be our end: the program would stay.
 trap '' PIPE
-# Whoever ends us ends the program too: a trap makes `read` return.
+# The end of this script ends the program too: a trap makes `read` return.
 trap : HUP INT TERM
 
 stop() {

@@ -125,7 +125,7 @@ catalogue! {
         handler that blocks its heartbeats needs a longer lease.";
     LEASE_LOST: Some(409), "Lease lost",
         "The lease token is not the job's current one; nothing was changed.",
-        "Stop working on this job: it was given to somebody else or has ended. If it happens \
+        "Stop working on this job: another worker has it, or it has ended. If it happens \
         often, send heartbeats earlier or ask for longer leases.";
     MALFORMED_BODY: Some(400), "Malformed body",
         "The body is not a JSON object.",
@@ -155,7 +155,7 @@ catalogue! {
         "Compare the path with docs/http.md, which lists every address.";
     NOT_POISONED: Some(409), "Not poisoned",
         "Only a poisoned job can be discarded.",
-        "Read the job's status: somebody may have redriven it in the meantime. A job that still \
+        "Read the job's status: it may have been redriven in the meantime. A job that still \
         waits is stopped with cancel.";
     NOT_QUEUED: None, "Not queued",
         "A claim or a sweep found that the job no longer waits. This stays inside and is no error.",
@@ -199,7 +199,7 @@ catalogue! {
         right, change the schema with PUT /api/types/{jobType}.";
     STEP_LIMIT: Some(409), "Too many steps",
         "The job has begun as many steps as a job may have.",
-        "Give fewer, larger parts of the work a step of their own, or hand the rest over as child \
+        "Give fewer, larger parts of the work a step of their own, or submit the rest as child \
         jobs.";
     STEP_NOT_BEGUN: Some(409), "Step not begun",
         "A step was finished that was never begun.",

@@ -274,7 +274,7 @@ mod tests {
             let seen = schema.connect("").await.unwrap();
             let sql = "select exists (select from job where state = 2)";
             while !seen.query_one(sql, &[]).await.unwrap().get::<_, bool>(0) {
-                assert!(!used.is_finished(), "it ended before anybody could interrupt it");
+                assert!(!used.is_finished(), "it ended before the test could interrupt it");
             }
         });
         place.clear();

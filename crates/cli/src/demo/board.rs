@@ -1,6 +1,6 @@
 //! The jobs and captions that the story shows, and their state in the store.
 
-use super::story::Shop;
+use super::story::Demo;
 use anyhow::Result;
 use consign::{Explained, Job, JobId, QueueDepth, Submitted};
 use engine::Timestamp;
@@ -92,15 +92,15 @@ pub(crate) struct ShownJob {
 }
 
 impl DemoSnapshot {
-    pub(crate) async fn take(shop: &Shop) -> Result<Self> {
-        let (now, Notes { shown, said }) = (shop.board.now(), shop.board.lock().clone());
+    pub(crate) async fn take(demo: &Demo) -> Result<Self> {
+        let (now, Notes { shown, said }) = (demo.board.now(), demo.board.lock().clone());
         let mut exhibits = Vec::new();
         for shown in shown {
-            let job = shop.consign.job(shown.id).await?;
-            let explained = shop.consign.explain(shown.id).await?;
+            let job = demo.consign.job(shown.id).await?;
+            let explained = demo.consign.explain(shown.id).await?;
             exhibits.push(ShownJob { shown, job, explained });
         }
-        let queues = shop.consign.queues().await?;
-        Ok(DemoSnapshot { now, elapsed: now.since(shop.board.began_at), queues, exhibits, said })
+        let queues = demo.consign.queues().await?;
+        Ok(DemoSnapshot { now, elapsed: now.since(demo.board.began_at), queues, exhibits, said })
     }
 }

@@ -1,4 +1,4 @@
-//! The shop's handlers. Their failures are real, not simulated.
+//! The handlers of the demo. Their failures are real, not simulated.
 
 use consign::{Context, Fail, Jitter, PolicyDraft, Registration, on};
 use serde::{Deserialize, Serialize};
@@ -46,8 +46,8 @@ pub(crate) struct Newsletter {
 }
 
 /// The handlers that run from the beginning; the one for labels comes later.
-pub(crate) fn duties(world: &Arc<ExternalSystems>) -> Vec<Registration> {
-    let (bank, code) = (world.clone(), world.clone());
+pub(crate) fn registrations(external: &Arc<ExternalSystems>) -> Vec<Registration> {
+    let (bank, code) = (external.clone(), external.clone());
     vec![
         on("email", email).slots(4),
         on("payment", move |payment, context| charge(payment, context, bank.clone())),

@@ -24,7 +24,7 @@ use plain::Plain;
 use std::{
     fs::Permissions, os::unix::fs::PermissionsExt, path::Path, process::ExitCode, time::Duration,
 };
-use story::Shop;
+use story::Demo;
 use tempfile::TempDir;
 
 /// How often the store is read and the picture drawn.
@@ -55,17 +55,17 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
 
 /// Plays and shows the story. Returns the summary, or `None` where the user interrupted it.
 async fn play(show: &Show, path: &Path, mut signals: Signals) -> Result<Option<Vec<StyledLine>>> {
-    let shop = Shop::over(Consign::open(path)?);
+    let demo = Demo::over(Consign::open(path)?);
     let mut stage = show.screen()?.map_or(DemoOutput::Plain(Plain::default()), DemoOutput::Screen);
     let told = tokio::select! {
-        told = story::play(&shop) => Some(told?),
-        error = stage.show_on(&shop) => return Err(error),
+        told = story::play(&demo) => Some(told?),
+        error = stage.show_on(&demo) => return Err(error),
         () = signals.any() => None,
     };
     let mut summary = None;
     if let Some(worth_reading) = told {
-        stage.show(&shop).await?;
-        summary = Some(summary::lines(&shop, worth_reading).await?);
+        stage.show(&demo).await?;
+        summary = Some(summary::lines(&demo, worth_reading).await?);
     }
     if let DemoOutput::Screen(screen) = stage {
         screen.close()?;
@@ -81,22 +81,22 @@ enum DemoOutput {
 
 impl DemoOutput {
     /// Shows the current state of the store.
-    async fn show(&mut self, shop: &Shop) -> Result<()> {
-        let snapshot = DemoSnapshot::take(shop).await?;
+    async fn show(&mut self, demo: &Demo) -> Result<()> {
+        let snapshot = DemoSnapshot::take(demo).await?;
         match self {
             DemoOutput::Screen(screen) => {
                 Ok(screen.draw(&view::picture(&snapshot, screen.size()))?)
             }
-            DemoOutput::Plain(plain) => plain.tell(shop, &snapshot).await,
+            DemoOutput::Plain(plain) => plain.tell(demo, &snapshot).await,
         }
     }
 
     /// Does so again and again, until it fails.
-    async fn show_on(&mut self, shop: &Shop) -> anyhow::Error {
+    async fn show_on(&mut self, demo: &Demo) -> anyhow::Error {
         let mut frames = tokio::time::interval(FRAME);
         loop {
             frames.tick().await;
-            if let Err(error) = self.show(shop).await {
+            if let Err(error) = self.show(demo).await {
                 return error;
             }
         }

@@ -2,7 +2,7 @@
 
 use super::{
     board::{DemoSnapshot, ShownJob},
-    story::Shop,
+    story::Demo,
     view::{about, kind, seconds},
 };
 use anyhow::Result;
@@ -29,13 +29,13 @@ const COUNT_EVERY: Duration = Duration::from_secs(2);
 impl Plain {
     /// Prints what is new. All reads come before any state changes: if the caller drops this future
     /// during a read, the next call finds the same events.
-    pub(crate) async fn tell(&mut self, shop: &Shop, snapshot: &DemoSnapshot) -> Result<()> {
+    pub(crate) async fn tell(&mut self, demo: &Demo, snapshot: &DemoSnapshot) -> Result<()> {
         let mut moves = Vec::new();
         for exhibit in &snapshot.exhibits {
             let id = exhibit.shown.id;
             let (told, _) = self.jobs.get(&id).copied().unwrap_or_default();
             let rows = match exhibit.job.seq > told {
-                true => shop.consign.node().history(&Scope::All, id, told).await?,
+                true => demo.consign.node().history(&Scope::All, id, told).await?,
                 false => Vec::new(),
             };
             moves.push((exhibit, rows));
@@ -43,7 +43,7 @@ impl Plain {
         let mut news = self.news(&moves, snapshot);
         news.sort_by_key(|(at, _)| *at);
         for (at, line) in news {
-            let offset = seconds(at.since(shop.board.began_at));
+            let offset = seconds(at.since(demo.board.began_at));
             writeln!(io::stdout(), "{offset:>7}  {line}")?;
         }
         Ok(())

@@ -12,10 +12,10 @@ use std::{
 };
 use tokio::time::{Instant, sleep};
 
-pub(crate) struct Shop {
+pub(crate) struct Demo {
     pub(crate) consign: Consign,
     pub(crate) board: Board,
-    world: Arc<ExternalSystems>,
+    external: Arc<ExternalSystems>,
 }
 
 /// The job types of the story, in the order of their appearance.
@@ -31,42 +31,42 @@ const WAVE: u32 = 12;
 const WAVES_APART: Duration = Duration::from_millis(1_400);
 
 /// Plays the whole story. Returns the job whose history is worth reading in full.
-pub(crate) async fn play(shop: &Shop) -> Result<JobId> {
-    let mut runner = shop.consign.runner().name("shop");
-    for duty in handlers::duties(&shop.world) {
-        runner = runner.with(duty);
+pub(crate) async fn play(demo: &Demo) -> Result<JobId> {
+    let mut runner = demo.consign.runner().name("shop");
+    for registration in handlers::registrations(&demo.external) {
+        runner = runner.with(registration);
     }
     let working = runner.start().await?;
     let told = tokio::select! {
-        told = acts(shop) => told,
-        failed = waves(shop) => failed,
+        told = acts(demo) => told,
+        failed = waves(demo) => failed,
     };
     let (worth_reading, labels) = told?;
-    until_idle(shop).await?;
-    shop.board.say("All jobs have ended, each with one recorded outcome.");
+    until_idle(demo).await?;
+    demo.board.say("All jobs have ended, each with one recorded outcome.");
     working.stop(PATIENCE).await;
     labels.stop(PATIENCE).await;
     Ok(worth_reading)
 }
 
-async fn acts(shop: &Shop) -> Result<(JobId, RunningRunner)> {
-    shop.board.say("Orders come in. Each confirmation is on disk before submit returns.");
+async fn acts(demo: &Demo) -> Result<(JobId, RunningRunner)> {
+    demo.board.say("Orders come in. Each confirmation is on disk before submit returns.");
     sleep(READ).await;
-    twice(shop).await?;
-    down(shop).await?;
-    panic(shop).await?;
-    let prices = poison(shop).await?;
-    cancel(shop).await?;
-    Ok((prices, explain(shop).await?))
+    twice(demo).await?;
+    down(demo).await?;
+    panic(demo).await?;
+    let prices = poison(demo).await?;
+    cancel(demo).await?;
+    Ok((prices, explain(demo).await?))
 }
 
 /// Submits waves of confirmations until the caller drops the future.
-async fn waves<Never>(shop: &Shop) -> Result<Never> {
+async fn waves<Never>(demo: &Demo) -> Result<Never> {
     let mut orders = 1..=WAVE;
     loop {
-        let submitted = shop.consign.submit_all(orders.clone().map(confirmation).collect()).await?;
+        let submitted = demo.consign.submit_all(orders.clone().map(confirmation).collect()).await?;
         let no_address = orders.clone().zip(&submitted).filter(|(order, _)| *order == NO_ADDRESS);
-        no_address.for_each(|(_, submitted)| shop.board.show(submitted));
+        no_address.for_each(|(_, submitted)| demo.board.show(submitted));
         orders = orders.end() + 1..=orders.end() + WAVE;
         sleep(WAVES_APART).await;
     }
@@ -81,12 +81,12 @@ fn confirmation(order: u32) -> JobRequest {
     JobRequest::new("email", &email).subject(format!("order/{order}"))
 }
 
-async fn twice(shop: &Shop) -> Result<()> {
+async fn twice(demo: &Demo) -> Result<()> {
     let payment = Payment { cents: 1_990 };
     let request = JobRequest::new("payment", &payment).subject("order/7").key("pay-order-7");
-    shop.submit_job(request.clone()).await?;
-    let again = shop.submit_job(request).await?;
-    shop.board.say(format!(
+    demo.submit_job(request.clone()).await?;
+    let again = demo.submit_job(request).await?;
+    demo.board.say(format!(
         "A payment is sent twice, same idempotency key: one job (duplicate: {}).",
         again.duplicate
     ));
@@ -94,74 +94,74 @@ async fn twice(shop: &Shop) -> Result<()> {
     Ok(())
 }
 
-async fn down(shop: &Shop) -> Result<()> {
+async fn down(demo: &Demo) -> Result<()> {
     let invoice = JobRequest::new("document", &Document::Invoice);
-    let invoice = shop.submit_job(invoice.subject("invoice/7")).await?.job_id;
+    let invoice = demo.submit_job(invoice.subject("invoice/7")).await?.job_id;
     let report = JobRequest::new("document", &Document::Report { year: 2026 });
-    shop.submit_job(report.subject("report/2026")).await?;
-    shop.until(invoice, |job| job.life.last_failure.is_some()).await?;
-    shop.board.say("The tax office is down: the invoice waits and is tried again by itself.");
+    demo.submit_job(report.subject("report/2026")).await?;
+    demo.until(invoice, |job| job.life.last_failure.is_some()).await?;
+    demo.board.say("The tax office is down: the invoice waits and is tried again by itself.");
     sleep(READ).await;
     Ok(())
 }
 
-async fn panic(shop: &Shop) -> Result<()> {
+async fn panic(demo: &Demo) -> Result<()> {
     let image = JobRequest::new("image", &"teapot.png").subject("teapot.png");
-    let image = shop.submit_job(image).await?.job_id;
-    shop.until(image, |job| job.life.last_failure.is_some()).await?;
-    shop.board.say("A handler panics: the worker lives on, and the job gets another attempt.");
+    let image = demo.submit_job(image).await?.job_id;
+    demo.until(image, |job| job.life.last_failure.is_some()).await?;
+    demo.board.say("A handler panics: the worker lives on, and the job gets another attempt.");
     sleep(READ).await;
     Ok(())
 }
 
-async fn poison(shop: &Shop) -> Result<JobId> {
+async fn poison(demo: &Demo) -> Result<JobId> {
     let lines = ["12.50", "9,90", "3.20"].map(str::to_owned).to_vec();
     let prices = JobRequest::new("import", &Prices { lines }).subject("prices/spring");
-    let prices = shop.submit_job(prices).await?.job_id;
-    shop.until(prices, |job| job.status() == Status::Poisoned).await?;
-    shop.board.say("A price list cannot be read: it waits in the poison queue for a person.");
+    let prices = demo.submit_job(prices).await?.job_id;
+    demo.until(prices, |job| job.status() == Status::Poisoned).await?;
+    demo.board.say("A price list cannot be read: it waits in the poison queue for a person.");
     sleep(READ).await;
-    shop.world.fixed.store(true, Ordering::Relaxed);
-    shop.board.say("The handler is fixed, the operator redrives: the same job, a second life.");
-    shop.consign.redrive(prices).await?;
-    shop.until(prices, |job| job.status() == Status::Completed).await?;
+    demo.external.fixed.store(true, Ordering::Relaxed);
+    demo.board.say("The handler is fixed, the operator redrives: the same job, a second life.");
+    demo.consign.redrive(prices).await?;
+    demo.until(prices, |job| job.status() == Status::Completed).await?;
     sleep(READ).await;
     Ok(prices)
 }
 
-async fn cancel(shop: &Shop) -> Result<()> {
+async fn cancel(demo: &Demo) -> Result<()> {
     let letter = JobRequest::new("newsletter", &Newsletter { customers: 90_000 });
-    let letter = shop.submit_job(letter.subject("winter-sale")).await?.job_id;
-    shop.board.say("A newsletter goes out to 90,000 customers, with last year's prices in it!");
+    let letter = demo.submit_job(letter.subject("winter-sale")).await?.job_id;
+    demo.board.say("A newsletter goes out to 90,000 customers, with last year's prices in it!");
     sleep(READ).await;
-    shop.consign.cancel(letter).await?;
-    let letter = shop.until(letter, |job| job.status().is_ended()).await?;
-    shop.board.say(format!(
-        "Somebody cancels it: the handler heard it and {}.",
+    demo.consign.cancel(letter).await?;
+    let letter = demo.until(letter, |job| job.status().is_ended()).await?;
+    demo.board.say(format!(
+        "An operator cancels it: the handler hears it and ends as {}.",
         letter.life.message.as_deref().unwrap_or("ended")
     ));
     sleep(READ).await;
     Ok(())
 }
 
-async fn explain(shop: &Shop) -> Result<RunningRunner> {
-    let label = shop.submit_job(JobRequest::new("label", &7).subject("order/7")).await?.job_id;
-    let explained = shop.consign.explain(label).await?;
+async fn explain(demo: &Demo) -> Result<RunningRunner> {
+    let label = demo.submit_job(JobRequest::new("label", &7).subject("order/7")).await?.job_id;
+    let explained = demo.consign.explain(label).await?;
     let reasons = explained.reasons.iter().map(|why| format!("{} ({})", why.code(), why.detail()));
     let reasons: Vec<String> = reasons.collect();
-    shop.board.say(format!("Why does the label not run? explain: {}.", reasons.join(", ")));
+    demo.board.say(format!("Why does the label not run? explain: {}.", reasons.join(", ")));
     sleep(READ).await;
-    shop.board.say("So a worker for labels is started, and the label is printed.");
-    let runner = shop.consign.runner().name("labels").with(on("label", handlers::label));
+    demo.board.say("So a worker for labels is started, and the label is printed.");
+    let runner = demo.consign.runner().name("labels").with(on("label", handlers::label));
     let labels = runner.start().await?;
-    shop.until(label, |job| job.status() == Status::Completed).await?;
+    demo.until(label, |job| job.status() == Status::Completed).await?;
     Ok(labels)
 }
 
-async fn until_idle(shop: &Shop) -> Result<()> {
+async fn until_idle(demo: &Demo) -> Result<()> {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
-        let queues = shop.consign.queues().await?;
+        let queues = demo.consign.queues().await?;
         if queues.iter().all(|queue| queue.counts.queued + queue.counts.running == 0) {
             return Ok(());
         }
@@ -172,9 +172,9 @@ async fn until_idle(shop: &Shop) -> Result<()> {
 
 const LOOKS_APART: Duration = Duration::from_millis(20);
 
-impl Shop {
+impl Demo {
     pub(crate) fn over(consign: Consign) -> Self {
-        Shop { consign, board: Board::new(), world: Arc::default() }
+        Demo { consign, board: Board::new(), external: Arc::default() }
     }
 
     pub(crate) async fn submit_job(&self, request: JobRequest) -> Result<Submitted> {

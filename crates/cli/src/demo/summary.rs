@@ -2,7 +2,7 @@
 
 use super::{
     board::{DemoSnapshot, ShownJob},
-    story::Shop,
+    story::Demo,
     view::{about, kind, remarkable, seconds, tone},
 };
 use crate::style::{Style, StyledLine};
@@ -13,30 +13,30 @@ use std::time::Duration;
 use store::{PAGE_MAX, Query};
 
 /// The results of the story, as the store has them.
-pub(crate) async fn lines(shop: &Shop, worth_reading: JobId) -> Result<Vec<StyledLine>> {
-    let snapshot = DemoSnapshot::take(shop).await?;
+pub(crate) async fn lines(demo: &Demo, worth_reading: JobId) -> Result<Vec<StyledLine>> {
+    let snapshot = DemoSnapshot::take(demo).await?;
     let mut lines = vec![StyledLine::new(), title("What you saw"), head()];
     let mut one = Vec::new();
     for exhibit in &snapshot.exhibits {
-        let history = shop.consign.history(exhibit.shown.id).await?;
+        let history = demo.consign.history(exhibit.shown.id).await?;
         lines.push(row(exhibit, &history));
         if exhibit.shown.id == worth_reading {
             one = vec![StyledLine::new(), title(&format!("One history: {}", about(&exhibit.job)))];
-            one.extend(history.iter().map(|entry| told(entry, shop.board.began_at)));
+            one.extend(history.iter().map(|entry| told(entry, demo.board.began_at)));
         }
     }
-    lines.push(total(shop, snapshot.elapsed).await?);
+    lines.push(total(demo, snapshot.elapsed).await?);
     lines.extend(one);
     Ok(lines)
 }
 
-async fn total(shop: &Shop, elapsed: Duration) -> Result<StyledLine> {
+async fn total(demo: &Demo, elapsed: Duration) -> Result<StyledLine> {
     let (mut jobs, mut attempts, mut transitions) = (0, 0, 0);
     let mut before = None;
     loop {
         let (scope, filter) = (Scope::All, Filter::Everything);
         let query = Query { scope, filter, before, limit: PAGE_MAX };
-        let page = shop.consign.node().list(&query).await?;
+        let page = demo.consign.node().list(&query).await?;
         jobs += page.jobs.len();
         attempts += page.jobs.iter().map(|job| job.fence).sum::<u64>(); // claims, redrives included
         transitions += page.jobs.iter().map(|job| job.seq).sum::<u64>();

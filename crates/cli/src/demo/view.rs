@@ -199,7 +199,7 @@ pub(crate) fn seconds(span: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo::story::Shop;
+    use crate::demo::story::Demo;
     use consign::{Consign, JobRequest};
     use engine::{Ended, ErrorCode, Failure};
 
@@ -207,12 +207,12 @@ mod tests {
 
     /// A snapshot with one job that was just submitted.
     async fn snapshot() -> DemoSnapshot {
-        let shop = Shop::over(Consign::in_memory().unwrap());
+        let demo = Demo::over(Consign::in_memory().unwrap());
         let request = JobRequest::new("document", &1).subject("invoice/7").key("k");
-        shop.submit_job(request.clone()).await.unwrap();
-        shop.submit_job(request).await.unwrap();
-        shop.board.say("The tax office is down: the invoice is tried again by itself.");
-        DemoSnapshot::take(&shop).await.unwrap()
+        demo.submit_job(request.clone()).await.unwrap();
+        demo.submit_job(request).await.unwrap();
+        demo.board.say("The tax office is down: the invoice is tried again by itself.");
+        DemoSnapshot::take(&demo).await.unwrap()
     }
 
     /// The row of the job after a change to the snapshot.

@@ -161,7 +161,7 @@ fn transactions(report: &mut DoctorReport, health: &PostgresHealth) {
             "a transaction of {role} has been open for {minutes} minutes: until it ends, nothing is cleaned up"
         );
         let remedy = psql(&format!("select pg_terminate_backend({})", open.pid));
-        report.note("transactions", what).run("if nobody needs it", remedy);
+        report.note("transactions", what).run("if it is not needed", remedy);
     }
     if health.long_transactions.is_empty() && health.sees_all {
         report.well("transactions", "no transaction has been open for long");
@@ -174,7 +174,7 @@ fn transactions(report: &mut DoctorReport, health: &PostgresHealth) {
     for gid in &health.prepared {
         let remedy = psql(&format!("rollback prepared '{}'", gid.replace('\'', "''")));
         let what = format!("the prepared transaction {gid} was never ended: nothing is cleaned up");
-        report.wrong("transactions", what).run("if nobody will commit it", remedy);
+        report.wrong("transactions", what).run("if no client will commit it", remedy);
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn look(report: &mut DoctorReport, keys: &[KeyShape], now: Timestamp)
             KeyValidity::Expired => {
                 report
                     .note("key", format!("key {name} ({}): expired {when}", key.id))
-                    .run("where nobody needs it any more", revoke);
+                    .run("if it is no longer needed", revoke);
             }
         }
     }

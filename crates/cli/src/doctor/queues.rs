@@ -130,7 +130,7 @@ fn undeclared(report: &mut DoctorReport, server_state: &ServerState, queue: &Que
         server_state.types.iter().any(|shown| shown.job_type == *name && shown.declared);
     if server_state.strict && !is_declared && queue.queued > 0 {
         let what =
-            format!("type {name}: nobody declared it, and strict_types refuses new jobs of it");
+            format!("type {name}: it is not declared, and strict_types refuses new jobs of it");
         let declare = format!("consign types set {}", quoted(name));
         report.wrong("type", what).run("declare it", declare);
     }
@@ -250,7 +250,7 @@ mod tests {
         told(
             ServerState { queues: vec![queue(1, 1)], strict: true, ..ServerState::default() },
             &[
-                "✗ type email: nobody declared it, and strict_types refuses new jobs of it",
+                "✗ type email: it is not declared, and strict_types refuses new jobs of it",
                 "  → declare it: consign types set email",
             ],
         );

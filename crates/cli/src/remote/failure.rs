@@ -78,7 +78,7 @@ fn of_client(error: &ClientError) -> Vec<StyledLine> {
         ClientError::Unreachable { socket, source, .. } => unreachable(socket.as_deref(), source),
         ClientError::Broken { source, .. } => vec![
             fact("cause", &root(source)),
-            fact("hint", "nobody knows what came of it; `consign list` shows what is there"),
+            fact("hint", "its outcome is unknown; `consign list` shows which jobs exist"),
         ],
         ClientError::TimedOut { .. } => hint("it is there, but busy or hung; its log may say why"),
         ClientError::UnexpectedResponse { .. } => {

@@ -159,7 +159,7 @@ pub(crate) fn revoke(args: &KeysRevokeArgs) -> Result<ExitCode> {
 fn about_end(id: &str, descendants: bool, unconfirmed: u64) -> Vec<StyledLine> {
     let (keys, ended) = match descendants {
         true => ("these keys", "and every key that was made with it are revoked: they get"),
-        false => ("the key", "is revoked: whoever shows it gets"),
+        false => ("the key", "is revoked: every caller that sends it gets"),
     };
     let mut lines = vec![StyledLine::of(Style::Plain, format!("key {id} {ended} 401 from now on"))];
     if unconfirmed > 0 {

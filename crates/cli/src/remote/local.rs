@@ -28,7 +28,7 @@ pub(super) fn client(address: &Address, args: &ConnectionArgs) -> Result<Option<
     let port = address.port();
     key.check(&folder, port).map_err(|why| {
         let path = key.path.display();
-        anyhow!("the key in {path} was sent to nobody: {why}; where you know the server, give it: --key @{path}")
+        anyhow!("the key in {path} was not sent: {why}; where you know the server, give it: --key @{path}")
     })?;
     let socket = local_socket::path(folder.path, port);
     let unusable = format!("the folder {} cannot be used", folder.path.display());

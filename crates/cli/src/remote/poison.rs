@@ -79,7 +79,7 @@ fn next(job: &StatusShape) -> [StyledLine; 3] {
         format!(
             "when it is mended:     consign poison redrive --type {job_type} --error-code {code}"
         ),
-        format!("when nobody wants it:  consign poison discard {id}"),
+        format!("when it is not wanted: consign poison discard {id}"),
     ]
     .map(|text| StyledLine::of(Style::Faint, text))
 }

@@ -26,11 +26,11 @@ pub(crate) fn run(args: &QueuesArgs) -> Result<ExitCode> {
         }),
         Some(QueuesCommand::Resume(of)) => with_session(&of.remote, async |session| {
             let queue = session.client.resume(&of.job_type).await?;
-            let nobody = "no worker asks for this type: `consign workers` says who was there";
+            let hint = "no worker asks for this type: `consign workers` says who was there";
             changed(
                 session,
                 &queue,
-                (queue_health(&queue) == QueueHealth::NoWorker).then_some(nobody),
+                (queue_health(&queue) == QueueHealth::NoWorker).then_some(hint),
             )
         }),
         None => with_session(&args.remote, async |session| {

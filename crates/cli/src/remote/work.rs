@@ -4,7 +4,7 @@ use super::{connect, failure, show::Show};
 use crate::{
     args::WorkArgs,
     log::{self, LogFormat},
-    ready_made::duty::{report, run_exec},
+    ready_made::registration::{report, run_exec},
     settings::LogSettings,
     signals::Signals,
 };

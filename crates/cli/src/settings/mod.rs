@@ -251,7 +251,7 @@ fn limits(
     let rule = "must not be less than limits.page_bytes: it is for all of them";
     check(limits.bodies_bytes_max >= limits.page_bytes_max, &key::BODIES_BYTES, rule);
     check(limits.reports_bytes_max >= limits.page_bytes_max, &key::REPORTS_BYTES, rule);
-    let rule = "must not be more than limits.connections: whoever waits has one";
+    let rule = "must not be more than limits.connections: every waiting request has one";
     check(limits.waiting_max <= limits.connections_max, &key::WAITING, rule);
     Some((limits, shares))
 }

@@ -259,7 +259,7 @@ fn what_does_not_fit_together_is_told() {
         "limits.connections = 100",
         &[
             "the default of limits.waiting: limits.waiting must not be more than limits.connections: \
-           whoever waits has one",
+           every waiting request has one",
         ],
     );
     check(

@@ -182,7 +182,7 @@ fn url(text: &str) -> Result<SettingValue, String> {
         "https" => Ok(SettingValue::Url(text.into())),
         "http" if here => Ok(SettingValue::Url(text.into())),
         _ => Err(
-            "must begin with https://, because whoever can change what is read there could sign \
+            "must begin with https://, because an attacker who changes what is read there could sign \
                   tokens (http:// only on this machine)"
                 .into(),
         ),

@@ -46,7 +46,7 @@ fn a_cut_end_is_seen_by_who_knows_the_hash() {
     let head = head(&verify(folder.path(), &[]));
     spoil(folder.path(), "delete from audit where number = 3");
     let said = verify(folder.path(), &[]);
-    assert!(said.success && said.out.contains("2 entries"), "nobody else can: {}", said.out);
+    assert!(said.success && said.out.contains("2 entries"), "no other user can: {}", said.out);
     let said = verify(folder.path(), &["--head", &head]);
     assert!(!said.success && said.out.contains("is not in it"), "{}", said.out);
 }

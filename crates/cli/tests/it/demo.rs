@@ -42,7 +42,7 @@ fn left_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "it must not take long by anybody's clock")]
+#[expect(clippy::disallowed_methods, reason = "it must not take long by the wall clock")]
 fn the_demo_tells_the_whole_story_and_leaves_nothing() {
     let folder = TempDir::new().unwrap();
     let began = Instant::now();

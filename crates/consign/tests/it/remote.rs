@@ -70,7 +70,7 @@ async fn jobs_are_handed_over_followed_and_stopped() {
     let own = consign::JobId::parse(&later.job_id).unwrap();
     let stored = remote_fixture.consign.job(own).await.unwrap();
     assert_eq!(stored.status(), Status::Cancelled);
-    assert!(stored.envelope.key.is_some(), "it can be handed over twice");
+    assert!(stored.envelope.key.is_some(), "it can be submitted twice");
     working.stop(Duration::from_secs(5)).await;
 }
 

@@ -54,7 +54,7 @@ fn a_connection_outlives_the_hand_that_held_its_disk() {
     drop(db);
     let flags = rusqlite::OpenFlags::default();
     let gone = rusqlite::Connection::open_with_flags_and_vfs(path, flags, crash_disk::VFS_NAME);
-    assert!(gone.is_err(), "a disk that nobody holds is still there");
+    assert!(gone.is_err(), "a disk without a holder is still there");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use engine::*;
 #[test]
 fn a_job_due_before_its_submit_overtakes_no_other() {
     let job = queued_from(JobDraft { run_at: Some(1), ..draft() });
-    assert_eq!(job.run_at(), Some(at(-2_000)), "when it was handed over");
+    assert_eq!(job.run_at(), Some(at(-2_000)), "when it was submitted");
 }
 
 #[test]

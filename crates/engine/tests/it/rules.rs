@@ -233,7 +233,7 @@ fn a_worker_that_gives_a_job_back_is_not_lost() {
     let given_back = after(&held, &release(&held, ReleaseReason::Released), at(-39));
     assert_eq!(given_back.life.losses, 0);
     let undelivered = after(&held, &release(&held, ReleaseReason::Undelivered), at(-39));
-    assert_eq!(undelivered.life.losses, 1, "nobody was there to give it back");
+    assert_eq!(undelivered.life.losses, 1, "no worker was there to give it back");
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn a_claim_that_no_handler_saw_costs_nothing_however_often() {
     for _ in 0..1_000 {
         job = after(&job, &release(&job, ReleaseReason::Undelivered), at(-9));
         assert_eq!((job.life.attempt, job.life.releases), (0, 0));
-        assert_eq!(job.life.started_at, None, "nobody saw it start");
+        assert_eq!(job.life.started_at, None, "it never started");
         job = claimed(&job, at(-9));
     }
     let back = after(&job, &release(&job, ReleaseReason::Undelivered), now());
@@ -410,7 +410,7 @@ fn a_redrive_is_a_new_life() {
     assert_eq!((change.job.max_attempts, change.job.expires_at), (7, None));
     assert_eq!((change.event, change.steps), (Some(EventKind::Redriven), StepsChange::Forgotten));
     assert!(change.job.fence == job.fence, "the fence goes on: it only grows");
-    assert!(change.takes_key, "and its key is its own again, if nobody else has it");
+    assert!(change.takes_key, "and its key is its own again, if no other job has it");
 }
 
 #[test]

@@ -183,7 +183,7 @@ impl ScriptFolder {
                 sleep(Duration::from_millis(10)).await;
             }
         };
-        timeout(TIMEOUT, gone).await.expect("somebody of the group lives on");
+        timeout(TIMEOUT, gone).await.expect("a process of the group lives on");
     }
 }
 

@@ -168,7 +168,7 @@ async fn a_redirect_is_followed_by_nobody() {
         let (failure, again) = failed(deliver(answer).await);
         assert_eq!((failure.code, again), (format!("HTTP_STATUS_{status}"), false));
     }
-    assert!(asked.try_recv().is_err(), "somebody was asked elsewhere");
+    assert!(asked.try_recv().is_err(), "another server was asked");
 }
 
 #[tokio::test]

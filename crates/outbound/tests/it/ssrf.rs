@@ -224,7 +224,7 @@ async fn without_tls_only_listed_hosts_are_asked() {
         Some(Forbidden::Credentials.to_string())
     );
     assert_eq!(why("ftp://10.1.2.3/", &["10.0.0.0/8"]), Some(Forbidden::NoUrl.to_string()));
-    assert_eq!(asked.load(Ordering::SeqCst), 0, "nobody was asked for that");
+    assert_eq!(asked.load(Ordering::SeqCst), 0, "no resolver was asked for that");
 }
 
 #[tokio::test]

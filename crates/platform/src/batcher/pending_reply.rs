@@ -15,7 +15,7 @@ use std::{
 
 /// A caller's wait for an answer of the queue. Dropping it withdraws the request and leaves nothing
 /// leased.
-#[must_use = "what nobody waits for is withdrawn"]
+#[must_use = "a request whose reply is dropped is withdrawn"]
 pub struct PendingReply<T> {
     queue: Arc<BatchQueue>,
     number: u64,

@@ -391,7 +391,7 @@ fn a_claim_whose_caller_is_gone_before_its_batch_is_not_asked() {
     fixture.store.let_go();
     block_on(busy).unwrap();
     fixture.ask(seen()).unwrap();
-    assert_eq!(fixture.story(), ["s"], "nobody would hear the answer");
+    assert_eq!(fixture.story(), ["s"], "no caller would hear the answer");
 }
 
 #[test]
@@ -483,7 +483,7 @@ fn unheard(fixture: &BatcherFixture, mut future: impl Future + Unpin) {
     struct Notifier(mpsc::Sender<()>);
     impl Wake for Notifier {
         fn wake(self: Arc<Self>) {
-            self.0.send(()).expect("somebody waits for the bell");
+            self.0.send(()).expect("the test waits for the notification");
         }
     }
     let (notifier, notified) = mpsc::channel();
@@ -584,6 +584,6 @@ fn a_full_store_still_hears_reports() {
     let (report, large) = (fixture.call(seen()), fixture.submit("large"));
     fixture.store.let_go();
     block_on(first).unwrap();
-    assert!(block_on(report).is_ok(), "it is not refused for what somebody else hands over");
+    assert!(block_on(report).is_ok(), "it is not refused for what another caller submits");
     assert!(matches!(block_on(large), Err(StoreError::Full(None))));
 }

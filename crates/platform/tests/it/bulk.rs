@@ -271,7 +271,7 @@ fn queues_are_summed_up_by_type_and_each_worker_counts_once() {
     assert_eq!((all[1].live_workers, all[1].due), (0, 1));
     assert_eq!(all[1].oldest_age, Some(Duration::from_secs(3)));
     let birch = block_on(platform.queue_summaries(&Scope::One(tenant("birch")))).unwrap();
-    assert_eq!((birch[0].live_workers, birch[0].paused), (1, true), "one works for everybody");
+    assert_eq!((birch[0].live_workers, birch[0].paused), (1, true), "one works for all tenants");
     block_on(platform.pause(&Scope::All, job_type("email"), None, None)).unwrap();
     let all = block_on(platform.queue_summaries(&Scope::All)).unwrap();
     assert!(all[0].paused && !all[1].paused);

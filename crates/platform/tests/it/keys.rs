@@ -54,7 +54,7 @@ fn a_key_is_made_once_and_known_again_by_its_secret() {
     assert_ne!(key.id, other.id);
     let shown = KeySecret::parse(&secret.expose()).unwrap();
     let kept = block_on(fixture.platform.keys(&only("acme"))).unwrap();
-    assert_eq!(kept.len(), 1, "everybody's key is not acme's");
+    assert_eq!(kept.len(), 1, "a key of all tenants is not acme's");
     assert_eq!(kept[0], key);
     assert_eq!((kept[0].id, kept[0].digest), (shown.id(), shown.digest()));
     assert_eq!(&*kept[0].created_by, "key:admin");

@@ -101,7 +101,7 @@ fn whoever_asks_when_to_come_again_is_told_by_the_real_pace() {
     let node = node();
     let (tenant, job_type) = (Tenant::default_tenant(), JobType::parse("email").unwrap());
     let soon = || node.retry_after_submit(&tenant, &job_type, Start::Now).as_secs();
-    assert_eq!(soon(), 1, "nobody is there");
+    assert_eq!(soon(), 1, "no worker is there");
     let ids: Vec<_> =
         (0..3).map(|_| block_on(node.submit(&tenant, email(None))).unwrap().job_id).collect();
     let clock = SystemClock::new();

@@ -1,4 +1,4 @@
-//! The backend of the world: a store, and how its process dies and restarts.
+//! The backend of the simulation: a store, and how its process dies and restarts.
 
 use crate::{
     mistakes::{Mistake, MistakenRules},
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use test_postgres::Server;
 use tokio::runtime::{Builder, Runtime};
 
-/// The store of a world.
+/// The store of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     Memory,

@@ -29,7 +29,7 @@ fn found(mistake: Mistake) {
     );
     told.expect("it prints");
     if let Err(innocent) = live(On::Memory, failure.seed, &failure.steps, &mut None) {
-        panic!("this world fails even without {mistake:?}:\n{}", innocent.report());
+        panic!("this simulation fails even without {mistake:?}:\n{}", innocent.report());
     }
 }
 

@@ -1,4 +1,4 @@
-//! The simulated world: a seed decides which actor moves next, and an auditor checks every step.
+//! The simulation: a seed decides which actor moves next, and an auditor checks every step.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may")]
 
@@ -15,7 +15,7 @@ mod scheduler;
 mod shared_batch;
 mod sim_clock;
 mod worker;
-mod world;
+mod simulation;
 
 use backend::On;
 use run::{Failure, live, shrink};
@@ -85,7 +85,7 @@ fn the_same_seed_lives_the_same_life() {
     }
 }
 
-/// A world in which nothing happens keeps every invariant: this world is not like that.
+/// A simulation in which nothing happens keeps every invariant, so this one counts what happened.
 #[test]
 fn everything_that_can_happen_does() {
     let mut trace = Some(Vec::new());
@@ -172,7 +172,7 @@ fn search(on: On, seeds: std::ops::Range<u64>) -> Option<Failure> {
     };
     let found = thread::scope(|scope| {
         let threads: Vec<_> = (0..cores).map(|_| scope.spawn(look)).collect();
-        let found = threads.into_iter().map(|thread| thread.join().expect("no panic in a world"));
+        let found = threads.into_iter().map(|thread| thread.join().expect("no simulation panics"));
         found.flatten().collect::<Vec<_>>()
     });
     found.into_iter().min_by_key(|failure| failure.seed)

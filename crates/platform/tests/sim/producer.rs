@@ -3,41 +3,41 @@
 use crate::{
     audit::{SubmittedJob, Verdict},
     rng::Rng,
-    world::World,
+    simulation::Simulation,
 };
 use engine::{JobDraft, Timestamp};
 use std::time::Duration;
 
-pub(crate) fn submit(world: &mut World, rng: &mut Rng) -> Verdict {
+pub(crate) fn submit(simulation: &mut Simulation, rng: &mut Rng) -> Verdict {
     let count = if rng.entropy(75) { 1 } else { 1 + rng.below(4) };
-    let tenant = rng.pick(&world.tenants).expect("there is one").clone();
+    let tenant = rng.pick(&simulation.tenants).expect("there is one").clone();
     let (mut asked, mut drafts) = (Vec::new(), Vec::new());
     for _ in 0..count {
-        let (one, draft) = job(world, &tenant, rng);
+        let (one, draft) = job(simulation, &tenant, rng);
         asked.push(one);
         drafts.push(draft);
     }
-    let heard = pollster::block_on(world.platform.submit_all(&tenant, drafts));
-    world.say(|| format!("submit {asked:?}: {heard:?}"));
-    world.auditor.submitted(&asked, &heard);
-    world.auditor.look(&world.platform)?;
-    world.auditor.audit_submits(&asked, &heard)
+    let heard = pollster::block_on(simulation.platform.submit_all(&tenant, drafts));
+    simulation.say(|| format!("submit {asked:?}: {heard:?}"));
+    simulation.auditor.submitted(&asked, &heard);
+    simulation.auditor.look(&simulation.platform)?;
+    simulation.auditor.audit_submits(&asked, &heard)
 }
 
 pub(crate) fn job(
-    world: &World,
+    simulation: &Simulation,
     tenant: &engine::Tenant,
     rng: &mut Rng,
 ) -> (SubmittedJob, JobDraft) {
-    let job_type = rng.pick(&world.job_types).expect("there is one").clone();
-    let key = rng.entropy(50).then(|| format!("k{}", rng.below(world.keys)));
+    let job_type = rng.pick(&simulation.job_types).expect("there is one").clone();
+    let key = rng.entropy(50).then(|| format!("k{}", rng.below(simulation.keys)));
     let payload = format!("{{\"n\":{}}}", rng.below(2));
-    let now = world.clock.wall_ms();
+    let now = simulation.clock.wall_ms();
     let run_at = rng.entropy(10).then(|| now + rng.between(-60_000, 60_000));
     let delay = (run_at.is_none() && rng.entropy(10)).then(|| rng.between(0, 40));
     // A subject that is a tenant's name does not change the job's tenant.
     let named = rng.entropy(10);
-    let subject = rng.pick(&world.tenants).filter(|_| named).map(ToString::to_string);
+    let subject = rng.pick(&simulation.tenants).filter(|_| named).map(ToString::to_string);
     let expires_at = rng.entropy(10).then(|| now + rng.between(1_000, 90_000));
     let priority = rng.entropy(30).then(|| rng.between(0, 9));
     let draft = JobDraft {

@@ -1,4 +1,4 @@
-//! Random choices of the simulated world.
+//! Random choices of the simulated simulation.
 
 use store::SeededRandom;
 

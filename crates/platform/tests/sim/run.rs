@@ -1,6 +1,6 @@
 //! Runs one seed, and shrinks a failing one.
 
-use crate::{audit::Violation, backend::On, rng::Rng, world::World};
+use crate::{audit::Violation, backend::On, rng::Rng, simulation::Simulation};
 
 /// A seed that broke an invariant.
 #[derive(Clone, Debug)]
@@ -19,13 +19,13 @@ pub(crate) fn live(
     steps: &[usize],
     trace: &mut Option<Vec<String>>,
 ) -> Result<(), Failure> {
-    let mut world = World::new(on, seed, trace.is_some());
-    let outcome = live_in(&mut world, on, seed, steps);
-    let shortened = |line: &String| world.auditor.shortened(line);
+    let mut simulation = Simulation::new(on, seed, trace.is_some());
+    let outcome = live_in(&mut simulation, on, seed, steps);
+    let shortened = |line: &String| simulation.auditor.shortened(line);
     if let Some(trace) = trace {
-        trace.extend(world.trace.iter().flatten().map(shortened));
+        trace.extend(simulation.trace.iter().flatten().map(shortened));
         trace.push("-- what became of the jobs".into());
-        trace.extend(world.auditor.summary().iter().map(shortened));
+        trace.extend(simulation.auditor.summary().iter().map(shortened));
     }
     outcome.map_err(|mut failure| {
         failure.violation.what = shortened(&failure.violation.what);
@@ -33,17 +33,17 @@ pub(crate) fn live(
     })
 }
 
-fn live_in(world: &mut World, on: On, seed: u64, steps: &[usize]) -> Result<(), Failure> {
+fn live_in(simulation: &mut Simulation, on: On, seed: u64, steps: &[usize]) -> Result<(), Failure> {
     for (lived, index) in steps.iter().enumerate() {
         let mut rng = Rng::of_step(seed, *index as u64);
-        let seconds = world.clock.elapsed_ms() as f64 / 1_000.0;
-        world.say(|| format!("-- step {index}, after {seconds:.1} s"));
-        if let Err(violation) = world.step(*index, &mut rng) {
+        let seconds = simulation.clock.elapsed_ms() as f64 / 1_000.0;
+        simulation.say(|| format!("-- step {index}, after {seconds:.1} s"));
+        if let Err(violation) = simulation.step(*index, &mut rng) {
             return Err(Failure { on, seed, steps: steps[..=lived].to_vec(), violation });
         }
     }
     let last = steps.last().map_or(0, |last| last + 1);
-    world.finale(last).map_err(|violation| Failure { on, seed, steps: steps.to_vec(), violation })
+    simulation.finale(last).map_err(|violation| Failure { on, seed, steps: steps.to_vec(), violation })
 }
 
 /// Leaves out steps as long as the same invariant still breaks: halves, quarters, single ones.

@@ -6,7 +6,7 @@ use crate::{
     audit::{SubmittedJob, Verdict, ensure},
     producer,
     rng::Rng,
-    world::World,
+    simulation::Simulation,
 };
 use engine::{
     AuditNote, CorrelationId, JobId, PAYLOAD_BYTES_MAX, Policy, Scope, SubmitContext, Submitted,
@@ -34,30 +34,30 @@ struct ListVersions {
     entries: u64,
 }
 
-pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
-    let before = look(world);
+pub(crate) fn act(simulation: &mut Simulation, rng: &mut Rng) -> Verdict {
+    let before = look(simulation);
     let lists: Vec<List> =
-        (0..1 + rng.below(2)).map(|_| list(world, rng, before.version)).collect();
+        (0..1 + rng.below(2)).map(|_| list(simulation, rng, before.version)).collect();
     let batch = lists.iter().map(|list| list.request.clone()).collect();
-    let heard = world.store.execute(batch, Notification::default());
+    let heard = simulation.store.execute(batch, Notification::default());
     let answers = answers(heard, &lists);
-    world.say(|| {
+    simulation.say(|| {
         let told = lists.iter().map(|list| list.job).zip(&answers).collect::<Vec<_>>();
         format!("schedulers at version {}: {told:?}", before.version)
     });
     for (list, answer) in lists.iter().zip(&answers) {
-        world.auditor.submitted(std::slice::from_ref(&list.asked), answer);
+        simulation.auditor.submitted(std::slice::from_ref(&list.asked), answer);
     }
-    world.auditor.look(&world.platform)?;
-    let after = look(world);
-    let done = lists.iter().filter(|list| is_there(world, list.job)).count() as u64;
+    simulation.auditor.look(&simulation.platform)?;
+    let after = look(simulation);
+    let done = lists.iter().filter(|list| is_there(simulation, list.job)).count() as u64;
     let moved = (after.version - before.version, after.entries - before.entries);
     ensure(moved == (done, done), "I21", || {
         format!("{done} jobs of lists are there, but record and audit log moved on by {moved:?}")
     })?;
     ensure(done <= 1, "I21", || format!("{done} lists moved one version on"))?;
     for (list, answer) in lists.iter().zip(&answers) {
-        let is_there = is_there(world, list.job);
+        let is_there = is_there(simulation, list.job);
         let fits = match answer {
             Ok(_) => is_there,
             Err(Error::OutcomeUnknown { .. }) => true,
@@ -69,16 +69,16 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
 }
 
 /// All parts in any order: the effect of a list does not depend on which part is refused.
-fn list(world: &World, rng: &mut Rng, version: u64) -> List {
-    let tenant = rng.pick(&world.tenants).expect("there is one").clone();
-    let (asked, draft) = producer::job(world, &tenant, rng);
+fn list(simulation: &Simulation, rng: &mut Rng, version: u64) -> List {
+    let tenant = rng.pick(&simulation.tenants).expect("there is one").clone();
+    let (asked, draft) = producer::job(simulation, &tenant, rng);
     let draft = engine::JobDraft { idempotency_key: None, ..draft };
     let asked = SubmittedJob { key: None, ..asked };
-    let job = JobId::new(world.clock.read().wall, world.random.entropy());
+    let job = JobId::new(simulation.clock.read().wall, simulation.random.entropy());
     let context = SubmitContext {
         id: job,
         tenant,
-        entropy: world.random.entropy(),
+        entropy: simulation.random.entropy(),
         payload_bytes_max: PAYLOAD_BYTES_MAX,
     };
     let policy = Policy { max_attempts: 1 + rng.below(9) as u32, ..Policy::default() };
@@ -100,8 +100,8 @@ fn list(world: &World, rng: &mut Rng, version: u64) -> List {
     List { asked, job, request: Request::All(parts) }
 }
 
-fn look(world: &World) -> ListVersions {
-    let store = world.store.store();
+fn look(simulation: &Simulation) -> ListVersions {
+    let store = simulation.store.store();
     let record = block_on(store.records(RecordKind::Policy, None, RECORD));
     let record = record.expect("reads do not fail");
     let newest = block_on(store.audit(&Scope::All, None, 1)).expect("reads do not fail");
@@ -111,8 +111,8 @@ fn look(world: &World) -> ListVersions {
     }
 }
 
-fn is_there(world: &World, id: JobId) -> bool {
-    block_on(world.store.store().job(&Scope::All, id)).expect("reads do not fail").is_some()
+fn is_there(simulation: &Simulation, id: JobId) -> bool {
+    block_on(simulation.store.store().job(&Scope::All, id)).expect("reads do not fail").is_some()
 }
 
 /// The answer of each scheduler.

@@ -6,7 +6,7 @@ use crate::{
     producer,
     rng::Rng,
     worker,
-    world::World,
+    simulation::Simulation,
 };
 use engine::{JobId, PAYLOAD_BYTES_MAX, SubmitContext, Submitted};
 use platform::Error;
@@ -14,21 +14,21 @@ use store::{
     Answer, Claimed, Clock, Execute, Notification, RandomSource, Reply, Request, StoreError,
 };
 
-pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
+pub(crate) fn act(simulation: &mut Simulation, rng: &mut Rng) -> Verdict {
     let submits: Vec<(SubmittedJob, JobId, Request)> =
-        (0..1 + rng.below(4)).map(|_| submit(world, rng)).collect();
-    let who = rng.below(world.workers.len());
-    let claim_request = rng.entropy(50).then(|| worker::claim_request(world, who));
+        (0..1 + rng.below(4)).map(|_| submit(simulation, rng)).collect();
+    let who = rng.below(simulation.workers.len());
+    let claim_request = rng.entropy(50).then(|| worker::claim_request(simulation, who));
     let mut batch: Vec<Request> = submits.iter().map(|(_, _, request)| request.clone()).collect();
     // First in the batch, but served after the submits.
     if let Some(claim_request) = &claim_request {
-        let scope = world.workers[who].scope.clone();
+        let scope = simulation.workers[who].scope.clone();
         batch.insert(0, Request::Claim { scope, claim_request: claim_request.clone() });
     }
-    let heard = world.store.execute(batch, Notification::default());
+    let heard = simulation.store.execute(batch, Notification::default());
     let known = heard.is_ok();
     let (claimed, answers) = taken_apart(heard, claim_request.is_some(), &submits);
-    world.say(|| {
+    simulation.say(|| {
         let given =
             claimed.as_ref().map(|jobs| jobs.iter().map(|c| c.job.id()).collect::<Vec<_>>());
         let submits = submits.iter().map(|(asked, _, _)| asked).zip(&answers).collect::<Vec<_>>();
@@ -38,31 +38,31 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
         )
     });
     for ((asked, _, _), answer) in submits.iter().zip(&answers) {
-        world.auditor.submitted(std::slice::from_ref(asked), answer);
+        simulation.auditor.submitted(std::slice::from_ref(asked), answer);
     }
     match &claimed {
-        Some(jobs) => jobs.iter().for_each(|claimed| world.auditor.touch(claimed.job.id())),
+        Some(jobs) => jobs.iter().for_each(|claimed| simulation.auditor.touch(claimed.job.id())),
         None if known => {}
-        None => world.auditor.touch_everything(),
+        None => simulation.auditor.touch_everything(),
     }
-    world.auditor.look(&world.platform)?;
+    simulation.auditor.look(&simulation.platform)?;
     for ((asked, _, _), answer) in submits.iter().zip(&answers) {
-        world.auditor.audit_submits(std::slice::from_ref(asked), answer)?;
+        simulation.auditor.audit_submits(std::slice::from_ref(asked), answer)?;
     }
     match claim_request {
-        Some(claim_request) => worker::claim_answered(world, who, &claim_request, claimed),
+        Some(claim_request) => worker::claim_answered(simulation, who, &claim_request, claimed),
         None => Ok(()),
     }
 }
 
-fn submit(world: &World, rng: &mut Rng) -> (SubmittedJob, JobId, Request) {
-    let tenant = rng.pick(&world.tenants).expect("there is one").clone();
-    let (asked, draft) = producer::job(world, &tenant, rng);
-    let id = JobId::new(world.clock.read().wall, world.random.entropy());
+fn submit(simulation: &Simulation, rng: &mut Rng) -> (SubmittedJob, JobId, Request) {
+    let tenant = rng.pick(&simulation.tenants).expect("there is one").clone();
+    let (asked, draft) = producer::job(simulation, &tenant, rng);
+    let id = JobId::new(simulation.clock.read().wall, simulation.random.entropy());
     let context = SubmitContext {
         id,
         tenant,
-        entropy: world.random.entropy(),
+        entropy: simulation.random.entropy(),
         payload_bytes_max: PAYLOAD_BYTES_MAX,
     };
     (asked, id, Request::Submit(vec![draft.check(context).expect("lawful")]))

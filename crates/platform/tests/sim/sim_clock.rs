@@ -1,4 +1,4 @@
-//! Time in the simulated world.
+//! Time in the simulated simulation.
 
 use engine::Timestamp;
 use std::{
@@ -55,7 +55,7 @@ impl SimClock {
         Timestamp::from_unix_ms(self.at_most_ms.load(Ordering::Relaxed))
     }
 
-    /// How long this world has run.
+    /// How long this simulation has run.
     pub(crate) fn elapsed_ms(&self) -> u128 {
         self.hand.read().monotonic.as_millis()
     }

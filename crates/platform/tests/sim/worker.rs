@@ -4,7 +4,7 @@
 use crate::{
     audit::{ClaimAsked, Verdict},
     rng::Rng,
-    world::{RETRY_AFTER_MAX_S, World},
+    simulation::{RETRY_AFTER_MAX_S, Simulation},
 };
 use engine::{
     ClaimId, ClaimRequest, Ending, EndingDraft, JobId, JobType, LeaseToken, OutcomeWord,
@@ -77,45 +77,45 @@ impl Worker {
     }
 }
 
-pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
-    let who = rng.below(world.workers.len());
-    let worker = &world.workers[who];
+pub(crate) fn act(simulation: &mut Simulation, rng: &mut Rng) -> Verdict {
+    let who = rng.below(simulation.workers.len());
+    let worker = &simulation.workers[who];
     match rng.below(100) {
-        _ if worker.unanswered.is_some() && rng.entropy(60) => claim(world, who),
-        0..35 if worker.held.len() < worker.max => claim(world, who),
-        0..45 => heartbeat(world, who, rng),
-        45..75 => settle(world, who, rng),
-        75..80 => release(world, who, rng),
-        80..84 => repeat(world, who, rng),
-        84..87 => contradict(world, who, rng),
-        87..94 => step(world, who, rng),
-        94..97 => late(world, who, rng),
-        _ => die(world, who),
+        _ if worker.unanswered.is_some() && rng.entropy(60) => claim(simulation, who),
+        0..35 if worker.held.len() < worker.max => claim(simulation, who),
+        0..45 => heartbeat(simulation, who, rng),
+        45..75 => settle(simulation, who, rng),
+        75..80 => release(simulation, who, rng),
+        80..84 => repeat(simulation, who, rng),
+        84..87 => contradict(simulation, who, rng),
+        87..94 => step(simulation, who, rng),
+        94..97 => late(simulation, who, rng),
+        _ => die(simulation, who),
     }
 }
 
-fn claim(world: &mut World, who: usize) -> Verdict {
-    let claim_request = claim_request(world, who);
-    let scope = world.workers[who].scope.clone();
-    let heard = pollster::block_on(world.platform.claim(&scope, claim_request.clone())).ok();
-    world.say(|| {
+fn claim(simulation: &mut Simulation, who: usize) -> Verdict {
+    let claim_request = claim_request(simulation, who);
+    let scope = simulation.workers[who].scope.clone();
+    let heard = pollster::block_on(simulation.platform.claim(&scope, claim_request.clone())).ok();
+    simulation.say(|| {
         let jobs = heard.iter().flatten().map(|claimed| claimed.job.id()).collect::<Vec<_>>();
         let answer =
             if heard.is_some() { format!("gets {jobs:?}") } else { "hears nothing".into() };
         format!("w{who} claims as {} and {answer}", claim_request.claim)
     });
     match &heard {
-        Some(jobs) => jobs.iter().for_each(|claimed| world.auditor.touch(claimed.job.id())),
-        None => world.auditor.touch_everything(),
+        Some(jobs) => jobs.iter().for_each(|claimed| simulation.auditor.touch(claimed.job.id())),
+        None => simulation.auditor.touch_everything(),
     }
-    world.auditor.look(&world.platform)?;
-    claim_answered(world, who, &claim_request, heard)
+    simulation.auditor.look(&simulation.platform)?;
+    claim_answered(simulation, who, &claim_request, heard)
 }
 
 /// A worker's next claim: the same as before, if that was not answered.
-pub(crate) fn claim_request(world: &mut World, who: usize) -> ClaimRequest {
-    let fresh = ClaimId::parse(&world.new_name("c")).expect("lawful");
-    let worker = &mut world.workers[who];
+pub(crate) fn claim_request(simulation: &mut Simulation, who: usize) -> ClaimRequest {
+    let fresh = ClaimId::parse(&simulation.new_name("c")).expect("lawful");
+    let worker = &mut simulation.workers[who];
     let claim = worker.unanswered.take().unwrap_or(fresh);
     ClaimRequest {
         worker: worker.name.clone(),
@@ -129,14 +129,14 @@ pub(crate) fn claim_request(world: &mut World, who: usize) -> ClaimRequest {
 
 /// After the read: the worker keeps its leases, or remembers that it got no answer.
 pub(crate) fn claim_answered(
-    world: &mut World,
+    simulation: &mut Simulation,
     who: usize,
     claim_request: &ClaimRequest,
     heard: Option<Vec<Claimed>>,
 ) -> Verdict {
-    let worker = &mut world.workers[who];
+    let worker = &mut simulation.workers[who];
     let asked = ClaimAsked { scope: worker.scope.clone(), claim_request: claim_request.clone() };
-    world.auditor.audit_claim(&asked, heard.as_deref())?;
+    simulation.auditor.audit_claim(&asked, heard.as_deref())?;
     match heard {
         Some(jobs) => {
             let leased = jobs.iter().filter_map(|claimed| {
@@ -149,8 +149,8 @@ pub(crate) fn claim_answered(
     Ok(())
 }
 
-fn heartbeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
-    let worker = &world.workers[who];
+fn heartbeat(simulation: &mut Simulation, who: usize, rng: &mut Rng) -> Verdict {
+    let worker = &simulation.workers[who];
     let held: Vec<LeasedJob> = worker.held.iter().filter(|_| rng.entropy(80)).cloned().collect();
     if held.is_empty() {
         return Ok(());
@@ -163,17 +163,17 @@ fn heartbeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
             .then(|| ProgressReport::check(rng.between(0, 100), Some("on it")).expect("lawful")),
     });
     let beats = beats.collect();
-    let heard = pollster::block_on(world.platform.heartbeat(&worker.scope, &worker.name, beats));
-    world.say(|| format!("w{who} is alive: {heard:?}"));
-    held.iter().for_each(|held| world.auditor.touch(held.id));
-    world.auditor.look(&world.platform)?;
+    let heard = pollster::block_on(simulation.platform.heartbeat(&worker.scope, &worker.name, beats));
+    simulation.say(|| format!("w{who} is alive: {heard:?}"));
+    held.iter().for_each(|held| simulation.auditor.touch(held.id));
+    simulation.auditor.look(&simulation.platform)?;
     let Ok(lease_states) = heard else { return Ok(()) };
     for (held, lease_state) in held.iter().zip(lease_states) {
-        let lease_state = lease_state.expect("nothing rots in this world");
-        world.auditor.audit_pulse(held.id, &held.token, lease_state)?;
+        let lease_state = lease_state.expect("nothing rots in this simulation");
+        simulation.auditor.audit_pulse(held.id, &held.token, lease_state)?;
         if matches!(lease_state, engine::LeaseState::Lost | engine::LeaseState::Ended) {
             // A worker with this answer stops; its report may already be under way.
-            let worker = &mut world.workers[who];
+            let worker = &mut simulation.workers[who];
             worker.held.retain(|other| other.token != held.token);
             worker.lost_leases.push(held.clone());
         }
@@ -181,58 +181,58 @@ fn heartbeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     Ok(())
 }
 
-fn settle(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
-    let held = std::mem::take(&mut world.workers[who].held);
+fn settle(simulation: &mut Simulation, who: usize, rng: &mut Rng) -> Verdict {
+    let held = std::mem::take(&mut simulation.workers[who].held);
     let (now, later): (Vec<LeasedJob>, Vec<LeasedJob>) =
         held.into_iter().partition(|_| rng.entropy(70));
-    world.workers[who].held = later;
-    let reports = now.into_iter().map(|held| Reported { held, how: way(world, rng) }).collect();
-    report(world, who, reports, rng)
+    simulation.workers[who].held = later;
+    let reports = now.into_iter().map(|held| Reported { held, how: way(simulation, rng) }).collect();
+    report(simulation, who, reports, rng)
 }
 
 /// A well-behaved client repeats its report.
-fn repeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
-    let reported = rng.pick(&world.workers[who].reported).cloned();
-    report(world, who, reported.into_iter().collect(), rng)
+fn repeat(simulation: &mut Simulation, who: usize, rng: &mut Rng) -> Verdict {
+    let reported = rng.pick(&simulation.workers[who].reported).cloned();
+    report(simulation, who, reported.into_iter().collect(), rng)
 }
 
 /// A broken client sends another report this time.
-fn contradict(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
-    let reported = rng.pick(&world.workers[who].reported).cloned();
-    let other = reported.map(|reported| Reported { how: way(world, rng), ..reported });
-    report(world, who, other.into_iter().collect(), rng)
+fn contradict(simulation: &mut Simulation, who: usize, rng: &mut Rng) -> Verdict {
+    let reported = rng.pick(&simulation.workers[who].reported).cloned();
+    let other = reported.map(|reported| Reported { how: way(simulation, rng), ..reported });
+    report(simulation, who, other.into_iter().collect(), rng)
 }
 
 /// A process that counted as dead wakes up and reports.
-fn late(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
-    let ghost = rng.pick(&world.workers[who].lost_leases).cloned();
-    let report = ghost.map(|held| Reported { held, how: way(world, rng) });
-    self::report(world, who, report.into_iter().collect(), rng)
+fn late(simulation: &mut Simulation, who: usize, rng: &mut Rng) -> Verdict {
+    let ghost = rng.pick(&simulation.workers[who].lost_leases).cloned();
+    let report = ghost.map(|held| Reported { held, how: way(simulation, rng) });
+    self::report(simulation, who, report.into_iter().collect(), rng)
 }
 
 /// A worker that claims a job only to release it.
-pub(crate) fn claim_and_release(world: &mut World, rng: &mut Rng) -> Verdict {
-    let who = rng.below(world.workers.len());
-    if world.workers[who].held.is_empty() { claim(world, who) } else { release(world, who, rng) }
+pub(crate) fn claim_and_release(simulation: &mut Simulation, rng: &mut Rng) -> Verdict {
+    let who = rng.below(simulation.workers.len());
+    if simulation.workers[who].held.is_empty() { claim(simulation, who) } else { release(simulation, who, rng) }
 }
 
-fn release(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
-    let Some(held) = world.workers[who].held.pop() else { return Ok(()) };
-    report(world, who, vec![Reported { held, how: PlannedEnding::GivenBack }], rng)
+fn release(simulation: &mut Simulation, who: usize, rng: &mut Rng) -> Verdict {
+    let Some(held) = simulation.workers[who].held.pop() else { return Ok(()) };
+    report(simulation, who, vec![Reported { held, how: PlannedEnding::GivenBack }], rng)
 }
 
-fn die(world: &mut World, who: usize) -> Verdict {
-    world.say(|| format!("w{who} dies"));
-    let worker = &mut world.workers[who];
+fn die(simulation: &mut Simulation, who: usize) -> Verdict {
+    simulation.say(|| format!("w{who} dies"));
+    let worker = &mut simulation.workers[who];
     worker.unanswered = None;
     worker.lost_leases.append(&mut worker.held);
     Ok(())
 }
 
-fn report(world: &mut World, who: usize, reports: Vec<Reported>, rng: &mut Rng) -> Verdict {
+fn report(simulation: &mut Simulation, who: usize, reports: Vec<Reported>, rng: &mut Rng) -> Verdict {
     let (backs, ends): (Vec<_>, Vec<_>) =
         reports.into_iter().partition(|reported| reported.how == PlannedEnding::GivenBack);
-    let scope = world.workers[who].scope.clone();
+    let scope = simulation.workers[who].scope.clone();
     if !ends.is_empty() {
         let items = ends.iter().map(|one| Report {
             id: one.held.id,
@@ -240,8 +240,8 @@ fn report(world: &mut World, who: usize, reports: Vec<Reported>, rng: &mut Rng) 
             ending: ending(one.how, rng),
         });
         let items = items.collect();
-        let heard = pollster::block_on(world.platform.settle(&scope, items));
-        answered(world, who, ends, heard.ok())?;
+        let heard = pollster::block_on(simulation.platform.settle(&scope, items));
+        answered(simulation, who, ends, heard.ok())?;
     }
     if !backs.is_empty() {
         use ReleaseReason::{Released, Snoozed, Undelivered};
@@ -250,41 +250,41 @@ fn report(world: &mut World, who: usize, reports: Vec<Reported>, rng: &mut Rng) 
             id: one.held.id,
             token: one.held.token,
             reason: reasons[rng.below(5)],
-            delay: Duration::from_secs(if world.restless { 0 } else { rng.below(20) as u64 }),
+            delay: Duration::from_secs(if simulation.restless { 0 } else { rng.below(20) as u64 }),
         });
         let items = items.collect();
-        let heard = pollster::block_on(world.platform.release(&scope, items));
-        answered(world, who, backs, heard.ok())?;
+        let heard = pollster::block_on(simulation.platform.release(&scope, items));
+        answered(simulation, who, backs, heard.ok())?;
     }
     Ok(())
 }
 
 fn answered(
-    world: &mut World,
+    simulation: &mut Simulation,
     who: usize,
     reports: Vec<Reported>,
     heard: Option<Vec<platform::Verdict>>,
 ) -> Verdict {
     let ways: Vec<_> = reports.iter().map(|one| (one.held.id, one.how)).collect();
-    world.say(|| format!("w{who} reports {ways:?}: {heard:?}"));
-    reports.iter().for_each(|one| world.auditor.touch(one.held.id));
-    world.auditor.look(&world.platform)?;
+    simulation.say(|| format!("w{who} reports {ways:?}: {heard:?}"));
+    reports.iter().for_each(|one| simulation.auditor.touch(one.held.id));
+    simulation.auditor.look(&simulation.platform)?;
     for (index, one) in reports.into_iter().enumerate() {
         let verdict = heard.as_ref().map(|heard| match &heard[index] {
             Ok(status) => Ok(*status),
             Err(Error::Refused(refusal)) => Err(refusal),
-            Err(other) => panic!("nothing rots in this world: {other}"),
+            Err(other) => panic!("nothing rots in this simulation: {other}"),
         });
         let name = format!("{:?}", one.how);
-        world.auditor.audit_report(one.held.id, &one.held.token, &name, verdict)?;
-        world.workers[who].reported.push(one);
+        simulation.auditor.audit_report(one.held.id, &one.held.token, &name, verdict)?;
+        simulation.workers[who].reported.push(one);
     }
     Ok(())
 }
 
-fn step(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
+fn step(simulation: &mut Simulation, who: usize, rng: &mut Rng) -> Verdict {
     const NAMES: [&str; 2] = ["charge", "ship"];
-    let worker = &world.workers[who];
+    let worker = &simulation.workers[who];
     // Mostly its own leases, now and then one that it lost.
     let leases = if rng.entropy(80) { &worker.held } else { &worker.lost_leases };
     let Some(held) = rng.pick(leases).cloned() else { return Ok(()) };
@@ -293,36 +293,36 @@ fn step(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     let finishing = rng.entropy(50).then(|| rng.below(100).to_string());
     let result = finishing.as_deref().map(|result| check_step_result(result).expect("lawful"));
     let report = StepReport { id: held.id, token: held.token, name: step, result };
-    let heard = pollster::block_on(world.platform.step(&worker.scope, report));
-    world.say(|| format!("w{who} step {name} {finishing:?}: {heard:?}"));
-    world.auditor.touch(held.id);
-    world.auditor.look(&world.platform)?;
+    let heard = pollster::block_on(simulation.platform.step(&worker.scope, report));
+    simulation.say(|| format!("w{who} step {name} {finishing:?}: {heard:?}"));
+    simulation.auditor.touch(held.id);
+    simulation.auditor.look(&simulation.platform)?;
     if matches!(heard, Err(platform::Error::Refused(_))) {
         return Ok(());
     }
     let answer = heard.ok();
-    world.auditor.audit_step(held.id, &held.token, name, finishing.as_deref(), answer.as_ref())
+    simulation.auditor.audit_step(held.id, &held.token, name, finishing.as_deref(), answer.as_ref())
 }
 
-/// Every worker claims everything and completes it: the world without faults.
-pub(crate) fn do_everything(world: &mut World) -> Verdict {
-    for who in 0..world.workers.len() {
-        let worker = &mut world.workers[who];
+/// Every worker claims everything and completes it: the simulation without faults.
+pub(crate) fn do_everything(simulation: &mut Simulation) -> Verdict {
+    for who in 0..simulation.workers.len() {
+        let worker = &mut simulation.workers[who];
         worker.scope = Scope::All;
-        worker.job_types = world.job_types.clone();
+        worker.job_types = simulation.job_types.clone();
         worker.max = 50;
         worker.unanswered = None;
         worker.lost_leases.append(&mut worker.held);
     }
-    claim(world, 0)?;
-    let held = std::mem::take(&mut world.workers[0].held);
+    claim(simulation, 0)?;
+    let held = std::mem::take(&mut simulation.workers[0].held);
     let reports =
         held.into_iter().map(|held| Reported { held, how: PlannedEnding::Completed }).collect();
-    report(world, 0, reports, &mut Rng::new(0))
+    report(simulation, 0, reports, &mut Rng::new(0))
 }
 
-fn way(world: &World, rng: &mut Rng) -> PlannedEnding {
-    if world.restless && rng.entropy(95) {
+fn way(simulation: &Simulation, rng: &mut Rng) -> PlannedEnding {
+    if simulation.restless && rng.entropy(95) {
         return PlannedEnding::GivenBack;
     }
     match rng.below(20) {

@@ -131,7 +131,7 @@ impl Auditor<'_> {
         for (name, id) in self.found.clone() {
             let known = self.ledger.acknowledged.contains_key(&name);
             if !known && !self.ledger.unknown.contains(&name) {
-                self.broken(format!("I2: {name} is {id}, and nobody was told that it would be"));
+                self.broken(format!("I2: {name} is {id}, and no client was told that it would be"));
             }
         }
     }
@@ -229,7 +229,7 @@ fn kept(
     let mut claims = claims.filter(|row| row.to == Status::Running);
     let begun = claims.nth(usize::try_from(token.fence).unwrap() - 1).ok_or("I6: no such claim")?;
     if begun.worker.as_ref().map(|worker| worker.as_str()) != Some(&given.worker) {
-        return Err("I6: somebody else has it");
+        return Err("I6: another worker has it");
     }
     let left = rows.iter().find(|row| row.seq > begun.seq && row.to != Status::Running);
     let ours = left.filter(|row| row.settled.is_some_and(|(settled, _)| settled == *token));

@@ -112,7 +112,7 @@ async fn answer(platform: &Platform, question: &str) -> Result<String, Error> {
         "redrive" => redrive(platform, rest).await?,
         "sweep" => platform.sweep().await?.jobs.len().to_string(),
         "depth" => depth(platform).await?,
-        unknown => panic!("nobody asks for {unknown}"),
+        unknown => panic!("an unknown request: {unknown}"),
     };
     Ok(format!("done {said}"))
 }

@@ -41,7 +41,7 @@ pub(crate) struct KnownLease {
 
 impl SharedClientLog {
     pub(crate) fn ledger(&self) -> MutexGuard<'_, ClientLog> {
-        self.0.lock().expect("nobody panics with the ledger in hand")
+        self.0.lock().expect("no thread panics while it holds the log")
     }
 
     pub(crate) fn acknowledged(&self, name: u64, id: JobId) {

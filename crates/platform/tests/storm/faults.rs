@@ -6,7 +6,7 @@ use crate::{
     process::{Process, Start},
     producer::{note, question},
     socket::Answer,
-    strace::{Tracer, Who},
+    strace::{TracedThreads, Tracer},
     tell,
 };
 use std::thread;

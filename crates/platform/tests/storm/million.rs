@@ -24,7 +24,7 @@ fn a_long_queue_is_opened_in_little_memory() {
     let store = folder.path().join("store");
     let filled = example::fill(&store, JOBS).unwrap().as_secs();
     let said = open_in_a_fresh_process(&store);
-    tell(&format!("{JOBS} queued jobs (handed over in {filled} s): {said}"));
+    tell(&format!("{JOBS} queued jobs (submitted in {filled} s): {said}"));
     let peak = said.strip_suffix(" MiB").and_then(|said| said.rsplit(' ').next()).unwrap();
     assert!(peak.parse::<u64>().unwrap() < PEAK_MIB_MAX, "{said}");
 }

@@ -57,7 +57,7 @@ impl Caller {
                 }
             }
         }
-        panic!("nobody answers any more: {question}");
+        panic!("the child answers no more: {question}");
     }
 
     fn try_ask(&mut self, question: &str) -> Option<String> {

@@ -36,8 +36,8 @@ fn nothing_is_lost_however_often_it_is_killed() {
     storm.audit.must_be_clean();
     let Audit { jobs: found, rows, outcomes, .. } = storm.audit;
     // A run in which nothing happens keeps every promise.
-    assert!(found as u64 >= jobs * 9 / 10, "hardly anything was handed over: {found} jobs");
-    assert!(storm.repeats > kills && storm.lost > 0, "nobody was disturbed");
+    assert!(found as u64 >= jobs * 9 / 10, "hardly anything was submitted: {found} jobs");
+    assert!(storm.repeats > kills && storm.lost > 0, "no client was disturbed");
     tell(&format!(
         "{kills} kills ({stops} after a stop) and {doors} more while it started, over {found} jobs in \
          {took} s: nothing lost; {leases} leases ({lost} told lost), {outcomes} outcomes, {rows} history \

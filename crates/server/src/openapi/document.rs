@@ -25,8 +25,8 @@ use utoipa::openapi::{
 };
 use wire::{CATALOGUE, FieldRule, LOWER_NAME, Problem, codes, entry};
 
-const ABOUT: &str = "One job contract for asynchronous work: hand a job over, follow it, work on it. JSON is camelCase; times \
-    are RFC 3339 in UTC with milliseconds; unknown fields are ignored, except in bodies that set something. Every answer has an `X-Correlation-Id`, and every no is \
+const ABOUT: &str = "One job contract for asynchronous work: submit a job, follow it, work on it. JSON is camelCase; times \
+    are RFC 3339 in UTC with milliseconds; unknown fields are ignored, except in bodies that set something. Every answer has an `X-Correlation-Id`, and every error is \
     `application/problem+json` with an `errorCode` that [/errors](/errors) explains.";
 
 /// Makes the document from the table of routes.
@@ -81,7 +81,7 @@ fn operation(route: &Route) -> Operation {
 
 fn needs(route: &Route) -> String {
     match route.access {
-        Access::Open => "Open to everybody.".into(),
+        Access::Open => "Open without a credential.".into(),
         Access::Right(right) => format!("Needs the scope `{right}`."),
         Access::Signed(right) => format!("Needs the scope `{right}`, or a signed address."),
     }

@@ -26,11 +26,11 @@ pub(crate) static ENQUEUE: Doc = Doc {
     )
     .with(&[LOCATION, RETRY_AFTER])],
     codes: ENQUEUE_CODES,
-    ..Doc::new("enqueueJob", JOBS, "Hand a job over")
+    ..Doc::new("enqueueJob", JOBS, "Submit a job")
 };
 
 pub(crate) static ENQUEUE_BATCH: Doc = Doc {
-    about: "All or none; with `partial=true`, each has a fate of its own. Keys stand in the jobs: \
+    about: "All or none; with `partial=true`, each has a result of its own. Keys stand in the jobs: \
             one header cannot name them all.",
     takes: &[
         Param::query("partial", Kind::Flag, "whether the others are stored when one is refused"),
@@ -43,7 +43,7 @@ pub(crate) static ENQUEUE_BATCH: Doc = Doc {
         ResponseDoc::json::<BatchAnswer>(207, "one result or problem for each", example::BATCH),
     ],
     codes: ENQUEUE_CODES,
-    ..Doc::new("enqueueJobs", JOBS, "Hand many jobs over at once")
+    ..Doc::new("enqueueJobs", JOBS, "Submit many jobs at once")
 };
 
 const ENQUEUE_CODES: &[&str] = &[
@@ -82,7 +82,7 @@ pub(crate) static CANCEL_MANY: Doc = Doc {
         example::CANCELLED_MANY,
     )],
     codes: &["FILTER_FIELD", "FILTER_SYNTAX"],
-    ..Doc::new("cancelJobs", JOBS, "Cancel all jobs that a filter means")
+    ..Doc::new("cancelJobs", JOBS, "Cancel all jobs that match a filter")
 };
 
 pub(crate) static SHOW: Doc = Doc {
@@ -110,7 +110,7 @@ pub(crate) static STATUS: Doc = Doc {
         ResponseDoc::json::<StatusShape>(200, "the status", example::STATUS).with(STATUS_HEADERS),
         ResponseDoc::empty(304, "nothing new").with(STATUS_HEADERS),
     ],
-    ..Doc::new("getJobStatus", JOBS, "Follow a job")
+    ..Doc::new("getJobStatus", JOBS, "Show the status of a job")
 };
 
 const STATUS_HEADERS: &[Param] =
@@ -134,7 +134,7 @@ pub(crate) static EVENTS: Doc = Doc {
         ResponseDoc::empty(204, "you have seen its end"),
     ],
     codes: &["OVERLOADED"],
-    ..Doc::new("streamJobEvents", JOBS, "Hear what happens to a job")
+    ..Doc::new("streamJobEvents", JOBS, "Stream the events of a job")
 };
 
 pub(crate) static HISTORY: Doc = Doc {
@@ -143,7 +143,7 @@ pub(crate) static HISTORY: Doc = Doc {
         "a page of its transitions, the oldest first",
         example::TRANSITION,
     )],
-    ..Doc::new("getJobHistory", JOBS, "Everything that happened to a job")
+    ..Doc::new("getJobHistory", JOBS, "Show the history of a job")
 };
 
 pub(crate) static EXPLAIN: Doc = Doc {
@@ -152,7 +152,7 @@ pub(crate) static EXPLAIN: Doc = Doc {
         "where it stands, and everything that keeps it there",
         example::EXPLAINED,
     )],
-    ..Doc::new("explainJob", JOBS, "Why a job is not running")
+    ..Doc::new("explainJob", JOBS, "Explain why a job is not running")
 };
 
 pub(crate) static CANCEL: Doc = Doc {
@@ -160,14 +160,14 @@ pub(crate) static CANCEL: Doc = Doc {
             the next heartbeat.",
     answers: STATUS_AFTER,
     codes: &["ALREADY_ENDED"],
-    ..Doc::new("cancelJob", JOBS, "Stop a job")
+    ..Doc::new("cancelJob", JOBS, "Cancel a job")
 };
 
 pub(crate) static CANCEL_STATUS: Doc = Doc {
     about: "The same as `POST /api/jobs/{id}/cancel`, on the address that a client has.",
     answers: STATUS_AFTER,
     codes: &["ALREADY_ENDED"],
-    ..Doc::new("deleteJobStatus", JOBS, "Stop a job, by its status")
+    ..Doc::new("deleteJobStatus", JOBS, "Cancel a job by its status address")
 };
 
 pub(crate) static REDRIVE: Doc = Doc {
@@ -178,7 +178,7 @@ pub(crate) static REDRIVE: Doc = Doc {
     ),
     answers: STATUS_AFTER,
     codes: &["NOT_REDRIVABLE", "NOT_ENDED", "QUEUE_FULL"],
-    ..Doc::new("redriveJob", JOBS, "Give an ended job another life")
+    ..Doc::new("redriveJob", JOBS, "Redrive an ended job")
 };
 
 const STATUS_AFTER: &[ResponseDoc] =

@@ -36,7 +36,7 @@ pub(crate) static PAUSE: Doc = Doc {
     ),
     answers: &[SET_QUEUE],
     codes: &["TENANT_LIMIT"],
-    ..Doc::new("pauseQueue", QUEUES, "Stop a queue")
+    ..Doc::new("pauseQueue", QUEUES, "Pause a queue")
 };
 
 pub(crate) static RESUME: Doc = Doc {
@@ -44,7 +44,7 @@ pub(crate) static RESUME: Doc = Doc {
             pause of the type.",
     body: Some(Body::setting::<ResumeRequest>("{}").optional()),
     answers: &[SET_QUEUE],
-    ..Doc::new("resumeQueue", QUEUES, "Let a queue go on")
+    ..Doc::new("resumeQueue", QUEUES, "Resume a queue")
 };
 
 const SET_QUEUE: ResponseDoc =
@@ -74,7 +74,7 @@ pub(crate) static LIST_POISON: Doc = Doc {
         "a page of poisoned jobs, and how many there are by code",
         example::POISON,
     )],
-    ..Doc::new("listPoison", POISON, "List what waits for a person")
+    ..Doc::new("listPoison", POISON, "List poisoned jobs")
 };
 
 pub(crate) static REDRIVE_POISON: Doc = Doc {
@@ -82,7 +82,7 @@ pub(crate) static REDRIVE_POISON: Doc = Doc {
     body: Some(Body::setting::<PoisonRequest>(r#"{"filter": "errorCode eq 'SMTP_DOWN'"}"#)),
     answers: MATCHED,
     codes: &["FILTER_FIELD", "FILTER_SYNTAX"],
-    ..Doc::new("redrivePoison", POISON, "Give poisoned jobs another life")
+    ..Doc::new("redrivePoison", POISON, "Redrive poisoned jobs")
 };
 
 pub(crate) static DISCARD_POISON: Doc = Doc {
@@ -116,12 +116,12 @@ pub(crate) static SET_TYPE: Doc = Doc {
 };
 
 pub(crate) static CREATE_KEY: Doc = Doc {
-    about: "The key is shown this once. Nobody can give what they do not have.",
+    about: "The key is shown only in this answer. A caller can grant only rights that it has.",
     body: Some(Body::setting::<KeyRequest>(example::NEW_KEY)),
     answers: &[ResponseDoc::json::<KeyCreated>(201, "the key", example::KEY_CREATED)
         .with(&[UNCONFIRMED_NODES])],
     codes: &["TENANT_LIMIT"],
-    ..Doc::new("createKey", ADMINISTRATION, "Make a key")
+    ..Doc::new("createKey", ADMINISTRATION, "Create a key")
 };
 
 pub(crate) static LIST_KEYS: Doc = Doc {
@@ -139,7 +139,7 @@ pub(crate) static REVOKE_KEY: Doc = Doc {
     )],
     answers: &[ResponseDoc::empty(204, "it opens nothing any more").with(&[UNCONFIRMED_NODES])],
     codes: &["KEY_NOT_FOUND"],
-    ..Doc::new("revokeKey", ADMINISTRATION, "End a key")
+    ..Doc::new("revokeKey", ADMINISTRATION, "Revoke a key")
 };
 
 pub(crate) static AUDIT: Doc = Doc {
@@ -148,16 +148,16 @@ pub(crate) static AUDIT: Doc = Doc {
         "what people did, the newest first",
         example::AUDIT_ENTRY,
     )],
-    ..Doc::new("listAudit", ADMINISTRATION, "What people did")
+    ..Doc::new("listAudit", ADMINISTRATION, "List audit records")
 };
 
 pub(crate) static WORKERS: Doc = Doc {
     takes: &[TOP, CURSOR_OF_NAMES],
     answers: &[ResponseDoc::page::<WorkerShape>("the workers", example::WORKER)],
-    ..Doc::new("listWorkers", ADMINISTRATION, "Who works here")
+    ..Doc::new("listWorkers", ADMINISTRATION, "List workers")
 };
 
 pub(crate) static NODES: Doc = Doc {
     answers: &[ResponseDoc::page::<NodeShape>("the nodes", example::NODE)],
-    ..Doc::new("listNodes", ADMINISTRATION, "The processes that serve this store")
+    ..Doc::new("listNodes", ADMINISTRATION, "List the processes that serve this store")
 };

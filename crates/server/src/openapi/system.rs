@@ -14,7 +14,7 @@ pub(crate) static METRICS: Doc = Doc {
         "Prometheus' text form",
         "consign_queue_queued{job_type=\"email\"} 12\n",
     )],
-    ..Doc::new("getMetrics", SYSTEM, "Numbers for graphs")
+    ..Doc::new("getMetrics", SYSTEM, "Show metrics")
 };
 
 pub(crate) static ALIVE: Doc = Doc {

@@ -98,7 +98,7 @@ fn every_field_says_what_it_means_and_every_word_is_used() {
             }
         }
     }
-    assert!(silent.is_empty(), "nobody says what these mean: {silent:?}");
+    assert!(silent.is_empty(), "these have no meaning: {silent:?}");
     let unused: Vec<&str> = FIELD_DOCS
         .iter()
         .map(|word| word.name)

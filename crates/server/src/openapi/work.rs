@@ -12,7 +12,7 @@ use wire::{
 
 pub(crate) static CLAIM: Doc = Doc {
     about: "Use a new `claimId` for each claim, and the same one again when the answer did not \
-            arrive: you get the same leases. Who is gone before the answer gets nothing leased.",
+            arrive: you get the same leases. A caller that is gone before the answer gets nothing leased.",
     body: Some(Body::of::<ClaimRequest>(example::CLAIM)),
     answers: &[ResponseDoc::json::<ClaimAnswer>(
         200,
@@ -20,7 +20,7 @@ pub(crate) static CLAIM: Doc = Doc {
         example::CLAIMED,
     )],
     codes: &["OVERLOADED"],
-    ..Doc::new("claimJobs", WORK, "Get work")
+    ..Doc::new("claimJobs", WORK, "Claim jobs")
 };
 
 pub(crate) static HEARTBEAT: Doc = Doc {
@@ -32,7 +32,7 @@ pub(crate) static HEARTBEAT: Doc = Doc {
         "how each lease stands",
         example::EXTENDED,
     )],
-    ..Doc::new("sendHeartbeat", WORK, "Say that you live")
+    ..Doc::new("sendHeartbeat", WORK, "Send a heartbeat")
 };
 
 pub(crate) static SETTLE: Doc = Doc {
@@ -40,7 +40,7 @@ pub(crate) static SETTLE: Doc = Doc {
             report sent twice is answered as the first time.",
     body: Some(Body::of::<SettleRequest>(example::SETTLE)),
     answers: &[ResponseDoc::json::<SettleAnswer>(200, "what became of each job", example::SETTLED)],
-    ..Doc::new("settleJobs", WORK, "Report how attempts ended")
+    ..Doc::new("settleJobs", WORK, "Settle attempts")
 };
 
 pub(crate) static RELEASE: Doc = Doc {
@@ -51,7 +51,7 @@ pub(crate) static RELEASE: Doc = Doc {
         "what became of each job",
         example::RELEASED,
     )],
-    ..Doc::new("releaseJobs", WORK, "Give jobs back untried")
+    ..Doc::new("releaseJobs", WORK, "Release jobs untried")
 };
 
 pub(crate) static STEPS: Doc = Doc {

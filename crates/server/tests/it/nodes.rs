@@ -80,7 +80,7 @@ async fn whoever_waits_at_one_door_is_answered_when_the_job_ends_behind_another(
     let wait = near.client.poll(&id, None, BOUND);
     let cancel = async {
         // A wait that comes too late would be answered at once, and prove nothing.
-        until("somebody waits", async || near.node.watches() > 0).await;
+        until("a client waits", async || near.node.watches() > 0).await;
         far.client.cancel(&id).await.unwrap();
     };
     match tokio::join!(wait, cancel).0.unwrap() {

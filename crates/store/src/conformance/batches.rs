@@ -34,7 +34,7 @@ pub(crate) fn a_job_is_stored_and_started_by_one_batch(fixture: &Fixture) {
     let claim = claiming(claim_request("w", "c", &["email"], 1));
     let mut replies = fixture.run(vec![claim, Request::Submit(vec![new])]);
     let answer = submitted(replies.pop().unwrap().unwrap());
-    assert_eq!(answer[0].status, Status::Queued, "what it was when it was handed over");
+    assert_eq!(answer[0].status, Status::Queued, "what it was when it was submitted");
     let Ok(Answer::Claimed(jobs)) = &replies[0] else { panic!("the claim is answered") };
     assert_eq!(jobs[0].job.id(), id);
     assert_eq!(fixture.history(id).len(), 2);

@@ -70,7 +70,7 @@ pub(crate) fn one_job_is_not_starved_by_a_hundred_thousand(fixture: &Fixture) {
     let two = fixture.claim(claim_request("w", "c", &["email"], 2));
     assert_eq!(owners(&two).len(), 2);
     let full = fixture.claim(claim_request("w", "d", &["email"], 10));
-    assert_eq!(full.len(), 10, "whoever has more fills up the rest");
+    assert_eq!(full.len(), 10, "the type with more jobs fills up the rest");
 }
 
 pub(crate) fn workers_of_different_types_do_not_starve_a_queue(fixture: &Fixture) {
@@ -210,7 +210,7 @@ pub(crate) fn a_claim_ends_when_its_payloads_are_large_enough(fixture: &Fixture)
     let bytes: usize = first.iter().map(|claimed| claimed.payload.as_str().len()).sum();
     assert!((CLAIM_BYTES_MAX..CLAIM_BYTES_MAX + 100_000).contains(&bytes), "{bytes} bytes");
     let second = fixture.claim(claim_request("w", "c2", &["email"], 1_000));
-    assert_eq!(first.len() + second.len(), 200, "and nobody is forgotten");
+    assert_eq!(first.len() + second.len(), 200, "and no job is forgotten");
 }
 
 /// The principal is part of a claim's name: equal names from two principals are two claims.

@@ -47,7 +47,7 @@ pub(crate) fn keys_are_kept_oldest_first(fixture: &Fixture) {
     for key in [&young, &old] {
         assert_eq!(fixture.one(Request::put_key(key)), Ok(Answer::Done));
     }
-    assert_eq!(keys(fixture), [old.clone(), young.clone()], "whoever they belong to");
+    assert_eq!(keys(fixture), [old.clone(), young.clone()], "of every owner");
     (fixture.restart)();
     assert_eq!(keys(fixture), [old.clone(), young.clone()]);
     assert_eq!(block_on((fixture.restored)().keys(None)).unwrap(), [old, young]);

@@ -74,7 +74,7 @@ pub(crate) fn a_restart_voids_no_lease(fixture: &Fixture) {
     let claimed = fixture.take();
     fixture.pass(3_600);
     (fixture.restart)();
-    assert!(fixture.sweep().is_empty(), "nobody could hear the worker");
+    assert!(fixture.sweep().is_empty(), "no node could hear the worker");
     assert!(matches!(fixture.beat(&claimed), LeaseState::Extended(_)));
     assert_eq!(fixture.complete(&claimed), Ok(Status::Completed));
 }

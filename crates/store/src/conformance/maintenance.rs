@@ -39,7 +39,7 @@ pub(crate) fn an_expired_job_is_found_and_cancelled(fixture: &Fixture) {
 pub(crate) fn what_becomes_due_next_is_told(fixture: &Fixture) {
     let next = |after: Timestamp| block_on(fixture.store().next_due(after)).unwrap();
     let now = next(Timestamp::default()).now;
-    assert_eq!(next(now).due_at, None, "nobody waits");
+    assert_eq!(next(now).due_at, None, "no job waits");
     let later = |job_type: &str, priority, delay| JobDraft {
         job_type: job_type.into(),
         priority: Some(priority),

@@ -101,7 +101,7 @@ pub(crate) fn versions_are_told_for_many_jobs_at_once(fixture: &Fixture) {
 
 pub(crate) fn one_node_leads_at_a_time(near: &ClusterFixture) {
     let [one, two] = near.pair();
-    assert!(leads(&one, "one"), "somebody has to");
+    assert!(leads(&one, "one"), "one node has to");
     for _ in 0..3 {
         assert!(!leads(&two, "two"));
         near.pass(LEADERSHIP_FOR / 2);
@@ -110,7 +110,7 @@ pub(crate) fn one_node_leads_at_a_time(near: &ClusterFixture) {
     let told = heartbeat_node(&two, &info("two"));
     let leaders: Vec<&str> =
         told.nodes.iter().filter(|seen| seen.leads).map(|seen| &*seen.info.id).collect();
-    assert_eq!(leaders, ["one"], "everybody is told who");
+    assert_eq!(leaders, ["one"], "every node is told who");
 }
 
 pub(crate) fn a_silent_leader_is_followed_after_its_time_and_not_before(near: &ClusterFixture) {
@@ -120,7 +120,7 @@ pub(crate) fn a_silent_leader_is_followed_after_its_time_and_not_before(near: &C
     assert!(!leads(&two, "two"), "its time is not over");
     near.pass(MOMENT);
     assert!(leads(&two, "two"));
-    assert!(!leads(&one, "one"), "whoever comes back follows");
+    assert!(!leads(&one, "one"), "a node that comes back follows");
 }
 
 pub(crate) fn a_leader_that_comes_back_late_does_no_maintenance(near: &ClusterFixture) {
@@ -142,9 +142,9 @@ pub(crate) fn a_leader_that_was_away_does_no_chores_unfollowed(near: &ClusterFix
     assert!(leads(&one, "one"));
     near.fixture.submit(email());
     near.pass(LEADERSHIP_FOR);
-    assert_eq!(number(&one), 0, "anybody may have taken the lead at any moment");
+    assert_eq!(number(&one), 0, "another node may have taken the lead at any moment");
     assert!(leads(&one, "one"));
-    assert_eq!(number(&one), 1, "nobody did, and it leads again");
+    assert_eq!(number(&one), 1, "no node did, and it leads again");
 }
 
 pub(crate) fn a_draining_node_gives_the_lead_up(near: &ClusterFixture) {
@@ -425,7 +425,7 @@ pub(crate) fn a_node_confirms_what_it_acts_by(near: &ClusterFixture) {
     assert_eq!((unconfirmed(&two, 3), unconfirmed(&two, 4)), (0, 1));
     let three = (near.another)();
     confirm(&three, "three", 3);
-    assert_eq!(unconfirmed(&two, 4), 2, "whoever confirms is a node");
+    assert_eq!(unconfirmed(&two, 4), 2, "what confirms is a node");
 }
 
 pub(crate) fn whoever_was_silent_is_not_waited_for(near: &ClusterFixture) {

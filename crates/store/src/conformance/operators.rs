@@ -57,10 +57,10 @@ pub(crate) fn a_pause_of_all_holds_for_everybody(fixture: &Fixture) {
     pause(fixture, only("acme"));
     assert_eq!(claimable(fixture), 0);
     resume(fixture, only("acme"));
-    assert_eq!(claimable(fixture), 0, "everybody's pause is not lifted by one");
+    assert_eq!(claimable(fixture), 0, "the pause of all tenants is not lifted by one");
     pause(fixture, only("acme"));
     resume(fixture, Scope::All);
-    assert_eq!(claimable(fixture), 2, "but one's is by everybody's");
+    assert_eq!(claimable(fixture), 2, "but one's is by that of all");
 }
 
 pub(crate) fn policies_are_kept_and_used(fixture: &Fixture) {

@@ -58,7 +58,7 @@ pub(crate) fn old_announcements_go_and_numbers_go_on(fixture: &Fixture) {
     fixture.submit(email());
     fixture.pass(30 * 86_400);
     fixture.prune(100);
-    assert_eq!(number(fixture, 100), 1, "what nobody could read yet is not dropped");
+    assert_eq!(number(fixture, 100), 1, "what no reader could see yet is not dropped");
     assert_eq!(events(fixture, 0)[0].number, 3);
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn a_job_s_announcements_are_read_from_a_row_on(fixture: &Fixture) {
         assert_eq!(announced(fixture, id, after), later.collect::<Vec<_>>(), "after {after}");
     }
     let theirs = block_on(fixture.store().announced(&only("birch"), id, 0)).unwrap();
-    assert!(theirs.is_empty(), "nobody hears of another's job");
+    assert!(theirs.is_empty(), "no tenant hears of another's job");
     assert!(announced(fixture, JobId::from_bytes([1; 16]), 0).is_empty());
     (fixture.restart)();
     assert_eq!(announced(fixture, id, 0), own);

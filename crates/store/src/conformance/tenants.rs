@@ -20,7 +20,7 @@ pub(crate) fn nobody_sees_another_s_jobs(fixture: &Fixture) {
         assert_eq!(block_on(store.list(&query)).unwrap().jobs.is_empty(), !theirs);
     }
     let workers = block_on(fixture.store().workers(&only("birch"))).unwrap();
-    assert!(workers.is_empty(), "nor the workers of everybody");
+    assert!(workers.is_empty(), "nor the workers of all tenants");
 }
 
 pub(crate) fn nobody_touches_another_s_jobs(fixture: &Fixture) {

@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(after(None), [late; RANKS], "nothing was left");
         let floors = after(Some((MIDDLE, NOW - 1)));
         assert_eq!(floors[MIDDLE], late, "others may still submit jobs that are due before that");
-        assert_eq!(floors[MIDDLE + 1], 0, "nobody looked there");
+        assert_eq!(floors[MIDDLE + 1], 0, "no claim looked there");
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(super) enum TransactionError {
     #[error("the connection broke while jobs were submitted")]
     Unacknowledged(Box<Unacknowledged>),
     /// A commit was sent, and its outcome is unknown.
-    #[error("nobody knows what became of a commit")]
+    #[error("the outcome of a commit is unknown")]
     Unknown(#[source] Box<TransactionError>),
 }
 
@@ -178,7 +178,7 @@ pub enum PostgresError {
     NotOurs { schema: String },
     /// Another role could replace our functions by its own.
     #[error(
-        "the schema {schema} belongs to the role {owner}, which could replace everything in it; have it handed over \
+        "the schema {schema} belongs to the role {owner}, which could replace everything in it; transfer it \
          (alter schema {schema} owner to the role of the address), or name another one in the address, as in ?schema=jobs"
     )]
     ForeignOwner { schema: String, owner: String },

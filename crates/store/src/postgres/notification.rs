@@ -247,7 +247,7 @@ mod tests {
         notifications.out.put(any);
         *notifications.gathers_until.lock().unwrap() -= GATHER;
         assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 0 1'"));
-        assert!(locked(&notifications.out.notification).is_empty(), "nobody need tell it again");
+        assert!(locked(&notifications.out.notification).is_empty(), "it need not be sent again");
     }
 
     #[test]

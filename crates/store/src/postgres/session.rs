@@ -211,7 +211,7 @@ mod tests {
             let grow = "insert into consign.submission select n, gen_random_uuid(), 1, null, 1, null, null, '', '' \
                         from generate_series(1, 50000) n";
             session.script(&connector, grow).await.expect("lawful");
-            assert_eq!(plan(&session, &payload).await, empty, "nobody told it");
+            assert_eq!(plan(&session, &payload).await, empty, "it was not told");
             session.planned -= PLANS_KEPT;
             session.refresh().await.expect("it answers");
             let full = plan(&session, &payload).await;
@@ -241,7 +241,7 @@ mod tests {
             assert!(opened(&connector(&address).expect("lawful")).await);
             let refused = behind(&strict);
             assert!(!opened(&refused).await && !opened(&refused).await);
-            assert!(refused.is_pooled.load(Ordering::Relaxed), "nobody asks again who was refused");
+            assert!(refused.is_pooled.load(Ordering::Relaxed), "a refused session does not ask again");
             assert!(!opened(&behind(&lenient)).await, "the word was not passed on");
         });
     }

@@ -78,11 +78,11 @@ impl Protection {
         if self.is_elsewhere {
             all.extend(match self.trust {
                 Trust::Unencrypted => Some(
-                    "sslmode=disable: whoever is on the way to the database finds everything readable; \
+                    "sslmode=disable: the connection is not encrypted, and others on the way can read everything; \
                      say sslmode=verify-full",
                 ),
                 Trust::AnyServer => Some(
-                    "sslmode: whoever answers in the database's place is believed, and may read and change \
+                    "sslmode: any server in the database's place is trusted, and may read and change \
                      everything; say sslmode=verify-full, and sslrootcert=FILE where the authority is your own",
                 ),
                 Trust::Issuer { name: false, .. } | Trust::System { name: false } => Some(
@@ -338,7 +338,7 @@ const KIND: usize = 1;
 const LENGTH: usize = 4;
 const NUMBER: usize = 4;
 
-const CLEARTEXT_REFUSED: &str = "the server asks for the password in clear text, and nobody vouches for it: nothing was \
+const CLEARTEXT_REFUSED: &str = "the server asks for the password in clear text, and no certificate vouches for it: nothing was \
     sent; let it ask for scram-sha-256 (pg_hba.conf), or prove who it is (sslmode=verify-full)";
 
 impl Requests {

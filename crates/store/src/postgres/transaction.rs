@@ -406,7 +406,7 @@ impl Transaction {
 
 const GONE: TransactionError = TransactionError::Impossible("a job is gone that was decided about");
 const UNLOCKED_KEY: TransactionError =
-    TransactionError::Impossible("a key was asked for that nobody locked");
+    TransactionError::Impossible("a key was asked for that is not locked");
 
 pub(super) fn recent_record(stored: &Stored, token: &LeaseToken) -> Result<Option<AttemptRecord>> {
     let recent = stored.recent.rows(stored.no)?;

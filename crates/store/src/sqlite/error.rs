@@ -20,7 +20,7 @@ pub(super) enum TransactionError {
     Damage(#[from] Damage),
     #[error("{0}")]
     Impossible(&'static str),
-    #[error("somebody else reads it")]
+    #[error("another connection reads it")]
     Busy,
 }
 

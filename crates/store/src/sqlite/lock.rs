@@ -37,7 +37,7 @@ impl LockFile {
                 let mut holder = String::new();
                 // The process that has the lock may be writing its name at this moment.
                 let read = file.read_to_string(&mut holder).is_ok() && !holder.trim().is_empty();
-                let holder = if read { holder.trim() } else { SOMEBODY };
+                let holder = if read { holder.trim() } else { OTHER_PROCESS };
                 return Err(OpenError::InUse { path: path.to_owned(), holder: holder.into() });
             }
             Err(TryLockError::Error(source)) => return Err(failed(source)),
@@ -59,7 +59,7 @@ impl LockFile {
         match file.try_lock() {
             Ok(()) => Ok(LockFile { _file: Some(file), ..self }),
             Err(TryLockError::WouldBlock) => {
-                let holder = format!("{SOMEBODY}, under another name");
+                let holder = format!("{OTHER_PROCESS}, under another name");
                 Err(OpenError::InUse { path: path.to_owned(), holder })
             }
             Err(TryLockError::Error(source)) => Err(failed(source)),
@@ -67,4 +67,4 @@ impl LockFile {
     }
 }
 
-const SOMEBODY: &str = "another process";
+const OTHER_PROCESS: &str = "another process";

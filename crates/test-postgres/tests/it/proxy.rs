@@ -131,7 +131,7 @@ async fn a_transaction_that_failed_is_no_commit() {
     let fixture = ProxyFixture::new().await;
     fixture.proxy.lose_replies(When::Next(1));
     let client = fixture.client().await;
-    client.batch_execute("begin; select 1 / 0").await.expect_err("nobody can divide by nothing");
+    client.batch_execute("begin; select 1 / 0").await.expect_err("a division by zero fails");
     client.batch_execute("commit").await.unwrap();
     assert_eq!(fixture.proxy.counts().commits, 0);
 }

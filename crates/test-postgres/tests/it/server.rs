@@ -43,7 +43,7 @@ async fn a_server_of_ones_own_keeps_what_was_committed_through_a_crash() {
 
     server.stop_immediately();
     assert!(client.query("select 1", &[]).await.is_err(), "the connection survived");
-    assert!(connect(&server.address()).await.is_err(), "somebody still listens");
+    assert!(connect(&server.address()).await.is_err(), "a server still listens");
 
     server.restart();
     let client = connect(&server.address()).await.unwrap();

@@ -49,7 +49,7 @@ fn errors_are_left_out_where_there_are_none() {
 fn an_unknown_code_is_a_server_bug() {
     let problem = Problem::new("NO_SUCH_CODE", "x", &correlation());
     assert_eq!((problem.status, problem.error_code.as_str()), (500, codes::INTERNAL));
-    assert_eq!(refused(&Refusal::NotDue).status, 500, "it should never have left the house");
+    assert_eq!(refused(&Refusal::NotDue).status, 500, "it should never have left the process");
 }
 
 #[test]

@@ -290,7 +290,7 @@ mod tests {
         wait_until(&pool, "the pool is as large as it may be", || pool.stuck() == 100);
         assert_eq!(pool.0.lock().threads.len(), 100);
         go_on.store(true, Ordering::SeqCst);
-        wait_until(&pool, "everybody had a turn", || done.load(Ordering::SeqCst) == 150);
+        wait_until(&pool, "every handler had a turn", || done.load(Ordering::SeqCst) == 150);
         let as_before = || pool.0.lock().threads.len() <= pool.0.free_threads;
         wait_until(&pool, "those too many are gone", as_before);
     }

@@ -107,7 +107,7 @@ async fn a_handler_that_blocks_its_thread_keeps_nobody_from_working() {
         assert_eq!(job.life.last_failure.unwrap().code.as_str(), "HANDLER_TIMEOUT");
         assert_eq!(job.life.losses, 0, "its worker was alive all the time");
     }
-    assert!(working.stats().stuck_threads >= 12, "two attempts each, and nobody can end a thread");
+    assert!(working.stats().stuck_threads >= 12, "two attempts each, and a thread cannot be ended");
     at_full_strength(&fixture, &working, "any").await;
     let stopped = working.stop(Duration::from_secs(5)).await;
     assert_eq!((stopped.released, stopped.unreported), (0, 0));
@@ -139,7 +139,7 @@ async fn a_handler_that_ignores_a_cancel_is_cut_off_and_its_job_cancelled() {
     fixture.wait_for(id, Status::Running).await;
     fixture.node.cancel(&Scope::All, id, None).await.unwrap();
     let job = fixture.wait_for(id, Status::Cancelled).await;
-    assert_eq!(job.life.attempt, 1, "nobody tries it again");
+    assert_eq!(job.life.attempt, 1, "it is not tried again");
     assert_eq!(
         fixture.story(id).await,
         ["Queued", "Running", "Running", "Cancelled HANDLER_TIMEOUT"]

@@ -73,7 +73,7 @@ fn a_terminal_has_a_live_line_and_gets_its_cursor_back() {
     let (code, drawn) = drawing.ends();
     assert_eq!(code, Some(0), "{drawn:?}");
     assert!(drawn.contains("\x1b[32mCompleted") && drawn.contains("twelve months"), "{drawn:?}");
-    assert!(!drawn.contains("\x1b[2J"), "nobody else clears the screen: {drawn:?}");
+    assert!(!drawn.contains("\x1b[2J"), "no other command clears the screen: {drawn:?}");
     assert!(drawn.rfind("\x1b[?25l") < drawn.rfind("\x1b[?25h"), "{drawn:?}");
 }
 

@@ -67,7 +67,7 @@ impl Program {
     /// The job that a client submitted.
     #[track_caller]
     pub(super) fn job(&self) -> String {
-        wait_for("a job is handed over", || {
+        wait_for("a job is submitted", || {
             let said = self.said();
             let (_, rest) = said.split_once("submitted as ")?;
             Some(rest.get(..UUID_LENGTH)?.to_owned())

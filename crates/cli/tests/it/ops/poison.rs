@@ -35,7 +35,7 @@ fn what_is_meant_is_said_before_and_after() {
         ["poison", "redrive", "--type", "page", "--error-code", "NO_PAGE"].map(str::to_owned);
     let redrive: Vec<&str> = redrive.iter().map(String::as_str).collect();
     let told = prompt.types(&redrive);
-    assert_eq!(told.code, Some(2), "nobody can be asked: {told:?}");
+    assert_eq!(told.code, Some(2), "no person can be asked: {told:?}");
     assert!(told.err.contains("redrive 3 jobs?") && told.err.contains("--yes"), "{}", told.err);
     assert_eq!(test_server.admin().get("/api/queues/page").send().ok(200)["poisoned"], 3);
     let told = prompt.types(&[&redrive[..], &["--yes"]].concat());

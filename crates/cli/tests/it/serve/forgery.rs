@@ -117,7 +117,7 @@ fn only_tokens_of_the_issuer_open_the_door() {
         ("no algorithm, shouted", none("NONE")),
         ("the public key as a shared secret", hs256(&public)),
         ("the same as text", hs256(pem.as_bytes())),
-        ("somebody else's key", other.token(&good)),
+        ("another issuer's key", other.token(&good)),
         ("a key that it brings itself", sealed(&own_key, &good, |t| other.key.sign(t).unwrap())),
         ("another issuer", issuer.token(&but(good.clone(), "iss", json!("https://evil.test")))),
         ("another audience", issuer.token(&but(good.clone(), "aud", json!("others")))),
@@ -178,7 +178,7 @@ fn a_signed_address_opens_one_status_and_nothing_else() {
         let bent = String::from_utf8(bent).unwrap();
         refused("a bent digit", "GET", &format!("{path}?sig={bent}"));
     }
-    assert_eq!(anonymous.get(&one).send().ok(200)["status"], "Queued", "nobody cancelled it");
+    assert_eq!(anonymous.get(&one).send().ok(200)["status"], "Queued", "it was not cancelled");
 
     let keys = test_server.admin().get("/api/keys").send().ok(200);
     let keys = keys["items"].as_array().unwrap();

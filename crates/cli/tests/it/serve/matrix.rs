@@ -389,7 +389,7 @@ fn walk(callers: &Callers, route: &Route) {
     foreign(&callers.other_tenant, "another tenant", row.other_tenant, route, row, &sample);
     foreign(&callers.other_subject, "another subject", row.other_subject, route, row, &sample);
     foreign(&callers.other_type, "another type", row.other_type, route, row, &sample);
-    assert_eq!(callers.version(&sample), before, "nobody touched it");
+    assert_eq!(callers.version(&sample), before, "it was not changed");
     let answer = ask(&rightful(&callers.customer, route), route, &sample);
     assert_eq!(answer.status, row.right, "right: {}", answer.text());
     for secret in &sample.secrets {

@@ -1,7 +1,7 @@
 //! The auditor: it knows the contract, and what callers sent and received, but nothing of the code.
 //!
 //! After every step it reads the jobs that the step can have touched and compares. After every
-//! fault, and now and then, it reads the whole world again. `docs/invariants.md` lists I1 to I21.
+//! fault, and now and then, it reads the whole store again. `docs/invariants.md` lists I1 to I21.
 
 mod claims;
 mod reports;
@@ -36,7 +36,7 @@ pub(crate) fn ensure(
     if holds { Ok(()) } else { Err(Violation { invariant, what: what() }) }
 }
 
-/// What an outside observer knows about the world.
+/// What an outside observer knows about the simulation.
 pub(crate) struct Auditor {
     /// The policy of each type: set once, at the beginning.
     policies: BTreeMap<JobType, Policy>,
@@ -132,7 +132,7 @@ impl Auditor {
     fn look_at(&mut self, platform: &Platform, id: JobId) -> Verdict {
         let job = pollster::block_on(platform.job(&Scope::All, id)).ok();
         let Some(watch) = self.jobs.get_mut(&id) else {
-            return ensure(job.is_none(), "I2", || format!("{id} was never handed over"));
+            return ensure(job.is_none(), "I2", || format!("{id} was never submitted"));
         };
         let policy = &self.policies[&watch.asked.job_type];
         // An unchanged job was checked against the stranger already; a listing as the stranger

@@ -31,7 +31,7 @@ impl Auditor {
             Err(Refusal::LeaseLost) => {
                 let by_sweeper = claim.closed.as_ref().is_some_and(|closing| closing.by_sweeper);
                 ensure(by_sweeper, "I7", || {
-                    format!("{id}: LEASE_LOST, but nobody took the lease away")
+                    format!("{id}: LEASE_LOST, but the lease was not taken away")
                 })
             }
             Err(Refusal::AlreadyEnded { .. }) => {

@@ -1,7 +1,7 @@
 //! One job, followed row by row.
 
 use super::{SubmittedJob, Verdict, ensure};
-use crate::world::RETRY_AFTER_MAX_S;
+use crate::simulation::RETRY_AFTER_MAX_S;
 use engine::{
     ClaimId, ErrorCode, HistoryEntry, Jitter, Job, JsonText, LeaseToken, Policy, Status, Timestamp,
     WorkerId,
@@ -125,7 +125,7 @@ impl Watch {
             && envelope.subject.as_ref().map(|subject| subject.as_str())
                 == self.asked.subject.as_deref()
             && payload.is_some_and(|payload| payload.as_str() == self.asked.payload);
-        ensure(same, "I2", || format!("{} is not what was handed over", job.id()))
+        ensure(same, "I2", || format!("{} is not what was submitted", job.id()))
     }
 
     /// One more row of history. It is kept even when it breaks an invariant: that is the row to

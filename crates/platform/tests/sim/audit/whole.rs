@@ -1,4 +1,4 @@
-//! The whole world at once: listings, counters, announcements, and whether every job ends.
+//! The whole store at once: listings, counters, announcements, and whether every job ends.
 
 use super::{Auditor, Verdict, Violation, ensure, watch::Watch};
 use engine::{EventKind, Filter, HistoryEntry, JobId, JobType, Scope, Status, Tenant, Timestamp};
@@ -46,7 +46,7 @@ impl Auditor {
                 ensure(created_at <= last, "I2", || format!("{id} is out of order"))?;
                 ensure(!listed.contains(&id), "I2", || format!("{id} is listed twice"))?;
                 ensure(self.jobs.contains_key(&id), "I2", || {
-                    format!("{id} was never handed over")
+                    format!("{id} was never submitted")
                 })?;
                 listed.insert(id);
                 last = created_at;
@@ -124,7 +124,7 @@ impl Auditor {
             self.events.ids.range((id, seq + 1)..=(id, u64::MAX)).next().is_some();
         ensure(!earlier_follows, "I10", || format!("{id}.{seq} comes after what followed it"))?;
         let Some(watch) = self.jobs.get(&id) else {
-            return ensure(false, "I2", || format!("{id} was announced and never handed over"));
+            return ensure(false, "I2", || format!("{id} was announced and never submitted"));
         };
         let index = usize::try_from(seq).unwrap_or(usize::MAX).saturating_sub(1);
         // A job may have been erased before its last rows were read.

@@ -100,7 +100,7 @@ exception
     when statement_too_complex then
         return 'payload: must not nest deeper than 64';
     when numeric_value_out_of_range then
-        return 'payload: has a number that PostgreSQL cannot hold; hand it over by HTTP';
+        return 'payload: has a number that PostgreSQL cannot hold; submit it by HTTP';
     when invalid_text_representation or data_exception then
         return 'payload: is not JSON: ' || sqlerrm;
 end $$;
@@ -340,7 +340,7 @@ begin
     if policy.has_schema then
         raise exception using errcode = 'CN422', detail = 'SCHEMA_MISMATCH',
             message = 'payload: ' || enqueue.job_type || ' has a JSON Schema, which cannot be asked in SQL',
-            hint = 'hand this type over by HTTP, or take the schema off it';
+            hint = 'submit this type by HTTP, or remove its schema';
     end if;
 
     job_id := consign.new_id(now_ms);
@@ -400,7 +400,7 @@ begin
         duplicate := true;
     elsif was.holder is null or was.is_free then
         raise exception using errcode = 'serialization_failure',
-            message = 'the key changed hands again and again', hint = 'repeat the transaction';
+            message = 'other transactions took the key again and again', hint = 'repeat the transaction';
     else
         raise exception using errcode = 'CN422', detail = 'IDEMPOTENCY_KEY_REUSED',
             message = 'idempotencyKey: belongs to job ' || was.holder || ', which is a different job',

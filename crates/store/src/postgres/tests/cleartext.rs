@@ -55,7 +55,7 @@ fn met(query: &str, host: &str) -> (String, String) {
     let (port, served) = fake_server();
     let address = format!("postgres://u:{PASSWORD}@{host}:{port}/d?{query}");
     let address: PostgresAddress = address.parse().expect("lawful");
-    let error = RUNTIME.block_on(address.connect()).expect_err("nobody is there");
+    let error = RUNTIME.block_on(address.connect()).expect_err("no server is there");
     let told = format!("{error}: {}", chain(&error));
     let heard = served.join().expect("it serves");
     assert!(heard.is_empty(), "{query}: {:?}", String::from_utf8_lossy(&heard));

@@ -106,7 +106,7 @@ impl Environment {
             }
             let ended: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
             self.over.store(true, Ordering::SeqCst);
-            ended.into_iter().for_each(|ended| ended.expect("nobody is told of any trouble"));
+            ended.into_iter().for_each(|ended| ended.expect("no caller is told of any trouble"));
         });
     }
 
@@ -117,7 +117,7 @@ impl Environment {
             let batch: Vec<Request> =
                 (0..=random.next() % BATCH_MAX).filter_map(|_| self.request(&random)).collect();
             let replies = self.nodes[number % NODES].execute(batch, Notification::default());
-            for reply in replies.expect("nobody is told of any trouble") {
+            for reply in replies.expect("no caller is told of any trouble") {
                 self.note(reply);
             }
         }

@@ -320,7 +320,7 @@ fn live_and_look(address: &PostgresAddress) {
     RUNTIME.block_on(migrate_postgres(address)).expect("nothing is to be done");
     RUNTIME.block_on(verify_postgres_audit(address, &mut |_| {})).expect("it can be read");
     RUNTIME.block_on(examine_postgres(address, &*clock)).expect("it can be looked at");
-    let turn = RUNTIME.block_on(address.turn()).expect("nobody else starts");
+    let turn = RUNTIME.block_on(address.turn()).expect("no other node starts");
     RUNTIME.block_on(turn.end());
 }
 
@@ -339,7 +339,7 @@ fn every_function_of_ours_pins_its_path_and_is_not_for_everybody() {
     assert!(rows.len() > 10);
     for row in rows {
         let (name, pinned, open): (String, bool, bool) = (row.get(0), row.get(1), row.get(2));
-        assert!(pinned && !open, "{name}: pinned {pinned}, for everybody {open}");
+        assert!(pinned && !open, "{name}: pinned {pinned}, for every role {open}");
     }
 }
 

@@ -32,10 +32,10 @@ fn outsider(address: &PostgresAddress, locks: &[i64]) -> Client {
     RUNTIME.block_on(async {
         let superuser = superuser.connect().await.expect("it answers");
         superuser.batch_execute(&format!("create role {role} login")).await.expect("lawful");
-        let outsider = theirs.connect().await.expect("anybody may connect");
+        let outsider = theirs.connect().await.expect("any role may connect");
         for lock in locks {
             let take = format!("select pg_catalog.pg_advisory_lock({lock})");
-            outsider.batch_execute(&take).await.expect("anybody may take it");
+            outsider.batch_execute(&take).await.expect("any role may take it");
         }
         outsider
     })
@@ -60,7 +60,7 @@ fn an_outsider_s_advisory_locks_stop_no_start_no_audited_action_and_no_claim() {
     let store = open_at(&address, &clock, &random);
     fixture_of(&store, &clock, &random).submit(email());
     RUNTIME.block_on(async {
-        let turn = soon("a start", address.turn()).await.expect("nobody else starts");
+        let turn = soon("a start", address.turn()).await.expect("no other node starts");
         turn.end().await;
         soon("a migration", migrate_postgres(&not_made)).await.expect("it can be made");
         let claimed = soon("a claim", execute(&store, vec![claiming(wanted)])).await;

@@ -1,6 +1,6 @@
 //! Records are part of the transaction that sets them, even if the connection breaks.
 
-use super::fast_submit::Scene;
+use super::fast_submit::FastSubmitFixture;
 use crate::{Answer, Execute, Notification, Request, Store, conformance::fixture::job_type};
 use engine::Policy;
 use pollster::block_on;
@@ -10,21 +10,21 @@ use test_postgres::{ChaosProxy, When};
 /// after it loses none of them.
 #[test]
 fn a_record_is_there_when_nobody_answers_for_its_commit() {
-    let scene = Scene::new();
-    scene.fast_submit();
+    let fixture = FastSubmitFixture::new();
+    fixture.fast_submit();
     let lose: [fn(&ChaosProxy, When); 2] = [ChaosProxy::lose_replies, ChaosProxy::lose_commits];
     for (lose, max_attempts) in lose.into_iter().zip([7, 8]) {
         let policy = Policy { max_attempts, ..Policy::default() };
-        lose(&scene.proxy, When::Next(1));
+        lose(&fixture.proxy, When::Next(1));
         let set = vec![Request::set_policy(&job_type("email"), &policy)];
-        let done = scene.store.execute(set, Notification::default());
-        let is_set = block_on(scene.store.policies()).expect("the store works");
+        let done = fixture.store.execute(set, Notification::default());
+        let is_set = block_on(fixture.store.policies()).expect("the store works");
         let is_set = is_set.get(&job_type("email")) == Some(&policy);
         match done {
             Ok(replies) => assert_eq!((&replies[..], is_set), (&[Ok(Answer::Done)][..], true)),
             Err(error) => assert!(!is_set, "{error:?}"),
         }
     }
-    let counts = scene.proxy.counts();
+    let counts = fixture.proxy.counts();
     assert_eq!((counts.replies_lost, counts.commits_lost), (1, 1));
 }

@@ -23,6 +23,6 @@ fn a_connection_that_ended_in_the_meantime_costs_no_caller_anything() {
         done.expect("the store works").remove(0).expect("it is lawful");
     };
     claim();
-    assert!(server.terminate_backends(100) > 0, "somebody was connected");
+    assert!(server.terminate_backends(100) > 0, "a session was connected");
     claim();
 }

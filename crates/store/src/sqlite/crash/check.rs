@@ -240,7 +240,7 @@ impl Fact {
                     && unchanged
             }
             Fact::Settled { command, status, .. } => {
-                let token = command.token().expect("whoever settles shows it");
+                let token = command.token().expect("a settle shows it");
                 let mut records = view.history.iter().filter_map(|row| row.record_of(token));
                 records.next().is_some_and(|record| record.status == *status)
                     && records.next().is_none()

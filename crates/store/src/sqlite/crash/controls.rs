@@ -15,7 +15,7 @@ const PLAN: Plan = Plan { seed: 3, past: 0, quiet: 0, steps: 60, hasty: false };
 #[test]
 fn commits_that_are_not_synced_are_found() {
     let unsynced: fn(&Sqlite) = |store| {
-        let writer = store.writer.lock().expect("nobody writes yet");
+        let writer = store.writer.lock().expect("no thread writes yet");
         writer.db.execute_batch("pragma synchronous = normal").expect("the disk works");
     };
     must_be_found("commits that are not synced", &lived(Disk::new(), unsynced));

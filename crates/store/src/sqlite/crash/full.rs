@@ -28,7 +28,7 @@ fn a_full_disk_is_told_to_everybody_and_heals() {
     assert_eq!(stops.count(), 0, "a full disk ends no process");
     assert_eq!(health(&files(&disk)), Ok(vec![]));
     disk.capacity(None);
-    let after = submissions.refused.first().expect("somebody was refused");
+    let after = submissions.refused.first().expect("a submit was refused");
     submit(&store, after).expect("there is room again");
     submissions.is_found(&store, Some(after.id));
     drop(store);

@@ -18,7 +18,7 @@ use std::{
     thread,
 };
 
-/// StopKind many crash points every CI run checks.
+/// How many crash points every CI run checks.
 const POINTS: u64 = 5_000;
 const POINTS_PER_STORY: u64 = 400;
 
@@ -45,7 +45,7 @@ fn a_short_story_survives_a_crash_after_every_single_operation() {
     let points = AtomicUsize::new(0);
     let ways =
         [StopKind::Killed, StopKind::Strict].into_iter().chain((0..6).map(StopKind::Entropy));
-    let ways: Vec<How> = ways.collect();
+    let ways: Vec<StopKind> = ways.collect();
     on_all_cores(cores() as u64, |_| {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
@@ -147,7 +147,7 @@ pub(super) fn random_points(story: &Story, seed: u64) -> impl Iterator<Item = (u
     })
 }
 
-/// StopKind the machine stopped.
+/// How the machine stopped.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StopKind {
     /// Only the process died.

@@ -197,7 +197,7 @@ fn judge(disk: &Disk, story: &Story, calls: usize) -> Result<Verdict, String> {
     match (reading.told, reading.missing) {
         (true, _) => Ok(Verdict::Detected),
         (false, None) => Ok(Verdict::Harmless),
-        (false, Some(what)) => Err(format!("{what} is not there, and nobody says so")),
+        (false, Some(what)) => Err(format!("{what} is not there, and no error says so")),
     }
 }
 
@@ -255,7 +255,7 @@ impl Reading<'_> {
         self.told = true;
         let error = chain(error);
         // The error text of a broken `oneshot`: a thread of the store is gone.
-        if error.contains("nobody is left") { Err(format!("{what}: {error}")) } else { Ok(()) }
+        if error.contains("the sender is gone") { Err(format!("{what}: {error}")) } else { Ok(()) }
     }
 
     /// Work on damaged data may at most fail.
@@ -287,7 +287,7 @@ fn is_as_handed_over(
     id: JobId,
     payload: &engine::JsonText,
 ) -> Result<(), String> {
-    let view = snapshot.jobs.get(&id).ok_or(format!("{id} was never handed over"))?;
+    let view = snapshot.jobs.get(&id).ok_or(format!("{id} was never submitted"))?;
     if view.payload == *payload && !view.job.status().is_ended() {
         return Ok(());
     }

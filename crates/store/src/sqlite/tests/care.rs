@@ -29,7 +29,7 @@ fn the_doctor_sees_what_is_wrong() {
         ("update outbox set sheet = x'' where event = 3", "announcement of row 3"),
         ("update step set body = x''", "a step of row"),
         ("update key set name = 'other' where name = 'k1'", "1 keys mean no job that has them"),
-        ("update store_meta set body = x'01'", "what the house knows of itself"),
+        ("update store_meta set body = x'01'", "what the store knows of itself"),
         ("update queue set tenant = 'acme'", "a queue has another's name"),
         ("update record set body = x'00' where kind = 'api_key'", "an API key of row"),
         ("update record set body = x'00' where kind = 'signing_key'", "a signing key of row"),

@@ -97,7 +97,7 @@ fn a_closed_store_is_one_file() {
     drop(fixture);
     assert!(
         !super::super::file::with(&path, "-wal").exists(),
-        "whoever copies the file has everything"
+        "a reader of the file has everything"
     );
 }
 

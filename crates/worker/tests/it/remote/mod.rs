@@ -214,7 +214,7 @@ async fn stopping_gives_back_what_runs_and_leaves_nothing_leased() {
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
     let other = remote_fixture.runner().with(on("a", fine)).start().await.unwrap();
     let job = remote_fixture.fixture.wait_for(later, Status::Completed).await;
-    assert_eq!(job.life.attempt, 1, "nobody who is gone had it");
+    assert_eq!(job.life.attempt, 1, "no worker that is gone had it");
     other.stop(SOON).await;
 }
 

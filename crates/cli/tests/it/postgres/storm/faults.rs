@@ -88,14 +88,14 @@ impl FaultCounts {
         let rounds = rounds as usize;
         assert!(self.backends >= 100 * rounds, "hardly any backend was ended: {self:?}");
         assert!(self.line.replies_lost >= 20 * rounds, "hardly any reply was lost: {self:?}");
-        assert!(self.takeovers >= rounds, "nobody took over: {self:?}");
+        assert!(self.takeovers >= rounds, "no node took over: {self:?}");
         for (what, times) in [
             ("was refused for now", told.refused),
             ("raced", told.races),
             ("was cancelled", told.cancels),
             ("was looked at", told.reads),
         ] {
-            assert!(times > 0, "nobody {what}");
+            assert!(times > 0, "it never happened: {what}");
         }
     }
 }
@@ -183,7 +183,7 @@ impl<'a> FaultInjector<'a> {
     fn stop_database(&mut self) {
         let told = self.client_log.pages().counts.unanswered;
         self.server.stop_immediately();
-        wait_until("somebody notices", || self.client_log.pages().counts.unanswered > told);
+        wait_until("a client notices", || self.client_log.pages().counts.unanswered > told);
         self.server.restart();
         self.tell("the database is back");
         self.seen.stops += 1;

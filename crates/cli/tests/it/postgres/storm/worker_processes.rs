@@ -72,7 +72,7 @@ impl WorkerProcesses {
         for line in text.lines() {
             assert!(ran.insert(line), "{line} ran twice");
         }
-        assert!(!ran.is_empty(), "nobody did anything");
+        assert!(!ran.is_empty(), "no worker did anything");
     }
 }
 

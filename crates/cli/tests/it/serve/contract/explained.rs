@@ -11,7 +11,7 @@ fn each_reason_is_told_when_it_is_true() {
     assert_eq!(customer.reasons(&id), ["NO_LIVE_WORKER"]);
     let path = format!("/api/queues/{job_type}");
     customer.owner.post(&format!("{path}/pause")).send().ok(200);
-    assert!(customer.claim_with(&job_type, json!({})).is_empty(), "now somebody is alive");
+    assert!(customer.claim_with(&job_type, json!({})).is_empty(), "now a worker is alive");
     assert_eq!(customer.reasons(&id), ["QUEUE_PAUSED"]);
     customer.owner.post(&format!("{path}/resume")).send().ok(200);
     let later = customer.submit(json!({"jobType": job_type, "delaySeconds": 3600}));

@@ -56,7 +56,7 @@ fn a_rate_holds_up_requests_but_no_reports() {
         assert_eq!(number("ratelimit-limit"), 20);
         last = Some(number("ratelimit-remaining"));
     }
-    let told = told.expect("nobody may ask for ever");
+    let told = told.expect("no client may ask for ever");
     told.problem(429, "RATE_LIMITED");
     assert!(told.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
     assert_eq!((told.header("ratelimit-remaining"), last), (Some("0"), Some(0)));

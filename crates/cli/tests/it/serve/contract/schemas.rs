@@ -173,7 +173,7 @@ fn nothing_that_a_schema_refers_to_is_fetched() {
             "{problem}"
         );
     }
-    assert!(listener.accept().is_err(), "somebody called");
+    assert!(listener.accept().is_err(), "the server called it");
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn a_version_that_is_known_is_not_sent_again() {
     assert_eq!(moved.ok(200)["progress"]["percent"], 1, "progress moves it");
     customer.settle(&job, json!({"outcome": "completed"}));
     let ended = customer.owner.get(&path).send();
-    assert!(ended.header("retry-after").is_none(), "nobody has to come again");
+    assert!(ended.header("retry-after").is_none(), "no client has to come again");
 }
 
 /// Without a version: as soon as the job has ended.

@@ -67,7 +67,7 @@ fn a_claim_waits_for_work() {
         let waiting =
             scope.spawn(|| customer.owner.post("/api/work/claim").json(&claim_request).send());
         // A waiting worker is listed as alive, which shows that it waits.
-        crate::serve::wait_until("somebody waits", || {
+        crate::serve::wait_until("a claim waits", || {
             let workers = customer.owner.get("/api/workers").send().ok(200);
             !workers["items"].as_array().unwrap().is_empty()
         });

@@ -20,13 +20,13 @@ def before_call(context, case, kwargs):
     shortened(case.query, "wait")
     shortened(case.body, "waitSeconds")
     name = case.operation.definition.raw["operationId"]
-    # Else nobody would get past "there is no such job". It is not erased, so that it stays there for the others.
+    # Else every request would end at "there is no such job". It is not erased, so that the others find it.
     if case.path_parameters.get("id") == EXAMPLE and name != "eraseJob":
         case.path_parameters["id"] = os.environ["CONSIGN_TEST_JOB"]
-    # Whoever ends the key that is shown here hears nothing but 401 for the rest of the run.
+    # A test that revokes the key shown here gets nothing but 401 for the rest of the run.
     if name == "revokeKey" and case.path_parameters.get("id") == os.environ["CONSIGN_TEST_KEY_ID"]:
         case.path_parameters["id"] = "0" * 16
-    # A ready-made handler would run programs and call addresses that nobody chose.
+    # A ready-made handler would run programs and call addresses that no test chose.
     if name == "setType" and isinstance(case.body, dict):
         case.body.pop("handler", None)
 

@@ -138,5 +138,5 @@ fn an_address_in_the_house_is_not_asked_and_the_operator_learns_why() {
         assert!(message.contains("[outbound] allow"), "{message}");
     }
     test_folder.wait_for_log("the ready-made handler fails all jobs");
-    assert!(listener.accept().is_err(), "somebody was there");
+    assert!(listener.accept().is_err(), "the server connected");
 }

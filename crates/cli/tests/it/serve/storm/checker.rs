@@ -118,7 +118,7 @@ fn acknowledged_jobs_are_there_once(jobs: &[Value], pages: &Pages, found: &mut S
             found.unsaid += there.len();
         }
     }
-    assert!(by_subject.is_empty(), "nobody sent these: {by_subject:?}");
+    assert!(by_subject.is_empty(), "no client sent these: {by_subject:?}");
 }
 
 fn history_of(client: &Client, connection: &mut Connection, id: &str) -> Vec<Value> {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "nobody sent these")]
+    #[should_panic(expected = "no client sent these")]
     fn an_invented_job_is_found() {
         let jobs = [job("a", "Completed")];
         acknowledged_jobs_are_there_once(&jobs, &Pages::default(), &mut StormStats::default());

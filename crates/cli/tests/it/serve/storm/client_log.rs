@@ -167,7 +167,7 @@ impl ClientLog {
     pub(crate) fn ask(&self, ask: &Ask) -> Answer {
         let first = self.try_ask(ask.clone()).ok();
         first.unwrap_or_else(|| {
-            wait_for("somebody answers", || self.try_ask(ask.clone().at(self.any_client())).ok())
+            wait_for("a server answers", || self.try_ask(ask.clone().at(self.any_client())).ok())
         })
     }
 

@@ -55,7 +55,7 @@ fn nothing_that_was_acknowledged_is_lost_and_nothing_happens_twice() {
     let found = checker::check(&test_server.admin(), &client_log);
     println!("{found:#?}");
     found.was_a_storm();
-    assert!(found.counts.unanswered >= KILLS, "the kills met nobody");
+    assert!(found.counts.unanswered >= KILLS, "the kills met no request");
 }
 
 /// Kills the server after some progress since the last kill, so that each kill meets work.

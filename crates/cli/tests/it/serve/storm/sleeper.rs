@@ -29,9 +29,9 @@ pub(crate) fn oversleep(client_log: &ClientLog) {
 fn report_too_late(client_log: &ClientLog, job: &Value) {
     let path = format!("/api/jobs/{}/status", job["jobId"].as_str().unwrap());
     let ask = client_log.any_client().get(&format!("{path}?wait=1"));
-    wait_for("somebody takes it", || is_taken(&client_log.ask(&ask).ok(200), job).then_some(()));
+    wait_for("a worker takes it", || is_taken(&client_log.ask(&ask).ok(200), job).then_some(()));
     let told = client_log.settle(job, &json!({"outcome": "completed"}));
-    let told = told.expect_err("somebody else has it");
+    let told = told.expect_err("another worker has it");
     // The second code comes where the job was cancelled, or had no attempt left, so that no other
     // worker got it.
     assert!(["LEASE_LOST", "ALREADY_ENDED"].contains(&told.as_str()), "{told}");

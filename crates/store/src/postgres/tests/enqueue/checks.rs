@@ -93,7 +93,7 @@ fn what_the_door_refuses_is_refused_in_its_words() {
                 assert_eq!((state.as_str(), code.as_str()), ("CN400", refusal.code()), "{call}");
                 assert_eq!(sorted(&message), sorted(&refusal.to_string()), "{call}");
             }
-            (door, sql) => panic!("{call}: {:?} at the door, {:?} by SQL", door.err(), sql.err()),
+            (http, sql) => panic!("{call}: {:?} by HTTP, {:?} by SQL", http.err(), sql.err()),
         }
     }
     assert_eq!(fixture.count("inbox"), 0, "nothing lawful was left there as refused");
@@ -138,7 +138,7 @@ fn a_payload_is_json_as_the_door_has_it() {
                 assert_eq!((state.as_str(), code.as_str()), ("CN400", "INVALID_FIELD"), "{short}");
                 assert!(message.starts_with("payload: "), "{short}: {message}");
             }
-            (door, sql) => panic!("{short}: {:?} at the door, {:?} by SQL", door.err(), sql.err()),
+            (http, sql) => panic!("{short}: {:?} by HTTP, {:?} by SQL", http.err(), sql.err()),
         }
     }
 }

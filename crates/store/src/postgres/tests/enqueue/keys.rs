@@ -197,7 +197,7 @@ fn a_redriven_job_meets_a_key_that_was_given_away_by_sql() {
 }
 
 /// Waits until a call of `consign.enqueue` waits for another transaction's lock.
-fn until_somebody_waits(fixture: &EnqueueFixture) {
+fn until_a_session_waits(fixture: &EnqueueFixture) {
     let waits = fixture.named(
         "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%consign.enqueue(%'",
     );
@@ -206,7 +206,7 @@ fn until_somebody_waits(fixture: &EnqueueFixture) {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    RUNTIME.block_on(async { timeout(PATIENCE, waiting).await }).expect("somebody waits");
+    RUNTIME.block_on(async { timeout(PATIENCE, waiting).await }).expect("a session waits");
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn whoever_comes_with_the_key_of_an_open_transaction_waits_for_its_end() {
         let (id, _) = fixture.enqueue_by(&first, &call).unwrap();
         let second = thread::scope(|scope| {
             let second = scope.spawn(|| fixture.enqueue_by(&connect(&fixture.address), &call));
-            until_somebody_waits(&fixture);
+            until_a_session_waits(&fixture);
             RUNTIME.block_on(first.batch_execute(end)).unwrap();
             second.join().unwrap().expect("it is taken")
         });

@@ -155,6 +155,6 @@ fn whoever_dies_with_rows_in_hand_leaves_them() {
     let take = fixture.named("begin; delete from consign.inbox");
     RUNTIME.block_on(dying.batch_execute(&take)).unwrap();
     drop(dying);
-    assert!(fixture.job(id).is_some(), "it comes back, and is taken in by whoever asks");
+    assert!(fixture.job(id).is_some(), "it comes back, and the next node takes it in");
     assert_eq!(fixture.count("inbox"), 0);
 }

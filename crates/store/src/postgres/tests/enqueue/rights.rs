@@ -24,7 +24,7 @@ fn two_grants_are_all_that_an_application_needs_and_all_that_it_gets() {
     let (role, app) = role_without_rights(&fixture);
     assert_eq!(refused(fixture.enqueue_by(&app, "'email'")).0, DENIED);
     fixture.sql(&format!("grant usage on schema {} to {role}", fixture.address.schema()));
-    assert_eq!(refused(fixture.enqueue_by(&app, "'email'")).0, DENIED, "not for everybody");
+    assert_eq!(refused(fixture.enqueue_by(&app, "'email'")).0, DENIED, "not for every role");
     fixture.sql(&format!("grant execute on function consign.enqueue to {role}"));
     let (id, _) = fixture.enqueue_by(&app, "'email', '1', key => 'k'").expect("it may");
     assert!(fixture.job(id).is_some());
@@ -43,7 +43,7 @@ fn two_grants_are_all_that_an_application_needs_and_all_that_it_gets() {
     let inside = fixture.named("select consign.new_id(1)");
     assert!(
         RUNTIME.block_on(app.query_typed(&inside, &[])).is_err(),
-        "what it is made of is nobody's business"
+        "what it is made of stays hidden"
     );
 }
 

@@ -1,4 +1,4 @@
-//! A small world: producers, workers, operators, a sweeper, a clock, and a store that fails.
+//! The simulation: producers, workers, operators, a sweeper, a clock, and a store that fails.
 //!
 //! One step is one act of one of them, chosen by the step's own random stream. The auditor gets
 //! what the actor sent and received, and then reads for itself.
@@ -18,10 +18,10 @@ use platform::{Platform, Settings, Writes};
 use std::{collections::BTreeMap, sync::Arc};
 use store::{Execute, Memory, Notification, Overdue, Request, SeededRandom, Store};
 
-/// The longest `retryAfterSeconds` that handlers of this world ask for.
+/// The longest `retryAfterSeconds` that handlers of this simulation ask for.
 pub(crate) const RETRY_AFTER_MAX_S: u64 = 40;
 
-pub(crate) struct World {
+pub(crate) struct Simulation {
     pub(crate) platform: Platform,
     pub(crate) store: Arc<Flaky>,
     pub(crate) clock: Arc<SimClock>,
@@ -43,7 +43,7 @@ pub(crate) struct World {
     pub(crate) trace: Option<Vec<String>>,
 }
 
-impl World {
+impl Simulation {
     pub(crate) fn new(on: On, seed: u64, traced: bool) -> Self {
         let mut rng = Rng::new(seed);
         let clock = Arc::new(SimClock::new());
@@ -59,7 +59,7 @@ impl World {
         }
         let workers = (0..2 + rng.below(4)).map(|n| Worker::new(n, &tenants, &job_types, &mut rng));
         let workers = workers.collect();
-        World {
+        Simulation {
             platform,
             store,
             clock,
