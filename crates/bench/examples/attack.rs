@@ -1,7 +1,8 @@
 //! Honest clients beside hostile ones: `cargo xtask soak --attack`, or by hand
 //!
 //! ```sh
-//! cargo build --release && cargo run --release -p consign-bench --example attack -- target/release/consign 60
+//! cargo build --release && \
+//!     cargo run --release -p consign-bench --example attack -- target/release/consign 60
 //! ```
 //!
 //! The server is a process of its own over a store in a new folder; both are gone afterwards.

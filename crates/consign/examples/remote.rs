@@ -1,4 +1,5 @@
-//! Work on jobs of a server elsewhere: `CONSIGN_URL=… CONSIGN_KEY=… cargo run -p consign --example remote`
+//! Work on jobs of a server elsewhere:
+//! `CONSIGN_URL=… CONSIGN_KEY=… cargo run -p consign --example remote`
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 #![allow(clippy::disallowed_methods, reason = "an example may read the environment")]
 

@@ -19,7 +19,8 @@ async fn behave(how: String, context: Context) -> Result<(), Fail> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let consign = Consign::in_memory()?;
-    // Policies are the type's, not the handler's: they are kept in the store, one truth for all nodes.
+    // Policies are the type's, not the handler's: they are kept in the store, one truth for all
+    // nodes.
     let policy = PolicyDraft {
         max_attempts: Some(3),
         backoff_base_ms: Some(20),

@@ -1,4 +1,5 @@
-//! A job in steps that are done once, however often it is tried: `cargo run -p consign --example steps`
+//! A job in steps that are done once, however often it is tried:
+//! `cargo run -p consign --example steps`
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 
 use consign::{Consign, Context, Fail, Jitter, JobRequest, PolicyDraft, StepState, on};

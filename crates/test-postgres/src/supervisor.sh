@@ -1,4 +1,5 @@
-# Stands between a test and the program that it started, and ends that program when the test is gone.
+# Stands between a test and the program that it started, and ends that program when the test is
+# gone.
 #
 # $1 is the folder that goes with the program, $2 the signal by which the program ends. Orders come
 # by standard input, one to a line, and each is answered by one line. The pipe's other end is held

@@ -27,7 +27,8 @@ const HEADER: &str = "\
 #
 # To renew it, put a copy of the database (RustSec/advisory-db, usual layout) into a folder, and run
 #     CONSIGN_ADVISORY_DB=<folder> cargo xtask deny renew
-# The command writes this file. Why it is in the tree: docs/decisions/0028-our-own-dependency-checker.md.
+# The command writes this file. Why it is in the tree:
+# docs/decisions/0028-our-own-dependency-checker.md.
 ";
 
 impl AdvisorySnapshot {

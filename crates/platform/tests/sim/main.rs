@@ -14,8 +14,8 @@ mod run;
 mod scheduler;
 mod shared_batch;
 mod sim_clock;
-mod worker;
 mod simulation;
+mod worker;
 
 use backend::On;
 use run::{Failure, live, shrink};

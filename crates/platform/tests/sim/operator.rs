@@ -35,7 +35,12 @@ fn redrive(simulation: &mut Simulation, id: JobId, rng: &mut Rng) -> Verdict {
     answered(simulation, "redrive", id, heard)
 }
 
-fn answered(simulation: &mut Simulation, verb: &str, id: JobId, heard: Result<Job, Error>) -> Verdict {
+fn answered(
+    simulation: &mut Simulation,
+    verb: &str,
+    id: JobId,
+    heard: Result<Job, Error>,
+) -> Verdict {
     simulation.say(|| format!("{verb} {id}: {:?}", heard.as_ref().map(Job::status)));
     simulation.auditor.look(&simulation.platform)?;
     match heard {

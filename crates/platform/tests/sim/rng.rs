@@ -1,4 +1,4 @@
-//! Random choices of the simulated simulation.
+//! Random choices of the simulation.
 
 use store::SeededRandom;
 

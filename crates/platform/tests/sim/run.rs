@@ -43,7 +43,12 @@ fn live_in(simulation: &mut Simulation, on: On, seed: u64, steps: &[usize]) -> R
         }
     }
     let last = steps.last().map_or(0, |last| last + 1);
-    simulation.finale(last).map_err(|violation| Failure { on, seed, steps: steps.to_vec(), violation })
+    simulation.finale(last).map_err(|violation| Failure {
+        on,
+        seed,
+        steps: steps.to_vec(),
+        violation,
+    })
 }
 
 /// Leaves out steps as long as the same invariant still breaks: halves, quarters, single ones.

@@ -5,8 +5,8 @@ use crate::{
     audit::{SubmittedJob, Verdict},
     producer,
     rng::Rng,
-    worker,
     simulation::Simulation,
+    worker,
 };
 use engine::{JobId, PAYLOAD_BYTES_MAX, SubmitContext, Submitted};
 use platform::Error;

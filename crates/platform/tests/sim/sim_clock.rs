@@ -1,4 +1,4 @@
-//! Time in the simulated simulation.
+//! Time in the simulation.
 
 use engine::Timestamp;
 use std::{

@@ -163,7 +163,8 @@ fn heartbeat(simulation: &mut Simulation, who: usize, rng: &mut Rng) -> Verdict 
             .then(|| ProgressReport::check(rng.between(0, 100), Some("on it")).expect("lawful")),
     });
     let beats = beats.collect();
-    let heard = pollster::block_on(simulation.platform.heartbeat(&worker.scope, &worker.name, beats));
+    let heard =
+        pollster::block_on(simulation.platform.heartbeat(&worker.scope, &worker.name, beats));
     simulation.say(|| format!("w{who} is alive: {heard:?}"));
     held.iter().for_each(|held| simulation.auditor.touch(held.id));
     simulation.auditor.look(&simulation.platform)?;
@@ -186,7 +187,8 @@ fn settle(simulation: &mut Simulation, who: usize, rng: &mut Rng) -> Verdict {
     let (now, later): (Vec<LeasedJob>, Vec<LeasedJob>) =
         held.into_iter().partition(|_| rng.entropy(70));
     simulation.workers[who].held = later;
-    let reports = now.into_iter().map(|held| Reported { held, how: way(simulation, rng) }).collect();
+    let reports =
+        now.into_iter().map(|held| Reported { held, how: way(simulation, rng) }).collect();
     report(simulation, who, reports, rng)
 }
 
@@ -213,7 +215,11 @@ fn late(simulation: &mut Simulation, who: usize, rng: &mut Rng) -> Verdict {
 /// A worker that claims a job only to release it.
 pub(crate) fn claim_and_release(simulation: &mut Simulation, rng: &mut Rng) -> Verdict {
     let who = rng.below(simulation.workers.len());
-    if simulation.workers[who].held.is_empty() { claim(simulation, who) } else { release(simulation, who, rng) }
+    if simulation.workers[who].held.is_empty() {
+        claim(simulation, who)
+    } else {
+        release(simulation, who, rng)
+    }
 }
 
 fn release(simulation: &mut Simulation, who: usize, rng: &mut Rng) -> Verdict {
@@ -229,7 +235,12 @@ fn die(simulation: &mut Simulation, who: usize) -> Verdict {
     Ok(())
 }
 
-fn report(simulation: &mut Simulation, who: usize, reports: Vec<Reported>, rng: &mut Rng) -> Verdict {
+fn report(
+    simulation: &mut Simulation,
+    who: usize,
+    reports: Vec<Reported>,
+    rng: &mut Rng,
+) -> Verdict {
     let (backs, ends): (Vec<_>, Vec<_>) =
         reports.into_iter().partition(|reported| reported.how == PlannedEnding::GivenBack);
     let scope = simulation.workers[who].scope.clone();

@@ -241,7 +241,10 @@ mod tests {
             assert!(opened(&connector(&address).expect("lawful")).await);
             let refused = behind(&strict);
             assert!(!opened(&refused).await && !opened(&refused).await);
-            assert!(refused.is_pooled.load(Ordering::Relaxed), "a refused session does not ask again");
+            assert!(
+                refused.is_pooled.load(Ordering::Relaxed),
+                "a refused session does not ask again"
+            );
             assert!(!opened(&behind(&lenient)).await, "the word was not passed on");
         });
     }

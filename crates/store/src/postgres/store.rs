@@ -123,8 +123,8 @@ impl Postgres {
             let db = Arc::new(db);
             let ((), answer) =
                 tokio::try_join!(biased; db.begin_read(), question(inner, db.clone(), now))?;
-            let mut db =
-                Arc::into_inner(db).ok_or(TransactionError::Impossible("a reference to it was kept"))?;
+            let mut db = Arc::into_inner(db)
+                .ok_or(TransactionError::Impossible("a reference to it was kept"))?;
             // The rollback is sent before any later statement, and its answer does not matter.
             if db.script(sql::ROLLBACK).now_or_never().is_none_or(|ended| ended.is_ok()) {
                 db.closed();

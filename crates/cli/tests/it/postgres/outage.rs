@@ -58,7 +58,10 @@ fn nothing_acknowledged_is_lost_when_the_database_is_away_for_half_a_minute() {
         wait_until("work is under way", || client_log.acknowledged() >= JOBS / 4);
         server.stop_immediately();
         stay_away();
-        assert!(client_log.refusals.load(Ordering::SeqCst) >= REFUSALS, "hardly any client was told");
+        assert!(
+            client_log.refusals.load(Ordering::SeqCst) >= REFUSALS,
+            "hardly any client was told"
+        );
         server.restart();
         client_log.is_back.store(true, Ordering::SeqCst);
         wait_until("all is acknowledged", || client_log.acknowledged() == JOBS);

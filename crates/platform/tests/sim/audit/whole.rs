@@ -45,9 +45,7 @@ impl Auditor {
                 let (id, created_at) = (job.id(), job.envelope.created_at);
                 ensure(created_at <= last, "I2", || format!("{id} is out of order"))?;
                 ensure(!listed.contains(&id), "I2", || format!("{id} is listed twice"))?;
-                ensure(self.jobs.contains_key(&id), "I2", || {
-                    format!("{id} was never submitted")
-                })?;
+                ensure(self.jobs.contains_key(&id), "I2", || format!("{id} was never submitted"))?;
                 listed.insert(id);
                 last = created_at;
             }

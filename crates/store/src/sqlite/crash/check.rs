@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Opens a disk after a crash, and compares.
 pub(super) struct Checker<'a> {
     pub(super) story: &'a Story,
-    /// StopKind many calls had been answered.
+    /// How many calls had been answered.
     pub(super) answered: usize,
     /// Whether the next call was under way.
     pub(super) under_way: bool,

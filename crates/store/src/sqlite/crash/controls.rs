@@ -63,7 +63,7 @@ fn must_be_found(what: &str, story: &Story) {
 
 const POINTS_MAX: usize = 200;
 
-/// StopKind many points it took to find a mistake, and what was found.
+/// How many points it took to find a mistake, and what was found.
 fn first_found(story: &Story, points_max: usize) -> Option<(usize, String)> {
     let points = super::points::random_points(story, PLAN.seed).take(points_max);
     let verdicts = points.map(|(at, how): (usize, StopKind)| -> Verdict { holds(story, at, how) });

@@ -40,7 +40,7 @@ fn a_full_disk_is_told_to_everybody_and_heals() {
     ));
 }
 
-/// StopKind many jobs are submitted to a small disk; more follow while none was refused.
+/// How many jobs are submitted to a small disk; more follow while none was refused.
 const JOBS_MIN: usize = 40;
 const JOBS_MAX: usize = 400;
 

@@ -29,7 +29,7 @@ use std::{
 const DB: &str = "consign.db";
 const WAL: &str = "consign.db-wal";
 
-/// StopKind often a store called fail-stop.
+/// How often a store called fail-stop.
 #[derive(Clone, Default)]
 struct Stops(Arc<AtomicUsize>);
 

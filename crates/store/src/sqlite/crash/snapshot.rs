@@ -7,7 +7,8 @@ use engine::{
 use pollster::block_on;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What readers see at one moment. Snapshots are compared as a whole, so that any difference counts.
+/// What readers see at one moment. Snapshots are compared as a whole, so that any difference
+/// counts.
 #[derive(Clone, Default, PartialEq)]
 pub(super) struct Snapshot {
     pub(super) jobs: BTreeMap<JobId, Arc<View>>,

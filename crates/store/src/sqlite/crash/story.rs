@@ -32,9 +32,9 @@ pub(super) struct Story {
 pub(super) struct Call {
     pub(super) asked: String,
     pub(super) answered: String,
-    /// StopKind many operations the disk had seen when the call began.
+    /// How many operations the disk had seen when the call began.
     pub(super) begun: usize,
-    /// StopKind many it had seen when the call was answered.
+    /// How many it had seen when the call was answered.
     pub(super) done: usize,
     pub(super) answer_facts: Vec<Fact>,
     /// What readers saw afterwards.
@@ -46,9 +46,9 @@ pub(super) struct Call {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    /// StopKind many steps come first, on a disk that does not crash.
+    /// How many steps come first, on a disk that does not crash.
     pub(super) past: usize,
-    /// StopKind many nearly empty commits come after those.
+    /// How many nearly empty commits come after those.
     pub(super) quiet: usize,
     pub(super) steps: usize,
     /// Whether the next call begins while a checkpoint is under way. Then the order of operations
@@ -70,7 +70,7 @@ impl Story {
         runner.end()
     }
 
-    /// StopKind many calls had been answered after `at` operations.
+    /// How many calls had been answered after `at` operations.
     pub(super) fn answered(&self, at: usize) -> usize {
         self.calls.partition_point(|call| call.done <= at)
     }

@@ -172,7 +172,11 @@ async fn a_key_that_is_taken_back_is_survived() {
     client.revoke_key(&made.id).await.unwrap();
     gate.send_replace(true);
     eventually("it has ended here", async || working.stats().unreported == 1).await;
-    assert_eq!(remote_fixture.fixture.job(id).await.status(), Status::Running, "no worker may say so");
+    assert_eq!(
+        remote_fixture.fixture.job(id).await.status(),
+        Status::Running,
+        "no worker may say so"
+    );
     let stopped = working.stop(Duration::from_secs(1)).await;
     assert_eq!(stopped.unreported, 1);
 }

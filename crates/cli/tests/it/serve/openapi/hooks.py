@@ -20,7 +20,8 @@ def before_call(context, case, kwargs):
     shortened(case.query, "wait")
     shortened(case.body, "waitSeconds")
     name = case.operation.definition.raw["operationId"]
-    # Else every request would end at "there is no such job". It is not erased, so that the others find it.
+    # Else every request would end at "there is no such job". It is not erased, so that the others
+    # find it.
     if case.path_parameters.get("id") == EXAMPLE and name != "eraseJob":
         case.path_parameters["id"] = os.environ["CONSIGN_TEST_JOB"]
     # A test that revokes the key shown here gets nothing but 401 for the rest of the run.
