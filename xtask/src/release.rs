@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sbom_lists_what_the_binary_is_made_of_and_nothing_else() {
+    fn the_sbom_lists_exactly_the_components_of_the_binary() {
         let bom = sbom(&built().unwrap());
         assert_eq!(bom["bomFormat"], "CycloneDX");
         let of = |field| {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_macros_need_is_outside_and_what_the_binary_needs_too_is_inside() {
+    fn packages_that_only_macros_need_are_not_in_the_sbom() {
         let package = |id: &str, kind: &str| json!({"id": id, "targets": [{"kind": [kind]}]});
         let node = |id: &str, deps: &[(&str, Value)]| {
             let dep =

@@ -43,7 +43,7 @@ fn every_crate_takes_its_settings_from_the_workspace() {
 }
 
 #[test]
-fn the_one_crate_with_unsafe_code_differs_from_the_others_in_nothing_else() {
+fn the_unsafe_crate_keeps_all_other_workspace_lints() {
     let mut lints = manifests()[UNSAFE_ROOM]["lints"].clone();
     let unsafe_code = lints["rust"].as_table_mut().and_then(|rust| rust.remove("unsafe_code"));
     assert_eq!(unsafe_code, Some("deny".into()), "unsafe code is excepted by module");

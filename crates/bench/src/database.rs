@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_does_not_wait_for_the_disk_is_told_of() {
+    fn a_postgres_without_durable_commits_is_reported() {
         let server = |fsync: &str, commit: &str| {
             let promises = [("fsync", fsync), ("synchronous_commit", commit)];
             let promises = promises.map(|(name, value)| (name, value.to_owned())).into();

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_in_milliseconds() {
+    fn percentiles_are_in_milliseconds() {
         let times = [1, 2, 30].map(Duration::from_millis);
         assert_eq!(percentile_ms(&times, 50.0), 2.0);
     }

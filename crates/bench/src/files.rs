@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_is_neither_used_nor_removed() {
+    fn existing_files_are_neither_used_nor_removed() {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("a.db");
         for taken in

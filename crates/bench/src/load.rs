@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pace_is_as_fast_as_asked_and_as_long_as_allowed() {
+    fn a_pace_keeps_its_rate_and_its_job_limit() {
         let pace = Pace::new(6_400.0, 1_000_000);
         assert_eq!((pace.gap, pace.jobs_each), (Duration::from_millis(10), 400));
         assert_eq!(Pace::new(6_400.0, 640).jobs_each, 10);

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_idle_nor_ours_is_of_others() {
+    fn busy_cpu_time_that_is_not_ours_counts_as_others() {
         let machine = "cpu  10 0 20 60 5 0 3 2 99 99\ncpu0 1 1 1 1\n";
         let process = "7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 12 5 2 1 20 0\n";
         let then = Ticks::parse(machine, process).unwrap();

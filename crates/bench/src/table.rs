@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_a_hundred_columns_and_says_what_was_missed() {
+    fn the_table_fits_100_columns_and_marks_missed_targets() {
         let table = example().table();
         assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
         let first = "2026-11-15 19:00 UTC · 2 cores · ext4 · SQLite 3.51.3 · 100,000 jobs";

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_socket_of_ours_stays_and_stops_the_start() {
+    fn a_foreign_file_at_the_socket_path_stops_the_start() {
         let folder = TempDir::new().unwrap();
         let precious = folder.path().join("precious");
         fs::write(&precious, "precious").unwrap();

@@ -153,7 +153,7 @@ mod tests {
 
     /// Chinese characters take two columns each, and a combining accent takes none.
     #[test]
-    fn a_line_is_as_wide_as_it_looks() {
+    fn line_width_counts_terminal_columns() {
         let line =
             StyledLine::of(Style::Plain, "\u{6708}\u{6b21} e\u{301}").then(Style::Good, "ab");
         assert_eq!(line.width(), 8);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_are_broken_between_words() {
+    fn text_wraps_between_words() {
         assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
         assert_eq!(wrapped("incomprehensible", 4), ["incomprehensible"]);
         assert!(wrapped("", 4).is_empty());

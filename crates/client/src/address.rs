@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_known_what_stays_on_this_machine() {
+    fn only_loopback_addresses_are_this_machine() {
         for (text, here) in [
             ("http://127.0.0.1:8470", true),
             ("http://127.9.9.9", true),

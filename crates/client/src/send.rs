@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_have_not_confirmed_are_counted_where_the_answer_says_so() {
+    fn the_response_header_counts_unconfirmed_nodes() {
         let mut headers = HeaderMap::new();
         assert_eq!(unconfirmed_nodes(&headers), 0);
         for (value, expected) in [("1", 1), ("12", 12), ("many", 0)] {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_not_there_is_said_so() {
+    fn an_unreachable_server_is_a_retryable_error() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         // The listener that had this port is closed.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

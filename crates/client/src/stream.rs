@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_never_ends_is_not_kept() {
+    async fn an_endless_event_or_line_is_refused() {
         let line: &str = "data: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n";
         for more in [line, line.trim_end()] {
             let received = receive_from("event: status\n", more).await;

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_is_there_and_the_rest_takes_every_way() {
+    fn synced_writes_survive_and_unsynced_writes_vary() {
         let log = [create(), put(0, 1), sync(Sync::Done), put(0, 2), put(1, 3)];
         let seen: BTreeSet<Vec<u8>> = (0..200).map(|seed| file(&log, seed)).collect();
         let must: [&[u8]; 6] = [&[1], &[2], &[1, 3], &[2, 3], &[1, 0], &[2, 0]];

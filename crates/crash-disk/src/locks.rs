@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn who_rolls_back_a_journal_does_not_shut_another_out() {
+    fn a_journal_rollback_does_not_lock_out_new_readers() {
         let mut locks = FileLocks::default();
         locks.lock(A, Level::Shared).unwrap();
         locks.lock(B, Level::Shared).unwrap();

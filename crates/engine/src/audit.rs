@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_follows_what_it_was_written_after_and_nothing_else() {
+    fn an_audit_entry_follows_only_its_predecessor() {
         let at = Timestamp::from_unix_ms(7);
         let first = AuditEntry::new(1, at, note("email", None), AuditHash::FIRST);
         let second = AuditEntry::new(2, at, note("sms", Some("x")), first.hash);

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_not_read() {
+    fn a_malformed_key_secret_is_not_parsed() {
         let shown = KeySecret::new(Entropy(0), [Entropy(1), Entropy(2)]).expose();
         let upper = shown.to_uppercase();
         let longer = format!("{shown}0");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_key_made_is_found_through_all_generations() {
+    fn descendants_of_a_key_span_all_generations() {
         let by = |id: u64| KeyId(id).principal();
         let keys = [
             key(4, &by(3)), // listed before its maker

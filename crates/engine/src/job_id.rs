@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_uuid_is_refused() {
+    fn a_malformed_job_id_is_refused() {
         for bad in ["", "x", "urn:uuid:0190163d-8694-739b-aea5-966c26f8ad91", "\0", &"0".repeat(32)]
         {
             assert_eq!(JobId::parse(bad).unwrap_err().field, "jobId", "{bad:?}");

@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_said_differently_is_the_same() {
+    fn equivalent_json_has_one_canonical_form() {
         same(r#"{"a":1,"b":[true,null]}"#, " { \"b\" : [ true , null ] , \"a\" : 1 } ");
         same(r#""\u00e4\n\ud83d\ude00\/""#, "\"ä\\n😀/\"");
         same(r#""\b\f\n\r\t\"\\\/""#, r#""\u0008\u000c\u000A\u000d\u0009\u0022\u005c/""#);
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_told_apart() {
+    fn different_json_has_different_canonical_forms() {
         different("9007199254740993", "9007199254740992");
         different("1", "\"1\"");
         different("[1,[2]]", "[1,2]");
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_refused_by_name() {
+    fn malformed_json_is_refused_with_its_field() {
         let (deep, nested) = ("[".repeat(100_000), "{\"a\":".repeat(100_000));
         let hostile = [
             "",
@@ -456,7 +456,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn we_accept_what_serde_accepts(text in r#"[\[\]{}",:0-9eE+. \\untrlfase-]{0,24}"#) {
+        fn json_text_accepts_what_serde_json_accepts(text in r#"[\[\]{}",:0-9eE+. \\untrlfase-]{0,24}"#) {
             let ours = JsonText::parse("payload", &text, 1 << 20).is_ok();
             let theirs = serde_json::from_str::<serde_json::Value>(&text).is_ok();
             // serde_json also refuses numbers that no f64 holds; `JsonText` accepts them.

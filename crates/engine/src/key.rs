@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_sees_subject_and_payload_and_nothing_else() {
+    fn the_content_digest_covers_only_subject_and_payload() {
         let json = |text| JsonText::parse("payload", text, 100).unwrap();
         let subject = SubjectId::parse("s").unwrap();
         let digest = ContentDigest::of(Some(&subject), &json("{\"a\":1}"));

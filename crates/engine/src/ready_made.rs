@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_have_a_program_and_words_of_a_lawful_length() {
+    fn a_command_needs_a_program_and_bounded_arguments() {
         let exec = |words: &[&str]| {
             ReadyMadeDraft::Exec(words.iter().map(|word| (*word).to_owned()).collect())
         };

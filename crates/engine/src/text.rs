@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn all_tenants_are_never_meant_by_saying_nothing() {
+    fn a_new_key_without_a_tenant_never_gets_all_tenants() {
         let own = Scope::One(Tenant::parse("acme").unwrap());
         assert_eq!(own.of_new_key(), own);
         assert_eq!(Scope::All.of_new_key(), Scope::One(Tenant::default_tenant()));

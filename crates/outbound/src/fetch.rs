@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fetches_what_is_there_and_says_who_asks() {
+    fn fetch_returns_the_body_and_sends_its_user_agent() {
         let (url, server) = serve(says("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"));
         assert_eq!(fetch(&url, 5, LONG).unwrap(), b"hello");
         let request = server.join().unwrap().to_lowercase();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn only_this_machine_is_asked_without_tls() {
+    fn fetch_allows_plain_http_only_to_loopback() {
         for good in [
             "https://id.example/keys",
             "http://127.0.0.1:8080/keys",
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_told_by_its_name() {
+    fn json_is_recognized_by_its_media_type() {
         assert!(is_json("application/json") && is_json("Application/JSON; charset=utf-8"));
         assert!(is_json("application/problem+json"));
         assert!(!is_json("text/plain") && !is_json("text/json+x") && !is_json(""));

@@ -99,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn until_it_was_heard_a_node_knows_itself() {
+    fn a_node_lists_itself_before_its_first_heartbeat() {
         let membership = membership();
         let [own] = &membership.nodes()[..] else { panic!("one node") };
         assert!(own.info == membership.info() && own.live && !own.leads);
     }
 
     #[test]
-    fn whoever_said_that_it_would_go_is_not_missed_when_it_is_silent() {
+    fn silent_nodes_that_drained_are_not_listed() {
         let membership = membership();
         let other = |id: &str, draining| NodeInfo { id: id.into(), draining, ..membership.info() };
         let nodes = vec![
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_not_heard_does_not_lead() {
+    fn a_node_does_not_lead_after_a_failed_heartbeat() {
         let membership = membership();
         let nodes = vec![seen(membership.info(), true, true)];
         membership.note(ClusterView { leads: true, nodes });
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn company_is_somebody_else_who_lives() {
+    fn only_other_live_nodes_are_live_peers() {
         let membership = membership();
         let other = NodeInfo { id: "other".into(), ..membership.info() };
         let view = |live| ClusterView {

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_due_waits_for_those_before_it() {
+    fn a_due_job_waits_for_the_jobs_ahead_of_it() {
         check(queue_rate(100, 5, Some(10.0)), WaitPosition::Due, 10);
         check(queue_rate(101, 5, Some(10.0)), WaitPosition::Due, 11);
         check(queue_rate(1, 0, Some(1_000.0)), WaitPosition::Due, 1);
@@ -259,13 +259,13 @@ mod tests {
     }
 
     #[test]
-    fn whoever_runs_takes_as_long_as_the_others() {
+    fn the_wait_for_a_running_job_is_the_average_run_time() {
         check(queue_rate(100, 30, Some(10.0)), WaitPosition::Running, 3);
         check(queue_rate(100, 0, Some(10.0)), WaitPosition::Running, 1);
     }
 
     #[test]
-    fn nobody_knows_the_pace_of_a_queue_that_was_never_seen_to_move() {
+    fn a_queue_without_a_rate_gets_the_default_wait() {
         check(queue_rate(100, 1, None), WaitPosition::Due, 5);
         check(queue_rate(100, 1, Some(0.0)), WaitPosition::Due, 5);
         check(queue_rate(100, 1, None), WaitPosition::Running, 5);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_not_due_waits_for_its_time() {
+    fn a_job_that_is_not_due_waits_for_its_due_time() {
         check(
             queue_rate(100, 1, Some(1.0)),
             WaitPosition::NotDue(Duration::from_millis(61_001)),
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_follows_slowly_while_there_is_something_to_do() {
+    fn the_rate_decays_slowly_and_only_while_jobs_are_due() {
         let busy = QueueRate { due: 1, left: 100, rate: Some(10.0), running: 0 };
         let still = busy.then(&depth(100, 1, 0), Some(seconds(1)));
         let rate = still.rate.unwrap();
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_came_after_the_last_look_has_moved_since() {
+    fn a_new_queue_has_a_rate_from_its_first_sample() {
         let (yard, tenant) = (Fixture::new(), Tenant::default_tenant());
         yard.retry_after_estimator.note(yard.clock.read().monotonic, &[]);
         yard.clock.pass(seconds(2));

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_look_brings_is_not_put_over_a_newer_one() {
+    fn an_older_read_does_not_overwrite_a_newer_one() {
         let cache = SettingsCache::default();
         let (slow, quick) = (cache.begin(at(1)), cache.begin(at(2)));
         cache.keep(&quick, 7, signing(2));
@@ -311,7 +311,7 @@ mod tests {
 
     /// Reads overlap: the one that began first may have read the count last.
     #[test]
-    fn what_is_confirmed_is_what_is_kept_however_looks_overlap() {
+    fn overlapping_reads_keep_and_confirm_the_newest_version() {
         let cache = SettingsCache::default();
         let (first, second) = (cache.begin(at(1)), cache.begin(at(2)));
         assert_eq!(cache.keep(&second, 7, signing(7)), 7);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_began_before_something_was_set_here_does_not_count() {
+    fn a_read_begun_before_a_local_change_is_not_current() {
         let cache = SettingsCache::default();
         let early = cache.begin(at(1));
         drop(cache.change());

@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stranger_reads_a_whole_answer_in_time_and_a_recognised_caller_takes_its_own() {
+    async fn only_unrecognised_callers_have_a_response_deadline() {
         for recognised in [false, true] {
             let all = connections(1, AddressShare::Unlimited);
             let admitted = admit(&all, "192.0.2.1").await.unwrap();
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_all_are_served_the_next_one_waits() {
+    async fn a_new_connection_waits_while_all_others_are_busy() {
         let all = connections(1, AddressShare::Unlimited);
         let served = admit(&all, "192.0.2.1").await.unwrap();
         let serving = begin_recognised(&served).unwrap();
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_was_cut_serves_nothing() {
+    async fn a_cut_connection_serves_no_request() {
         let all = connections(1, AddressShare::Unlimited);
         let admitted = admit(&all, "192.0.2.1").await.unwrap();
         let since = admitted.connection.idle_since().unwrap();

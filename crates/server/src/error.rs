@@ -204,7 +204,7 @@ mod tests {
     use wire::CATALOGUE;
 
     #[test]
-    fn whoever_may_come_again_is_told_when() {
+    fn every_429_and_503_response_has_retry_after() {
         let correlation = CorrelationId::parse("c").unwrap();
         let passing = CATALOGUE.iter().filter(|of| matches!(of.http_status, Some(429 | 503)));
         for entry in passing {

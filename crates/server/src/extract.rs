@@ -382,7 +382,7 @@ mod tests {
     use std::convert::Infallible;
 
     #[test]
-    fn a_body_that_says_nothing_of_its_length_may_be_of_any() {
+    fn a_streamed_body_announces_no_length() {
         let pieces = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"{}"))]);
         assert_eq!(announced(&Body::from_stream(pieces)), None);
         assert_eq!(announced(&Body::empty()), Some(0));
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_object_says_nothing_and_any_field_is_refused() {
+    fn a_body_without_fields_must_be_an_empty_object() {
         assert!(wire::read_setting::<NoFields>(b"{}").is_ok());
         let Err(no) = wire::read_setting::<NoFields>(br#"{"dryRun": true}"#) else {
             panic!("a field was read")

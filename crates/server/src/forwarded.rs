@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_has_quoted_is_no_element_of_its_own() {
+    fn quoted_text_in_forwarded_adds_no_element() {
         let check = |value, expected| check(ForwardedHeader::Forwarded, value, expected);
         check("host=\"a.example\";for=203.0.113.9", Some("203.0.113.9"));
         check("for=203.0.113.9;host=\"x, for=8.8.8.8, y\"", None);

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_can_read_none_of_our_forms_is_told() {
+    fn an_accept_header_without_our_formats_is_refused() {
         let ask = |accept: &str| accepts(&headers(&[("accept", accept)]), &["application/json"]);
         assert!(accepts(&HeaderMap::new(), &["application/json"]).is_ok());
         for good in

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_something_takes_no_parameter_unless_its_document_names_one() {
+    fn changing_routes_refuse_undocumented_query_parameters() {
         let changing = ROUTES.iter().filter(|route| route.method != "GET");
         let taking = changing.filter(|route| !route.refuses_query());
         let taking: Vec<&str> = taking.map(|route| route.path).collect();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_tells_nothing_about_jobs_is_open() {
+    fn only_routes_without_job_data_are_open() {
         let open = ROUTES.iter().filter(|route| route.access == Access::Open);
         let open: Vec<&str> = open.map(|route| route.path).collect();
         assert_eq!(

@@ -110,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_the_wall() {
+    fn the_store_clock_follows_the_wall_clock() {
         let mut clock = StoreClock::default();
         assert_eq!(seconds(clock.tick(reading(1000, 0))), (1000, 0));
         assert_eq!(seconds(clock.tick(reading(1010, 10))), (1010, 0));
     }
 
     #[test]
-    fn a_jump_ahead_is_followed_and_told() {
+    fn the_store_clock_follows_and_reports_a_jump_ahead() {
         let mut clock = StoreClock::default();
         clock.tick(reading(1000, 0));
         assert_eq!(seconds(clock.tick(reading(4601, 1))), (4601, 3600));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_is_told_in_full_while_it_runs_at_half_speed() {
+    fn the_store_clock_reports_a_full_jump_at_half_speed() {
         let mut clock = StoreClock::default();
         clock.tick(reading(1000, 0));
         assert_eq!(seconds(clock.tick(reading(910, 10))), (1005, 0));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_stand_still_however_often_it_is_asked() {
+    fn frequent_readings_do_not_stop_the_store_clock() {
         let mut clock = StoreClock::default();
         clock.tick(reading(1000, 0));
         let wall = Timestamp::from_unix_ms(0);

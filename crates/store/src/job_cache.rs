@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_what_is_used_stays() {
+    fn the_job_cache_is_bounded_and_keeps_used_jobs() {
         let mut job_cache = JobCache::default();
         for no in 1..=1_000 {
             job_cache.put(memory(no, 100_000));

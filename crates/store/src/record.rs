@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_as_what_it_is_and_as_nothing_else() {
+    fn a_record_is_read_only_as_its_own_type() {
         let mut records = Records::default();
         let put = RecordChange::put(Scope::All, "email", &policy(3));
         let record = records.change(&put).unwrap().unwrap();

@@ -113,7 +113,7 @@ mod tests {
 
     /// What one tenant's workers state about themselves must not slow another tenant's lists.
     #[test]
-    fn a_listing_looks_at_the_workers_that_may_claim_in_its_scope() {
+    fn a_listing_reads_only_workers_that_may_claim_in_its_scope() {
         let one = |tenant: &str| Scope::One(Tenant::parse(tenant).expect("lawful"));
         let worker = |scope: Scope| (scope, WorkerId::parse("w").expect("lawful"));
         let seen_at = Timestamp::from_unix_ms(1);

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_the_wrong_kind_is_found_wherever_it_stands() {
+    fn a_wrong_value_kind_is_reported_with_its_json_pointer() {
         check(r#"{"name":5}"#, Some("/name"), "must be a string");
         check(r#"{"name":null}"#, Some("/name"), "must be a string");
         check(r#"{"name":["x"]}"#, Some("/name"), "must be a string");
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_malformed_and_not_repeated() {
+    fn malformed_json_is_refused_and_never_repeated() {
         check("", None, "is empty, and a JSON object is needed");
         check(r#"{"name":"secret"#, None, "is JSON that ends too early");
         check("{\"name\":secret}", None, "is not JSON, as of line 1 column 9");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_is_never_repeated() {
+    fn a_wrong_kind_error_never_repeats_the_value() {
         let found = read::<Request>(br#"{"flag":"hunter2, expected nothing"}"#).unwrap_err();
         assert_eq!(found.detail, "must be a boolean");
     }

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_shape_means_goes_before_what_all_mean() {
+    fn a_field_rule_of_one_shape_precedes_the_general_rule() {
         assert!(matches!(field_doc("JobStatus", "jobId").unwrap().rule, FieldRule::Id));
         assert!(matches!(field_doc("Pulse", "jobId").unwrap().rule, FieldRule::Any));
         assert!(field_doc("JobStatus", "max").is_none());

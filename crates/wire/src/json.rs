@@ -74,13 +74,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_store_kept_is_not_read_again() {
+    fn stored_json_is_written_without_being_parsed() {
         // The text is invalid on purpose: a writer that parsed it would fail.
         assert_eq!(serde_json::to_string(&stored("{no json")).unwrap(), "{no json");
     }
 
     #[test]
-    fn what_comes_in_is_read() {
+    fn incoming_json_is_parsed() {
         assert!(serde_json::from_str::<Json>("{no json").is_err());
     }
 }

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_show_can_be_sent_back_and_the_client_s_own_json_has_any_fields() {
+    fn a_setting_from_an_answer_can_be_sent_back() {
         let shown = r#"{"jobType": "email", "declared": true, "maxAttempts": 5, "backoff": null,
                         "schema": {"anything": {"goes": 1}}, "handler": {"exec": ["a"]}}"#;
         let policy: PolicyShape = read_setting(shown.as_bytes()).unwrap();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_as_good_as_nothing() {
+    fn a_null_field_counts_as_absent() {
         let none = br#"{"backoff": null, "handler": null}"#;
         let none: PolicyShape = read_setting(none).unwrap();
         assert!(none.backoff.is_none() && none.handler.is_none());

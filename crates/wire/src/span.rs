@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_span_is_refused_by_name() {
+    fn malformed_spans_are_refused_with_their_field() {
         let huge = format!("{}s", "9".repeat(1 << 20));
         for text in
             ["", "s", "30", "-30s", "+30s", "1.5s", "30 s", "30S", "30sec", "30\0", "ÿ", &huge]

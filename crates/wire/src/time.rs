@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn formatted_values_parse_back_unchanged() {
         let step = Timestamp::MAX.unix_ms() / 9_973;
         for at in (0..=9_973).map(|n| Timestamp::from_unix_ms(n * step)) {
             assert_eq!(parse_time("runAt", &format_time(at)), Ok(at));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused_by_name() {
+    fn malformed_times_are_refused_with_their_field() {
         let huge = "9".repeat(1 << 20);
         let long_fraction = format!("2026-11-15T08:00:00.{}Z", "1".repeat(1 << 20));
         let hostile = [

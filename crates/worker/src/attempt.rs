@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_that_says_too_much_still_ends_the_job_as_its_handler_said() {
+    fn an_oversized_result_is_dropped_and_the_outcome_kept() {
         let draft = EndingDraft {
             result: Some(format!("\"{}\"", "x".repeat(5_000))),
             result_url: Some("https://example.org/result".into()),

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_with_its_causes() {
+    fn an_error_message_includes_its_causes() {
         #[derive(Debug, thiserror::Error)]
         #[error("the mail server did not answer")]
         struct Outer(#[source] std::io::Error);

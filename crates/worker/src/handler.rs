@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_that_does_not_fit_is_not_told() {
+    fn a_payload_error_does_not_reveal_the_payload() {
         let said = message(r#"{"number": "4111-1111"}"#);
         assert_eq!(
             said,

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_database_replaces_what_the_snapshot_says_of_an_advisory() {
+    fn a_newer_database_overrides_the_advisory_snapshot() {
         let database = read("newer", &[("RUSTSEC-2026-9999.md", FILE)]).unwrap();
         let snapshot = AdvisorySnapshot::parse(advisories::tests::SNAPSHOT).unwrap();
         let today = advisories::day_number("2026-03-02").unwrap();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_cannot_be_read_are_told_and_a_folder_without_advisories_is_an_error() {
+    fn unreadable_advisories_are_listed_and_empty_folders_refused() {
         let files =
             [("RUSTSEC-2026-9999.md", FILE), ("broken.md", "# It leaks"), ("notes.txt", "")];
         let database = read("broken", &files).unwrap();

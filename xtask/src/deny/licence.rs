@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_met() {
+    fn a_malformed_licence_expression_is_not_satisfied() {
         for wrong in ["", "MIT MIT", "(MIT", "MIT)", "MIT OR", "AND MIT", "MIT WITH"] {
             check(wrong, false);
         }

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn a_rendered_snapshot_parses_back_unchanged() {
         let snapshot = AdvisorySnapshot::parse(SNAPSHOT).unwrap();
         let again = AdvisorySnapshot::parse(&snapshot.render()).unwrap();
         assert_eq!(again.advisories, snapshot.advisories);

@@ -225,7 +225,7 @@ mod tests {
 
     // One after the other, because the schemas of a run are named after its process.
     #[test]
-    fn a_raw_life_is_a_whole_life_and_nothing_of_it_is_left() {
+    fn raw_postgres_completes_jobs_and_removes_its_schema() {
         whole_lives();
         apart();
         interrupted();

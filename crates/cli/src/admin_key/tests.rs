@@ -121,7 +121,7 @@ fn a_link_is_not_followed() {
 }
 
 #[test]
-fn whoever_has_lost_the_key_gets_another_and_nothing_is_written_over() {
+fn a_lost_admin_key_is_replaced_but_no_file_overwritten() {
     let fixture = Fixture::new();
     fixture.start().unwrap();
     let another = || fixture.with_keys(async |keys| keys.another().await);

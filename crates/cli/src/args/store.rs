@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_address_is_said_without_it() {
+    fn store_address_errors_do_not_repeat_the_password() {
         for text in [
             "postgres://u:hunter2@db/jobs?schema=Mail",
             "postgres://u:hunter2@db:port/jobs",

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_that_waits_says_why() {
+    async fn a_queued_job_shows_why_it_waits() {
         let row = row_after(|_| {}).await;
         assert!(row.contains("Queued     0/3  NO_LIVE_WORKER: no worker for document"), "{row}");
     }
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_says_what_came_of_it() {
+    async fn an_ended_job_shows_its_outcome() {
         let poisoned = row_after(|snapshot| {
             let job = &mut snapshot.exhibits[0].job;
             fail(job);

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_says_what_is_wrong_and_what_mends_it() {
+    fn a_finding_has_cause_and_remedy() {
         let mut report = DoctorReport::default();
         let finding = report.wrong("queue", "queue email: paused");
         finding.run("let its jobs start", "consign queues resume email").say("or leave it");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_safe_in_a_shell() {
+    fn shell_words_are_quoted() {
         assert_eq!(quoted("jobs:read"), "jobs:read");
         assert_eq!(quoted("mail-*"), "'mail-*'");
         assert_eq!(quoted("it's $(x)"), "'it'\\''s $(x)'");

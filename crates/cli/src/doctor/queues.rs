@@ -203,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn a_house_that_works_is_well() {
+    fn the_doctor_finds_nothing_wrong_with_served_queues() {
         told(ServerState { queues: vec![queue(14, 2)], ..ServerState::default() }, &[]);
         told(ServerState { workers: vec![lost_worker()], ..ServerState::default() }, &[]);
     }
 
     #[test]
-    fn jobs_that_nobody_asks_for_are_found_with_who_was_there_last() {
+    fn jobs_without_workers_are_found_with_the_last_worker() {
         told(
             ServerState {
                 queues: vec![queue(14, 0)],

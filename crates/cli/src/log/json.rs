@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_logged_is_one_line_of_json() {
+    fn every_log_event_is_one_line_of_json() {
         let lines = Lines::default();
         let out = lines.clone();
         let subscriber =

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_while_one_line_is_written_goes_out_together() {
+    fn lines_logged_during_a_write_go_out_together() {
         let (open, seen, writer) = gate();
         (&*writer).write_all(b"one\n").unwrap();
         open.send(()).unwrap();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_who_does_not_read_costs_lines_and_says_so_and_stops_nobody() {
+    fn a_stalled_log_reader_loses_lines_but_blocks_no_thread() {
         let (open, seen, writer) = gate();
         let line = vec![b'x'; PAGE_BYTES_MAX / 2];
         for _ in 0..5 {

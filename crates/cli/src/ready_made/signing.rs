@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_stops_the_start() {
+    fn an_invalid_webhook_key_file_stops_the_start() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(NAME);
         for (text, mode) in

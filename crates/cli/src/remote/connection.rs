@@ -142,14 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_may_be_in_a_file_and_must_be_something() {
+    fn a_key_may_be_in_a_file_but_not_empty() {
         let file = said("", "@/run/key", "");
         check(file, nothing(), None, "http://127.0.0.1:8470", KeySource::File("/run/key".into()));
         assert!(resolve(&said("", " ", ""), &nothing(), &profiles(None)).is_err());
     }
 
     #[test]
-    fn a_profile_that_is_not_there_is_said() {
+    fn an_unknown_profile_is_reported_with_the_known_ones() {
         let wrong = resolve(&said("", "", "pord"), &nothing(), &profiles(None)).unwrap_err();
         let told = wrong.to_string();
         assert!(told.contains("pord") && told.contains("prod") && told.contains("test"), "{told}");

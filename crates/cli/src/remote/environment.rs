@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn profiles_lie_where_the_standard_says() {
+    fn profiles_are_found_in_the_xdg_config_folder() {
         let path = |variables| around(variables).profiles;
         let both = [("HOME", "/home/ada"), ("XDG_CONFIG_HOME", "/conf")];
         assert_eq!(path(&both), Some("/conf/consign/profiles.toml".into()));
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_variable_says_nothing() {
+    fn an_empty_variable_counts_as_unset() {
         let said = around(&[("CONSIGN_URL", ""), ("CONSIGN_KEY", "k")]).said;
         assert_eq!((said.url, said.key), (None, Some("k".into())));
     }

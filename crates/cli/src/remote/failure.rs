@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_no_is_told_with_fields_code_correlation_and_hint() {
+    fn a_refusal_shows_fields_code_correlation_and_hint() {
         let told: Vec<String> =
             lines(&refused("JOB_NOT_FOUND")).iter().map(StyledLine::text).collect();
         assert_eq!(told[0], "consign: two fields are wrong");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn endings_differ_by_whose_fault_it_is() {
+    fn each_kind_of_error_has_its_exit_code() {
         assert_eq!(code(&refused("INVALID_FIELD")), 1);
         assert_eq!(code(&Usage::new("no").into()), 2);
         assert_eq!(code(&ClientError::TimedOut { address: "x".into() }.into()), 4);

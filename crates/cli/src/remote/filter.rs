@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_back_before_time_means_all() {
+    fn a_since_before_the_epoch_selects_all_jobs() {
         let since = Some(Duration::MAX);
         check(WhichArgs { since, ..WhichArgs::default() }, Some("true"));
     }

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_have_not_confirmed_an_end_are_told() {
+    fn unconfirmed_nodes_are_counted_after_a_revocation() {
         let told = |descendants, unconfirmed| -> Vec<String> {
             let lines = about_end("k", descendants, unconfirmed);
             lines.iter().map(StyledLine::text).collect()

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_no_key() {
+    fn a_fifo_is_not_read_as_an_admin_key() {
         let parent = TempDir::new().unwrap();
         let path = parent.path().join(admin_key::NAME);
         let folder = OpenFolder::open(parent.path()).unwrap();

@@ -178,12 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn whoever_names_no_job_means_none() {
+    fn a_poison_action_without_a_selection_is_a_usage_error() {
         assert!(request(&args()).unwrap_err().is::<Usage>());
     }
 
     #[test]
-    fn what_was_passed_over_is_said() {
+    fn jobs_that_are_not_poisoned_are_reported_as_skipped() {
         let two = PoisonFateArgs { jobs: vec!["a".into(), "b".into()], ..args() };
         let done = BulkAnswer { matched: 1, operation_id: None };
         let text: Vec<String> =

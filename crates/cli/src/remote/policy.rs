@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_of_a_command_can_be_typed() {
+    fn a_shown_handler_command_parses_back() {
         for shown in ["sh -c 'echo well done'", "./run '--size=2' ''", r#"echo "it's""#] {
             assert_eq!(typed(&words(shown).unwrap()), shown);
         }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_stays() {
+    fn types_set_keeps_fields_that_no_option_names() {
         let set = PolicyShape {
             max_queued: Some(9),
             handler: Some(HandlerShape { http: Some("https://x/".into()), exec: None }),

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_by_its_owner_alone() {
+    fn the_profiles_file_is_private_to_its_owner() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("consign/profiles.toml");
         assert!(read(Some(&path)).unwrap().noted.is_empty());

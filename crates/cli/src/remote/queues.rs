@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_jobs_from_starting_is_said_first() {
+    fn queue_health_shows_a_pause_before_anything_else() {
         assert_eq!(queue_health(&queue(0, 0, false, 0)), QueueHealth::Open);
         assert_eq!(queue_health(&queue(1, 0, false, 0)), QueueHealth::NoWorker);
         assert_eq!(queue_health(&queue(1, 0, true, 9_999)), QueueHealth::Paused);

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_says_when() {
+    fn a_transition_line_starts_with_its_time() {
         assert_eq!(
             transition_line(&with_progress(50), now()).text(),
             "2026-11-16T00:00:12.000Z  Running    1/3  50 %  month 4 of 12"

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_what_the_page_says() {
+    fn setting_keys_have_their_documented_names() {
         assert_eq!(
             (CONNECTIONS.path(), LISTEN.path()),
             ("limits.connections".into(), "listen".into())

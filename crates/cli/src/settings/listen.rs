@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_address_says_what_would_be_right() {
+    fn a_wrong_listen_address_is_refused_with_a_suggestion() {
         for (text, said) in [
             ("", "such as 127.0.0.1:8470"),
             ("8470", "such as 127.0.0.1:8470"),

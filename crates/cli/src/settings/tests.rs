@@ -69,7 +69,7 @@ fn flags_go_over_the_environment_over_the_file_over_the_defaults() {
 }
 
 #[test]
-fn every_key_is_asked_for_once_and_in_its_order() {
+fn resolve_reads_each_key_once_in_list_order() {
     let settings = resolve("").unwrap();
     let asked: Vec<String> = settings.chosen.iter().map(|chosen| chosen.key.path()).collect();
     let all: Vec<String> = key::ALL.iter().map(|key| key.path()).collect();
@@ -77,7 +77,7 @@ fn every_key_is_asked_for_once_and_in_its_order() {
 }
 
 #[test]
-fn every_key_can_be_said_by_the_environment() {
+fn every_setting_can_be_set_by_a_variable() {
     for key in key::ALL.iter().copied() {
         let name = key.variable();
         let given = env(&[(&name, "\u{1}")]).read(&mut Vec::new());
@@ -102,14 +102,14 @@ fn every_key_can_be_said_by_the_environment() {
 }
 
 #[test]
-fn the_defaults_are_those_of_the_door_and_of_the_platform() {
+fn defaults_match_those_of_server_and_platform() {
     let settings = resolve("").unwrap();
     assert_eq!(format!("{:?}", settings.server), format!("{:?}", server::Settings::default()));
     assert_eq!(settings.payload_bytes_max, platform::Settings::default().payload_bytes_max);
 }
 
 #[test]
-fn unknown_keys_are_told_with_the_nearest() {
+fn unknown_settings_are_reported_with_the_nearest_key() {
     check("\n\nlisen = 1", &["consign.toml:3:1: unknown key `lisen`; did you mean `listen`?"]);
     check(
         "[tls]\ncerts = \"a\"",
@@ -139,7 +139,7 @@ fn unknown_keys_are_told_with_the_nearest() {
 }
 
 #[test]
-fn unknown_variables_are_told_and_those_of_others_passed_over() {
+fn unknown_variables_are_reported_and_foreign_ones_ignored() {
     let told = |name: &str| {
         let Mistakes(mistakes) =
             Settings::resolve(&args(None), &env(&[(name, "x")]), None).unwrap_err();
@@ -170,7 +170,7 @@ fn unknown_variables_are_told_and_those_of_others_passed_over() {
 
 #[test]
 #[cfg(unix)]
-fn a_variable_that_is_no_text_is_told() {
+fn a_variable_that_is_not_utf8_is_reported() {
     use std::os::unix::ffi::OsStringExt;
     let value = OsString::from_vec(vec![0xff]);
     let env = Environment::new([("CONSIGN_LISTEN".to_owned(), value)]);
@@ -207,7 +207,7 @@ fn wrong_types_say_what_is_wrong_where_and_what_would_be_right() {
 }
 
 #[test]
-fn several_mistakes_are_told_at_once_also_where_a_flag_goes_over_them() {
+fn all_wrong_settings_are_reported_even_under_a_flag() {
     let text =
         "listen = 1\nstroe = \"x\"\n[limits]\nbody_timeout = \"30\"\n[types.a]\nlease = \"2d\"";
     let resolved =
@@ -220,7 +220,7 @@ fn several_mistakes_are_told_at_once_also_where_a_flag_goes_over_them() {
 }
 
 #[test]
-fn broken_writing_is_told_with_its_place_and_nothing_else() {
+fn a_toml_syntax_error_is_reported_alone_with_its_place() {
     let told = wrong("listen = \"127.0.0.1:1\nstroe = 1\n[tls\n");
     assert!(told[0].starts_with("consign.toml:1:"), "{told:?}");
     assert!(told.iter().all(|told| told.contains("this is no TOML")), "{told:?}");
@@ -243,7 +243,7 @@ fn an_open_address_needs_tls_or_a_proxy() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_told() {
+fn contradictory_limits_are_refused() {
     check(
         "payload_max = \"1MiB\"\nlimits.body_bytes = \"1MiB\"",
         &[
@@ -269,7 +269,7 @@ fn what_does_not_fit_together_is_told() {
 }
 
 #[test]
-fn tokens_are_believed_only_where_all_is_said() {
+fn incomplete_or_unsafe_jwt_settings_are_refused() {
     check(
         "[jwt]\ntenant = \"*\"",
         &[
@@ -371,7 +371,7 @@ fn types_have_schemas_and_ready_made_handlers() {
 }
 
 #[test]
-fn what_is_shown_makes_the_same_settings_again() {
+fn shown_settings_resolve_to_the_same_settings() {
     let text = "listen = \"[::1]:9\"\nstrict_types = true\n[rate]\nper_second = 7\n\
                 [jwt]\nissuer = \"i\\\"q\"\naudience = \"a\"\njwks_url = \"https://x/keys\"\n\
                 [types.email]\nbackoff.factor = 1.25\nmax_queued = 10\nschema = \"email.json\"\n\
@@ -389,7 +389,7 @@ fn what_is_shown_makes_the_same_settings_again() {
 }
 
 #[test]
-fn what_is_worth_a_second_look_is_said() {
+fn doubtful_type_settings_are_warned_of() {
     let warnings = |text: &str| resolve(text).unwrap().warnings();
     let sound = "[types.a]\nretention = \"30d\"\nschema = \"email.json\"";
     assert_eq!(warnings(sound), [] as [String; 0]);
@@ -411,7 +411,7 @@ fn what_is_worth_a_second_look_is_said() {
 }
 
 #[test]
-fn a_share_is_a_part_of_its_total_and_one_that_is_all_of_it_is_said() {
+fn a_share_limit_is_below_its_total_or_warned_of() {
     let derived = resolve("[limits]\nconnections = 1000\nwaiting = 800").unwrap();
     let limits = &derived.server.limits;
     assert_eq!(limits.connections_per_address, AddressShare::Remote(250));
@@ -435,7 +435,7 @@ fn a_share_is_a_part_of_its_total_and_one_that_is_all_of_it_is_said() {
 }
 
 #[test]
-fn a_handler_that_would_not_be_run_is_said() {
+fn doubtful_handler_settings_are_warned_of() {
     let sound = "[types.a]\nretention = \"30d\"\nschema = \"email.json\"\n";
     let check = |handler: &str, rest: &str, why: Option<&str>| {
         let told = resolve(&format!("{sound}{handler}\n{rest}")).unwrap().warnings();

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_known_and_the_nearest_is_named() {
+    fn unknown_words_are_refused_with_the_nearest_word() {
         let one = Kind::Word(&["auto", "json", "text"]);
         check(&one, text("json"), Ok("\"json\""));
         check(&one, text("jsno"), Err("did you mean `json`?"));
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_can_be_read_again() {
+    fn quoted_text_escapes_toml_characters() {
         assert_eq!(quoted("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000A\"");
     }
 }

@@ -66,7 +66,7 @@ fn a_file_that_is_written_or_replaced_is_seen() {
 }
 
 #[test]
-fn whatever_is_wrong_with_the_files_is_said() {
+fn unusable_tls_files_are_refused_with_the_reason() {
     let files = Files::new();
     files.write("empty.pem", "");
     files.write("text.pem", "hello");

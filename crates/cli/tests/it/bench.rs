@@ -55,7 +55,7 @@ fn assert_positive(value: &Value, name: &str) {
 }
 
 #[test]
-fn the_door_is_measured_beside_an_echo_and_nothing_is_left() {
+fn the_http_bench_compares_with_an_echo_and_cleans_up() {
     let folder = TempDir::new().unwrap();
     let said =
         consign(folder.path(), &["bench", "--http", "--json", "--jobs=200", "--store=sqlite:a.db"]);
@@ -87,7 +87,7 @@ fn a_run_beside_other_files_shows_a_table_and_leaves_only_them() {
 }
 
 #[test]
-fn a_store_of_somebody_is_not_touched() {
+fn the_bench_refuses_an_existing_store_and_keeps_it() {
     let folder = TempDir::new().unwrap();
     for taken in ["a.db", "a.db-raw", "a.db-wal"] {
         let taken = folder.path().join(taken);
@@ -101,7 +101,7 @@ fn a_store_of_somebody_is_not_touched() {
 }
 
 #[test]
-fn a_run_that_cannot_begin_says_why() {
+fn a_bench_that_cannot_start_reports_why() {
     let folder = TempDir::new().unwrap();
     let said = consign(folder.path(), &[&SMALL[..], &["--store=sqlite:missing/a.db"]].concat());
     assert!(!said.success && said.err.contains("missing/a.db"), "{}", said.err);
@@ -117,7 +117,7 @@ fn assert_empty(folder: &Path) {
 }
 
 #[test]
-fn a_run_that_is_interrupted_leaves_nothing() {
+fn an_interrupted_bench_leaves_no_files() {
     let folder = TempDir::new().unwrap();
     let program = env!("CARGO_BIN_EXE_consign");
     let mut run = std::process::Command::new(program)

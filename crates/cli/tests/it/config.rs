@@ -28,7 +28,7 @@ fn sound_settings_are_checked_and_warned_of() {
 }
 
 #[test]
-fn all_mistakes_are_told_with_their_places() {
+fn config_check_reports_all_mistakes_with_their_places() {
     let folder = folder("lisen = \"x\"\n[limits]\nconnections = \"many\"");
     let said = consign_with(folder.path(), &["config", "check"], &[("CONSIGN_STROE", "x")]);
     let expected = [
@@ -74,7 +74,7 @@ fn every_value_is_shown_with_its_origin() {
 }
 
 #[test]
-fn certificates_and_addresses_are_looked_at() {
+fn config_check_covers_certificates_and_addresses() {
     let folder = folder("listen = \"[::]:0\"\n[tls]\ncert = \"none.pem\"\nkey = \"none.key\"");
     let said = consign(folder.path(), &["config", "check"]);
     tells(&said, false, &["mistake: the certificate none.pem cannot be read by user "]);

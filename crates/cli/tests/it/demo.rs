@@ -43,7 +43,7 @@ fn left_in(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "it must not take long by the wall clock")]
-fn the_demo_tells_the_whole_story_and_leaves_nothing() {
+fn the_demo_shows_every_outcome_and_leaves_no_files() {
     let folder = TempDir::new().unwrap();
     let began = Instant::now();
     let run = start(folder.path(), &[]).wait_with_output().unwrap();

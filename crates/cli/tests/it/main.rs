@@ -105,7 +105,7 @@ fn a_store_in_use_is_not_written_over_and_its_holder_is_named() {
 }
 
 #[test]
-fn the_doctor_finds_nothing_and_then_something() {
+fn the_doctor_finds_a_damaged_store() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("consign.db");
     let store = open(&path);
@@ -129,7 +129,7 @@ fn the_doctor_finds_nothing_and_then_something() {
 }
 
 #[test]
-fn what_is_not_there_is_said() {
+fn commands_report_a_missing_store_and_create_none() {
     let folder = TempDir::new().unwrap();
     for words in [&["backup", "copy.db"][..], &["restore", "copy.db"], &["audit", "verify"]] {
         let said = consign(folder.path(), words);

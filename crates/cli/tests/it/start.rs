@@ -110,7 +110,7 @@ fn admin_key(folder: &Path) -> String {
 }
 
 #[test]
-fn the_first_start_makes_everything_and_its_key_opens_the_door() {
+fn the_first_start_creates_the_store_and_a_valid_admin_key() {
     let folder = TempDir::new().unwrap();
     let serving = Serving::start(folder.path());
     assert!(serving.ask(HEALTH).starts_with("HTTP/1.1 200 "), "{}", serving.ask(HEALTH));
@@ -130,7 +130,7 @@ fn the_first_start_makes_everything_and_its_key_opens_the_door() {
 }
 
 #[test]
-fn whoever_is_under_way_is_answered_before_the_end() {
+fn a_request_in_progress_is_answered_before_the_server_ends() {
     let folder = TempDir::new().unwrap();
     let mut serving = Serving::start(folder.path());
     let (head, body) = handing_over(&admin_key(folder.path()));
@@ -147,7 +147,7 @@ fn whoever_is_under_way_is_answered_before_the_end() {
 }
 
 #[test]
-fn asked_twice_it_does_not_wait() {
+fn a_second_stop_signal_ends_the_server_at_once() {
     let folder = TempDir::new().unwrap();
     let mut serving = Serving::start(folder.path());
     let (head, _) = handing_over(&admin_key(folder.path()));
@@ -155,7 +155,7 @@ fn asked_twice_it_does_not_wait() {
     serving.ask_to_end();
     serving.await_line("asked to end");
     serving.ask_to_end();
-    serving.await_line("asked again");
+    serving.await_line("asked to end again");
     assert_eq!(serving.child.wait().unwrap().code(), Some(0));
     drop(stream); // only now: an earlier drop would end the request
 }
@@ -172,7 +172,7 @@ fn under_way(serving: &Serving, head: &str) -> TcpStream {
 }
 
 #[test]
-fn an_open_address_without_tls_is_refused_and_nothing_is_made() {
+fn a_public_address_without_tls_is_refused_and_writes_nothing() {
     let folder = TempDir::new().unwrap();
     for address in ["0.0.0.0:0", "[::]:0"] {
         let said = consign(folder.path(), &["serve", "--listen", address]);
@@ -183,7 +183,7 @@ fn an_open_address_without_tls_is_refused_and_nothing_is_made() {
 }
 
 #[test]
-fn what_stops_a_start_is_said() {
+fn serve_reports_why_it_cannot_start() {
     let folder = TempDir::new().unwrap();
     let serving = Serving::start(folder.path());
     let second = consign(folder.path(), &["serve", "--listen", "127.0.0.1:0"]);
@@ -220,7 +220,7 @@ fn types_of_the_file_are_declared_and_noted_once() {
 }
 
 #[test]
-fn settings_reach_the_house_behind_the_door() {
+fn serve_applies_the_settings_of_its_configuration_file() {
     let folder = TempDir::new().unwrap();
     let settings = "strict_types = true\npayload_max = \"1B\"\n[types.sms]";
     fs::write(folder.path().join("consign.toml"), settings).unwrap();
@@ -262,7 +262,7 @@ fn speaking_tls(folder: &Path, more: &str) -> (Serving, ClientConnection) {
 }
 
 #[test]
-fn whoever_says_nothing_after_the_handshake_is_sent_home() {
+fn a_client_silent_after_the_tls_handshake_is_disconnected() {
     let folder = TempDir::new().unwrap();
     let (serving, mut client) = speaking_tls(folder.path(), "[limits]\nheader_timeout = \"1s\"");
     let mut socket = TcpStream::connect(serving.address).unwrap();

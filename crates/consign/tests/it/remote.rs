@@ -52,7 +52,7 @@ async fn the_example_works_on_jobs_of_a_server() {
 }
 
 #[tokio::test]
-async fn jobs_are_handed_over_followed_and_stopped() {
+async fn a_remote_client_submits_runs_awaits_and_cancels_jobs() {
     let remote_fixture = RemoteFixture::open().await;
     let remote = Remote::connect(&remote_fixture.url(), &remote_fixture.key).unwrap();
     let twice = |number: u32, _: Context| async move { Ok::<_, Fail>(2 * number) };
@@ -75,7 +75,7 @@ async fn jobs_are_handed_over_followed_and_stopped() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said_at_once() {
+async fn a_remote_client_reports_invalid_input_at_once() {
     let remote_fixture = RemoteFixture::open().await;
     let remote = Remote::connect(&remote_fixture.url(), &remote_fixture.key).unwrap();
     let wrong = remote.submit(JobRequest::new("No Type", &())).await.unwrap_err();

@@ -28,7 +28,7 @@ async fn wait_result(waiting: JoinHandle<Job>) -> Status {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_job_is_told_when_it_ends() {
+async fn a_waiting_caller_returns_when_the_job_ends() {
     let consign = Consign::in_memory().unwrap();
     let (id, waiting) = waiting(&consign).await;
     consign.cancel(id).await.unwrap();
@@ -36,7 +36,7 @@ async fn whoever_waits_for_a_job_is_told_when_it_ends() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_what_is_closed() {
+async fn closing_consign_ends_all_waits() {
     let consign = Consign::in_memory().unwrap();
     let (_, waiting) = waiting(&consign).await;
     consign.close().await;

@@ -7,7 +7,7 @@ use crash_disk::{Disk, Fault, FaultyOp};
 use rusqlite::{Connection, ffi};
 
 #[test]
-fn a_full_disk_says_so_and_heals_when_there_is_room_again() {
+fn a_full_disk_fails_commits_until_it_has_space_again() {
     let (disk, db) = prepared();
     let mut commits = vec![commit(&disk, &db, 1)];
     let used: u64 = disk.files().iter().map(|(_, size)| size).sum();
@@ -28,7 +28,7 @@ fn a_full_disk_says_so_and_heals_when_there_is_room_again() {
 }
 
 #[test]
-fn a_failed_sync_is_an_error_of_commit_and_loses_nothing_that_was_promised() {
+fn a_failed_sync_fails_its_commit_and_loses_no_other() {
     let (disk, db) = prepared();
     let first = commit(&disk, &db, 1);
     disk.fail(Fault { op: FaultyOp::Sync, nth: 1, code: ffi::SQLITE_IOERR_FSYNC });

@@ -17,7 +17,7 @@ fn vacuum_into_makes_a_durable_copy_on_the_same_disk() {
 }
 
 #[test]
-fn scratch_paper_is_in_nobodys_log() {
+fn temporary_files_are_not_in_the_disk_log() {
     let disk = Disk::new();
     let db = connect(&disk, WAL_FULL);
     db.execute_batch("pragma temp_store = file; pragma cache_size = 5").unwrap();

@@ -84,7 +84,7 @@ fn checkpoint(disk: &Disk, mode: Mode, done: &AtomicBool) {
 }
 
 #[test]
-fn a_second_writer_is_told_that_the_database_is_busy() {
+fn a_second_writer_gets_database_busy() {
     let disk = Disk::new();
     let (a, b) = (connect(&disk, WAL_FULL), disk.open(DB).unwrap());
     create_tables(&a);
@@ -113,7 +113,7 @@ fn a_reader_keeps_its_snapshot_while_another_commits() {
 }
 
 #[test]
-fn who_leaves_while_another_stays_does_not_take_the_log_along() {
+fn closing_one_connection_keeps_the_wal_of_another() {
     let disk = Disk::new();
     let (a, b) = (connect(&disk, WAL_FULL), connect(&disk, WAL_FULL));
     create_tables(&a);

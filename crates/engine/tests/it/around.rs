@@ -5,7 +5,7 @@ use engine::*;
 use std::time::Duration;
 
 #[test]
-fn an_announcement_of_an_erased_job_says_only_that_something_happened() {
+fn events_of_erased_jobs_are_redacted() {
     let subject_id = Some("ada@example.org".into());
     let job = claimed(&queued_from(JobDraft { subject_id, ..draft() }), at(-10));
     let ending = EndingDraft {

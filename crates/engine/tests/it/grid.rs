@@ -9,7 +9,7 @@ use engine::*;
 use std::{fmt::Write, fs, path::PathBuf};
 
 #[test]
-fn the_page_says_what_the_code_decides() {
+fn the_state_machine_page_matches_the_engine() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/state-machine.md");
     let page = fs::read_to_string(&path).expect("docs/state-machine.md is there");
     let mut fresh = page.clone();

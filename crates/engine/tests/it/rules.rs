@@ -247,7 +247,7 @@ fn a_new_attempt_begins_without_progress() {
 }
 
 #[test]
-fn history_says_who_did_it() {
+fn history_records_the_worker_of_each_entry() {
     let job = running();
     let who = |change: Change| change.entry.unwrap().worker.map(|worker| worker.to_string());
     let w1 = Some("w1".to_owned());
@@ -260,7 +260,7 @@ fn history_says_who_did_it() {
 }
 
 #[test]
-fn a_jump_of_the_clock_moves_the_lease_and_nothing_else() {
+fn a_clock_jump_shifts_only_the_lease() {
     let job = running();
     let by = Duration::from_secs(3_600);
     let change = clock_jumped(&job, by).unwrap();
@@ -273,7 +273,7 @@ fn a_jump_of_the_clock_moves_the_lease_and_nothing_else() {
 }
 
 #[test]
-fn nothing_is_overdue_before_its_time() {
+fn no_job_is_overdue_before_its_time() {
     let policy = Policy::default();
     for job in [queued(), running(), ended(completed()), ended(poisoned())] {
         assert_eq!(overdue(&job, &policy, now()), None);
@@ -292,7 +292,7 @@ fn a_lost_worker_uses_up_the_attempt() {
 }
 
 #[test]
-fn silence_and_slowness_are_told_apart() {
+fn lease_expiry_and_timeout_are_distinct() {
     let silent = claimed(&queued(), at(-1_000));
     let policy = Policy::default();
     assert_eq!(overdue(&silent, &policy, now()), Some(Command::LeaseExpiry));
@@ -328,7 +328,7 @@ fn the_release_that_counts_poisons_when_no_attempt_is_left() {
 }
 
 #[test]
-fn a_claim_that_no_handler_saw_costs_nothing_however_often() {
+fn undelivered_claims_never_cost_an_attempt() {
     let mut job = running();
     for _ in 0..1_000 {
         job = after(&job, &release(&job, ReleaseReason::Undelivered), at(-9));
@@ -425,7 +425,7 @@ fn a_discarded_job_leaves_the_poison_queue_and_may_be_purged_later() {
 }
 
 #[test]
-fn a_job_does_not_go_back_in_time_whatever_the_clock_does() {
+fn job_times_do_not_go_back_when_the_clock_does() {
     let job = running();
     let policy = Policy::default();
     let early = facts(&policy, at(-500));

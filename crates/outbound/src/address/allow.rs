@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_refused() {
+    fn an_invalid_allow_entry_is_refused() {
         for wrong in [
             "",
             " ",

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_somebodys_own_is_not() {
+    fn private_and_reserved_addresses_are_not_public() {
         check(
             false,
             &[

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read_and_what_is_no_secret_not() {
+    fn the_signer_parses_only_valid_secrets() {
         assert!(Signer::parse(&Signer::write(&[7; 32])).is_ok());
         let short = format!("whsec_{}", STANDARD.encode([7; 23]));
         let long = format!("whsec_{}", STANDARD.encode([7; 65]));

@@ -27,7 +27,7 @@ async fn the_job_is_on_standard_input_and_the_last_line_is_the_message() {
 }
 
 #[tokio::test]
-async fn a_program_sees_its_job_in_the_environment_and_nothing_of_ours() {
+async fn a_program_environment_has_the_job_but_no_server_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("env");
     let mut job_payload = job_payload();
@@ -53,7 +53,7 @@ async fn a_program_sees_its_job_in_the_environment_and_nothing_of_ours() {
 }
 
 #[tokio::test]
-async fn the_exit_code_says_what_becomes_of_the_job() {
+async fn the_exit_code_decides_the_outcome() {
     done(sh("exit 0").await);
     let told = |ended| {
         let (failure, again) = failed(ended);
@@ -112,7 +112,7 @@ async fn lines_for_us_are_progress_and_a_result_and_no_message() {
 }
 
 #[tokio::test]
-async fn a_result_that_cannot_be_kept_is_told_and_the_work_is_done() {
+async fn an_invalid_result_is_left_out_and_the_job_completes() {
     let ended = sh("echo 'consign:result {'; echo done").await;
     let message = ended.message.clone().unwrap();
     assert!(message.starts_with("done (left out: result"), "{message}");

@@ -49,7 +49,7 @@ async fn output_that_is_no_text_becomes_some() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_read_its_job_is_not_waited_for() {
+async fn a_program_that_does_not_read_its_input_completes() {
     let large =
         JobPayload { payload: payload(&format!("\"{}\"", "x".repeat(1 << 20))), ..job_payload() };
     for script in ["exit 0", "exec <&-; exit 0", "sleep 0.2", "head -c 3 > /dev/null"] {
@@ -77,7 +77,7 @@ async fn a_brood_of_children_is_killed_with_its_parent() {
 }
 
 #[tokio::test]
-async fn whoever_left_the_group_may_keep_the_pipe() {
+async fn a_detached_child_does_not_delay_the_outcome() {
     let folder = ScriptFolder::new();
     let script = "setsid sh -c 'echo $$ > far; exec sleep 1000' & \
                   while [ ! -s far ]; do sleep 0.01; done; printf gone";
@@ -87,7 +87,7 @@ async fn whoever_left_the_group_may_keep_the_pipe() {
 }
 
 #[tokio::test]
-async fn whoever_is_asked_to_stop_may_clean_up() {
+async fn a_stopped_program_can_clean_up_before_it_ends() {
     let folder = ScriptFolder::new();
     let script = POLITE;
     let ended = folder.stopped(script).await;
@@ -97,7 +97,7 @@ async fn whoever_is_asked_to_stop_may_clean_up() {
 }
 
 #[tokio::test]
-async fn whoever_ignores_that_is_killed_with_all_its_children() {
+async fn a_program_that_ignores_sigterm_is_killed_with_its_children() {
     let folder = ScriptFolder::new();
     let script = "trap '' TERM; (while :; do sleep 1; done) & echo 'consign:progress 1 x'; \
                   while :; do sleep 1; done";
@@ -107,7 +107,7 @@ async fn whoever_ignores_that_is_killed_with_all_its_children() {
 }
 
 #[tokio::test]
-async fn whoever_never_draws_breath_is_stopped_all_the_same() {
+async fn a_program_that_prints_endlessly_can_be_stopped() {
     let folder = ScriptFolder::new();
     let ended = folder.stopped("echo 'consign:progress 1 x'; yes; yes").await;
     assert!(matches!(ended.how, HandlerEnding::Stopped), "{ended:?}");

@@ -67,7 +67,7 @@ async fn the_job_comes_signed_with_all_that_a_receiver_needs() {
 }
 
 #[tokio::test]
-async fn a_correlation_that_fits_no_header_hinders_nothing() {
+async fn push_sends_unusual_correlation_ids_unchanged() {
     for correlation in ["grün", "a b", "\u{202e}"] {
         let (address, told) = receiver("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
         let job_payload = JobPayload { correlation_id: correlation.into(), ..job_payload() };
@@ -77,7 +77,7 @@ async fn a_correlation_that_fits_no_header_hinders_nothing() {
 }
 
 #[tokio::test]
-async fn the_status_says_what_becomes_of_the_job() {
+async fn the_response_status_decides_the_outcome() {
     for status in [200, 201, 202, 204, 299] {
         done(deliver(format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n")).await);
     }
@@ -104,7 +104,7 @@ async fn the_status_says_what_becomes_of_the_job() {
 }
 
 #[tokio::test]
-async fn whoever_is_busy_says_when_to_come_again() {
+async fn retry_after_of_a_busy_receiver_sets_the_retry_delay() {
     for (said, expected) in [
         ("7", Some(7)),
         ("Sun, 15 Nov 2026 00:01:00 GMT", Some(60)),
@@ -159,7 +159,7 @@ async fn an_endless_answer_is_left() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_followed_by_nobody() {
+async fn push_follows_no_redirect() {
     let (elsewhere, asked) = receiver("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     for status in [301, 302, 303, 307, 308] {
         let answer = format!(
@@ -172,7 +172,7 @@ async fn a_redirect_is_followed_by_nobody() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_worth_another_try() {
+async fn a_push_to_an_unreachable_server_is_retried() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -185,7 +185,7 @@ async fn nobody_there_is_worth_another_try() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_answer_is_left_when_it_should_stop() {
+async fn a_stopped_push_closes_an_unanswered_connection() {
     let (asked, mut hung_up) =
         (Arc::new(tokio::sync::Notify::new()), tokio::sync::mpsc::channel(1));
     let bell = asked.clone();

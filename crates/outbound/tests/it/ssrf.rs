@@ -183,7 +183,7 @@ async fn one_address_of_our_own_among_public_ones_is_enough() {
 
 /// 127.0.0.2 is listed, so it stands for a public address; the name changes to 127.0.0.1.
 #[tokio::test]
-async fn a_name_that_changes_its_mind_is_asked_once_and_taken_at_its_word() {
+async fn dns_rebinding_never_reaches_a_forbidden_address() {
     let allowed = Secret::at("127.0.0.2:0");
     let port = allowed.address().port();
     let secret = Secret::at(&format!("127.0.0.1:{port}"));
@@ -208,7 +208,7 @@ async fn a_name_that_changes_its_mind_is_asked_once_and_taken_at_its_word() {
 }
 
 #[tokio::test]
-async fn without_tls_only_listed_hosts_are_asked() {
+async fn push_allows_plain_http_only_to_listed_hosts() {
     let (lookup, asked) = names(&[&["127.0.0.1"]]);
     let why = |url: &str, allow: &[&str]| push(url, allow, &lookup).err().map(|no| no.to_string());
     let plain = Some(Forbidden::Plain.to_string());

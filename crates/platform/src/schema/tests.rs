@@ -111,7 +111,7 @@ fn fields_that_are_missing_or_too_many_are_named() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_up_to_a_bound() {
+fn schema_problems_are_reported_up_to_a_maximum() {
     let both = json!({"required": ["a"], "properties": {"b": {"type": "string"}}});
     let found_both = found(&both, &json!({"b": 1}));
     assert_eq!(found_both.len(), 2, "{found_both:?}");
@@ -124,7 +124,7 @@ fn all_that_is_wrong_is_told_up_to_a_bound() {
 }
 
 #[test]
-fn what_was_sent_is_never_repeated() {
+fn schema_problems_never_contain_payload_values() {
     let secret = "hunter2-";
     let value = json!({"a": secret, "b": [secret], "c": {"d": secret}});
     let kinds = [
@@ -156,7 +156,7 @@ fn pointers_and_details_have_bounds() {
 }
 
 #[test]
-fn what_is_no_schema_is_pointed_at() {
+fn an_invalid_schema_is_refused_with_a_pointer() {
     for (schema, pointer, detail) in [
         (
             json!({"properties": {"to": {"type": "strng"}}}),
@@ -185,7 +185,7 @@ fn what_is_no_schema_is_pointed_at() {
 }
 
 #[test]
-fn drafts_are_told_apart_by_their_names() {
+fn the_schema_uri_selects_the_draft() {
     let draft = |name: &str| json!({"$schema": name, "items": [{"type": "string"}]});
     wrong(draft("http://json-schema.org/draft-07/schema#"), json!([1]), "/0", "must be a string");
     let (at, _) = refused(&draft("https://json-schema.org/draft/2020-12/schema"));
@@ -422,7 +422,7 @@ fn nested(depth: usize, leaf: &str) -> JsonText {
 
 /// Without the meter, none of these would end.
 #[test]
-fn whatever_the_bound_overlooks_is_stopped() {
+fn the_step_budget_stops_checks_that_would_not_end() {
     let child = || json!({"properties": {"child": {"$ref": "#"}}, "required": ["child"]});
     for branching in ["oneOf", "anyOf"] {
         let schema = json!({"type": "object", branching: [child(), child(), {"maxProperties": 0}]});
@@ -483,7 +483,7 @@ fn a_payload_that_costs_too_much_is_refused_and_ends_what_a_request_may_cost() {
 }
 
 #[test]
-fn what_is_cheap_is_checked_at_once_and_the_rest_is_not() {
+fn check_quickly_decides_only_cheap_checks() {
     let schema = schema(&json!({"items": {"type": "integer"}}));
     let (small, mut budget) = (JsonText::from_stored("[1, 2, 3]"), QUICK);
     assert_eq!(schema.check_quickly(&small, &mut budget), Err(Exhausted), "it is not compiled yet");

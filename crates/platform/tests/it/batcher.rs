@@ -124,7 +124,7 @@ fn seen() -> Request {
 }
 
 #[test]
-fn a_job_handed_over_to_an_idle_system_is_stored_and_started_by_one_commit() {
+fn an_idle_batcher_stores_and_starts_a_job_in_one_commit() {
     let fixture = BatcherFixture::new();
     let standing = fixture.idle("a", &["email"], 1);
     let id = fixture.job("email");
@@ -135,7 +135,7 @@ fn a_job_handed_over_to_an_idle_system_is_stored_and_started_by_one_commit() {
 }
 
 #[test]
-fn whoever_comes_during_a_commit_shares_the_next() {
+fn requests_during_a_commit_share_the_next_commit() {
     let fixture = BatcherFixture::new();
     fixture.store.hold();
     let first = fixture.submit("email");
@@ -180,7 +180,7 @@ fn requests_of_one_call_stay_together_in_their_order() {
 }
 
 #[test]
-fn callers_above_the_bound_wait_in_their_order_and_nobody_is_refused() {
+fn callers_above_the_byte_limit_wait_in_order() {
     const BYTES_MAX: usize = 10_000;
     let fixture =
         BatcherFixture::with(Limits { waiting_bytes_max: BYTES_MAX, ..Limits::default() });
@@ -208,7 +208,7 @@ fn id_of(request: &Request) -> JobId {
 }
 
 #[test]
-fn only_the_culprit_hears_of_damage() {
+fn only_the_damaged_request_of_a_batch_fails() {
     let fixture = BatcherFixture::new();
     let standing = fixture.idle("a", &["email"], 100);
     fixture.store.hold();
@@ -229,7 +229,7 @@ fn only_the_culprit_hears_of_damage() {
 }
 
 #[test]
-fn what_breaks_a_batch_is_told_to_all_of_it_with_its_cause() {
+fn a_batch_failure_reaches_every_caller_with_its_cause() {
     let fixture = BatcherFixture::new();
     fixture.store.hold();
     let first = fixture.submit("email");
@@ -253,7 +253,7 @@ fn blamed(error: &StoreError) {
 }
 
 #[test]
-fn a_store_that_panics_is_not_asked_again() {
+fn the_batcher_does_not_call_a_store_that_panicked() {
     let fixture = BatcherFixture::new();
     fixture.store.hold();
     let in_flight = fixture.submit("panic");
@@ -269,7 +269,7 @@ fn a_store_that_panics_is_not_asked_again() {
 }
 
 #[test]
-fn a_claim_is_asked_again_only_when_there_may_be_work_for_it() {
+fn a_waiting_claim_runs_again_only_when_it_may_find_work() {
     let fixture = BatcherFixture::new();
     let standing = fixture.idle("a", &["email"], 1);
     let own = Scope::One(engine::Tenant::parse("stranger").unwrap());
@@ -307,7 +307,7 @@ fn a_batch_takes_along_as_many_claims_as_it_can_serve() {
 }
 
 #[test]
-fn what_the_first_did_not_take_goes_to_the_next() {
+fn a_job_the_first_claim_left_goes_to_the_next_claim() {
     let fixture = BatcherFixture::new();
     let old = JobDraft { delay_seconds: Some(60), ..draft("call") };
     let old = fixture.store.new_job(old);
@@ -324,7 +324,7 @@ fn what_the_first_did_not_take_goes_to_the_next() {
 }
 
 #[test]
-fn a_job_that_is_given_back_goes_to_whoever_waits() {
+fn a_released_job_goes_to_a_waiting_claim() {
     let fixture = BatcherFixture::new();
     let id = fixture.job("email");
     let claimed = block_on(fixture.stand("a")).unwrap();
@@ -364,7 +364,7 @@ fn recorded(request: Request) -> Request {
 }
 
 #[test]
-fn what_is_recorded_wakes_workers_like_what_is_not() {
+fn an_audited_redrive_wakes_waiting_claims() {
     let fixture = BatcherFixture::new();
     let id = fixture.job("email");
     let command = |command| recorded(Request::Job { scope: Scope::All, id, command });
@@ -377,7 +377,7 @@ fn what_is_recorded_wakes_workers_like_what_is_not() {
 }
 
 #[test]
-fn a_claim_whose_caller_is_gone_before_its_batch_is_not_asked() {
+fn a_claim_dropped_before_its_batch_does_not_run() {
     let fixture = BatcherFixture::new();
     fixture.job("email");
     fixture.store.hold();
@@ -395,7 +395,7 @@ fn a_claim_whose_caller_is_gone_before_its_batch_is_not_asked() {
 }
 
 #[test]
-fn a_claim_that_is_dropped_is_not_asked_any_more() {
+fn a_dropped_waiting_claim_does_not_run_again() {
     let fixture = BatcherFixture::new();
     drop(fixture.idle("a", &["email"], 1));
     assert_eq!(fixture.batcher.waiting().standing, 0);
@@ -405,7 +405,7 @@ fn a_claim_that_is_dropped_is_not_asked_any_more() {
 }
 
 #[test]
-fn a_claim_that_is_dropped_in_the_middle_of_its_batch_leaves_nothing_leased() {
+fn a_claim_dropped_during_its_batch_leaves_no_lease() {
     let fixture = BatcherFixture::new();
     let id = fixture.job("email");
     fixture.store.hold();
@@ -418,7 +418,7 @@ fn a_claim_that_is_dropped_in_the_middle_of_its_batch_leaves_nothing_leased() {
 }
 
 #[test]
-fn a_claim_that_is_dropped_with_its_answer_unheard_leaves_nothing_leased() {
+fn a_claim_dropped_before_it_reads_its_reply_leaves_no_lease() {
     let fixture = BatcherFixture::new();
     let id = fixture.job("email");
     fixture.store.hold();
@@ -433,7 +433,7 @@ fn a_claim_that_is_dropped_with_its_answer_unheard_leaves_nothing_leased() {
 }
 
 #[test]
-fn an_ordinary_claim_whose_caller_is_gone_leaves_nothing_leased() {
+fn a_dropped_claim_that_does_not_wait_leaves_no_lease() {
     let fixture = BatcherFixture::new();
     let id = fixture.job("email");
     fixture.store.hold();
@@ -451,7 +451,7 @@ fn an_ordinary_claim_whose_caller_is_gone_leaves_nothing_leased() {
 }
 
 #[test]
-fn leases_that_somebody_heard_of_are_not_given_back() {
+fn a_lease_that_one_caller_received_is_not_released() {
     let fixture = BatcherFixture::new();
     let id = fixture.job("email");
     fixture.store.hold();
@@ -520,7 +520,7 @@ fn a_claim_can_be_withdrawn() {
 }
 
 #[test]
-fn closing_answers_everybody() {
+fn a_closing_batcher_answers_every_caller() {
     let fixture = BatcherFixture::with(Limits { waiting_bytes_max: 4_000, ..Limits::default() });
     let standing = fixture.idle("a", &["sms"], 1);
     fixture.store.hold();
@@ -576,7 +576,7 @@ fn the_verbs_do_not_know_the_difference() {
 }
 
 #[test]
-fn a_full_store_still_hears_reports() {
+fn a_full_store_still_accepts_worker_reports() {
     let fixture = BatcherFixture::new();
     fixture.store.hold();
     let first = fixture.submit("email");

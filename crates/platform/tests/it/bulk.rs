@@ -103,7 +103,7 @@ fn all_live_jobs_of_a_filter_are_cancelled_and_no_others() {
 }
 
 #[test]
-fn nobody_touches_what_is_not_theirs() {
+fn a_bulk_cancel_skips_jobs_the_caller_may_not_change() {
     let platform = Fixture::new().platform;
     let (acme, birch) =
         (submit(&platform, "acme", "email", 3), submit(&platform, "birch", "email", 3));
@@ -119,7 +119,7 @@ fn nobody_touches_what_is_not_theirs() {
 }
 
 #[test]
-fn the_poison_queue_is_redriven_and_discarded_and_nothing_else() {
+fn bulk_redrive_and_discard_change_only_poisoned_jobs() {
     let platform = Fixture::new().platform;
     let poisoned = poison(&platform, "acme", "email", "BAD", 5);
     let cancelled = submit(&platform, "acme", "email", 1)[0];
@@ -148,7 +148,7 @@ fn lists_have_a_bound() {
 }
 
 #[test]
-fn a_bulk_that_breaks_off_does_not_say_that_nothing_was_done() {
+fn a_bulk_cancel_that_fails_halfway_has_an_unknown_outcome() {
     let store = Watched::new();
     let platform = store.platform(Settings::default());
     submit(&platform, "acme", "email", 1_500);
@@ -220,7 +220,7 @@ fn the_poison_queue_is_shown_by_reason() {
 }
 
 #[test]
-fn pages_of_the_poison_queue_leave_nothing_out() {
+fn poison_queue_pages_hold_every_poisoned_job() {
     let platform = Fixture::new().platform;
     let poisoned = poison(&platform, "acme", "email", "BAD", 30);
     // Most are discarded, so one page needs several reads.

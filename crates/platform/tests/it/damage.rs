@@ -111,7 +111,7 @@ fn leases_are_kept_beside_one_that_cannot_be() {
 }
 
 #[test]
-fn what_is_overdue_is_swept_beside_one_that_cannot_be() {
+fn damaged_jobs_do_not_stop_the_sweep_of_others() {
     let fixture = DamageFixture::new();
     fixture.store.clock.pass(Duration::from_secs(3_600));
     let mut swept = block_on(fixture.platform.sweep()).unwrap().jobs;
@@ -123,7 +123,7 @@ fn what_is_overdue_is_swept_beside_one_that_cannot_be() {
 }
 
 #[test]
-fn one_that_is_alone_hears_of_its_damage_as_its_verdict() {
+fn a_damaged_job_settled_alone_fails_as_an_item() {
     let fixture = DamageFixture::new();
     let report = fixture.reports().remove(BROKEN[0]);
     let verdicts = block_on(fixture.platform.settle(&Scope::All, vec![report])).unwrap();
@@ -143,7 +143,7 @@ fn a_page_without_damage_is_one_transaction() {
 }
 
 #[test]
-fn a_store_that_goes_away_before_anything_was_done_says_that_nothing_was() {
+fn a_settle_that_saved_nothing_reports_an_unavailable_store() {
     let fixture = DamageFixture::new();
     fixture.store.fail_after(1, || StoreError::Unavailable(None));
     let settled = block_on(fixture.platform.settle(&Scope::All, fixture.reports()));
@@ -151,7 +151,7 @@ fn a_store_that_goes_away_before_anything_was_done_says_that_nothing_was() {
 }
 
 #[test]
-fn a_store_that_goes_away_half_way_does_not_say_that_nothing_was_done() {
+fn a_settle_that_fails_halfway_has_an_unknown_outcome() {
     let fixture = DamageFixture::new();
     // All nine, the left four, and the left two of them, which succeed.
     fixture.store.fail_after(3, || StoreError::Unavailable(None));

@@ -73,7 +73,7 @@ fn every_verb_of_operators_is_done_and_noted() {
 }
 
 #[test]
-fn what_is_refused_is_not_noted() {
+fn refused_commands_leave_no_audit_entry() {
     let fixture = Fixture::new();
     let id = fixture.submit();
     let foreign = Scope::One(Tenant::parse("birch").unwrap());

@@ -70,7 +70,7 @@ fn announcements_are_numbered_by_itself() {
 }
 
 #[test]
-fn a_node_that_closes_lets_everybody_go() {
+fn a_closed_node_answers_waiting_claims_and_refuses_submits() {
     let node = node();
     let standing = node.stand(Scope::All, claim_request("1"));
     node.close();
@@ -97,7 +97,7 @@ fn the_catalogue_knows_types_that_were_declared_and_types_that_came() {
 }
 
 #[test]
-fn whoever_asks_when_to_come_again_is_told_by_the_real_pace() {
+fn retry_after_follows_the_measured_rate() {
     let node = node();
     let (tenant, job_type) = (Tenant::default_tenant(), JobType::parse("email").unwrap());
     let soon = || node.retry_after_submit(&tenant, &job_type, Start::Now).as_secs();

@@ -154,7 +154,7 @@ fn a_claim_that_stands_at_one_node_gets_the_job_of_another_when_every_word_is_lo
 }
 
 #[test]
-fn whoever_waits_at_one_node_learns_what_another_did_by_a_word() {
+fn a_notification_wakes_a_watch_at_another_node() {
     let (near, far) = two_out_of_time();
     let id = submit(&far, email()).unwrap();
     let ended = ended(&near, id);
@@ -163,7 +163,7 @@ fn whoever_waits_at_one_node_learns_what_another_did_by_a_word() {
 }
 
 #[test]
-fn whoever_waits_at_one_node_learns_what_another_did_when_every_word_is_lost() {
+fn a_watch_sees_remote_changes_when_notifications_are_lost() {
     let (near, far, clock) = two_deaf();
     let id = submit(&far, email()).unwrap();
     let (ended, begun) = (ended(&near, id), clock.read().monotonic);
@@ -178,7 +178,7 @@ fn poll(watch: &mut Watch) -> Poll<Changed> {
 }
 
 #[test]
-fn only_those_are_told_whose_job_another_node_changed() {
+fn a_remote_change_notifies_only_the_watches_of_its_job() {
     let (near, far, _) = two_deaf();
     let [busy, quiet] = [(); 2].map(|()| submit(&far, email()).unwrap());
     let [mut first, mut other] = [busy, quiet].map(|id| near.watch(id));
@@ -192,7 +192,7 @@ fn only_those_are_told_whose_job_another_node_changed() {
 }
 
 #[test]
-fn a_job_whose_time_comes_is_called_out_at_every_node() {
+fn a_job_that_becomes_due_wakes_claims_at_every_node() {
     let (near, far, clock) = two_deaf();
     let standing = standing(&near, "1");
     let id = submit(&far, JobDraft { delay_seconds: Some(1), ..email() }).unwrap();
@@ -203,7 +203,7 @@ fn a_job_whose_time_comes_is_called_out_at_every_node() {
 }
 
 #[test]
-fn what_was_put_off_for_a_moment_is_told_to_those_who_cannot_have_seen_it() {
+fn a_deferred_work_hint_reaches_the_other_nodes() {
     let (memory, clock) = shared();
     let ear = memory.another();
     let nodes = [memory.another(), memory].map(|memory| start(Arc::new(memory), clock.clone()));
@@ -340,7 +340,7 @@ fn takes(node: &Node, id: KeyId) -> Option<bool> {
 }
 
 #[test]
-fn what_one_node_sets_is_in_force_at_the_others_when_they_have_confirmed_it() {
+fn settings_are_in_force_at_every_node_that_confirmed_them() {
     let (near, far, _) = two();
     for number in 0..REPEATS {
         let id = make_key(&far);
@@ -362,7 +362,7 @@ fn what_one_node_sets_is_in_force_at_the_others_when_they_have_confirmed_it() {
 }
 
 #[test]
-fn what_one_node_sets_is_confirmed_when_every_word_is_lost() {
+fn nodes_confirm_settings_even_when_notifications_are_lost() {
     let (near, far, _) = two_deaf();
     wait_until("each knows both", || [&near, &far].iter().all(|node| node.nodes().len() == 2));
     let id = make_key(&far);
@@ -374,7 +374,7 @@ fn what_one_node_sets_is_confirmed_when_every_word_is_lost() {
 }
 
 #[test]
-fn a_node_that_cannot_look_does_not_act_by_what_it_remembers() {
+fn a_node_that_cannot_read_settings_stops_trusting_its_cache() {
     let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
     clock.pass(Duration::from_secs(60));
     let memory = Memory::shared(clock.clone(), Arc::new(SeededRandom::new(1)));

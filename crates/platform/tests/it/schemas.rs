@@ -70,7 +70,7 @@ fn a_list_is_taken_whole_or_not_at_all_and_each_of_many_alone() {
 }
 
 #[test]
-fn what_is_no_schema_cannot_be_set() {
+fn set_policy_refuses_an_invalid_schema() {
     let platform = platform(&Watched::new(), false);
     let wrong = policy(Some(r#"{"properties": {"to": {"type": "strng"}}}"#));
     let refusal = refused(block_on(platform.set_policy(job_type("email"), &wrong, None)));
@@ -81,7 +81,7 @@ fn what_is_no_schema_cannot_be_set() {
 }
 
 #[test]
-fn strict_types_and_schemas_go_together_and_cost_one_look() {
+fn strict_types_with_schemas_read_the_policies_once() {
     let store = Watched::new();
     let strict = platform(&store, true);
     set(&strict, Some(WANTS_TO));
@@ -96,7 +96,7 @@ fn strict_types_and_schemas_go_together_and_cost_one_look() {
 }
 
 #[test]
-fn jobs_of_types_without_a_schema_cost_no_look_either() {
+fn submits_without_a_schema_read_the_policies_once() {
     let store = Watched::new();
     let platform = platform(&store, false);
     for _ in 0..5 {
@@ -107,7 +107,7 @@ fn jobs_of_types_without_a_schema_cost_no_look_either() {
 
 /// The outcome of the set is unknown, so the node reads the policy again.
 #[test]
-fn a_schema_that_may_have_been_set_is_looked_for() {
+fn a_node_rereads_the_schema_after_an_unknown_outcome() {
     let store = Watched::new();
     let platform = platform(&store, false);
     submit(&platform, &["1"]).unwrap();
@@ -133,7 +133,7 @@ fn a_job_that_was_taken_before_is_not_checked_again_but_a_repeat_is() {
 }
 
 #[test]
-fn what_another_node_sets_is_heard_of() {
+fn a_node_learns_of_a_schema_set_at_another_node() {
     let store = Watched::new();
     let (clock, random) = (store.clock.clone(), Arc::new(SeededRandom::new(3)));
     let node =

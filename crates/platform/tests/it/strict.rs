@@ -34,7 +34,7 @@ fn unknown(name: &str) -> Refusal {
 }
 
 #[test]
-fn what_nobody_declared_is_refused_where_types_are_strict() {
+fn strict_nodes_refuse_undeclared_job_types() {
     let store = Watched::new();
     let strict = platform(&store, true);
     assert_eq!(refused(submit(&strict, &["email"])), unknown("email"));
@@ -62,7 +62,7 @@ fn each_of_many_is_refused_alone_where_its_type_was_not_declared() {
 }
 
 #[test]
-fn what_another_node_declares_is_known() {
+fn a_strict_node_knows_types_declared_at_another_node() {
     let store = Watched::new();
     let (strict, other) = (platform(&store, true), platform(&store, true));
     refused(submit(&strict, &["email"]));
@@ -71,7 +71,7 @@ fn what_another_node_declares_is_known() {
 }
 
 #[test]
-fn a_type_that_is_known_costs_no_look() {
+fn submits_of_a_known_type_read_the_policies_once() {
     let store = Watched::new();
     let strict = platform(&store, true);
     declare(&strict, "email");
@@ -82,7 +82,7 @@ fn a_type_that_is_known_costs_no_look() {
 }
 
 #[test]
-fn a_wrong_field_is_told_before_a_wrong_type() {
+fn an_invalid_field_is_refused_before_an_unknown_type() {
     let strict = platform(&Watched::new(), true);
     assert!(matches!(
         refused(submit(&strict, &["email", "NOT A TYPE"])),

@@ -78,7 +78,7 @@ fn outcomes_can_be_read_in_their_order() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_as_not_found() {
+fn jobs_of_another_tenant_are_not_found() {
     let fixture = Fixture::new();
     let id = fixture.submit();
     let stranger = Scope::One(engine::Tenant::parse("stranger").unwrap());

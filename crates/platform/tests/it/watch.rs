@@ -65,7 +65,7 @@ const TOUCHED: Poll<Changed> = Poll::Ready(Changed::Touched);
 const CLOSED: Poll<Changed> = Poll::Ready(Changed::Closed);
 
 #[test]
-fn whoever_watches_a_job_learns_of_each_touch_and_of_no_other_job_s() {
+fn a_watch_reports_each_change_of_its_own_job_only() {
     let fixture = WatchFixture::new();
     let (one, other) = (fixture.submit(), fixture.submit());
     fixture.told();
@@ -117,7 +117,7 @@ fn a_watch_learns_of_claims_and_of_claims_that_stand() {
 }
 
 #[test]
-fn a_claim_that_nobody_heard_of_is_told_when_it_is_taken_back() {
+fn a_watch_reports_the_release_of_an_undelivered_claim() {
     let fixture = WatchFixture::new();
     let id = fixture.submit();
     fixture.told();
@@ -139,7 +139,7 @@ fn a_claim_that_nobody_heard_of_is_told_when_it_is_taken_back() {
 }
 
 #[test]
-fn what_was_refused_touches_nothing() {
+fn a_refused_command_wakes_no_watch() {
     let fixture = WatchFixture::new();
     let id = fixture.submit();
     fixture.told();
@@ -152,7 +152,7 @@ fn what_was_refused_touches_nothing() {
 }
 
 #[test]
-fn a_commit_of_which_nobody_knows_may_have_touched_everything() {
+fn a_commit_of_unknown_outcome_notifies_every_watch() {
     let fixture = WatchFixture::new();
     let (one, other) = (fixture.submit(), fixture.submit());
     fixture.told();
@@ -215,7 +215,7 @@ impl Wake for Count {
 }
 
 #[test]
-fn of_thousands_only_those_are_woken_whose_job_was_touched() {
+fn a_change_wakes_only_the_watches_of_its_job() {
     let fixture = WatchFixture::new();
     let (busy, quiet) = (fixture.submit(), fixture.submit());
     fixture.told();
@@ -248,7 +248,7 @@ impl Wake for ReentrantWaker {
 }
 
 #[test]
-fn nobody_is_woken_with_a_lock_held() {
+fn the_batcher_wakes_watches_without_holding_its_lock() {
     let fixture = WatchFixture::new();
     let id = fixture.submit();
     fixture.told();

@@ -247,7 +247,7 @@ fn a_claim_that_is_dropped_keeps_no_job_from_the_next() {
 }
 
 #[test]
-fn a_claim_that_is_dropped_before_a_shutdown_leaves_nothing_leased() {
+fn a_claim_dropped_before_shutdown_leaves_no_lease() {
     check(|| {
         let fixture = ShuttleFixture::new(1);
         let id = fixture.submit().unwrap();
@@ -294,7 +294,7 @@ fn a_claim_that_is_withdrawn_answers_once() {
 }
 
 #[test]
-fn the_last_to_leave_closes_the_door() {
+fn the_last_dropped_handle_closes_the_batcher() {
     check(|| {
         let fixture = ShuttleFixture::new(1);
         let standing = fixture.stand("a");

@@ -47,7 +47,7 @@ fn a_disk_with_little_room_refuses_and_goes_on_when_there_is_more() {
 
 /// The same without a mounted disk: the disk of this machine seems nearly full.
 #[test]
-fn a_disk_that_somebody_else_fills_refuses_and_goes_on_when_they_are_gone() {
+fn a_store_refuses_jobs_while_another_process_fills_the_disk() {
     let folder = tempfile::tempdir().unwrap();
     // Other processes use this disk as well. Within seconds they write less than this, or the test
     // waits for them.

@@ -18,7 +18,7 @@ const MOMENTS: u64 = 20;
 const EX_IOERR: i32 = 74;
 
 #[test]
-fn a_sync_that_fails_ends_the_process_and_loses_nothing() {
+fn a_failed_sync_ends_the_process_and_loses_no_job() {
     let mut tally = Tally::default();
     for when in 1..=MOMENTS {
         tally.add(
@@ -30,7 +30,7 @@ fn a_sync_that_fails_ends_the_process_and_loses_nothing() {
 }
 
 #[test]
-fn a_write_that_fails_ends_the_process_and_loses_nothing() {
+fn a_failed_write_ends_the_process_and_loses_no_job() {
     let mut tally = Tally::default();
     for when in 1..=MOMENTS {
         tally
@@ -57,7 +57,7 @@ fn a_write_without_room_is_refused_and_the_process_goes_on() {
 /// No caller waits for a checkpoint, so no caller gets an error; but nothing may be written after
 /// it.
 #[test]
-fn a_checkpoint_that_fails_ends_the_process_and_loses_nothing() {
+fn a_failed_checkpoint_ends_the_process_and_loses_no_job() {
     // The second sync is of the folder. SQLite ignores its result.
     let moments = [("fdatasync", 1), ("fdatasync", 3), ("fdatasync", 4), ("fdatasync", 5)];
     let moments = moments.into_iter().chain([("pwrite64", 1), ("pwrite64", 300)]);

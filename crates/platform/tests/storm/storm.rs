@@ -27,7 +27,7 @@ const WORKERS: u64 = 6;
 const LEASE_MS: u64 = 1_000;
 
 #[test]
-fn nothing_is_lost_however_often_it_is_killed() {
+fn repeated_kills_lose_no_job_and_no_outcome() {
     let kills = setting("CONSIGN_STORM_KILLS").unwrap_or(KILLS);
     let jobs = setting("CONSIGN_STORM_JOBS").unwrap_or(JOBS);
     let clock = SystemClock::new();

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_in_order_and_leave_nothing_out() {
+    fn pages_are_sorted_and_hold_every_item() {
         let items = || vec!["c", "a", "e", "b", "d"];
         let (mut told, mut cursor, mut pages) = (Vec::new(), None, 0);
         loop {

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn no_digit_of_it_may_change_and_neighbours_do_not_look_alike() {
+    fn an_altered_cursor_is_refused_and_neighbours_differ() {
         let acme = tenant("acme");
         let owner = CursorOwner { list: "/api/jobs", scope: &acme };
         let sealed = seal(&key(1), owner, &7_u64.to_be_bytes());

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_as_long_as_told_is_enough() {
+    fn a_limited_caller_passes_after_its_retry_after() {
         let (limiter, hand) = limiter(1, 1);
         let who: Arc<str> = "key:1".into();
         assert!(passes(&limiter, &who));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_rested_is_forgotten_and_nobody_else() {
+    fn the_rate_limiter_forgets_only_idle_callers() {
         let (limiter, hand) = limiter(1, 1);
         let busy: Arc<str> = "key:busy".into();
         for i in 0..3 * PRINCIPALS_MAX {

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn it_opens_its_job_until_it_ends() {
+    fn a_signed_url_opens_its_job_until_it_expires() {
         let sig = good();
         assert_eq!(sig.len(), 1 + 1 + 16 + 1 + 12 + 1 + 64);
         assert!(sig.starts_with("1.0000000000000abc.00e8d4a51005."), "{sig}");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn it_opens_nothing_else() {
+    fn a_signed_url_opens_no_other_job() {
         assert_eq!(verify(&keys(), job(8), &good(), at(NOW)), Err(SignedRefused::Forged));
     }
 
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_revoked_key_signed_opens_nothing_and_the_next_older_signs() {
+    fn urls_of_a_revoked_key_fail_and_the_next_older_key_signs() {
         let sig = good();
         let keys = [key(1, day(0)), revoked(key(0xabc, day(1)))];
         assert_eq!(verify(&keys, job(7), &sig, at(NOW)), Err(SignedRefused::Revoked));

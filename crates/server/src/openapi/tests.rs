@@ -29,7 +29,7 @@ fn every_route_is_in_the_document_and_no_other() {
 }
 
 #[test]
-fn who_may_pass_is_told_as_the_gate_has_it() {
+fn documented_security_matches_route_access() {
     let document = document();
     assert_eq!(document["openapi"], "3.1.0");
     for route in ROUTES {
@@ -62,7 +62,7 @@ fn names_of_operations_are_given_once_and_their_chapters_exist() {
 }
 
 #[test]
-fn whoever_sends_a_body_sees_an_example_of_it_and_of_the_answer() {
+fn every_documented_response_has_an_example() {
     for route in ROUTES {
         let forms = route.doc.answers.iter().flat_map(|answer| answer.forms());
         let shown = forms.filter(|form| form.shape.is_some()).all(|form| !form.example.is_empty());
@@ -81,7 +81,7 @@ fn every_name_in_the_document_leads_somewhere() {
 }
 
 #[test]
-fn every_field_says_what_it_means_and_every_word_is_used() {
+fn every_field_has_a_description_and_each_one_is_used() {
     let document = document();
     let (mut found, mut silent) = (BTreeSet::new(), Vec::new());
     for (shape, schema) in document["components"]["schemas"].as_object().unwrap() {
@@ -109,7 +109,7 @@ fn every_field_says_what_it_means_and_every_word_is_used() {
 }
 
 #[test]
-fn the_page_shows_every_operation_and_fetches_nothing() {
+fn the_api_page_shows_all_operations_and_loads_nothing() {
     let html = page::page(&DOCUMENT_ITSELF);
     for (_, path, said) in operations(&document()) {
         let id = said["operationId"].as_str().unwrap();

@@ -74,7 +74,7 @@ async fn until(what: &str, it: impl AsyncFn() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_waits_at_one_door_is_answered_when_the_job_ends_behind_another() {
+async fn a_poll_at_one_node_returns_when_the_job_ends_at_another() {
     let (near, far) = two().await;
     let id = far.submit().await;
     let wait = near.client.poll(&id, None, BOUND);
@@ -90,7 +90,7 @@ async fn whoever_waits_at_one_door_is_answered_when_the_job_ends_behind_another(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_at_one_door_tells_what_happens_behind_another() {
+async fn a_stream_at_one_node_shows_changes_made_at_another() {
     let (near, far) = two().await;
     let id = far.submit().await;
     let mut stream = near.client.watch(&id, None).await.unwrap();
@@ -105,7 +105,7 @@ async fn a_stream_at_one_door_tells_what_happens_behind_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_waits_at_one_door_gets_the_job_handed_in_at_another() {
+async fn a_claim_at_one_node_gets_a_job_submitted_at_another() {
     let (near, far) = two().await;
     let wish = ClaimRequest {
         worker_id: "w".into(),
@@ -125,7 +125,7 @@ async fn a_worker_that_waits_at_one_door_gets_the_job_handed_in_at_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_door_shows_all_nodes_what_they_do_and_who_leads() {
+async fn each_node_lists_all_nodes_their_states_and_the_leader() {
     let (near, far) = two().await;
     let seen = near.nodes().await;
     assert!(

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_did_not_write_is_not_read() {
+    fn the_decoder_refuses_malformed_bytes() {
         assert_eq!(Decoder::from(&[0xff; 10]).number(), None, "too large for 64 bits");
         assert_eq!(Decoder::from(&[0xff; 20]).number(), None, "without an end");
         assert_eq!(Decoder::from(&[5, b'a']).text(), None, "cut");

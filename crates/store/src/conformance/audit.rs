@@ -51,7 +51,7 @@ fn targets(entries: &[AuditEntry]) -> Vec<&str> {
     entries.iter().map(|entry| &*entry.target).collect()
 }
 
-pub(crate) fn what_is_done_is_noted_in_a_chain(fixture: &Fixture) {
+pub(crate) fn audited_commands_are_recorded_in_a_hash_chain(fixture: &Fixture) {
     assert!(log(fixture).is_empty());
     let id = fixture.submit(email());
     let cancelled = fixture.one(recorded("job", cancel(id))).map(Answer::first);
@@ -70,7 +70,7 @@ pub(crate) fn what_is_done_is_noted_in_a_chain(fixture: &Fixture) {
     assert_eq!(second.at.since(first.at).as_secs(), 60);
 }
 
-pub(crate) fn what_is_refused_is_not_noted(fixture: &Fixture) {
+pub(crate) fn refused_commands_leave_no_audit_entry(fixture: &Fixture) {
     let gone = fixture.submit(email());
     fixture.must(gone, Command::Cancel);
     fixture.must(gone, Command::Erase);
@@ -114,7 +114,7 @@ pub(crate) fn a_record_of_a_record_is_two_entries(fixture: &Fixture) {
     assert_eq!(log(fixture).len(), 2);
 }
 
-pub(crate) fn everybody_reads_what_was_done_in_their_own_house(fixture: &Fixture) {
+pub(crate) fn a_tenant_reads_only_its_own_audit_entries(fixture: &Fixture) {
     for (scope, target) in
         [(only("acme"), "1"), (Scope::All, "2"), (only("birch"), "3"), (only("acme"), "4")]
     {

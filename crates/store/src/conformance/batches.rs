@@ -60,7 +60,7 @@ pub(crate) fn a_policy_counts_for_the_submits_beside_it(fixture: &Fixture) {
     assert_eq!(fixture.job(id).max_attempts, 9);
 }
 
-pub(crate) fn an_empty_batch_is_nothing(fixture: &Fixture) {
+pub(crate) fn an_empty_batch_returns_no_replies(fixture: &Fixture) {
     assert!(fixture.run(Vec::new()).is_empty());
     assert_eq!(fixture.one(Request::Submit(Vec::new())), Ok(Answer::Submitted(Vec::new())));
 }

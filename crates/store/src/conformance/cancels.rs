@@ -14,7 +14,7 @@ pub(crate) fn a_waiting_job_is_cancelled_at_once(fixture: &Fixture) {
     assert!(fixture.claim(claim_request("w", "c", &["email"], 1)).is_empty());
 }
 
-pub(crate) fn a_running_job_is_asked_to_stop(fixture: &Fixture) {
+pub(crate) fn cancelling_a_running_job_asks_its_worker_to_stop(fixture: &Fixture) {
     let id = fixture.submit(email());
     let claimed = fixture.take();
     fixture.must(id, Command::Cancel);

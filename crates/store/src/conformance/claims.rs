@@ -134,7 +134,7 @@ pub(crate) fn a_repeated_claim_gets_the_same_leases(fixture: &Fixture) {
     assert_eq!(other.len(), 2, "the name belongs to its worker");
 }
 
-pub(crate) fn a_claim_of_other_types_gets_nothing_under_the_same_name(fixture: &Fixture) {
+pub(crate) fn a_repeated_claim_returns_only_jobs_of_its_types(fixture: &Fixture) {
     let id = fixture.submit(email());
     fixture.claim(claim_request("w", "c", &["email"], 1));
     assert!(
@@ -185,7 +185,7 @@ pub(crate) fn a_claim_is_never_larger_than_its_bound(fixture: &Fixture) {
     assert!(fixture.claim(claim_request("w", "e", &[], 10)).is_empty());
 }
 
-pub(crate) fn a_claim_holds_as_long_as_it_asked(fixture: &Fixture) {
+pub(crate) fn a_claim_gets_the_lease_length_it_requests(fixture: &Fixture) {
     fixture.submit_many(2, "acme");
     let usual = fixture.take();
     let lease = Some(Duration::from_secs(100));

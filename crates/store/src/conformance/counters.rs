@@ -34,7 +34,7 @@ pub(crate) fn every_state_is_counted(fixture: &Fixture) {
     assert_eq!(fixture.depth("email").counts, expected);
 }
 
-pub(crate) fn depth_and_age_are_told(fixture: &Fixture) {
+pub(crate) fn the_store_reports_queue_depth_and_oldest_due_job(fixture: &Fixture) {
     fixture.submit(email());
     let first = fixture.job(fixture.list(engine::Filter::Everything)[0]).run_at();
     fixture.pass(5);
@@ -139,7 +139,7 @@ pub(crate) fn the_codes_of_the_poison_queue_are_bounded(fixture: &Fixture) {
     assert!(email.contains(&("FREQUENT".into(), 2)), "those with the most jobs are told");
 }
 
-pub(crate) fn queues_of_one_tenant_are_told_alone(fixture: &Fixture) {
+pub(crate) fn a_tenant_lists_only_its_own_queues(fixture: &Fixture) {
     let of = |name: &str| JobDraft { job_type: name.into(), ..JobDraft::default() };
     for (name, owner) in [("b", "acme"), ("a", "birch"), ("a", "acme"), ("c", "birch")] {
         fixture.submit_as(of(name), owner);

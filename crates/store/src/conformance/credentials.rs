@@ -53,7 +53,7 @@ pub(crate) fn keys_are_kept_oldest_first(fixture: &Fixture) {
     assert_eq!(block_on((fixture.restored)().keys(None)).unwrap(), [old, young]);
 }
 
-pub(crate) fn keys_of_one_tenant_are_told_alone(fixture: &Fixture) {
+pub(crate) fn a_tenant_lists_only_its_own_keys(fixture: &Fixture) {
     let own = [key(1, only("acme")), key(2, only("acme"))];
     let others = [key(3, only("birch")), key(4, Scope::All)];
     for key in own.iter().chain(&others) {

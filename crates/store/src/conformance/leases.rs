@@ -93,7 +93,7 @@ pub(crate) fn a_restore_voids_every_lease(fixture: &Fixture) {
     assert_eq!(job.status(), Status::Running, "until its time is over");
 }
 
-pub(crate) fn an_undelivered_claim_costs_nothing(fixture: &Fixture) {
+pub(crate) fn an_undelivered_claim_costs_no_attempt(fixture: &Fixture) {
     let id = fixture.submit(email());
     fixture.pass(5);
     fixture.submit(email());
@@ -109,7 +109,7 @@ pub(crate) fn an_undelivered_claim_costs_nothing(fixture: &Fixture) {
     }
 }
 
-pub(crate) fn time_in_which_workers_were_heard_is_no_outage(fixture: &Fixture) {
+pub(crate) fn time_with_worker_contact_is_not_an_outage(fixture: &Fixture) {
     fixture.submit(email());
     let claimed = fixture.take();
     fixture.pass(25);

@@ -26,7 +26,7 @@ fn parts(answer: Answer) -> Vec<Answer> {
     }
 }
 
-pub(crate) fn a_list_with_a_refused_part_does_nothing(fixture: &Fixture) {
+pub(crate) fn a_request_list_with_a_refused_part_changes_nothing(fixture: &Fixture) {
     let (kept, gone) = (fixture.submit(email()), JobId::from_bytes([1; 16]));
     let new = fixture.new_job(keyed("k", "1"), "acme");
     let report = Policy { max_attempts: 9, ..Policy::default() };
@@ -122,7 +122,7 @@ pub(crate) fn a_key_of_another_job_is_not_freed_by_a_list(fixture: &Fixture) {
     assert_eq!(fixture.submit(keyed("k", "2")), second);
 }
 
-pub(crate) fn a_job_is_handed_over_once_by_a_list(fixture: &Fixture) {
+pub(crate) fn a_request_list_submits_a_job_once(fixture: &Fixture) {
     let new = fixture.new_job(email(), "default");
     let submit = || Request::Submit(vec![new.clone()]);
     let twice = parts(fixture.one(Request::All(vec![submit(), submit()])).unwrap());

@@ -12,7 +12,7 @@ fn overdue(fixture: &Fixture, limit: usize) -> usize {
     block_on(fixture.store().overdue(limit)).unwrap().len()
 }
 
-pub(crate) fn what_is_overdue_comes_in_pages(fixture: &Fixture) {
+pub(crate) fn overdue_jobs_are_read_in_pages(fixture: &Fixture) {
     let expiring = || JobDraft { expires_at: Some(1_800_000_001_000), ..email() };
     let jobs = (0..25).map(|_| fixture.new_job(expiring(), "acme")).collect();
     fixture.one(Request::Submit(jobs)).unwrap();
@@ -36,7 +36,7 @@ pub(crate) fn an_expired_job_is_found_and_cancelled(fixture: &Fixture) {
     assert_eq!(job.life.last_failure.unwrap().code.as_str(), "JOB_EXPIRED");
 }
 
-pub(crate) fn what_becomes_due_next_is_told(fixture: &Fixture) {
+pub(crate) fn the_store_reports_when_the_next_job_is_due(fixture: &Fixture) {
     let next = |after: Timestamp| block_on(fixture.store().next_due(after)).unwrap();
     let now = next(Timestamp::default()).now;
     assert_eq!(next(now).due_at, None, "no job waits");
@@ -87,7 +87,7 @@ pub(crate) fn a_slow_handler_is_found(fixture: &Fixture) {
     assert_eq!(fixture.job(id).life.last_failure.unwrap().code.as_str(), "HANDLER_TIMEOUT");
 }
 
-pub(crate) fn nothing_is_overdue_before_its_time(fixture: &Fixture) {
+pub(crate) fn no_job_is_overdue_before_its_time(fixture: &Fixture) {
     fixture.submit(JobDraft { expires_at: Some(1_800_000_100_000), ..email() });
     fixture.submit(email());
     let claimed = fixture.take();

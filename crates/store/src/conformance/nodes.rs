@@ -68,7 +68,7 @@ fn prune(store: &Arc<dyn Store>) -> usize {
     block_on(store.prune(100)).expect("the store works")
 }
 
-pub(crate) fn whoever_is_alone_leads(fixture: &Fixture) {
+pub(crate) fn a_single_node_leads(fixture: &Fixture) {
     let info = info("a");
     for _ in 0..2 {
         let told = heartbeat_node(&fixture.store(), &info);
@@ -81,7 +81,7 @@ pub(crate) fn whoever_is_alone_leads(fixture: &Fixture) {
     assert_eq!(number(&fixture.store()), 1);
 }
 
-pub(crate) fn versions_are_told_for_many_jobs_at_once(fixture: &Fixture) {
+pub(crate) fn the_store_reads_versions_of_many_jobs_at_once(fixture: &Fixture) {
     let versions =
         |ids: &[JobId]| block_on(fixture.store().versions(ids)).expect("the store works");
     assert_eq!(versions(&[]), BTreeMap::new());
@@ -159,21 +159,21 @@ pub(crate) fn a_draining_node_gives_the_lead_up(near: &ClusterFixture) {
     assert!(!heartbeat_node(&one, &ending).leads && leads(&two, "two"));
 }
 
-pub(crate) fn whoever_drains_does_not_lead(near: &ClusterFixture) {
+pub(crate) fn a_draining_node_does_not_lead(near: &ClusterFixture) {
     let [one, _] = near.pair();
     let ending = NodeInfo { draining: true, ..info("one") };
     assert!(!heartbeat_node(&one, &ending).leads, "not even alone");
     assert!(leads(&one, "one"), "unless it thinks better of it");
 }
 
-pub(crate) fn whoever_never_attended_may_do_chores(near: &ClusterFixture) {
+pub(crate) fn a_node_that_never_sent_a_heartbeat_may_number_events(near: &ClusterFixture) {
     let [one, tool] = near.pair();
     assert!(leads(&one, "one"));
     near.fixture.submit(email());
     assert_eq!(number(&tool), 1);
 }
 
-pub(crate) fn nodes_are_told_as_they_were_seen(near: &ClusterFixture) {
+pub(crate) fn the_node_list_shows_each_node_as_last_seen(near: &ClusterFixture) {
     let [one, two] = near.pair();
     let older = NodeInfo { started_at: Timestamp::from_unix_ms(1), ..info("two") };
     let newer = NodeInfo { version: "0.2.0".to_owned(), ..info("one") };
@@ -284,7 +284,7 @@ pub(crate) fn notifications_that_wait_are_merged(near: &ClusterFixture) {
     receive_until(&two, || one.notify_peers(touched()), |all| all.work.len() == 2);
 }
 
-pub(crate) fn what_one_node_does_the_others_see(near: &ClusterFixture) {
+pub(crate) fn a_change_at_one_node_is_visible_at_another(near: &ClusterFixture) {
     let [one, two] = near.pair();
     let id = near.fixture.submit(email());
     let claim =
@@ -428,7 +428,7 @@ pub(crate) fn a_node_confirms_what_it_acts_by(near: &ClusterFixture) {
     assert_eq!(unconfirmed(&two, 4), 2, "what confirms is a node");
 }
 
-pub(crate) fn whoever_was_silent_is_not_waited_for(near: &ClusterFixture) {
+pub(crate) fn silent_nodes_are_not_waited_for(near: &ClusterFixture) {
     let [one, two] = near.pair();
     heartbeat_node(&one, &info("one"));
     heartbeat_node(&two, &info("two"));

@@ -37,7 +37,7 @@ pub(crate) fn a_paused_queue_is_not_claimed_from(fixture: &Fixture) {
     assert_eq!(claimable(fixture), 1);
 }
 
-pub(crate) fn pauses_are_told(fixture: &Fixture) {
+pub(crate) fn the_store_lists_every_pause(fixture: &Fixture) {
     let told = || block_on(fixture.store().pauses()).unwrap().into_iter().collect::<Vec<_>>();
     assert!(told().is_empty());
     pause(fixture, only("acme"));
@@ -50,7 +50,7 @@ pub(crate) fn pauses_are_told(fixture: &Fixture) {
     assert!(told().is_empty());
 }
 
-pub(crate) fn a_pause_of_all_holds_for_everybody(fixture: &Fixture) {
+pub(crate) fn a_pause_of_all_tenants_holds_for_each_tenant(fixture: &Fixture) {
     pause(fixture, Scope::All);
     fixture.submit_as(email(), "acme");
     fixture.submit_as(email(), "new-tenant");
@@ -119,7 +119,7 @@ pub(crate) fn a_full_queue_takes_no_more(fixture: &Fixture) {
     fixture.submit(email());
 }
 
-pub(crate) fn surroundings_are_told(fixture: &Fixture) {
+pub(crate) fn explain_facts_show_why_a_job_waits(fixture: &Fixture) {
     fixture.submit(JobDraft { priority: Some(9), ..email() });
     fixture.submit(email());
     fixture.pass(1);
@@ -208,7 +208,7 @@ pub(crate) fn a_worker_that_signs_off_keeps_its_leases(fixture: &Fixture) {
     assert!(seen().is_empty());
 }
 
-pub(crate) fn an_erased_job_leaves_nothing(fixture: &Fixture) {
+pub(crate) fn an_erased_job_leaves_no_personal_data(fixture: &Fixture) {
     let id = fixture.submit(JobDraft { subject_id: Some("ada".into()), ..email() });
     assert!(matches!(fixture.command(id, Command::Erase), Err(Refusal::NotEnded { .. })));
     fixture.must(id, Command::Cancel);

@@ -113,7 +113,7 @@ pub(crate) fn old_announcements_of_a_job_are_left_out(fixture: &Fixture) {
     assert_eq!(seqs(fixture, id, 0), [3]);
 }
 
-pub(crate) fn an_erased_job_announces_nothing(fixture: &Fixture) {
+pub(crate) fn an_erased_job_has_no_outbox_events(fixture: &Fixture) {
     let id = fixture.submit(email());
     fixture.must(id, Command::Cancel);
     number(fixture, 1);

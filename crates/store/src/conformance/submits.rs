@@ -13,7 +13,7 @@ pub(crate) fn a_job_is_there_when_it_was_answered(fixture: &Fixture) {
     assert_eq!(fixture.history(answer.job_id).len(), 1);
 }
 
-pub(crate) fn what_is_handed_over_is_kept(fixture: &Fixture) {
+pub(crate) fn a_submitted_job_keeps_every_field(fixture: &Fixture) {
     let parent = fixture.submit(email());
     let draft = JobDraft {
         subject_id: Some("order/7 ä".into()),
@@ -60,7 +60,7 @@ pub(crate) fn the_same_hand_over_again_is_the_same_job(fixture: &Fixture) {
     assert_eq!(fixture.history(new.id).len(), 3);
 }
 
-pub(crate) fn a_job_that_nobody_handed_over_is_not_there(fixture: &Fixture) {
+pub(crate) fn a_job_never_submitted_is_not_found(fixture: &Fixture) {
     let nobody = JobId::new(Timestamp::default(), Entropy(5));
     assert!(fixture.find(nobody).is_none());
     assert!(fixture.history(nobody).is_empty());

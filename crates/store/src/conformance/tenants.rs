@@ -5,7 +5,7 @@ use crate::{Query, Request};
 use engine::{Command, Filter, OutcomeWord, Refusal, Scope, Status};
 use pollster::block_on;
 
-pub(crate) fn nobody_sees_another_s_jobs(fixture: &Fixture) {
+pub(crate) fn a_tenant_cannot_see_jobs_of_another(fixture: &Fixture) {
     let id = fixture.submit_as(email(), "acme");
     fixture.take();
     for scope in [only("acme"), Scope::All, only("birch")] {
@@ -23,7 +23,7 @@ pub(crate) fn nobody_sees_another_s_jobs(fixture: &Fixture) {
     assert!(workers.is_empty(), "nor the workers of all tenants");
 }
 
-pub(crate) fn nobody_touches_another_s_jobs(fixture: &Fixture) {
+pub(crate) fn a_tenant_cannot_change_jobs_of_another(fixture: &Fixture) {
     let id = fixture.submit_as(email(), "acme");
     let claimed = fixture.take();
     let before = fixture.job(id);

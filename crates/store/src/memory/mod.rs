@@ -457,7 +457,7 @@ mod tests {
             let memory = Memory::new(clock.clone(), random.clone()).with_rules(Arc::new(Unpaged));
             fixture(&Arc::new(memory), clock, random, Memory::restore)
         }
-        let promise = conformance::maintenance::what_is_overdue_comes_in_pages;
+        let promise = conformance::maintenance::overdue_jobs_are_read_in_pages;
         found("SweepWithoutPaging", mistaken, promise);
     }
 }

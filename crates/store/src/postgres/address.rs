@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_protects_the_connection_is_as_libpq_has_it() {
+    fn sslmode_has_the_same_meaning_as_in_libpq() {
         let trust = |query: &str| address(&format!("postgres://u@h/d?{query}")).protection.trust;
         assert_eq!(trust("sslmode=disable"), Trust::Unencrypted);
         assert_eq!(trust("sslmode=prefer"), Trust::AnyServer);
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_elsewhere_is_checked_unless_the_address_says_otherwise() {
+    fn remote_servers_are_verified_by_default() {
         let checked = |text: &str| {
             let protection = address(text).protection;
             (protection.encryption == Encryption::Always)
@@ -351,9 +351,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_weaker_than_it_could_be_is_told() {
+    fn weak_connection_settings_are_reported() {
         for (query, told) in [
-            ("sslmode=disable", "readable"),
+            ("sslmode=disable", "not encrypted"),
             ("sslmode=prefer", "verify-full"),
             ("sslmode=require", "verify-full"),
             ("sslmode=verify-ca", "whatever name"),
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_address_is_said() {
+    fn address_errors_name_the_wrong_part() {
         for (text, told) in [
             ("mysql://u@h", "postgres://"),
             ("postgres://h/d", "user"),

@@ -128,13 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_walked_over_is_not_walked_over_again() {
+    fn a_scan_resumes_at_the_last_job_it_found() {
         let old = NOW - 10 * LATE_MS;
         assert_eq!(after(Some((MIDDLE, old)))[MIDDLE], old);
     }
 
     #[test]
-    fn a_line_is_looked_at_from_its_beginning_again_and_again() {
+    fn queues_are_rescanned_from_the_index_start_periodically() {
         let mut lines = ClaimCursors::default();
         let (now, at) = (Timestamp::from_unix_ms(NOW), Duration::from_secs(100));
         lines.scanned(&DueScanSummary { queue: 1, whole: true, until: None, now, at });

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn news_arrive_as_they_were_told() {
+    fn a_notification_decodes_as_it_was_encoded() {
         let types = ["email", "order.ship"].map(|name| JobType::parse(name).unwrap());
         let notification =
             Notification { work: types.into(), any_work: false, touched: true, settings: true };

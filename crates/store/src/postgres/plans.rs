@@ -41,7 +41,7 @@ const FROM_THE_START: [(&str, &str); 6] = [
 const ROWS: u32 = 1_000_000;
 
 #[test]
-fn every_statement_goes_by_index_whatever_the_statistics_say() {
+fn every_statement_uses_an_index_whatever_the_statistics() {
     RUNTIME.block_on(async {
         let address = fresh_address();
         let (client, names) = clock_connection(&address).await.expect("it can be opened");

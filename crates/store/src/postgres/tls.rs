@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_for_the_password_is_found_wherever_it_stands() {
+    fn a_clear_text_password_request_is_found_at_any_position() {
         let clear = b"R\0\0\0\x08\0\0\0\x03";
         let scram = b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0";
         let let_in = b"R\0\0\0\x08\0\0\0\0";

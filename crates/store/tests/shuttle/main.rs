@@ -70,7 +70,7 @@ fn count(owned: &mut Owned) -> usize {
 }
 
 #[test]
-fn all_that_is_asked_is_answered() {
+fn every_request_to_a_dedicated_thread_is_answered() {
     check(|| {
         let seen = Counted::default();
         let dedicated_thread =

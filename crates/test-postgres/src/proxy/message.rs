@@ -152,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_is_known_by_what_is_said_of_it() {
+    fn a_commit_is_recognized_by_its_command_tag() {
         assert!(message(b'C', b"COMMIT\0").says_committed());
         assert!(!message(b'C', b"ROLLBACK\0").says_committed());
         assert!(!message(b'D', b"COMMIT\0").says_committed());
     }
 
     #[test]
-    fn a_commit_is_known_when_it_is_asked_for() {
+    fn a_commit_request_is_recognized_in_a_query() {
         let asks = |sql: &[u8]| message(b'Q', sql).asks();
         assert_eq!(asks(b"COMMIT\0"), Some(Kind::Commit));
         assert_eq!(asks(b"insert into t values (1); commit ; \0"), Some(Kind::Commit));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_commits_by_itself_is_known_by_what_it_does() {
+    fn an_autocommit_write_is_recognized_by_its_statement() {
         let asks = |sql: &[u8]| message(b'Q', sql).asks();
         assert_eq!(asks(b"insert into t values (1)\0"), Some(Kind::Write));
         assert_eq!(asks(b"with n as (insert into t values (1)) select 1\0"), Some(Kind::Write));

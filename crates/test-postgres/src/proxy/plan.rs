@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_hit_as_were_asked_for() {
+    fn a_fault_plan_hits_as_often_as_requested() {
         check(When::Never, 0);
         check(When::Next(0), 0);
         check(When::Next(3), 3);

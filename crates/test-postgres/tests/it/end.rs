@@ -15,7 +15,7 @@ const LOOKS: usize = 500;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 #[test]
-fn a_process_that_is_killed_leaves_nothing_behind() {
+fn servers_end_when_their_process_is_killed() {
     let (mut child, left) = start_child("end::a_child_with_servers");
     child.kill().expect("it is ours"); // SIGKILL
     child.wait().expect("it is ours");
@@ -23,7 +23,7 @@ fn a_process_that_is_killed_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_process_that_exits_leaves_nothing_behind() {
+fn servers_end_when_their_process_exits() {
     let (mut child, left) = start_child("end::a_child_with_servers");
     drop(child.stdin.take());
     assert_eq!(child.wait().expect("it is ours").code(), Some(7), "process::exit was not reached");

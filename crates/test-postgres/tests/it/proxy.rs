@@ -58,7 +58,7 @@ impl ProxyFixture {
 }
 
 #[tokio::test]
-async fn a_line_that_is_told_nothing_changes_nothing() {
+async fn a_proxy_without_faults_changes_nothing() {
     let fixture = ProxyFixture::new().await;
     fixture.insert(SIMPLE).await.unwrap();
     assert_eq!(fixture.rows().await, 1);
@@ -67,7 +67,7 @@ async fn a_line_that_is_told_nothing_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_commit_whose_reply_is_lost_has_happened() {
+async fn a_commit_with_a_lost_reply_is_applied() {
     let fixture = ProxyFixture::new().await;
     for way in [SIMPLE, PREPARED, TYPED, BY_ITSELF] {
         let before = fixture.rows().await;
@@ -151,7 +151,7 @@ async fn all_are_cut_at_once_and_new_ones_are_welcome() {
 }
 
 #[tokio::test]
-async fn what_is_held_goes_on_later() {
+async fn the_proxy_resumes_held_connections() {
     let fixture = ProxyFixture::new().await;
     let client = fixture.client().await;
     fixture.proxy.hold();
@@ -180,7 +180,7 @@ async fn those_who_come_while_traffic_is_held_wait_too() {
 }
 
 #[tokio::test]
-async fn what_is_held_can_be_cut() {
+async fn the_proxy_can_cut_held_connections() {
     let fixture = ProxyFixture::new().await;
     let client = fixture.client().await;
     fixture.proxy.hold();
@@ -191,7 +191,7 @@ async fn what_is_held_can_be_cut() {
 }
 
 #[tokio::test]
-async fn it_stands_before_pgbouncer_as_well() {
+async fn the_proxy_works_in_front_of_pgbouncer() {
     let fixture = ProxyFixture::new().await;
     let bouncer = PgBouncer::before(Server::shared());
     let fixture = ProxyFixture { proxy: ChaosProxy::before_port(bouncer.port()), ..fixture };
@@ -201,7 +201,7 @@ async fn it_stands_before_pgbouncer_as_well() {
 }
 
 #[test]
-fn those_who_ask_for_encryption_are_told_that_there_is_none() {
+fn the_proxy_declines_encryption_requests() {
     let proxy = ChaosProxy::before(Server::shared());
     let ask = |mode: &str| {
         let address = format!("{}?sslmode={mode}", proxy.address());

@@ -27,7 +27,7 @@ async fn its_user_is_no_superuser_and_may_create_schemas() {
 }
 
 #[tokio::test]
-async fn it_is_also_found_by_its_socket() {
+async fn the_server_is_reachable_by_its_unix_socket() {
     let client = connect(&Server::shared().unix_address()).await.unwrap();
     let way = "select (inet_client_addr() is null)::text";
     assert_eq!(value(&client, way).await, "true");

@@ -17,7 +17,7 @@ fn its_certificate_is_good_for_those_who_trust_its_authority() {
 }
 
 #[tokio::test]
-async fn a_server_without_papers_says_so() {
+async fn a_server_without_a_certificate_refuses_tls() {
     let server = Server::shared();
     assert!(server.tls_ca().is_none());
     assert!(connect(&format!("{}?sslmode=require", server.address())).await.is_err());

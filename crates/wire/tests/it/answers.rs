@@ -64,7 +64,7 @@ fn a_whole_job_shows_its_payload_only_where_it_is_given() {
 }
 
 #[test]
-fn what_a_worker_claims_is_the_whole_job_and_its_lease() {
+fn a_claim_answer_has_the_whole_job_and_its_lease() {
     let job = jobs::running(&jobs::full());
     let claimed = ClaimedJob::new(&job, job.lease().unwrap(), &jobs::payload());
     check("claim_answer", &ClaimAnswer { jobs: vec![claimed] });
@@ -87,7 +87,7 @@ fn a_client_reads_what_a_server_wrote() {
 }
 
 #[test]
-fn submitted_jobs_are_answered_with_where_to_look() {
+fn a_submit_answer_has_the_status_url() {
     let first = SubmittedShape::from(&Submitted::of(&jobs::full(), false));
     check("submitted", &first);
     let signed_status_url = Some(format!("{}?sig=x", first.status_url));
@@ -107,7 +107,7 @@ fn entry(decision: Decision) -> HistoryEntry {
 }
 
 #[test]
-fn a_history_row_says_who_did_what_when() {
+fn a_history_row_has_actor_change_and_time() {
     let policy = Policy::default();
     let full = jobs::full();
     let running = jobs::running(&full);

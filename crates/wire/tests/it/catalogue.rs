@@ -119,7 +119,7 @@ fn only_what_passes_by_itself_may_be_retried() {
 }
 
 #[test]
-fn every_code_says_what_to_do_in_whole_sentences() {
+fn every_error_code_is_explained_in_whole_sentences() {
     for entry in CATALOGUE {
         for sentence in [entry.meaning, entry.what_to_do] {
             assert!(sentence.ends_with('.') && !sentence.contains("  "), "{}", entry.code);

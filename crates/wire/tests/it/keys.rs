@@ -15,7 +15,7 @@ fn order(body: &str) -> KeyDraft {
 }
 
 #[test]
-fn a_key_has_the_tenant_that_is_asked_for_or_its_creators() {
+fn a_new_key_has_the_requested_tenant_or_its_creator_s() {
     let acme = Scope::One(Tenant::parse("acme").unwrap());
     let named = order(r#"{"name": "ci", "tenant": "acme", "scopes": ["work"]}"#);
     assert_eq!(named.grant.scope, acme);
@@ -30,7 +30,7 @@ fn a_key_has_the_tenant_that_is_asked_for_or_its_creators() {
 }
 
 #[test]
-fn all_that_is_wrong_with_a_key_is_named_at_once() {
+fn a_key_request_is_refused_with_all_its_faults() {
     let wrong =
         r#"{"name": "", "tenant": "A B", "scopes": ["root"], "types": [""], "expiresAt": "soon"}"#;
     let refusal = request(wrong).check(&Scope::All).unwrap_err();

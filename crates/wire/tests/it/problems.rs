@@ -22,7 +22,7 @@ fn fields_are_pointed_at() {
 }
 
 #[test]
-fn what_is_within_a_field_is_pointed_at() {
+fn a_problem_inside_a_field_has_a_json_pointer() {
     let missing = FieldProblem::new("payload", "is missing").within("/to");
     let empty = FieldProblem::new("payload", "must be an object");
     check("problem_schema", &refused(&item(3, Refusal::SchemaMismatch(vec![missing, empty]))));

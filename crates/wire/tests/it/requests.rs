@@ -66,7 +66,7 @@ fn a_batch_is_a_list_of_jobs() {
 }
 
 #[test]
-fn a_claim_says_who_and_what_and_how_long() {
+fn a_claim_request_is_read_in_full_and_with_defaults() {
     let request: ClaimRequest = parse(
         r#"{"workerId": "w", "claimId": "c", "jobTypes": ["email", "sms"], "max": 1000,
             "waitSeconds": 60, "leaseSeconds": 3600, "host": "node-7"}"#,
@@ -114,7 +114,7 @@ fn ending_kind(rest: &str) -> EndingKind {
 }
 
 #[test]
-fn a_settle_says_how_it_ended() {
+fn a_settle_request_is_read_as_its_ending() {
     let done = ending_kind(
         r#""outcome": "completed", "result": {"n": 1}, "resultUrl": "https://x", "message": "m""#,
     );
@@ -137,7 +137,7 @@ fn a_settle_says_how_it_ended() {
 }
 
 #[test]
-fn the_words_of_a_settle_are_the_engine_s() {
+fn every_engine_outcome_has_a_name_in_settle_requests() {
     // A new outcome fails to compile here; it needs its name in `wire`.
     let word = |outcome| match outcome {
         OutcomeWord::Completed => "completed",
@@ -198,7 +198,7 @@ fn a_policy_is_read_as_a_person_wrote_it() {
 }
 
 #[test]
-fn a_bulk_action_says_which_jobs() {
+fn a_bulk_request_selects_jobs_by_filter() {
     let request: BulkRequest = parse(r#"{"filter": "status eq 'Queued'", "more": 1}"#);
     assert_eq!(request.check(), Ok(Filter::eq(Field::Status(Status::Queued))));
     let all: BulkRequest = parse(r#"{"filter": "true"}"#);
@@ -216,7 +216,7 @@ fn poisoned_jobs_are_named_by_their_ids_or_by_a_filter() {
 }
 
 #[test]
-fn a_client_writes_only_what_it_says() {
+fn absent_request_fields_are_not_serialized() {
     let request = PoisonRequest { filter: Some("true".into()), ..PoisonRequest::default() };
     assert_eq!(serde_json::to_string(&request).unwrap(), r#"{"filter":"true"}"#);
 }

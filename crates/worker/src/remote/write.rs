@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_gives_back_for_later_says_how_much_later() {
+    fn a_release_request_keeps_its_reason_and_delay() {
         let Report { id, token, .. } = settled(&EndingDraft::new(OutcomeWord::Completed));
         for (delay, reason) in [
             (Duration::ZERO, engine::ReleaseReason::Released),

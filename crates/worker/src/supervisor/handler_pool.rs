@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_forgotten_while_threads_come_and_go() {
+    fn no_task_is_lost_while_pool_threads_come_and_go() {
         let (_runtime, pool) = pool();
         let done = Arc::new(AtomicUsize::new(0));
         let spawn = |number: usize| {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_drops_the_handle_ends_the_work() {
+    fn dropping_a_task_handle_ends_its_task() {
         struct Ends(Arc<AtomicBool>);
         impl Drop for Ends {
             fn drop(&mut self) {

@@ -158,7 +158,7 @@ fn a_runner_without_a_runtime_can_be_stopped() {
 }
 
 #[tokio::test]
-async fn whoever_gives_up_stopping_does_not_wait_for_the_grace_time() {
+async fn dropping_the_stop_future_skips_the_grace_time() {
     let fixture = Fixture::open();
     let nap =
         |_: (), context: Context| async move { context.sleep(Duration::from_secs(3600)).await };
@@ -175,7 +175,7 @@ async fn whoever_gives_up_stopping_does_not_wait_for_the_grace_time() {
 }
 
 #[tokio::test]
-async fn whoever_cancels_the_token_cancels_no_job() {
+async fn a_handler_cancelling_its_token_does_not_cancel_its_job() {
     let fixture = Fixture::open();
     let own = |_: (), context: Context| async move {
         context.cancellation_token().cancel(); // as a library does with its token when it is done
@@ -301,7 +301,7 @@ async fn a_task_of_the_handler_sleeps_by_the_clock_of_the_test() {
 
 /// A handler that blocks for ever must not keep the store open after everything was stopped.
 #[tokio::test]
-async fn nobody_keeps_the_store_open() {
+async fn a_blocked_handler_does_not_keep_the_store_open() {
     let store = memory();
     let fixture = Fixture::over(store.clone());
     let deaf = |_: (), _context: Context| async {

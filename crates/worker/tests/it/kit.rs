@@ -64,7 +64,7 @@ async fn a_long_handler_keeps_its_lease_by_heartbeats() {
 }
 
 #[tokio::test]
-async fn a_job_cancelled_while_it_runs_hears_of_it() {
+async fn a_running_handler_wakes_when_its_job_is_cancelled() {
     let kit = TestHarness::new();
     let somebody = kit.platform().clone();
     let slow = move |_: (), context: Context| {
@@ -140,7 +140,7 @@ async fn a_snooze_and_a_child_go_by_the_same_clock() {
 
 #[tokio::test]
 #[should_panic(expected = "use Context::sleep")]
-async fn a_handler_that_waits_for_nothing_is_a_mistake_that_is_told() {
+async fn the_harness_panics_on_a_handler_that_waits_for_nothing() {
     tokio::time::pause(); // so that the test does not really wait
     let hangs = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
     let kit = TestHarness::new().with(on("hangs", hangs));

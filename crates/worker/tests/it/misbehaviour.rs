@@ -89,7 +89,7 @@ async fn a_handler_that_hangs_is_cut_off_at_its_timeout() {
 }
 
 #[tokio::test]
-async fn a_handler_that_blocks_its_thread_keeps_nobody_from_working() {
+async fn a_blocking_handler_does_not_stop_other_jobs() {
     let fixture = fixture().await;
     let working = fixture.runner().with(on("any", behave).slots(8)).start().await.unwrap();
     let mut stuck = Vec::new();

@@ -230,7 +230,7 @@ async fn a_runner_that_is_dropped_gives_back_what_it_has() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn a_runner_start_error_has_its_reason() {
     let fixture = Fixture::open();
     let fine = || on("fine", |_: (), _: Context| async { Ok::<_, Fail>(()) });
     let told = |error: Result<worker::RunningRunner, StartError>| error.err().unwrap().to_string();
@@ -314,7 +314,7 @@ pub(crate) fn futures_less<T>(waiting: impl Future<Output = T>) -> T {
 }
 
 #[tokio::test]
-async fn a_cancel_is_heard_and_acknowledged() {
+async fn a_handler_receives_and_acknowledges_a_cancel() {
     let fixture = Fixture::open();
     fixture.set_policy("obedient", engine::PolicyDraft { timeout_ms: None, ..brisk() }).await;
     let obedient = |_: (), context: Context| async move {
@@ -332,7 +332,7 @@ async fn a_cancel_is_heard_and_acknowledged() {
 }
 
 #[tokio::test]
-async fn what_a_handler_says_last_is_not_lost() {
+async fn the_last_progress_of_a_handler_is_stored() {
     let fixture = Fixture::open();
     let quick = |_: (), context: Context| async move {
         context.progress(100, "all of it");

@@ -11,7 +11,7 @@ use store::FaultInjector;
 use worker::{Context, Fail, JobRequest, on};
 
 #[tokio::test]
-async fn a_dead_store_is_survived_and_nothing_is_run_twice() {
+async fn a_worker_survives_a_store_outage_and_runs_no_job_twice() {
     let (fixture, faults) = Fixture::with_faults(memory());
     let nap = |_: String, context: Context| async move {
         context.sleep(Duration::from_millis(300)).await?;
@@ -52,7 +52,7 @@ async fn a_runner_stops_in_time_though_its_store_is_dead() {
 /// A worker that cannot reach the store for longer than its lease, as if its process had been
 /// stopped. Another worker takes its job; the first one's report changes nothing.
 #[tokio::test]
-async fn a_worker_paused_past_its_lease_is_not_heard_any_more() {
+async fn the_late_report_of_a_paused_worker_is_refused() {
     let inside = memory();
     let ((paused, faults), other) = (Fixture::with_faults(inside.clone()), Fixture::over(inside));
     other.set_policy("a", engine::PolicyDraft { timeout_ms: Some(60_000), ..brisk() }).await;

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_a_terminal_obeys_is_left() {
+    fn terminal_control_characters_are_removed() {
         let evil = "a\x1b[31mb\x07c\u{9b}2Jd\re\nf\u{202e}g\x7f ü 漢";
         assert_eq!(clean(evil), "a[31mbc2Jd e fg ü 漢");
     }

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_said_as_people_say_them() {
+    fn relative_times_use_a_fitting_unit() {
         let now = Timestamp::parse("now", 1_000_000_000_000).unwrap();
         let check = |ms: i64, said: &str| {
             let at = Timestamp::parse("at", now.unix_ms() + ms).unwrap();

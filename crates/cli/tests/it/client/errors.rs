@@ -8,7 +8,7 @@ use std::net::TcpListener;
 const MISSING: &str = "01a1e17f-dec5-7ff8-81e3-73a73ebb528a";
 
 #[test]
-fn a_no_is_told_with_its_code_its_correlation_and_a_hint() {
+fn refusals_are_printed_with_code_correlation_and_hint() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     let told = prompt.types(&["status", MISSING]);
@@ -37,7 +37,7 @@ fn fields_that_are_wrong_are_pointed_at() {
 }
 
 #[test]
-fn who_has_no_key_or_a_wrong_one_is_told_how_to_give_one() {
+fn a_missing_or_wrong_key_is_refused_with_the_remedy() {
     let test_server = TestServer::start();
     let anonymous = Prompt::unconfigured().set("CONSIGN_URL", &url(&test_server));
     for prompt in [&anonymous, &Prompt::of(&test_server).set("CONSIGN_KEY", "csk_wrong")] {
@@ -77,7 +77,7 @@ fn a_server_that_is_not_there_is_an_ending_of_its_own() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_a_mistake_of_usage() {
+fn wrong_arguments_are_usage_errors() {
     let unconfigured = Prompt::unconfigured();
     for words in [
         &["queues", "--url", "nowhere"][..],

@@ -5,7 +5,7 @@ use crate::serve::TestServer;
 use serde_json::json;
 
 #[test]
-fn a_job_is_handed_over_and_looked_at() {
+fn enqueue_submits_a_job_and_status_shows_it() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     let words = ["enqueue", "email", "--payload", r#"{"to":"ada"}"#, "-s", "order/7", "-k", "k-1"];
@@ -79,7 +79,7 @@ fn lists_are_tables_for_people_and_pages_for_programs() {
 }
 
 #[test]
-fn what_servers_say_cannot_command_a_terminal() {
+fn server_text_cannot_control_the_terminal() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     let evil = "a\u{9b}2J\u{202e}b";

@@ -17,7 +17,7 @@ fn poisoned(test_server: &TestServer, prompt: &Prompt) -> String {
 }
 
 #[test]
-fn the_history_of_a_job_is_told() {
+fn history_and_show_print_the_life_of_a_job() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     let id = poisoned(&test_server, &prompt);
@@ -71,7 +71,7 @@ fn ended_jobs_get_another_life_and_waiting_ones_are_stopped() {
 }
 
 #[test]
-fn many_are_cancelled_when_somebody_said_yes() {
+fn a_bulk_cancel_needs_confirmation() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     for _ in 0..3 {

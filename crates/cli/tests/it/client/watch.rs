@@ -156,7 +156,7 @@ fn without_a_terminal_there_is_a_line_per_change_also_over_a_restart() {
 }
 
 #[test]
-fn a_job_that_has_ended_is_told_at_once() {
+fn watching_an_ended_job_returns_at_once() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     let id = prompt.enqueues(&["report"]);
@@ -172,7 +172,7 @@ fn a_job_that_has_ended_is_told_at_once() {
 }
 
 #[test]
-fn whoever_hands_over_may_wait_for_the_end() {
+fn enqueue_can_wait_for_the_end_of_its_job() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     for (word, ending, code) in [

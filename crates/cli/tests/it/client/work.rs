@@ -50,7 +50,7 @@ fn wait_until_it_is(test_server: &TestServer, id: &str, wanted: &str) {
 }
 
 #[test]
-fn each_exit_code_means_what_the_contract_says() {
+fn exec_exit_codes_map_to_documented_outcomes() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     let [fine, bad, later] =
@@ -78,7 +78,7 @@ fn each_exit_code_means_what_the_contract_says() {
 }
 
 #[test]
-fn asked_to_end_it_gives_back_what_does_not() {
+fn a_stopped_worker_releases_jobs_that_outlast_the_grace() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     let id = submit(&test_server, "a", json!(1));
@@ -144,7 +144,7 @@ fn a_server_that_is_killed_costs_no_job_and_no_second_run() {
 }
 
 #[test]
-fn a_key_that_is_no_good_is_said_at_once() {
+fn work_with_an_invalid_key_fails_at_once() {
     let test_server = TestServer::start();
     let prompt = Prompt::unconfigured()
         .set("CONSIGN_URL", &url(&test_server))

@@ -28,7 +28,7 @@ fn the_python_is_read_by_its_oldest_version() {
 }
 
 #[test]
-fn the_typescript_is_strict_and_depends_on_nothing() {
+fn the_typescript_examples_are_strict_without_dependencies() {
     for name in ["client", "worker"] {
         let source = read(&format!("typescript/{name}.ts"));
         let imports = source.lines().filter(|line| line.starts_with("import "));

@@ -19,13 +19,13 @@ macro_rules! stories {
 
 stories!(
     a_job_is_completed_and_its_progress_is_seen_on_the_way,
-    each_failure_ends_as_the_handler_says,
+    the_handler_decides_how_a_failed_job_ends,
     the_same_key_means_the_same_job,
     a_cancel_is_heard,
     both_survive_that_the_server_is_killed,
     a_worker_that_shall_end_gives_back_what_takes_too_long,
     a_worker_that_shall_end_lets_handlers_end,
-    whoever_has_no_key_is_told_so,
+    examples_without_a_valid_key_exit_with_the_reason,
 );
 
 /// For workers that the test does not ask to end.
@@ -46,7 +46,7 @@ fn a_job_is_completed_and_its_progress_is_seen_on_the_way(language: Language) {
     assert_eq!(status["subjectId"], "order/7");
 }
 
-fn each_failure_ends_as_the_handler_says(language: Language) {
+fn the_handler_decides_how_a_failed_job_ends(language: Language) {
     let customer = Customer::new();
     let _worker = Program::worker(language, &customer, NO_MATTER);
     let told = |payload: &str| Program::client(language, &customer, &["email", payload]);
@@ -139,7 +139,7 @@ fn a_worker_that_shall_end_lets_handlers_end(language: Language) {
     assert_eq!(workers["items"], json!([]), "it signed off");
 }
 
-fn whoever_has_no_key_is_told_so(language: Language) {
+fn examples_without_a_valid_key_exit_with_the_reason(language: Language) {
     let customer = Customer::new();
     let starts: [(&str, &[&str]); 2] = [("worker", &[]), ("client", &["email", "{}"])];
     for (name, words) in starts {

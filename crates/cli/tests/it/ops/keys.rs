@@ -53,7 +53,7 @@ fn a_key_stands_alone_and_opens_what_it_should() {
 }
 
 #[test]
-fn keys_are_made_for_programs_too_and_mistakes_are_told() {
+fn keys_create_prints_json_and_refuses_mistakes() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     let made = prompt.types(&["keys", "create", "x", "--scope", "work,jobs:read", "--json"]).json();
@@ -71,7 +71,7 @@ fn keys_are_made_for_programs_too_and_mistakes_are_told() {
 }
 
 #[test]
-fn what_operators_did_is_listed() {
+fn audit_lists_what_operators_did() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     for job_type in ["a", "b", "c"] {

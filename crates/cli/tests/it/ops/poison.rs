@@ -26,7 +26,7 @@ fn poison_is_counted_by_reason_and_listed() {
 }
 
 #[test]
-fn what_is_meant_is_said_before_and_after() {
+fn poison_actions_count_their_jobs_before_and_after() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     let pages = poison(&test_server, &prompt, "page", "NO_PAGE", 3);
@@ -51,12 +51,12 @@ fn what_is_meant_is_said_before_and_after() {
     let rest = prompt.types(&["poison", "discard", "--everything", "--yes", "--json"]);
     assert_eq!(rest.json(), json!({"matched": 1}));
     let none = prompt.types(&["poison", "discard", "--everything"]);
-    assert!(none.well().contains("no poisoned job is meant"), "{}", none.out);
+    assert!(none.well().contains("no poisoned job matches"), "{}", none.out);
     assert!(prompt.types(&["poison"]).well().contains("no job waits for a person"));
 }
 
 #[test]
-fn whoever_names_no_job_touches_none() {
+fn poison_actions_need_exactly_one_selection() {
     let unconfigured = Prompt::unconfigured().set("CONSIGN_URL", "http://127.0.0.1:1");
     for words in [
         &["poison", "redrive"][..],

@@ -4,7 +4,7 @@ use super::claim;
 use crate::{client::Prompt, serve::TestServer};
 
 #[test]
-fn a_queue_is_looked_at_paused_and_resumed() {
+fn a_queue_is_shown_paused_and_resumed() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     let told = prompt.types(&["queues", "email"]);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::fs;
 
 #[test]
-fn what_is_set_is_changed_and_the_rest_stays() {
+fn types_set_changes_only_the_given_fields() {
     let test_server = TestServer::with("[handlers]\nexec = \"all\"");
     let prompt = Prompt::of(&test_server);
     assert!(prompt.types(&["types"]).well().contains("no type yet"));

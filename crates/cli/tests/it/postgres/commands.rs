@@ -61,7 +61,7 @@ fn an_operator_without_a_key_is_let_in_while_nodes_run() {
 }
 
 #[test]
-fn the_doctor_looks_at_the_database() {
+fn the_doctor_checks_the_database() {
     let (folder, address) = (TempDir::new().unwrap(), fresh(Server::shared()));
     let test_server = TestServer::of_database(&address, SETTINGS);
     live(&test_server.admin(), "well");

@@ -36,7 +36,7 @@ const TYPES: usize = 8;
 const LAWFUL: [&str; 3] = ["LEASE_LOST", "ALREADY_ENDED", "JOB_NOT_FOUND"];
 
 #[test]
-fn nobody_waits_in_a_circle_whatever_is_wanted_in_whatever_order() {
+fn concurrent_requests_in_any_order_never_deadlock() {
     // PostgreSQL checks a waiting transaction for a deadlock after this time. The default of a
     // second would be too late: most cycles do not last that long before a transaction gives up.
     let server = Server::start(Options::fast().with("deadlock_timeout", "5ms"));

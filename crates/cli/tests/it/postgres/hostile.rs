@@ -83,7 +83,7 @@ fn run_as(role: &PostgresAddress, sql: &str) {
 }
 
 #[test]
-fn a_weaker_sslmode_than_verify_full_is_worth_a_second_look() {
+fn an_sslmode_weaker_than_verify_full_is_warned_of() {
     let folder = TempDir::new().unwrap();
     let check = |query: &str| {
         let address = format!("postgres://u:{PASSWORD}@db.example/d{query}");
@@ -100,7 +100,7 @@ fn a_weaker_sslmode_than_verify_full_is_worth_a_second_look() {
 }
 
 #[test]
-fn a_stranger_that_asks_for_the_password_in_clear_text_does_not_get_it() {
+fn an_impostor_database_gets_no_clear_text_password() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let anonymous = thread::spawn(move || {

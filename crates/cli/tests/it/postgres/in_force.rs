@@ -89,7 +89,7 @@ fn schemas_and_pauses_hold_at_every_node_when_they_are_answered() {
 
 /// LISTEN does not pass the pooler, so each change waits until the other node polls.
 #[test]
-fn a_key_is_in_force_behind_a_pooler_where_no_node_hears_another() {
+fn key_changes_reach_all_nodes_behind_a_pooler() {
     let server = Server::shared();
     let bouncer = PgBouncer::before(server);
     let [one, two] = two(&schema_at(&bouncer.address(), server));
@@ -104,7 +104,7 @@ fn a_key_is_in_force_behind_a_pooler_where_no_node_hears_another() {
 
 /// A signed address opens its job at every node at once, and at no node after its key is revoked.
 #[test]
-fn a_signing_key_that_is_revoked_opens_nothing_at_any_node() {
+fn a_revoked_signing_key_is_refused_at_every_node() {
     let [one, two] = two(&fresh(Server::shared()));
     let admin = one.admin();
     let there = two.anonymous();
@@ -181,7 +181,7 @@ fn a_node_that_has_stopped_keeps_no_change_waiting() {
 /// Every guess is looked up, but lookups have a minimal distance, and guesses that come together
 /// share one.
 #[test]
-fn guessed_keys_share_few_looks_at_the_database() {
+fn guessed_keys_share_database_lookups() {
     let test_server = TestServer::of_database(&fresh(Server::shared()), "");
     let guess = |number: u128| {
         let secret = KeySecret::new(Entropy(number << 64), [Entropy(number), Entropy(1)]).expose();

@@ -18,7 +18,7 @@ const JOBS_EACH: usize = 25;
 const JOBS: usize = PRODUCERS * JOBS_EACH;
 
 #[test]
-fn what_is_handed_over_at_one_node_starts_at_the_other() {
+fn a_job_submitted_at_one_node_starts_at_another() {
     let address = fresh(Server::shared());
     let one = TestServer::of_database(&address, SETTINGS);
     let other = TestServer::of_database(&address, SETTINGS);

@@ -37,7 +37,7 @@ const HOLDERS_LEASE_SECONDS: u64 = 6;
 const BEATS_APART: Duration = Duration::from_secs(2);
 
 #[test]
-fn nothing_acknowledged_is_lost_when_the_database_is_away_for_half_a_minute() {
+fn a_database_outage_loses_no_acknowledged_job() {
     let server = Server::start(Options::default());
     let address = fresh(&server);
     let test_servers = [(); 2].map(|()| TestServer::of_database(&address, SETTINGS));

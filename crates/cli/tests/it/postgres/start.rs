@@ -15,7 +15,7 @@ fn serve(address: &str) -> crate::RunResult {
 }
 
 #[test]
-fn what_stops_a_start_is_said_with_what_helps_and_without_the_password() {
+fn start_errors_name_the_remedy_and_hide_the_password() {
     let server = Server::shared();
     let unconfigured = format!("postgres://consign:{PASSWORD}@127.0.0.1:1/consign");
     let missing = fresh(server).replace("/consign?", "/nowhere?");

@@ -11,7 +11,7 @@ use store::Clock;
 const PROMPT: Duration = Duration::from_secs(10);
 
 #[test]
-fn whoever_waits_is_sent_home_and_the_server_ends_well() {
+fn a_stopping_server_answers_waiting_clients_and_exits() {
     let test_server = TestServer::start();
     let client = test_server.admin();
     let job = json!({"jobType": "lonely", "payload": 1});
@@ -51,7 +51,7 @@ fn whoever_waits_is_sent_home_and_the_server_ends_well() {
 }
 
 #[test]
-fn a_request_under_way_is_answered_and_nobody_new_is_let_in() {
+fn a_draining_server_answers_requests_and_refuses_connections() {
     let test_server = TestServer::start();
     let client = test_server.admin();
     let ask = client.post("/api/jobs").json(&json!({"jobType": "late", "payload": 1}));

@@ -83,7 +83,7 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn only_tokens_of_the_issuer_open_the_door() {
+fn only_jwts_of_the_configured_issuer_are_accepted() {
     let issuer = Issuer::new();
     let test_server = issuer.test_server();
     let good = claims("jobs:enqueue jobs:read");
@@ -146,7 +146,7 @@ fn signed(client: &Client, job_type: &str) -> String {
 }
 
 #[test]
-fn a_signed_address_opens_one_status_and_nothing_else() {
+fn a_signed_url_grants_only_status_and_events_of_one_job() {
     let test_server = Arc::new(TestServer::start());
     let customer = Customer::of(&test_server);
     let job_type = fresh("type");

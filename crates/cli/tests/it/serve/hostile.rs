@@ -214,7 +214,7 @@ fn json_that_is_deep() {
 }
 
 #[test]
-fn answers_that_nobody_reads() {
+fn clients_that_never_read_answers_are_cut_off() {
     survive(|test_server, client| {
         let mut deaf = many(client, 60);
         let asked = client.get("/errors").bytes().repeat(3_000);

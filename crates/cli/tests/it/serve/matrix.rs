@@ -360,7 +360,7 @@ fn every_route_has_a_sample_and_every_sample_a_route() {
 
 /// Each route has a thread of its own: the threads wait for the disk most of the time.
 #[test]
-fn every_route_lets_in_whom_it_should_and_nobody_else() {
+fn every_route_admits_only_its_authorized_callers() {
     let callers = Callers::gather();
     let failed: Vec<String> = thread::scope(|scope| {
         let walks: Vec<_> =
@@ -456,7 +456,7 @@ fn open(callers: &Callers, route: &Route, row: &Row) {
 /// A caller across tenants sees the tenant of a job; a caller of one tenant sees its own jobs and
 /// no tenant.
 #[test]
-fn whoever_acts_for_all_tenants_sees_whose_a_job_is() {
+fn a_caller_for_all_tenants_sees_the_tenant_of_a_job() {
     let customer = Customer::new();
     let job = customer.queued(&fresh("type"));
     let path = format!("/api/jobs/{job}/status");

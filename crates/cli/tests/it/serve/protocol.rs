@@ -19,7 +19,7 @@ fn head_is_answered_as_get_without_a_body() {
 }
 
 #[test]
-fn what_is_not_there_is_not_found() {
+fn unknown_paths_and_jobs_are_not_found() {
     let customer = Customer::new();
     for path in ["/", "/api", "/api/job", "/api/jobs/x/y/z", "/favicon.ico", "/api/jobs//status"] {
         let problem = customer.owner.get(path).send();
@@ -106,7 +106,7 @@ fn wrong_fields_are_named_by_pointers() {
 }
 
 #[test]
-fn what_is_too_large_is_refused() {
+fn oversized_requests_are_refused() {
     let customer = Customer::new();
     let text = |bytes: usize| json!({"jobType": "large", "payload": "x".repeat(bytes)});
     let ask = |bytes: usize| customer.owner.post("/api/jobs").json(&text(bytes)).send();
@@ -183,7 +183,7 @@ fn every_answer_carries_the_correlation_of_its_request() {
 /// Many clients send everything before they read. They must receive the refusal, and not a broken
 /// pipe.
 #[test]
-fn whoever_sends_much_that_nobody_wants_is_told_so() {
+fn clients_receive_the_refusal_of_a_large_body() {
     let customer = Customer::new();
     let much = vec![b'x'; 3 * 1024 * 1024];
     for _ in 0..5 {
@@ -198,7 +198,7 @@ fn whoever_sends_much_that_nobody_wants_is_told_so() {
 
 /// Invalid credentials of every form.
 #[test]
-fn what_is_no_credential_opens_nothing() {
+fn invalid_credentials_are_refused() {
     let customer = Customer::new();
     let route = ROUTES.iter().find(|route| route.path == "/api/jobs").unwrap();
     assert!(matches!(route.access, Access::Right(_)));
@@ -265,7 +265,7 @@ fn secrets_and_payloads_are_not_in_the_log() {
 
 /// The protocol refuses what is no HTTP, with its status, and closes the connection.
 #[test]
-fn what_is_no_http_ends_the_connection() {
+fn malformed_http_closes_the_connection() {
     let customer = Customer::new();
     let many: String = (0..300).map(|number| format!("x-{number}: y\r\n")).collect();
     let endless = format!("x: {}\r\n", "y".repeat(200_000));

@@ -205,7 +205,7 @@ fn claims_but(changes: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_token_of_the_issuer_is_believed_whatever_kind_of_key_signed_it() {
+async fn a_token_signed_with_any_supported_key_type_is_accepted() {
     let (jwt, _folder) = open_file(&jwks(&*KEYS)).await;
     for key in &*KEYS {
         let principal = jwt.verify(&key.token(&claims()), at(NOW)).await.unwrap();
@@ -295,7 +295,7 @@ async fn every_byte_of_a_token_counts() {
 }
 
 #[tokio::test]
-async fn a_key_signs_only_as_its_issuer_says() {
+async fn a_key_verifies_only_its_declared_algorithm() {
     let sign_pss = |message: &[u8]| {
         let Secret::Rsa(pair) = &rsa().secret else { panic!("an RSA key") };
         let mut signature = vec![0; pair.public_modulus_len()];
@@ -316,7 +316,7 @@ async fn a_key_signs_only_as_its_issuer_says() {
 }
 
 #[tokio::test]
-async fn types_of_access_tokens_are_told_from_others() {
+async fn only_access_token_types_are_accepted() {
     let (jwt, _folder) = open_file(&jwks([ec()])).await;
     for (typ, good) in [
         (json!("JWT"), true),
@@ -411,7 +411,7 @@ async fn the_tenant_is_in_the_token_or_in_the_settings() {
 }
 
 #[tokio::test]
-async fn scopes_are_words_or_a_list_and_strange_ones_are_passed_over() {
+async fn scopes_are_a_string_or_list_and_unknown_ones_are_ignored() {
     for (scope, expected) in [
         (json!(null), vec![]),
         (json!(""), vec![]),
@@ -455,7 +455,7 @@ async fn limits_limit_and_an_empty_list_does_not_open_everything() {
 }
 
 #[tokio::test]
-async fn somebody_is_named() {
+async fn a_token_needs_a_valid_subject() {
     for sub in [json!(null), json!(""), json!(7), json!("a\nb"), json!("x".repeat(257))] {
         wrong_claim("sub", means(json!({"sub": sub})).await);
     }
@@ -470,7 +470,7 @@ async fn somebody_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_told_holds_nothing_of_the_token() {
+async fn jwt_refusals_contain_nothing_of_the_token() {
     let planted = "planted-secret";
     for changes in [
         json!({"sub": format!("{planted}\n")}),
@@ -623,7 +623,7 @@ impl Issuer {
 }
 
 #[tokio::test]
-async fn an_unknown_key_is_asked_for_once_a_minute_whatever_comes() {
+async fn unknown_keys_cause_one_issuer_request_per_minute() {
     let mut issuer = Issuer::publishing(jwks([ec()]));
     let jwt = issuer.open().await;
     let good = ec().token(&claims());
@@ -719,7 +719,7 @@ async fn a_key_that_was_taken_back_ends_while_others_are_used() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_is_silent_at_the_start_is_asked_later() {
+async fn an_issuer_unreachable_at_start_is_asked_later() {
     let mut issuer = Issuer::publishing(jwks([ec()]));
     issuer.publish(None);
     let jwt = issuer.open().await;

@@ -69,7 +69,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 #[test]
-fn a_password_is_not_told_in_clear_text_to_a_server_that_nobody_vouches_for() {
+fn an_unverified_server_never_gets_a_clear_text_password() {
     for query in ["", "sslmode=disable", "sslmode=prefer"] {
         let (heard, told) = met(query, "127.0.0.1");
         assert!(heard.is_empty(), "{query}: {heard:?}");
@@ -79,7 +79,7 @@ fn a_password_is_not_told_in_clear_text_to_a_server_that_nobody_vouches_for() {
 }
 
 #[test]
-fn a_server_elsewhere_must_prove_who_it_is_unless_said_otherwise() {
+fn a_remote_server_must_be_verified_by_default() {
     let (heard, told) = met("hostaddr=127.0.0.1", "db.example");
     assert!(heard.is_empty(), "{heard:?}");
     for part in ["TLS", "sslmode", "sslrootcert"] {

@@ -44,7 +44,7 @@ const WORKERS: u64 = 6;
 const CLAIMS: u64 = 10;
 
 #[test]
-fn nobody_waits_in_a_circle_for_rows_of_any_kind() {
+fn concurrent_batches_and_maintenance_never_deadlock() {
     let server = Server::start(Options::fast().with("deadlock_timeout", "5ms"));
     let address: PostgresAddress = server.address().parse().expect("lawful");
     let ground = Environment::on(&address);

@@ -70,7 +70,7 @@ fn stop_inbox(store: &Postgres) {
 }
 
 #[test]
-fn what_nobody_answered_for_is_handed_over_once() {
+fn a_submit_whose_connection_breaks_is_stored_once() {
     let fixture = FastSubmitFixture::new();
     let lose: [fn(&ChaosProxy, When); 2] = [ChaosProxy::lose_replies, ChaosProxy::lose_commits];
     for lose in lose {
@@ -88,7 +88,7 @@ fn what_nobody_answered_for_is_handed_over_once() {
 
 /// The job may even be erased before the store determines the outcome of its commit.
 #[test]
-fn what_was_erased_meanwhile_is_not_handed_over_again() {
+fn an_erased_job_with_a_lost_reply_is_not_resubmitted() {
     let fixture = FastSubmitFixture::new();
     fixture.fast_submit();
     fixture.submit_at_once();
@@ -111,7 +111,7 @@ fn what_was_erased_meanwhile_is_not_handed_over_again() {
 }
 
 #[test]
-fn what_was_set_elsewhere_is_heeded() {
+fn a_submit_uses_a_policy_that_another_node_set() {
     let near = neighbours();
     let (fixture, other) = (&near.fixture, (near.another)());
     fixture.submit(email());

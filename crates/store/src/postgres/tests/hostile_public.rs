@@ -224,7 +224,7 @@ fn objects_of(tree: &str) -> BTreeSet<u32> {
 }
 
 #[test]
-fn no_statement_of_ours_means_anything_of_a_stranger_s() {
+fn statements_never_resolve_to_objects_planted_in_public() {
     let hostile = Hostile::new();
     RUNTIME.block_on(migrate_postgres(&hostile.address)).expect("it can be made");
     let (client, heard) = reader(&hostile.address);
@@ -263,7 +263,7 @@ fn no_statement_of_ours_means_anything_of_a_stranger_s() {
 const CARELESS: &str = "select date_part('epoch', clock_timestamp()) * 1000";
 
 #[test]
-fn a_session_of_ours_does_not_look_into_public() {
+fn store_sessions_do_not_resolve_names_in_public() {
     let hostile = Hostile::new();
     for address in hostile.addresses() {
         RUNTIME.block_on(migrate_postgres(&address)).expect("it can be made");
@@ -325,7 +325,7 @@ fn live_and_look(address: &PostgresAddress) {
 }
 
 #[test]
-fn every_function_of_ours_pins_its_path_and_is_not_for_everybody() {
+fn every_function_pins_its_search_path_and_denies_public() {
     let address = super::fresh_address();
     RUNTIME.block_on(migrate_postgres(&address)).expect("it can be made");
     let client = RUNTIME.block_on(address.connect()).expect("it answers");

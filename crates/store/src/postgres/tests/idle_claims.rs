@@ -18,7 +18,7 @@ fn rows(client: &Client, schema: &str) -> (i64, Option<String>) {
 }
 
 #[test]
-fn claims_that_are_given_nothing_write_nothing() {
+fn claims_that_find_no_job_write_nothing() {
     let (clock, random, address) = testing();
     let store = open_at(&address, &clock, &random);
     let fixture = fixture_of(&store, &clock, &random);

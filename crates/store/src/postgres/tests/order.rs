@@ -21,7 +21,7 @@ fn now() -> Timestamp {
 /// A batch begins before a job is submitted, is blocked, and then starts that job. The event's
 /// position in the outbox must not be the one that the batch had at its beginning.
 #[test]
-fn a_start_is_told_after_the_hand_over_that_it_overtook() {
+fn the_start_event_of_a_job_follows_its_submit_event() {
     let (clock, random, address) = testing();
     let store = open_at(&address, &clock, &random);
     RUNTIME.block_on(async {

@@ -9,7 +9,7 @@ use test_postgres::{ChaosProxy, When};
 /// Several statements write a record. All of them come before the COMMIT: a connection cut right
 /// after it loses none of them.
 #[test]
-fn a_record_is_there_when_nobody_answers_for_its_commit() {
+fn a_record_write_is_atomic_when_the_connection_breaks() {
     let fixture = FastSubmitFixture::new();
     fixture.fast_submit();
     let lose: [fn(&ChaosProxy, When); 2] = [ChaosProxy::lose_replies, ChaosProxy::lose_commits];

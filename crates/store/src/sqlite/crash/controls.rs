@@ -38,7 +38,7 @@ fn a_disk_that_lies_about_its_syncs_is_found() {
 
 /// Without a mistake, the same points find nothing.
 #[test]
-fn without_a_mistake_nothing_is_found() {
+fn a_correct_store_passes_all_crash_points() {
     assert_eq!(first_found(&lived(Disk::new(), as_opened), 200), None);
 }
 

@@ -18,12 +18,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const PLAN: Plan = Plan { seed: 11, past: 0, quiet: 0, steps: 60, hasty: false };
 
 #[test]
-fn after_a_sync_that_failed_nothing_more_is_written() {
+fn the_store_stops_writing_after_a_failed_sync() {
     every_fault(FaultyOp::Sync, ffi::SQLITE_IOERR_FSYNC, 1);
 }
 
 #[test]
-fn after_a_write_that_failed_nothing_more_is_written() {
+fn the_store_stops_writing_after_a_failed_write() {
     every_fault(FaultyOp::Write, ffi::SQLITE_IOERR_WRITE, 23);
 }
 

@@ -19,7 +19,7 @@ use pollster::block_on;
 use std::{sync::Mutex, thread};
 
 #[test]
-fn a_full_disk_is_told_to_everybody_and_heals() {
+fn submits_are_refused_while_the_disk_is_full() {
     let (disk, stops) = (Disk::new(), Stops::default());
     let store = open_counting(&disk, &stops).unwrap();
     disk.capacity(Some(used(&disk) + 400_000));
@@ -46,7 +46,7 @@ const JOBS_MAX: usize = 400;
 
 /// Each size makes a different write fail: to the log, or to the file during a checkpoint.
 #[test]
-fn wherever_the_disk_is_full_a_refusal_means_that_nothing_was_done() {
+fn a_submit_refused_on_a_full_disk_leaves_no_trace() {
     let mut refusals = 0;
     for size in (0..60_u64).map(|n| n * 3_333) {
         let (disk, stops) = (Disk::new(), Stops::default());
@@ -79,7 +79,7 @@ fn wherever_the_disk_is_full_a_refusal_means_that_nothing_was_done() {
 
 /// A store with jobs in all states continues correctly after the disk was full.
 #[test]
-fn what_the_writer_knows_by_heart_is_right_after_a_full_disk() {
+fn writer_caches_are_correct_after_a_full_disk() {
     let plan = Plan { seed: 21, past: 0, quiet: 0, steps: 0, hasty: false };
     let mut runner = StoryRunner::new(plan, Disk::new());
     runner.open().unwrap();

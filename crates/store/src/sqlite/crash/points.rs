@@ -23,7 +23,7 @@ const POINTS: u64 = 5_000;
 const POINTS_PER_STORY: u64 = 400;
 
 #[test]
-fn what_was_acknowledged_survives_every_crash() {
+fn acknowledged_jobs_survive_every_crash() {
     let stories = setting("CONSIGN_CRASH_POINTS").unwrap_or(POINTS).div_ceil(POINTS_PER_STORY);
     let points = AtomicUsize::new(0);
     on_all_cores(stories, |number| {

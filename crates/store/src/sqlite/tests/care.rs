@@ -29,7 +29,7 @@ fn the_doctor_sees_what_is_wrong() {
         ("update outbox set sheet = x'' where event = 3", "announcement of row 3"),
         ("update step set body = x''", "a step of row"),
         ("update key set name = 'other' where name = 'k1'", "1 keys mean no job that has them"),
-        ("update store_meta set body = x'01'", "what the store knows of itself"),
+        ("update store_meta set body = x'01'", "store metadata of row 1"),
         ("update queue set tenant = 'acme'", "a queue has another's name"),
         ("update record set body = x'00' where kind = 'api_key'", "an API key of row"),
         ("update record set body = x'00' where kind = 'signing_key'", "a signing key of row"),
@@ -79,7 +79,7 @@ fn a_long_history_is_whole_and_the_doctor_sees_a_gap_in_it() {
 }
 
 #[test]
-fn the_doctor_notices_what_nobody_swept() {
+fn the_doctor_reports_unswept_leases_and_keys() {
     let test_store = test_store();
     live_a_little(&test_store.fixture);
     test_store.fixture.pass(120);
@@ -114,7 +114,7 @@ fn a_backup_is_made_while_the_store_is_at_work() {
 }
 
 #[test]
-fn a_restore_writes_over_nothing_and_takes_only_backups_of_ours() {
+fn a_restore_refuses_existing_targets_and_foreign_files() {
     let test_store = test_store();
     let copy = test_store.path.with_file_name("copy.db");
     super::super::backup(&test_store.path, &copy).unwrap();
@@ -162,7 +162,7 @@ fn a_damaged_store_is_no_backup() {
 }
 
 #[test]
-fn whoever_looks_at_a_closed_store_leaves_nothing_behind() {
+fn doctor_and_backup_leave_no_files_at_a_closed_store() {
     let test_store = test_store();
     live_a_little(&test_store.fixture);
     let (now, path) = (test_store.fixture.clock.read().wall, test_store.path.clone());

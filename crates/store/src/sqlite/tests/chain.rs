@@ -25,7 +25,7 @@ fn a_sound_log_is_whole_while_the_store_is_at_work_and_when_it_is_closed() {
 }
 
 #[test]
-fn what_somebody_changed_is_found_where_it_begins() {
+fn a_tampered_audit_log_is_reported_at_its_first_bad_entry() {
     let wrong = [
         ("delete from audit where number = 1", 1),
         ("delete from audit where number = 2", 2),
@@ -93,7 +93,7 @@ fn only_a_store_of_ours_is_verified() {
 
 /// The end of the chain cannot be read: a change that cannot be logged is not made.
 #[test]
-fn what_cannot_be_noted_is_not_done() {
+fn a_change_that_cannot_be_audited_is_not_made() {
     let test_store = test_store();
     live_a_little(&test_store.fixture);
     let job_type = engine::JobType::parse("email").unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_second_opening_is_refused_and_says_who_has_it() {
+fn a_second_open_is_refused_and_names_the_owning_process() {
     let test_store = test_store();
     let (clock, random) = clock_and_random();
     let refused =
@@ -37,7 +37,7 @@ fn a_foreign_file_and_a_later_schema_are_refused() {
 
 #[cfg(unix)]
 #[test]
-fn nobody_else_may_read_the_files() {
+fn only_the_owner_can_read_the_store_files() {
     use std::os::unix::fs::PermissionsExt;
     let test_store = test_store();
     live_a_little(&test_store.fixture);
@@ -128,7 +128,7 @@ fn a_foreign_file_stays_as_it_is() {
 }
 
 #[test]
-fn a_store_opens_while_somebody_reads_it() {
+fn a_store_opens_while_another_connection_reads_it() {
     let test_store = test_store();
     live_a_little(&test_store.fixture);
     let reader = Connection::open(&test_store.path).unwrap();

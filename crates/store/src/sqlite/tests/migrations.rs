@@ -98,7 +98,7 @@ fn an_operator_sees_what_is_missing_and_brings_it_up_to_date() {
 }
 
 #[test]
-fn what_is_no_store_is_not_made_one() {
+fn a_file_that_is_no_store_is_not_migrated() {
     let test_store = test_store();
     let path = test_store.path.with_file_name("empty.db");
     std::fs::write(&path, "").unwrap();

@@ -51,7 +51,7 @@ fn listings_are_complete_with_many_jobs() {
 }
 
 #[test]
-fn a_match_on_the_edge_of_what_a_page_looks_at_is_not_lost() {
+fn a_match_at_the_scan_limit_of_a_page_is_not_lost() {
     const LOOKED_AT_MAX: usize = 10_000;
     let fixture = open();
     let rare = || JobDraft { subject_id: Some("rare".into()), ..email() };

@@ -31,7 +31,7 @@ const CONNECTIVE: &str = "and, or, or the end";
 const CLOSING: &str = "and, or, or a closing parenthesis";
 
 #[test]
-fn what_should_follow_is_named() {
+fn syntax_errors_name_the_expected_token() {
     unexpected("A eq", 5, OPERAND, "");
     unexpected("A eq ", 6, OPERAND, "");
     unexpected("A eq )", 6, OPERAND, "')'");
@@ -133,7 +133,7 @@ fn values_are_what_they_say_they_are() {
 }
 
 #[test]
-fn what_stands_in_typed_quotes_is_checked() {
+fn malformed_typed_literals_are_refused() {
     let malformed = |prefix: &str, bodies: &[&str], form: &str| {
         for body in bodies {
             check(&format!("A eq {prefix}'{body}'"), 6, form);
@@ -252,7 +252,7 @@ fn the_sentences() {
 }
 
 #[test]
-fn words_are_cut_and_values_are_not_repeated() {
+fn filter_errors_cut_long_words_and_hide_values() {
     let long = format!("A eq 1 {}\u{7}", "w".repeat(5_000));
     let sentence = parse(&long).unwrap_err().to_string();
     assert!(

@@ -116,7 +116,7 @@ fn a_filter_keeps_its_shape() {
 }
 
 #[test]
-fn what_changes_jobs_does_not_take_a_blank_filter() {
+fn a_bulk_action_refuses_a_blank_filter() {
     for blank in ["", " \t\n", "\u{a0}"] {
         let error = some_jobs(blank).unwrap_err();
         assert_eq!(error.to_string(), "is blank; to mean everything, say true");

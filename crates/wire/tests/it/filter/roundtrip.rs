@@ -65,7 +65,7 @@ fn size(condition: &Condition) -> usize {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(condition in conditions()) {
+    fn formatted_values_parse_back_unchanged(condition in conditions()) {
         let text = written(&condition);
         prop_assume!(text.len() <= FILTER_BYTES_MAX && size(&condition) <= FILTER_COMPARISONS_MAX);
         prop_assert_eq!(parse(&text).map(unplaced), Ok(condition), "{}", text);

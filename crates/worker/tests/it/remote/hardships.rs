@@ -13,7 +13,7 @@ use std::{
 use worker::{Context, Fail, JobRequest, StopReason, on};
 
 #[tokio::test]
-async fn a_claim_whose_answer_got_lost_brings_the_same_leases() {
+async fn a_claim_with_a_lost_answer_returns_the_same_leases() {
     let remote_fixture = RemoteFixture::open().await;
     let mut jobs = Vec::new();
     for _ in 0..5 {
@@ -32,7 +32,7 @@ async fn a_claim_whose_answer_got_lost_brings_the_same_leases() {
 }
 
 #[tokio::test]
-async fn a_report_whose_answer_got_lost_is_answered_as_the_first_time() {
+async fn a_retried_report_gets_the_first_answer() {
     let remote_fixture = RemoteFixture::open().await;
     remote_fixture.proxy.lose_answer_to("/api/work/settle");
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(7) };
@@ -105,7 +105,7 @@ async fn a_handler_learns_that_its_lease_has_run_out_unheard() {
 /// The server gets every heartbeat, and all its answers are lost. So the handler is asked to stop,
 /// and its "cancelled" is reported as giving the job back: no client cancelled it.
 #[tokio::test]
-async fn whoever_stops_for_a_lease_that_still_holds_gives_the_job_back() {
+async fn a_handler_stopped_under_a_valid_lease_releases_its_job() {
     let remote_fixture = RemoteFixture::open().await;
     let policy = PolicyDraft { timeout_ms: None, max_attempts: Some(1), ..brisk() };
     remote_fixture.fixture.set_policy("a", policy).await;

@@ -47,7 +47,7 @@ async fn batches_of_jobs_are_done_once_each() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_job_gets_it_as_it_comes() {
+async fn a_waiting_claim_receives_a_submitted_job_at_once() {
     let remote_fixture = RemoteFixture::open().await;
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
     let working = remote_fixture.runner().with(on("a", fine)).start().await.unwrap();
@@ -63,7 +63,7 @@ async fn whoever_waits_for_a_job_gets_it_as_it_comes() {
 }
 
 #[tokio::test]
-async fn a_handler_sees_its_job_and_says_how_far_it_is() {
+async fn a_remote_handler_reads_its_job_and_reports_progress() {
     let remote_fixture = RemoteFixture::open().await;
     remote_fixture.fixture.set_policy("a", PolicyDraft { lease_ms: Some(7_000), ..brisk() }).await;
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -179,7 +179,7 @@ async fn a_handler_that_takes_too_long_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_policy_is_set_through_the_door_too() {
+async fn a_remote_runner_sets_policies_over_http() {
     let remote_fixture = RemoteFixture::open().await;
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
     let policy = PolicyDraft { max_attempts: Some(7), ..PolicyDraft::default() };
@@ -197,7 +197,7 @@ async fn a_policy_is_set_through_the_door_too() {
 }
 
 #[tokio::test]
-async fn stopping_gives_back_what_runs_and_leaves_nothing_leased() {
+async fn stopping_releases_running_jobs_and_leaves_no_lease() {
     let remote_fixture = RemoteFixture::open().await;
     let endless = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
     let working = remote_fixture.runner().with(on("a", endless).slots(2)).start().await.unwrap();
@@ -219,7 +219,7 @@ async fn stopping_gives_back_what_runs_and_leaves_nothing_leased() {
 }
 
 #[tokio::test]
-async fn a_runner_knows_when_there_is_nothing_left() {
+async fn a_remote_runner_is_idle_when_no_job_is_left() {
     let remote_fixture = RemoteFixture::open().await;
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
     let mut jobs = Vec::new();

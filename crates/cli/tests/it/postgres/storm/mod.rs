@@ -55,7 +55,7 @@ fn settings(worker_processes: &WorkerProcesses) -> String {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_and_nothing_happens_twice_whatever_fails() {
+fn faults_lose_no_acknowledged_job_and_repeat_no_attempt() {
     let seed = setting("CONSIGN_STORM_SEED").or_else(|| setting("CONSIGN_SEED")).unwrap_or(SEED);
     let rounds = setting("CONSIGN_STORM_ROUNDS").unwrap_or(ROUNDS);
     println!("CONSIGN_STORM_SEED={seed} CONSIGN_STORM_ROUNDS={rounds}");

@@ -21,7 +21,7 @@ fn detail(test_server: &TestServer, action: &str, target: &str) -> String {
 }
 
 #[test]
-fn the_audit_log_says_what_was_set_on_a_type() {
+fn the_audit_log_records_each_changed_field_of_a_type() {
     let test_server = TestServer::start();
     let set = |policy: Value| {
         test_server.admin().put("/api/types/mail").json(&policy).send().ok(200);
@@ -54,7 +54,7 @@ fn the_audit_log_says_what_was_set_on_a_type() {
 }
 
 #[test]
-fn the_audit_log_says_what_a_key_may_and_what_a_pause_changed() {
+fn the_audit_log_records_key_grants_and_pause_changes() {
     let test_server = Arc::new(TestServer::start());
     let customer = Customer::of(&test_server);
     let grant = json!({

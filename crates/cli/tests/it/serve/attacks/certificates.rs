@@ -137,7 +137,7 @@ fn a_renewed_certificate_is_served_without_a_restart() {
 
 /// `chmod` changes neither the text of a key nor its modification time.
 #[test]
-fn a_renewed_key_that_others_can_read_is_served_after_the_chmod_that_the_log_asks_for() {
+fn a_renewed_tls_key_is_served_once_its_mode_is_private() {
     let (secure, first) = Secure::start("");
     let second = issue_with_key_mode(secure.folder.path(), 0o644);
     wait_until("it is said", || secure.log().contains("mend it with: chmod 600"));
@@ -161,7 +161,7 @@ fn a_fifo_in_the_place_of_a_certificate_does_not_end_renewals() {
 }
 
 #[test]
-fn browsers_are_told_to_stay_with_tls() {
+fn answers_over_tls_carry_hsts() {
     let (secure, certificate) = Secure::start("");
     let answer = ask(&mut secure.connect(&certificate).unwrap()).unwrap();
     let answer = answer.to_ascii_lowercase();
@@ -172,7 +172,7 @@ fn browsers_are_told_to_stay_with_tls() {
 
 /// The limit for the first byte holds before the handshake and after it.
 #[test]
-fn whoever_says_nothing_before_or_after_the_handshake_is_sent_home_soon() {
+fn silent_tls_connections_are_closed_soon() {
     let limits = "[limits]\nfirst_byte_timeout = \"500ms\"\nheader_timeout = \"10m\"";
     let (secure, certificate) = Secure::start(limits);
     let mut silent = TcpStream::connect(secure.address()).unwrap();

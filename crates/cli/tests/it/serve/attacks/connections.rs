@@ -109,7 +109,7 @@ fn idle_connections_yield_to_health_checks_and_heartbeats() {
 
 /// Answers that anonymous clients do not read take no places from callers with a credential.
 #[test]
-fn unread_answers_of_strangers_do_not_lock_out_a_heartbeat() {
+fn unread_anonymous_answers_do_not_block_heartbeats() {
     let settings = format!("[limits]\nconnections = 12\nwaiting = 10\nwrite_timeout = \"{NEVER}\"");
     let customer = Customer::of(&Arc::new(TestServer::with(&settings)));
     let job = customer.running("held");
@@ -156,7 +156,7 @@ fn requests_under_way_keep_their_places() {
 }
 
 #[test]
-fn a_connection_that_says_nothing_is_closed_soon() {
+fn a_silent_connection_is_closed_soon() {
     let settings =
         format!("[limits]\nfirst_byte_timeout = \"300ms\"\nheader_timeout = \"{NEVER}\"");
     let test_server = TestServer::with(&settings);
@@ -281,7 +281,7 @@ fn connections_stay_below_the_limit_of_open_files() {
 }
 
 #[test]
-fn the_check_says_that_fewer_connections_will_be_open() {
+fn config_check_warns_of_too_few_descriptors() {
     let folder = TempDir::new().unwrap();
     let said = |words: &str| {
         let script = format!("ulimit -n 512; exec \"$0\" {words}");
@@ -305,7 +305,7 @@ fn the_check_says_that_fewer_connections_will_be_open() {
 }
 
 #[test]
-fn what_listens_for_health_must_be_protected_too() {
+fn the_health_listener_must_be_protected_too() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("consign.toml"), "[health]\nlisten = \"0.0.0.0:1\"").unwrap();
     let said = consign(folder.path(), &["config", "check"]);

@@ -20,7 +20,7 @@ fn numbers(text: &str) -> Vec<u128> {
 /// Cursors were positions in the whole store: the difference of two revealed how much other tenants
 /// had submitted meanwhile.
 #[test]
-fn a_cursor_says_nothing_about_other_tenants() {
+fn a_cursor_reveals_nothing_about_other_tenants() {
     let test_server = Arc::new(TestServer::start());
     let [customer, neighbour] = [0, 1].map(|_| Customer::of(&test_server));
     let job_type = fresh("type");
@@ -49,7 +49,7 @@ fn a_cursor_says_nothing_about_other_tenants() {
 
 /// Entries of the audit log were numbered over all tenants.
 #[test]
-fn the_audit_log_of_a_tenant_has_no_numbers_of_the_house() {
+fn a_tenant_sees_no_global_audit_numbers() {
     let test_server = Arc::new(TestServer::start());
     let [customer, neighbour] = [0, 1].map(|_| Customer::of(&test_server));
     for _ in 0..5 {

@@ -60,7 +60,7 @@ fn check_unharmed(customer: &Customer, id: &str) {
 }
 
 #[test]
-fn a_program_that_cannot_start_for_lack_of_descriptors_costs_its_job_nothing() {
+fn exec_starts_short_of_descriptors_cost_no_attempt() {
     let test_server =
         Arc::new(TestServer::with("[types.starved]\nhandler = { exec = [\"true\"] }"));
     let customer = Customer::of(&test_server);
@@ -80,13 +80,13 @@ fn a_program_that_cannot_start_for_lack_of_descriptors_costs_its_job_nothing() {
 }
 
 #[test]
-fn a_push_that_cannot_connect_for_lack_of_descriptors_costs_its_job_nothing() {
+fn push_connects_short_of_descriptors_cost_no_attempt() {
     check_starved_push("127.0.0.1");
 }
 
 /// The system's resolver does not report that it had no descriptor.
 #[test]
-fn a_push_that_cannot_look_its_host_up_for_lack_of_descriptors_costs_its_job_nothing() {
+fn push_lookups_short_of_descriptors_cost_no_attempt() {
     check_starved_push("localhost");
 }
 

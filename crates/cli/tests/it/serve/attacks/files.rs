@@ -103,7 +103,7 @@ fn assert_private(folder: &Path) {
 }
 
 #[test]
-fn all_that_is_written_is_private_whatever_the_umask() {
+fn all_written_files_are_private_under_any_umask() {
     let umask = "umask 000";
     let folder = TempDir::new().unwrap();
     let settings = "[types.push]\nhandler = { http = \"https://example.org/\" }\n";

@@ -104,7 +104,7 @@ fn one_key_cannot_be_more_workers_than_its_tenant_may_have() {
 }
 
 #[test]
-fn lists_come_in_pages_that_leave_nothing_out() {
+fn list_pages_leave_no_entry_out() {
     let customer = Customer::new();
     let types: BTreeSet<String> = (0..5).map(|_| fresh("type")).collect();
     for job_type in &types {

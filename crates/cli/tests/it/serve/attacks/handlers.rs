@@ -9,7 +9,7 @@ use std::{fs, path::PathBuf, sync::Arc};
 
 /// The admin key of a fresh installation could run any program as the server's user.
 #[test]
-fn a_program_named_by_the_api_is_not_run_unless_a_setting_says_so() {
+fn the_api_cannot_set_programs_by_default() {
     let test_server = Arc::new(TestServer::start());
     let marker = test_server.data().join("ran");
     let script = format!("touch {}", marker.display());
@@ -31,7 +31,7 @@ fn a_program_named_by_the_api_is_not_run_unless_a_setting_says_so() {
 
 /// A client can read a policy of the file, send it back, and change all but its program.
 #[test]
-fn what_the_file_named_may_stay_when_the_api_sets_the_rest() {
+fn the_api_may_keep_a_program_that_the_file_set() {
     let test_server =
         TestServer::with("[types.report]\nhandler.exec = [\"echo\", \"from the file\"]");
     let admin = test_server.admin();
@@ -73,7 +73,7 @@ fn handlers_are_named_by_those_without_limits() {
 
 /// Addresses have the same switch.
 #[test]
-fn where_the_file_alone_names_addresses_the_api_does_not() {
+fn the_api_cannot_set_addresses_reserved_to_the_file() {
     let named = "[types.mail]\nhandler.http = \"https://a.example/\"\n";
     let put = |test_server: &TestServer, url: &str| {
         let policy = json!({"handler": {"http": url}});
@@ -85,7 +85,7 @@ fn where_the_file_alone_names_addresses_the_api_does_not() {
     assert_eq!(problem["errors"][0]["pointer"], "/handler/http", "{problem}");
     assert!(!problem.to_string().contains("evil"), "{problem}");
     let off = TestServer::with(&format!("[handlers]\nhttp = \"off\"\n{named}"));
-    let said = "the ready-made handler is not run";
+    let said = "the ready-made handler cannot run";
     wait_until("the file's address is not asked", || off.log().contains(said));
     put(&off, "https://b.example/").problem(400, "INVALID_FIELD");
     let open = TestServer::start();

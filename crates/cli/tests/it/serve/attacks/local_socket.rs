@@ -57,7 +57,7 @@ fn socket(test_server: &TestServer) -> PathBuf {
 }
 
 #[test]
-fn a_stranger_at_the_port_gets_no_key() {
+fn a_foreign_process_at_the_port_gets_no_key() {
     let test_server = TestServer::start();
     let key = test_server.admin_key().to_owned();
     let (port, heard) = stranger();
@@ -126,7 +126,7 @@ fn a_socket_in_a_place_that_others_can_change_gets_no_key() {
 }
 
 #[test]
-fn a_server_with_tls_is_asked_by_its_socket_without_a_certificate() {
+fn the_local_socket_of_a_tls_server_needs_no_certificate() {
     use std::os::unix::fs::PermissionsExt;
     let folder = TempDir::new().unwrap();
     let CertifiedKey { cert, signing_key } =

@@ -44,7 +44,7 @@ fn a_schema_that_branches_into_itself_is_refused_when_it_is_set() {
 }
 
 #[test]
-fn costly_payloads_hold_up_no_other_request_and_the_server_ends_when_asked() {
+fn costly_payloads_delay_neither_requests_nor_shutdown() {
     let test_server = TestServer::start();
     // Valid, and expensive: each of 20,000 items is compared with 2,400 alternatives.
     let alternatives: Vec<Value> = (0..2_400)

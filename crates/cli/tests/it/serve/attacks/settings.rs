@@ -4,7 +4,7 @@ use crate::serve::{Customer, customer::fresh};
 use serde_json::{Value, json};
 
 #[test]
-fn a_setting_with_an_unknown_field_is_refused_and_sets_nothing() {
+fn a_type_policy_with_an_unknown_field_changes_nothing() {
     let customer = Customer::new();
     let (admin, job_type) = (customer.test_server.admin(), fresh("type"));
     let path = format!("/api/types/{job_type}");
@@ -32,7 +32,7 @@ fn a_setting_with_an_unknown_field_is_refused_and_sets_nothing() {
 }
 
 #[test]
-fn every_route_that_sets_something_refuses_what_it_does_not_know() {
+fn changing_routes_refuse_unknown_body_fields() {
     let customer = Customer::new();
     let (owner, job_type) = (&customer.owner, fresh("type"));
     let poisoned = customer.poisoned(&job_type);
@@ -68,7 +68,7 @@ fn every_route_that_sets_something_refuses_what_it_does_not_know() {
 
 /// `pause?tenant=acme` with a key of `*` paused every tenant: the parameter was ignored.
 #[test]
-fn a_parameter_that_a_route_does_not_take_is_refused_and_nothing_is_done() {
+fn unknown_query_parameters_are_refused_without_effect() {
     let customer = Customer::new();
     let (admin, job_type) = (customer.test_server.admin(), fresh("type"));
     let poisoned = customer.poisoned(&job_type);

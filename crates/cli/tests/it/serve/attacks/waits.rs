@@ -88,7 +88,7 @@ fn a_key_that_expires_while_its_claim_waits_gets_no_job() {
 }
 
 #[test]
-fn a_claim_whose_wait_ends_in_vain_says_that_its_key_was_revoked() {
+fn an_empty_claim_answers_401_after_its_key_was_revoked() {
     let test_server = TestServer::start();
     let (owner, _) = key(&test_server, json!({}));
     let (thief, id) = key(&test_server, json!({}));
@@ -103,13 +103,13 @@ fn a_claim_whose_wait_ends_in_vain_says_that_its_key_was_revoked() {
 
 /// The head of the request comes with a valid key, its body after the key is revoked.
 #[test]
-fn a_body_that_comes_after_its_key_was_revoked_sets_nothing_in_motion() {
+fn a_body_after_its_key_was_revoked_submits_nothing() {
     check_late_body(Duration::from_millis(1_200));
 }
 
 /// However soon it comes.
 #[test]
-fn a_body_that_comes_right_after_its_key_was_revoked_sets_nothing_in_motion() {
+fn a_body_right_after_its_key_was_revoked_submits_nothing() {
     check_late_body(Duration::from_millis(300));
 }
 
@@ -133,7 +133,7 @@ fn check_late_body(pause: Duration) {
 }
 
 #[test]
-fn a_key_that_is_revoked_while_it_waits_for_a_status_learns_nothing() {
+fn a_status_wait_ends_with_401_when_its_key_is_revoked() {
     let test_server = TestServer::start();
     let (owner, _) = key(&test_server, json!({}));
     let (thief, id) = key(&test_server, json!({}));

@@ -12,7 +12,7 @@ const WELL: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\
 
 /// One secret signed for all types: a receiver of one type's jobs could forge another's.
 #[test]
-fn the_secret_of_one_type_signs_nothing_of_another() {
+fn a_webhook_secret_signs_pushes_of_its_type_only() {
     let (port, told) = receiver(&[WELL, WELL]);
     let test_server =
         Arc::new(TestServer::with(&format!("[outbound]\nallow = [\"127.0.0.1:{port}\"]")));

@@ -70,7 +70,7 @@ impl Drop for Fault {
 
 /// A full disk: the server stores nothing, and work goes on as soon as there is space.
 #[test]
-fn a_full_disk_is_told_and_survived() {
+fn a_full_disk_refuses_submits_until_space_returns() {
     let test_server = TestServer::start();
     let job = json!({"jobType": "x"});
     let submit = || test_server.admin().post("/api/jobs").json(&job).send();
@@ -89,7 +89,7 @@ fn a_full_disk_is_told_and_survived() {
 /// A commit of unknown result. The caller that waits for it is told so, and later callers that the
 /// store is unavailable. The process ends, and comes back with everything it acknowledged.
 #[test]
-fn a_commit_that_is_not_known_is_told_as_that() {
+fn a_commit_of_unknown_result_is_reported_as_such() {
     let test_server = TestServer::start();
     let customer = test_server.admin();
     let job = |key: &str| json!({"jobType": "x", "idempotencyKey": key});

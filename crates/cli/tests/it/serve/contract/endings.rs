@@ -87,7 +87,7 @@ fn a_success_after_a_failure_shows_no_error() {
 }
 
 #[test]
-fn a_wait_that_the_handler_asks_for_is_kept() {
+fn a_retry_waits_as_long_as_the_handler_asked() {
     let customer = Customer::new();
     let job = customer.running(&fresh("type"));
     customer.settle(&job, json!({"outcome": "failed", "retryAfterSeconds": 3600}));
@@ -125,7 +125,7 @@ fn a_waiting_job_is_cancelled_at_once() {
 }
 
 #[test]
-fn a_running_job_is_asked_to_stop_and_acknowledges() {
+fn a_worker_learns_of_a_cancel_and_acknowledges_it() {
     let customer = Customer::new();
     let job = customer.running(&fresh("type"));
     let id = id_of(&job);
@@ -209,7 +209,7 @@ fn a_lease_that_runs_out_uses_up_the_attempt() {
 }
 
 #[test]
-fn what_is_given_back_costs_no_attempt() {
+fn a_release_over_http_costs_no_attempt() {
     let customer = Customer::new();
     let job_type = fresh("type");
     let job = customer.running(&job_type);
@@ -222,7 +222,7 @@ fn what_is_given_back_costs_no_attempt() {
 }
 
 #[test]
-fn what_is_given_back_for_ever_ends() {
+fn a_job_released_too_often_is_poisoned() {
     let customer = Customer::new();
     let job_type = fresh("type");
     let id = customer.submit(json!({"jobType": job_type, "maxAttempts": 1}));
@@ -254,7 +254,7 @@ fn a_redriven_job_has_a_new_life_and_an_old_history() {
 }
 
 #[test]
-fn what_is_discarded_leaves_the_poison_queue_and_stays_a_job() {
+fn a_discarded_job_leaves_the_poison_queue_but_is_kept() {
     let customer = Customer::new();
     let job_type = fresh("type");
     let id = customer.poisoned(&job_type);

@@ -9,7 +9,7 @@ fn told(event: &Event) -> (u64, String) {
 }
 
 #[test]
-fn every_transition_is_told_once_and_in_order_and_then_it_ends() {
+fn an_event_stream_sends_each_transition_once_in_order() {
     let customer = Customer::new();
     let job_type = fresh("type");
     let id = customer.queued(&job_type);
@@ -34,7 +34,7 @@ fn every_transition_is_told_once_and_in_order_and_then_it_ends() {
 }
 
 #[test]
-fn whoever_comes_back_is_told_the_rest() {
+fn a_reconnecting_client_receives_the_remaining_events() {
     let customer = Customer::new();
     let job_type = fresh("type");
     let id = customer.queued(&job_type);
@@ -89,7 +89,7 @@ fn an_ended_job_tells_its_end() {
 
 /// The stream of a job that is erased meanwhile ends with an error that says so.
 #[test]
-fn a_stream_that_cannot_go_on_says_so() {
+fn an_event_stream_of_an_erased_job_ends_with_an_error() {
     let customer = Customer::new();
     let job_type = fresh("type");
     let running = customer.running(&job_type);

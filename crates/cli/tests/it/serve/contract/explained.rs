@@ -4,7 +4,7 @@ use crate::serve::{Customer, customer::fresh, customer::id_of};
 use serde_json::json;
 
 #[test]
-fn each_reason_is_told_when_it_is_true() {
+fn explain_gives_each_reason_when_it_applies() {
     let customer = Customer::new();
     let job_type = fresh("type");
     let id = customer.queued(&job_type);

@@ -35,7 +35,7 @@ fn another_ending_is_refused_and_what_stands_is_shown() {
 }
 
 #[test]
-fn a_token_that_is_not_the_current_one_changes_nothing() {
+fn an_old_or_forged_lease_token_changes_nothing() {
     let customer = Customer::new();
     let job_type = fresh("type");
     let old = customer.running(&job_type);

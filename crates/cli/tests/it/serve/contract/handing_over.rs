@@ -130,7 +130,7 @@ fn times_are_utc_with_milliseconds() {
 /// A worker for all tenants makes children in the tenant of their parents; no other caller chooses
 /// a tenant by naming a job.
 #[test]
-fn only_a_worker_for_all_tenants_makes_children_in_their_parents_house() {
+fn only_all_tenant_workers_create_children_in_the_parent_tenant() {
     let customer = Customer::new();
     let parent = customer.queued(&fresh("type"));
     let child = json!({"jobType": fresh("type"), "parentId": parent});

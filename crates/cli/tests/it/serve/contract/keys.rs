@@ -23,7 +23,7 @@ fn a_key_is_shown_once_and_works_at_once() {
 }
 
 #[test]
-fn a_key_that_is_revoked_opens_nothing_from_then_on() {
+fn a_revoked_key_is_refused_at_once() {
     let customer = Customer::new();
     let grant = json!({"name": "short", "scopes": ["jobs:read"]});
     let made = customer.owner.post("/api/keys").json(&grant).send().ok(201);
@@ -36,7 +36,7 @@ fn a_key_that_is_revoked_opens_nothing_from_then_on() {
 }
 
 #[test]
-fn a_misspelt_limit_makes_no_key_without_limits_and_a_new_key_says_what_it_may() {
+fn a_misspelt_limit_is_refused_and_a_new_key_lists_its_limits() {
     let customer = Customer::new();
     let typo = json!({"name": "mailer", "scopes": ["work"], "type": ["mail.*"]});
     let problem = customer.owner.post("/api/keys").json(&typo).send().problem(400, "INVALID_FIELD");
@@ -49,7 +49,7 @@ fn a_misspelt_limit_makes_no_key_without_limits_and_a_new_key_says_what_it_may()
 
 /// The signed addresses of all tenants end with a signing key.
 #[test]
-fn whoever_is_limited_neither_sees_nor_ends_what_signs_for_all() {
+fn type_limited_admins_cannot_see_or_revoke_signing_keys() {
     let test_server = TestServer::start();
     let admin = test_server.admin();
     let signing = |client: &Client| -> Vec<String> {
@@ -67,7 +67,7 @@ fn whoever_is_limited_neither_sees_nor_ends_what_signs_for_all() {
 }
 
 #[test]
-fn a_key_ends_when_it_was_told_to() {
+fn a_key_stops_working_at_its_expiry() {
     let customer = Customer::new();
     let id = customer.submit(json!({"jobType": fresh("type"), "delaySeconds": 1}));
     let soon = customer.status(&id)["nextAttemptAt"].clone();

@@ -71,7 +71,7 @@ fn a_rate_holds_up_requests_but_no_reports() {
 }
 
 #[test]
-fn a_payload_may_be_as_large_as_the_installation_says() {
+fn payload_max_limits_the_size_of_a_payload() {
     let test_server = Arc::new(TestServer::with("payload_max = \"1KiB\"\n"));
     let customer = Customer::of(&test_server);
     let ask = |bytes: usize| {

@@ -18,7 +18,7 @@ fn found(answer: &Answer) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_filter_shows_what_it_says() {
+fn each_filter_returns_the_jobs_that_match() {
     let customer = Customer::new();
     let (one, two) = (fresh("type"), fresh("type"));
     let poisoned = customer.poisoned(&one);
@@ -51,7 +51,7 @@ fn a_filter_shows_what_it_says() {
 }
 
 #[test]
-fn a_filter_that_says_nothing_we_know_is_refused() {
+fn an_unknown_or_malformed_filter_is_refused() {
     let customer = Customer::new();
     let ask =
         |filter: &str| customer.owner.get(&format!("/api/jobs?filter={}", escaped(filter))).send();

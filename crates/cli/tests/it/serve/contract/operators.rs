@@ -25,7 +25,7 @@ fn a_queue_is_counted() {
 }
 
 #[test]
-fn a_paused_queue_gives_nothing_out_until_it_is_resumed() {
+fn workers_claim_no_job_of_a_paused_queue() {
     let customer = Customer::new();
     let job_type = fresh("type");
     let id = customer.queued(&job_type);
@@ -129,7 +129,7 @@ fn a_type_is_set_and_read_back() {
 
 /// The audit log has every management action, and nothing else.
 #[test]
-fn what_people_did_is_in_the_audit() {
+fn management_actions_are_in_the_audit_log() {
     let customer = Customer::new();
     let job_type = fresh("type");
     let (poisoned, erased) = (customer.poisoned(&job_type), customer.completed(&job_type));

@@ -94,7 +94,7 @@ fn batches_are_refused_whole_or_in_part() {
 }
 
 #[test]
-fn what_was_sent_does_not_stand_in_the_answer() {
+fn schema_refusals_do_not_contain_the_payload() {
     let customer = Customer::new();
     let job_type = with_schema(&customer, mail());
     let secret = "hunter2";
@@ -108,7 +108,7 @@ fn what_was_sent_does_not_stand_in_the_answer() {
 }
 
 #[test]
-fn what_is_no_schema_is_refused_and_nothing_changes() {
+fn an_invalid_schema_or_handler_is_refused_without_effect() {
     let customer = Customer::new();
     let job_type = with_schema(&customer, mail());
     let path = format!("/api/types/{job_type}");
@@ -153,7 +153,7 @@ fn schemas_and_handlers_are_shown_and_can_be_sent_back() {
 
 /// A caller who may set types could otherwise make the server send requests to any address.
 #[test]
-fn nothing_that_a_schema_refers_to_is_fetched() {
+fn the_server_fetches_no_schema_references() {
     let customer = Customer::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -177,7 +177,7 @@ fn nothing_that_a_schema_refers_to_is_fetched() {
 }
 
 #[test]
-fn an_evil_pattern_keeps_nobody_waiting() {
+fn a_backtracking_pattern_does_not_delay_the_answer() {
     let customer = Customer::new();
     let job_type = with_schema(&customer, json!({"pattern": "^(a+)+$"}));
     let payload = json!("a".repeat(60_000) + "!");
@@ -186,7 +186,7 @@ fn an_evil_pattern_keeps_nobody_waiting() {
 
 /// A new schema holds for new jobs, not for those that exist.
 #[test]
-fn a_schema_holds_for_what_is_handed_over_from_now_on() {
+fn a_new_schema_applies_only_to_new_jobs() {
     let customer = Customer::new();
     let job_type = fresh("type");
     let old = json!({"jobType": job_type, "payload": 5, "idempotencyKey": "k"});

@@ -31,7 +31,7 @@ fn a_signed_address_follows_its_job_to_the_end() {
 }
 
 #[test]
-fn a_signed_address_opens_nothing_else() {
+fn a_signed_url_grants_no_other_route_or_job() {
     let customer = Customer::new();
     let anonymous = customer.test_server.anonymous();
     let (id, url) = signed(&customer, &fresh("type"));
@@ -63,7 +63,7 @@ fn a_signed_address_opens_nothing_else() {
 
 /// Every letter of the signature matters.
 #[test]
-fn a_forged_signature_opens_nothing() {
+fn a_forged_url_signature_is_refused() {
     let customer = Customer::new();
     let anonymous = customer.test_server.anonymous();
     let (_, url) = signed(&customer, &fresh("type"));

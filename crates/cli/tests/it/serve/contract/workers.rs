@@ -81,7 +81,7 @@ fn a_claim_waits_for_work() {
 
 /// A worker need not compare its clock with the server's.
 #[test]
-fn a_lease_says_how_long_it_and_the_attempt_are() {
+fn a_lease_states_its_duration_and_the_attempt_timeout() {
     let customer = Customer::new();
     let job_type = fresh("type");
     customer.queued(&job_type);
@@ -149,7 +149,7 @@ fn tenants_take_turns() {
 
 /// A claim whose answer the client does not receive costs the job nothing.
 #[test]
-fn a_claim_whose_client_is_gone_leaves_nothing_leased() {
+fn a_claim_of_a_disconnected_client_leases_no_job() {
     let customer = Customer::new();
     let job_type = fresh("type");
     let claim_request = json!({"workerId": "gone", "claimId": fresh("claim"), "jobTypes": [job_type], "waitSeconds": 60});

@@ -3,7 +3,7 @@
 import sys
 
 from consign_client import AuthenticatedClient, Client
-from consign_client.api.house import get_health
+from consign_client.api.system import get_health
 from consign_client.api.jobs import enqueue_job, get_job, get_job_history, get_job_status
 from consign_client.api.work import claim_jobs, send_heartbeat, settle_jobs
 from consign_client.models import (

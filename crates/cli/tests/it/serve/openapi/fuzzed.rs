@@ -5,7 +5,7 @@ use super::{super::TestServer, beside, succeed, tool};
 use tempfile::TempDir;
 
 #[test]
-fn schemathesis_finds_nothing() {
+fn schemathesis_finds_no_contract_violation() {
     let test_server = TestServer::start();
     let folder = TempDir::new().unwrap();
     let address = format!("http://{}", test_server.anonymous().address());

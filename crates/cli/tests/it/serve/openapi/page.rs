@@ -6,7 +6,7 @@ use super::{
 };
 
 #[test]
-fn the_page_shows_all_of_it_and_loads_nothing() {
+fn the_api_page_shows_every_operation_and_loads_nothing() {
     let test_server = shared();
     let answer =
         test_server.anonymous().get("/docs").header("accept", "text/html,*/*;q=0.8").send();
@@ -22,7 +22,7 @@ fn the_page_shows_all_of_it_and_loads_nothing() {
 }
 
 #[test]
-fn whoever_has_the_document_is_told_so() {
+fn a_client_with_the_current_document_receives_304() {
     let test_server: std::sync::Arc<TestServer> = shared();
     for path in ["/openapi.json", "/docs"] {
         let first = test_server.anonymous().get(path).send();

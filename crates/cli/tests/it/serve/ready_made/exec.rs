@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::{fs, path::Path};
 
 #[test]
-fn a_program_gets_the_job_and_its_words_are_the_outcome() {
+fn a_program_receives_the_job_and_its_output_is_the_outcome() {
     let test_folder = TestFolder::new("");
     let script = r#"cat > in.json; env > env.txt; ls -l /proc/$$/fd > fds.txt
         echo 'consign:result {"pages": 12}'; echo 12 pages were written"#;
@@ -87,7 +87,7 @@ fn a_program_that_takes_too_long_is_killed() {
 }
 
 #[test]
-fn as_many_run_at_once_as_the_policy_says() {
+fn the_policy_limits_how_many_programs_run_at_once() {
     let test_folder = TestFolder::new("");
     let script = format!("echo x >> started; {WAITS}");
     let handler = json!({"exec": ["sh", "-c", script]});

@@ -69,7 +69,7 @@ pub(crate) fn is_signed(request: &Request, secret: &str) -> bool {
 }
 
 /// The code that docs/handlers.md shows to authors of receivers in Python.
-fn check_as_the_page_says(request: &Request, secret: &str) {
+fn verify_with_the_documented_python(request: &Request, secret: &str) {
     let page = include_str!("../../../../../../docs/handlers.md");
     let (_, rest) = page.split_once("```python\n").unwrap();
     let (shown, _) = rest.split_once("```").unwrap();
@@ -87,7 +87,7 @@ fn check_as_the_page_says(request: &Request, secret: &str) {
 }
 
 #[test]
-fn a_receiver_gets_the_job_signed_and_says_when_to_come_again() {
+fn a_receiver_gets_a_signed_job_and_sets_the_retry_delay() {
     let (port, told) = receiver(&[
         "HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 13\r\nConnection: close\r\n\r\n\
@@ -104,7 +104,7 @@ fn a_receiver_gets_the_job_signed_and_says_when_to_come_again() {
     for attempt in [1, 2] {
         let request = told.recv().unwrap();
         assert!(is_signed(&request, &secret));
-        check_as_the_page_says(&request, &secret);
+        verify_with_the_documented_python(&request, &secret);
         let body: Value = serde_json::from_str(&request.body).unwrap();
         assert_eq!((&body["jobId"], &body["attempt"]), (&json!(id), &json!(attempt)));
         assert_eq!(body["payload"], json!({"to": "ada"}));
@@ -119,7 +119,7 @@ fn a_receiver_gets_the_job_signed_and_says_when_to_come_again() {
 }
 
 #[test]
-fn an_address_in_the_house_is_not_asked_and_the_operator_learns_why() {
+fn a_push_to_a_private_address_fails_with_its_remedy() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -4,10 +4,10 @@ use super::TestFolder;
 use serde_json::json;
 use std::fs;
 
-const NOT_RUN: &str = "the ready-made handler is not run";
+const NOT_RUN: &str = "the ready-made handler cannot run";
 
 #[test]
-fn where_the_file_alone_may_an_admin_may_not() {
+fn an_admin_cannot_declare_programs_when_exec_is_file() {
     let test_folder = TestFolder::new(
         "[handlers]\nexec = \"file\"\n[types.report]\nhandler.exec = [\"echo\", \"from the file\"]",
     );
@@ -51,7 +51,7 @@ fn a_program_that_the_api_named_before_is_not_run_where_the_file_alone_may() {
 }
 
 #[test]
-fn where_nobody_may_no_program_is_run() {
+fn no_program_runs_when_exec_is_off() {
     let test_folder = TestFolder::new(
         "[handlers]\nexec = \"off\"\n[types.report]\nhandler.exec = [\"touch\", \"evil\"]",
     );

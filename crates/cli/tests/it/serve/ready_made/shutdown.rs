@@ -7,7 +7,7 @@ use serde_json::json;
 use std::{fs, path::Path};
 
 #[test]
-fn what_is_under_way_is_finished_first() {
+fn a_running_program_finishes_before_shutdown() {
     let test_folder = TestFolder::new("");
     test_folder.declare_sh("report", WAITS);
     let id = test_folder.customer.queued("report");
@@ -28,7 +28,7 @@ fn what_is_under_way_is_finished_first() {
 }
 
 #[test]
-fn whoever_asks_twice_has_programs_killed_and_jobs_given_back() {
+fn a_second_stop_signal_kills_programs_and_releases_jobs() {
     let test_folder = TestFolder::new("");
     let stubborn = "trap '' TERM; echo $$ > number; echo 'consign:progress 1 x'; \
                     while [ ! -e over ]; do sleep 1; done";

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_there_as_it_was_told_is_well() {
+    fn a_job_that_matches_its_acknowledgements_passes() {
         let jobs = [job("a", "Completed")];
         acknowledged_jobs_are_there_once(&jobs, &told(&["a", "a"]), &mut StormStats::default());
         let history = [

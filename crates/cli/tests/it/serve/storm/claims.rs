@@ -32,7 +32,7 @@ fn is_untouched(customer: &Customer, job_type: &str, id: &str) {
 }
 
 #[test]
-fn whoever_hangs_up_while_it_waits_for_work_takes_none() {
+fn a_client_that_disconnects_while_waiting_leases_no_job() {
     let customer = Customer::new();
     for _ in 0..TIMES {
         let job_type = fresh("type");
@@ -43,7 +43,7 @@ fn whoever_hangs_up_while_it_waits_for_work_takes_none() {
 }
 
 #[test]
-fn whoever_hangs_up_before_the_answer_gives_back_what_it_would_have_got() {
+fn a_client_that_disconnects_before_the_answer_leases_no_job() {
     let customer = Customer::new();
     for _ in 0..TIMES {
         let job_type = fresh("type");

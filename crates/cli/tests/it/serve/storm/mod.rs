@@ -35,7 +35,7 @@ backoff = { base = "20ms", factor = 1, max = "50ms", jitter = "none" }
 "#;
 
 #[test]
-fn nothing_that_was_acknowledged_is_lost_and_nothing_happens_twice() {
+fn acknowledged_requests_survive_kills_and_apply_once() {
     let test_server = TestServer::with(SETTINGS);
     let client_log = ClientLog::new(vec![test_server.admin()], PRODUCERS);
     thread::scope(|scope| {

@@ -83,7 +83,7 @@ fn numbers() -> Vec<(JobDraft, String)> {
 }
 
 #[test]
-fn what_the_door_refuses_is_refused_in_its_words() {
+fn submit_refusals_match_the_http_api() {
     let fixture = EnqueueFixture::idle();
     for (draft, call) in texts().into_iter().chain(numbers()) {
         match (at_the_door(draft), fixture.enqueue(&call)) {
@@ -107,7 +107,7 @@ fn sorted(message: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_payload_is_json_as_the_door_has_it() {
+fn sql_and_http_accept_the_same_json_payloads() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let objects = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
     let (deep, deeper, deepest) = (nested(64), nested(65), nested(20_000));
@@ -178,7 +178,7 @@ fn a_payload_may_be_of_any_type_that_is_json() {
 }
 
 #[test]
-fn what_would_expire_before_it_may_start_is_refused() {
+fn a_job_that_expires_before_it_may_start_is_refused() {
     let fixture = EnqueueFixture::idle();
     let calls = [
         "'email', expires_at => '2027-01-15T08:00:00Z'",
@@ -243,7 +243,7 @@ fn a_tenant_cannot_open_types_without_end() {
 }
 
 #[test]
-fn what_was_enqueued_is_taken_in_even_if_its_queue_is_full_by_then() {
+fn an_enqueued_job_is_accepted_after_its_queue_filled_up() {
     let fixture = EnqueueFixture::idle();
     let ids = [fixture.must("'email'"), fixture.must("'email'")];
     fixture.set_policy("email", Policy { max_queued: Some(1), ..Policy::default() });
@@ -251,7 +251,7 @@ fn what_was_enqueued_is_taken_in_even_if_its_queue_is_full_by_then() {
 }
 
 #[test]
-fn a_type_with_a_schema_is_sent_to_the_door() {
+fn sql_enqueue_refuses_types_with_a_schema() {
     let fixture = EnqueueFixture::idle();
     let schema = Some(JsonText::from_stored("{\"type\":\"object\"}"));
     fixture.set_policy("email", Policy { schema, ..Policy::default() });

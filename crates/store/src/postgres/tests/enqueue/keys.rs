@@ -68,7 +68,7 @@ fn names_that_come_twice_are_not_overlooked() {
 }
 
 #[test]
-fn a_key_from_sql_is_known_at_the_door_and_the_other_way_round() {
+fn sql_and_http_recognize_each_other_s_keys() {
     let fixture = EnqueueFixture::idle();
     let id = fixture.must("'email', '[1]', key => 'k'");
     assert_eq!(fixture.count("inbox"), 1);
@@ -81,7 +81,7 @@ fn a_key_from_sql_is_known_at_the_door_and_the_other_way_round() {
 }
 
 #[test]
-fn long_keys_are_stored_as_the_door_stores_them() {
+fn sql_and_http_store_long_keys_alike() {
     let fixture = EnqueueFixture::idle();
     let keys = ["k".repeat(128), "ä".repeat(129), "k".repeat(1024), "sha256:x".into()];
     for key in keys {
@@ -155,7 +155,7 @@ fn enqueue_until_taken(fixture: &EnqueueFixture, app: &Client, call: &str) -> (J
 }
 
 #[test]
-fn many_racers_with_one_key_make_one_job_by_sql_and_at_the_door() {
+fn racing_sql_and_http_submits_with_one_key_make_one_job() {
     const RACERS: usize = 6;
     let fixture = EnqueueFixture::new();
     let apps: Vec<_> = (0..RACERS).map(|_| connect(&fixture.address)).collect();
@@ -210,7 +210,7 @@ fn until_a_session_waits(fixture: &EnqueueFixture) {
 }
 
 #[test]
-fn whoever_comes_with_the_key_of_an_open_transaction_waits_for_its_end() {
+fn an_enqueue_waits_for_the_transaction_that_holds_its_key() {
     let fixture = EnqueueFixture::idle();
     for (end, key) in [("commit", "k"), ("rollback", "l")] {
         let call = format!("'email', '1', key => '{key}'");
@@ -230,7 +230,7 @@ fn whoever_comes_with_the_key_of_an_open_transaction_waits_for_its_end() {
 }
 
 #[test]
-fn the_door_does_not_wait_for_an_open_transaction() {
+fn a_submit_does_not_wait_for_an_open_transaction() {
     let fixture = EnqueueFixture::idle();
     fixture.sql("begin");
     let lost = fixture.must("'email', '1', key => 'k'");
@@ -259,7 +259,7 @@ fn a_redriven_job_keeps_its_key_from_an_open_transaction() {
 }
 
 #[test]
-fn a_transaction_that_cannot_see_a_key_is_told_to_come_again() {
+fn a_transaction_that_cannot_see_a_key_must_retry() {
     let fixture = EnqueueFixture::idle();
     fixture.sql("begin isolation level repeatable read; select * from consign.store_meta");
     let call = "'email', '1', key => 'k'";

@@ -9,7 +9,7 @@ use engine::{Command, JobId, OutcomeWord, PayloadVersion, Policy, Scope, Status,
 use tokio::time::timeout;
 
 #[test]
-fn a_rollback_leaves_nothing_and_a_commit_runs() {
+fn rolled_back_jobs_vanish_and_committed_jobs_run() {
     let fixture = EnqueueFixture::new();
     fixture.sql("create table consign.orders (no integer)");
     fixture.sql("begin; insert into consign.orders values (1)");
@@ -74,7 +74,7 @@ fn a_command_right_after_the_commit_finds_its_job() {
 }
 
 #[test]
-fn everything_that_was_said_arrives() {
+fn every_enqueue_argument_reaches_the_job() {
     let fixture = EnqueueFixture::idle();
     let parent = fixture.must("'email'");
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -109,7 +109,7 @@ fn the_policy_of_its_type_is_applied() {
 }
 
 #[test]
-fn a_transaction_that_stays_open_long_still_hands_over_what_it_said() {
+fn a_long_transaction_delivers_a_job_that_expired_meanwhile() {
     let fixture = EnqueueFixture::idle();
     fixture.sql("begin");
     let late = "'email', expires_at => '2027-01-15T08:00:10Z', delay => '5 seconds'";
@@ -123,7 +123,7 @@ fn a_transaction_that_stays_open_long_still_hands_over_what_it_said() {
 }
 
 #[test]
-fn whoever_waits_for_work_is_told_here_and_on_other_nodes() {
+fn an_enqueue_notifies_every_node() {
     let fixture = EnqueueFixture::new();
     let other = fixture.another_node();
     let id = fixture.must("'email', '1'");
@@ -136,7 +136,7 @@ fn whoever_waits_for_work_is_told_here_and_on_other_nodes() {
 }
 
 #[test]
-fn what_nobody_called_out_is_found_all_the_same() {
+fn a_node_finds_inbox_rows_without_a_notification() {
     let fixture = EnqueueFixture::new();
     fixture.sql(
         "insert into consign.inbox (id, at, run_at, tenant, job_type, payload) \
@@ -148,7 +148,7 @@ fn what_nobody_called_out_is_found_all_the_same() {
 }
 
 #[test]
-fn whoever_dies_with_rows_in_hand_leaves_them() {
+fn inbox_rows_survive_a_node_that_dies_while_promoting() {
     let fixture = EnqueueFixture::idle();
     let id = fixture.must("'email', '1'");
     let dying = connect(&fixture.address);

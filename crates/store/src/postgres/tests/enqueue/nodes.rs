@@ -86,7 +86,7 @@ fn a_row_that_cannot_be_a_job_is_set_aside_and_the_others_go_in() {
 }
 
 #[test]
-fn what_a_passing_failure_kept_out_goes_in_afterwards() {
+fn an_inbox_row_is_promoted_after_a_transient_failure() {
     let fixture = EnqueueFixture::new();
     fixture.sql(&STUMBLE.replace("22023", "57014").replace("'\"bad\"'", "'1'"));
     let id = fixture.must("'email', '1', key => 'k'");

@@ -63,7 +63,7 @@ fn a_caller_s_own_functions_and_tables_are_not_mistaken_for_ours() {
 }
 
 #[test]
-fn a_caller_s_own_type_runs_nothing_with_our_rights() {
+fn a_caller_defined_cast_never_runs_with_owner_rights() {
     let fixture = EnqueueFixture::idle();
     let (role, app) = role_without_rights(&fixture);
     let schema = fixture.address.schema();
