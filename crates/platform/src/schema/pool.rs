@@ -49,11 +49,11 @@ impl CheckPool {
         tenant: &Tenant,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> OneshotReceiver<T> {
-        let (oneshot, awaited) = oneshot();
+        let (sender, receiver) = oneshot();
         let task = Box::new(move || {
-            if oneshot.is_awaited() {
+            if sender.is_awaited() {
                 // The sender returns the result if the caller stopped waiting.
-                drop(oneshot.keep(work()));
+                drop(sender.send(work()));
             }
         });
         let mut state = self.0.state();
@@ -70,7 +70,7 @@ impl CheckPool {
         }
         drop(state);
         self.0.wakeup.notify_one();
-        awaited
+        receiver
     }
 }
 

@@ -274,7 +274,7 @@ fn answered(
     simulation: &mut Simulation,
     who: usize,
     reports: Vec<Reported>,
-    heard: Option<Vec<platform::Verdict>>,
+    heard: Option<Vec<platform::SettleResult>>,
 ) -> Verdict {
     let ways: Vec<_> = reports.iter().map(|one| (one.held.id, one.how)).collect();
     simulation.say(|| format!("w{who} reports {ways:?}: {heard:?}"));

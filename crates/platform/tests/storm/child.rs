@@ -9,8 +9,8 @@ use engine::{
     OutcomeWord, PolicyDraft, ReleaseReason, Scope, Tenant, WorkerId,
 };
 use platform::{
-    Batcher, Beat, Error, Limits, Platform, Release, Report, Settings, SystemClock, SystemRandom,
-    Verdict, Writes,
+    Batcher, Beat, Error, Limits, Platform, Release, Report, Settings, SettleResult, SystemClock,
+    SystemRandom, Writes,
 };
 use pollster::block_on;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -227,7 +227,7 @@ async fn depth(platform: &Platform) -> Result<String, Error> {
 }
 
 /// A damaged job fails the whole line: the other verdicts are left out.
-fn verdicts(verdicts: Vec<Verdict>) -> Result<String, Error> {
+fn verdicts(verdicts: Vec<SettleResult>) -> Result<String, Error> {
     let words = verdicts.into_iter().map(|verdict| match verdict {
         Ok(status) => Ok(status.to_string()),
         Err(Error::Refused(refusal)) => Ok(format!("!{}", refusal.code())),

@@ -2,7 +2,7 @@
 
 use super::{Auditor, Verdict, ensure, watch::ClaimWatch};
 use engine::{Job, JobId, LeaseState, LeaseToken, Reason, Refusal, Status};
-use platform::Explained;
+use platform::Explanation;
 
 impl Auditor {
     /// After the read: was the report of an attempt's end answered as the contract says? `ending`
@@ -119,7 +119,7 @@ fn accepted(
 
 impl Auditor {
     /// After the read: does `explain` describe the job's state truly?
-    pub(crate) fn audit_explained(&self, id: JobId, heard: Option<&Explained>) -> Verdict {
+    pub(crate) fn audit_explained(&self, id: JobId, heard: Option<&Explanation>) -> Verdict {
         let status = self.jobs.get(&id).and_then(super::watch::Watch::status);
         let Some(heard) = heard else {
             return ensure(status.is_none(), "I15", || format!("{id} cannot be explained"));
