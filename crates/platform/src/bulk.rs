@@ -1,8 +1,8 @@
 //! Verbs about many jobs: those that match a filter, or those in a list.
 //!
-//! A verb reads the jobs page by page, from the newest to the oldest, and each once. So it ends, and
-//! it never reads a job that was submitted after it began. It reads jobs before it changes them: the
-//! engine decides again, and a job that ended meanwhile is refused and not counted.
+//! A verb reads the jobs page by page, from the newest to the oldest, and each once. So it ends,
+//! and it never reads a job that was submitted after it began. It reads jobs before it changes
+//! them: the engine decides again, and a job that ended meanwhile is refused and not counted.
 
 use crate::{Error, Platform, execute::check_items, request::TypedRequest};
 use engine::{Command, ErrorCode, Field, Filter, Grant, Job, JobId, JobType, Scope, Status};
@@ -65,8 +65,8 @@ pub struct PoisonReasons {
 pub const POISON_COUNTED_MAX: usize = PAGE_MAX;
 
 impl Platform {
-    /// Cancels all selected jobs that have not ended, and returns how many. Waiting jobs end at once;
-    /// the workers of running ones are asked to stop.
+    /// Cancels all selected jobs that have not ended, and returns how many. Waiting jobs end at
+    /// once; the workers of running ones are asked to stop.
     pub async fn cancel_matching(
         &self,
         scope: &Scope,
@@ -77,8 +77,8 @@ impl Platform {
         self.bulk(scope, selection, Filter::Or(live.into()), may, Command::Cancel).await
     }
 
-    /// Gives all selected jobs of the poison queue another life with all their attempts, and returns
-    /// how many.
+    /// Gives all selected jobs of the poison queue another life with all their attempts, and
+    /// returns how many.
     pub async fn redrive_matching(
         &self,
         scope: &Scope,

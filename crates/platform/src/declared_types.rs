@@ -1,9 +1,9 @@
 //! What a submit must know of job types: which are declared, and which schema their payloads must
 //! match.
 //!
-//! Policies are in the store, and any node may set one. The node keeps the policies of its last read
-//! (`settings_cache.rs`), so that a submit does not cost a read. A strict installation reads again
-//! when it meets an unknown type.
+//! Policies are in the store, and any node may set one. The node keeps the policies of its last
+//! read (`settings_cache.rs`), so that a submit does not cost a read. A strict installation reads
+//! again when it meets an unknown type.
 
 use crate::{
     Error, Platform,

@@ -11,8 +11,8 @@ impl Platform {
         Ok(replies.pop().expect("one reply for each request")?)
     }
 
-    /// Executes many requests in one transaction; each is executed or refused. An empty list needs no
-    /// transaction.
+    /// Executes many requests in one transaction; each is executed or refused. An empty list needs
+    /// no transaction.
     pub(crate) async fn execute_all<T>(
         &self,
         requests: Vec<TypedRequest<T>>,

@@ -222,8 +222,8 @@ impl MaintenanceLoop {
         Ok(self.note_due_in(due_in, notified))
     }
 
-    /// Notes how soon the next job becomes due. All nodes poll, so they find the job in time, unless
-    /// it was postponed on this node a moment ago and is due in a moment.
+    /// Notes how soon the next job becomes due. All nodes poll, so they find the job in time,
+    /// unless it was postponed on this node a moment ago and is due in a moment.
     fn note_due_in(&mut self, due_in: Duration, notified: bool) -> Duration {
         self.postponed_here = (notified || self.postponed_here) && due_in < SEEN_BY_ALL_AFTER;
         due_in

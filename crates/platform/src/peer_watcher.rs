@@ -233,8 +233,8 @@ impl PeerLoop {
         self.watchers.notify(&Touched::Jobs(changed));
     }
 
-    /// Logs a failure once, not four times a second. The last versions stay, so no change in between
-    /// is lost.
+    /// Logs a failure once, not four times a second. The last versions stay, so no change in
+    /// between is lost.
     fn log_failure(&mut self, error: &StoreError) {
         if !std::mem::replace(&mut self.is_failing, true) {
             let error: &dyn std::error::Error = error;

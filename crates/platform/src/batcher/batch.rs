@@ -58,8 +58,8 @@ impl BatchQueue {
         }
     }
 
-    /// What peers should know as soon as this batch commits. Returns nothing for a batch with claims:
-    /// only its replies show which work is left for other nodes.
+    /// What peers should know as soon as this batch commits. Returns nothing for a batch with
+    /// claims: only its replies show which work is left for other nodes.
     fn notification_of(&self, entries: &[Entry]) -> Notification {
         if !self.has_peers() || entries.iter().any(Entry::has_claim) {
             return Notification::default();
@@ -113,7 +113,8 @@ impl BatchQueue {
         }
     }
 
-    /// Lets claims that got no job wait on, and marks claims ready that may want the unclaimed work.
+    /// Lets claims that got no job wait on, and marks claims ready that may want the unclaimed
+    /// work.
     fn repark(&self, outcome: &mut BatchOutcome, leases: &Leases) {
         let mut state = self.state();
         if state.claims.is_empty() {

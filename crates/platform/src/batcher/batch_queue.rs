@@ -304,7 +304,7 @@ fn count_submissions(batch: &[Entry]) -> usize {
     batch.iter().filter(|entry| matches!(entry, Entry::Submission(_))).count()
 }
 
-/// A request to take back a job whose worker never received it. The job loses no attempt.
+/// A request to release a job whose worker never received it. The job loses no attempt.
 fn release_undelivered(claimed: &Claimed) -> Option<Request> {
     let token = claimed.job.lease()?.token;
     let command =

@@ -63,7 +63,8 @@ impl ClaimWait {
         }
     }
 
-    /// Ends the wait. Returns the jobs of a batch under way, or else none, without asking the store.
+    /// Ends the wait. Returns the jobs of a batch under way, or else none, without asking the
+    /// store.
     pub async fn withdraw(self) -> Result<Vec<Claimed>, StoreError> {
         self.queue.withdraw(self.number);
         self.await

@@ -39,7 +39,7 @@ impl Submission {
     }
 
     /// Whether it can be dropped without loss: a claim whose worker is gone. Everything else is
-    /// carried out although its caller left: a report must not be lost with the connection that
+    /// executed although its caller left: a report must not be lost with the connection that
     /// brought it.
     pub(super) fn can_be_dropped(&self) -> bool {
         let claims = |request: &Request| matches!(request, Request::Claim { .. });

@@ -1,6 +1,6 @@
 //! The JSON Schema of a type: what a payload must be to be accepted.
 //!
-//! A schema stands alone: its references stay within it, and nothing is ever fetched. No payload
+//! A schema is complete: its references stay within it, and nothing is ever fetched. No payload
 //! can keep the server busy: patterns are matched in linear time, a schema whose cost grows
 //! exponentially is refused when it is set (`cost.rs`), and each check has a budget (`meter.rs`). A
 //! check that a request's own thread cannot finish at once goes to a pool of threads (`pool.rs`).

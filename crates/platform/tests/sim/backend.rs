@@ -153,14 +153,14 @@ fn open(
     Arc::new(store.expect("it can be opened"))
 }
 
-/// The runtime for the connections of all worlds.
+/// The runtime for the connections of all simulations.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("it can be built")
 });
 
 thread_local! {
-    /// The worlds of one thread run one after another, so they may share tables. They connect by
-    /// the socket in the server's folder: the auditor asks so often that latency counts.
+    /// The simulations of one thread run one after another, so they may share tables. They connect
+    /// by the socket in the server's folder: the auditor asks so often that latency counts.
     static ADDRESS: PostgresAddress = {
         let server = Server::shared();
         let address: PostgresAddress = server.unix_address().parse().expect("lawful");

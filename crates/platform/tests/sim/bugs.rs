@@ -9,7 +9,7 @@ use crate::{
 };
 use std::io::{self, Write};
 
-/// Runs worlds with this mistake until the auditor finds it.
+/// Runs simulations with this mistake until the auditor finds it.
 #[track_caller]
 fn must_find(mistake: Mistake) {
     const SEEDS_MAX: u64 = 300;

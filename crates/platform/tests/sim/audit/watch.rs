@@ -51,7 +51,7 @@ pub(super) struct ClaimWatch {
     /// Until when the worker has the job exclusively, by its answer.
     pub(super) promised_until: Timestamp,
     pub(super) closing: Option<Closing>,
-    /// The ending that is known to stand.
+    /// The ending that the store accepted, where the auditor knows it.
     pub(super) ending: Option<String>,
     /// Endings that were sent, and of which it is unknown whether they arrived.
     pub(super) unanswered_endings: Vec<String>,
@@ -134,8 +134,8 @@ impl JobWatch {
         ensure(same, "I2", || format!("{} is not what was submitted", job.id()))
     }
 
-    /// Checks one more row of history. The row is kept even when it breaks an invariant, so that the
-    /// report shows it.
+    /// Checks one more row of history. The row is kept even when it breaks an invariant, so that
+    /// the report shows it.
     pub(super) fn add_row(
         &mut self,
         row: HistoryEntry,
