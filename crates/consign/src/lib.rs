@@ -49,7 +49,7 @@ pub use engine::{
 #[cfg(feature = "local")]
 pub use local::{Consign, ConsignError};
 #[cfg(feature = "local")]
-pub use platform::{Changed, Error, Explained, Node, Platform, Watch};
+pub use platform::{Changed, Error, Explanation, Node, Platform, Watch};
 pub use remote::{Remote, RemoteError};
 #[cfg(feature = "local")]
 pub use store::{Counts, OpenError, Page, Query, QueueDepth, WorkerSeen};

@@ -1,7 +1,7 @@
 //! Consign over a store of its own: jobs and handlers of this process.
 
 use engine::{HistoryEntry, Job, JobId, Scope, Submitted, Tenant};
-use platform::{Changed, Error, Explained, Node, Settings, SystemClock, SystemRandom};
+use platform::{Changed, Error, Explanation, Node, Settings, SystemClock, SystemRandom};
 use std::{fs::DirBuilder, io, os::unix::fs::DirBuilderExt, path::Path, sync::Arc, time::Duration};
 use store::{Memory, OpenError, Options, QueueDepth, Sqlite, Store};
 use worker::{JobRequest, Runner};
@@ -97,7 +97,7 @@ impl Consign {
     }
 
     /// Why a job does not run.
-    pub async fn explain(&self, id: JobId) -> Result<Explained, Error> {
+    pub async fn explain(&self, id: JobId) -> Result<Explanation, Error> {
         self.node.explain(&self.scope(), id).await
     }
 

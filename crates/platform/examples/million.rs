@@ -14,9 +14,9 @@ use std::{error::Error, fs, path::Path, sync::Arc, time::Duration};
 use store::{Clock, Options, Sqlite};
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words[..] {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args[..] {
         ["fill", path, jobs] => {
             let took = fill(Path::new(path), jobs.parse()?)?;
             println!("{jobs} jobs submitted in {:.1} s", took.as_secs_f64());

@@ -105,8 +105,8 @@ async fn settle(
     let token = claimed.job.lease().ok_or("a claimed job has a lease")?.token;
     let ending = draft.check().map_err(|problems| format!("{problems:?}"))?;
     let report = Report { id: claimed.job.id(), token, ending };
-    let verdict = platform.settle(&Scope::All, vec![report]).await?.pop().ok_or("one verdict")?;
-    Ok(verdict?.to_string())
+    let result = platform.settle(&Scope::All, vec![report]).await?.pop().ok_or("one result")?;
+    Ok(result?.to_string())
 }
 
 async fn explain(platform: &Platform, id: JobId) -> Result<(), Box<dyn Error>> {

@@ -1,7 +1,7 @@
 //! Actors, and the audit log entries of what they do.
 //!
-//! The store notes a verb with an `actor` in the audit log, in the transaction that carries the
-//! verb out. A refused verb leaves no entry.
+//! The store notes a verb with an `actor` in the audit log, in the transaction that executes the
+//! verb. A refused verb leaves no entry.
 //!
 //! The verb reads the previous value of a setting just before that transaction, not inside it:
 //! otherwise stores would have to load settings for an entry. Two callers that set the same thing
@@ -62,7 +62,7 @@ impl Platform {
         detail: Option<&str>,
     ) -> Result<(), Error> {
         let note = actor.note(action, target, detail.map(Into::into));
-        self.execute_one(TypedRequest::done(Request::Audit(note))).await
+        self.execute_one(TypedRequest::without_answer(Request::Audit(note))).await
     }
 
     /// A page of the audit log, newest first: entries with a number below `before`.

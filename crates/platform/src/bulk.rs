@@ -1,8 +1,8 @@
 //! Verbs about many jobs: those that match a filter, or those in a list.
 //!
-//! A walk goes from the newest job to the oldest and reads each once. So it ends, and it never
-//! meets a job that was submitted after it began. It reads jobs before it changes them: the engine
-//! decides again, and a job that ended meanwhile is refused and not counted.
+//! A verb reads the jobs page by page, from the newest to the oldest, and each once. So it ends,
+//! and it never reads a job that was submitted after it began. It reads jobs before it changes
+//! them: the engine decides again, and a job that ended meanwhile is refused and not counted.
 
 use crate::{Error, Platform, execute::check_items, request::TypedRequest};
 use engine::{Command, ErrorCode, Field, Filter, Grant, Job, JobId, JobType, Scope, Status};
@@ -22,7 +22,7 @@ pub enum JobSelection {
 /// Whether a caller may change or see a job, beyond the limits of its scope.
 pub type JobPermission<'a> = &'a (dyn Fn(&Job) -> bool + Send + Sync);
 
-/// A question for a page of the poison queue.
+/// The arguments of a read of one page of the poison queue.
 #[derive(Clone, Debug)]
 pub struct PoisonQuery {
     /// The tenants whose jobs are listed.
@@ -65,58 +65,59 @@ pub struct PoisonReasons {
 pub const POISON_COUNTED_MAX: usize = PAGE_MAX;
 
 impl Platform {
-    /// Cancels all chosen jobs that have not ended, and returns how many. Waiting jobs end at once;
-    /// the workers of running ones are asked to stop.
+    /// Cancels all selected jobs that have not ended, and returns how many. Waiting jobs end at
+    /// once; the workers of running ones are asked to stop.
     pub async fn cancel_matching(
         &self,
         scope: &Scope,
-        chosen: JobSelection,
+        selection: JobSelection,
         may: JobPermission<'_>,
     ) -> Result<u64, Error> {
         let live = [Status::Queued, Status::Running].map(|is| Filter::eq(Field::Status(is)));
-        self.bulk(scope, chosen, Filter::Or(live.into()), may, Command::Cancel).await
+        self.bulk(scope, selection, Filter::Or(live.into()), may, Command::Cancel).await
     }
 
-    /// Gives all chosen jobs of the poison queue another life with all their attempts, and returns
-    /// how many.
+    /// Gives all selected jobs of the poison queue another life with all their attempts, and
+    /// returns how many.
     pub async fn redrive_matching(
         &self,
         scope: &Scope,
-        chosen: JobSelection,
+        selection: JobSelection,
         may: JobPermission<'_>,
     ) -> Result<u64, Error> {
         let command = Command::Redrive { max_attempts: None, reset_steps: false };
-        self.bulk(scope, chosen, poisoned(), may, command).await
+        self.bulk(scope, selection, poisoned(), may, command).await
     }
 
-    /// Discards all chosen jobs of the poison queue for good, and returns how many.
+    /// Discards all selected jobs of the poison queue for good, and returns how many.
     pub async fn discard_matching(
         &self,
         scope: &Scope,
-        chosen: JobSelection,
+        selection: JobSelection,
         may: JobPermission<'_>,
     ) -> Result<u64, Error> {
-        self.bulk(scope, chosen, poisoned(), may, Command::Discard).await
+        self.bulk(scope, selection, poisoned(), may, Command::Discard).await
     }
 
     /// One page of the poison queue, newest first: the jobs that `grant` covers.
     pub async fn poisoned(&self, query: &PoisonQuery, grant: &Grant) -> Result<PoisonPage, Error> {
         let may: JobPermission<'_> = &|job| grant.may_touch(&job.envelope).is_ok();
-        let of_type = query.job_type.clone().map(|job_type| Filter::eq(Field::JobType(job_type)));
-        let of_code = query.error_code.clone().map(|code| Filter::eq(Field::ErrorCode(code)));
+        let type_filter =
+            query.job_type.clone().map(|job_type| Filter::eq(Field::JobType(job_type)));
+        let code_filter = query.error_code.clone().map(|code| Filter::eq(Field::ErrorCode(code)));
         let reasons = match query.before {
             Some(_) => None,
             // Only the job itself has its subject: where the grant names subjects, each job is
             // read.
             None if !grant.subjects.is_empty() => {
-                Some(self.reasons(&query.scope, all_of(of_type.clone()), may).await?)
+                Some(self.reasons(&query.scope, all_of(type_filter.clone()), may).await?)
             }
             None => Some(self.counted_reasons(query, grant).await?),
         };
-        let filter = all_of([all_of(of_type.into_iter().chain(of_code)), poisoned()]);
+        let filter = all_of([all_of(type_filter.into_iter().chain(code_filter)), poisoned()]);
         let (scope, before, limit) = (query.scope.clone(), query.before, query.limit);
-        let waiting = |job: &Job| is_meant(&poisoned(), job) && may(job);
-        let page = self.list_reached(&Query { scope, filter, before, limit }, &waiting).await?;
+        let is_listed = |job: &Job| is_selected_by(&poisoned(), job) && may(job);
+        let page = self.list_permitted(&Query { scope, filter, before, limit }, &is_listed).await?;
         Ok(PoisonPage { jobs: page.jobs, next: page.next, reasons })
     }
 
@@ -126,13 +127,14 @@ impl Platform {
         query: &PoisonQuery,
         grant: &Grant,
     ) -> Result<PoisonReasons, Error> {
-        let told = self.store.poison_counts(&query.scope, query.job_type.as_ref()).await?;
+        let store_counts = self.store.poison_counts(&query.scope, query.job_type.as_ref()).await?;
         let mut counts = BTreeMap::new();
-        let within = told.counts.into_iter().filter(|(of, _)| grant.may_type(of).is_ok());
-        for (code, count) in within.flat_map(|(_, codes)| codes) {
+        let permitted =
+            store_counts.counts.into_iter().filter(|(of, _)| grant.may_type(of).is_ok());
+        for (code, count) in permitted.flat_map(|(_, codes)| codes) {
             *counts.entry(code).or_default() += count;
         }
-        Ok(PoisonReasons { counts, complete: told.complete })
+        Ok(PoisonReasons { counts, complete: store_counts.complete })
     }
 
     async fn reasons(
@@ -141,46 +143,50 @@ impl Platform {
         filter: Filter,
         may: JobPermission<'_>,
     ) -> Result<PoisonReasons, Error> {
-        let mut walk = FilteredJobs::new(scope, all_of([filter, poisoned()]));
+        let mut pages = FilteredJobs::new(scope, all_of([filter, poisoned()]));
         let mut counts = BTreeMap::new();
         for _ in 0..POISON_COUNTED_MAX / PAGE_MAX {
-            let Some(jobs) = walk.next(self).await? else { break };
-            let waiting = jobs.into_iter().filter(|job| is_meant(&poisoned(), job) && may(job));
-            for failure in waiting.filter_map(|job| job.life.last_failure) {
+            let Some(jobs) = pages.next(self).await? else { break };
+            let counted =
+                jobs.into_iter().filter(|job| is_selected_by(&poisoned(), job) && may(job));
+            for failure in counted.filter_map(|job| job.life.last_failure) {
                 *counts.entry(failure.code).or_default() += 1;
             }
         }
-        Ok(PoisonReasons { counts, complete: walk.over })
+        Ok(PoisonReasons { counts, complete: pages.is_finished })
     }
 
-    /// Sends `command` to all chosen jobs, page by page, and counts those that it changed.
+    /// Sends `command` to all selected jobs, page by page, and counts those that it changed.
     async fn bulk(
         &self,
         scope: &Scope,
-        chosen: JobSelection,
-        about: Filter,
+        selection: JobSelection,
+        verb_filter: Filter,
         may: JobPermission<'_>,
         command: Command,
     ) -> Result<u64, Error> {
-        let meant = |job: &Job| is_meant(&about, job) && may(job);
-        match chosen {
+        let is_selected = |job: &Job| is_selected_by(&verb_filter, job) && may(job);
+        match selection {
             JobSelection::Ids(ids) => {
                 check_items("jobIds", ids.len())?;
                 let mut jobs = Vec::with_capacity(ids.len());
                 for id in ids {
                     jobs.extend(self.store.job(scope, id).await?);
                 }
-                jobs.retain(meant);
+                jobs.retain(is_selected);
                 self.command_all(scope, jobs, &command).await
             }
             JobSelection::Matching(filter) => {
-                let mut walk = FilteredJobs::new(scope, all_of([filter, about.clone()]));
+                let mut pages = FilteredJobs::new(scope, all_of([filter, verb_filter.clone()]));
                 let mut done = 0;
-                let partly =
+                let with_progress =
                     |done| move |error: Error| if done > 0 { error.after_some() } else { error };
-                while let Some(mut jobs) = walk.next(self).await.map_err(partly(done))? {
-                    jobs.retain(meant);
-                    done += self.command_all(scope, jobs, &command).await.map_err(partly(done))?;
+                while let Some(mut jobs) = pages.next(self).await.map_err(with_progress(done))? {
+                    jobs.retain(is_selected);
+                    done += self
+                        .command_all(scope, jobs, &command)
+                        .await
+                        .map_err(with_progress(done))?;
                 }
                 Ok(done)
             }
@@ -207,31 +213,31 @@ fn poisoned() -> Filter {
     Filter::eq(Field::Status(Status::Poisoned))
 }
 
-/// Whether a verb about the jobs of `about` includes this one. Discarded jobs are left out.
-fn is_meant(about: &Filter, job: &Job) -> bool {
-    about.matches(job) && job.ended().is_none_or(|ended| ended.discarded_at.is_none())
+/// Whether a verb for the jobs of `verb_filter` includes this one. Discarded jobs are left out.
+fn is_selected_by(verb_filter: &Filter, job: &Job) -> bool {
+    verb_filter.matches(job) && job.ended().is_none_or(|ended| ended.discarded_at.is_none())
 }
 
 /// All jobs that match a filter, page by page.
 struct FilteredJobs {
     query: Query,
-    over: bool,
+    is_finished: bool,
 }
 
 impl FilteredJobs {
     fn new(scope: &Scope, filter: Filter) -> Self {
         let query = Query { scope: scope.clone(), filter, before: None, limit: PAGE_MAX };
-        FilteredJobs { query, over: false }
+        FilteredJobs { query, is_finished: false }
     }
 
     /// The next page, which may be empty; `None` after the last.
     async fn next(&mut self, platform: &Platform) -> Result<Option<Vec<Job>>, Error> {
-        if self.over {
+        if self.is_finished {
             return Ok(None);
         }
         let page = platform.store.list(&self.query).await?;
         self.query.before = page.next;
-        self.over = page.next.is_none();
+        self.is_finished = page.next.is_none();
         Ok(Some(page.jobs))
     }
 }

@@ -10,11 +10,11 @@ pub enum Error {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The store does not answer. Nothing was done.
-    #[error("the store did not take it")]
+    #[error("the store did not execute the request")]
     Store(#[source] StoreError),
-    /// It is unknown whether the request was carried out. A repeat with the same key, claim id or
+    /// It is unknown whether the request was executed. A repeat with the same key, claim id or
     /// token is safe.
-    #[error("whether it was done is not known")]
+    #[error("it is unknown whether the request was executed")]
     OutcomeUnknown {
         /// The ids that the new jobs have if they were stored.
         jobs: Vec<JobId>,
@@ -24,8 +24,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The same failure where earlier parts of the request were done: it must not claim that
-    /// nothing was.
+    /// The same failure after earlier parts of the request were executed: it must not claim that
+    /// nothing was done.
     pub(crate) fn after_some(self) -> Self {
         match self {
             Error::Store(source) => Error::OutcomeUnknown { jobs: Vec::new(), source },

@@ -11,7 +11,7 @@ impl Platform {
         Ok(replies.pop().expect("one reply for each request")?)
     }
 
-    /// Executes many requests in one transaction; each is carried out or refused. No requests need
+    /// Executes many requests in one transaction; each is executed or refused. An empty list needs
     /// no transaction.
     pub(crate) async fn execute_all<T>(
         &self,
@@ -27,8 +27,8 @@ impl Platform {
 
     /// Executes one request that changes settings which nodes keep in memory. When this returns,
     /// the change is in force on this node.
-    pub(crate) async fn set(&self, request: TypedRequest<()>) -> Result<(), Error> {
-        let change = self.settings_cache.change();
+    pub(crate) async fn change_setting(&self, request: TypedRequest<()>) -> Result<(), Error> {
+        let change = self.settings_cache.begin_change();
         let answer = self.execute_one(request).await;
         drop(change);
         // Even after an error: the store may have committed the change without saying so.
@@ -36,8 +36,8 @@ impl Platform {
         answer
     }
 
-    /// The same, where an error among the results concerns one request alone: the data it touches
-    /// is damaged.
+    /// Executes many requests; an error among the results is about one request alone, whose data is
+    /// damaged.
     pub(crate) async fn execute_each<T>(
         &self,
         requests: impl Iterator<Item = TypedRequest<T>>,
@@ -57,14 +57,14 @@ impl Platform {
         if batch.is_empty() {
             return Ok(results);
         }
-        let mut some_done = false;
+        let mut has_executed = false;
         let mut parts = vec![batch]; // the next part is last
         while let Some(mut part) = parts.pop() {
             // The halving needs the requests again, so the store gets a copy.
             let batch = if part.len() == 1 { mem::take(&mut part) } else { part.clone() };
             match self.writes.execute(batch).await {
                 Ok(replies) => {
-                    some_done = true;
+                    has_executed = true;
                     results.extend(replies.into_iter().map(|reply| Ok(reply?)));
                 }
                 Err(StoreError::Damaged(_)) if part.len() > 1 => {
@@ -72,7 +72,7 @@ impl Platform {
                     parts.extend([right, part]);
                 }
                 Err(error @ StoreError::Damaged(_)) => results.push(Err(error.into())),
-                Err(error) if some_done => return Err(Error::from(error).after_some()),
+                Err(error) if has_executed => return Err(Error::from(error).after_some()),
                 Err(error) => return Err(error.into()),
             }
         }

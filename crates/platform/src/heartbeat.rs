@@ -20,30 +20,30 @@ impl Platform {
     ) -> Result<Vec<Result<LeaseState, Error>>, Error> {
         check_items("leases", beats.len())?;
         // A heartbeat without leases reports the worker itself as alive.
-        let seen = Request::WorkerAlive { scope: scope.clone(), worker: worker.clone() };
-        let seen = iter::once(TypedRequest::new(seen, |_| Some(None)));
+        let worker_alive = Request::WorkerAlive { scope: scope.clone(), worker: worker.clone() };
+        let worker_alive = iter::once(TypedRequest::new(worker_alive, |_| Some(None)));
         let read =
             |answer| variant!(answer, Answer::Job(engine::Answer::LeaseState(it)) => Some(it));
         let beats = beats.into_iter().map(Beat::into_command);
         let beats = beats.map(|command| TypedRequest::job(scope, command, read));
-        let mut lease_states = self.execute_each(seen.chain(beats)).await?.into_iter();
-        let seen = lease_states.next().expect("one result for each request");
+        let mut lease_states = self.execute_each(worker_alive.chain(beats)).await?.into_iter();
+        let worker_alive = lease_states.next().expect("one result for each request");
         if lease_states.len() == 0 {
-            seen?; // beside leases its result does not matter: they show the worker alive, too
+            worker_alive?; // with leases it does not matter: they report the worker as alive, too
         }
-        Ok(lease_states.map(lost_where_refused).filter_map(Result::transpose).collect())
+        Ok(lease_states.map(refusal_as_lost).filter_map(Result::transpose).collect())
     }
 
     /// Signs a worker off: it counts as gone at once. It keeps its leases until they are settled or
     /// run out.
     pub async fn leave(&self, scope: &Scope, worker: &WorkerId) -> Result<(), Error> {
         let leave = Request::Leave { scope: scope.clone(), worker: worker.clone() };
-        self.execute_one(TypedRequest::done(leave)).await
+        self.execute_one(TypedRequest::without_answer(leave)).await
     }
 }
 
 /// A refusal means that the job is gone or was never this worker's: either way there is no lease.
-fn lost_where_refused(
+fn refusal_as_lost(
     lease_state: Result<Option<LeaseState>, Error>,
 ) -> Result<Option<LeaseState>, Error> {
     match lease_state {

@@ -57,7 +57,7 @@ impl Platform {
 
     /// Revokes every valid key that was made with the key `id`, directly or through other keys,
     /// each with an audit entry of its own. Returns whether there was one. `may` decides which keys
-    /// the caller may revoke; the first refusal ends the call with it.
+    /// the caller may revoke; its first refusal ends the call.
     ///
     /// Revoke `id` before. Call this again until it finds none, because each key may have made
     /// others meanwhile. Between two calls, wait until the revocations are in force at every node.
@@ -69,14 +69,14 @@ impl Platform {
         may: impl Fn(&ApiKey) -> Result<(), R>,
     ) -> Result<bool, R> {
         let keys = self.keys(&Scope::All).await?;
-        let made = engine::descendants(&keys, id).into_iter();
-        let good: Vec<&ApiKey> = made.filter(|key| key.revoked_at.is_none()).collect();
-        for key in &good {
+        let descendants = engine::descendants(&keys, id).into_iter();
+        let valid_keys: Vec<&ApiKey> = descendants.filter(|key| key.revoked_at.is_none()).collect();
+        for key in &valid_keys {
             may(key)?;
             let scope = &key.grant.scope;
             self.revoke_key(by, correlation.clone(), scope, key.id).await?;
         }
-        Ok(!good.is_empty())
+        Ok(!valid_keys.is_empty())
     }
 
     /// The audit entry belongs to the scope of the key: its owner should see who made it.
@@ -87,14 +87,14 @@ impl Platform {
         key: &ApiKey,
     ) -> Result<(), Error> {
         let actor = actor.within(key.grant.scope.clone());
-        let request = TypedRequest::done(Request::put_key(key));
-        self.set(request.audited(Some(&actor), action, key.id, Some(detail))).await
+        let request = TypedRequest::without_answer(Request::put_key(key));
+        self.change_setting(request.audited(Some(&actor), action, key.id, Some(detail))).await
     }
 
     /// The API keys in scope, oldest first, revoked ones included.
     pub async fn keys(&self, scope: &Scope) -> Result<Vec<ApiKey>, Error> {
-        let of_one = (*scope != Scope::All).then_some(scope);
-        Ok(self.store.keys(of_one).await?)
+        let scope_filter = (*scope != Scope::All).then_some(scope);
+        Ok(self.store.keys(scope_filter).await?)
     }
 
     /// Creates a key that signs status URLs. The server makes it by itself, so there is no audit
@@ -102,7 +102,7 @@ impl Platform {
     pub async fn new_signing_key(&self) -> Result<SigningKey, Error> {
         let (id, secret) = (self.random.entropy(), [self.random.entropy(), self.random.entropy()]);
         let key = SigningKey::new(id, secret, self.clock.read().wall);
-        self.set(TypedRequest::done(Request::put_signing_key(&key))).await?;
+        self.change_setting(TypedRequest::without_answer(Request::put_signing_key(&key))).await?;
         Ok(key)
     }
 
@@ -123,8 +123,9 @@ impl Platform {
         // The revocation ends signed URLs of all tenants.
         let actor = Actor::new(by, correlation).within(Scope::All);
         let detail = Some(engine::signing_key_revocation(key.revoked_at));
-        let request = TypedRequest::done(Request::put_signing_key(&key));
-        self.set(request.audited(Some(&actor), "signing_key.revoke", id, detail)).await?;
+        let request = TypedRequest::without_answer(Request::put_signing_key(&key));
+        self.change_setting(request.audited(Some(&actor), "signing_key.revoke", id, detail))
+            .await?;
         Ok(key)
     }
 

@@ -24,14 +24,14 @@ const SWEEP_PAGES_MAX: usize = 20;
 const NUMBER_PAGES_MAX: usize = 20;
 /// The minimum distance between two reads of due jobs, however often the notifier fires.
 const READ_INTERVAL_MIN: Duration = Duration::from_millis(5);
-/// A postponed job may be committed so much later than its due time was computed. After a
-/// notification, the thread reads this far back.
+/// A postponed job may be committed this much later than its due time was computed. So after a
+/// notification the thread reads this far back.
 const COMMIT_LAG_MS: i64 = 1_000;
-/// Every waiting claim is tried this often, in case a wake-up got lost.
+/// How often every waiting claim runs, in case a wake-up got lost.
 const WAKE_ALL_EVERY: Duration = Duration::from_secs(30);
 /// The same where other nodes submit jobs: hints between nodes do get lost.
 const WAKE_ALL_EVERY_SHARED: Duration = Duration::from_secs(1);
-/// Every node finds a job that becomes due later than this in time, without a notification.
+/// A job that becomes due later than this is found in time by every node, without a notification.
 const SEEN_BY_ALL_AFTER: Duration = Duration::from_millis(1_500);
 /// The minimum distance between two notifications of peers, however many jobs are postponed here.
 const PEER_NOTIFICATION_INTERVAL: Duration = Duration::from_millis(50);
@@ -45,23 +45,23 @@ pub(crate) fn start(
 ) -> io::Result<NotifiedThread> {
     let notifier = platform.notifier.clone();
     let shared = platform.store.is_shared();
-    let mut works = MaintenanceLoop {
+    let mut maintenance = MaintenanceLoop {
         next_sweep: Duration::ZERO,
         next_heartbeat: Duration::ZERO,
         next_wake: Duration::ZERO,
         next_peer_notification: Duration::ZERO,
-        announced_until: Timestamp::default(),
-        sudden: false,
+        woken_until: Timestamp::default(),
+        postponed_here: false,
         leads: false,
-        ending: false,
-        failing: false,
+        is_drain_stored: false,
+        is_failing: false,
         shared,
         platform,
         batcher,
         membership,
     };
-    works.next_wake = works.monotonic() + works.wake_after();
-    NotifiedThread::start("consign-upkeep", notifier, move || works.run())
+    maintenance.next_wake = maintenance.monotonic() + maintenance.wake_after();
+    NotifiedThread::start("consign-maintenance", notifier, move || maintenance.run())
 }
 
 struct MaintenanceLoop {
@@ -75,95 +75,98 @@ struct MaintenanceLoop {
     next_heartbeat: Duration,
     next_wake: Duration,
     next_peer_notification: Duration,
-    /// All jobs that became due before this time, by the store's clock, have been announced.
-    announced_until: Timestamp,
+    /// For all jobs that became due before this time, by the store's clock, claims have been woken.
+    woken_until: Timestamp,
     /// Whether the next due job was postponed here a moment ago, so that other nodes may not have
     /// seen it yet.
-    sudden: bool,
+    postponed_here: bool,
     leads: bool,
-    /// Whether the store knows that this node is ending.
-    ending: bool,
-    failing: bool,
+    /// Whether the store has recorded that this node drains.
+    is_drain_stored: bool,
+    is_failing: bool,
 }
 
 impl MaintenanceLoop {
     fn run(mut self) {
-        let mut longest = Duration::ZERO;
+        let mut timeout = Duration::ZERO;
         loop {
-            let heard = self.platform.notifier.wait(longest);
-            if heard.stop {
-                return self.leave();
+            let state = self.platform.notifier.wait(timeout);
+            if state.should_stop {
+                return self.sign_off();
             }
-            let done = block_on(self.round(heard.notified));
-            longest = self.note(done).min(SWEEP_EVERY).max(READ_INTERVAL_MIN);
-            if heard.notified {
+            let result = block_on(self.round(state.was_notified));
+            timeout = self.next_wait(result).min(SWEEP_EVERY).max(READ_INTERVAL_MIN);
+            if state.was_notified {
                 thread::sleep(READ_INTERVAL_MIN);
             }
         }
     }
 
-    /// Does what is due now, and returns how long nothing will be.
+    /// Does the work that is due now, and returns how long it is until more will be.
     async fn round(&mut self, notified: bool) -> Result<Duration, Error> {
         let now = self.monotonic();
-        let mut done = Ok(());
+        let mut result = Ok(());
         // A node that begins to drain tells the store at once, so that another node can lead.
-        if now >= self.next_sweep || self.membership.is_draining() != self.ending {
+        if now >= self.next_sweep || self.membership.is_draining() != self.is_drain_stored {
             self.next_sweep = now + SWEEP_EVERY;
-            done = self.run_every_second().await;
+            result = self.run_every_second().await;
         }
         if now >= self.next_wake {
             self.next_wake = now + self.wake_after();
             self.batcher.wake(None);
         }
-        let due_in = self.announce_due(notified).await?;
-        done?;
+        let due_in = self.wake_due_claims(notified).await?;
+        result?;
         let next = self.next_sweep.min(self.next_wake);
         Ok(due_in.min(next.saturating_sub(self.monotonic())))
     }
 
     /// The maintenance of every second. A step that fails does not stop the others.
     async fn run_every_second(&mut self) -> Result<(), Error> {
-        let mut done = self.heartbeat_node().await;
+        let mut result = self.heartbeat_node().await;
         if self.leads {
-            done = done.and(self.sweep().await).and(self.number_events().await);
+            result = result.and(self.sweep().await).and(self.number_events().await);
         }
-        done = done.and(self.platform.update_retry_after().await);
+        result = result.and(self.platform.update_retry_after().await);
         // Where there are other nodes, the peer watcher does this.
         if !self.shared {
-            done = done.and(self.platform.look_at_settings().await);
+            result = result.and(self.platform.refresh_settings().await);
         }
-        done
+        result
     }
 
     /// Sends the node's heartbeat, and learns whether this node leads. A node whose heartbeat
     /// failed does not lead.
     async fn heartbeat_node(&mut self) -> Result<(), Error> {
         self.next_heartbeat = self.monotonic() + NODE_HEARTBEAT_EVERY;
-        let led = std::mem::replace(&mut self.leads, false);
+        let was_leader = std::mem::replace(&mut self.leads, false);
         let info = self.membership.info();
-        let told = match self.platform.store.heartbeat_node(&info).await {
-            Ok(told) => told,
+        let view = match self.platform.store.heartbeat_node(&info).await {
+            Ok(view) => view,
             Err(error) => {
-                self.membership.heartbeat_failed();
+                self.membership.note_failed_heartbeat();
                 self.batcher.set_has_peers(true);
                 return Err(error.into());
             }
         };
-        (self.leads, self.ending) = (told.leads, info.draining);
-        if self.shared && led != self.leads {
+        (self.leads, self.is_drain_stored) = (view.leads, info.draining);
+        if self.shared && was_leader != self.leads {
             info!(leads = self.leads, "leader changed");
         }
-        self.batcher.set_has_peers(has_live_peers(&told, &info.id));
-        self.membership.note(told);
+        self.batcher.set_has_peers(has_live_peers(&view, &info.id));
+        self.membership.set_view(view);
         Ok(())
     }
 
     /// Signs the node off, so that other nodes need not wait for its heartbeat to lapse.
-    fn leave(&mut self) {
+    fn sign_off(&mut self) {
         self.membership.drain();
         if let Err(error) = block_on(self.heartbeat_node()) {
             let error: &dyn std::error::Error = &error;
-            debug!(error, "the store did not record that this node ends");
+            debug!(
+                error,
+                "this node did not sign off: other nodes count it as live until its heartbeat lapses"
+            );
         }
     }
 
@@ -176,11 +179,11 @@ impl MaintenanceLoop {
             if !self.leads {
                 break;
             }
-            let swept = self.platform.sweep().await?;
-            if !swept.jobs.is_empty() || swept.rows > 0 {
-                debug!(jobs = swept.jobs.len(), rows = swept.rows, "swept");
+            let sweep_result = self.platform.sweep().await?;
+            if !sweep_result.jobs.is_empty() || sweep_result.rows > 0 {
+                debug!(jobs = sweep_result.jobs.len(), rows = sweep_result.rows, "swept");
             }
-            if !swept.more {
+            if !sweep_result.more {
                 break;
             }
         }
@@ -197,32 +200,32 @@ impl MaintenanceLoop {
     }
 
     /// Wakes waiting claims if a job became due since the last read, and returns how long it is
-    /// until the next one will.
-    async fn announce_due(&mut self, notified: bool) -> Result<Duration, Error> {
+    /// until the next job becomes due.
+    async fn wake_due_claims(&mut self, notified: bool) -> Result<Duration, Error> {
         let lag_ms = if notified { COMMIT_LAG_MS } else { 0 };
-        let after = Timestamp::from_unix_ms(self.announced_until.unix_ms() - lag_ms);
-        let found = self.platform.next_due(after).await?;
-        let Some(due_at) = found.due_at else {
-            self.announced_until = found.now;
+        let after = Timestamp::from_unix_ms(self.woken_until.unix_ms() - lag_ms);
+        let upcoming = self.platform.next_due(after).await?;
+        let Some(due_at) = upcoming.due_at else {
+            self.woken_until = upcoming.now;
             return Ok(Duration::MAX);
         };
-        if due_at > found.now {
-            return Ok(self.expect_in(due_at.since(found.now), notified));
+        if due_at > upcoming.now {
+            return Ok(self.note_due_in(due_at.since(upcoming.now), notified));
         }
         self.batcher.wake(None);
-        if notified || self.sudden {
+        if notified || self.postponed_here {
             self.notify_peers_of_work();
         }
-        self.announced_until = found.now;
-        let next = self.platform.next_due(found.now).await?;
+        self.woken_until = upcoming.now;
+        let next = self.platform.next_due(upcoming.now).await?;
         let due_in = next.due_at.map_or(Duration::MAX, |due_at| due_at.since(next.now));
-        Ok(self.expect_in(due_in, notified))
+        Ok(self.note_due_in(due_in, notified))
     }
 
-    /// Notes how soon the next job becomes due. All nodes poll and find it in time, unless it was
-    /// postponed here a moment ago and only by a moment.
-    fn expect_in(&mut self, due_in: Duration, notified: bool) -> Duration {
-        self.sudden = (notified || self.sudden) && due_in < SEEN_BY_ALL_AFTER;
+    /// Notes how soon the next job becomes due. All nodes poll, so they find the job in time,
+    /// unless it was postponed on this node a moment ago and is due in a moment.
+    fn note_due_in(&mut self, due_in: Duration, notified: bool) -> Duration {
+        self.postponed_here = (notified || self.postponed_here) && due_in < SEEN_BY_ALL_AFTER;
         due_in
     }
 
@@ -240,17 +243,18 @@ impl MaintenanceLoop {
         self.platform.random.entropy().around(every)
     }
 
-    /// Retries a failing store about a second later. Logs the failure once, not every second.
-    fn note(&mut self, done: Result<Duration, Error>) -> Duration {
-        match done {
+    /// Returns how long to wait: about a second after a failure. Logs a failure once, not every
+    /// second.
+    fn next_wait(&mut self, result: Result<Duration, Error>) -> Duration {
+        match result {
             Ok(idle) => {
-                if std::mem::replace(&mut self.failing, false) {
+                if std::mem::replace(&mut self.is_failing, false) {
                     warn!("maintenance works again");
                 }
                 idle
             }
             Err(error) => {
-                if !std::mem::replace(&mut self.failing, true) {
+                if !std::mem::replace(&mut self.is_failing, true) {
                     let error: &dyn std::error::Error = &error;
                     warn!(
                         error,

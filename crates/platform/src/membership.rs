@@ -44,17 +44,17 @@ impl Membership {
         self.draining.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn note(&self, view: ClusterView) {
+    pub(crate) fn set_view(&self, view: ClusterView) {
         *self.view() = Some(view);
     }
 
-    /// The heartbeat failed: a node without one does not lead.
-    pub(crate) fn heartbeat_failed(&self) {
+    /// Notes that a heartbeat failed: a node without one does not lead.
+    pub(crate) fn note_failed_heartbeat(&self) {
         let mut view = self.view();
         let Some(view) = &mut *view else { return };
         view.leads = false;
-        view.nodes.iter_mut().filter(|seen| seen.info.id == self.id).for_each(|own| {
-            own.leads = false;
+        view.nodes.iter_mut().filter(|node| node.info.id == self.id).for_each(|this_node| {
+            this_node.leads = false;
         });
     }
 
@@ -66,22 +66,22 @@ impl Membership {
             let seen_at = self.started_at;
             return vec![NodeStatus { info: self.info(), seen_at, live: true, leads: false }];
         };
-        nodes.retain(|seen| seen.live || !seen.info.draining);
-        // The store may not know yet that this node drains.
-        nodes.iter_mut().filter(|seen| seen.info.id == self.id).for_each(|own| {
-            own.info = self.info();
+        nodes.retain(|node| node.live || !node.info.draining);
+        // The store may not have recorded yet that this node drains.
+        nodes.iter_mut().filter(|node| node.info.id == self.id).for_each(|this_node| {
+            this_node.info = self.info();
         });
         nodes
     }
 
     fn view(&self) -> MutexGuard<'_, Option<ClusterView>> {
-        self.view.lock().expect("nothing panics with what was told in hand")
+        self.view.lock().expect("no code panics while it holds the view of the cluster")
     }
 }
 
 /// Whether another node than `id` may want notifications from this one.
 pub(crate) fn has_live_peers(view: &ClusterView, id: &str) -> bool {
-    view.nodes.iter().any(|seen| seen.live && seen.info.id != id)
+    view.nodes.iter().any(|node| node.live && node.info.id != id)
 }
 
 #[cfg(test)]
@@ -94,15 +94,15 @@ mod tests {
         Membership::new(&clock, &SeededRandom::new(1))
     }
 
-    fn seen(info: NodeInfo, live: bool, leads: bool) -> NodeStatus {
+    fn node_status(info: NodeInfo, live: bool, leads: bool) -> NodeStatus {
         NodeStatus { info, seen_at: Timestamp::from_unix_ms(1_800_000_000_007), live, leads }
     }
 
     #[test]
     fn a_node_lists_itself_before_its_first_heartbeat() {
         let membership = membership();
-        let [own] = &membership.nodes()[..] else { panic!("one node") };
-        assert!(own.info == membership.info() && own.live && !own.leads);
+        let [this_node] = &membership.nodes()[..] else { panic!("one node") };
+        assert!(this_node.info == membership.info() && this_node.live && !this_node.leads);
     }
 
     #[test]
@@ -110,26 +110,26 @@ mod tests {
         let membership = membership();
         let other = |id: &str, draining| NodeInfo { id: id.into(), draining, ..membership.info() };
         let nodes = vec![
-            seen(membership.info(), true, true),
-            seen(other("gone", true), false, false),
-            seen(other("going", true), true, false),
-            seen(other("lost", false), false, false),
+            node_status(membership.info(), true, true),
+            node_status(other("gone", true), false, false),
+            node_status(other("going", true), true, false),
+            node_status(other("lost", false), false, false),
         ];
-        membership.note(ClusterView { leads: true, nodes });
-        let ids = |nodes: Vec<NodeStatus>| nodes.into_iter().map(|seen| seen.info.id);
+        membership.set_view(ClusterView { leads: true, nodes });
+        let ids = |nodes: Vec<NodeStatus>| nodes.into_iter().map(|node| node.info.id);
         let expected = [&membership.id, "going", "lost"].map(str::to_owned);
         assert_eq!(ids(membership.nodes()).collect::<Vec<_>>(), expected);
         membership.drain();
-        assert!(membership.nodes()[0].info.draining, "told before the store knows");
+        assert!(membership.nodes()[0].info.draining, "shown before the store has recorded it");
     }
 
     #[test]
     fn a_node_does_not_lead_after_a_failed_heartbeat() {
         let membership = membership();
-        let nodes = vec![seen(membership.info(), true, true)];
-        membership.note(ClusterView { leads: true, nodes });
+        let nodes = vec![node_status(membership.info(), true, true)];
+        membership.set_view(ClusterView { leads: true, nodes });
         assert!(membership.nodes()[0].leads);
-        membership.heartbeat_failed();
+        membership.note_failed_heartbeat();
         assert!(!membership.nodes()[0].leads);
     }
 
@@ -139,7 +139,10 @@ mod tests {
         let other = NodeInfo { id: "other".into(), ..membership.info() };
         let view = |live| ClusterView {
             leads: true,
-            nodes: vec![seen(membership.info(), true, true), seen(other.clone(), live, false)],
+            nodes: vec![
+                node_status(membership.info(), true, true),
+                node_status(other.clone(), live, false),
+            ],
         };
         assert!(has_live_peers(&view(true), &membership.id));
         assert!(!has_live_peers(&view(false), &membership.id));

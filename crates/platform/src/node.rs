@@ -49,7 +49,7 @@ impl Node {
         let writes = Writes::Batched(batcher.clone());
         let platform = Arc::new(Platform::with_writes(writes, store, clock, random, settings));
         if shared {
-            platform.settings_cache.join(membership.clone());
+            platform.settings_cache.set_member(membership.clone());
         }
         let peer_watcher = || peer_watcher::start(platform.clone(), batcher.clone());
         let peer_watcher = shared.then(peer_watcher).transpose()?;
@@ -79,8 +79,8 @@ impl Node {
     }
 
     /// Claims, and waits until there is something to claim.
-    pub fn stand(&self, scope: Scope, claim_request: ClaimRequest) -> ClaimWait {
-        self.batcher.stand(scope, claim_request)
+    pub fn claim_waiting(&self, scope: Scope, claim_request: ClaimRequest) -> ClaimWait {
+        self.batcher.claim_waiting(scope, claim_request)
     }
 
     /// Watches a job for changes. Call this before you read the job.

@@ -10,42 +10,42 @@ use std::{
 
 #[derive(Default)]
 pub(crate) struct Notifier {
-    notified: Mutex<NotifierState>,
-    heard: Condvar,
+    state: Mutex<NotifierState>,
+    wakeup: Condvar,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NotifierState {
     /// Whether there was a notification since the last wait.
-    pub(crate) notified: bool,
+    pub(crate) was_notified: bool,
     /// Whether the waiting thread is to stop.
-    pub(crate) stop: bool,
+    pub(crate) should_stop: bool,
 }
 
 impl Notifier {
     pub(crate) fn notify(&self) {
-        let was = std::mem::replace(&mut self.lock().notified, true);
-        if !was {
-            self.heard.notify_one();
+        let was_set = std::mem::replace(&mut self.lock().was_notified, true);
+        if !was_set {
+            self.wakeup.notify_one();
         }
     }
 
     pub(crate) fn stop(&self) {
-        self.lock().stop = true;
-        self.heard.notify_one();
+        self.lock().should_stop = true;
+        self.wakeup.notify_one();
     }
 
-    pub(crate) fn wait(&self, longest: Duration) -> NotifierState {
-        let quiet = |notified: &mut NotifierState| !notified.notified && !notified.stop;
-        let waited = self.heard.wait_timeout_while(self.lock(), longest, quiet);
-        let (mut notified, _) = waited.expect(UNPOISONED);
-        let heard = *notified;
-        notified.notified = false;
-        heard
+    pub(crate) fn wait(&self, timeout: Duration) -> NotifierState {
+        let is_idle = |state: &mut NotifierState| !state.was_notified && !state.should_stop;
+        let waited = self.wakeup.wait_timeout_while(self.lock(), timeout, is_idle);
+        let (mut state, _) = waited.expect(UNPOISONED);
+        let result = *state;
+        state.was_notified = false;
+        result
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, NotifierState> {
-        self.notified.lock().expect(UNPOISONED)
+        self.state.lock().expect(UNPOISONED)
     }
 }
 
@@ -55,7 +55,7 @@ impl Wake for Notifier {
     }
 }
 
-const UNPOISONED: &str = "nothing panics with the bell in hand";
+const UNPOISONED: &str = "no code panics while it holds the state of a notifier";
 
 /// A thread that works in rounds and waits for a notifier between them. Dropping it stops it.
 pub(crate) struct NotifiedThread {
@@ -76,11 +76,15 @@ impl NotifiedThread {
     /// Stops the thread, and returns when it has finished its round.
     pub(crate) fn stop(&self) {
         self.notifier.stop();
-        let thread = self.thread.lock().expect("nothing panics here").take();
+        let thread = self
+            .thread
+            .lock()
+            .expect("no code panics while it holds the handle of the thread")
+            .take();
         // The last owner of the node may be a future that this thread wakes and that is dropped
         // here. Then this is the thread itself, which cannot join itself.
-        let other = thread.filter(|thread| thread.thread().id() != thread::current().id());
-        drop(other.map(thread::JoinHandle::join)); // a panic was reported where it happened
+        let other_thread = thread.filter(|thread| thread.thread().id() != thread::current().id());
+        drop(other_thread.map(thread::JoinHandle::join)); // a panic was reported where it happened
     }
 }
 

@@ -21,7 +21,13 @@ impl Platform {
             None => None,
         };
         let pause = Request::Pause { scope: scope.clone(), job_type: job_type.clone() };
-        self.set(TypedRequest::done(pause).audited(actor, "queue.pause", job_type, detail)).await
+        self.change_setting(TypedRequest::without_answer(pause).audited(
+            actor,
+            "queue.pause",
+            job_type,
+            detail,
+        ))
+        .await
     }
 
     /// Allows claims from a paused queue again.
@@ -39,6 +45,12 @@ impl Platform {
             None => None,
         };
         let resume = Request::Resume { scope: scope.clone(), job_type: job_type.clone() };
-        self.set(TypedRequest::done(resume).audited(actor, "queue.resume", job_type, detail)).await
+        self.change_setting(TypedRequest::without_answer(resume).audited(
+            actor,
+            "queue.resume",
+            job_type,
+            detail,
+        ))
+        .await
     }
 }

@@ -41,23 +41,23 @@ const IDLE: Duration = Duration::from_secs(3_600);
 pub(crate) fn start(platform: Arc<Platform>, batcher: Arc<Batcher>) -> io::Result<NotifiedThread> {
     let watchers = batcher.watchers().clone();
     let notifier = watchers.notifier.clone();
-    let post = PeerLoop {
-        measured: BTreeMap::new(),
+    let peer_loop = PeerLoop {
+        last_versions: BTreeMap::new(),
         read_began: Duration::ZERO,
         next_read_on_notification: Duration::ZERO,
-        hurry: false,
+        has_notification: false,
         next_read: None,
         next_settings: Duration::ZERO,
-        settings_hint: false,
-        failing: false,
-        settings_failing: false,
+        has_settings_notification: false,
+        is_failing: false,
+        is_settings_failing: false,
         platform,
         batcher,
         watchers,
     };
-    // A greeting: a node that believed to be alone has sent no notifications.
-    post.batcher.notify_peers(Notification { touched: true, ..Notification::default() });
-    NotifiedThread::start("consign-peers", notifier, move || post.run())
+    // Announces this node: a node that had no peers has sent no notifications.
+    peer_loop.batcher.notify_peers(Notification { touched: true, ..Notification::default() });
+    NotifiedThread::start("consign-peers", notifier, move || peer_loop.run())
 }
 
 struct PeerLoop {
@@ -65,24 +65,24 @@ struct PeerLoop {
     batcher: Arc<Batcher>,
     watchers: Arc<Watchers>,
     /// The versions of the watched jobs at the last read; `None` for a job that did not exist.
-    measured: BTreeMap<JobId, Option<u64>>,
+    last_versions: BTreeMap<JobId, Option<u64>>,
     /// By the monotonic clock.
     read_began: Duration,
     /// A notification causes no read before this time.
     next_read_on_notification: Duration,
     /// Whether a notification arrived since the last read began.
-    hurry: bool,
+    has_notification: bool,
     /// `None` while there are no watches.
     next_read: Option<Duration>,
     /// When the settings are read next, even without a notification.
     next_settings: Duration,
     /// Whether another node changed settings since the last read of the settings began.
-    settings_hint: bool,
-    failing: bool,
-    settings_failing: bool,
+    has_settings_notification: bool,
+    is_failing: bool,
+    is_settings_failing: bool,
 }
 
-/// The result of a read: the ids that were asked for, and their versions.
+/// The result of a read: the ids that were read, and their versions.
 type VersionCheck = (Vec<JobId>, Result<BTreeMap<JobId, u64>, StoreError>);
 type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -95,11 +95,11 @@ impl PeerLoop {
         // The read runs beside the notifications, not before them: due work does not wait for a
         // read.
         let mut pending_read: Option<Pending<'_, VersionCheck>> = None;
-        let mut settings: Option<Pending<'_, Result<(), Error>>> = None;
-        let mut longest = Duration::ZERO;
+        let mut pending_settings: Option<Pending<'_, Result<(), Error>>> = None;
+        let mut timeout = Duration::ZERO;
         loop {
-            if notifier.wait(longest).stop {
-                return self.leave();
+            if notifier.wait(timeout).should_stop {
+                return self.stop_confirming();
             }
             if let Poll::Ready(notified) = notification.as_mut().poll(&mut cx) {
                 self.apply_notification(notified);
@@ -109,34 +109,42 @@ impl PeerLoop {
             }
             if pending_read.is_none() && self.is_time_to_read() {
                 // This read may be too early for notifications that arrive from now on.
-                (self.read_began, self.hurry) = (self.now(), false);
+                (self.read_began, self.has_notification) = (self.now(), false);
                 pending_read = Some(read_versions(&*platform.store, self.watchers.ids()));
             }
-            if let Some(Poll::Ready(seen)) =
+            if let Some(Poll::Ready(result)) =
                 pending_read.as_mut().map(|pending_read| pending_read.as_mut().poll(&mut cx))
             {
-                self.note(seen);
+                self.handle_versions(result);
                 pending_read = None;
             }
-            if settings.is_none() && (self.settings_hint || self.now() >= self.next_settings) {
-                (self.settings_hint, self.next_settings) =
-                    (false, self.now() + NODE_HEARTBEAT_EVERY);
-                settings = Some(Box::pin(platform.look_at_settings()));
-            }
-            if let Some(Poll::Ready(done)) =
-                settings.as_mut().map(|settings| settings.as_mut().poll(&mut cx))
+            if pending_settings.is_none()
+                && (self.has_settings_notification || self.now() >= self.next_settings)
             {
-                self.note_settings(done);
-                settings = None;
+                (self.has_settings_notification, self.next_settings) =
+                    (false, self.now() + NODE_HEARTBEAT_EVERY);
+                pending_settings = Some(Box::pin(platform.refresh_settings()));
             }
-            let idle = if pending_read.is_some() { IDLE } else { self.idle() };
-            longest = if settings.is_some() { idle } else { idle.min(self.settings_idle()) };
+            if let Some(Poll::Ready(result)) = pending_settings
+                .as_mut()
+                .map(|pending_settings| pending_settings.as_mut().poll(&mut cx))
+            {
+                self.handle_settings(result);
+                pending_settings = None;
+            }
+            let read_wait = if pending_read.is_some() { IDLE } else { self.until_next_read() };
+            timeout = if pending_settings.is_some() {
+                read_wait
+            } else {
+                read_wait.min(self.until_settings_read())
+            };
         }
     }
 
     fn apply_notification(&mut self, notification: Notification) {
         let Notification { work, any_work, touched, settings } = notification;
-        // A notification proves that there is another node, even if its heartbeat is not known yet.
+        // A notification proves that there is another node, even if this node has not seen its
+        // heartbeat yet.
         self.batcher.set_has_peers(true);
         if any_work {
             self.batcher.wake(None);
@@ -144,27 +152,27 @@ impl PeerLoop {
             let types: Vec<JobType> = work.into_iter().collect();
             self.batcher.wake(Some(&types));
         }
-        self.hurry |= touched;
-        self.settings_hint |= settings;
+        self.has_notification |= touched;
+        self.has_settings_notification |= settings;
     }
 
-    fn settings_idle(&self) -> Duration {
-        if self.settings_hint {
+    fn until_settings_read(&self) -> Duration {
+        if self.has_settings_notification {
             return Duration::ZERO;
         }
         self.next_settings.saturating_sub(self.now())
     }
 
-    /// Logs a failure once. The cache becomes too old to act by, and requests read the settings
-    /// themselves.
-    fn note_settings(&mut self, done: Result<(), Error>) {
-        match done {
-            Ok(()) if std::mem::replace(&mut self.settings_failing, false) => {
+    /// Logs a failure once. While it lasts, the settings cache becomes too old to be trusted, and
+    /// each request reads the settings itself.
+    fn handle_settings(&mut self, result: Result<(), Error>) {
+        match result {
+            Ok(()) if std::mem::replace(&mut self.is_settings_failing, false) => {
                 warn!("settings are read again");
             }
             Ok(()) => {}
             Err(error) => {
-                if !std::mem::replace(&mut self.settings_failing, true) {
+                if !std::mem::replace(&mut self.is_settings_failing, true) {
                     let error: &dyn std::error::Error = &error;
                     warn!(error, "settings cannot be read: each request reads them itself");
                 }
@@ -172,19 +180,22 @@ impl PeerLoop {
         }
     }
 
-    /// The node serves nothing any more.
-    fn leave(&self) {
+    /// Tells other nodes not to wait for this node, which serves nothing any more.
+    fn stop_confirming(&self) {
         if let Err(error) = block_on(self.platform.leave_settings()) {
             let error: &dyn std::error::Error = &error;
-            debug!(error, "the store did not record that this node needs no more settings");
+            debug!(
+                error,
+                "this node did not sign off: changes of settings wait until its heartbeat lapses"
+            );
         }
     }
 
     /// Whether to read the watched jobs now. The timer starts with the first watch.
     fn is_time_to_read(&mut self) -> bool {
         if !self.watchers.has_watches() {
-            (self.next_read, self.hurry) = (None, false);
-            self.measured.clear();
+            (self.next_read, self.has_notification) = (None, false);
+            self.last_versions.clear();
             return false;
         }
         let now = self.now();
@@ -193,43 +204,48 @@ impl PeerLoop {
     }
 
     fn next_read(&self) -> Option<Duration> {
-        let hasty = if self.hurry { self.next_read_on_notification } else { Duration::MAX };
-        self.next_read.map(|next| next.min(hasty))
+        let early_read_at =
+            if self.has_notification { self.next_read_on_notification } else { Duration::MAX };
+        self.next_read.map(|next| next.min(early_read_at))
     }
 
     /// Notifies the watches of jobs that changed since the last read. A watch that is newer than
     /// that is notified in any case: its job may have changed between the watcher's read and this
     /// one.
-    fn note(&mut self, (ids, seen): VersionCheck) {
+    fn handle_versions(&mut self, (ids, result): VersionCheck) {
         let now = self.now();
-        let took = now.saturating_sub(self.read_began);
-        let apart = (took * READ_INTERVAL_FACTOR).clamp(READ_INTERVAL_MIN, READ_EVERY);
-        self.next_read_on_notification = now + apart;
+        let read_duration = now.saturating_sub(self.read_began);
+        let interval = (read_duration * READ_INTERVAL_FACTOR).clamp(READ_INTERVAL_MIN, READ_EVERY);
+        self.next_read_on_notification = now + interval;
         self.next_read = Some(now + self.platform.random.entropy().around(READ_EVERY));
-        let versions = match seen {
+        let versions = match result {
             Ok(versions) => versions,
             Err(error) => return self.log_failure(&error),
         };
-        if std::mem::replace(&mut self.failing, false) {
+        if std::mem::replace(&mut self.is_failing, false) {
             warn!("versions of watched jobs are read again");
         }
-        let seen = ids.into_iter().map(|id| (id, versions.get(&id).copied()));
-        let before = std::mem::replace(&mut self.measured, seen.collect());
-        let changed = self.measured.iter().filter(|(id, version)| before.get(id) != Some(version));
+        let versions = ids.into_iter().map(|id| (id, versions.get(&id).copied()));
+        let previous = std::mem::replace(&mut self.last_versions, versions.collect());
+        let changed =
+            self.last_versions.iter().filter(|(id, version)| previous.get(id) != Some(version));
         let changed: Vec<JobId> = changed.map(|(id, _)| *id).collect();
-        self.watchers.tell(&Touched::Jobs(changed));
+        self.watchers.notify(&Touched::Jobs(changed));
     }
 
-    /// Logs a failure once, not four times a second. The measured versions stay, so no change in
+    /// Logs a failure once, not four times a second. The last versions stay, so no change in
     /// between is lost.
     fn log_failure(&mut self, error: &StoreError) {
-        if !std::mem::replace(&mut self.failing, true) {
+        if !std::mem::replace(&mut self.is_failing, true) {
             let error: &dyn std::error::Error = error;
-            warn!(error, "versions of watched jobs cannot be read: waiting clients hear late");
+            warn!(
+                error,
+                "versions of watched jobs cannot be read: waiting clients learn of changes late"
+            );
         }
     }
 
-    fn idle(&self) -> Duration {
+    fn until_next_read(&self) -> Duration {
         self.next_read().map_or(IDLE, |next| next.saturating_sub(self.now()))
     }
 

@@ -7,7 +7,7 @@ use store::Request;
 
 /// A job type, and how its jobs are treated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KnownType {
+pub struct JobTypePolicy {
     /// Its name.
     pub job_type: JobType,
     /// How its jobs are treated.
@@ -34,13 +34,13 @@ impl Platform {
         let policy = self.checked_policy(draft).await?;
         let detail = match actor {
             Some(_) => {
-                let before = self.store.policies().await?;
-                Some(engine::policy_change(before.get(&job_type), &policy))
+                let policies = self.store.policies().await?;
+                Some(engine::policy_change(policies.get(&job_type), &policy))
             }
             None => None,
         };
-        let request = TypedRequest::done(Request::set_policy(&job_type, &policy));
-        self.set(request.audited(actor, "type.put", job_type, detail)).await?;
+        let request = TypedRequest::without_answer(Request::set_policy(&job_type, &policy));
+        self.change_setting(request.audited(actor, "type.put", job_type, detail)).await?;
         Ok(policy)
     }
 
@@ -55,17 +55,17 @@ impl Platform {
     }
 
     /// The catalogue: every declared type, and every type of which there were jobs in scope.
-    pub async fn types(&self, scope: &Scope) -> Result<Vec<KnownType>, Error> {
+    pub async fn types(&self, scope: &Scope) -> Result<Vec<JobTypePolicy>, Error> {
         let declared = self.store.policies().await?;
         let queues = self.store.queues(scope).await?.into_iter();
         let mut names: BTreeSet<JobType> = queues.map(|depth| depth.queue.job_type).collect();
         names.extend(declared.keys().cloned());
-        let known = |job_type: JobType| KnownType {
+        let job_type_policy = |job_type: JobType| JobTypePolicy {
             policy: declared.get(&job_type).cloned().unwrap_or_default(),
             declared: declared.contains_key(&job_type),
             job_type,
         };
-        Ok(names.into_iter().map(known).collect())
+        Ok(names.into_iter().map(job_type_policy).collect())
     }
 
     /// The policies that were set; every other type has the default.

@@ -84,12 +84,12 @@ fn live_by_type<'w>(
     workers: &'w [WorkerSeen],
     types: &BTreeMap<JobType, Vec<QueueDepth>>,
 ) -> BTreeMap<&'w JobType, Vec<&'w WorkerSeen>> {
-    let is_shared = |of: &JobType| types.get(of).is_some_and(|depths| depths.len() > 1);
+    let is_shared = |job_type: &JobType| types.get(job_type).is_some_and(|depths| depths.len() > 1);
     let mut live: BTreeMap<&JobType, Vec<&WorkerSeen>> = BTreeMap::new();
-    for seen in workers.iter().filter(|seen| seen.live) {
-        let named: BTreeSet<&JobType> = seen.job_types.iter().collect();
-        for of in named.into_iter().filter(|of| is_shared(of)) {
-            live.entry(of).or_default().push(seen);
+    for worker in workers.iter().filter(|worker| worker.live) {
+        let claimed_types: BTreeSet<&JobType> = worker.job_types.iter().collect();
+        for job_type in claimed_types.into_iter().filter(|job_type| is_shared(job_type)) {
+            live.entry(job_type).or_default().push(worker);
         }
     }
     live
@@ -102,6 +102,6 @@ fn live_workers(workers: &[&WorkerSeen], depths: &[QueueDepth]) -> u64 {
         return depth.live_workers;
     }
     let tenants = || depths.iter().map(|depth| &depth.queue.tenant);
-    let claims = |seen: &&&WorkerSeen| tenants().any(|tenant| seen.scope.covers(tenant));
+    let claims = |worker: &&&WorkerSeen| tenants().any(|tenant| worker.scope.covers(tenant));
     workers.iter().filter(claims).count() as u64
 }

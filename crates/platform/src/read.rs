@@ -5,7 +5,7 @@ use engine::{Event, HistoryEntry, Job, JobId, JsonText, Refusal, Scope};
 use store::{PAGE_MAX, Page, Query, WorkerSeen};
 
 /// The most store pages that are read for one page: most jobs may be hidden from the caller.
-const LOOKS_MAX: usize = 10;
+const STORE_PAGES_MAX: usize = 10;
 
 impl Platform {
     /// One job and its status.
@@ -34,7 +34,7 @@ impl Platform {
 
     /// The announcements of a job after row `after` of its history, in order, as far as they are
     /// retained. Each shows the job as it was at the time. There may be more after the last one.
-    pub async fn announced(
+    pub async fn events_of_job(
         &self,
         scope: &Scope,
         id: JobId,
@@ -54,10 +54,14 @@ impl Platform {
 
     /// One page of the jobs that `may` allows. The store is read until the page is full or the
     /// limit of reads is reached. A page may be short, or empty, and still have a next page.
-    pub async fn list_reached(&self, query: &Query, may: JobPermission<'_>) -> Result<Page, Error> {
+    pub async fn list_permitted(
+        &self,
+        query: &Query,
+        may: JobPermission<'_>,
+    ) -> Result<Page, Error> {
         let (mut query, limit) = (query.clone(), query.limit.clamp(1, PAGE_MAX));
         let mut jobs = Vec::new();
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..STORE_PAGES_MAX {
             // No more than the page can still hold, so that the next page begins where this one
             // ends.
             query.limit = limit - jobs.len();

@@ -1,18 +1,18 @@
 //! Release jobs that their workers have not tried.
 
 use crate::{
-    Error, Platform, Verdict,
+    Error, Platform, SettleResult,
     execute::{check_items, whole_seconds},
 };
 use engine::{Release, Scope, check_delay};
 
 impl Platform {
-    /// Releases jobs. Verdicts are in request order.
+    /// Releases jobs. Results are in request order.
     pub async fn release(
         &self,
         scope: &Scope,
         releases: Vec<Release>,
-    ) -> Result<Vec<Verdict>, Error> {
+    ) -> Result<Vec<SettleResult>, Error> {
         check_items("items", releases.len())?;
         for release in &releases {
             check_delay("delaySeconds", whole_seconds(release.delay))?;

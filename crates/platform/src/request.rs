@@ -14,13 +14,13 @@ pub(crate) struct TypedRequest<T> {
     read: ReadAnswer<T>,
 }
 
-const IN_ITS_KIND: &str = "a store answers a request in its kind";
+const ANSWER_KIND: &str = "the store answers each request with its kind of answer";
 
 type ReadAnswer<T> = fn(Answer) -> Option<T>;
 
 macro_rules! variant {
-    ($answer:expr, $kind:pat => $held:expr) => {
-        if let $kind = $answer { Some($held) } else { None }
+    ($answer:expr, $kind:pat => $value:expr) => {
+        if let $kind = $answer { Some($value) } else { None }
     };
 }
 pub(crate) use variant;
@@ -33,7 +33,7 @@ impl<T> TypedRequest<T> {
     /// The request for the store, and the function that reads its answer.
     pub(crate) fn into_parts(self) -> (Request, impl Fn(Answer) -> T + use<T>) {
         let read = self.read;
-        (self.request, move |answer| read(answer.first()).expect(IN_ITS_KIND))
+        (self.request, move |answer| read(answer.first()).expect(ANSWER_KIND))
     }
 
     pub(crate) fn job(scope: &Scope, (id, command): (JobId, Command), read: ReadAnswer<T>) -> Self {
@@ -67,16 +67,16 @@ impl TypedRequest<Vec<Submitted>> {
 
 impl TypedRequest<Vec<Claimed>> {
     pub(crate) fn claim(scope: Scope, claim_request: ClaimRequest) -> Self {
-        TypedRequest::new(Request::Claim { scope, claim_request }, claimed)
+        TypedRequest::new(Request::Claim { scope, claim_request }, read_claimed)
     }
 }
 
 /// Reads the answer to a claim that is in a batch of others.
-pub(crate) fn read_claimed(answer: Answer) -> Vec<Claimed> {
-    claimed(answer).expect(IN_ITS_KIND)
+pub(crate) fn expect_claimed(answer: Answer) -> Vec<Claimed> {
+    read_claimed(answer).expect(ANSWER_KIND)
 }
 
-fn claimed(answer: Answer) -> Option<Vec<Claimed>> {
+fn read_claimed(answer: Answer) -> Option<Vec<Claimed>> {
     variant!(answer, Answer::Claimed(jobs) => jobs)
 }
 
@@ -99,7 +99,7 @@ impl TypedRequest<Status> {
 
 /// Requests whose answer carries no value.
 impl TypedRequest<()> {
-    pub(crate) fn done(request: Request) -> Self {
+    pub(crate) fn without_answer(request: Request) -> Self {
         TypedRequest::new(request, |_| Some(()))
     }
 

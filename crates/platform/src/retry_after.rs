@@ -25,11 +25,11 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 /// know.
 const NOT_DUE_WAIT_MAX: Duration = Duration::from_secs(3_600);
 /// The answer for a queue whose rate is unknown.
-const GUESS: Duration = Duration::from_secs(5);
+const WAIT_DEFAULT: Duration = Duration::from_secs(5);
 /// An older table is ignored: it was not updated because no client asked.
 const RATES_VALID_FOR: Duration = Duration::from_secs(10);
 /// A measurement of this age has lost two thirds of its weight.
-const MEMORY: Duration = Duration::from_secs(10);
+const RATE_DECAY: Duration = Duration::from_secs(10);
 
 impl Platform {
     /// How long a client should wait before it asks for `job` again, in whole seconds; `None` once
@@ -67,7 +67,7 @@ impl Platform {
     pub(crate) async fn update_retry_after(&self) -> Result<(), Error> {
         if self.retry_after_estimator.requested.swap(false, Ordering::Relaxed) {
             let depths = self.store.queues(&Scope::All).await?;
-            self.retry_after_estimator.note(self.clock.read().monotonic, &depths);
+            self.retry_after_estimator.update(self.clock.read().monotonic, &depths);
         }
         Ok(())
     }
@@ -79,7 +79,7 @@ impl Platform {
     }
 }
 
-/// What matters here of a job's state.
+/// The part of a job's state that the estimate needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WaitPosition {
     /// Waits for its start time, which is so far away.
@@ -99,7 +99,7 @@ pub(crate) struct RetryAfterEstimator {
 #[derive(Default)]
 struct QueueRates {
     /// By the monotonic clock; `None` before the first update.
-    noted_at: Option<Duration>,
+    updated_at: Option<Duration>,
     queues: HashMap<JobType, HashMap<Tenant, QueueRate>>,
 }
 
@@ -109,7 +109,7 @@ struct QueueRate {
     due: u64,
     running: u64,
     /// How many jobs have ever left the queue.
-    left: u64,
+    departures: u64,
     /// Jobs that leave per second while there is work; `None` until the queue was seen to move.
     rate: Option<f64>,
 }
@@ -132,18 +132,18 @@ impl RetryAfterEstimator {
         }
         let now = clock.read().monotonic;
         let rates = self.rates();
-        let fresh = rates.noted_at.is_some_and(|at| now <= at + RATES_VALID_FOR);
-        let queue_rate = rates.queue_rate(tenant, job_type).filter(|_| fresh);
+        let is_fresh = rates.updated_at.is_some_and(|at| now <= at + RATES_VALID_FOR);
+        let queue_rate = rates.queue_rate(tenant, job_type).filter(|_| is_fresh);
         drop(rates);
         whole_seconds(estimate(queue_rate, position), WAIT_MAX)
     }
 
     /// Only the maintenance thread calls this, so the table cannot change between the read and the
     /// write.
-    fn note(&self, now: Duration, depths: &[QueueDepth]) {
-        let next = self.rates().then(now, depths);
+    fn update(&self, now: Duration, depths: &[QueueDepth]) {
+        let next_rates = self.rates().next(now, depths);
         let mut rates = self.rates.write().expect(UNPOISONED);
-        let before = mem::replace(&mut *rates, next);
+        let before = mem::replace(&mut *rates, next_rates);
         drop(rates);
         drop(before);
     }
@@ -153,23 +153,23 @@ impl RetryAfterEstimator {
     }
 }
 
-const UNPOISONED: &str = "nothing panics with the board in hand";
+const UNPOISONED: &str = "no code panics while it holds the table of rates";
 
 impl QueueRates {
-    fn then(&self, now: Duration, depths: &[QueueDepth]) -> Self {
-        let elapsed = self.noted_at.map(|at| now.saturating_sub(at));
+    fn next(&self, now: Duration, depths: &[QueueDepth]) -> Self {
+        let elapsed = self.updated_at.map(|at| now.saturating_sub(at));
         let mut queues: HashMap<JobType, HashMap<Tenant, QueueRate>> = HashMap::new();
         for depth in depths {
             let queue = &depth.queue;
             // A queue that is new since the last update has lost nothing before it.
             let before = self.queue_rate(&queue.tenant, &queue.job_type).unwrap_or_default();
-            let queue_rate = before.then(depth, elapsed);
+            let queue_rate = before.next(depth, elapsed);
             queues
                 .entry(queue.job_type.clone())
                 .or_default()
                 .insert(queue.tenant.clone(), queue_rate);
         }
-        QueueRates { noted_at: Some(now), queues }
+        QueueRates { updated_at: Some(now), queues }
     }
 
     fn queue_rate(&self, tenant: &Tenant, job_type: &JobType) -> Option<QueueRate> {
@@ -179,21 +179,23 @@ impl QueueRates {
 
 impl QueueRate {
     /// The queue as it is `elapsed` later; `None` for the first measurement.
-    fn then(self, depth: &QueueDepth, elapsed: Option<Duration>) -> Self {
+    fn next(self, depth: &QueueDepth, elapsed: Option<Duration>) -> Self {
         let QueueDepth { counts, due, .. } = depth;
         // Submitted jobs that neither wait nor run. A redrive lowers the number.
-        let left = counts.submitted.saturating_sub(counts.queued + counts.running);
-        let next = QueueRate { due: *due, running: counts.running, left, rate: self.rate };
+        let departures = counts.submitted.saturating_sub(counts.queued + counts.running);
+        let unchanged_rate =
+            QueueRate { due: *due, running: counts.running, departures, rate: self.rate };
         let seconds = elapsed.unwrap_or_default().as_secs_f64();
-        let gone = left.saturating_sub(self.left);
+        let new_departures = departures.saturating_sub(self.departures);
         // A queue without movement says something only while it has work.
-        if seconds == 0.0 || gone == 0 && (self.is_idle() || self.rate.is_none()) {
-            return next;
+        if seconds == 0.0 || new_departures == 0 && (self.is_idle() || self.rate.is_none()) {
+            return unchanged_rate;
         }
-        let lately = gone as f64 / seconds;
-        let weight = (-seconds / MEMORY.as_secs_f64()).exp();
-        let rate = self.rate.map_or(lately, |rate| rate * weight + lately * (1.0 - weight));
-        QueueRate { rate: Some(rate), ..next }
+        let recent_rate = new_departures as f64 / seconds;
+        let weight = (-seconds / RATE_DECAY.as_secs_f64()).exp();
+        let rate =
+            self.rate.map_or(recent_rate, |rate| rate * weight + recent_rate * (1.0 - weight));
+        QueueRate { rate: Some(rate), ..unchanged_rate }
     }
 
     fn is_idle(&self) -> bool {
@@ -216,13 +218,13 @@ fn estimate(queue_rate: Option<QueueRate>, position: WaitPosition) -> Duration {
         Some(rate) if rate > 0.0 => {
             Duration::try_from_secs_f64(ahead as f64 / rate).unwrap_or(Duration::MAX)
         }
-        Some(_) | None => GUESS,
+        Some(_) | None => WAIT_DEFAULT,
     }
 }
 
-fn whole_seconds(wait: Duration, longest: Duration) -> Duration {
+fn whole_seconds(wait: Duration, wait_max: Duration) -> Duration {
     let up = u64::from(wait.subsec_nanos() > 0);
-    Duration::from_secs(wait.as_secs().saturating_add(up)).clamp(WAIT_MIN, longest)
+    Duration::from_secs(wait.as_secs().saturating_add(up)).clamp(WAIT_MIN, wait_max)
 }
 
 #[cfg(test)]
@@ -236,17 +238,17 @@ mod tests {
     }
 
     fn queue_rate(due: u64, running: u64, rate: Option<f64>) -> Option<QueueRate> {
-        Some(QueueRate { due, running, left: 0, rate })
+        Some(QueueRate { due, running, departures: 0, rate })
     }
 
     #[track_caller]
     fn check(queue_rate: Option<QueueRate>, position: WaitPosition, expected: u64) {
-        let longest = if position == WaitPosition::Due || position == WaitPosition::Running {
+        let wait_max = if position == WaitPosition::Due || position == WaitPosition::Running {
             WAIT_MAX
         } else {
             NOT_DUE_WAIT_MAX
         };
-        assert_eq!(whole_seconds(estimate(queue_rate, position), longest), seconds(expected));
+        assert_eq!(whole_seconds(estimate(queue_rate, position), wait_max), seconds(expected));
     }
 
     #[test]
@@ -298,33 +300,33 @@ mod tests {
 
     #[test]
     fn the_rate_is_what_left_in_the_meantime() {
-        let first = QueueRate::default().then(&depth(100, 90, 5), None);
-        assert_eq!((first.left, first.rate), (5, None), "one look shows no movement");
-        let still = first.then(&depth(100, 90, 5), Some(seconds(5)));
-        assert_eq!(still.rate, None, "nor do two of the same");
-        let second = first.then(&depth(120, 85, 5), Some(seconds(5)));
-        assert_eq!((second.left, second.rate), (30, Some(5.0)));
-        let same = second.then(&depth(120, 84, 5), Some(Duration::ZERO));
+        let first = QueueRate::default().next(&depth(100, 90, 5), None);
+        assert_eq!((first.departures, first.rate), (5, None), "one sample shows no rate");
+        let still = first.next(&depth(100, 90, 5), Some(seconds(5)));
+        assert_eq!(still.rate, None, "nor do two equal samples");
+        let second = first.next(&depth(120, 85, 5), Some(seconds(5)));
+        assert_eq!((second.departures, second.rate), (30, Some(5.0)));
+        let same = second.next(&depth(120, 84, 5), Some(Duration::ZERO));
         assert_eq!(same.rate, Some(5.0), "no time went by");
     }
 
     #[test]
     fn the_rate_decays_slowly_and_only_while_jobs_are_due() {
-        let busy = QueueRate { due: 1, left: 100, rate: Some(10.0), running: 0 };
-        let still = busy.then(&depth(100, 1, 0), Some(seconds(1)));
+        let busy = QueueRate { due: 1, departures: 100, rate: Some(10.0), running: 0 };
+        let still = busy.next(&depth(100, 1, 0), Some(seconds(1)));
         let rate = still.rate.unwrap();
-        assert!((9.0..9.1).contains(&rate), "it stands, but not for long: {rate}");
-        let later = still.then(&depth(100, 1, 0), Some(seconds(100))).rate.unwrap();
+        assert!((9.0..9.1).contains(&rate), "it decays slowly: {rate}");
+        let later = still.next(&depth(100, 1, 0), Some(seconds(100))).rate.unwrap();
         assert!(later > 0.0 && later < 0.001, "{later}");
         let idle = QueueRate { due: 0, ..busy };
-        assert_eq!(idle.then(&depth(100, 0, 0), Some(seconds(100))).rate, Some(10.0));
+        assert_eq!(idle.next(&depth(100, 0, 0), Some(seconds(100))).rate, Some(10.0));
     }
 
     #[test]
     fn a_redrive_is_no_movement_back() {
-        let busy = QueueRate { due: 1, left: 100, rate: Some(10.0), running: 0 };
-        let back = busy.then(&depth(100, 5, 0), Some(seconds(1)));
-        assert!(back.left == 95 && back.rate.unwrap() > 9.0, "{back:?}");
+        let busy = QueueRate { due: 1, departures: 100, rate: Some(10.0), running: 0 };
+        let back = busy.next(&depth(100, 5, 0), Some(seconds(1)));
+        assert!(back.departures == 95 && back.rate.unwrap() > 9.0, "{back:?}");
     }
 
     struct Fixture {
@@ -338,9 +340,9 @@ mod tests {
             Fixture { retry_after_estimator: RetryAfterEstimator::default(), clock }
         }
 
-        fn note(&self, submitted: u64, due: u64) {
+        fn update(&self, submitted: u64, due: u64) {
             self.retry_after_estimator
-                .note(self.clock.read().monotonic, &[depth(submitted, due, 0)]);
+                .update(self.clock.read().monotonic, &[depth(submitted, due, 0)]);
         }
 
         fn wait(&self, tenant: &Tenant) -> Duration {
@@ -354,27 +356,31 @@ mod tests {
     }
 
     #[test]
-    fn a_board_is_believed_for_a_while() {
-        let (yard, tenant) = (Fixture::new(), Tenant::default_tenant());
-        assert_eq!(yard.wait(&tenant), seconds(1));
-        yard.note(100, 100);
-        assert_eq!(yard.wait(&tenant), seconds(5));
-        yard.clock.pass(seconds(1));
-        yard.note(100, 96);
-        assert_eq!(yard.wait(&tenant), seconds(24));
-        assert_eq!(yard.wait(&Tenant::parse("stranger").unwrap()), seconds(1), "no other tenant's");
-        yard.clock.pass(RATES_VALID_FOR);
-        assert_eq!(yard.wait(&tenant), seconds(24));
-        yard.clock.pass(Duration::from_millis(1));
-        assert_eq!(yard.wait(&tenant), seconds(1), "who knows what has happened since");
+    fn old_rates_are_ignored() {
+        let (fixture, tenant) = (Fixture::new(), Tenant::default_tenant());
+        assert_eq!(fixture.wait(&tenant), seconds(1));
+        fixture.update(100, 100);
+        assert_eq!(fixture.wait(&tenant), seconds(5));
+        fixture.clock.pass(seconds(1));
+        fixture.update(100, 96);
+        assert_eq!(fixture.wait(&tenant), seconds(24));
+        assert_eq!(
+            fixture.wait(&Tenant::parse("stranger").unwrap()),
+            seconds(1),
+            "no other tenant's"
+        );
+        fixture.clock.pass(RATES_VALID_FOR);
+        assert_eq!(fixture.wait(&tenant), seconds(24));
+        fixture.clock.pass(Duration::from_millis(1));
+        assert_eq!(fixture.wait(&tenant), seconds(1), "the rates are too old");
     }
 
     #[test]
     fn a_new_queue_has_a_rate_from_its_first_sample() {
-        let (yard, tenant) = (Fixture::new(), Tenant::default_tenant());
-        yard.retry_after_estimator.note(yard.clock.read().monotonic, &[]);
-        yard.clock.pass(seconds(2));
-        yard.note(40, 20);
-        assert_eq!(yard.wait(&tenant), seconds(2));
+        let (fixture, tenant) = (Fixture::new(), Tenant::default_tenant());
+        fixture.retry_after_estimator.update(fixture.clock.read().monotonic, &[]);
+        fixture.clock.pass(seconds(2));
+        fixture.update(40, 20);
+        assert_eq!(fixture.wait(&tenant), seconds(2));
     }
 }

@@ -10,7 +10,7 @@
 //! [`SETTINGS_TRUSTED_FOR`] after a read, and each read begins with a heartbeat that the other
 //! nodes can see. A process that was paused, or has lost the store, reads again before it serves.
 
-use crate::{Error, Platform, catalogue::DeclaredTypes, membership::Membership};
+use crate::{Error, Platform, declared_types::DeclaredTypes, membership::Membership};
 use engine::{ApiKey, KeyId, Principal, SigningKey};
 use std::{
     collections::HashMap,
@@ -21,13 +21,13 @@ use store::{Notification, Reading, SETTINGS_TRUSTED_FOR, StoreError, Unconfirmed
 /// All credentials of a store, as of one read.
 #[derive(Default)]
 pub struct Credentials {
-    keys: HashMap<KeyId, KnownKey>,
+    keys: HashMap<KeyId, CachedKey>,
     /// The keys that sign status URLs, oldest first, revoked ones included.
     pub signing_keys: Vec<SigningKey>,
 }
 
 /// An API key and its principal.
-pub struct KnownKey {
+pub struct CachedKey {
     /// The key, valid or not.
     pub key: ApiKey,
     /// Its owner.
@@ -36,21 +36,21 @@ pub struct KnownKey {
 
 impl Credentials {
     fn new(keys: Vec<ApiKey>, signing_keys: Vec<SigningKey>) -> Self {
-        let keys = keys.into_iter().map(|key| (key.id, KnownKey::new(key))).collect();
+        let keys = keys.into_iter().map(|key| (key.id, CachedKey::new(key))).collect();
         Credentials { keys, signing_keys }
     }
 
     /// The API key with this id, valid or not.
-    pub fn key(&self, id: KeyId) -> Option<&KnownKey> {
+    pub fn key(&self, id: KeyId) -> Option<&CachedKey> {
         self.keys.get(&id)
     }
 }
 
-impl KnownKey {
+impl CachedKey {
     fn new(key: ApiKey) -> Self {
         let (who, grant) = (key.id.principal().into(), key.grant.clone());
         let principal = Arc::new(Principal { who, grant, expires_at: key.expires_at });
-        KnownKey { key, principal }
+        CachedKey { key, principal }
     }
 }
 
@@ -80,29 +80,31 @@ struct State {
     /// The latest read whose result was kept; 0 before the first.
     kept_read: u64,
     /// How many reads had begun when the snapshot was kept.
-    looks_when_kept: u64,
+    reads_when_kept: u64,
     /// How many reads had begun at the last local change: results of those are too old.
     changed_at_read: u64,
     /// When the latest read began that found nothing newer than the snapshot.
     read_at: Option<Reading>,
-    closed: bool,
+    is_closed: bool,
 }
 
 struct CacheRead {
     number: u64,
     began: Reading,
     /// The cached version; `None` where the settings must be read again in any case.
-    known: Option<u64>,
+    cached_version: Option<u64>,
 }
 
 impl State {
-    fn is_known(&self) -> bool {
+    fn has_read_since_change(&self) -> bool {
         self.kept_read > self.changed_at_read
     }
 
     /// Every request calls this, so the clock is read only where another node may change settings.
     fn is_current(&self, is_member: bool, now: impl FnOnce() -> Reading) -> bool {
-        self.is_known() && !self.closed && (!is_member || self.was_read_lately(now()))
+        self.has_read_since_change()
+            && !self.is_closed
+            && (!is_member || self.was_read_lately(now()))
     }
 
     fn note_read(&mut self, cache_read: &CacheRead) {
@@ -122,22 +124,22 @@ impl State {
 }
 
 impl SettingsCache {
-    pub(crate) fn join(&self, member: Arc<Membership>) {
+    pub(crate) fn set_member(&self, member: Arc<Membership>) {
         let first = self.member.set(member);
         assert!(first.is_ok(), "a platform belongs to one node");
     }
 
     /// Begins a local change. However it ends, the snapshot counts as too old afterwards.
-    pub(crate) fn change(&self) -> SettingsChange<'_> {
+    pub(crate) fn begin_change(&self) -> SettingsChange<'_> {
         SettingsChange(self)
     }
 
     fn begin(&self, began: Reading) -> CacheRead {
         let mut state = self.write();
         state.reads += 1;
-        let is_whole = state.is_known() && state.snapshot.credentials.is_some();
-        let known = is_whole.then_some(state.version);
-        CacheRead { number: state.reads, began, known }
+        let is_complete = state.has_read_since_change() && state.snapshot.credentials.is_some();
+        let cached_version = is_complete.then_some(state.version);
+        CacheRead { number: state.reads, began, cached_version }
     }
 
     /// Keeps the result of a read, unless the snapshot is newer: reads overlap, and the one that
@@ -146,13 +148,13 @@ impl SettingsCache {
         let mut state = self.write();
         // A read that began after the other result was kept has seen all earlier changes. This also
         // holds where the count went back because a database was restored.
-        let is_newer = cache_read.number > state.looks_when_kept
+        let is_newer = cache_read.number > state.reads_when_kept
             || version > state.version
             || (version == state.version && cache_read.number > state.kept_read);
         if is_newer {
             state.version = version;
             state.snapshot = snapshot;
-            state.looks_when_kept = state.reads;
+            state.reads_when_kept = state.reads;
         }
         state.kept_read = state.kept_read.max(cache_read.number);
         state.note_read(cache_read);
@@ -179,7 +181,7 @@ impl Drop for SettingsChange<'_> {
 
 impl Platform {
     /// The credentials that this node may act by now; `None` where it must first call
-    /// [`Platform::look_at_settings`].
+    /// [`Platform::refresh_settings`].
     pub fn credentials(&self) -> Option<Arc<Credentials>> {
         self.current_settings()?.credentials
     }
@@ -196,36 +198,36 @@ impl Platform {
     }
 
     /// Reads settings that changed since the last read, and confirms that this node acts by them.
-    pub async fn look_at_settings(&self) -> Result<(), Error> {
-        self.look_at_credentials().await.map(drop)
+    pub async fn refresh_settings(&self) -> Result<(), Error> {
+        self.refresh_credentials().await.map(drop)
     }
 
     /// The same, and returns the credentials that were in force when the read began. They stay
     /// valid for the request that asked for them, even if settings change here meanwhile.
-    pub async fn look_at_credentials(&self) -> Result<Arc<Credentials>, Error> {
-        let (settings, damage) = self.read_settings().await?;
-        settings.credentials.ok_or_else(|| StoreError::Damaged(damage).into())
+    pub async fn refresh_credentials(&self) -> Result<Arc<Credentials>, Error> {
+        let (settings, damage_cause) = self.read_settings().await?;
+        settings.credentials.ok_or_else(|| StoreError::Damaged(damage_cause).into())
     }
 
     /// Returns the settings, and the cause where the credentials are damaged.
     pub(crate) async fn read_settings(&self) -> Result<(SettingsSnapshot, Option<Cause>), Error> {
         let cache = &self.settings_cache;
         let cache_read = cache.begin(self.clock.read());
-        if cache.read().closed {
+        if cache.read().is_closed {
             return Err(StoreError::Unavailable(None).into());
         }
         // The heartbeat comes before the read. A node that changed settings, saw no heartbeat and
         // so did not wait for this node had committed by then. So the read finds the change.
-        self.confirm(cache_read.known.unwrap_or(0)).await?;
+        self.confirm(cache_read.cached_version.unwrap_or(0)).await?;
         let version = self.store.settings_version().await?;
-        if cache_read.known == Some(version) {
+        if cache_read.cached_version == Some(version) {
             let mut state = cache.write();
             state.note_read(&cache_read);
             return Ok((state.snapshot.clone(), None));
         }
         let before = cache.read().snapshot.types.clone();
         let types = Arc::new(DeclaredTypes::of(self.store.policies().await?, &before));
-        let (credentials, damage) = match self.read_credentials().await {
+        let (credentials, damage_cause) = match self.read_credentials().await {
             Ok(credentials) => (Some(Arc::new(credentials)), None),
             Err(StoreError::Damaged(cause)) => (None, cause),
             Err(error) => return Err(error.into()),
@@ -234,7 +236,7 @@ impl Platform {
         let kept = cache.keep(&cache_read, version, snapshot.clone());
         // The version of the snapshot, which is not always the version of this read.
         self.confirm(kept).await?;
-        Ok((snapshot, damage))
+        Ok((snapshot, damage_cause))
     }
 
     async fn read_credentials(&self) -> Result<Credentials, StoreError> {
@@ -252,7 +254,7 @@ impl Platform {
     /// happens here: if the store does not answer, the next request reads before it is served.
     pub(crate) async fn apply_settings(&self) {
         self.writes.notify_peers(Notification { settings: true, ..Notification::default() });
-        if let Err(error) = self.look_at_settings().await {
+        if let Err(error) = self.refresh_settings().await {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(error, "changed settings cannot be read yet");
         }
@@ -260,8 +262,8 @@ impl Platform {
 
     /// The nodes that have not confirmed the version of this node's settings.
     pub async fn unconfirmed_nodes(&self) -> Result<Vec<UnconfirmedNode>, Error> {
-        if !self.settings_cache.read().is_known() {
-            self.look_at_settings().await?;
+        if !self.settings_cache.read().has_read_since_change() {
+            self.refresh_settings().await?;
         }
         let version = self.settings_cache.read().version;
         Ok(self.store.unconfirmed_nodes(version).await?)
@@ -269,7 +271,7 @@ impl Platform {
 
     /// Confirms all future changes: a node that serves nothing any more must not delay them.
     pub(crate) async fn leave_settings(&self) -> Result<(), Error> {
-        self.settings_cache.write().closed = true;
+        self.settings_cache.write().is_closed = true;
         self.confirm(u64::MAX).await
     }
 }
@@ -335,14 +337,14 @@ mod tests {
     fn a_read_begun_before_a_local_change_is_not_current() {
         let cache = SettingsCache::default();
         let early = cache.begin(at(1));
-        drop(cache.change());
+        drop(cache.begin_change());
         cache.keep(&early, 1, signing(1));
         assert!(!cache.read().is_current(false, || at(1)));
         let late = cache.begin(at(2));
-        assert_eq!(late.known, None, "it reads everything again, whatever the version");
+        assert_eq!(late.cached_version, None, "it reads everything again, whatever the version");
         cache.keep(&late, 1, signing(2));
         assert!(cache.read().is_current(false, || at(1_000)), "no other node can set anything");
-        assert_eq!(cache.begin(at(3)).known, Some(1));
+        assert_eq!(cache.begin(at(3)).cached_version, Some(1));
     }
 
     #[test]
@@ -358,7 +360,7 @@ mod tests {
         let cache_read = cache.begin(at(12));
         cache.write().note_read(&cache_read);
         assert!(is_current(at(19)) && !is_current(at(20)));
-        cache.write().closed = true;
+        cache.write().is_closed = true;
         assert!(!is_current(at(12)));
     }
 }

@@ -5,27 +5,31 @@ use engine::{Command, JobId, Report, Scope, Status};
 
 /// The result of one report: the status of the job after it, or why the report failed. That is a
 /// refusal, or the job is damaged. A failure of the whole store fails the whole call.
-pub type Verdict = Result<Status, Error>;
+pub type SettleResult = Result<Status, Error>;
 
 impl Platform {
-    /// Settles attempts. Verdicts are in request order.
-    pub async fn settle(&self, scope: &Scope, reports: Vec<Report>) -> Result<Vec<Verdict>, Error> {
+    /// Settles attempts. Results are in request order.
+    pub async fn settle(
+        &self,
+        scope: &Scope,
+        reports: Vec<Report>,
+    ) -> Result<Vec<SettleResult>, Error> {
         check_items("items", reports.len())?;
         self.end_attempts(scope, reports.into_iter().map(Report::into_command)).await
     }
 
-    /// Executes commands that end attempts. Wakes the maintenance loop where a job waits again: its
-    /// next attempt may start later.
+    /// Executes commands that end attempts. Notifies the maintenance thread if a job waits again,
+    /// because its next attempt may start later.
     pub(crate) async fn end_attempts(
         &self,
         scope: &Scope,
         commands: impl Iterator<Item = (JobId, Command)>,
-    ) -> Result<Vec<Verdict>, Error> {
+    ) -> Result<Vec<SettleResult>, Error> {
         let requests = commands.map(|command| TypedRequest::end_attempt(scope, command));
-        let verdicts = self.execute_each(requests).await?;
-        if verdicts.iter().flatten().any(|status| !status.is_ended()) {
+        let results = self.execute_each(requests).await?;
+        if results.iter().flatten().any(|status| !status.is_ended()) {
             self.notifier.notify();
         }
-        Ok(verdicts)
+        Ok(results)
     }
 }

@@ -9,7 +9,7 @@ use store::Answer;
 
 impl Platform {
     /// Records that a step begins and returns what is known of it, or records its result. If the
-    /// step was finished before, the first result stands.
+    /// step was finished before, the first result is kept.
     pub async fn step(&self, scope: &Scope, step: StepReport) -> Result<StepAnswer, Error> {
         let read = |answer| variant!(answer, Answer::Job(engine::Answer::Step(step)) => step);
         self.execute_one(TypedRequest::job(scope, step.into_command(), read)).await

@@ -9,8 +9,8 @@ use engine::{
 impl Platform {
     /// Accepts a job durably: when this returns, the job and its status are stored.
     pub async fn submit(&self, tenant: &Tenant, draft: JobDraft) -> Result<Submitted, Error> {
-        let mut all = self.submit_all(tenant, vec![draft]).await?;
-        Ok(all.pop().expect("one answer for one job"))
+        let mut submitted = self.submit_all(tenant, vec![draft]).await?;
+        Ok(submitted.pop().expect("one answer for one job"))
     }
 
     /// Accepts all of these jobs, or none. All belong to `tenant`: an item has no tenant of its
@@ -26,10 +26,10 @@ impl Platform {
             self.check(tenant, draft).map_err(|refusal| refusal.of_item(index, count))
         });
         let jobs: Vec<NewJob> = jobs.collect::<Result<_, _>>()?;
-        let known = self.types_of(jobs.iter()).await?;
-        let verdicts = self.check_types(&known, &jobs.iter().collect::<Vec<_>>()).await?;
-        for (index, verdict) in verdicts.into_iter().enumerate() {
-            verdict.map_err(|refusal| refusal.of_item(index, count))?;
+        let types = self.declared_types(jobs.iter()).await?;
+        let checks = self.check_types(&types, &jobs.iter().collect::<Vec<_>>()).await?;
+        for (index, check) in checks.into_iter().enumerate() {
+            check.map_err(|refusal| refusal.of_item(index, count))?;
         }
         let mut replies = self.submit_lists(vec![jobs]).await?;
         Ok(replies.pop().expect("one reply for one list")?)
@@ -43,25 +43,25 @@ impl Platform {
         drafts: Vec<JobDraft>,
     ) -> Result<Vec<Result<Submitted, Error>>, Error> {
         check_count("jobs", drafts.len(), 0..=ITEMS_MAX)?;
-        let checked: Vec<Result<NewJob, Refusal>> =
+        let new_jobs: Vec<Result<NewJob, Refusal>> =
             drafts.into_iter().map(|draft| self.check(tenant, draft)).collect();
-        let known = self.types_of(checked.iter().flatten()).await?;
-        let lawful: Vec<&NewJob> = checked.iter().flatten().collect();
-        let mut verdicts = self.check_types(&known, &lawful).await?.into_iter();
-        let mut fitting =
-            |new: NewJob| verdicts.next().expect("one verdict for each lawful job").map(|()| new);
+        let types = self.declared_types(new_jobs.iter().flatten()).await?;
+        let valid_jobs: Vec<&NewJob> = new_jobs.iter().flatten().collect();
+        let mut checks = self.check_types(&types, &valid_jobs).await?.into_iter();
+        let mut add_check =
+            |new: NewJob| checks.next().expect("one check for each valid job").map(|()| new);
         let mut lists = Vec::new();
-        let places: Vec<Result<(), Refusal>> = checked
+        let checked: Vec<Result<(), Refusal>> = new_jobs
             .into_iter()
-            .map(|job| job.and_then(&mut fitting).map(|new| lists.push(vec![new])))
+            .map(|job| job.and_then(&mut add_check).map(|new| lists.push(vec![new])))
             .collect();
         let mut replies = self.submit_lists(lists).await?.into_iter();
-        let result = |place: Result<(), Refusal>| {
-            place?;
-            let mut all = replies.next().expect("one reply for each job")?;
-            Ok(all.pop().expect("one answer for one job"))
+        let result = |check: Result<(), Refusal>| {
+            check?;
+            let mut submitted = replies.next().expect("one reply for each job")?;
+            Ok(submitted.pop().expect("one answer for one job"))
         };
-        Ok(places.into_iter().map(result).collect())
+        Ok(checked.into_iter().map(result).collect())
     }
 
     /// Submits lists of checked jobs in one transaction. Each list is accepted whole or not at all.
@@ -70,10 +70,10 @@ impl Platform {
         lists: Vec<Vec<NewJob>>,
     ) -> Result<Vec<Result<Vec<Submitted>, Refusal>>, Error> {
         let ids = lists.iter().flatten().map(|new| new.id).collect();
-        let later = lists.iter().flatten().any(|new| new.start != Start::Now);
+        let is_delayed = lists.iter().flatten().any(|new| new.start != Start::Now);
         let requests = lists.into_iter().map(TypedRequest::submit).collect();
-        let replies = self.execute_all(requests).await.map_err(|error| naming(error, ids))?;
-        if later {
+        let replies = self.execute_all(requests).await.map_err(|error| with_job_ids(error, ids))?;
+        if is_delayed {
             self.notifier.notify();
         }
         Ok(replies)
@@ -89,9 +89,9 @@ impl Platform {
     }
 }
 
-/// An unknown outcome is no refusal: the jobs may be stored, so the caller gets the ids they would
-/// have.
-fn naming(error: Error, jobs: Vec<JobId>) -> Error {
+/// Adds the ids of the jobs to an unknown outcome: the jobs may be stored, so the caller gets the
+/// ids that they would have.
+fn with_job_ids(error: Error, jobs: Vec<JobId>) -> Error {
     match error {
         Error::OutcomeUnknown { source, .. } => Error::OutcomeUnknown { jobs, source },
         Error::Refused(_) | Error::Store(_) => error,

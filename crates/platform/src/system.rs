@@ -16,15 +16,15 @@ pub struct SystemClock {
 
 impl SystemClock {
     /// Starts the monotonic clock at zero.
-    #[expect(clippy::disallowed_methods, reason = "this is the place that asks the system")]
-    #[expect(clippy::new_without_default, reason = "beginning to measure is no default")]
+    #[expect(clippy::disallowed_methods, reason = "the one file that asks the operating system")]
+    #[expect(clippy::new_without_default, reason = "each clock starts a measurement of its own")]
     pub fn new() -> Self {
         SystemClock { started: Instant::now() }
     }
 }
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the place that asks the system")]
+    #[expect(clippy::disallowed_methods, reason = "the one file that asks the operating system")]
     fn read(&self) -> Reading {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let wall = i64::try_from(wall.as_millis()).unwrap_or(i64::MAX);
@@ -37,42 +37,42 @@ pub struct SystemRandom;
 
 impl RandomSource for SystemRandom {
     fn entropy(&self) -> Entropy {
-        CUP.with_borrow_mut(RandomBuffer::entropy)
+        BUFFER.with_borrow_mut(RandomBuffer::entropy)
     }
 }
 
 /// How many values are fetched at a time. Each job needs four, and a system call for each would be
 /// a twentieth of the cost of a job.
-const ROLLS: usize = 32;
+const VALUES: usize = 32;
 
 thread_local! {
-    static CUP: RefCell<RandomBuffer> = const { RefCell::new(RandomBuffer { rolls: [0; ROLLS], left: 0 }) };
+    static BUFFER: RefCell<RandomBuffer> = const { RefCell::new(RandomBuffer { values: [0; VALUES], remaining: 0 }) };
 }
 
 /// Random values that were not given out yet.
 struct RandomBuffer {
-    rolls: [u128; ROLLS],
-    left: usize,
+    values: [u128; VALUES],
+    remaining: usize,
 }
 
 impl RandomBuffer {
     fn entropy(&mut self) -> Entropy {
-        if self.left == 0 {
+        if self.remaining == 0 {
             self.fill();
         }
-        self.left -= 1;
+        self.remaining -= 1;
         // A value that was given out must not stay in memory: it may be the secret of a lease.
-        Entropy(mem::take(&mut self.rolls[self.left]))
+        Entropy(mem::take(&mut self.values[self.remaining]))
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the place that asks the system")]
+    #[expect(clippy::disallowed_methods, reason = "the one file that asks the operating system")]
     fn fill(&mut self) {
-        let mut bytes = [0; ROLLS * 16];
+        let mut bytes = [0; VALUES * 16];
         // Without randomness, lease tokens could be guessed and ids could collide: better to stop.
-        getrandom::fill(&mut bytes).expect("the operating system gives random numbers");
-        for (entropy, bytes) in self.rolls.iter_mut().zip(bytes.as_chunks().0) {
+        getrandom::fill(&mut bytes).expect("the operating system provides random numbers");
+        for (entropy, bytes) in self.values.iter_mut().zip(bytes.as_chunks().0) {
             *entropy = u128::from_le_bytes(*bytes);
         }
-        self.left = ROLLS;
+        self.remaining = VALUES;
     }
 }

@@ -27,7 +27,7 @@ use store::sync::{
 #[must_use = "a watch does nothing until it is awaited"]
 pub struct Watch {
     watchers: Arc<Watchers>,
-    place: WatchKey,
+    key: WatchKey,
 }
 
 /// What a [`Watch`] reports.
@@ -46,33 +46,34 @@ impl Watch {
         poll_fn(|cx| self.poll_changed(cx))
     }
 
-    /// The poll variant of [`Watch::changed`]. Only the last waker is woken.
+    /// The poll variant of [`Watch::changed`]. Only the waker of the last poll is woken.
     pub fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Changed> {
-        self.watchers.poll(self.place, cx)
+        self.watchers.poll(self.key, cx)
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.watchers.leave(self.place);
+        self.watchers.remove(self.key);
     }
 }
 
 /// All watches of one node.
 #[derive(Default)]
 pub(crate) struct Watchers {
-    /// How many watches there are: while it is 0, a batch reads nothing else.
+    /// How many watches there are. While it is 0, a batch does not take the lock of the registry.
     count: AtomicUsize,
     registry: Mutex<Registry>,
     /// Notified when the first watch begins.
     pub(crate) notifier: Arc<Notifier>,
 }
 
-/// No waker is woken, cloned or dropped under this lock: that may run foreign code.
+/// No thread wakes, clones or drops a waker while it holds this lock, because that may run foreign
+/// code.
 #[derive(Default)]
 struct Registry {
     closed: bool,
-    number: u64,
+    last_number: u64,
     subscriptions: BTreeMap<WatchKey, Subscription>,
 }
 
@@ -92,7 +93,7 @@ pub(crate) enum Touched {
 }
 
 impl Touched {
-    pub(crate) fn is_something(&self) -> bool {
+    pub(crate) fn has_any(&self) -> bool {
         match self {
             Touched::Jobs(ids) => !ids.is_empty(),
             Touched::Anything => true,
@@ -103,9 +104,9 @@ impl Touched {
 impl Watchers {
     pub(crate) fn watch(self: &Arc<Self>, id: JobId) -> Watch {
         let mut registry = self.registry();
-        registry.number += 1;
-        let place = (id, registry.number);
-        registry.subscriptions.insert(place, Subscription::default());
+        registry.last_number += 1;
+        let key = (id, registry.last_number);
+        registry.subscriptions.insert(key, Subscription::default());
         // Before the job is read: a batch that commits a change after that read loads the count
         // later.
         self.count.store(registry.subscriptions.len(), Ordering::SeqCst);
@@ -114,7 +115,7 @@ impl Watchers {
         if first {
             self.notifier.notify();
         }
-        Watch { watchers: self.clone(), place }
+        Watch { watchers: self.clone(), key }
     }
 
     /// Whether there are watches that a batch must notify.
@@ -133,59 +134,64 @@ impl Watchers {
         ids
     }
 
-    pub(crate) fn tell(&self, touched: &Touched) {
-        let mut woken = Vec::new();
+    pub(crate) fn notify(&self, touched: &Touched) {
+        let mut wakers = Vec::new();
         let mut registry = self.registry();
         match touched {
             Touched::Jobs(ids) => ids.iter().for_each(|id| {
                 let watching = registry.subscriptions.range_mut((*id, 0)..=(*id, u64::MAX));
-                woken.extend(watching.filter_map(|(_, eye)| eye.touch()));
+                wakers.extend(watching.filter_map(|(_, subscription)| subscription.touch()));
             }),
             Touched::Anything => {
-                woken.extend(registry.subscriptions.values_mut().filter_map(Subscription::touch))
+                wakers.extend(registry.subscriptions.values_mut().filter_map(Subscription::touch))
             }
         }
         drop(registry);
-        woken.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     pub(crate) fn close(&self) {
         let mut registry = self.registry();
         registry.closed = true;
-        let woken: Vec<Waker> =
-            registry.subscriptions.values_mut().filter_map(|eye| eye.waker.take()).collect();
+        let wakers: Vec<Waker> = registry
+            .subscriptions
+            .values_mut()
+            .filter_map(|subscription| subscription.waker.take())
+            .collect();
         drop(registry);
-        woken.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
-    fn poll(&self, place: WatchKey, cx: &mut Context<'_>) -> Poll<Changed> {
+    fn poll(&self, key: WatchKey, cx: &mut Context<'_>) -> Poll<Changed> {
         let mut waker = Some(cx.waker().clone());
         let mut registry = self.registry();
         let closed = registry.closed;
-        let eye =
-            registry.subscriptions.get_mut(&place).expect("it leaves when its watch is dropped");
-        if mem::take(&mut eye.touched) {
+        let subscription = registry
+            .subscriptions
+            .get_mut(&key)
+            .expect("a subscription is removed only when its watch is dropped");
+        if mem::take(&mut subscription.touched) {
             return Poll::Ready(Changed::Touched); // report touches from before the end first
         }
         if closed {
             return Poll::Ready(Changed::Closed);
         }
-        mem::swap(&mut eye.waker, &mut waker);
+        mem::swap(&mut subscription.waker, &mut waker);
         drop(registry);
         drop(waker);
         Poll::Pending
     }
 
-    fn leave(&self, place: WatchKey) {
+    fn remove(&self, key: WatchKey) {
         let mut registry = self.registry();
-        let left = registry.subscriptions.remove(&place);
+        let removed = registry.subscriptions.remove(&key);
         self.count.store(registry.subscriptions.len(), Ordering::SeqCst);
         drop(registry);
-        drop(left);
+        drop(removed);
     }
 
     fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().expect("no code of ours panics with the book in hand")
+        self.registry.lock().expect("no code panics while it holds the registry of watches")
     }
 }
 

@@ -45,7 +45,7 @@ impl<T: Send + 'static> DedicatedThread<T> {
         work: impl FnOnce(&mut T) -> R + Send + 'static,
     ) -> OneshotReceiver<R> {
         let (oneshot, awaited) = oneshot();
-        let answer = move |owned: &mut T| drop(oneshot.keep(work(owned))); // the caller may be gone
+        let answer = move |owned: &mut T| drop(oneshot.send(work(owned))); // the caller may be gone
         let sender = self.work.as_ref().expect("taken only by the drop");
         drop(sender.send(Box::new(answer))); // fails after a panic: the receiver learns it
         awaited

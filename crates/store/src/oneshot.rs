@@ -38,7 +38,7 @@ pub struct SenderDropped;
 
 impl<T> OneshotSender<T> {
     /// Sends the answer. Returns the value if the receiver no longer waits.
-    pub fn keep(self, value: T) -> Result<(), T> {
+    pub fn send(self, value: T) -> Result<(), T> {
         sync::step();
         self.sender.send(value)
     }
@@ -79,7 +79,7 @@ mod tests {
     fn an_answer_reaches_another_thread() {
         let (oneshot, awaited) = oneshot();
         let waiter = thread::spawn(move || block_on(awaited));
-        assert_eq!(oneshot.keep(7), Ok(()));
+        assert_eq!(oneshot.send(7), Ok(()));
         assert_eq!(waiter.join().unwrap(), Ok(7));
     }
 
@@ -97,17 +97,17 @@ mod tests {
         assert!(oneshot.is_awaited());
         drop(awaited);
         assert!(!oneshot.is_awaited());
-        assert_eq!(oneshot.keep(7), Err(7));
+        assert_eq!(oneshot.send(7), Err(7));
     }
 
     #[test]
     fn an_answer_that_was_given_and_not_taken_is_given_back_to_the_waiter() {
         let (kept, mut awaited) = oneshot();
-        kept.keep(7).unwrap();
+        kept.send(7).unwrap();
         assert_eq!(awaited.give_up(), Some(7));
         let (late, mut awaited) = oneshot();
         assert_eq!(awaited.give_up(), None);
-        assert_eq!(late.keep(7), Err(7));
+        assert_eq!(late.send(7), Err(7));
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
         let mut idle = Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut awaited).poll(&mut idle).is_pending());
         let waiter = thread::spawn(move || block_on(awaited));
-        oneshot.keep(7).unwrap();
+        oneshot.send(7).unwrap();
         assert_eq!(waiter.join().unwrap(), Ok(7));
     }
 }

@@ -56,7 +56,7 @@ impl Backend for Local {
         closing: &CancellationToken,
     ) -> ClaimResult {
         let mut standing = match &self.verbs {
-            Verbs::Node(node) => node.stand(self.scope.clone(), request),
+            Verbs::Node(node) => node.claim_waiting(self.scope.clone(), request),
             #[cfg(feature = "testing")]
             Verbs::Platform(_) => return self.claim(request).await,
         };
@@ -152,7 +152,7 @@ fn lease_status(lease_state: Result<LeaseState, Error>) -> LeaseStatus {
     }
 }
 
-fn verdict(verdict: platform::Verdict) -> Verdict {
+fn verdict(verdict: platform::SettleResult) -> Verdict {
     verdict.map(drop).map_err(BackendError::from)
 }
 

@@ -2,7 +2,7 @@
 
 use super::story::Demo;
 use anyhow::Result;
-use consign::{Explained, Job, JobId, QueueDepth, Submitted};
+use consign::{Explanation, Job, JobId, QueueDepth, Submitted};
 use engine::Timestamp;
 use platform::SystemClock;
 use std::{
@@ -88,7 +88,7 @@ pub(crate) struct DemoSnapshot {
 pub(crate) struct ShownJob {
     pub(crate) shown: Showcase,
     pub(crate) job: Job,
-    pub(crate) explained: Explained,
+    pub(crate) explained: Explanation,
 }
 
 impl DemoSnapshot {

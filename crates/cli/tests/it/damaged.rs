@@ -23,7 +23,7 @@ fn jobs_are_submitted_beside_a_damaged_credential() {
     let email = JobDraft { job_type: "email".into(), ..JobDraft::default() };
     block_on(platform.submit_all(&Tenant::default_tenant(), vec![email])).unwrap();
     for _ in 0..2 {
-        let read = block_on(platform.look_at_settings());
+        let read = block_on(platform.refresh_settings());
         assert!(matches!(read, Err(Error::Store(StoreError::Damaged(Some(_))))), "{read:?}");
         assert!(platform.credentials().is_none(), "no client is let in");
     }

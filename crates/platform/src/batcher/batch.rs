@@ -7,7 +7,7 @@ use super::{
     work_hint::WorkHints,
 };
 use crate::{
-    request::{TypedRequest, read_claimed},
+    request::{TypedRequest, expect_claimed},
     watch::Touched,
 };
 use ::store::{Answer, Claimed, Notification, Reply, Request, StoreError};
@@ -33,11 +33,13 @@ struct BatchOutcome {
 impl BatchQueue {
     pub(super) fn run_batch(&self, mut entries: Vec<Entry>) {
         let mut requests = Vec::with_capacity(entries.iter().map(Entry::len).sum());
-        entries.iter().for_each(|entry| entry.ask(&mut requests));
+        entries.iter().for_each(|entry| entry.push_requests(&mut requests));
         let notification = self.notification_of(&entries);
-        let notified = !notification.is_empty();
+        let already_notified = !notification.is_empty();
         match self.store.execute(requests, notification) {
-            Ok(replies) => self.answer(BatchOutcome::from_replies(entries, replies), notified),
+            Ok(replies) => {
+                self.answer(BatchOutcome::from_replies(entries, replies), already_notified)
+            }
             // One of the entries touches damaged data. Halving the batch isolates it, so that it
             // fails alone.
             Err(StoreError::Damaged(_)) if entries.len() > 1 => {
@@ -45,21 +47,21 @@ impl BatchQueue {
                 self.run_batch(entries);
                 self.run_batch(rest);
             }
-            // The disk is full for new jobs, but ending jobs frees space. Without the submits, the
-            // reports of workers still succeed.
+            // The disk is full for new jobs, but ending jobs frees space. So the batch runs again
+            // without the submits, and the reports of workers succeed.
             Err(StoreError::Full(_)) if is_mixed(&entries) => {
-                let (begin, finish) = entries.into_iter().partition(Entry::begins);
-                self.run_batch(finish);
-                self.run_batch(begin);
+                let (submits, others) = entries.into_iter().partition(Entry::submits_jobs);
+                self.run_batch(others);
+                self.run_batch(submits);
             }
             Err(error) => self.answer(BatchOutcome::from_error(entries, error), false),
         }
     }
 
-    /// What peers should know as soon as this batch commits. A batch with claims answers nothing
-    /// here: only its replies show what is left for other nodes.
+    /// What peers should know as soon as this batch commits. Returns nothing for a batch with
+    /// claims: only its replies show which work is left for other nodes.
     fn notification_of(&self, entries: &[Entry]) -> Notification {
-        if !self.has_listeners() || entries.iter().any(Entry::wants_jobs) {
+        if !self.has_peers() || entries.iter().any(Entry::has_claim) {
             return Notification::default();
         }
         let submissions = entries.iter().filter_map(Entry::submission);
@@ -74,57 +76,59 @@ impl BatchQueue {
         Notification { touched, ..hints.notification() }
     }
 
-    fn answer(&self, mut done: BatchOutcome, notified: bool) {
-        let (watched, listened) = (self.watchers.has_watches(), self.has_listeners() && !notified);
-        let touched = (watched || listened).then(|| done.touched());
-        let mut leases = done.leases();
-        // Only the work that is left: a job that this node claimed must not wake workers elsewhere.
-        let notification = listened.then(|| Notification {
-            touched: touched.as_ref().is_some_and(Touched::is_something),
-            ..done.unclaimed_work(&leases).notification()
+    fn answer(&self, mut outcome: BatchOutcome, already_notified: bool) {
+        let (has_watches, must_notify_peers) =
+            (self.watchers.has_watches(), self.has_peers() && !already_notified);
+        let touched = (has_watches || must_notify_peers).then(|| outcome.touched());
+        let mut leases = outcome.leases();
+        // Only unclaimed work: a job that this node claimed must not wake workers of other nodes.
+        let notification = must_notify_peers.then(|| Notification {
+            touched: touched.as_ref().is_some_and(Touched::has_any),
+            ..outcome.unclaimed_work(&leases).notification()
         });
-        self.repark(&mut done, &leases);
-        let mut lost: Vec<Claimed> = Vec::new();
-        for (submission, replies) in done.submissions {
-            if let Err(Ok(replies)) = submission.oneshot.keep(replies) {
-                lost.extend(claimed_in(&replies).cloned());
+        self.repark(&mut outcome, &leases);
+        let mut undelivered: Vec<Claimed> = Vec::new();
+        for (submission, replies) in outcome.submissions {
+            if let Err(Ok(replies)) = submission.sender.send(replies) {
+                undelivered.extend(claimed_in(&replies).cloned());
             }
         }
-        for (claim, result) in done.claims {
-            if let Err(Ok(jobs)) = claim.oneshot.keep(result) {
-                lost.extend(jobs);
+        for (claim, result) in outcome.claims {
+            if let Err(Ok(jobs)) = claim.sender.send(result) {
+                undelivered.extend(jobs);
             }
         }
-        // Peers come after the claims that wait on this node.
+        // Peers are notified after the claims that wait on this node got their answers.
         notification.into_iter().for_each(|notification| self.notify_peers(notification));
         // A claim and its repetition may meet in one batch and get the same leases. Such a lease
         // goes back only if none of its answers was received.
-        lost.retain(|claimed| {
+        undelivered.retain(|claimed| {
             let answers = leases.get_mut(&claimed.job.id()).expect("it was counted");
             *answers -= 1;
             *answers == 0
         });
-        self.release(&lost);
-        if let Some(touched) = touched.filter(|_| watched) {
-            self.watchers.tell(&touched);
+        self.release(&undelivered);
+        if let Some(touched) = touched.filter(|_| has_watches) {
+            self.watchers.notify(&touched);
         }
     }
 
-    /// Lets claims that got nothing wait on, and marks claims ready that may want the work that is
-    /// left.
-    fn repark(&self, done: &mut BatchOutcome, leases: &Leases) {
+    /// Lets claims that got no job wait on, and marks claims ready that may want the unclaimed
+    /// work.
+    fn repark(&self, outcome: &mut BatchOutcome, leases: &Leases) {
         let mut state = self.state();
         if state.claims.is_empty() {
             return;
         }
-        let asked: BTreeSet<u64> = done.claims.iter().map(|(claim, _)| claim.number).collect();
-        let left = done.unclaimed_work(leases);
-        state
-            .claims
-            .mark_ready(|number, filter| !asked.contains(&number) && left.may_serve(filter));
+        let batched_claims: BTreeSet<u64> =
+            outcome.claims.iter().map(|(claim, _)| claim.number).collect();
+        let unclaimed = outcome.unclaimed_work(leases);
+        state.claims.mark_ready(|number, filter| {
+            !batched_claims.contains(&number) && unclaimed.may_serve(filter)
+        });
         let answered =
             |(claim, result): (BatchedClaim, ClaimResult)| state.claims.end(claim, result);
-        done.claims = done.claims.drain(..).filter_map(answered).collect();
+        outcome.claims = outcome.claims.drain(..).filter_map(answered).collect();
     }
 }
 
@@ -136,47 +140,49 @@ impl BatchOutcome {
         let requests: usize = entries.iter().map(Entry::len).sum();
         assert_eq!(requests, replies.len(), "a store gives one reply for each request");
         let mut replies = replies.into_iter();
-        let mut done = BatchOutcome::default();
+        let mut outcome = BatchOutcome::default();
         for entry in entries {
             match entry {
                 Entry::Submission(submission) => {
-                    let own = replies.by_ref().take(submission.requests.len()).collect();
-                    done.submissions.push((submission, Ok(own)));
+                    let replies_of_one = replies.by_ref().take(submission.requests.len()).collect();
+                    outcome.submissions.push((submission, Ok(replies_of_one)));
                 }
                 Entry::Claim(claim) => {
                     let reply = replies.next().expect("it was counted");
                     let answer = reply.expect("a claim is never refused");
-                    done.claims.push((claim, Ok(read_claimed(answer))));
+                    outcome.claims.push((claim, Ok(expect_claimed(answer))));
                 }
             }
         }
-        done
+        outcome
     }
 
     fn from_error(entries: Vec<Entry>, error: StoreError) -> Self {
-        let error = shared(error);
-        let mut done = BatchOutcome::default();
+        let error = error_copies(error);
+        let mut outcome = BatchOutcome::default();
         for entry in entries {
             match entry {
-                Entry::Submission(submission) => done.submissions.push((submission, Err(error()))),
-                Entry::Claim(claim) => done.claims.push((claim, Err(error()))),
+                Entry::Submission(submission) => {
+                    outcome.submissions.push((submission, Err(error())))
+                }
+                Entry::Claim(claim) => outcome.claims.push((claim, Err(error()))),
             }
         }
-        done
+        outcome
     }
 
     /// The jobs that this batch may have changed.
     fn touched(&self) -> Touched {
         let unknown = |error: &StoreError| matches!(error, StoreError::OutcomeUnknown(_));
-        let called = self.submissions.iter().map(|(_, replies)| replies.as_ref().err());
+        let from_submissions = self.submissions.iter().map(|(_, replies)| replies.as_ref().err());
         let from_claims = self.claims.iter().map(|(_, result)| result.as_ref().err());
-        if called.chain(from_claims).flatten().any(unknown) {
+        if from_submissions.chain(from_claims).flatten().any(unknown) {
             return Touched::Anything;
         }
         let mut ids = Vec::new();
         for (submission, replies) in &self.submissions {
             for (request, reply) in submission.requests.iter().zip(replies.iter().flatten()) {
-                reply.iter().for_each(|answer| answered(request, answer, &mut ids));
+                reply.iter().for_each(|answer| add_touched_jobs(request, answer, &mut ids));
             }
         }
         let from_claims = self.claims.iter().filter_map(|(_, result)| result.as_ref().ok());
@@ -185,9 +191,11 @@ impl BatchOutcome {
     }
 
     fn leases(&self) -> Leases {
-        let called = self.submissions.iter().filter_map(|(_, replies)| replies.as_ref().ok());
+        let from_submissions =
+            self.submissions.iter().filter_map(|(_, replies)| replies.as_ref().ok());
         let from_claims = self.claims.iter().filter_map(|(_, result)| result.as_ref().ok());
-        let claimed = called.flat_map(|replies| claimed_in(replies)).chain(from_claims.flatten());
+        let claimed =
+            from_submissions.flat_map(|replies| claimed_in(replies)).chain(from_claims.flatten());
         let mut leases = Leases::new();
         claimed.for_each(|claimed| *leases.entry(claimed.job.id()).or_default() += 1);
         leases
@@ -195,30 +203,33 @@ impl BatchOutcome {
 
     /// The hinted work that may still be unclaimed.
     fn unclaimed_work(&self, leases: &Leases) -> WorkHints<'_> {
-        let happened = |replies: &Replies| match replies {
+        let may_be_committed = |replies: &Replies| match replies {
             Ok(_) | Err(StoreError::OutcomeUnknown(_)) => true,
             Err(StoreError::Unavailable(_) | StoreError::Full(_) | StoreError::Damaged(_)) => false,
         };
-        let submissions = self.submissions.iter().filter(|(_, replies)| happened(replies));
+        let submissions = self.submissions.iter().filter(|(_, replies)| may_be_committed(replies));
         let hints = submissions.flat_map(|(submission, _)| &submission.hints);
-        let taken = |job: JobId| leases.contains_key(&job);
-        let mut left = WorkHints::of(hints.filter(|hint| !hint.job().is_some_and(taken)));
-        // Claims run last in a batch. Where one found nothing, nothing can start now. A claim that
-        // got jobs proves nothing: it may have received only what it already held.
+        let is_leased = |job: JobId| leases.contains_key(&job);
+        let mut unclaimed = WorkHints::of(hints.filter(|hint| !hint.job().is_some_and(is_leased)));
+        // Claims run last in a batch. Where one got no job, no job of its queues can start now. A
+        // claim that got jobs proves nothing: a repeated claim gets the leases that it already had.
         for (claim, result) in &self.claims {
             if matches!(result, Ok(jobs) if jobs.is_empty()) {
-                left.jobs.retain(|queue, _| !claim.filter.wants(queue));
+                unclaimed.jobs.retain(|queue, _| !claim.filter.wants(queue));
             }
         }
-        left
+        unclaimed
     }
 }
 
-/// Adds the jobs that a carried-out request is about.
-fn answered(request: &Request, answer: &Answer, ids: &mut Vec<JobId>) {
+/// Adds the jobs that an executed request touched.
+fn add_touched_jobs(request: &Request, answer: &Answer, ids: &mut Vec<JobId>) {
     match (request, answer) {
         (Request::All(parts), Answer::All(answers)) => {
-            parts.iter().zip(answers).for_each(|(part, answer)| answered(part, answer, ids));
+            parts
+                .iter()
+                .zip(answers)
+                .for_each(|(part, answer)| add_touched_jobs(part, answer, ids));
         }
         (Request::Job { id, .. }, _) => ids.push(*id),
         (_, Answer::Claimed(jobs)) => ids.extend(jobs.iter().map(|claimed| claimed.job.id())),
@@ -228,8 +239,8 @@ fn answered(request: &Request, answer: &Answer, ids: &mut Vec<JobId>) {
 }
 
 fn is_mixed(entries: &[Entry]) -> bool {
-    let begin = entries.iter().filter(|entry| entry.begins()).count();
-    (1..entries.len()).contains(&begin)
+    let submits = entries.iter().filter(|entry| entry.submits_jobs()).count();
+    (1..entries.len()).contains(&submits)
 }
 
 impl Entry {
@@ -240,13 +251,13 @@ impl Entry {
         }
     }
 
-    fn wants_jobs(&self) -> bool {
+    fn has_claim(&self) -> bool {
         let is_claim = |request: &Request| matches!(request, Request::Claim { .. });
         self.submission().is_none_or(|submission| submission.requests.iter().any(is_claim))
     }
 
     /// Whether it submits jobs.
-    fn begins(&self) -> bool {
+    fn submits_jobs(&self) -> bool {
         self.submission().is_some_and(|submission| submission.requests.iter().any(Request::begins))
     }
 
@@ -258,7 +269,7 @@ impl Entry {
     }
 
     /// Appends copies of the requests: a batch that has to be split is executed again.
-    fn ask(&self, requests: &mut Vec<Request>) {
+    fn push_requests(&self, requests: &mut Vec<Request>) {
         match self {
             Entry::Submission(submission) => requests.extend_from_slice(&submission.requests),
             Entry::Claim(BatchedClaim { filter, .. }) => {
@@ -269,8 +280,8 @@ impl Entry {
     }
 }
 
-/// Makes one failure into as many as there are callers.
-fn shared(error: StoreError) -> impl Fn() -> StoreError {
+/// Returns a function that copies the failure of a batch, one copy for each caller.
+fn error_copies(error: StoreError) -> impl Fn() -> StoreError {
     type Cause = Option<Box<dyn Error + Send + Sync>>;
     let (kind, cause): (fn(Cause) -> StoreError, Cause) = match error {
         StoreError::Unavailable(cause) => (StoreError::Unavailable, cause),

@@ -2,8 +2,8 @@
 //!
 //! # When a writer begins a batch
 //!
-//! One writer at a time gathers the next batch. It begins as soon as as many submissions wait as
-//! the last batch had, because callers come back with their next submission after an answer.
+//! One writer at a time gathers the next batch. It begins when as many submissions wait as the last
+//! batch had, because callers come back with their next submission after an answer.
 //! Without this rule, callers that submit one job after another would split into groups. Each group
 //! would wait for the commits of the others, and fewer callers would share a commit. The wait is
 //! short, and after a batch of less than [`Limits::gather_min`] the writer does not wait at all: a
@@ -29,10 +29,10 @@ use ::store::{
 use engine::{Command, ReleaseReason, Scope};
 use std::{sync::Arc, time::Duration};
 
-/// How long answered callers have to come back: a part of what a commit takes.
+/// How long the writer waits for answered callers to come back: a part of the duration of a commit.
 const RETURN_MAX: Duration = Duration::from_micros(200);
-/// How long a batch under way may take to end, so that its callers can come back: the duration of a
-/// slow commit.
+/// How long the writer waits for the callers of another batch under way: the duration of a slow
+/// commit.
 const COMMIT_MAX: Duration = Duration::from_millis(5);
 
 pub(super) struct BatchQueue {
@@ -42,13 +42,14 @@ pub(super) struct BatchQueue {
     /// Idle writers wait for it.
     wakeup: Condvar,
     /// The gathering writer waits for it.
-    gathered: Condvar,
+    gather_wakeup: Condvar,
     pub(super) watchers: Arc<Watchers>,
     /// Whether there are other nodes that want notifications of this node's writes.
     pub(super) has_peers: AtomicBool,
 }
 
-/// What waits. No thread wakes a future under this lock: a waker may run foreign code.
+/// Submissions and claims that wait, and the state of the writers. No thread wakes a future while
+/// it holds this lock, because a waker may run foreign code.
 pub(super) struct State {
     /// Reports of workers. They go first into every batch: a late report costs a lease, and then
     /// the job runs twice. They cannot starve the rest for long, because only claimed jobs are
@@ -56,17 +57,17 @@ pub(super) struct State {
     pub(super) reports: Lane,
     pub(super) ordinary: Lane,
     pub(super) claims: WaitingClaims,
-    number: u64,
-    closing: bool,
+    last_number: u64,
+    is_closing: bool,
     /// Writer threads that have not ended yet.
     writers: usize,
-    /// Writers that wait for work. Where none does, callers skip the wake-up, which is a system
-    /// call and would come with every request.
-    sleeping: usize,
-    gathering: bool,
-    /// How many submissions the next batch waits for: as many as the last one had, or none where
-    /// those were few.
-    expected: usize,
+    /// Writers that wait for work. Where there are none, callers skip the wake-up, which would cost
+    /// a system call for every request.
+    idle_writers: usize,
+    is_gathering: bool,
+    /// How many submissions the next batch waits for: as many as the last one had, or 0 where the
+    /// last one had few.
+    expected_submissions: usize,
 }
 
 impl BatchQueue {
@@ -75,12 +76,12 @@ impl BatchQueue {
             reports: Lane::new(limits.waiting_bytes_max),
             ordinary: Lane::new(limits.waiting_bytes_max),
             claims: WaitingClaims::default(),
-            number: 0,
-            closing: false,
+            last_number: 0,
+            is_closing: false,
             writers: limits.writers.max(1),
-            sleeping: 0,
-            gathering: false,
-            expected: 0,
+            idle_writers: 0,
+            is_gathering: false,
+            expected_submissions: 0,
         };
         BatchQueue {
             has_peers: AtomicBool::new(false),
@@ -88,16 +89,16 @@ impl BatchQueue {
             limits,
             state: Mutex::new(state),
             wakeup: Condvar::new(),
-            gathered: Condvar::new(),
+            gather_wakeup: Condvar::new(),
             watchers: Arc::default(),
         }
     }
 
-    pub(super) fn write(&self) {
+    pub(super) fn run_writer(&self) {
         let _guard = PanicGuard(self);
         let mut answered = 0;
         while let Some(batch) = self.next_batch(answered) {
-            answered = submissions_in(&batch);
+            answered = count_submissions(&batch);
             self.run_batch(batch);
         }
     }
@@ -110,13 +111,13 @@ impl BatchQueue {
         // return, and one wake-up is enough for all of them.
         let mut awaits_callers = answered >= self.limits.gather_min;
         if awaits_callers {
-            state.expected = answered;
+            state.expected_submissions = answered;
         }
-        if state.gathering {
-            self.gathered.notify_one(); // one batch fewer is under way, so its wait is shorter
+        if state.is_gathering {
+            self.gather_wakeup.notify_one(); // one batch fewer is under way, so its wait is shorter
         }
         loop {
-            if state.closing || (!state.gathering && (awaits_callers || state.has_work())) {
+            if state.is_closing || (!state.is_gathering && (awaits_callers || state.has_work())) {
                 state = self.gather(state);
                 let batch = state.take(&self.limits);
                 if !batch.is_empty() {
@@ -127,103 +128,107 @@ impl BatchQueue {
                 }
                 awaits_callers = false;
             }
-            if state.closing {
+            if state.is_closing {
                 state.writers -= 1;
                 return None;
             }
-            state.sleeping += 1;
+            state.idle_writers += 1;
             state = self.wakeup.wait(state).expect(UNPOISONED);
-            state.sleeping -= 1;
+            state.idle_writers -= 1;
         }
     }
 
-    /// Waits until as many submissions are here as the next batch expects, or until the time is up.
+    /// Waits until as many submissions wait as the next batch expects, or until the time is up.
     fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        state.gathering = true;
+        state.is_gathering = true;
         let mut has_time = true;
         while has_time && !state.is_gathered() {
-            let limit = if state.is_beside_others() { COMMIT_MAX } else { RETURN_MAX };
-            (state, has_time) = wait_at_most(limit, &self.gathered, &self.state, state);
+            let limit = if state.is_other_batch_running() { COMMIT_MAX } else { RETURN_MAX };
+            (state, has_time) = wait_at_most(limit, &self.gather_wakeup, &self.state, state);
         }
-        state.gathering = false;
+        state.is_gathering = false;
         state
     }
 
     /// Accepts a submission, or refuses it because the queue is closing.
-    pub(super) fn enter(&self, submission: Submission) -> Result<u64, StoreError> {
+    pub(super) fn enqueue(&self, submission: Submission) -> Result<u64, StoreError> {
         let mut state = self.state();
-        if state.closing {
-            return Err(closed());
+        if state.is_closing {
+            return Err(closing_error());
         }
-        let number = state.enter(submission);
+        let number = state.enqueue(submission);
         self.notify_writer(state);
         Ok(number)
     }
 
-    /// The caller of this submission is gone. A submission that is still held goes as well.
-    pub(super) fn abandon(&self, number: u64) {
+    /// Notes that the caller of a submission is gone. A submission in the overflow is removed.
+    pub(super) fn abandon_submission(&self, number: u64) {
         let mut state = self.state();
-        let held = state.reports.abandon(number).or_else(|| state.ordinary.abandon(number));
+        let abandoned = state.reports.abandon(number).or_else(|| state.ordinary.abandon(number));
         drop(state);
-        drop(held);
+        drop(abandoned);
     }
 
-    pub(super) fn stand(&self, filter: ClaimFilter, oneshot: OneshotSender<ClaimResult>) -> u64 {
+    pub(super) fn claim_waiting(
+        &self,
+        filter: ClaimFilter,
+        sender: OneshotSender<ClaimResult>,
+    ) -> u64 {
         let mut state = self.state();
         let number = state.next_number();
-        if state.closing {
+        if state.is_closing {
             drop(state);
-            drop(oneshot.keep(Err(closed())));
+            drop(sender.send(Err(closing_error())));
             return number;
         }
-        state.claims.join(number, filter, oneshot);
+        state.claims.add(number, filter, sender);
         self.notify_writer(state);
         number
     }
 
     /// Removes a waiting claim whose caller is gone.
-    pub(super) fn leave(&self, number: u64) {
-        let left = self.state().claims.leave(number);
-        drop(left);
+    pub(super) fn abandon_claim(&self, number: u64) {
+        let removed = self.state().claims.remove(number);
+        drop(removed);
     }
 
-    /// Removes a waiting claim; its caller still gets an answer.
+    /// Removes a waiting claim, and answers its caller with no jobs.
     pub(super) fn withdraw(&self, number: u64) {
-        let withdrawn = self.state().claims.withdraw(number);
-        drop(withdrawn.map(|oneshot| oneshot.keep(Ok(Vec::new()))));
+        let sender = self.state().claims.withdraw(number);
+        drop(sender.map(|sender| sender.send(Ok(Vec::new()))));
     }
 
-    pub(super) fn has_listeners(&self) -> bool {
+    pub(super) fn has_peers(&self) -> bool {
         self.has_peers.load(Ordering::SeqCst)
     }
 
     pub(super) fn notify_peers(&self, notification: Notification) {
-        if self.has_listeners() && !notification.is_empty() {
+        if self.has_peers() && !notification.is_empty() {
             self.store.notify_peers(notification);
         }
     }
 
     /// Gives back jobs that were leased to a caller that is gone.
     pub(super) fn release<'a>(&self, jobs: impl IntoIterator<Item = &'a Claimed>) {
-        let requests: Vec<Request> = jobs.into_iter().filter_map(undelivered).collect();
+        let requests: Vec<Request> = jobs.into_iter().filter_map(release_undelivered).collect();
         if requests.is_empty() {
             return;
         }
-        let (submission, _) = Submission::new(requests); // no caller; carried out all the same
+        let (submission, _) = Submission::new(requests); // no caller waits for the reply
         let mut state = self.state();
         if state.writers == 0 {
             return; // the lease runs out by itself
         }
-        state.enter(submission);
+        state.enqueue(submission);
         self.notify_writer(state);
     }
 
-    /// Wakes the gathering writer if its batch is complete, or else a sleeping one. Writers at work
+    /// Wakes the gathering writer if its batch is complete, or else an idle one. Writers at work
     /// check the queue again before they sleep.
     pub(super) fn notify_writer(&self, state: MutexGuard<'_, State>) {
-        let writer = match state.gathering {
-            true => state.is_gathered().then_some(&self.gathered),
-            false => (state.sleeping > 0).then_some(&self.wakeup),
+        let writer = match state.is_gathering {
+            true => state.is_gathered().then_some(&self.gather_wakeup),
+            false => (state.idle_writers > 0).then_some(&self.wakeup),
         };
         drop(state);
         if let Some(writer) = writer {
@@ -234,13 +239,13 @@ impl BatchQueue {
     /// Accepts no more submissions, and answers the claims that wait.
     pub(super) fn close(&self) {
         let mut state = self.state();
-        state.closing = true;
-        let dismissed = state.claims.dismiss();
+        state.is_closing = true;
+        let withdrawn = state.claims.withdraw_all();
         drop(state);
         self.wakeup.notify_all();
-        self.gathered.notify_all();
-        for oneshot in dismissed {
-            drop(oneshot.keep(Ok(Vec::new())));
+        self.gather_wakeup.notify_all();
+        for sender in withdrawn {
+            drop(sender.send(Ok(Vec::new())));
         }
     }
 
@@ -258,23 +263,23 @@ impl State {
         self.submissions() > 0 || self.claims.has_ready()
     }
 
-    /// Whether as many submissions are here as the next batch expects. A worker that can get a job
+    /// Whether as many submissions wait as the next batch expects. A worker that can get a job
     /// does not wait for the commit of another writer.
     fn is_gathered(&self) -> bool {
-        let has_ready_claim = self.is_beside_others() && self.claims.has_ready();
-        self.closing || has_ready_claim || self.submissions() >= self.expected
+        let has_ready_claim = self.is_other_batch_running() && self.claims.has_ready();
+        self.is_closing || has_ready_claim || self.submissions() >= self.expected_submissions
     }
 
     /// Whether another writer has a batch under way, beside the gathering one.
-    fn is_beside_others(&self) -> bool {
-        self.writers > self.sleeping + 1
+    fn is_other_batch_running(&self) -> bool {
+        self.writers > self.idle_writers + 1
     }
 
-    fn enter(&mut self, mut submission: Submission) -> u64 {
+    fn enqueue(&mut self, mut submission: Submission) -> u64 {
         submission.number = self.next_number();
         let number = submission.number;
         let lane = if submission.is_report() { &mut self.reports } else { &mut self.ordinary };
-        lane.enter(submission);
+        lane.push(submission);
         number
     }
 
@@ -283,31 +288,31 @@ impl State {
         let mut submissions = self.reports.take(&mut load);
         submissions.extend(self.ordinary.take(&mut load));
         let is_large = submissions.len() >= limits.gather_min;
-        self.expected = if is_large { submissions.len() } else { 0 };
+        self.expected_submissions = if is_large { submissions.len() } else { 0 };
         let hints = submissions.iter().flat_map(|submission| &submission.hints);
         let claims = self.claims.pick(hints, limits.batch_jobs_max).into_iter().map(Entry::Claim);
         submissions.into_iter().map(Entry::Submission).chain(claims).collect()
     }
 
     fn next_number(&mut self) -> u64 {
-        self.number += 1;
-        self.number
+        self.last_number += 1;
+        self.last_number
     }
 }
 
-fn submissions_in(batch: &[Entry]) -> usize {
+fn count_submissions(batch: &[Entry]) -> usize {
     batch.iter().filter(|entry| matches!(entry, Entry::Submission(_))).count()
 }
 
-/// A request to take back a job whose worker never received it. The job loses no attempt.
-fn undelivered(claimed: &Claimed) -> Option<Request> {
+/// A request to release a job whose worker never received it. The job loses no attempt.
+fn release_undelivered(claimed: &Claimed) -> Option<Request> {
     let token = claimed.job.lease()?.token;
     let command =
         Command::Release { token, reason: ReleaseReason::Undelivered, delay: Duration::ZERO };
     Some(Request::Job { scope: Scope::All, id: claimed.job.id(), command })
 }
 
-fn closed() -> StoreError {
+fn closing_error() -> StoreError {
     StoreError::Unavailable(Some("the node is closing".into()))
 }
 
@@ -323,15 +328,15 @@ impl Drop for PanicGuard<'_> {
         }
         let mut state = self.0.state();
         state.writers -= 1;
-        state.closing = true;
+        state.is_closing = true;
         let submissions: Vec<Submission> =
             state.reports.clear().chain(state.ordinary.clear()).collect();
-        let dismissed = state.claims.dismiss();
+        let withdrawn = state.claims.withdraw_all();
         drop(state);
         self.0.wakeup.notify_all();
-        self.0.gathered.notify_all();
-        submissions.into_iter().for_each(|one| drop(one.oneshot.keep(Err(closed()))));
-        dismissed.into_iter().for_each(|oneshot| drop(oneshot.keep(Err(closed()))));
+        self.0.gather_wakeup.notify_all();
+        submissions.into_iter().for_each(|one| drop(one.sender.send(Err(closing_error()))));
+        withdrawn.into_iter().for_each(|sender| drop(sender.send(Err(closing_error()))));
         self.0.watchers.close();
     }
 }

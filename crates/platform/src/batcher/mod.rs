@@ -27,8 +27,8 @@ use std::{io, sync::Arc};
 /// Shares the transactions of a store among callers.
 ///
 /// [`Batcher::execute`] puts the requests of one call into one transaction, together with those of
-/// other callers. When a caller leaves early, its request may still be carried out, but no job
-/// stays leased to it.
+/// other callers. When a caller leaves early, its request may still be executed, but no job stays
+/// leased to it.
 pub struct Batcher {
     queue: Arc<BatchQueue>,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
@@ -44,8 +44,8 @@ pub struct Limits {
     pub batch_jobs_max: usize,
     /// Bytes of memory that the requests of a batch may hold.
     pub batch_bytes_max: usize,
-    /// Bytes that may wait in each lane. Callers above it are held in front of the lane, in order
-    /// of arrival. When they leave, their requests go with them.
+    /// Bytes that may wait in each lane. Requests above it wait in the overflow of the lane, in
+    /// order of arrival. When their caller leaves, they are dropped.
     pub waiting_bytes_max: usize,
     /// Batches under way at the same time. More than one is for stores with more than one writer.
     pub writers: usize,
@@ -74,10 +74,10 @@ pub struct Waiting {
     pub requests: usize,
     /// Roughly how many bytes they hold in memory.
     pub bytes: usize,
-    /// Callers in front of a full lane.
-    pub held: usize,
+    /// Callers whose requests are in the overflow of a full lane.
+    pub overflow: usize,
     /// Claims that wait for work.
-    pub standing: usize,
+    pub waiting_claims: usize,
 }
 
 impl Batcher {
@@ -92,7 +92,7 @@ impl Batcher {
             let queue = batcher.queue.clone();
             let builder = thread::Builder::new().name(format!("consign-writer-{number}"));
             // If a thread fails to start, dropping the batcher closes those that did.
-            let thread = builder.spawn(move || queue.write())?;
+            let thread = builder.spawn(move || queue.run_writer())?;
             batcher.threads.lock().expect(UNPOISONED).push(thread);
         }
         Ok(batcher)
@@ -115,15 +115,16 @@ impl Batcher {
     /// The claim takes part in the next batch. While it gets nothing, it takes part in every later
     /// batch that may bring it work, after that batch's submits. So one commit stores and starts a
     /// job that is submitted to an idle system.
-    pub fn stand(&self, scope: Scope, claim_request: ClaimRequest) -> ClaimWait {
-        ClaimWait::stand(&self.queue, scope, claim_request)
+    pub fn claim_waiting(&self, scope: Scope, claim_request: ClaimRequest) -> ClaimWait {
+        ClaimWait::claim_waiting(&self.queue, scope, claim_request)
     }
 
     /// Lets waiting claims try again: those that want one of `types`, or all. For work that no
     /// request brings: jobs that become due, and work from other nodes.
     pub fn wake(&self, types: Option<&[JobType]>) {
-        let wanted =
-            |filter: &ClaimFilter| types.is_none_or(|types| types.iter().any(|t| filter.knows(t)));
+        let wanted = |filter: &ClaimFilter| {
+            types.is_none_or(|types| types.iter().any(|job_type| filter.has_type(job_type)))
+        };
         let mut state = self.queue.state();
         if !state.claims.is_empty() {
             state.claims.mark_ready(|_, filter| wanted(filter));
@@ -150,10 +151,10 @@ impl Batcher {
         let state = self.queue.state();
         let (reports, ordinary) = (&state.reports, &state.ordinary);
         Waiting {
-            requests: reports.inside.requests + ordinary.inside.requests,
-            bytes: reports.inside.bytes + ordinary.inside.bytes,
-            held: reports.held.len() + ordinary.held.len(),
-            standing: state.claims.len(),
+            requests: reports.admitted_size.requests + ordinary.admitted_size.requests,
+            bytes: reports.admitted_size.bytes + ordinary.admitted_size.bytes,
+            overflow: reports.overflow.len() + ordinary.overflow.len(),
+            waiting_claims: state.claims.len(),
         }
     }
 
@@ -183,4 +184,4 @@ impl Drop for Batcher {
     }
 }
 
-const UNPOISONED: &str = "no code of ours panics with a lock of the batcher in hand";
+const UNPOISONED: &str = "no code panics while it holds a lock of the batcher";

@@ -19,9 +19,9 @@ use std::{
 pub struct PendingReply<T> {
     queue: Arc<BatchQueue>,
     number: u64,
-    awaited: OneshotReceiver<Result<T, StoreError>>,
-    heard: bool,
-    leave: fn(&BatchQueue, u64),
+    receiver: OneshotReceiver<Result<T, StoreError>>,
+    is_answered: bool,
+    abandon: fn(&BatchQueue, u64),
     release: fn(&BatchQueue, &T),
 }
 
@@ -29,41 +29,41 @@ pub struct PendingReply<T> {
 pub type ClaimWait = PendingReply<Vec<Claimed>>;
 
 impl PendingReply<Vec<Reply>> {
-    /// Enters a submission. Fails when the queue is closing.
+    /// Enqueues a submission. Fails when the queue is closing.
     pub(super) fn submit(
         queue: &Arc<BatchQueue>,
         requests: Vec<Request>,
     ) -> Result<Self, StoreError> {
-        let (submission, awaited) = Submission::new(requests);
+        let (submission, receiver) = Submission::new(requests);
         Ok(PendingReply {
             queue: queue.clone(),
-            number: queue.enter(submission)?,
-            awaited,
-            heard: false,
-            leave: BatchQueue::abandon,
+            number: queue.enqueue(submission)?,
+            receiver,
+            is_answered: false,
+            abandon: BatchQueue::abandon_submission,
             release: |queue, replies| queue.release(claimed_in(replies)),
         })
     }
 }
 
 impl ClaimWait {
-    pub(super) fn stand(
+    pub(super) fn claim_waiting(
         queue: &Arc<BatchQueue>,
         scope: Scope,
         claim_request: ClaimRequest,
     ) -> Self {
-        let (oneshot, awaited) = oneshot();
+        let (sender, receiver) = oneshot();
         PendingReply {
             queue: queue.clone(),
-            number: queue.stand(ClaimFilter { scope, claim_request }, oneshot),
-            awaited,
-            heard: false,
-            leave: BatchQueue::leave,
+            number: queue.claim_waiting(ClaimFilter { scope, claim_request }, sender),
+            receiver,
+            is_answered: false,
+            abandon: BatchQueue::abandon_claim,
             release: |queue, jobs| queue.release(jobs),
         }
     }
 
-    /// Ends the wait. Gives what a batch under way brings, or else nothing, without asking the
+    /// Ends the wait. Returns the jobs of a batch under way, or else none, without asking the
     /// store.
     pub async fn withdraw(self) -> Result<Vec<Claimed>, StoreError> {
         self.queue.withdraw(self.number);
@@ -75,8 +75,8 @@ impl<T> Future for PendingReply<T> {
     type Output = Result<T, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let result = ready!(Pin::new(&mut self.awaited).poll(cx));
-        self.heard = true;
+        let result = ready!(Pin::new(&mut self.receiver).poll(cx));
+        self.is_answered = true;
         // The sender is dropped without an answer only when the store panics in the middle of a
         // batch.
         Poll::Ready(
@@ -87,11 +87,11 @@ impl<T> Future for PendingReply<T> {
 
 impl<T> Drop for PendingReply<T> {
     fn drop(&mut self) {
-        if self.heard {
+        if self.is_answered {
             return;
         }
-        (self.leave)(&self.queue, self.number);
-        if let Some(Ok(answer)) = self.awaited.give_up() {
+        (self.abandon)(&self.queue, self.number);
+        if let Some(Ok(answer)) = self.receiver.give_up() {
             (self.release)(&self.queue, &answer);
         }
     }

@@ -14,7 +14,7 @@ pub(super) struct Submission {
     pub(super) requests: Vec<Request>,
     pub(super) size: Size,
     pub(super) hints: Vec<WorkHint>,
-    pub(super) oneshot: OneshotSender<Replies>,
+    pub(super) sender: OneshotSender<Replies>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,11 +26,11 @@ pub(super) struct Size {
 
 impl Submission {
     pub(super) fn new(requests: Vec<Request>) -> (Self, OneshotReceiver<Replies>) {
-        let (oneshot, awaited) = oneshot();
+        let (sender, receiver) = oneshot();
         let mut size = Size::default();
         requests.iter().for_each(|request| size += Size::of(request));
         let hints = requests.iter().flat_map(WorkHint::of).collect();
-        (Submission { number: 0, requests, size, hints, oneshot }, awaited)
+        (Submission { number: 0, requests, size, hints, sender }, receiver)
     }
 
     /// Whether all requests are reports of workers.
@@ -39,11 +39,11 @@ impl Submission {
     }
 
     /// Whether it can be dropped without loss: a claim whose worker is gone. Everything else is
-    /// carried out although its caller left: a report must not be lost with the connection that
+    /// executed although its caller left: a report must not be lost with the connection that
     /// brought it.
-    pub(super) fn is_pointless(&self) -> bool {
+    pub(super) fn can_be_dropped(&self) -> bool {
         let claims = |request: &Request| matches!(request, Request::Claim { .. });
-        self.requests.iter().all(claims) && !self.oneshot.is_awaited()
+        self.requests.iter().all(claims) && !self.sender.is_awaited()
     }
 }
 

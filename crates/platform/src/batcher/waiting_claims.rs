@@ -1,8 +1,8 @@
 //! Claims that wait until there is work.
 //!
-//! Two mistakes are possible. If every event asked every claim, one job would cost a claim of each
-//! idle worker. If too few claims were asked, a job and a worker would wait side by side. So a
-//! batch takes as many claims as its hints can serve, first come first served
+//! Two mistakes are possible. If every event ran every claim, one job would cost a claim of each
+//! idle worker. If too few claims ran, a job and a worker would wait side by side. So a batch
+//! takes as many claims as its hints can serve, first come first served
 //! ([`WaitingClaims::pick`]). After the batch, every claim that was not in it and may want the work
 //! that is left becomes ready and joins the next batch ([`WaitingClaims::mark_ready`]). The first
 //! step is a guess and may be wrong; the second must not be.
@@ -28,9 +28,9 @@ pub(super) struct WaitingClaims {
 struct Waiter {
     filter: Arc<ClaimFilter>,
     /// `None` while the claim is in a batch.
-    oneshot: Option<OneshotSender<ClaimResult>>,
+    sender: Option<OneshotSender<ClaimResult>>,
     /// Whether the next batch ends the wait, even without a job.
-    last: bool,
+    is_withdrawn: bool,
 }
 
 pub(super) struct ClaimFilter {
@@ -41,18 +41,18 @@ pub(super) struct ClaimFilter {
 pub(super) struct BatchedClaim {
     pub(super) number: u64,
     pub(super) filter: Arc<ClaimFilter>,
-    pub(super) oneshot: OneshotSender<ClaimResult>,
+    pub(super) sender: OneshotSender<ClaimResult>,
 }
 
 impl WaitingClaims {
     /// Adds a claim. It takes part in the next batch.
-    pub(super) fn join(
+    pub(super) fn add(
         &mut self,
         number: u64,
         filter: ClaimFilter,
-        oneshot: OneshotSender<ClaimResult>,
+        sender: OneshotSender<ClaimResult>,
     ) {
-        let waiter = Waiter { filter: Arc::new(filter), oneshot: Some(oneshot), last: false };
+        let waiter = Waiter { filter: Arc::new(filter), sender: Some(sender), is_withdrawn: false };
         self.waiters.insert(number, waiter);
         self.ready.insert(number);
     }
@@ -74,11 +74,11 @@ impl WaitingClaims {
         }
         let mut jobs = 0;
         for (number, waiter) in &mut self.waiters {
-            if waiter.oneshot.is_none() {
+            if waiter.sender.is_none() {
                 continue;
             }
-            let called = hints.serve(&waiter.filter);
-            if !called && !self.ready.contains(number) {
+            let is_hinted = hints.serve(&waiter.filter);
+            if !is_hinted && !self.ready.contains(number) {
                 continue;
             }
             jobs += waiter.filter.capacity();
@@ -88,10 +88,10 @@ impl WaitingClaims {
             // Before the batch, not after: an event during the batch makes the claim ready again.
             self.ready.remove(number);
             let filter = waiter.filter.clone();
-            batched.extend(waiter.oneshot.take().map(|p| BatchedClaim {
+            batched.extend(waiter.sender.take().map(|sender| BatchedClaim {
                 number: *number,
                 filter,
-                oneshot: p,
+                sender,
             }));
         }
         batched
@@ -106,37 +106,38 @@ impl WaitingClaims {
     ) -> Option<(BatchedClaim, ClaimResult)> {
         if let Some(waiter) = self.waiters.get_mut(&batched_claim.number)
             && matches!(&result, Ok(jobs) if jobs.is_empty())
-            && !waiter.last
+            && !waiter.is_withdrawn
         {
-            waiter.oneshot = Some(batched_claim.oneshot);
+            waiter.sender = Some(batched_claim.sender);
             return None;
         }
-        self.leave(batched_claim.number);
+        self.remove(batched_claim.number);
         Some((batched_claim, result))
     }
 
     /// Removes a claim that is answered or whose caller is gone. The caller drops the returned
     /// sender without holding a lock.
-    pub(super) fn leave(&mut self, number: u64) -> Option<OneshotSender<ClaimResult>> {
+    pub(super) fn remove(&mut self, number: u64) -> Option<OneshotSender<ClaimResult>> {
         self.ready.remove(&number);
-        self.waiters.remove(&number)?.oneshot
+        self.waiters.remove(&number)?.sender
     }
 
     /// Ends the wait of a claim. Returns its sender, unless the claim is in a batch.
     pub(super) fn withdraw(&mut self, number: u64) -> Option<OneshotSender<ClaimResult>> {
         let waiter = self.waiters.get_mut(&number)?;
-        waiter.last = true;
-        if waiter.oneshot.is_some() { self.leave(number) } else { None }
+        waiter.is_withdrawn = true;
+        if waiter.sender.is_some() { self.remove(number) } else { None }
     }
 
     /// Withdraws all claims. Those in a batch end with the batch.
-    pub(super) fn dismiss(&mut self) -> Vec<OneshotSender<ClaimResult>> {
+    pub(super) fn withdraw_all(&mut self) -> Vec<OneshotSender<ClaimResult>> {
         let all: Vec<u64> = self.waiters.keys().copied().collect();
         all.into_iter().filter_map(|number| self.withdraw(number)).collect()
     }
 
     pub(super) fn mark_ready(&mut self, wanted: impl Fn(u64, &ClaimFilter) -> bool) {
-        let marked = self.waiters.iter().filter(|(number, s)| wanted(**number, &s.filter));
+        let marked =
+            self.waiters.iter().filter(|(number, waiter)| wanted(**number, &waiter.filter));
         self.ready.extend(marked.map(|(number, _)| *number));
     }
 
@@ -159,10 +160,10 @@ impl ClaimFilter {
     }
 
     pub(super) fn wants(&self, queue: &Queue) -> bool {
-        self.scope.covers(&queue.tenant) && self.knows(&queue.job_type)
+        self.scope.covers(&queue.tenant) && self.has_type(&queue.job_type)
     }
 
-    pub(super) fn knows(&self, job_type: &JobType) -> bool {
+    pub(super) fn has_type(&self, job_type: &JobType) -> bool {
         self.claim_request.job_types.contains(job_type)
     }
 }

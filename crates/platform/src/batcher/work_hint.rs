@@ -90,7 +90,7 @@ impl<'a> WorkHints<'a> {
     pub(super) fn may_serve(&self, filter: &ClaimFilter) -> bool {
         self.anything
             || self.jobs.keys().any(|queue| filter.wants(queue))
-            || self.types.iter().any(|job_type| filter.knows(job_type))
+            || self.types.iter().any(|job_type| filter.has_type(job_type))
     }
 
     /// Whether there may be work for a claim. Counts its share as taken.

@@ -8,7 +8,7 @@
 //! The bound errs on the side of refusal: it does not know which alternatives exclude each other.
 //! Schemas that pass are still metered (`meter.rs`).
 
-use super::{meter::Rates, problems::below};
+use super::{meter::Rates, problems::pointer_below};
 use engine::FieldProblem;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
@@ -70,15 +70,15 @@ struct Subschema<'s> {
     pointer: String,
     /// Edges to subschemas of the same value. An edge has one real target, but for a dynamic
     /// reference only the run shows which.
-    same: Vec<Vec<usize>>,
+    same_value: Vec<Vec<usize>>,
     /// Edges to subschemas of values within.
-    within: Vec<(Selector<'s>, Vec<usize>)>,
+    inner_values: Vec<(Selector<'s>, Vec<usize>)>,
 }
 
 #[derive(Default)]
 struct Graph<'s> {
     subschemas: Vec<Subschema<'s>>,
-    places: HashMap<*const Value, usize>,
+    indexes: HashMap<*const Value, usize>,
     /// The first one is the whole schema.
     resources: Vec<Resource<'s>>,
     /// The innermost resource around each object.
@@ -95,7 +95,7 @@ struct Graph<'s> {
 struct Resource<'s> {
     id: &'s str,
     schema: &'s Value,
-    around: Option<usize>,
+    parent: Option<usize>,
 }
 
 impl Resource<'_> {
@@ -104,7 +104,7 @@ impl Resource<'_> {
     fn may_be(&self, base: &str) -> bool {
         match (last_name(self.id), last_name(base)) {
             // Without a keyword for its address, the whole schema has an address without a name.
-            _ if self.around.is_none() => last_name(base).is_none(),
+            _ if self.parent.is_none() => last_name(base).is_none(),
             (Some(own), Some(other)) => own.eq_ignore_ascii_case(other),
             (None, _) | (_, None) => true,
         }
@@ -129,16 +129,16 @@ struct Anchor<'s> {
 struct Chains {
     /// How many subschemas it unfolds to, itself included.
     unfolded: Vec<u64>,
-    /// The subschemas that it leads to, each with the number of ways there.
-    reached: Vec<BTreeMap<usize, u64>>,
+    /// The subschemas that it leads to, each with the number of paths to it.
+    path_counts: Vec<BTreeMap<usize, u64>>,
 }
 
 impl<'s> Graph<'s> {
     fn of(schema: &'s Value) -> Result<Self, FieldProblem> {
         let mut graph = Graph::default();
-        graph.resources.push(Resource { id: "", schema, around: None });
+        graph.resources.push(Resource { id: "", schema, parent: None });
         graph.note_names(schema, 0);
-        graph.place(schema, String::new());
+        graph.add_subschema(schema, String::new());
         let mut next = 0;
         while next < graph.subschemas.len() {
             graph.connect(next)?;
@@ -158,7 +158,7 @@ impl<'s> Graph<'s> {
                         self.note_anchor(name, false, schema);
                     }
                     if !id.is_empty() {
-                        self.resources.push(Resource { id, schema, around: Some(resource) });
+                        self.resources.push(Resource { id, schema, parent: Some(resource) });
                         resource = self.resources.len() - 1;
                     }
                 }
@@ -184,15 +184,15 @@ impl<'s> Graph<'s> {
     }
 
     /// The number of the subschema `schema`; `None` for `true` and `false`, which cost nothing.
-    fn place(&mut self, schema: &'s Value, pointer: String) -> Option<usize> {
+    fn add_subschema(&mut self, schema: &'s Value, pointer: String) -> Option<usize> {
         let fields = schema.as_object()?;
-        let place = ptr::from_ref(schema);
-        if let Some(known) = self.places.get(&place) {
-            return Some(*known);
+        let address = ptr::from_ref(schema);
+        if let Some(index) = self.indexes.get(&address) {
+            return Some(*index);
         }
-        self.places.insert(place, self.subschemas.len());
-        let (same, within) = (Vec::new(), Vec::new());
-        self.subschemas.push(Subschema { fields, schema, pointer, same, within });
+        self.indexes.insert(address, self.subschemas.len());
+        let (same_value, inner_values) = (Vec::new(), Vec::new());
+        self.subschemas.push(Subschema { fields, schema, pointer, same_value, inner_values });
         Some(self.subschemas.len() - 1)
     }
 
@@ -210,32 +210,40 @@ impl<'s> Graph<'s> {
         keyword: &str,
         value: &'s Value,
     ) -> Result<(), FieldProblem> {
-        let at = below(&self.subschemas[from].pointer, keyword);
+        let pointer = pointer_below(&self.subschemas[from].pointer, keyword);
         match keyword {
-            "not" | "if" | "then" | "else" | "contentSchema" => self.apply(from, None, value, at),
-            "allOf" | "anyOf" | "oneOf" => self.apply_each(from, |_| None, value, &at),
-            "dependentSchemas" | "dependencies" => self.apply_named(from, |_| None, value, &at),
-            "$ref" | "$dynamicRef" | "$recursiveRef" => self.refer(from, keyword, value, at)?,
-            "properties" => self.apply_named(from, |name| Some(Selector::Field(name)), value, &at),
+            "not" | "if" | "then" | "else" | "contentSchema" => {
+                self.apply(from, None, value, pointer)
+            }
+            "allOf" | "anyOf" | "oneOf" => self.apply_each(from, |_| None, value, &pointer),
+            "dependentSchemas" | "dependencies" => {
+                self.apply_named(from, |_| None, value, &pointer)
+            }
+            "$ref" | "$dynamicRef" | "$recursiveRef" => {
+                self.apply_reference(from, keyword, value, pointer)?
+            }
+            "properties" => {
+                self.apply_named(from, |name| Some(Selector::Field(name)), value, &pointer)
+            }
             "patternProperties" => {
                 let patterns = value.as_object().into_iter().flatten().map(|(pattern, _)| pattern);
                 self.patterns_max = self.patterns_max.max(patterns.clone().count());
                 patterns.for_each(|pattern| self.note_pattern(pattern));
-                self.apply_named(from, |_| Some(Selector::Fields), value, &at);
+                self.apply_named(from, |_| Some(Selector::Fields), value, &pointer);
             }
             "additionalProperties" | "unevaluatedProperties" => {
-                self.apply(from, Some(Selector::OtherFields), value, at);
+                self.apply(from, Some(Selector::OtherFields), value, pointer);
             }
             "pattern" => self.note_pattern(value.as_str().unwrap_or_default()),
-            "propertyNames" => self.apply(from, Some(Selector::Names), value, at),
-            "prefixItems" => self.apply_each(from, |i| Some(Selector::Item(i)), value, &at),
+            "propertyNames" => self.apply(from, Some(Selector::Names), value, pointer),
+            "prefixItems" => self.apply_each(from, |i| Some(Selector::Item(i)), value, &pointer),
             "items" if value.is_array() => {
-                self.apply_each(from, |i| Some(Selector::Item(i)), value, &at);
+                self.apply_each(from, |i| Some(Selector::Item(i)), value, &pointer);
             }
             "items" | "additionalItems" | "unevaluatedItems" => {
-                self.apply(from, Some(Selector::OtherItems), value, at);
+                self.apply(from, Some(Selector::OtherItems), value, pointer);
             }
-            "contains" => self.apply(from, Some(Selector::Items), value, at),
+            "contains" => self.apply(from, Some(Selector::Items), value, pointer),
             _ => {}
         }
         Ok(())
@@ -257,12 +265,12 @@ impl<'s> Graph<'s> {
         from: usize,
         selector: Option<Selector<'s>>,
         schema: &'s Value,
-        at: String,
+        pointer: String,
     ) {
-        let Some(to) = self.place(schema, at) else { return };
+        let Some(to) = self.add_subschema(schema, pointer) else { return };
         match selector {
-            None => self.subschemas[from].same.push(vec![to]),
-            Some(selector) => self.subschemas[from].within.push((selector, vec![to])),
+            None => self.subschemas[from].same_value.push(vec![to]),
+            Some(selector) => self.subschemas[from].inner_values.push((selector, vec![to])),
         }
     }
 
@@ -271,10 +279,10 @@ impl<'s> Graph<'s> {
         from: usize,
         selector: impl Fn(usize) -> Option<Selector<'s>>,
         schemas: &'s Value,
-        at: &str,
+        pointer: &str,
     ) {
         for (index, schema) in schemas.as_array().into_iter().flatten().enumerate() {
-            self.apply(from, selector(index), schema, format!("{at}/{index}"));
+            self.apply(from, selector(index), schema, format!("{pointer}/{index}"));
         }
     }
 
@@ -283,21 +291,21 @@ impl<'s> Graph<'s> {
         from: usize,
         selector: impl Fn(&'s str) -> Option<Selector<'s>>,
         schemas: &'s Value,
-        at: &str,
+        pointer: &str,
     ) {
         for (name, schema) in schemas.as_object().into_iter().flatten() {
-            self.apply(from, selector(name), schema, below(at, name));
+            self.apply(from, selector(name), schema, pointer_below(pointer, name));
         }
     }
 
     /// Adds an edge to every possible target of a reference, because the validator may take any of
     /// them.
-    fn refer(
+    fn apply_reference(
         &mut self,
         from: usize,
         keyword: &str,
         reference: &Value,
-        at: String,
+        pointer: String,
     ) -> Result<(), FieldProblem> {
         let Some(reference) = reference.as_str() else { return Ok(()) };
         let (base, fragment) = match reference.strip_prefix('#') {
@@ -308,8 +316,9 @@ impl<'s> Graph<'s> {
         let decoded = percent_decode_str(fragment).decode_utf8_lossy();
         let mut targets: Vec<&'s Value> = Vec::new();
         if fragment.is_empty() || fragment.starts_with('/') {
-            let meant = self.meant(from, base).into_iter();
-            targets.extend(meant.filter_map(|resource| pointed_at(resource.schema, &decoded)));
+            let resources = self.possible_resources(from, base).into_iter();
+            targets
+                .extend(resources.filter_map(|resource| pointer_target(resource.schema, &decoded)));
         }
         if !fragment.is_empty() || keyword != "$ref" {
             let is_named = |name: &str| name == fragment || name == decoded;
@@ -324,62 +333,63 @@ impl<'s> Graph<'s> {
         } else if targets.is_empty() {
             let detail =
                 "must lead to a place within the schema: nothing is fetched from elsewhere";
-            return Err(FieldProblem::new("schema", detail).within(at));
+            return Err(FieldProblem::new("schema", detail).within(pointer));
         }
-        let mut places: Vec<usize> =
-            targets.into_iter().filter_map(|to| self.place(to, at.clone())).collect();
-        places.sort_unstable();
-        places.dedup();
-        self.targets += places.len();
+        let mut indexes: Vec<usize> =
+            targets.into_iter().filter_map(|to| self.add_subschema(to, pointer.clone())).collect();
+        indexes.sort_unstable();
+        indexes.dedup();
+        self.targets += indexes.len();
         if self.targets > TARGETS_MAX {
             let detail = "is one of too many references that may each mean many places";
-            return Err(FieldProblem::new("schema", detail).within(at));
+            return Err(FieldProblem::new("schema", detail).within(pointer));
         }
-        if !places.is_empty() {
-            self.subschemas[from].same.push(places);
+        if !indexes.is_empty() {
+            self.subschemas[from].same_value.push(indexes);
         }
         Ok(())
     }
 
     /// The resources that a reference to `base` may mean. Without a name, these are the resources
     /// around it, and others with the same address.
-    fn meant(&self, from: usize, base: &str) -> Vec<&Resource<'s>> {
+    fn possible_resources(&self, from: usize, base: &str) -> Vec<&Resource<'s>> {
         if !base.is_empty() {
             return self.resources.iter().filter(|resource| resource.may_be(base)).collect();
         }
         let own = ptr::from_ref(self.subschemas[from].schema);
         let innermost = self.resource_of.get(&own).copied();
-        let mut around: Vec<&Resource<'s>> = Vec::new();
+        let mut ancestors: Vec<&Resource<'s>> = Vec::new();
         let mut next = Some(innermost.unwrap_or_default());
         while let Some(resource) = next {
-            around.push(&self.resources[resource]);
-            next = self.resources[resource].around;
+            ancestors.push(&self.resources[resource]);
+            next = self.resources[resource].parent;
         }
-        let named = || around.iter().filter(|around| around.around.is_some());
+        let named = || ancestors.iter().filter(|ancestor| ancestor.parent.is_some());
         let is_same = |resource: &&Resource<'s>| {
             let is_nameless = last_name(resource.id).is_none();
-            resource.around.is_some()
-                && (is_nameless || named().any(|around| resource.may_be(around.id)))
+            resource.parent.is_some()
+                && (is_nameless || named().any(|ancestor| resource.may_be(ancestor.id)))
         };
-        let same: Vec<&Resource<'s>> = self.resources.iter().filter(is_same).collect();
-        around.into_iter().chain(same).collect()
+        let same_address: Vec<&Resource<'s>> = self.resources.iter().filter(is_same).collect();
+        ancestors.into_iter().chain(same_address).collect()
     }
 
     /// Follows the edges to subschemas of the same value.
     fn check_chains(&self) -> Result<Chains, FieldProblem> {
         let count = self.subschemas.len();
-        let same = |place: usize| self.subschemas[place].same.iter().flatten().copied();
-        let components = Components::of(count, same);
-        let mut chains = Chains { unfolded: vec![1; count], reached: vec![BTreeMap::new(); count] };
+        let same_value = |index: usize| self.subschemas[index].same_value.iter().flatten().copied();
+        let components = Components::of(count, same_value);
+        let mut chains =
+            Chains { unfolded: vec![1; count], path_counts: vec![BTreeMap::new(); count] };
         let mut depths = vec![1_usize; count];
         for members in components.members.iter() {
             let component = components.of[members[0]];
             let outside = |to: &usize| components.of[*to] != component;
-            let (mut unfolded, mut depth, mut reached) = (0_u64, 0, BTreeMap::new());
+            let (mut unfolded, mut depth, mut path_counts) = (0_u64, 0, BTreeMap::new());
             for member in members {
                 unfolded = unfolded.saturating_add(1);
-                add(&mut reached, *member, 1);
-                let edges = &self.subschemas[*member].same;
+                add(&mut path_counts, *member, 1);
+                let edges = &self.subschemas[*member].same_value;
                 if edges.iter().filter(|edge| !edge.iter().all(outside)).count() > 1 {
                     return Err(self.branching(*member));
                 }
@@ -388,12 +398,14 @@ impl<'s> Graph<'s> {
                     let most = out().map(|to| chains.unfolded[to]).max().unwrap_or_default();
                     unfolded = unfolded.saturating_add(most);
                     depth = depth.max(out().map(|to| depths[to]).max().unwrap_or_default());
-                    let mut ways: BTreeMap<usize, u64> = BTreeMap::new();
-                    for (place, count) in out().flat_map(|to| &chains.reached[to]) {
-                        let most = ways.entry(*place).or_default();
+                    let mut paths: BTreeMap<usize, u64> = BTreeMap::new();
+                    for (index, count) in out().flat_map(|to| &chains.path_counts[to]) {
+                        let most = paths.entry(*index).or_default();
                         *most = (*most).max(*count);
                     }
-                    ways.into_iter().for_each(|(place, ways)| add(&mut reached, place, ways));
+                    paths
+                        .into_iter()
+                        .for_each(|(index, paths)| add(&mut path_counts, index, paths));
                 }
                 // Before the next term is added: the sums must not overflow.
                 if unfolded > SUBSCHEMAS_PER_VALUE_MAX {
@@ -410,15 +422,15 @@ impl<'s> Graph<'s> {
             for member in members {
                 chains.unfolded[*member] = unfolded;
                 depths[*member] = depth;
-                chains.reached[*member].clone_from(&reached);
+                chains.path_counts[*member].clone_from(&path_counts);
             }
         }
-        let has_unevaluated = |place: &usize| {
-            let fields = self.subschemas[*place].fields;
+        let has_unevaluated = |index: &usize| {
+            let fields = self.subschemas[*index].fields;
             ["unevaluatedProperties", "unevaluatedItems"].iter().any(|of| fields.contains_key(*of))
         };
         let unevaluated = (0..count).filter(has_unevaluated);
-        if unevaluated.map(|place| chains.unfolded[place]).sum::<u64>() > UNEVALUATED_MAX {
+        if unevaluated.map(|index| chains.unfolded[index]).sum::<u64>() > UNEVALUATED_MAX {
             let detail = "has unevaluatedProperties or unevaluatedItems over too many subschemas";
             return Err(FieldProblem::new("schema", detail));
         }
@@ -428,10 +440,10 @@ impl<'s> Graph<'s> {
     /// Follows the edges to values within, round after round.
     fn check_values(&self, chains: &Chains) -> Result<(), FieldProblem> {
         let count = self.subschemas.len();
-        let all = |place: usize| {
-            let subschema = &self.subschemas[place];
-            let within = subschema.within.iter().flat_map(|(_, to)| to);
-            subschema.same.iter().flatten().chain(within).copied()
+        let all = |index: usize| {
+            let subschema = &self.subschemas[index];
+            let inner_values = subschema.inner_values.iter().flat_map(|(_, to)| to);
+            subschema.same_value.iter().flatten().chain(inner_values).copied()
         };
         let components = Components::of(count, all);
         let mut per_value = chains.unfolded.clone();
@@ -440,15 +452,15 @@ impl<'s> Graph<'s> {
             let mut most = 0;
             for member in members {
                 let mut demand = Demand::default();
-                for (place, ways) in &chains.reached[*member] {
-                    let subschema = &self.subschemas[*place];
-                    for (selector, to) in &subschema.within {
+                for (index, paths) in &chains.path_counts[*member] {
+                    let subschema = &self.subschemas[*index];
+                    for (selector, to) in &subschema.inner_values {
                         let rounds = to.iter().any(|to| components.of[*to] == component);
                         let out = to.iter().filter(|to| components.of[**to] != component);
                         let subschemas = out.map(|to| per_value[*to]).max().unwrap_or_default();
                         let load = CostLoad {
-                            subschemas: subschemas.saturating_mul(*ways),
-                            rounds: u64::from(rounds).saturating_mul(*ways),
+                            subschemas: subschemas.saturating_mul(*paths),
+                            rounds: u64::from(rounds).saturating_mul(*paths),
                         };
                         demand.add(*selector, subschema.fields, load);
                     }
@@ -467,27 +479,27 @@ impl<'s> Graph<'s> {
         Ok(())
     }
 
-    fn branching(&self, place: usize) -> FieldProblem {
+    fn branching(&self, index: usize) -> FieldProblem {
         let detail = "leads back to itself in more than one way for the same value, so that the time \
                       to check a payload doubles with each of its levels; let one alternative recurse, \
                       or tell them apart before (by separate properties)";
-        self.problem(place, detail)
+        self.problem(index, detail)
     }
 
-    fn too_many(&self, place: usize) -> FieldProblem {
+    fn too_many(&self, index: usize) -> FieldProblem {
         let detail = format!(
             "asks more than {SUBSCHEMAS_PER_VALUE_MAX} subschemas about one value of a payload"
         );
-        self.problem(place, detail)
+        self.problem(index, detail)
     }
 
-    fn problem(&self, place: usize, detail: impl Into<String>) -> FieldProblem {
-        FieldProblem::new("schema", detail).within(self.subschemas[place].pointer.as_str())
+    fn problem(&self, index: usize, detail: impl Into<String>) -> FieldProblem {
+        FieldProblem::new("schema", detail).within(self.subschemas[index].pointer.as_str())
     }
 }
 
-fn add(counts: &mut BTreeMap<usize, u64>, place: usize, more: u64) {
-    let count = counts.entry(place).or_default();
+fn add(counts: &mut BTreeMap<usize, u64>, index: usize, more: u64) {
+    let count = counts.entry(index).or_default();
     *count = count.saturating_add(more);
 }
 
@@ -577,9 +589,9 @@ impl<'s> Demand<'s> {
 /// The strongly connected components of a graph (Kosaraju, without recursion: a schema of 64 KiB
 /// can be a chain of thousands).
 struct Components {
-    /// The component of each place.
+    /// The component of each node.
     of: Vec<usize>,
-    /// The places of each component; the components that one leads to come before it.
+    /// The nodes of each component; the components that one leads to come before it.
     members: Vec<Vec<usize>>,
 }
 
@@ -590,7 +602,7 @@ impl Components {
             edges(from).for_each(|to| back[to].push(from));
         }
         let mut seen = vec![false; count];
-        // Walked against the edges: no place that is left leads to the one that is finished last.
+        // Walked against the edges: no remaining node leads to the one that is finished last.
         let mut finished = Vec::with_capacity(count);
         for start in 0..count {
             let mut path: Vec<(usize, usize)> = Vec::new();
@@ -598,8 +610,8 @@ impl Components {
                 seen[start] = true;
                 path.push((start, 0));
             }
-            while let Some((place, next)) = path.last_mut() {
-                match back[*place].get(*next) {
+            while let Some((index, next)) = path.last_mut() {
+                match back[*index].get(*next) {
                     Some(to) => {
                         *next += 1;
                         if !seen[*to] {
@@ -608,7 +620,7 @@ impl Components {
                         }
                     }
                     None => {
-                        finished.push(*place);
+                        finished.push(*index);
                         path.pop();
                     }
                 }
@@ -620,18 +632,19 @@ impl Components {
             if of[start] != usize::MAX {
                 continue;
             }
-            let (component, mut open, mut found) = (members.len(), vec![start], Vec::new());
+            let (component, mut stack, mut component_members) =
+                (members.len(), vec![start], Vec::new());
             of[start] = component;
-            while let Some(place) = open.pop() {
-                found.push(place);
-                for to in edges(place) {
+            while let Some(index) = stack.pop() {
+                component_members.push(index);
+                for to in edges(index) {
                     if of[to] == usize::MAX {
                         of[to] = component;
-                        open.push(to);
+                        stack.push(to);
                     }
                 }
             }
-            members.push(found);
+            members.push(component_members);
         }
         Components { of, members }
     }
@@ -645,11 +658,11 @@ fn is_meta_schema(base: &str) -> bool {
 
 /// The target of a pointer, as the validator resolves it: it accepts an index with leading zeros. A
 /// pointer with a bad escape has no target.
-fn pointed_at<'s>(schema: &'s Value, pointer: &str) -> Option<&'s Value> {
+fn pointer_target<'s>(schema: &'s Value, pointer: &str) -> Option<&'s Value> {
     let is_proper = |name: &str| name.split('~').skip(1).all(|after| after.starts_with(['0', '1']));
-    pointer.split('/').skip(1).try_fold(schema, |within, name| match within.as_array() {
+    pointer.split('/').skip(1).try_fold(schema, |value, name| match value.as_array() {
         Some(items) => items.get(name.parse::<usize>().ok()?),
-        None if is_proper(name) => within.get(name.replace("~1", "/").replace("~0", "~")),
+        None if is_proper(name) => value.get(name.replace("~1", "/").replace("~0", "~")),
         None => None,
     })
 }

@@ -56,9 +56,9 @@ pub(super) fn within<T>(
         meter.stack_floor.set(stack_address().saturating_sub(budget.stack_bytes));
     });
     // The validator keeps its state in the call, so nothing that outlives it is left inconsistent.
-    let done = catch_unwind(AssertUnwindSafe(check));
+    let result = catch_unwind(AssertUnwindSafe(check));
     budget.steps = METER.with(|meter| meter.steps_left.get());
-    done.map_err(|cause| match cause.downcast::<Exhausted>() {
+    result.map_err(|cause| match cause.downcast::<Exhausted>() {
         Ok(exhausted) => *exhausted,
         Err(other) => resume_unwind(other),
     })

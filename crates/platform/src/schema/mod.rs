@@ -1,6 +1,6 @@
 //! The JSON Schema of a type: what a payload must be to be accepted.
 //!
-//! A schema stands alone: its references stay within it, and nothing is ever fetched. No payload
+//! A schema is complete: its references stay within it, and nothing is ever fetched. No payload
 //! can keep the server busy: patterns are matched in linear time, a schema whose cost grows
 //! exponentially is refused when it is set (`cost.rs`), and each check has a budget (`meter.rs`). A
 //! check that a request's own thread cannot finish at once goes to a pool of threads (`pool.rs`).
@@ -16,14 +16,14 @@ pub(crate) use pool::CheckPool;
 use engine::{FieldProblem, JsonText, Refusal};
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use meter::{Metered, MeteredValue, Rates, within};
-use problems::{no_schema, problems_of};
+use problems::{problems_of, schema_problem};
 use serde_json::Value;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 /// The schema of one type, compiled when the first payload comes.
 pub(crate) struct Schema {
     text: JsonText,
-    ready: OnceLock<Option<Compiled>>,
+    compiled: OnceLock<Option<Compiled>>,
 }
 
 struct Compiled {
@@ -52,7 +52,7 @@ const POOL_STACK_BYTES_MAX: usize = pool::STACK_BYTES / 2;
 
 impl Schema {
     pub(crate) fn new(text: JsonText) -> Self {
-        Schema { text, ready: OnceLock::new() }
+        Schema { text, compiled: OnceLock::new() }
     }
 
     pub(crate) fn text(&self) -> &JsonText {
@@ -65,7 +65,7 @@ impl Schema {
         payload: &JsonText,
         budget: &mut Budget,
     ) -> Result<Result<(), Refusal>, Exhausted> {
-        let Some(Some(compiled)) = self.ready.get() else { return Err(Exhausted) };
+        let Some(Some(compiled)) = self.compiled.get() else { return Err(Exhausted) };
         if payload.as_str().len() > QUICK_BYTES_MAX {
             return Err(Exhausted);
         }
@@ -76,17 +76,17 @@ impl Schema {
     /// Refuses a payload that does not match the schema, with a pointer to each problem, or that
     /// costs more to check than `steps_left`.
     fn check(&self, payload: &JsonText, steps_left: &mut u64) -> Result<(), Refusal> {
-        let Some(compiled) = self.ready.get_or_init(|| compile(&self.text).ok()) else {
+        let Some(compiled) = self.compiled.get_or_init(|| compile(&self.text).ok()) else {
             return Err(mismatch(
                 "cannot be checked: this version cannot read the schema of its type",
             ));
         };
         let steps = PAYLOAD_STEPS_MAX.min(*steps_left);
         let mut budget = Budget { steps, stack_bytes: POOL_STACK_BYTES_MAX };
-        let checked = compiled.check(payload, &mut budget, ERRORS_STEPS_MAX);
+        let result = compiled.check(payload, &mut budget, ERRORS_STEPS_MAX);
         *steps_left -= steps - budget.steps;
-        match checked {
-            Ok(verdict) => verdict.map_err(Refusal::SchemaMismatch),
+        match result {
+            Ok(matched) => matched.map_err(Refusal::SchemaMismatch),
             Err(Exhausted) if steps < PAYLOAD_STEPS_MAX => Err(mismatch(
                 "cannot be checked: the jobs before it used up what one request may cost",
             )),
@@ -111,13 +111,13 @@ impl Compiled {
         budget: &mut Budget,
         errors_steps_max: u64,
     ) -> Result<Result<(), Vec<FieldProblem>>, Exhausted> {
-        let wrong = |detail: &str| Ok(Err(vec![FieldProblem::new("payload", detail)]));
+        let one_problem = |detail: &str| Ok(Err(vec![FieldProblem::new("payload", detail)]));
         let text = payload.as_str();
         let parsing = text.len() as u64 / PARSED_BYTES_PER_STEP;
         budget.steps = budget.steps.checked_sub(parsing).ok_or(Exhausted)?;
         // JSON texts have numbers of any size, but the validator does not support them.
         let Ok(payload) = serde_json::from_str::<Value>(text) else {
-            return wrong("cannot be checked: a number in it is too large");
+            return one_problem("cannot be checked: a number in it is too large");
         };
         let (validator, payload) = (&self.validator, MeteredValue(&payload));
         if within(budget, self.rates, || validator.is_valid(payload))? {
@@ -126,18 +126,22 @@ impl Compiled {
         // The validator collects all errors before it returns the first, and a large payload can
         // have one for every few bytes.
         let mut for_errors = Budget { steps: errors_steps_max.min(budget.steps), ..*budget };
-        let before = for_errors.steps;
-        let found =
+        let steps_before = for_errors.steps;
+        let problems =
             within(&mut for_errors, self.rates, || match text.len() > MANY_ERRORS_BYTES_MAX {
-                true => problems(validator.validate(payload).err().into_iter()),
-                false => problems(validator.iter_errors(payload)),
+                true => collect_problems(validator.validate(payload).err().into_iter()),
+                false => collect_problems(validator.iter_errors(payload)),
             });
-        budget.steps -= before - for_errors.steps;
-        match found {
+        budget.steps -= steps_before - for_errors.steps;
+        match problems {
             Ok(problems) => Ok(Err(problems)),
             // The payload is wrong; a thread with more time may find where.
-            Err(Exhausted) if before < errors_steps_max || budget.steps == 0 => Err(Exhausted),
-            Err(Exhausted) => wrong("is not what the schema wants; where, is too much to say"),
+            Err(Exhausted) if steps_before < errors_steps_max || budget.steps == 0 => {
+                Err(Exhausted)
+            }
+            Err(Exhausted) => {
+                one_problem("is not what the schema wants; where, is too much to say")
+            }
         }
     }
 }
@@ -154,8 +158,8 @@ pub(crate) fn check(schema: &JsonText) -> Result<(), FieldProblem> {
 }
 
 fn compile(schema: &JsonText) -> Result<Compiled, FieldProblem> {
-    let no = |_| FieldProblem::new("schema", "holds a number that is too large");
-    let schema: Value = serde_json::from_str(schema.as_str()).map_err(no)?;
+    let number_too_large = |_| FieldProblem::new("schema", "holds a number that is too large");
+    let schema: Value = serde_json::from_str(schema.as_str()).map_err(number_too_large)?;
     // Before it is compiled, because compiling can be exponential, too.
     let rates = cost::rates(&schema)?;
     let patterns =
@@ -165,7 +169,7 @@ fn compile(schema: &JsonText) -> Result<Compiled, FieldProblem> {
         .with_format("regex", is_short_pattern)
         .should_validate_formats(true)
         .offline();
-    let validator = options.build(&schema).map_err(|error| no_schema(&schema, &error))?;
+    let validator = options.build(&schema).map_err(|error| schema_problem(&schema, &error))?;
     Ok(Compiled { validator, rates })
 }
 
@@ -182,18 +186,18 @@ fn is_short_pattern(text: &str) -> bool {
 /// A longer text does not have the format `regex`.
 const PATTERN_TEXT_BYTES_MAX: usize = 512;
 
-fn problems<'a>(errors: impl Iterator<Item = ValidationError<'a>>) -> Vec<FieldProblem> {
-    let mut all: Vec<FieldProblem> = Vec::new();
+fn collect_problems<'a>(errors: impl Iterator<Item = ValidationError<'a>>) -> Vec<FieldProblem> {
+    let mut found: Vec<FieldProblem> = Vec::new();
     for problem in errors.flat_map(|error| problems_of("payload", &error)) {
         // Several branches of a schema often report the same problem.
-        if !all.contains(&problem) {
-            all.push(problem);
+        if !found.contains(&problem) {
+            found.push(problem);
         }
-        if all.len() == PROBLEMS_MAX {
+        if found.len() == PROBLEMS_MAX {
             break;
         }
     }
-    all
+    found
 }
 
 fn mismatch(detail: &str) -> Refusal {

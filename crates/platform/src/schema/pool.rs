@@ -49,11 +49,11 @@ impl CheckPool {
         tenant: &Tenant,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> OneshotReceiver<T> {
-        let (oneshot, awaited) = oneshot();
+        let (sender, receiver) = oneshot();
         let task = Box::new(move || {
-            if oneshot.is_awaited() {
+            if sender.is_awaited() {
                 // The sender returns the result if the caller stopped waiting.
-                drop(oneshot.keep(work()));
+                drop(sender.send(work()));
             }
         });
         let mut state = self.0.state();
@@ -70,7 +70,7 @@ impl CheckPool {
         }
         drop(state);
         self.0.wakeup.notify_one();
-        awaited
+        receiver
     }
 }
 
@@ -148,12 +148,12 @@ mod tests {
         let occupy = |_| {
             let (release, released) = mpsc::channel::<()>();
             let (started, has_started) = mpsc::channel();
-            let done = pool.run(&tenant("busy"), move || {
+            let receiver = pool.run(&tenant("busy"), move || {
                 started.send(()).unwrap();
                 assert!(released.recv().is_err());
             });
             has_started.recv().unwrap();
-            (release, done)
+            (release, receiver)
         };
         (0..THREADS_MAX).map(occupy).collect()
     }
@@ -170,7 +170,7 @@ mod tests {
             })
             .into();
         drop(busy);
-        waiting.into_iter().for_each(|done| block_on(done).unwrap());
+        waiting.into_iter().for_each(|receiver| block_on(receiver).unwrap());
         let ran: Vec<&str> = ran.try_iter().collect();
         assert!(ran[..3].contains(&"b"), "b waits for one turn of a: {ran:?}");
     }

@@ -8,25 +8,28 @@ use serde_json::Value;
 
 /// The problems in one error about `field`: one, or one for each field that is not allowed.
 pub(super) fn problems_of(field: &'static str, error: &ValidationError<'_>) -> Vec<FieldProblem> {
-    let at = error.instance_path().as_str();
-    let problem = |within: String, detail: String| FieldProblem::new(field, detail).within(within);
+    let pointer = error.instance_path().as_str();
+    let problem =
+        |pointer: String, detail: String| FieldProblem::new(field, detail).within(pointer);
     if let Kind::Required { property } = error.kind() {
         let name = property.as_str().unwrap_or_default();
-        return vec![problem(below(at, name), "is missing".into())];
+        return vec![problem(pointer_below(pointer, name), "is missing".into())];
     }
     if let Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } =
         error.kind()
     {
-        let no = |name: &String| problem(below(at, name), "is not a field of the schema".into());
-        return unexpected.iter().map(no).collect();
+        let unknown_field = |name: &String| {
+            problem(pointer_below(pointer, name), "is not a field of the schema".into())
+        };
+        return unexpected.iter().map(unknown_field).collect();
     }
-    vec![problem(near(at), wanted(error.kind(), at))]
+    vec![problem(shorten_pointer(pointer), requirement(error.kind(), pointer))]
 }
 
-/// Why a value is no schema.
-pub(super) fn no_schema(schema: &Value, error: &ValidationError<'_>) -> FieldProblem {
+/// Why a value is not a schema.
+pub(super) fn schema_problem(schema: &Value, error: &ValidationError<'_>) -> FieldProblem {
     if let Kind::Referencing(error) = error.kind() {
-        return lost(schema, error);
+        return unresolved_reference(schema, error);
     }
     if let Kind::Format { format } = error.kind()
         && format == "regex"
@@ -39,9 +42,9 @@ pub(super) fn no_schema(schema: &Value, error: &ValidationError<'_>) -> FieldPro
     first.unwrap_or_else(|| FieldProblem::new("schema", "is no JSON Schema"))
 }
 
-/// A reference without a target. The error names only the target; the author needs the place of the
-/// reference.
-fn lost(schema: &Value, error: &ReferencingError) -> FieldProblem {
+/// A reference without a target. The error names only the target; the author needs the
+/// pointer of the reference.
+fn unresolved_reference(schema: &Value, error: &ReferencingError) -> FieldProblem {
     let error = error.to_string();
     let Some((keyword, pointer)) = reference(schema, &error, String::new()) else {
         return FieldProblem::new("schema", "refers to something that is not within it");
@@ -53,39 +56,39 @@ fn lost(schema: &Value, error: &ReferencingError) -> FieldProblem {
     FieldProblem::new("schema", detail).within(pointer)
 }
 
-/// The first keyword whose address is named in `error`, and its place.
-fn reference(schema: &Value, error: &str, at: String) -> Option<(&'static str, String)> {
+/// The first keyword whose address is named in `error`, and its pointer.
+fn reference(schema: &Value, error: &str, pointer: String) -> Option<(&'static str, String)> {
     const KEYWORDS: [&str; 4] = ["$ref", "$schema", "$dynamicRef", "$recursiveRef"];
-    let named = |keyword: &&str| {
+    let is_named_in_error = |keyword: &&str| {
         let target = schema.get(keyword).and_then(Value::as_str).unwrap_or_default();
         let target = target.trim_start_matches('#');
         !target.is_empty() && error.contains(target)
     };
-    if let Some(keyword) = KEYWORDS.into_iter().find(|keyword| named(keyword)) {
-        return Some((keyword, below(&at, keyword)));
+    if let Some(keyword) = KEYWORDS.into_iter().find(|keyword| is_named_in_error(keyword)) {
+        return Some((keyword, pointer_below(&pointer, keyword)));
     }
     match schema {
-        Value::Object(fields) => {
-            fields.iter().find_map(|(name, inner)| reference(inner, error, below(&at, name)))
-        }
+        Value::Object(fields) => fields
+            .iter()
+            .find_map(|(name, inner)| reference(inner, error, pointer_below(&pointer, name))),
         Value::Array(items) => {
-            let inner = |(place, item)| reference(item, error, format!("{at}/{place}"));
+            let inner = |(index, item)| reference(item, error, format!("{pointer}/{index}"));
             items.iter().enumerate().find_map(inner)
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }
 
-/// What would be valid at `at`.
-fn wanted(kind: &Kind, at: &str) -> String {
+/// What would be valid at `pointer`.
+fn requirement(kind: &Kind, pointer: &str) -> String {
     match kind {
         Kind::Type { kind } => format!("must be {}", types(kind)),
         Kind::Enum { options } => format!("must be one of {}", options_of(options)),
         Kind::Constant { expected_value } => {
-            format!("must be {}", cut(&expected_value.to_string()))
+            format!("must be {}", shorten(&expected_value.to_string()))
         }
-        Kind::Pattern { pattern } => format!("must match {}", cut(pattern)),
-        Kind::Format { format } => format!("must have the format {}", cut(format)),
+        Kind::Pattern { pattern } => format!("must match {}", shorten(pattern)),
+        Kind::Format { format } => format!("must have the format {}", shorten(format)),
         Kind::Minimum { limit } => format!("must be at least {limit}"),
         Kind::Maximum { limit } => format!("must be at most {limit}"),
         Kind::ExclusiveMinimum { limit } => format!("must be more than {limit}"),
@@ -102,19 +105,19 @@ fn wanted(kind: &Kind, at: &str) -> String {
         Kind::UniqueItems => "must not have the same item twice".into(),
         Kind::Contains => "must have as many items as the schema wants of the kind it names".into(),
         Kind::PropertyNames { error } => {
-            format!("has a field whose name is wrong: it {}", wanted(error.kind(), ""))
+            format!("has a field whose name is wrong: it {}", requirement(error.kind(), ""))
         }
-        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => one_of(context, at),
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => alternatives(context, pointer),
         Kind::OneOfMultipleValid { .. } => {
             "must keep exactly one of the schema's alternatives, and keeps several".into()
         }
         Kind::Not { .. } => "must not be what the schema rules out".into(),
         Kind::FalseSchema => "must not be there".into(),
         Kind::ContentEncoding { content_encoding } => {
-            format!("must be encoded as {}", cut(content_encoding))
+            format!("must be encoded as {}", shorten(content_encoding))
         }
         Kind::ContentMediaType { content_media_type } => {
-            format!("must hold {}", cut(content_media_type))
+            format!("must hold {}", shorten(content_media_type))
         }
         Kind::FromUtf8 { .. } => "must be UTF-8 behind its encoding".into(),
         Kind::BacktrackLimitExceeded { .. } | Kind::RegexEngineFailure { .. } => {
@@ -129,22 +132,22 @@ fn wanted(kind: &Kind, at: &str) -> String {
 }
 
 /// The alternatives, where each is a sentence about the value itself; otherwise only their number.
-fn one_of(alternatives: &[Vec<ValidationError<'_>>], at: &str) -> String {
-    let here = |errors: &Vec<ValidationError<'_>>| match &errors[..] {
-        [error] if error.instance_path().as_str() == at && is_plain(error.kind()) => {
-            Some(wanted(error.kind(), at))
+fn alternatives(branches: &[Vec<ValidationError<'_>>], pointer: &str) -> String {
+    let requirement_of = |errors: &Vec<ValidationError<'_>>| match &errors[..] {
+        [error] if error.instance_path().as_str() == pointer && is_plain(error.kind()) => {
+            Some(requirement(error.kind(), pointer))
         }
         _ => None,
     };
-    match alternatives.iter().map(here).collect::<Option<Vec<String>>>() {
-        Some(sentences) if !sentences.is_empty() => cut(&sentences.join(", or ")),
+    match branches.iter().map(requirement_of).collect::<Option<Vec<String>>>() {
+        Some(sentences) if !sentences.is_empty() => shorten(&sentences.join(", or ")),
         Some(_) | None => {
-            format!("must keep one of the schema's {} alternatives", alternatives.len())
+            format!("must keep one of the schema's {} alternatives", branches.len())
         }
     }
 }
 
-/// Whether the sentence of [`wanted`] is complete.
+/// Whether the sentence of [`requirement`] is complete.
 fn is_plain(kind: &Kind) -> bool {
     matches!(
         kind,
@@ -172,13 +175,13 @@ fn name(kind: JsonType) -> &'static str {
 }
 
 fn options_of(options: &Value) -> String {
-    let Some(options) = options.as_array() else { return cut(&options.to_string()) };
+    let Some(options) = options.as_array() else { return shorten(&options.to_string()) };
     let options: Vec<String> = options.iter().map(Value::to_string).collect();
-    cut(&options.join(", "))
+    shorten(&options.join(", "))
 }
 
 /// Shortens a text: some schemas contain long ones.
-fn cut(text: &str) -> String {
+fn shorten(text: &str) -> String {
     const BYTES_MAX: usize = 200;
     if text.len() <= BYTES_MAX {
         return text.into();
@@ -186,17 +189,17 @@ fn cut(text: &str) -> String {
     format!("{}…", &text[..text.floor_char_boundary(BYTES_MAX)])
 }
 
-/// The pointer to `name` within what is at `at`.
-pub(super) fn below(at: &str, name: &str) -> String {
-    near(&format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")))
+/// The pointer to `name` within the value at `pointer`.
+pub(super) fn pointer_below(pointer: &str, name: &str) -> String {
+    shorten_pointer(&format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1")))
 }
 
-/// The pointer, cut at the last place before an absurdly long name.
-fn near(pointer: &str) -> String {
+/// The pointer, cut before the first name that makes it too long.
+fn shorten_pointer(pointer: &str) -> String {
     const BYTES_MAX: usize = 512;
     if pointer.len() <= BYTES_MAX {
         return pointer.into();
     }
-    let kept = &pointer[..pointer.floor_char_boundary(BYTES_MAX)];
-    kept.rsplit_once('/').map_or("", |(before, _)| before).into()
+    let shortened = &pointer[..pointer.floor_char_boundary(BYTES_MAX)];
+    shortened.rsplit_once('/').map_or("", |(before, _)| before).into()
 }

@@ -15,23 +15,27 @@ fn refusal(of: &Schema, payload: &str) -> Option<Refusal> {
 }
 
 /// The problems of `payload`: pointer and detail of each.
-fn found(of: &Value, payload: &Value) -> Vec<(String, String)> {
+fn payload_problems(of: &Value, payload: &Value) -> Vec<(String, String)> {
     let Some(refusal) = refusal(&schema(of), &payload.to_string()) else { return Vec::new() };
     assert_eq!(refusal.code(), "SCHEMA_MISMATCH");
-    let told = |problem: &FieldProblem| {
+    let pointer_and_detail = |problem: &FieldProblem| {
         assert_eq!(problem.field, "payload");
         (problem.within.to_string(), problem.detail.clone())
     };
-    refusal.problems().iter().map(told).collect()
+    refusal.problems().iter().map(pointer_and_detail).collect()
 }
 
 #[track_caller]
-fn wrong(of: Value, payload: Value, pointer: &str, detail: &str) {
-    assert_eq!(found(&of, &payload), [(pointer.into(), detail.into())], "{of} of {payload}");
+fn check_one_problem(of: Value, payload: Value, pointer: &str, detail: &str) {
+    assert_eq!(
+        payload_problems(&of, &payload),
+        [(pointer.into(), detail.into())],
+        "{of} of {payload}"
+    );
 }
 
 /// Why `schema` is refused: pointer and detail.
-fn refused(schema: &Value) -> (String, String) {
+fn schema_refusal(schema: &Value) -> (String, String) {
     let problem = check(&JsonText::from_stored(&schema.to_string())).unwrap_err();
     assert_eq!(problem.field, "schema");
     (problem.within.into(), problem.detail)
@@ -93,7 +97,7 @@ fn each_kind_of_wrong_payload_is_pointed_at() {
             "has items that the schema does not take",
         ),
     ] {
-        wrong(to(schema), json!({"to": value}), "/to", detail);
+        check_one_problem(to(schema), json!({"to": value}), "/to", detail);
     }
 }
 
@@ -101,26 +105,35 @@ fn each_kind_of_wrong_payload_is_pointed_at() {
 fn fields_that_are_missing_or_too_many_are_named() {
     let closed =
         json!({"required": ["to"], "properties": {"to": true}, "additionalProperties": false});
-    wrong(closed.clone(), json!({}), "/to", "is missing");
-    wrong(closed, json!({"to": 1, "a/b~c": 2}), "/a~1b~0c", "is not a field of the schema");
+    check_one_problem(closed.clone(), json!({}), "/to", "is missing");
+    check_one_problem(
+        closed,
+        json!({"to": 1, "a/b~c": 2}),
+        "/a~1b~0c",
+        "is not a field of the schema",
+    );
     let deep = json!({"items": {"required": ["x"]}});
-    wrong(deep, json!([{"x": 1}, {}]), "/1/x", "is missing");
-    wrong(json!({"type": "object"}), Value::Null, "", "must be an object");
+    check_one_problem(deep, json!([{"x": 1}, {}]), "/1/x", "is missing");
+    check_one_problem(json!({"type": "object"}), Value::Null, "", "must be an object");
     let unevaluated = json!({"unevaluatedProperties": false});
-    wrong(unevaluated, json!({"a": 1}), "/a", "is not a field of the schema");
+    check_one_problem(unevaluated, json!({"a": 1}), "/a", "is not a field of the schema");
 }
 
 #[test]
 fn schema_problems_are_reported_up_to_a_maximum() {
     let both = json!({"required": ["a"], "properties": {"b": {"type": "string"}}});
-    let found_both = found(&both, &json!({"b": 1}));
-    assert_eq!(found_both.len(), 2, "{found_both:?}");
+    let both_problems = payload_problems(&both, &json!({"b": 1}));
+    assert_eq!(both_problems.len(), 2, "{both_problems:?}");
     let items = |count| Value::Array(vec![json!(1); count]);
     let texts = json!({"items": {"type": "string"}});
-    assert_eq!(found(&texts, &items(1_000)).len(), PROBLEMS_MAX);
-    assert_eq!(found(&texts, &items(5_000)).len(), 1, "a large payload is not searched to its end");
+    assert_eq!(payload_problems(&texts, &items(1_000)).len(), PROBLEMS_MAX);
+    assert_eq!(
+        payload_problems(&texts, &items(5_000)).len(),
+        1,
+        "a large payload is not searched to its end"
+    );
     let twice = json!({"allOf": [{"type": "string"}, {"type": "string"}]});
-    wrong(twice, json!(1), "", "must be a string");
+    check_one_problem(twice, json!(1), "", "must be a string");
 }
 
 #[test]
@@ -140,8 +153,8 @@ fn schema_problems_never_contain_payload_values() {
     ];
     for kind in kinds {
         let of = json!({"properties": {"a": kind, "b": kind, "c": kind}});
-        let told = found(&of, &value);
-        assert!(!told.is_empty() && !format!("{told:?}").contains(secret), "{told:?}");
+        let problems = payload_problems(&of, &value);
+        assert!(!problems.is_empty() && !format!("{problems:?}").contains(secret), "{problems:?}");
     }
 }
 
@@ -149,10 +162,16 @@ fn schema_problems_never_contain_payload_values() {
 fn pointers_and_details_have_bounds() {
     let long = "x".repeat(7_000);
     let of = json!({"properties": {"a": {"enum": [long]}}, "additionalProperties": false});
-    let told = found(&of, &json!({"a": {}, long: 1}));
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told.iter().all(|(pointer, detail)| pointer.len() + detail.len() < 800), "{told:?}");
-    assert!(told.iter().any(|(pointer, _)| pointer.is_empty()), "the place before: {told:?}");
+    let problems = payload_problems(&of, &json!({"a": {}, long: 1}));
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(
+        problems.iter().all(|(pointer, detail)| pointer.len() + detail.len() < 800),
+        "{problems:?}"
+    );
+    assert!(
+        problems.iter().any(|(pointer, _)| pointer.is_empty()),
+        "the pointer before the long name: {problems:?}"
+    );
 }
 
 #[test]
@@ -178,20 +197,25 @@ fn an_invalid_schema_is_refused_with_a_pointer() {
         (json!({"$ref": "http://127.0.0.1:9/x.json"}), "/$ref", "must lead to a place within"),
         (json!({"$schema": "https://example.com/mine"}), "/$schema", "must be draft 4, 6, 7"),
     ] {
-        let (at, said) = refused(&schema);
-        assert_eq!(at, pointer, "{schema}: {said}");
-        assert!(said.starts_with(detail), "{schema}: {said}");
+        let (found_pointer, found_detail) = schema_refusal(&schema);
+        assert_eq!(found_pointer, pointer, "{schema}: {found_detail}");
+        assert!(found_detail.starts_with(detail), "{schema}: {found_detail}");
     }
 }
 
 #[test]
 fn the_schema_uri_selects_the_draft() {
     let draft = |name: &str| json!({"$schema": name, "items": [{"type": "string"}]});
-    wrong(draft("http://json-schema.org/draft-07/schema#"), json!([1]), "/0", "must be a string");
-    let (at, _) = refused(&draft("https://json-schema.org/draft/2020-12/schema"));
-    assert_eq!(at, "/items", "a list was given up there");
-    let (at, _) = refused(&json!({"items": [{"type": "string"}]}));
-    assert_eq!(at, "/items", "and it is the draft of schemas that name none");
+    check_one_problem(
+        draft("http://json-schema.org/draft-07/schema#"),
+        json!([1]),
+        "/0",
+        "must be a string",
+    );
+    let (pointer, _) = schema_refusal(&draft("https://json-schema.org/draft/2020-12/schema"));
+    assert_eq!(pointer, "/items", "draft 2020-12 has no list there");
+    let (pointer, _) = schema_refusal(&json!({"items": [{"type": "string"}]}));
+    assert_eq!(pointer, "/items", "draft 2020-12 is the default");
 }
 
 #[test]
@@ -201,17 +225,22 @@ fn schemas_that_go_round_in_circles_come_to_an_end() {
         json!({"allOf": [{"$ref": "#"}]}),
         json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}),
     ] {
-        assert_eq!(found(&circle, &json!({"a": [1]})), []);
+        assert_eq!(payload_problems(&circle, &json!({"a": [1]})), []);
     }
     let tree = json!({"type": "object", "additionalProperties": {"$ref": "#"}});
-    wrong(tree, json!({"a": {"b": 1}}), "/a/b", "must be an object");
+    check_one_problem(tree, json!({"a": {"b": 1}}), "/a/b", "must be an object");
 }
 
 /// With a backtracking engine, this would take years.
 #[test]
 fn an_evil_pattern_is_matched_in_linear_time() {
     let evil = json!({"pattern": "^(([a-z])+.)+[A-Z]([a-z])+$"});
-    wrong(evil.clone(), json!("a".repeat(60_000)), "", "must match ^(([a-z])+.)+[A-Z]([a-z])+$");
+    check_one_problem(
+        evil.clone(),
+        json!("a".repeat(60_000)),
+        "",
+        "must match ^(([a-z])+.)+[A-Z]([a-z])+$",
+    );
 }
 
 #[test]
@@ -222,9 +251,9 @@ fn numbers_that_the_checker_cannot_hold_are_refused() {
 
 #[track_caller]
 fn too_costly(schema: Value, pointer: &str, detail: &str) {
-    let (at, said) = refused(&schema);
-    assert!(said.starts_with(detail), "{schema}: {said}");
-    assert_eq!(at, pointer, "{schema}");
+    let (found_pointer, found_detail) = schema_refusal(&schema);
+    assert!(found_detail.starts_with(detail), "{schema}: {found_detail}");
+    assert_eq!(found_pointer, pointer, "{schema}");
 }
 
 const BRANCHES: &str = "leads back to itself in more than one way for the same value";
@@ -269,8 +298,8 @@ fn a_schema_that_branches_into_itself_is_refused() {
         "b": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/c"}]},
         "c": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}]},
     }});
-    let (_, said) = refused(&circle);
-    assert!(said.starts_with(BRANCHES), "{said}");
+    let (_, detail) = schema_refusal(&circle);
+    assert!(detail.starts_with(BRANCHES), "{detail}");
 }
 
 /// A chain of definitions, each of which leads to the next as `link` says.
@@ -286,19 +315,21 @@ fn chain(length: usize, link: impl Fn(Value) -> Value) -> Value {
 #[test]
 fn a_schema_that_doubles_level_by_level_is_refused() {
     for branching in ["allOf", "anyOf", "oneOf"] {
-        let (_, said) = refused(&chain(40, |next| json!({branching: [next, next]})));
-        assert!(said.starts_with(MANY), "{said}");
+        let (_, detail) = schema_refusal(&chain(40, |next| json!({branching: [next, next]})));
+        assert!(detail.starts_with(MANY), "{detail}");
         let deeper = |next: Value| json!({"properties": {"a": next}});
         let doubling = chain(40, |next| json!({branching: [deeper(next.clone()), deeper(next)]}));
-        let (_, said) = refused(&doubling);
-        assert!(said.starts_with(MANY), "{said}");
+        let (_, detail) = schema_refusal(&doubling);
+        assert!(detail.starts_with(MANY), "{detail}");
     }
     // The validator unfolds these when it is built.
-    let (_, said) =
-        refused(&chain(40, |next| json!({"allOf": [next, next], "unevaluatedProperties": false})));
-    assert!(said.starts_with(MANY), "{said}");
-    let (_, said) = refused(&chain(1_000, |next| next));
-    assert!(said.starts_with("leads through more than 200 references"), "{said}");
+    let (_, detail) = schema_refusal(&chain(
+        40,
+        |next| json!({"allOf": [next, next], "unevaluatedProperties": false}),
+    ));
+    assert!(detail.starts_with(MANY), "{detail}");
+    let (_, detail) = schema_refusal(&chain(1_000, |next| next));
+    assert!(detail.starts_with("leads through more than 200 references"), "{detail}");
 }
 
 /// The same chain, with some other fields beside it.
@@ -313,9 +344,9 @@ fn doubling_with(fields: Value) -> Value {
 #[test]
 fn a_reference_is_bounded_by_all_that_it_may_mean() {
     let decoy = || json!({"$anchor": "start", "type": "string"});
-    let anchored = |at: &str| {
+    let anchored = |pointer: &str| {
         let mut schema = doubling_with(json!({"const": decoy(), "$ref": "#start"}));
-        let start = schema.pointer_mut(at).unwrap().as_object_mut().unwrap();
+        let start = schema.pointer_mut(pointer).unwrap().as_object_mut().unwrap();
         start.insert("$anchor".into(), json!("start"));
         schema
     };
@@ -347,8 +378,8 @@ fn a_reference_is_bounded_by_all_that_it_may_mean() {
     for schema in
         [anchored("/$defs/l0"), below("id"), below("$id"), ends_alike, escaped, same_address, index]
     {
-        let (_, said) = refused(&schema);
-        assert!(said.starts_with(MANY), "{said}: {schema}");
+        let (_, detail) = schema_refusal(&schema);
+        assert!(detail.starts_with(MANY), "{detail}: {schema}");
     }
 }
 
@@ -376,9 +407,9 @@ fn a_schema_that_is_put_together_of_several_is_taken() {
             "stamped": {"$id": "stamped", "required": ["at"]},
             "owned": {"$id": "owned", "required": ["owner"]}}});
     let order = json!({"at": 1, "owner": "a", "to": "b", "lines": [{"count": "x"}]});
-    wrong(bundle, order, "/lines/0/count", "must be a whole number");
+    check_one_problem(bundle, order, "/lines/0/count", "must be a whole number");
     let meta = json!({"$ref": "https://json-schema.org/draft/2020-12/schema"});
-    wrong(meta, json!({"minLength": "x"}), "/minLength", "must be a whole number");
+    check_one_problem(meta, json!({"minLength": "x"}), "/minLength", "must be a whole number");
 }
 
 #[test]
@@ -386,7 +417,7 @@ fn ordinary_recursion_is_taken() {
     let tree = json!({"type": "object", "properties": {
         "left": {"$ref": "#"}, "right": {"$ref": "#"}, "value": {"type": "integer"}
     }, "additionalProperties": false});
-    wrong(
+    check_one_problem(
         tree,
         json!({"left": {"right": {"value": "x"}}}),
         "/left/right/value",
@@ -396,17 +427,17 @@ fn ordinary_recursion_is_taken() {
         {"type": "string"}, {"type": "array", "items": {"$ref": "#"}},
         {"type": "object", "additionalProperties": {"$ref": "#"}}
     ]});
-    assert_eq!(found(&folder, &json!({"a": ["b", {"c": []}]})), []);
+    assert_eq!(payload_problems(&folder, &json!({"a": ["b", {"c": []}]})), []);
     let expression = json!({"anyOf": [
         {"properties": {"and": {"type": "array", "items": {"$ref": "#"}}}, "required": ["and"]},
         {"properties": {"not": {"$ref": "#"}}, "required": ["not"]},
         {"type": "boolean"}
     ]});
-    assert_eq!(found(&expression, &json!({"and": [true, {"not": false}]})), []);
+    assert_eq!(payload_problems(&expression, &json!({"and": [true, {"not": false}]})), []);
     let extended = json!({"$id": "https://example.com/strict", "$dynamicAnchor": "node", "$ref": "tree",
         "unevaluatedProperties": false, "$defs": {"tree": {"$id": "tree", "$dynamicAnchor": "node",
         "type": "object", "properties": {"data": true, "children": {"type": "array", "items": {"$dynamicRef": "#node"}}}}}});
-    assert_eq!(found(&extended, &json!({"children": [{"data": 1}]})), []);
+    assert_eq!(payload_problems(&extended, &json!({"children": [{"data": 1}]})), []);
 }
 
 /// Compiles without the cost bound, as if the bound had overlooked something.
@@ -510,18 +541,23 @@ fn a_check_that_nests_deep_does_not_run_out_of_stack() {
     let payload = nested(64, "5");
     let work = move || check_all(&[(Arc::new(schema), payload)]);
     let tenant = engine::Tenant::default_tenant();
-    let verdicts = pollster::block_on(CheckPool::default().run(&tenant, work)).unwrap();
-    assert_eq!(verdicts, [Ok(())]);
+    let results = pollster::block_on(CheckPool::default().run(&tenant, work)).unwrap();
+    assert_eq!(results, [Ok(())]);
 }
 
 /// Deciding whether a text is a pattern takes time that grows with the square of its length.
 #[test]
 fn a_pattern_in_a_payload_is_checked_up_to_a_length() {
     let of = json!({"format": "regex"});
-    assert_eq!(found(&of, &json!("^(?<name>a+)$")), []);
-    wrong(of.clone(), json!("("), "", "must have the format regex");
-    assert_eq!(found(&of, &json!("a".repeat(PATTERN_TEXT_BYTES_MAX))), []);
-    wrong(of, json!("a".repeat(PATTERN_TEXT_BYTES_MAX + 1)), "", "must have the format regex");
+    assert_eq!(payload_problems(&of, &json!("^(?<name>a+)$")), []);
+    check_one_problem(of.clone(), json!("("), "", "must have the format regex");
+    assert_eq!(payload_problems(&of, &json!("a".repeat(PATTERN_TEXT_BYTES_MAX))), []);
+    check_one_problem(
+        of,
+        json!("a".repeat(PATTERN_TEXT_BYTES_MAX + 1)),
+        "",
+        "must have the format regex",
+    );
 }
 
 /// A schema that requires nothing still has a large payload parsed.
@@ -536,5 +572,5 @@ fn to_parse_a_payload_costs_steps() {
     };
     assert_eq!(refusal(&schema, &payload(1)), None, "it is compiled now");
     assert!(check(&payload(1_000)));
-    assert!(!check(&payload(25_000)), "that is for a thread of the pool");
+    assert!(!check(&payload(25_000)), "a thread of the pool has to check it");
 }

@@ -1,6 +1,6 @@
 //! The batcher: which callers share a commit, which wait, and what happens when callers leave.
 
-use crate::watched::{Watched, claim_request, job_type};
+use crate::controlled_store::{ControlledStore, claim_request, job_type};
 use engine::{Job, JobDraft, JobId, Scope, Status, WorkerId};
 use platform::{Batcher, ClaimWait, Limits, Platform, Settings, Writes};
 use pollster::block_on;
@@ -14,7 +14,7 @@ use std::{
 use store::{Answer, Claimed, Reply, Request, Store, StoreError};
 
 struct BatcherFixture {
-    store: Arc<Watched>,
+    store: Arc<ControlledStore>,
     batcher: Batcher,
 }
 
@@ -24,67 +24,67 @@ impl BatcherFixture {
     }
 
     fn with(limits: Limits) -> Self {
-        let store = Watched::new();
+        let store = ControlledStore::new();
         let batcher = Batcher::start(store.clone(), limits).expect("threads start");
         BatcherFixture { store, batcher }
     }
 
-    /// A call that gets its answer.
-    fn ask(&self, request: Request) -> Result<Vec<Reply>, StoreError> {
+    /// Executes a request, and waits for its answer.
+    fn execute(&self, request: Request) -> Result<Vec<Reply>, StoreError> {
         block_on(self.batcher.execute(vec![request]))
     }
 
-    /// A call that is submitted while the store is held.
-    fn call(&self, request: Request) -> Call<'_> {
+    /// Starts a call while the store is held up.
+    fn start_call(&self, request: Request) -> Call<'_> {
         let mut call: Call<'_> = Box::pin(self.batcher.execute(vec![request]));
         assert!(poll(&mut call).is_pending());
         call
     }
 
     fn submit(&self, name: &str) -> Call<'_> {
-        self.call(self.store.submit(name, 1))
+        self.start_call(self.store.submit(name, 1))
     }
 
-    /// A job that is stored.
+    /// Stores a job.
     fn job(&self, name: &str) -> JobId {
-        submitted(&self.ask(self.store.submit(name, 1)))
+        submitted(&self.execute(self.store.submit(name, 1)))
     }
 
-    fn stand(&self, name: &str) -> ClaimWait {
-        self.stand_for(name, &["email"], 1)
+    fn claim_waiting(&self, name: &str) -> ClaimWait {
+        self.claim_waiting_for(name, &["email"], 1)
     }
 
-    fn stand_for(&self, name: &str, job_types: &[&str], max: usize) -> ClaimWait {
-        self.batcher.stand(Scope::All, claim_request(name, job_types, max))
+    fn claim_waiting_for(&self, name: &str, job_types: &[&str], max: usize) -> ClaimWait {
+        self.batcher.claim_waiting(Scope::All, claim_request(name, job_types, max))
     }
 
-    /// A claim that tried once and got nothing.
-    fn idle(&self, name: &str, job_types: &[&str], max: usize) -> ClaimWait {
+    /// A waiting claim that was executed once and got no job.
+    fn idle_claim(&self, name: &str, job_types: &[&str], max: usize) -> ClaimWait {
         let before = self.store.batches().len();
-        let standing = self.stand_for(name, job_types, max);
-        self.settled(before + 1);
-        standing
+        let claim = self.claim_waiting_for(name, job_types, max);
+        self.wait_settled(before + 1);
+        claim
     }
 
     /// Waits until so many transactions have ended and their callers are answered.
-    fn settled(&self, count: usize) {
-        self.store.ended(count);
+    fn wait_settled(&self, count: usize) {
+        self.store.wait_ended(count);
         // The writer answers before it takes the next batch.
-        let seen =
+        let heartbeat =
             Request::WorkerAlive { scope: Scope::All, worker: WorkerId::parse("w").unwrap() };
-        self.ask(seen).unwrap();
+        self.execute(heartbeat).unwrap();
     }
 
-    fn look(&self, id: JobId) -> Job {
+    fn read_job(&self, id: JobId) -> Job {
         block_on(self.store.memory.job(&Scope::All, id)).unwrap().unwrap()
     }
 
-    /// What each transaction was about, one letter for each request. Leaves out heartbeats, which
-    /// these tests use only to wait.
-    fn story(&self) -> Vec<String> {
-        let told = |batch: &Vec<Request>| batch.iter().map(letter).collect::<String>();
+    /// The requests of each transaction, one letter for each. Leaves out heartbeats, which these
+    /// tests use only to wait.
+    fn batch_letters(&self) -> Vec<String> {
+        let batch_text = |batch: &Vec<Request>| batch.iter().map(letter).collect::<String>();
         let batches = self.store.batches();
-        batches.iter().map(told).filter(|batch| batch != "l").collect()
+        batches.iter().map(batch_text).filter(|batch| batch != "l").collect()
     }
 }
 
@@ -119,19 +119,19 @@ fn ids(claimed: &[Claimed]) -> Vec<JobId> {
     claimed.iter().map(|claimed| claimed.job.id()).collect()
 }
 
-fn seen() -> Request {
+fn heartbeat() -> Request {
     Request::WorkerAlive { scope: Scope::All, worker: WorkerId::parse("reporter").unwrap() }
 }
 
 #[test]
 fn an_idle_batcher_stores_and_starts_a_job_in_one_commit() {
     let fixture = BatcherFixture::new();
-    let standing = fixture.idle("a", &["email"], 1);
+    let claim = fixture.idle_claim("a", &["email"], 1);
     let id = fixture.job("email");
-    let claimed = block_on(standing).unwrap();
+    let claimed = block_on(claim).unwrap();
     assert_eq!(ids(&claimed), [id]);
-    assert_eq!(fixture.look(id).status(), Status::Running);
-    assert_eq!(fixture.story(), ["c", "sc"]);
+    assert_eq!(fixture.read_job(id).status(), Status::Running);
+    assert_eq!(fixture.batch_letters(), ["c", "sc"]);
 }
 
 #[test]
@@ -139,16 +139,16 @@ fn requests_during_a_commit_share_the_next_commit() {
     let fixture = BatcherFixture::new();
     fixture.store.hold();
     let first = fixture.submit("email");
-    fixture.store.begun(1);
+    fixture.store.wait_begun(1);
     let others: Vec<_> = (0..64).map(|_| fixture.submit("email")).collect();
     assert_eq!(fixture.batcher.waiting().requests, 64);
-    fixture.store.let_go();
+    fixture.store.release();
     submitted(&block_on(first));
     let mut ids: Vec<JobId> = others.into_iter().map(|one| submitted(&block_on(one))).collect();
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 64, "each has its own answer");
-    assert_eq!(fixture.story(), ["s".to_owned(), "s".repeat(64)]);
+    assert_eq!(fixture.batch_letters(), ["s".to_owned(), "s".repeat(64)]);
     assert_eq!(fixture.batcher.waiting(), platform::Waiting::default());
 }
 
@@ -157,25 +157,26 @@ fn reports_go_first() {
     let fixture = BatcherFixture::with(Limits { batch_requests_max: 2, ..Limits::default() });
     fixture.store.hold();
     let first = fixture.submit("email");
-    fixture.store.begun(1);
-    let others = [fixture.submit("email"), fixture.submit("email"), fixture.call(seen())];
-    fixture.store.let_go();
+    fixture.store.wait_begun(1);
+    let others =
+        [fixture.submit("email"), fixture.submit("email"), fixture.start_call(heartbeat())];
+    fixture.store.release();
     block_on(first).unwrap();
     others.into_iter().for_each(|other| drop(block_on(other).unwrap()));
-    assert_eq!(fixture.story(), ["s", "ls", "s"]);
+    assert_eq!(fixture.batch_letters(), ["s", "ls", "s"]);
 }
 
 #[test]
 fn requests_of_one_call_stay_together_in_their_order() {
     let fixture = BatcherFixture::with(Limits { batch_requests_max: 2, ..Limits::default() });
-    let all = vec![fixture.store.submit("email", 1), seen(), fixture.store.submit("email", 2)];
+    let all = vec![fixture.store.submit("email", 1), heartbeat(), fixture.store.submit("email", 2)];
     let replies = block_on(fixture.batcher.execute(all)).unwrap();
     assert!(matches!(
         &replies[..],
         [Ok(Answer::Submitted(one)), Ok(Answer::Done), Ok(Answer::Submitted(two))]
             if one.len() == 1 && two.len() == 2
     ));
-    assert_eq!(fixture.story(), ["sls"], "larger than a batch, it is one");
+    assert_eq!(fixture.batch_letters(), ["sls"], "a call above the limits is a batch of its own");
     assert_eq!(block_on(fixture.batcher.execute(Vec::new())).unwrap(), []);
 }
 
@@ -186,16 +187,20 @@ fn callers_above_the_byte_limit_wait_in_order() {
         BatcherFixture::with(Limits { waiting_bytes_max: BYTES_MAX, ..Limits::default() });
     fixture.store.hold();
     let first = fixture.submit("email");
-    fixture.store.begun(1);
+    fixture.store.wait_begun(1);
     let mut calls: Vec<_> = (0..50).map(|_| fixture.submit("email")).collect();
     let waiting = fixture.batcher.waiting();
     assert!(waiting.bytes <= BYTES_MAX && waiting.requests > 1, "{waiting:?}");
-    assert_eq!(waiting.requests + waiting.held, 50);
+    assert_eq!(waiting.requests + waiting.overflow, 50);
     drop(calls.pop());
-    assert_eq!(fixture.batcher.waiting().held, waiting.held - 1, "who leaves takes the call along");
+    assert_eq!(
+        fixture.batcher.waiting().overflow,
+        waiting.overflow - 1,
+        "the call of a caller that left is dropped"
+    );
     drop(calls.remove(0));
-    assert_eq!(fixture.batcher.waiting().requests, waiting.requests, "who is in has a place");
-    fixture.store.let_go();
+    assert_eq!(fixture.batcher.waiting().requests, waiting.requests, "an admitted request stays");
+    fixture.store.release();
     block_on(first).unwrap();
     let answered: Vec<JobId> = calls.into_iter().map(|call| submitted(&block_on(call))).collect();
     let stored: Vec<JobId> = fixture.store.batches().concat().iter().map(id_of).collect();
@@ -210,22 +215,22 @@ fn id_of(request: &Request) -> JobId {
 #[test]
 fn only_the_damaged_request_of_a_batch_fails() {
     let fixture = BatcherFixture::new();
-    let standing = fixture.idle("a", &["email"], 100);
+    let claim = fixture.idle_claim("a", &["email"], 100);
     fixture.store.hold();
     let first = fixture.submit("sms");
-    fixture.store.begun(3);
+    fixture.store.wait_begun(3);
     let good: Vec<_> = (0..15).map(|_| fixture.submit("email")).collect();
     let bad = fixture.submit("damaged");
-    fixture.store.let_go();
+    fixture.store.release();
     block_on(first).unwrap();
     for call in good {
         submitted(&block_on(call));
     }
     assert!(matches!(block_on(bad), Err(StoreError::Damaged(None))));
-    let claimed = block_on(standing).unwrap();
+    let claimed = block_on(claim).unwrap();
     assert!(!claimed.is_empty());
-    let parts: usize = fixture.story().len();
-    assert!(parts <= 3 + 2 * 5, "halves of halves, not one by one: {:?}", fixture.story());
+    let parts: usize = fixture.batch_letters().len();
+    assert!(parts <= 3 + 2 * 5, "halves of halves, not one by one: {:?}", fixture.batch_letters());
 }
 
 #[test]
@@ -233,20 +238,20 @@ fn a_batch_failure_reaches_every_caller_with_its_cause() {
     let fixture = BatcherFixture::new();
     fixture.store.hold();
     let first = fixture.submit("email");
-    fixture.store.begun(1);
+    fixture.store.wait_begun(1);
     let calls = [fixture.submit("email"), fixture.submit("email")];
-    let standing = fixture.stand("a");
+    let claim = fixture.claim_waiting("a");
     fixture.store.fail(|| StoreError::OutcomeUnknown(Some("the disk is gone".into())));
-    fixture.store.let_go();
+    fixture.store.release();
     drop(first);
     for call in calls {
-        blamed(&block_on(call).unwrap_err());
+        check_disk_error(&block_on(call).unwrap_err());
     }
-    blamed(&block_on(standing).unwrap_err());
+    check_disk_error(&block_on(claim).unwrap_err());
 }
 
 #[track_caller]
-fn blamed(error: &StoreError) {
+fn check_disk_error(error: &StoreError) {
     assert!(matches!(error, StoreError::OutcomeUnknown(_)), "{error:?}");
     let cause = std::error::Error::source(error).expect("there is a cause");
     assert_eq!(cause.to_string(), "the disk is gone");
@@ -257,34 +262,34 @@ fn the_batcher_does_not_call_a_store_that_panicked() {
     let fixture = BatcherFixture::new();
     fixture.store.hold();
     let in_flight = fixture.submit("panic");
-    fixture.store.begun(1);
-    let (waiting, standing) = (fixture.submit("email"), fixture.stand("a"));
-    fixture.store.let_go();
+    fixture.store.wait_begun(1);
+    let (waiting, claim) = (fixture.submit("email"), fixture.claim_waiting("a"));
+    fixture.store.release();
     assert!(matches!(block_on(in_flight), Err(StoreError::OutcomeUnknown(_))));
     assert!(matches!(block_on(waiting), Err(StoreError::Unavailable(_))));
-    assert!(matches!(block_on(standing), Err(StoreError::Unavailable(_))));
-    let late = fixture.ask(seen());
+    assert!(matches!(block_on(claim), Err(StoreError::Unavailable(_))));
+    let late = fixture.execute(heartbeat());
     assert!(matches!(late, Err(StoreError::Unavailable(_))));
-    assert_eq!(fixture.story(), ["s"]);
+    assert_eq!(fixture.batch_letters(), ["s"]);
 }
 
 #[test]
 fn a_waiting_claim_runs_again_only_when_it_may_find_work() {
     let fixture = BatcherFixture::new();
-    let standing = fixture.idle("a", &["email"], 1);
+    let claim = fixture.idle_claim("a", &["email"], 1);
     let own = Scope::One(engine::Tenant::parse("stranger").unwrap());
-    let stranger = fixture.batcher.stand(own, claim_request("b", &["sms"], 1));
-    fixture.settled(3);
+    let stranger = fixture.batcher.claim_waiting(own, claim_request("b", &["sms"], 1));
+    fixture.wait_settled(3);
     fixture.job("sms");
     let later = JobDraft { delay_seconds: Some(60), ..draft("email") };
-    fixture.ask(Request::Submit(vec![fixture.store.new_job(later)])).unwrap();
+    fixture.execute(Request::Submit(vec![fixture.store.new_job(later)])).unwrap();
     fixture.batcher.wake(Some(&[job_type("fax")]));
-    fixture.settled(4);
-    assert_eq!(fixture.story(), ["c", "c", "s", "s"]);
+    fixture.wait_settled(4);
+    assert_eq!(fixture.batch_letters(), ["c", "c", "s", "s"]);
     fixture.store.clock.pass(Duration::from_secs(60));
     fixture.batcher.wake(Some(&[job_type("fax"), job_type("email")]));
-    assert_eq!(block_on(standing).unwrap().len(), 1);
-    assert_eq!(fixture.batcher.waiting().standing, 1);
+    assert_eq!(block_on(claim).unwrap().len(), 1);
+    assert_eq!(fixture.batcher.waiting().waiting_claims, 1);
     assert_eq!(block_on(stranger.withdraw()).unwrap(), []);
 }
 
@@ -296,14 +301,15 @@ fn draft(job_type: &str) -> JobDraft {
 fn a_batch_takes_along_as_many_claims_as_it_can_serve() {
     let fixture = BatcherFixture::new();
     let names = ["a", "b", "c", "d"];
-    let mut crowd: Vec<_> = names.iter().map(|name| fixture.idle(name, &["email"], 1)).collect();
+    let mut claims: Vec<_> =
+        names.iter().map(|name| fixture.idle_claim(name, &["email"], 1)).collect();
     let one = fixture.job("email");
-    assert_eq!(ids(&block_on(crowd.remove(0)).unwrap()), [one], "first come, first served");
-    fixture.ask(fixture.store.submit("email", 2)).unwrap();
-    assert_eq!(block_on(crowd.remove(0)).unwrap().len(), 1);
-    assert_eq!(block_on(crowd.remove(0)).unwrap().len(), 1);
-    assert_eq!(fixture.batcher.waiting().standing, 1);
-    assert_eq!(fixture.story()[4..], ["sc", "scc"]);
+    assert_eq!(ids(&block_on(claims.remove(0)).unwrap()), [one], "first come, first served");
+    fixture.execute(fixture.store.submit("email", 2)).unwrap();
+    assert_eq!(block_on(claims.remove(0)).unwrap().len(), 1);
+    assert_eq!(block_on(claims.remove(0)).unwrap().len(), 1);
+    assert_eq!(fixture.batcher.waiting().waiting_claims, 1);
+    assert_eq!(fixture.batch_letters()[4..], ["sc", "scc"]);
 }
 
 #[test]
@@ -312,46 +318,46 @@ fn a_job_the_first_claim_left_goes_to_the_next_claim() {
     let old = JobDraft { delay_seconds: Some(60), ..draft("call") };
     let old = fixture.store.new_job(old);
     let old_id = old.id;
-    fixture.ask(Request::Submit(vec![old])).unwrap();
-    let first = fixture.idle("a", &["call", "email"], 1);
-    let second = fixture.idle("b", &["email"], 1);
+    fixture.execute(Request::Submit(vec![old])).unwrap();
+    let first = fixture.idle_claim("a", &["call", "email"], 1);
+    let second = fixture.idle_claim("b", &["email"], 1);
     // No claim was woken for it, but the first claim that runs for another reason gets it.
     fixture.store.clock.pass(Duration::from_secs(120));
     fixture.job("email");
     assert_eq!(ids(&block_on(first).unwrap()), [old_id]);
     assert_eq!(block_on(second).unwrap()[0].job.envelope.job_type, job_type("email"));
-    assert_eq!(fixture.story(), ["s", "c", "c", "sc", "c"]);
+    assert_eq!(fixture.batch_letters(), ["s", "c", "c", "sc", "c"]);
 }
 
 #[test]
 fn a_released_job_goes_to_a_waiting_claim() {
     let fixture = BatcherFixture::new();
     let id = fixture.job("email");
-    let claimed = block_on(fixture.stand("a")).unwrap();
-    let standing = fixture.idle("b", &["email"], 1);
+    let claimed = block_on(fixture.claim_waiting("a")).unwrap();
+    let claim = fixture.idle_claim("b", &["email"], 1);
     let command = engine::Command::Release {
         token: claimed[0].job.lease().unwrap().token,
         reason: engine::ReleaseReason::Released,
         delay: Duration::ZERO,
     };
-    fixture.ask(Request::Job { scope: Scope::All, id, command }).unwrap();
-    assert_eq!(ids(&block_on(standing).unwrap()), [id]);
-    assert_eq!(fixture.story(), ["s", "c", "c", "jc"]);
+    fixture.execute(Request::Job { scope: Scope::All, id, command }).unwrap();
+    assert_eq!(ids(&block_on(claim).unwrap()), [id]);
+    assert_eq!(fixture.batch_letters(), ["s", "c", "c", "jc"]);
 }
 
 #[test]
 fn a_queue_that_goes_on_wakes_its_workers() {
     let fixture = BatcherFixture::new();
     let (scope, email) = (Scope::All, job_type("email"));
-    fixture.ask(Request::Pause { scope: scope.clone(), job_type: email.clone() }).unwrap();
+    fixture.execute(Request::Pause { scope: scope.clone(), job_type: email.clone() }).unwrap();
     fixture.job("email");
-    let standing = fixture.idle("a", &["email"], 1);
-    fixture.ask(Request::Resume { scope, job_type: email }).unwrap();
-    assert_eq!(block_on(standing).unwrap().len(), 1);
-    assert_eq!(fixture.story(), ["p", "s", "c", "pc"]);
+    let claim = fixture.idle_claim("a", &["email"], 1);
+    fixture.execute(Request::Resume { scope, job_type: email }).unwrap();
+    assert_eq!(block_on(claim).unwrap().len(), 1);
+    assert_eq!(fixture.batch_letters(), ["p", "s", "c", "pc"]);
 }
 
-fn recorded(request: Request) -> Request {
+fn with_audit_entry(request: Request) -> Request {
     let note = engine::AuditNote {
         who: "key:1".into(),
         scope: Scope::All,
@@ -367,13 +373,13 @@ fn recorded(request: Request) -> Request {
 fn an_audited_redrive_wakes_waiting_claims() {
     let fixture = BatcherFixture::new();
     let id = fixture.job("email");
-    let command = |command| recorded(Request::Job { scope: Scope::All, id, command });
-    fixture.ask(command(engine::Command::Cancel)).unwrap();
-    let standing = fixture.idle("a", &["email"], 1);
+    let command = |command| with_audit_entry(Request::Job { scope: Scope::All, id, command });
+    fixture.execute(command(engine::Command::Cancel)).unwrap();
+    let claim = fixture.idle_claim("a", &["email"], 1);
     let redrive = engine::Command::Redrive { max_attempts: None, reset_steps: false };
-    fixture.ask(command(redrive)).unwrap();
-    assert_eq!(ids(&block_on(standing).unwrap()), [id]);
-    assert_eq!(fixture.story(), ["s", "j", "c", "jc"]);
+    fixture.execute(command(redrive)).unwrap();
+    assert_eq!(ids(&block_on(claim).unwrap()), [id]);
+    assert_eq!(fixture.batch_letters(), ["s", "j", "c", "jc"]);
 }
 
 #[test]
@@ -381,27 +387,27 @@ fn a_claim_dropped_before_its_batch_does_not_run() {
     let fixture = BatcherFixture::new();
     fixture.job("email");
     fixture.store.hold();
-    let mut busy = fixture.call(seen());
+    let mut busy = fixture.start_call(heartbeat());
     assert!(poll(&mut busy).is_pending());
-    fixture.store.begun(2);
+    fixture.store.wait_begun(2);
     let claim_request = claim_request("gone", &["email"], 1);
-    let mut gone = fixture.call(Request::Claim { scope: Scope::All, claim_request });
+    let mut gone = fixture.start_call(Request::Claim { scope: Scope::All, claim_request });
     assert!(poll(&mut gone).is_pending());
     drop(gone);
-    fixture.store.let_go();
+    fixture.store.release();
     block_on(busy).unwrap();
-    fixture.ask(seen()).unwrap();
-    assert_eq!(fixture.story(), ["s"], "no caller would hear the answer");
+    fixture.execute(heartbeat()).unwrap();
+    assert_eq!(fixture.batch_letters(), ["s"], "no caller would get the answer");
 }
 
 #[test]
 fn a_dropped_waiting_claim_does_not_run_again() {
     let fixture = BatcherFixture::new();
-    drop(fixture.idle("a", &["email"], 1));
-    assert_eq!(fixture.batcher.waiting().standing, 0);
+    drop(fixture.idle_claim("a", &["email"], 1));
+    assert_eq!(fixture.batcher.waiting().waiting_claims, 0);
     let id = fixture.job("email");
-    assert_eq!(fixture.look(id).status(), Status::Queued);
-    assert_eq!(fixture.story(), ["c", "s"]);
+    assert_eq!(fixture.read_job(id).status(), Status::Queued);
+    assert_eq!(fixture.batch_letters(), ["c", "s"]);
 }
 
 #[test]
@@ -409,12 +415,12 @@ fn a_claim_dropped_during_its_batch_leaves_no_lease() {
     let fixture = BatcherFixture::new();
     let id = fixture.job("email");
     fixture.store.hold();
-    let standing = fixture.stand("a");
-    fixture.store.begun(2);
-    drop(standing);
-    fixture.store.let_go();
-    untouched(&fixture, id, 3);
-    assert_eq!(fixture.story(), ["s", "c", "j"]);
+    let claim = fixture.claim_waiting("a");
+    fixture.store.wait_begun(2);
+    drop(claim);
+    fixture.store.release();
+    check_unclaimed(&fixture, id, 3);
+    assert_eq!(fixture.batch_letters(), ["s", "c", "j"]);
 }
 
 #[test]
@@ -422,14 +428,14 @@ fn a_claim_dropped_before_it_reads_its_reply_leaves_no_lease() {
     let fixture = BatcherFixture::new();
     let id = fixture.job("email");
     fixture.store.hold();
-    unheard(&fixture, fixture.stand("a"));
-    untouched(&fixture, id, 3);
+    drop_unread(&fixture, fixture.claim_waiting("a"));
+    check_unclaimed(&fixture, id, 3);
 
     let claim_request = claim_request("b", &["email"], 1);
     fixture.store.hold();
-    unheard(&fixture, fixture.call(Request::Claim { scope: Scope::All, claim_request }));
-    untouched(&fixture, id, 6);
-    assert_eq!(fixture.story(), ["s", "c", "j", "c", "j"]);
+    drop_unread(&fixture, fixture.start_call(Request::Claim { scope: Scope::All, claim_request }));
+    check_unclaimed(&fixture, id, 6);
+    assert_eq!(fixture.batch_letters(), ["s", "c", "j", "c", "j"]);
 }
 
 #[test]
@@ -441,13 +447,13 @@ fn a_dropped_claim_that_does_not_wait_leaves_no_lease() {
         scope: Scope::All,
         claim_request: claim_request(name, &["email"], 1),
     };
-    let in_flight = fixture.call(claim("a"));
-    fixture.store.begun(2);
-    let waiting = fixture.call(claim("b"));
+    let in_flight = fixture.start_call(claim("a"));
+    fixture.store.wait_begun(2);
+    let waiting = fixture.start_call(claim("b"));
     drop((in_flight, waiting));
-    fixture.store.let_go();
-    untouched(&fixture, id, 3);
-    assert_eq!(fixture.story(), ["s", "c", "j"], "the second was not even asked");
+    fixture.store.release();
+    check_unclaimed(&fixture, id, 3);
+    assert_eq!(fixture.batch_letters(), ["s", "c", "j"], "the second was not executed");
 }
 
 #[test]
@@ -456,30 +462,30 @@ fn a_lease_that_one_caller_received_is_not_released() {
     let id = fixture.job("email");
     fixture.store.hold();
     let first = fixture.submit("sms");
-    fixture.store.begun(2);
+    fixture.store.wait_begun(2);
     // A claim and its repetition in one batch: only one caller still waits.
-    let (heard, unheard) = (fixture.stand("a"), fixture.stand("a"));
-    fixture.store.let_one_go();
-    fixture.store.begun(3);
-    drop(unheard);
-    fixture.store.let_go();
+    let (kept, dropped) = (fixture.claim_waiting("a"), fixture.claim_waiting("a"));
+    fixture.store.release_one();
+    fixture.store.wait_begun(3);
+    drop(dropped);
+    fixture.store.release();
     block_on(first).unwrap();
-    assert_eq!(ids(&block_on(heard).unwrap()), [id]);
-    fixture.settled(3);
-    assert_eq!(fixture.look(id).status(), Status::Running);
-    assert_eq!(fixture.story(), ["s", "s", "cc"]);
+    assert_eq!(ids(&block_on(kept).unwrap()), [id]);
+    fixture.wait_settled(3);
+    assert_eq!(fixture.read_job(id).status(), Status::Running);
+    assert_eq!(fixture.batch_letters(), ["s", "s", "cc"]);
 }
 
 /// The job waits and has lost no attempt.
 #[track_caller]
-fn untouched(fixture: &BatcherFixture, id: JobId, transactions: usize) {
-    fixture.settled(transactions);
-    let job = fixture.look(id);
+fn check_unclaimed(fixture: &BatcherFixture, id: JobId, transactions: usize) {
+    fixture.wait_settled(transactions);
+    let job = fixture.read_job(id);
     assert_eq!((job.status(), job.life.attempt), (Status::Queued, 0));
 }
 
 /// Releases the store, waits until a future is ready, and drops it unread.
-fn unheard(fixture: &BatcherFixture, mut future: impl Future + Unpin) {
+fn drop_unread(fixture: &BatcherFixture, mut future: impl Future + Unpin) {
     struct Notifier(mpsc::Sender<()>);
     impl Wake for Notifier {
         fn wake(self: Arc<Self>) {
@@ -489,52 +495,52 @@ fn unheard(fixture: &BatcherFixture, mut future: impl Future + Unpin) {
     let (notifier, notified) = mpsc::channel();
     let waker = Waker::from(Arc::new(Notifier(notifier)));
     assert!(Pin::new(&mut future).poll(&mut Context::from_waker(&waker)).is_pending());
-    fixture.store.let_go();
+    fixture.store.release();
     notified.recv().unwrap();
 }
 
 #[test]
 fn a_claim_can_be_withdrawn() {
     let fixture = BatcherFixture::new();
-    let standing = fixture.idle("a", &["email"], 1);
-    assert_eq!(block_on(standing.withdraw()).unwrap(), []);
-    assert_eq!(fixture.story(), ["c"], "the store was not asked");
+    let claim = fixture.idle_claim("a", &["email"], 1);
+    assert_eq!(block_on(claim.withdraw()).unwrap(), []);
+    assert_eq!(fixture.batch_letters(), ["c"], "the store was not asked");
 
     fixture.store.hold();
-    let nothing = fixture.stand("b");
-    fixture.store.begun(3);
+    let nothing = fixture.claim_waiting("b");
+    fixture.store.wait_begun(3);
     let mut withdrawn = pin!(nothing.withdraw());
     assert!(poll(&mut withdrawn).is_pending());
-    fixture.store.let_go();
+    fixture.store.release();
     assert_eq!(block_on(withdrawn).unwrap(), []);
-    assert_eq!(fixture.batcher.waiting().standing, 0);
+    assert_eq!(fixture.batcher.waiting().waiting_claims, 0);
 
     let id = fixture.job("email");
     fixture.store.hold();
-    let something = fixture.stand("c");
-    fixture.store.begun(5);
+    let something = fixture.claim_waiting("c");
+    fixture.store.wait_begun(5);
     let mut withdrawn = pin!(something.withdraw());
     assert!(poll(&mut withdrawn).is_pending());
-    fixture.store.let_go();
+    fixture.store.release();
     assert_eq!(ids(&block_on(withdrawn).unwrap()), [id]);
 }
 
 #[test]
 fn a_closing_batcher_answers_every_caller() {
     let fixture = BatcherFixture::with(Limits { waiting_bytes_max: 4_000, ..Limits::default() });
-    let standing = fixture.idle("a", &["sms"], 1);
+    let claim = fixture.idle_claim("a", &["sms"], 1);
     fixture.store.hold();
     let in_flight = fixture.submit("email");
-    fixture.store.begun(3);
+    fixture.store.wait_begun(3);
     let waiting: Vec<_> = (0..10).map(|_| fixture.submit("email")).collect();
-    assert!(fixture.batcher.waiting().held > 0);
+    assert!(fixture.batcher.waiting().overflow > 0);
     thread::scope(|scope| {
         scope.spawn(|| fixture.batcher.close());
-        assert_eq!(block_on(standing).unwrap(), [], "so it has begun to close");
-        let refused = fixture.ask(seen());
+        assert_eq!(block_on(claim).unwrap(), [], "so it has begun to close");
+        let refused = fixture.execute(heartbeat());
         assert!(matches!(refused, Err(StoreError::Unavailable(_))));
-        assert!(matches!(block_on(fixture.stand("b")), Err(StoreError::Unavailable(_))));
-        fixture.store.let_go();
+        assert!(matches!(block_on(fixture.claim_waiting("b")), Err(StoreError::Unavailable(_))));
+        fixture.store.release();
     });
     submitted(&block_on(in_flight));
     for call in waiting {
@@ -548,10 +554,10 @@ fn several_writers_share_the_work() {
     let fixture = BatcherFixture::with(Limits { writers: 2, ..Limits::default() });
     fixture.store.hold();
     let one = fixture.submit("email");
-    fixture.store.begun(1);
+    fixture.store.wait_begun(1);
     let two = fixture.submit("email");
-    fixture.store.begun(2);
-    fixture.store.let_go();
+    fixture.store.wait_begun(2);
+    fixture.store.release();
     assert_ne!(submitted(&block_on(one)), submitted(&block_on(two)));
 }
 
@@ -563,15 +569,15 @@ fn the_verbs_do_not_know_the_difference() {
     let batcher = Arc::new(fixture.batcher);
     let (writes, memory) = (Writes::Batched(batcher.clone()), fixture.store.memory.clone());
     let platform = Platform::with_writes(writes, memory, clock, random, Settings::default());
-    let standing = batcher.stand(Scope::All, claim_request("a", &["email"], 1));
+    let claim = batcher.claim_waiting(Scope::All, claim_request("a", &["email"], 1));
     let tenant = engine::Tenant::default_tenant();
     let id = block_on(platform.submit(&tenant, draft("email"))).unwrap().job_id;
-    let claimed = block_on(standing).unwrap().remove(0);
+    let claimed = block_on(claim).unwrap().remove(0);
     let ending = engine::EndingDraft::new(engine::OutcomeWord::Completed).check().unwrap();
     let token = claimed.job.lease().unwrap().token;
     let report = platform::Report { id, token, ending };
-    let verdicts = block_on(platform.settle(&Scope::All, vec![report])).unwrap();
-    assert!(matches!(verdicts[..], [Ok(Status::Completed)]), "{verdicts:?}");
+    let results = block_on(platform.settle(&Scope::All, vec![report])).unwrap();
+    assert!(matches!(results[..], [Ok(Status::Completed)]), "{results:?}");
     assert_eq!(block_on(platform.job(&Scope::All, id)).unwrap().status(), Status::Completed);
 }
 
@@ -580,10 +586,10 @@ fn a_full_store_still_accepts_worker_reports() {
     let fixture = BatcherFixture::new();
     fixture.store.hold();
     let first = fixture.submit("email");
-    fixture.store.begun(1);
-    let (report, large) = (fixture.call(seen()), fixture.submit("large"));
-    fixture.store.let_go();
+    fixture.store.wait_begun(1);
+    let (report, large) = (fixture.start_call(heartbeat()), fixture.submit("large"));
+    fixture.store.release();
     block_on(first).unwrap();
-    assert!(block_on(report).is_ok(), "it is not refused for what another caller submits");
+    assert!(block_on(report).is_ok(), "the submit of another caller does not refuse it");
     assert!(matches!(block_on(large), Err(StoreError::Full(None))));
 }

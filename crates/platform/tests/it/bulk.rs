@@ -1,8 +1,8 @@
 //! Verbs about many jobs, the poison queue, and queues by type.
 
 use crate::{
-    fixture::{Fixture, blamed},
-    watched::Watched,
+    controlled_store::ControlledStore,
+    fixture::{Fixture, refused_fields},
 };
 use engine::{
     ClaimRequest, EndingDraft, ErrorCode, Field, Filter, Grant, Job, JobDraft, JobId, JobType,
@@ -13,10 +13,10 @@ use pollster::block_on;
 use std::{collections::BTreeMap, time::Duration};
 use store::StoreError;
 
-const ANYBODY: JobPermission<'static> = &|_| true;
+const ANY_JOB: JobPermission<'static> = &|_| true;
 
 /// Servers run these futures on any thread, so they must be `Send`.
-fn sent<T>(future: impl Future<Output = T> + Send) -> T {
+fn block_on_send<T>(future: impl Future<Output = T> + Send) -> T {
     block_on(future)
 }
 
@@ -32,11 +32,11 @@ fn is_type(name: &str) -> Filter {
     Filter::eq(Field::JobType(job_type(name)))
 }
 
-fn submit(platform: &Platform, whose: &str, name: &str, count: usize) -> Vec<JobId> {
+fn submit(platform: &Platform, tenant_name: &str, name: &str, count: usize) -> Vec<JobId> {
     let draft = JobDraft { job_type: name.into(), ..JobDraft::default() };
     let mut ids = Vec::new();
     for page in vec![draft; count].chunks(1_000) {
-        let submitted = block_on(platform.submit_all(&tenant(whose), page.to_vec())).unwrap();
+        let submitted = block_on(platform.submit_all(&tenant(tenant_name), page.to_vec())).unwrap();
         ids.extend(submitted.into_iter().map(|submitted| submitted.job_id));
     }
     ids
@@ -51,8 +51,14 @@ fn claim(platform: &Platform, name: &str, max: usize) -> Vec<store::Claimed> {
 }
 
 /// Jobs that were tried and are now poisoned with this code.
-fn poison(platform: &Platform, whose: &str, name: &str, code: &str, count: usize) -> Vec<JobId> {
-    let ids = submit(platform, whose, name, count);
+fn poison(
+    platform: &Platform,
+    tenant_name: &str,
+    name: &str,
+    code: &str,
+    count: usize,
+) -> Vec<JobId> {
+    let ids = submit(platform, tenant_name, name, count);
     for page in 0..count.div_ceil(1_000) {
         let claim_request = crate::fixture::claim_request(&format!("{code}-{page}"), 1_000);
         let claim_request = ClaimRequest { job_types: vec![job_type(name)], ..claim_request };
@@ -68,8 +74,8 @@ fn poison(platform: &Platform, whose: &str, name: &str, code: &str, count: usize
             ending: ending.clone(),
         };
         let reports = claimed.iter().map(report).collect();
-        let verdicts = block_on(platform.settle(&Scope::All, reports)).unwrap();
-        assert!(verdicts.iter().all(|verdict| matches!(verdict, Ok(Status::Poisoned))));
+        let results = block_on(platform.settle(&Scope::All, reports)).unwrap();
+        assert!(results.iter().all(|result| matches!(result, Ok(Status::Poisoned))));
     }
     ids
 }
@@ -91,15 +97,15 @@ fn all_live_jobs_of_a_filter_are_cancelled_and_no_others() {
     let emails = submit(&platform, "acme", "email", 2_500);
     let scans = submit(&platform, "acme", "scan", 3);
     let running = claim(&platform, "email", 2);
-    let chosen = JobSelection::Matching(is_type("email"));
-    let cancelled = block_on(platform.cancel_matching(&Scope::All, chosen.clone(), ANYBODY));
+    let selection = JobSelection::Matching(is_type("email"));
+    let cancelled = block_on(platform.cancel_matching(&Scope::All, selection.clone(), ANY_JOB));
     assert_eq!(cancelled.unwrap(), 2_500);
     assert_eq!(statuses(&platform, &emails), [("Cancelled", 2_498), ("Running", 2)].into());
     assert!(running.iter().all(|claimed| job(&platform, claimed.job.id()).life.cancel_requested));
     assert_eq!(statuses(&platform, &ended), [("Poisoned", 2)].into());
     assert_eq!(statuses(&platform, &scans), [("Queued", 3)].into());
-    let again = block_on(platform.cancel_matching(&Scope::All, chosen, ANYBODY)).unwrap();
-    assert_eq!(again, 2, "only the running ones are still there to be asked");
+    let again = block_on(platform.cancel_matching(&Scope::All, selection, ANY_JOB)).unwrap();
+    assert_eq!(again, 2, "only running jobs are left to cancel");
 }
 
 #[test]
@@ -108,13 +114,13 @@ fn a_bulk_cancel_skips_jobs_the_caller_may_not_change() {
     let (acme, birch) =
         (submit(&platform, "acme", "email", 3), submit(&platform, "birch", "email", 3));
     let scope = Scope::One(tenant("acme"));
-    let spared = acme[1];
-    let may = move |job: &Job| job.id() != spared;
+    let excluded = acme[1];
+    let may = move |job: &Job| job.id() != excluded;
     let everything = JobSelection::Matching(Filter::Everything);
-    assert_eq!(sent(platform.cancel_matching(&scope, everything, &may)).unwrap(), 2);
+    assert_eq!(block_on_send(platform.cancel_matching(&scope, everything, &may)).unwrap(), 2);
     let ids = JobSelection::Ids([acme, birch.clone()].concat());
     assert_eq!(block_on(platform.cancel_matching(&scope, ids, &may)).unwrap(), 0);
-    assert_eq!(job(&platform, spared).status(), Status::Queued);
+    assert_eq!(job(&platform, excluded).status(), Status::Queued);
     assert_eq!(statuses(&platform, &birch), [("Queued", 3)].into());
 }
 
@@ -126,9 +132,9 @@ fn bulk_redrive_and_discard_change_only_poisoned_jobs() {
     block_on(platform.cancel(&Scope::All, cancelled, None)).unwrap();
     let these = |ids: &[JobId]| JobSelection::Ids(ids.to_vec());
     let discard =
-        |chosen| block_on(platform.discard_matching(&Scope::All, chosen, ANYBODY)).unwrap();
+        |selection| block_on(platform.discard_matching(&Scope::All, selection, ANY_JOB)).unwrap();
     let redrive =
-        |chosen| block_on(platform.redrive_matching(&Scope::All, chosen, ANYBODY)).unwrap();
+        |selection| block_on(platform.redrive_matching(&Scope::All, selection, ANY_JOB)).unwrap();
     assert_eq!(discard(these(&[poisoned[0], cancelled])), 1);
     assert_eq!(discard(these(&poisoned[..1])), 0, "it is out of the poison queue");
     assert_eq!(redrive(these(&[poisoned[0], poisoned[1], cancelled])), 1);
@@ -144,24 +150,27 @@ fn lists_have_a_bound() {
     let platform = Fixture::new().platform;
     let id = submit(&platform, "acme", "email", 1)[0];
     let many = JobSelection::Ids(vec![id; 1_001]);
-    assert_eq!(blamed(block_on(platform.cancel_matching(&Scope::All, many, ANYBODY))), ["jobIds"]);
+    assert_eq!(
+        refused_fields(block_on(platform.cancel_matching(&Scope::All, many, ANY_JOB))),
+        ["jobIds"]
+    );
 }
 
 #[test]
 fn a_bulk_cancel_that_fails_halfway_has_an_unknown_outcome() {
-    let store = Watched::new();
+    let store = ControlledStore::new();
     let platform = store.platform(Settings::default());
     submit(&platform, "acme", "email", 1_500);
     let cancel = || {
         let everything = JobSelection::Matching(Filter::Everything);
-        block_on(platform.cancel_matching(&Scope::All, everything, ANYBODY))
+        block_on(platform.cancel_matching(&Scope::All, everything, ANY_JOB))
     };
     store.fail_after(1, || StoreError::Unavailable(None));
-    let broken = cancel();
-    assert!(matches!(broken, Err(Error::OutcomeUnknown { .. })), "{broken:?}");
+    let failed = cancel();
+    assert!(matches!(failed, Err(Error::OutcomeUnknown { .. })), "{failed:?}");
     store.fail_after(0, || StoreError::Unavailable(None));
-    let broken = cancel();
-    assert!(matches!(broken, Err(Error::Store(StoreError::Unavailable(_)))), "{broken:?}");
+    let failed = cancel();
+    assert!(matches!(failed, Err(Error::Store(StoreError::Unavailable(_)))), "{failed:?}");
     store.fail_after(2, || StoreError::Unavailable(None));
     assert_eq!(cancel().unwrap(), 500, "what was left");
 }
@@ -171,7 +180,7 @@ fn unlimited() -> Grant {
     Grant { scope: Scope::All, rights, types: Vec::new(), subjects: Vec::new() }
 }
 
-fn question() -> PoisonQuery {
+fn default_query() -> PoisonQuery {
     PoisonQuery { scope: Scope::All, job_type: None, error_code: None, before: None, limit: 10 }
 }
 
@@ -181,42 +190,48 @@ fn the_poison_queue_is_shown_by_reason() {
     poison(&platform, "acme", "email", "BAD_PAYLOAD", 3);
     poison(&platform, "acme", "email", "SMTP_DOWN", 2);
     let other = poison(&platform, "birch", "scan", "NO_FILE", 1);
-    let gone = poison(&platform, "acme", "email", "GONE", 1);
-    block_on(platform.discard(&Scope::All, gone[0], None)).unwrap();
-    let ask = |query: PoisonQuery| block_on(platform.poisoned(&query, &unlimited())).unwrap();
+    let discarded = poison(&platform, "acme", "email", "GONE", 1);
+    block_on(platform.discard(&Scope::All, discarded[0], None)).unwrap();
+    let read_page = |query: PoisonQuery| block_on(platform.poisoned(&query, &unlimited())).unwrap();
     let counts = |page: &platform::PoisonPage| -> Vec<(String, u64)> {
         let reasons = page.reasons.as_ref().expect("with the first page");
         assert!(reasons.complete);
         reasons.counts.iter().map(|(code, count)| (code.to_string(), *count)).collect()
     };
-    let told = |expected: &[(&str, u64)]| -> Vec<(String, u64)> {
+    let expected_counts = |expected: &[(&str, u64)]| -> Vec<(String, u64)> {
         expected.iter().map(|(code, count)| ((*code).into(), *count)).collect()
     };
-    let all = ask(question());
+    let all = read_page(default_query());
     assert_eq!((all.jobs.len(), all.next), (6, None));
-    assert_eq!(counts(&all), told(&[("BAD_PAYLOAD", 3), ("NO_FILE", 1), ("SMTP_DOWN", 2)]));
-    let scans = ask(PoisonQuery { job_type: Some(job_type("scan")), ..question() });
+    assert_eq!(
+        counts(&all),
+        expected_counts(&[("BAD_PAYLOAD", 3), ("NO_FILE", 1), ("SMTP_DOWN", 2)])
+    );
+    let scans = read_page(PoisonQuery { job_type: Some(job_type("scan")), ..default_query() });
     assert_eq!(scans.jobs.iter().map(Job::id).collect::<Vec<_>>(), other);
-    assert_eq!(counts(&scans), told(&[("NO_FILE", 1)]));
+    assert_eq!(counts(&scans), expected_counts(&[("NO_FILE", 1)]));
     let smtp = Some(ErrorCode::parse("SMTP_DOWN").unwrap());
-    let down =
-        ask(PoisonQuery { error_code: smtp, job_type: Some(job_type("email")), ..question() });
+    let down = read_page(PoisonQuery {
+        error_code: smtp,
+        job_type: Some(job_type("email")),
+        ..default_query()
+    });
     assert_eq!(down.jobs.len(), 2);
     assert_eq!(
         counts(&down),
-        told(&[("BAD_PAYLOAD", 3), ("SMTP_DOWN", 2)]),
-        "and the other reasons"
+        expected_counts(&[("BAD_PAYLOAD", 3), ("SMTP_DOWN", 2)]),
+        "the counts include the other reasons"
     );
     let acme = Scope::One(tenant("acme"));
-    assert_eq!(ask(PoisonQuery { scope: acme, ..question() }).jobs.len(), 5);
+    assert_eq!(read_page(PoisonQuery { scope: acme, ..default_query() }).jobs.len(), 5);
     // Whether the store counts or the jobs are read, the counts cover what the caller may see.
     let pattern = |text| vec![Pattern::parse("types", text).unwrap()];
     let scans = Grant { types: pattern("scan"), ..unlimited() };
-    let scans = sent(platform.poisoned(&question(), &scans)).unwrap();
-    assert_eq!((scans.jobs.len(), counts(&scans)), (1, told(&[("NO_FILE", 1)])));
+    let scans = block_on_send(platform.poisoned(&default_query(), &scans)).unwrap();
+    assert_eq!((scans.jobs.len(), counts(&scans)), (1, expected_counts(&[("NO_FILE", 1)])));
     let about = Grant { subjects: pattern("order/*"), ..unlimited() };
-    let nobody = sent(platform.poisoned(&question(), &about)).unwrap();
-    assert!(nobody.jobs.is_empty() && counts(&nobody).is_empty());
+    let no_jobs = block_on_send(platform.poisoned(&default_query(), &about)).unwrap();
+    assert!(no_jobs.jobs.is_empty() && counts(&no_jobs).is_empty());
 }
 
 #[test]
@@ -225,11 +240,12 @@ fn poison_queue_pages_hold_every_poisoned_job() {
     let poisoned = poison(&platform, "acme", "email", "BAD", 30);
     // Most are discarded, so one page needs several reads.
     let kept: Vec<JobId> = poisoned.iter().copied().step_by(6).collect();
-    let gone = poisoned.iter().filter(|id| !kept.contains(id)).copied().collect();
-    block_on(platform.discard_matching(&Scope::All, JobSelection::Ids(gone), ANYBODY)).unwrap();
+    let discarded = poisoned.iter().filter(|id| !kept.contains(id)).copied().collect();
+    block_on(platform.discard_matching(&Scope::All, JobSelection::Ids(discarded), ANY_JOB))
+        .unwrap();
     let (mut seen, mut before) = (Vec::new(), None);
     loop {
-        let query = PoisonQuery { before, limit: 2, ..question() };
+        let query = PoisonQuery { before, limit: 2, ..default_query() };
         let page = block_on(platform.poisoned(&query, &unlimited())).unwrap();
         assert!(page.jobs.len() <= 2);
         assert_eq!(page.reasons.is_some(), before.is_none());
@@ -271,7 +287,11 @@ fn queues_are_summed_up_by_type_and_each_worker_counts_once() {
     assert_eq!((all[1].live_workers, all[1].due), (0, 1));
     assert_eq!(all[1].oldest_age, Some(Duration::from_secs(3)));
     let birch = block_on(platform.queue_summaries(&Scope::One(tenant("birch")))).unwrap();
-    assert_eq!((birch[0].live_workers, birch[0].paused), (1, true), "one works for all tenants");
+    assert_eq!(
+        (birch[0].live_workers, birch[0].paused),
+        (1, true),
+        "one worker claims for all tenants"
+    );
     block_on(platform.pause(&Scope::All, job_type("email"), None, None)).unwrap();
     let all = block_on(platform.queue_summaries(&Scope::All)).unwrap();
     assert!(all[0].paused && !all[1].paused);

@@ -1,6 +1,6 @@
 //! A damaged job affects no other job.
 
-use crate::watched::{Watched, claim_request};
+use crate::controlled_store::{ControlledStore, claim_request};
 use engine::{
     EndingDraft, JobDraft, JobId, LeaseState, LeaseToken, OutcomeWord, Refusal, ReleaseReason,
     Scope, Status, Tenant, Timestamp, WorkerId,
@@ -13,7 +13,7 @@ use store::StoreError;
 const JOBS: usize = 9;
 
 struct DamageFixture {
-    store: Arc<Watched>,
+    store: Arc<ControlledStore>,
     platform: Platform,
     /// What was claimed.
     leases: Vec<(JobId, LeaseToken)>,
@@ -22,7 +22,7 @@ struct DamageFixture {
 impl DamageFixture {
     /// Nine jobs that run, two of them damaged.
     fn new() -> Self {
-        let store = Watched::new();
+        let store = ControlledStore::new();
         let platform = store.platform(Settings::default());
         let email = JobDraft { job_type: "email".into(), ..JobDraft::default() };
         block_on(platform.submit_all(&Tenant::default_tenant(), vec![email; JOBS])).unwrap();
@@ -30,7 +30,7 @@ impl DamageFixture {
             block_on(platform.claim(&Scope::All, claim_request("c", &["email"], JOBS))).unwrap();
         let leases = claimed.iter().map(|c| (c.job.id(), c.job.lease().unwrap().token)).collect();
         let fixture = DamageFixture { store, platform, leases };
-        BROKEN.iter().for_each(|index| fixture.store.damage(fixture.leases[*index].0));
+        DAMAGED.iter().for_each(|index| fixture.store.damage(fixture.leases[*index].0));
         fixture
     }
 
@@ -52,16 +52,18 @@ impl DamageFixture {
     }
 }
 
-const BROKEN: [usize; 2] = [3, 8];
+const DAMAGED: [usize; 2] = [3, 8];
 
 /// In request order: damaged jobs get the error, the others the expected answer.
 #[track_caller]
-fn check<T: std::fmt::Debug>(fates: &[Result<T, Error>], well: impl Fn(&T) -> bool) {
-    assert_eq!(fates.len(), JOBS);
-    for (index, fate) in fates.iter().enumerate() {
-        match fate {
-            Ok(fate) => assert!(well(fate) && !BROKEN.contains(&index), "{index}: {fate:?}"),
-            Err(Error::Store(StoreError::Damaged(_))) if BROKEN.contains(&index) => {}
+fn check<T: std::fmt::Debug>(results: &[Result<T, Error>], is_expected: impl Fn(&T) -> bool) {
+    assert_eq!(results.len(), JOBS);
+    for (index, result) in results.iter().enumerate() {
+        match result {
+            Ok(result) => {
+                assert!(is_expected(result) && !DAMAGED.contains(&index), "{index}: {result:?}")
+            }
+            Err(Error::Store(StoreError::Damaged(_))) if DAMAGED.contains(&index) => {}
             Err(other) => panic!("{index}: {other:?}"),
         }
     }
@@ -70,8 +72,8 @@ fn check<T: std::fmt::Debug>(fates: &[Result<T, Error>], well: impl Fn(&T) -> bo
 #[test]
 fn reports_are_taken_beside_one_that_cannot_be() {
     let fixture = DamageFixture::new();
-    let verdicts = block_on(fixture.platform.settle(&Scope::All, fixture.reports())).unwrap();
-    check(&verdicts, |status| *status == Status::Completed);
+    let results = block_on(fixture.platform.settle(&Scope::All, fixture.reports())).unwrap();
+    check(&results, |status| *status == Status::Completed);
 }
 
 #[test]
@@ -79,10 +81,10 @@ fn a_refusal_beside_damage_stays_one() {
     let fixture = DamageFixture::new();
     let mut reports = fixture.reports();
     reports[4].token = LeaseToken { epoch: 0, fence: 0, secret: 0 };
-    let mut verdicts = block_on(fixture.platform.settle(&Scope::All, reports)).unwrap();
-    let refused = std::mem::replace(&mut verdicts[4], Ok(Status::Completed));
+    let mut results = block_on(fixture.platform.settle(&Scope::All, reports)).unwrap();
+    let refused = std::mem::replace(&mut results[4], Ok(Status::Completed));
     assert!(matches!(refused, Err(Error::Refused(Refusal::LeaseLost))), "{refused:?}");
-    check(&verdicts, |status| *status == Status::Completed);
+    check(&results, |status| *status == Status::Completed);
 }
 
 #[test]
@@ -95,8 +97,8 @@ fn jobs_are_given_back_beside_one_that_cannot_be() {
         delay: Duration::ZERO,
     };
     let releases = fixture.leases.iter().map(back).collect();
-    let verdicts = block_on(fixture.platform.release(&Scope::All, releases)).unwrap();
-    check(&verdicts, |status| *status == Status::Queued);
+    let results = block_on(fixture.platform.release(&Scope::All, releases)).unwrap();
+    check(&results, |status| *status == Status::Queued);
 }
 
 #[test]
@@ -116,7 +118,7 @@ fn damaged_jobs_do_not_stop_the_sweep_of_others() {
     fixture.store.clock.pass(Duration::from_secs(3_600));
     let mut swept = block_on(fixture.platform.sweep()).unwrap().jobs;
     swept.sort();
-    let sound = fixture.leases.iter().enumerate().filter(|(index, _)| !BROKEN.contains(index));
+    let sound = fixture.leases.iter().enumerate().filter(|(index, _)| !DAMAGED.contains(index));
     let mut sound: Vec<JobId> = sound.map(|(_, (id, _))| *id).collect();
     sound.sort();
     assert_eq!(swept, sound);
@@ -125,9 +127,9 @@ fn damaged_jobs_do_not_stop_the_sweep_of_others() {
 #[test]
 fn a_damaged_job_settled_alone_fails_as_an_item() {
     let fixture = DamageFixture::new();
-    let report = fixture.reports().remove(BROKEN[0]);
-    let verdicts = block_on(fixture.platform.settle(&Scope::All, vec![report])).unwrap();
-    assert!(matches!(verdicts[..], [Err(Error::Store(StoreError::Damaged(_)))]), "{verdicts:?}");
+    let report = fixture.reports().remove(DAMAGED[0]);
+    let results = block_on(fixture.platform.settle(&Scope::All, vec![report])).unwrap();
+    assert!(matches!(results[..], [Err(Error::Store(StoreError::Damaged(_)))]), "{results:?}");
 }
 
 #[test]
@@ -135,7 +137,7 @@ fn a_page_without_damage_is_one_transaction() {
     let fixture = DamageFixture::new();
     let before = fixture.store.batches().len();
     let mut reports = fixture.reports();
-    reports.truncate(BROKEN[0]);
+    reports.truncate(DAMAGED[0]);
     block_on(fixture.platform.settle(&Scope::All, reports)).unwrap();
     assert_eq!(fixture.store.batches().len(), before + 1);
     assert!(block_on(fixture.platform.settle(&Scope::All, Vec::new())).unwrap().is_empty());

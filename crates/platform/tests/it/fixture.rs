@@ -4,7 +4,7 @@ use engine::{
     ClaimId, ClaimRequest, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Refusal, Scope,
     Status, Tenant, Timestamp, WorkerId,
 };
-use platform::{Error, Platform, Report, Settings, Verdict};
+use platform::{Error, Platform, Report, Settings, SettleResult};
 use pollster::block_on;
 use std::sync::Arc;
 use store::{Claimed, ManualClock, Memory, SeededRandom};
@@ -36,14 +36,16 @@ impl Fixture {
         let token = claimed.job.lease().unwrap().token;
         let draft = EndingDraft { retry_after_seconds: Some(0), ..EndingDraft::new(word) };
         let report = Report { id: claimed.job.id(), token, ending: draft.check().unwrap() };
-        lawful(block_on(self.platform.settle(&Scope::All, vec![report])).unwrap().remove(0))
+        status_or_refusal(
+            block_on(self.platform.settle(&Scope::All, vec![report])).unwrap().remove(0),
+        )
     }
 }
 
-/// The verdict of a store without damage.
+/// The result of one report, over a store without damage.
 #[track_caller]
-pub(crate) fn lawful(verdict: Verdict) -> Result<Status, Refusal> {
-    verdict.map_err(|error| match error {
+pub(crate) fn status_or_refusal(result: SettleResult) -> Result<Status, Refusal> {
+    result.map_err(|error| match error {
         Error::Refused(refusal) => refusal,
         Error::Store(_) | Error::OutcomeUnknown { .. } => panic!("not a refusal: {error}"),
     })
@@ -62,7 +64,7 @@ pub(crate) fn claim_request(name: &str, max: usize) -> ClaimRequest {
 
 /// The fields that a refusal names.
 #[track_caller]
-pub(crate) fn blamed<T>(outcome: Result<T, Error>) -> Vec<&'static str> {
+pub(crate) fn refused_fields<T>(outcome: Result<T, Error>) -> Vec<&'static str> {
     match outcome {
         Err(Error::Refused(refusal)) => refusal.problems().iter().map(|p| p.field).collect(),
         Err(other) => panic!("not a refusal: {other}"),

@@ -1,6 +1,6 @@
 //! Every verb, fed with hostile values: a typed refusal that names the field, no panic.
 
-use crate::fixture::{Fixture, blamed, claim_request, lawful};
+use crate::fixture::{Fixture, claim_request, refused_fields, status_or_refusal};
 use engine::{
     ClaimRequest, EndingDraft, Entropy, Filter, JobDraft, JobId, JobType, LeaseState, LeaseToken,
     OutcomeWord, PolicyDraft, Refusal, ReleaseReason, Scope, StepName, Tenant, Timestamp, WorkerId,
@@ -17,7 +17,7 @@ const TOKENS: [LeaseToken; 3] = [
     LeaseToken { epoch: u32::MAX, fence: u64::MAX, secret: u128::MAX },
 ];
 
-fn nobody() -> JobId {
+fn unknown_job() -> JobId {
     JobId::new(Timestamp::MAX, Entropy(u128::MAX))
 }
 
@@ -26,23 +26,23 @@ fn submits_are_refused_by_field() {
     let fixture = Fixture::new();
     let tenant = Tenant::default_tenant();
     let submit = |drafts| block_on(fixture.platform.submit_all(&tenant, drafts));
-    assert_eq!(blamed(submit(Vec::new())), ["jobs"]);
-    assert_eq!(blamed(submit(vec![JobDraft::default(); 1_001])), ["jobs"]);
-    assert_eq!(blamed(submit(vec![JobDraft::default()])), ["jobType"]);
+    assert_eq!(refused_fields(submit(Vec::new())), ["jobs"]);
+    assert_eq!(refused_fields(submit(vec![JobDraft::default(); 1_001])), ["jobs"]);
+    assert_eq!(refused_fields(submit(vec![JobDraft::default()])), ["jobType"]);
     let good = JobDraft { job_type: "email".into(), ..JobDraft::default() };
     for text in ["", "\0", "[", "\"\\u0000\"", &"[".repeat(60_000)] {
         let bad = JobDraft { payload: Some(text.into()), ..good.clone() };
-        assert_eq!(blamed(submit(vec![bad])), ["payload"]);
+        assert_eq!(refused_fields(submit(vec![bad])), ["payload"]);
     }
     let late = JobDraft { run_at: Some(i64::MAX), expires_at: Some(i64::MIN), ..good.clone() };
     let error = submit(vec![good.clone(), late]).unwrap_err();
     assert!(matches!(&error, Error::Refused(Refusal::Item { index: 1, .. })), "{error}");
-    assert_eq!(blamed::<()>(Err(error)), ["runAt", "expiresAt"]);
+    assert_eq!(refused_fields::<()>(Err(error)), ["runAt", "expiresAt"]);
     let large = JobDraft { payload: Some("1".repeat(65_537)), ..good.clone() };
     let error = submit(vec![large]).unwrap_err();
     assert!(matches!(error, Error::Refused(Refusal::PayloadTooLarge { bytes: 65_537, .. })));
     let too_late = JobDraft { expires_at: Some(1), ..good };
-    assert_eq!(blamed(submit(vec![too_late])), ["expiresAt"]);
+    assert_eq!(refused_fields(submit(vec![too_late])), ["expiresAt"]);
     let query = Query { scope: Scope::All, filter: Filter::Everything, before: None, limit: 10 };
     assert!(block_on(fixture.platform.list(&query)).unwrap().jobs.is_empty(), "nothing was stored");
 }
@@ -52,16 +52,16 @@ fn claims_are_refused_by_field() {
     let fixture = Fixture::new();
     let claim = |claim_request| block_on(fixture.platform.claim(&Scope::All, claim_request));
     for max in [0, 1_001, usize::MAX] {
-        assert_eq!(blamed(claim(claim_request("c", max))), ["max"]);
+        assert_eq!(refused_fields(claim(claim_request("c", max))), ["max"]);
     }
     let mut idle = claim_request("c", 1);
     idle.job_types.clear();
-    assert_eq!(blamed(claim(idle.clone())), ["jobTypes"]);
+    assert_eq!(refused_fields(claim(idle.clone())), ["jobTypes"]);
     idle.job_types = vec![JobType::parse("x").unwrap(); 101];
-    assert_eq!(blamed(claim(idle)), ["jobTypes"]);
+    assert_eq!(refused_fields(claim(idle)), ["jobTypes"]);
     for lease in [Duration::ZERO, Duration::from_secs(3_601), Duration::MAX] {
         let odd = ClaimRequest { lease: Some(lease), ..claim_request("c", 1) };
-        assert_eq!(blamed(claim(odd)), ["leaseSeconds"]);
+        assert_eq!(refused_fields(claim(odd)), ["leaseSeconds"]);
     }
 }
 
@@ -75,23 +75,23 @@ fn reports_are_refused_one_by_one() {
     let platform = &fixture.platform;
     let worker = WorkerId::parse("w1").unwrap();
     let many = vec![Report { id, token: TOKENS[0], ending: ending.clone() }; 1_001];
-    assert_eq!(blamed(block_on(platform.settle(&scope, many))), ["items"]);
+    assert_eq!(refused_fields(block_on(platform.settle(&scope, many))), ["items"]);
     let many = vec![Beat { id, token: TOKENS[0], progress: None }; 1_001];
-    assert_eq!(blamed(block_on(platform.heartbeat(&scope, &worker, many))), ["leases"]);
+    assert_eq!(refused_fields(block_on(platform.heartbeat(&scope, &worker, many))), ["leases"]);
     let (reason, delay) = (ReleaseReason::Snoozed, Duration::MAX);
     let endless = Release { id, token: TOKENS[0], reason, delay };
-    assert_eq!(blamed(block_on(platform.release(&scope, vec![endless]))), ["delaySeconds"]);
+    assert_eq!(refused_fields(block_on(platform.release(&scope, vec![endless]))), ["delaySeconds"]);
     for token in TOKENS {
         let report = |id| Report { id, token, ending: ending.clone() };
-        let verdicts =
-            block_on(platform.settle(&scope, vec![report(id), report(nobody())])).unwrap();
-        let verdicts: Vec<_> = verdicts.into_iter().map(lawful).collect();
-        assert_eq!(verdicts, [Err(Refusal::LeaseLost), Err(Refusal::JobNotFound)]);
+        let results =
+            block_on(platform.settle(&scope, vec![report(id), report(unknown_job())])).unwrap();
+        let results: Vec<_> = results.into_iter().map(status_or_refusal).collect();
+        assert_eq!(results, [Err(Refusal::LeaseLost), Err(Refusal::JobNotFound)]);
         let back = Release { id, token, reason, delay: Duration::ZERO };
-        let mut verdicts = block_on(platform.release(&scope, vec![back])).unwrap();
-        assert_eq!(lawful(verdicts.remove(0)), Err(Refusal::LeaseLost));
+        let mut results = block_on(platform.release(&scope, vec![back])).unwrap();
+        assert_eq!(status_or_refusal(results.remove(0)), Err(Refusal::LeaseLost));
         let beat = |id| Beat { id, token, progress: None };
-        let beats = vec![beat(id), beat(nobody())];
+        let beats = vec![beat(id), beat(unknown_job())];
         let lease_states = block_on(platform.heartbeat(&scope, &worker, beats)).unwrap();
         assert!(
             matches!(lease_states[..], [Ok(LeaseState::Lost), Ok(LeaseState::Lost)]),
@@ -112,7 +112,7 @@ fn operators_are_refused_by_field() {
     let id = fixture.submit();
     for attempts in [i64::MIN, -1, 0, 101, i64::MAX] {
         let redrive = fixture.platform.redrive(&Scope::All, id, Some(attempts), false, None);
-        assert_eq!(blamed(block_on(redrive)), ["maxAttempts"]);
+        assert_eq!(refused_fields(block_on(redrive)), ["maxAttempts"]);
     }
     let draft = PolicyDraft {
         lease_ms: Some(-1),
@@ -121,7 +121,7 @@ fn operators_are_refused_by_field() {
         ..PolicyDraft::default()
     };
     let set = fixture.platform.set_policy(JobType::parse("email").unwrap(), &draft, None);
-    assert_eq!(blamed(block_on(set)), ["backoff.factor", "lease", "retention"]);
+    assert_eq!(refused_fields(block_on(set)), ["backoff.factor", "lease", "retention"]);
     assert!(block_on(fixture.platform.policies()).unwrap().is_empty());
 }
 

@@ -37,13 +37,13 @@ fn revoke(fixture: &Fixture, scope: &Scope, id: KeyId) -> Result<ApiKey, Error> 
 }
 
 /// The entries of the audit log, oldest first.
-fn noted(fixture: &Fixture, scope: &Scope) -> Vec<(String, String, Option<String>)> {
-    let entries = block_on(fixture.platform.audit(scope, None, 100)).unwrap();
-    let line = |entry: &engine::AuditEntry| {
+fn audit_log(fixture: &Fixture, scope: &Scope) -> Vec<(String, String, Option<String>)> {
+    let page = block_on(fixture.platform.audit(scope, None, 100)).unwrap();
+    let entry_fields = |entry: &engine::AuditEntry| {
         let detail = entry.detail.as_deref().map(str::to_owned);
         (entry.action.to_string(), entry.target.to_string(), detail)
     };
-    entries.iter().rev().map(line).collect()
+    page.iter().rev().map(entry_fields).collect()
 }
 
 #[test]
@@ -52,16 +52,16 @@ fn a_key_is_made_once_and_known_again_by_its_secret() {
     let (key, secret) = create(&fixture, "ci", only("acme"));
     let (other, _) = create(&fixture, "dashboard", Scope::All);
     assert_ne!(key.id, other.id);
-    let shown = KeySecret::parse(&secret.expose()).unwrap();
-    let kept = block_on(fixture.platform.keys(&only("acme"))).unwrap();
-    assert_eq!(kept.len(), 1, "a key of all tenants is not acme's");
-    assert_eq!(kept[0], key);
-    assert_eq!((kept[0].id, kept[0].digest), (shown.id(), shown.digest()));
-    assert_eq!(&*kept[0].created_by, "key:admin");
+    let parsed = KeySecret::parse(&secret.expose()).unwrap();
+    let stored_keys = block_on(fixture.platform.keys(&only("acme"))).unwrap();
+    assert_eq!(stored_keys.len(), 1, "a key of all tenants is not acme's");
+    assert_eq!(stored_keys[0], key);
+    assert_eq!((stored_keys[0].id, stored_keys[0].digest), (parsed.id(), parsed.digest()));
+    assert_eq!(&*stored_keys[0].created_by, "key:admin");
     assert_eq!(block_on(fixture.platform.keys(&Scope::All)).unwrap().len(), 2);
-    let log = noted(&fixture, &only("acme"));
+    let entries = audit_log(&fixture, &only("acme"));
     assert_eq!(
-        log,
+        entries,
         [(
             "key.create".into(),
             key.id.to_string(),
@@ -87,7 +87,7 @@ fn a_revoked_key_stays_revoked() {
     assert_eq!(revoke(&fixture, &Scope::All, key.id).unwrap(), revoked, "twice changes nothing");
     assert_eq!(block_on(fixture.platform.keys(&Scope::All)).unwrap(), [revoked]);
     let actions: Vec<String> =
-        noted(&fixture, &Scope::All).into_iter().map(|line| line.0).collect();
+        audit_log(&fixture, &Scope::All).into_iter().map(|entry| entry.0).collect();
     assert_eq!(actions, ["key.create", "key.revoke"]);
 }
 
@@ -95,14 +95,14 @@ fn a_revoked_key_stays_revoked() {
 fn a_key_of_another_tenant_is_not_found() {
     let fixture = Fixture::new();
     let (acme, _) = create(&fixture, "ci", only("acme"));
-    let (everybody, _) = create(&fixture, "admin", Scope::All);
-    for id in [acme.id, everybody.id, KeyId(1)] {
+    let (all_tenants, _) = create(&fixture, "admin", Scope::All);
+    for id in [acme.id, all_tenants.id, KeyId(1)] {
         let refused = revoke(&fixture, &only("birch"), id);
         assert!(matches!(refused, Err(Error::Refused(Refusal::KeyNotFound))), "{refused:?}");
     }
-    let kept = block_on(fixture.platform.keys(&Scope::All)).unwrap();
-    assert!(kept.iter().all(|key| key.revoked_at.is_none()));
-    assert_eq!(noted(&fixture, &Scope::All).len(), 2, "what is refused is not noted");
+    let stored_keys = block_on(fixture.platform.keys(&Scope::All)).unwrap();
+    assert!(stored_keys.iter().all(|key| key.revoked_at.is_none()));
+    assert_eq!(audit_log(&fixture, &Scope::All).len(), 2, "what is refused is not noted");
 }
 
 #[test]
@@ -120,9 +120,9 @@ fn signing_keys_are_made_and_ended() {
     assert_eq!(revoke(first.id).unwrap(), revoked, "twice changes nothing");
     assert_eq!(block_on(fixture.platform.signing_keys()).unwrap(), [revoked, second]);
     assert!(matches!(revoke(KeyId(1)), Err(Error::Refused(Refusal::KeyNotFound))));
-    let log = noted(&fixture, &Scope::All);
+    let entries = audit_log(&fixture, &Scope::All);
     assert_eq!(
-        log,
+        entries,
         [(
             "signing_key.revoke".into(),
             first.id.to_string(),

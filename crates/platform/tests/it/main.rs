@@ -6,6 +6,8 @@ mod batcher;
 #[cfg(not(feature = "shuttle"))]
 mod bulk;
 #[cfg(not(feature = "shuttle"))]
+mod controlled_store;
+#[cfg(not(feature = "shuttle"))]
 mod damage;
 mod fixture;
 mod hostile;
@@ -22,8 +24,6 @@ mod strict;
 mod verbs;
 #[cfg(not(feature = "shuttle"))]
 mod watch;
-#[cfg(not(feature = "shuttle"))]
-mod watched;
 
 #[path = "../../examples/one_life.rs"]
 #[allow(dead_code, reason = "its `main` is for people")]

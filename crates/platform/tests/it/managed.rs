@@ -17,7 +17,7 @@ fn actor() -> Actor {
 }
 
 /// The entries of the audit log, oldest first: action, target and detail in one line.
-fn noted(fixture: &Fixture) -> Vec<String> {
+fn audit_lines(fixture: &Fixture) -> Vec<String> {
     let entries = block_on(fixture.platform.audit(&Scope::All, None, 100)).unwrap();
     let mut before = AuditHash::FIRST;
     let mut lines = Vec::new();
@@ -69,7 +69,7 @@ fn every_verb_of_operators_is_done_and_noted() {
         "type.put email maxAttempts 3 → 9".into(),
         "jobs.cancel status eq 'Queued' 12 jobs".into(),
     ];
-    assert_eq!(noted(&fixture), expected);
+    assert_eq!(audit_lines(&fixture), expected);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn refused_commands_leave_no_audit_entry() {
     assert!(block_on(ops.redrive(&Scope::All, id, Some(0), false, by)).is_err());
     let draft = PolicyDraft { max_attempts: Some(0), ..PolicyDraft::default() };
     assert!(block_on(ops.set_policy(JobType::parse("email").unwrap(), &draft, by)).is_err());
-    assert!(noted(&fixture).is_empty());
+    assert!(audit_lines(&fixture).is_empty());
     assert_eq!(block_on(fixture.platform.job(&Scope::All, id)).unwrap().status(), Status::Queued);
 }
 
@@ -96,7 +96,7 @@ fn a_status_stream_resumes_where_it_was() {
     let id = fixture.submit();
     fixture.settle(&fixture.claim("a")[0], OutcomeWord::Completed).unwrap();
     let after = |after| {
-        let events = block_on(fixture.platform.announced(&Scope::All, id, after)).unwrap();
+        let events = block_on(fixture.platform.events_of_job(&Scope::All, id, after)).unwrap();
         events.iter().map(|event| (event.job.seq, event.kind)).collect::<Vec<_>>()
     };
     use EventKind::{Completed, Queued, Running};
@@ -104,6 +104,6 @@ fn a_status_stream_resumes_where_it_was() {
     assert_eq!(after(2), [(3, Completed)]);
     assert!(after(3).is_empty());
     let foreign = Scope::One(Tenant::parse("birch").unwrap());
-    let refused = block_on(fixture.platform.announced(&foreign, id, 0));
+    let refused = block_on(fixture.platform.events_of_job(&foreign, id, 0));
     assert!(matches!(refused, Err(Error::Refused(Refusal::JobNotFound))), "{refused:?}");
 }

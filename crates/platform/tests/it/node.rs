@@ -30,17 +30,17 @@ fn claim_request(claim: &str) -> ClaimRequest {
 }
 
 #[test]
-fn a_claim_that_stands_gets_a_job_when_its_time_has_come() {
+fn a_waiting_claim_gets_a_job_when_it_is_due() {
     let (node, clock) = (node(), SystemClock::new());
-    let standing = node.stand(Scope::All, claim_request("1"));
+    let claim = node.claim_waiting(Scope::All, claim_request("1"));
     let id = block_on(node.submit(&Tenant::default_tenant(), email(Some(1)))).unwrap().job_id;
-    let claimed = block_on(standing).unwrap();
+    let claimed = block_on(claim).unwrap();
     assert_eq!(claimed[0].job.id(), id);
     let waited = clock.read().monotonic;
     assert!(waited >= Duration::from_secs(1), "never early: {waited:?}");
     assert!(
         waited < Duration::from_secs(20),
-        "the clockwork woke it, not the safety net: {waited:?}"
+        "maintenance woke it, not the periodic wake-up of all claims: {waited:?}"
     );
 }
 
@@ -50,12 +50,12 @@ fn a_worker_that_falls_silent_loses_its_job_to_one_that_waits() {
     let quick = PolicyDraft { backoff_base_ms: Some(0), ..PolicyDraft::default() };
     block_on(node.set_policy(JobType::parse("email").unwrap(), &quick, None)).unwrap();
     let id = block_on(node.submit(&Tenant::default_tenant(), email(None))).unwrap().job_id;
-    let silent = block_on(node.stand(Scope::All, claim_request("1"))).unwrap();
-    let next = block_on(node.stand(Scope::All, claim_request("2"))).unwrap();
+    let silent = block_on(node.claim_waiting(Scope::All, claim_request("1"))).unwrap();
+    let next = block_on(node.claim_waiting(Scope::All, claim_request("2"))).unwrap();
     assert_eq!((silent[0].job.id(), next[0].job.id()), (id, id));
     assert!(next[0].job.lease().unwrap().token > silent[0].job.lease().unwrap().token);
-    let story = block_on(node.history(&Scope::All, id, 0)).unwrap();
-    assert_eq!(story[2].error_code.as_ref().unwrap().as_str(), "LEASE_EXPIRED");
+    let history = block_on(node.history(&Scope::All, id, 0)).unwrap();
+    assert_eq!(history[2].error_code.as_ref().unwrap().as_str(), "LEASE_EXPIRED");
 }
 
 #[test]
@@ -72,9 +72,9 @@ fn announcements_are_numbered_by_itself() {
 #[test]
 fn a_closed_node_answers_waiting_claims_and_refuses_submits() {
     let node = node();
-    let standing = node.stand(Scope::All, claim_request("1"));
+    let claim = node.claim_waiting(Scope::All, claim_request("1"));
     node.close();
-    assert_eq!(block_on(standing).unwrap(), []);
+    assert_eq!(block_on(claim).unwrap(), []);
     assert!(block_on(node.submit(&Tenant::default_tenant(), email(None))).is_err());
 }
 
@@ -85,9 +85,9 @@ fn the_catalogue_knows_types_that_were_declared_and_types_that_came() {
     block_on(node.set_policy(JobType::parse("invoice").unwrap(), &strict, None)).unwrap();
     block_on(node.submit(&Tenant::default_tenant(), email(None))).unwrap();
     let types = block_on(node.types(&Scope::All)).unwrap();
-    let told: Vec<_> =
+    let types_found: Vec<_> =
         types.iter().map(|t| (t.job_type.as_str(), t.declared, t.policy.max_attempts)).collect();
-    assert_eq!(told, [("email", false, 3), ("invoice", true, 1)]);
+    assert_eq!(types_found, [("email", false, 3), ("invoice", true, 1)]);
     let job = block_on(node.submit(
         &Tenant::default_tenant(),
         JobDraft { job_type: "invoice".into(), ..JobDraft::default() },
@@ -113,7 +113,7 @@ fn retry_after_follows_the_measured_rate() {
     let job = |id| block_on(node.job(&Scope::All, id)).unwrap();
     assert_eq!(node.retry_after(&job(ids[0])), Some(Duration::from_secs(5)), "nothing moved yet");
     block_on(node.cancel(&Scope::All, ids[0], None)).unwrap();
-    assert_eq!(node.retry_after(&job(ids[0])), None, "there is nothing more to come");
+    assert_eq!(node.retry_after(&job(ids[0])), None, "an ended job does not change");
     while soon() == 5 {
         waited();
         thread::sleep(Duration::from_millis(5));

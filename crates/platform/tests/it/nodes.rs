@@ -17,24 +17,24 @@ use store::{
     SETTINGS_TRUSTED_FOR, SeededRandom, Store, StoreError,
 };
 
-/// Anything that takes so long never happens.
-const BOUND: Duration = Duration::from_secs(60);
+/// A test fails after waiting this long.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Polling finds a change far sooner than this.
-const POLLED: Duration = Duration::from_secs(15);
+const POLL_WAIT_MAX: Duration = Duration::from_secs(15);
 
 fn start(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Node {
     Node::start(store, clock, Arc::new(SystemRandom), Settings::default()).unwrap()
 }
 
 /// A store to share, and the clock of all its nodes.
-fn shared() -> (Memory, Arc<SystemClock>) {
+fn shared_store() -> (Memory, Arc<SystemClock>) {
     let clock = Arc::new(SystemClock::new());
     (Memory::shared(clock.clone(), Arc::new(SystemRandom)), clock)
 }
 
 /// Two nodes that know of each other.
-fn two() -> (Node, Node, Arc<SystemClock>) {
-    let (memory, clock) = shared();
+fn two_nodes() -> (Node, Node, Arc<SystemClock>) {
+    let (memory, clock) = shared_store();
     let near = start(Arc::new(memory.another()), clock.clone());
     let far = start(Arc::new(memory), clock.clone());
     for node in [&near, &far] {
@@ -43,22 +43,22 @@ fn two() -> (Node, Node, Arc<SystemClock>) {
     (near, far, clock)
 }
 
-/// Two nodes whose time stands still, so that nothing is polled: what the first learns of the
-/// second came by notification. The second knows of the first.
-fn two_out_of_time() -> (Node, Node) {
+/// Two nodes whose clock stands still, so that neither polls: the first learns of changes by the
+/// second only from notifications. The second knows of the first.
+fn two_nodes_without_time() -> (Node, Node) {
     let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
     clock.pass(Duration::from_secs(60));
     let memory = Memory::shared(clock.clone(), Arc::new(SeededRandom::new(1)));
     let near = start(Arc::new(memory.another()), clock.clone());
-    wait_until("the first was heard", || near.nodes()[0].leads);
+    wait_until("the first leads", || near.nodes()[0].leads);
     let far = start(Arc::new(memory), clock);
     wait_until("the second knows the first", || far.nodes().len() == 2);
     (near, far)
 }
 
 /// Two nodes whose notifications are all lost.
-fn two_deaf() -> (Node, Node, Arc<SystemClock>) {
-    let (memory, clock) = shared();
+fn two_nodes_without_notifications() -> (Node, Node, Arc<SystemClock>) {
+    let (memory, clock) = shared_store();
     let [near, far] = [memory.another(), memory].map(|memory| {
         memory.lose_notifications();
         start(Arc::new(memory), clock.clone())
@@ -67,10 +67,10 @@ fn two_deaf() -> (Node, Node, Arc<SystemClock>) {
 }
 
 #[track_caller]
-fn wait_until(what: &str, mut it: impl FnMut() -> bool) {
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let clock = SystemClock::new();
-    while !it() {
-        assert!(clock.read().monotonic < BOUND, "in vain: {what}");
+    while !condition() {
+        assert!(clock.read().monotonic < WAIT_MAX, "waited in vain: {what}");
         thread::sleep(Duration::from_millis(2));
     }
 }
@@ -78,9 +78,9 @@ fn wait_until(what: &str, mut it: impl FnMut() -> bool) {
 /// The result of the future, within the bound.
 #[track_caller]
 fn within<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
-    let (done, brought) = mpsc::channel();
+    let (done, result) = mpsc::channel();
     thread::spawn(move || done.send(block_on(future)));
-    brought.recv_timeout(BOUND).expect("it happens")
+    result.recv_timeout(WAIT_MAX).expect("it happens")
 }
 
 fn email() -> JobDraft {
@@ -107,12 +107,12 @@ fn claim_request(claim: &str) -> ClaimRequest {
 }
 
 /// A claim that the node has tried once and that waits.
-fn standing(node: &Node, claim: &str) -> impl Future<Output = Vec<Claimed>> + Send + use<> {
-    let standing = node.stand(Scope::All, claim_request(claim));
+fn waiting_claim(node: &Node, claim: &str) -> impl Future<Output = Vec<Claimed>> + Send + use<> {
+    let waiting_claim = node.claim_waiting(Scope::All, claim_request(claim));
     // The writer runs one batch after another, so the claim was in this batch or an earlier one.
     block_on(node.platform().heartbeat(&Scope::All, &WorkerId::parse("w").unwrap(), Vec::new()))
         .unwrap();
-    async { standing.await.unwrap() }
+    async { waiting_claim.await.unwrap() }
 }
 
 fn status(node: &Node, id: JobId) -> Status {
@@ -121,7 +121,7 @@ fn status(node: &Node, id: JobId) -> Status {
 
 /// Waits as the HTTP API does: watches, reads, and reads again only when the watch reports a
 /// change.
-fn ended(node: &Node, id: JobId) -> impl Future<Output = Status> + Send + use<> {
+fn wait_for_end(node: &Node, id: JobId) -> impl Future<Output = Status> + Send + use<> {
     let (mut watch, platform) = (node.watch(id), node.platform().clone());
     assert_eq!(status(node, id), Status::Queued);
     async move {
@@ -136,41 +136,41 @@ fn ended(node: &Node, id: JobId) -> impl Future<Output = Status> + Send + use<> 
 }
 
 #[test]
-fn a_claim_that_stands_at_one_node_gets_the_job_of_another_by_a_word() {
-    let (near, far) = two_out_of_time();
-    let standing = standing(&near, "1");
+fn a_notification_gives_a_waiting_claim_the_job_of_another_node() {
+    let (near, far) = two_nodes_without_time();
+    let waiting_claim = waiting_claim(&near, "1");
     let id = submit(&far, email()).unwrap();
-    assert_eq!(within(standing)[0].job.id(), id);
+    assert_eq!(within(waiting_claim)[0].job.id(), id);
 }
 
 #[test]
-fn a_claim_that_stands_at_one_node_gets_the_job_of_another_when_every_word_is_lost() {
-    let (near, far, clock) = two_deaf();
-    let standing = standing(&near, "1");
-    let (id, begun) = (submit(&far, email()).unwrap(), clock.read().monotonic);
-    assert_eq!(within(standing)[0].job.id(), id);
-    let waited = clock.read().monotonic - begun;
-    assert!(waited < POLLED, "{waited:?}");
+fn a_waiting_claim_gets_the_job_of_another_node_when_notifications_are_lost() {
+    let (near, far, clock) = two_nodes_without_notifications();
+    let waiting_claim = waiting_claim(&near, "1");
+    let (id, started_at) = (submit(&far, email()).unwrap(), clock.read().monotonic);
+    assert_eq!(within(waiting_claim)[0].job.id(), id);
+    let waited = clock.read().monotonic - started_at;
+    assert!(waited < POLL_WAIT_MAX, "{waited:?}");
 }
 
 #[test]
 fn a_notification_wakes_a_watch_at_another_node() {
-    let (near, far) = two_out_of_time();
+    let (near, far) = two_nodes_without_time();
     let id = submit(&far, email()).unwrap();
-    let ended = ended(&near, id);
+    let status_at_end = wait_for_end(&near, id);
     block_on(far.cancel(&Scope::All, id, None)).unwrap();
-    assert_eq!(within(ended), Status::Cancelled);
+    assert_eq!(within(status_at_end), Status::Cancelled);
 }
 
 #[test]
 fn a_watch_sees_remote_changes_when_notifications_are_lost() {
-    let (near, far, clock) = two_deaf();
+    let (near, far, clock) = two_nodes_without_notifications();
     let id = submit(&far, email()).unwrap();
-    let (ended, begun) = (ended(&near, id), clock.read().monotonic);
+    let (status_at_end, started_at) = (wait_for_end(&near, id), clock.read().monotonic);
     block_on(far.cancel(&Scope::All, id, None)).unwrap();
-    assert_eq!(within(ended), Status::Cancelled);
-    let waited = clock.read().monotonic - begun;
-    assert!(waited < POLLED, "{waited:?}");
+    assert_eq!(within(status_at_end), Status::Cancelled);
+    let waited = clock.read().monotonic - started_at;
+    assert!(waited < POLL_WAIT_MAX, "{waited:?}");
 }
 
 fn poll(watch: &mut Watch) -> Poll<Changed> {
@@ -179,117 +179,117 @@ fn poll(watch: &mut Watch) -> Poll<Changed> {
 
 #[test]
 fn a_remote_change_notifies_only_the_watches_of_its_job() {
-    let (near, far, _) = two_deaf();
+    let (near, far, _) = two_nodes_without_notifications();
     let [busy, quiet] = [(); 2].map(|()| submit(&far, email()).unwrap());
     let [mut first, mut other] = [busy, quiet].map(|id| near.watch(id));
     for watch in [&mut first, &mut other] {
         // The first read notifies all watches, because changes before it are unknown.
-        wait_until("the first look", || poll(watch) == Poll::Ready(Changed::Touched));
+        wait_until("the first read", || poll(watch) == Poll::Ready(Changed::Touched));
     }
     block_on(far.cancel(&Scope::All, busy, None)).unwrap();
-    wait_until("it is told", || poll(&mut first) == Poll::Ready(Changed::Touched));
-    assert_eq!(poll(&mut other), Poll::Pending, "of the same look");
+    wait_until("the change is reported", || poll(&mut first) == Poll::Ready(Changed::Touched));
+    assert_eq!(poll(&mut other), Poll::Pending, "of the same read");
 }
 
 #[test]
 fn a_job_that_becomes_due_wakes_claims_at_every_node() {
-    let (near, far, clock) = two_deaf();
-    let standing = standing(&near, "1");
+    let (near, far, clock) = two_nodes_without_notifications();
+    let waiting_claim = waiting_claim(&near, "1");
     let id = submit(&far, JobDraft { delay_seconds: Some(1), ..email() }).unwrap();
-    assert_eq!(within(standing)[0].job.id(), id);
+    assert_eq!(within(waiting_claim)[0].job.id(), id);
     let waited = clock.read().monotonic;
     // The store counts in whole milliseconds, so a measured second may be a little shorter.
-    assert!(waited >= Duration::from_millis(999) && waited < POLLED, "{waited:?}");
+    assert!(waited >= Duration::from_millis(999) && waited < POLL_WAIT_MAX, "{waited:?}");
 }
 
 #[test]
 fn a_deferred_work_hint_reaches_the_other_nodes() {
-    let (memory, clock) = shared();
-    let ear = memory.another();
+    let (memory, clock) = shared_store();
+    let observer = memory.another();
     let nodes = [memory.another(), memory].map(|memory| start(Arc::new(memory), clock.clone()));
     wait_until("each knows both", || nodes.iter().all(|node| node.nodes().len() == 2));
     // A job for later hints at no work now: the hint can only be sent when it is due.
     submit(&nodes[0], JobDraft { delay_seconds: Some(1), ..email() }).unwrap();
     let mut all = Notification::default();
-    let told = within(async move {
+    let received = within(async move {
         while !all.any_work {
-            all.add(ear.notification().await);
+            all.add(observer.notification().await);
         }
         all
     });
-    assert!(told.work.is_empty() && told.touched, "{told:?}");
+    assert!(received.work.is_empty() && received.touched, "{received:?}");
 }
 
 fn leaders(nodes: &[NodeStatus]) -> Vec<&str> {
-    nodes.iter().filter(|seen| seen.leads).map(|seen| &*seen.info.id).collect()
+    nodes.iter().filter(|node| node.leads).map(|node| &*node.info.id).collect()
 }
 
 #[test]
 fn one_node_leads_and_all_know_which() {
-    let (near, far, _) = two();
-    let seen = near.nodes();
-    assert_eq!(leaders(&seen).len(), 1);
-    assert_eq!(leaders(&seen), leaders(&far.nodes()));
-    let ids: Vec<&str> = seen.iter().map(|seen| &*seen.info.id).collect();
+    let (near, far, _) = two_nodes();
+    let nodes = near.nodes();
+    assert_eq!(leaders(&nodes).len(), 1);
+    assert_eq!(leaders(&nodes), leaders(&far.nodes()));
+    let ids: Vec<&str> = nodes.iter().map(|node| &*node.info.id).collect();
     assert!(ids.contains(&near.id()) && ids.contains(&far.id()) && near.id() != far.id());
 }
 
 #[test]
 fn a_node_that_drains_goes_on_serving_and_leads_no_more() {
-    let (near, far, _) = two();
+    let (near, far, _) = two_nodes();
     let (leader, other) =
         if leaders(&near.nodes()) == [near.id()] { (near, far) } else { (far, near) };
     leader.drain();
     wait_until("the other leads", || leaders(&other.nodes()) == [other.id()]);
-    let seen = other.nodes();
-    let gone = seen.iter().find(|seen| seen.info.id == leader.id()).unwrap();
+    let nodes = other.nodes();
+    let gone = nodes.iter().find(|node| node.info.id == leader.id()).unwrap();
     assert!(gone.info.draining && gone.live, "{gone:?}");
     submit(&leader, email()).unwrap();
 }
 
 #[test]
 fn the_chores_of_a_node_that_closed_are_done_by_another() {
-    let (near, far, _) = two();
+    let (near, far, _) = two_nodes();
     let (leader, other) =
         if leaders(&near.nodes()) == [near.id()] { (near, far) } else { (far, near) };
     let quick = PolicyDraft { backoff_base_ms: Some(0), ..PolicyDraft::default() };
     block_on(leader.set_policy(job_type(), &quick, None)).unwrap();
     let id = submit(&leader, email()).unwrap();
-    let silent = within(standing(&leader, "1"));
+    let first = within(waiting_claim(&leader, "1"));
     leader.close();
-    let next = within(standing(&other, "2"));
-    assert_eq!((silent[0].job.id(), next[0].job.id()), (id, id), "its lease was found lapsed");
+    let next = within(waiting_claim(&other, "2"));
+    assert_eq!((first[0].job.id(), next[0].job.id()), (id, id), "its lease was found lapsed");
     wait_until("announcements are numbered", || !block_on(other.events(0, 10)).unwrap().is_empty());
 }
 
 #[test]
 fn a_node_that_loses_the_store_goes_on_trying_and_leads_no_more() {
-    let (memory, clock) = shared();
-    let line = Arc::new(memory.another());
-    let near = start(line.clone(), clock.clone());
+    let (memory, clock) = shared_store();
+    let connection = Arc::new(memory.another());
+    let near = start(connection.clone(), clock.clone());
     wait_until("it leads", || leaders(&near.nodes()) == [near.id()]);
     let far = start(Arc::new(memory), clock);
-    wait_until("it is seen", || near.nodes().len() == 2);
+    wait_until("it knows the other", || near.nodes().len() == 2);
     let id = submit(&far, email()).unwrap();
     let mut watch = near.watch(id);
-    wait_until("the first look", || poll(&mut watch) == Poll::Ready(Changed::Touched));
-    line.cut_off(true);
+    wait_until("the first read", || poll(&mut watch) == Poll::Ready(Changed::Touched));
+    connection.cut_off(true);
     let refused = submit(&near, email()).unwrap_err();
     assert!(matches!(refused, Error::Store(StoreError::Unavailable(_))), "{refused:?}");
     wait_until("it does not lead", || leaders(&near.nodes()).is_empty());
-    wait_until("another does", || leaders(&far.nodes()) == [far.id()]);
+    wait_until("another leads", || leaders(&far.nodes()) == [far.id()]);
     block_on(far.cancel(&Scope::All, id, None)).unwrap();
-    line.cut_off(false);
-    wait_until("what happened is told", || poll(&mut watch) == Poll::Ready(Changed::Touched));
-    let standing = standing(&near, "1");
+    connection.cut_off(false);
+    wait_until("the change is reported", || poll(&mut watch) == Poll::Ready(Changed::Touched));
+    let waiting_claim = waiting_claim(&near, "1");
     let next = submit(&far, email()).unwrap();
-    assert_eq!(within(standing)[0].job.id(), next);
+    assert_eq!(within(waiting_claim)[0].job.id(), next);
     wait_until("it follows", || leaders(&near.nodes()) == [far.id()]);
 }
 
 #[test]
 fn a_policy_that_one_node_sets_holds_at_the_others() {
-    let (near, far, clock) = two();
+    let (near, far, clock) = two_nodes();
     submit(&near, email()).unwrap();
     let schema = r#"{"type": "object", "required": ["to"]}"#.into();
     let policy = PolicyDraft { schema: Some(schema), ..PolicyDraft::default() };
@@ -297,7 +297,7 @@ fn a_policy_that_one_node_sets_holds_at_the_others() {
     let set_at = clock.read().monotonic;
     wait_until("it holds", || submit(&near, email()).is_err());
     let waited = clock.read().monotonic - set_at;
-    assert!(waited < POLLED, "{waited:?}");
+    assert!(waited < POLL_WAIT_MAX, "{waited:?}");
     submit(&near, JobDraft { payload: Some(r#"{"to": "a"}"#.into()), ..email() }).unwrap();
 }
 
@@ -306,11 +306,11 @@ const REPEATS: usize = 20;
 /// Waits, as the node that changed settings does, until every live node has confirmed the change.
 #[track_caller]
 fn wait_for_confirmations(setter: &Node) {
-    wait_until("every node confirms", || awaited(setter) == 0);
+    wait_until("every node confirms", || count_unconfirmed(setter) == 0);
 }
 
 /// How many nodes a change still waits for.
-fn awaited(setter: &Node) -> usize {
+fn count_unconfirmed(setter: &Node) -> usize {
     block_on(setter.unconfirmed_nodes()).unwrap().iter().filter(|node| node.live).count()
 }
 
@@ -334,21 +334,21 @@ fn revoke_key(node: &Node, id: KeyId) {
 }
 
 /// Whether the node accepts the key now; `None` where it must read the settings first.
-fn takes(node: &Node, id: KeyId) -> Option<bool> {
-    let known = node.credentials()?;
-    Some(known.key(id).is_some_and(|known| known.key.revoked_at.is_none()))
+fn accepts_key(node: &Node, id: KeyId) -> Option<bool> {
+    let credentials = node.credentials()?;
+    Some(credentials.key(id).is_some_and(|key| key.key.revoked_at.is_none()))
 }
 
 #[test]
 fn settings_are_in_force_at_every_node_that_confirmed_them() {
-    let (near, far, _) = two();
+    let (near, far, _) = two_nodes();
     for number in 0..REPEATS {
         let id = make_key(&far);
-        assert_eq!(takes(&far, id), Some(true), "at once where it was made");
+        assert_eq!(accepts_key(&far, id), Some(true), "at once where it was made");
         wait_for_confirmations(&far);
-        assert_eq!(takes(&near, id), Some(true));
+        assert_eq!(accepts_key(&near, id), Some(true));
         revoke_key(&far, id);
-        assert_eq!(takes(&far, id), Some(false));
+        assert_eq!(accepts_key(&far, id), Some(false));
         let job_type = JobType::parse(&format!("t{number}")).unwrap();
         let draft = || JobDraft { job_type: job_type.to_string(), ..JobDraft::default() };
         submit(&near, draft()).unwrap();
@@ -356,21 +356,21 @@ fn settings_are_in_force_at_every_node_that_confirmed_them() {
         let policy = PolicyDraft { schema, ..PolicyDraft::default() };
         block_on(far.set_policy(job_type.clone(), &policy, None)).unwrap();
         wait_for_confirmations(&far);
-        assert_eq!(takes(&near, id), Some(false));
+        assert_eq!(accepts_key(&near, id), Some(false));
         assert!(submit(&near, draft()).is_err(), "the schema holds");
     }
 }
 
 #[test]
 fn nodes_confirm_settings_even_when_notifications_are_lost() {
-    let (near, far, _) = two_deaf();
+    let (near, far, _) = two_nodes_without_notifications();
     wait_until("each knows both", || [&near, &far].iter().all(|node| node.nodes().len() == 2));
     let id = make_key(&far);
     wait_for_confirmations(&far);
-    assert_eq!(takes(&near, id), Some(true));
+    assert_eq!(accepts_key(&near, id), Some(true));
     revoke_key(&far, id);
     wait_for_confirmations(&far);
-    assert_eq!(takes(&near, id), Some(false));
+    assert_eq!(accepts_key(&near, id), Some(false));
 }
 
 #[test]
@@ -378,32 +378,32 @@ fn a_node_that_cannot_read_settings_stops_trusting_its_cache() {
     let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
     clock.pass(Duration::from_secs(60));
     let memory = Memory::shared(clock.clone(), Arc::new(SeededRandom::new(1)));
-    let line = Arc::new(memory.another());
-    let near = start(line.clone(), clock.clone());
+    let connection = Arc::new(memory.another());
+    let near = start(connection.clone(), clock.clone());
     let far = start(Arc::new(memory), clock.clone());
     let id = make_key(&near);
-    assert_eq!(takes(&near, id), Some(true));
-    line.cut_off(true);
+    assert_eq!(accepts_key(&near, id), Some(true));
+    connection.cut_off(true);
     clock.pass(SETTINGS_TRUSTED_FOR - Duration::from_millis(1));
-    assert_eq!(takes(&near, id), Some(true), "its sign of life still lasts");
+    assert_eq!(accepts_key(&near, id), Some(true), "its heartbeat still counts");
     clock.pass(Duration::from_millis(1));
-    assert_eq!(takes(&near, id), None, "it has to look");
+    assert_eq!(accepts_key(&near, id), None, "it has to read the settings");
     let refused = submit(&near, email()).unwrap_err();
     assert!(matches!(refused, Error::Store(StoreError::Unavailable(_))), "{refused:?}");
     revoke_key(&far, id);
     clock.pass(NODE_LOST_AFTER);
     wait_until("it is not waited for any more", || {
-        block_on(far.look_at_settings()).unwrap();
-        awaited(&far) == 0
+        block_on(far.refresh_settings()).unwrap();
+        count_unconfirmed(&far) == 0
     });
-    line.cut_off(false);
-    block_on(near.look_at_settings()).unwrap();
-    assert_eq!(takes(&near, id), Some(false));
+    connection.cut_off(false);
+    block_on(near.refresh_settings()).unwrap();
+    assert_eq!(accepts_key(&near, id), Some(false));
 }
 
 #[test]
 fn a_node_that_has_closed_keeps_no_setter_waiting() {
-    let (near, far, _) = two();
+    let (near, far, _) = two_nodes();
     near.close();
     make_key(&far);
     assert_eq!(block_on(far.unconfirmed_nodes()).unwrap(), []);

@@ -1,15 +1,15 @@
 //! Payloads are checked against the schema of their type, in every verb that accepts them.
 
-use crate::watched::{Watched, job_type};
+use crate::controlled_store::{ControlledStore, job_type};
 use engine::{JobDraft, PolicyDraft, Refusal, Tenant};
 use platform::{Error, Node, Platform, Settings};
 use pollster::block_on;
 use std::{sync::Arc, thread, time::Duration};
 use store::{SeededRandom, StoreError};
 
-const WANTS_TO: &str = r#"{"type": "object", "required": ["to"]}"#;
+const REQUIRES_TO: &str = r#"{"type": "object", "required": ["to"]}"#;
 
-fn platform(store: &Arc<Watched>, strict_types: bool) -> Platform {
+fn platform(store: &Arc<ControlledStore>, strict_types: bool) -> Platform {
     let settings = Settings { strict_types, ..Settings::default() };
     store.platform(settings)
 }
@@ -27,7 +27,7 @@ fn policy(schema: Option<&str>) -> PolicyDraft {
     PolicyDraft { schema: schema.map(Into::into), ..PolicyDraft::default() }
 }
 
-fn set(platform: &Platform, schema: Option<&str>) {
+fn set_schema(platform: &Platform, schema: Option<&str>) {
     block_on(platform.set_policy(job_type("email"), &policy(schema), None)).unwrap();
 }
 
@@ -41,22 +41,22 @@ fn refused<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Refusal {
 
 #[test]
 fn a_payload_must_keep_the_schema_of_its_type_from_when_it_is_set() {
-    let platform = platform(&Watched::new(), false);
+    let platform = platform(&ControlledStore::new(), false);
     assert_eq!(submit(&platform, &["5"]).unwrap(), 1);
-    set(&platform, Some(WANTS_TO));
+    set_schema(&platform, Some(REQUIRES_TO));
     assert_eq!(refused(submit(&platform, &["5"])).code(), "SCHEMA_MISMATCH");
     assert_eq!(submit(&platform, &[r#"{"to": 1}"#]).unwrap(), 1);
-    set(&platform, Some(r#"{"type": "integer"}"#));
+    set_schema(&platform, Some(r#"{"type": "integer"}"#));
     assert_eq!(submit(&platform, &["5"]).unwrap(), 1, "the new one holds at once");
-    set(&platform, None);
+    set_schema(&platform, None);
     assert_eq!(submit(&platform, &["null"]).unwrap(), 1);
 }
 
 #[test]
 fn a_list_is_taken_whole_or_not_at_all_and_each_of_many_alone() {
-    let store = Watched::new();
+    let store = ControlledStore::new();
     let platform = platform(&store, false);
-    set(&platform, Some(WANTS_TO));
+    set_schema(&platform, Some(REQUIRES_TO));
     let before = store.batches().len();
     let refusal = refused(submit(&platform, &[r#"{"to": 1}"#, "{}"]));
     assert!(matches!(refusal, Refusal::Item { index: 1, .. }), "{refusal:?}");
@@ -71,9 +71,9 @@ fn a_list_is_taken_whole_or_not_at_all_and_each_of_many_alone() {
 
 #[test]
 fn set_policy_refuses_an_invalid_schema() {
-    let platform = platform(&Watched::new(), false);
-    let wrong = policy(Some(r#"{"properties": {"to": {"type": "strng"}}}"#));
-    let refusal = refused(block_on(platform.set_policy(job_type("email"), &wrong, None)));
+    let platform = platform(&ControlledStore::new(), false);
+    let invalid = policy(Some(r#"{"properties": {"to": {"type": "strng"}}}"#));
+    let refusal = refused(block_on(platform.set_policy(job_type("email"), &invalid, None)));
     let problem = &refusal.problems()[0];
     assert_eq!(refusal.code(), "INVALID_FIELD");
     assert_eq!((problem.field, &*problem.within), ("schema", "/properties/to/type"));
@@ -82,9 +82,9 @@ fn set_policy_refuses_an_invalid_schema() {
 
 #[test]
 fn strict_types_with_schemas_read_the_policies_once() {
-    let store = Watched::new();
+    let store = ControlledStore::new();
     let strict = platform(&store, true);
-    set(&strict, Some(WANTS_TO));
+    set_schema(&strict, Some(REQUIRES_TO));
     for _ in 0..5 {
         submit(&strict, &[r#"{"to": 1}"#; 3]).unwrap();
         assert_eq!(refused(submit(&strict, &["1"])).code(), "SCHEMA_MISMATCH");
@@ -97,7 +97,7 @@ fn strict_types_with_schemas_read_the_policies_once() {
 
 #[test]
 fn submits_without_a_schema_read_the_policies_once() {
-    let store = Watched::new();
+    let store = ControlledStore::new();
     let platform = platform(&store, false);
     for _ in 0..5 {
         submit(&platform, &["1"; 3]).unwrap();
@@ -108,25 +108,26 @@ fn submits_without_a_schema_read_the_policies_once() {
 /// The outcome of the set is unknown, so the node reads the policy again.
 #[test]
 fn a_node_rereads_the_schema_after_an_unknown_outcome() {
-    let store = Watched::new();
+    let store = ControlledStore::new();
     let platform = platform(&store, false);
     submit(&platform, &["1"]).unwrap();
     store.fail(|| StoreError::OutcomeUnknown(None));
-    let set = block_on(platform.set_policy(job_type("email"), &policy(Some(WANTS_TO)), None));
-    assert!(matches!(set, Err(Error::OutcomeUnknown { .. })), "{set:?}");
+    let outcome =
+        block_on(platform.set_policy(job_type("email"), &policy(Some(REQUIRES_TO)), None));
+    assert!(matches!(outcome, Err(Error::OutcomeUnknown { .. })), "{outcome:?}");
     drop(submit(&platform, &["1"]));
     assert_eq!(store.memory.policies_read(), 2);
 }
 
 #[test]
 fn a_job_that_was_taken_before_is_not_checked_again_but_a_repeat_is() {
-    let platform = platform(&Watched::new(), false);
+    let platform = platform(&ControlledStore::new(), false);
     let keyed = JobDraft { idempotency_key: Some("k".into()), ..draft("5") };
     let tenant = Tenant::default_tenant();
     let first = block_on(platform.submit(&tenant, keyed.clone())).unwrap();
     let scope = engine::Scope::One(tenant.clone());
     block_on(platform.cancel(&scope, first.job_id, None)).unwrap();
-    set(&platform, Some(WANTS_TO));
+    set_schema(&platform, Some(REQUIRES_TO));
     let redriven = block_on(platform.redrive(&scope, first.job_id, None, false, None));
     assert!(redriven.is_ok(), "{redriven:?}");
     assert_eq!(refused(block_on(platform.submit(&tenant, keyed))).code(), "SCHEMA_MISMATCH");
@@ -134,19 +135,19 @@ fn a_job_that_was_taken_before_is_not_checked_again_but_a_repeat_is() {
 
 #[test]
 fn a_node_learns_of_a_schema_set_at_another_node() {
-    let store = Watched::new();
+    let store = ControlledStore::new();
     let (clock, random) = (store.clock.clone(), Arc::new(SeededRandom::new(3)));
     let node =
         Node::start_with(store.clone(), store.memory.clone(), clock, random, Settings::default());
     let node = node.unwrap();
     submit(&node, &["5"]).unwrap();
-    set(&platform(&store, false), Some(WANTS_TO));
-    let heard = (0..6_000).any(|_| {
+    set_schema(&platform(&store, false), Some(REQUIRES_TO));
+    let is_refused = (0..6_000).any(|_| {
         // Maintenance goes by the test's manual clock, and reads it once a second.
         store.clock.pass(Duration::from_secs(1));
         thread::sleep(Duration::from_millis(10));
         submit(&node, &["5"]).is_err()
     });
-    assert!(heard);
+    assert!(is_refused);
     node.close();
 }

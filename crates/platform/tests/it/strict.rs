@@ -1,12 +1,12 @@
 //! An installation that accepts only declared types.
 
-use crate::watched::{Watched, job_type};
+use crate::controlled_store::{ControlledStore, job_type};
 use engine::{JobDraft, PolicyDraft, Refusal, Tenant};
 use platform::{Error, Platform, Settings};
 use pollster::block_on;
 use std::sync::Arc;
 
-fn platform(store: &Arc<Watched>, strict_types: bool) -> Platform {
+fn platform(store: &Arc<ControlledStore>, strict_types: bool) -> Platform {
     let settings = Settings { strict_types, ..Settings::default() };
     store.platform(settings)
 }
@@ -35,7 +35,7 @@ fn unknown(name: &str) -> Refusal {
 
 #[test]
 fn strict_nodes_refuse_undeclared_job_types() {
-    let store = Watched::new();
+    let store = ControlledStore::new();
     let strict = platform(&store, true);
     assert_eq!(refused(submit(&strict, &["email"])), unknown("email"));
     assert_eq!(unknown("email").code(), "UNKNOWN_JOB_TYPE");
@@ -49,7 +49,7 @@ fn strict_nodes_refuse_undeclared_job_types() {
 
 #[test]
 fn each_of_many_is_refused_alone_where_its_type_was_not_declared() {
-    let store = Watched::new();
+    let store = ControlledStore::new();
     let strict = platform(&store, true);
     declare(&strict, "email");
     let draft = |name: &str| JobDraft { job_type: name.into(), ..JobDraft::default() };
@@ -63,7 +63,7 @@ fn each_of_many_is_refused_alone_where_its_type_was_not_declared() {
 
 #[test]
 fn a_strict_node_knows_types_declared_at_another_node() {
-    let store = Watched::new();
+    let store = ControlledStore::new();
     let (strict, other) = (platform(&store, true), platform(&store, true));
     refused(submit(&strict, &["email"]));
     declare(&other, "email");
@@ -72,7 +72,7 @@ fn a_strict_node_knows_types_declared_at_another_node() {
 
 #[test]
 fn submits_of_a_known_type_read_the_policies_once() {
-    let store = Watched::new();
+    let store = ControlledStore::new();
     let strict = platform(&store, true);
     declare(&strict, "email");
     for _ in 0..5 {
@@ -83,7 +83,7 @@ fn submits_of_a_known_type_read_the_policies_once() {
 
 #[test]
 fn an_invalid_field_is_refused_before_an_unknown_type() {
-    let strict = platform(&Watched::new(), true);
+    let strict = platform(&ControlledStore::new(), true);
     assert!(matches!(
         refused(submit(&strict, &["email", "NOT A TYPE"])),
         Refusal::Item { index: 1, .. }

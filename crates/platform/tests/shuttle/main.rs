@@ -4,10 +4,11 @@
 //! prints its schedule, and `shuttle::replay` repeats it.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-#[path = "../it/watched.rs"]
+#[path = "../it/controlled_store.rs"]
 #[allow(dead_code, reason = "the other tests use the rest")]
-mod watched;
+mod controlled_store;
 
+use controlled_store::{ControlledStore, claim_request, job_type};
 use engine::{Command, JobDraft, JobId, Scope, Status};
 use platform::{Batcher, Changed, ClaimWait, Limits};
 use shuttle::{
@@ -23,25 +24,24 @@ use std::{
     time::Duration,
 };
 use store::{Answer, Reply, Request, Store, StoreError};
-use watched::{Watched, claim_request, job_type};
 
-/// Runs `story` with threads scheduled at random, and again with threads that seldom switch.
-fn check(story: fn()) {
+/// Runs `scenario` with threads scheduled at random, and again with threads that seldom switch.
+fn check(scenario: fn()) {
     const ITERATIONS: usize = 2_000;
     const CHANGES: usize = 3;
-    run(RandomScheduler::new(ITERATIONS), story);
-    run(PctScheduler::new(CHANGES, ITERATIONS), story);
+    run(RandomScheduler::new(ITERATIONS), scenario);
+    run(PctScheduler::new(CHANGES, ITERATIONS), scenario);
 }
 
-fn run(scheduler: impl Scheduler + 'static, story: fn()) {
+fn run(scheduler: impl Scheduler + 'static, scenario: fn()) {
     let mut config = Config::new();
     config.stack_size = 256 * 1024; // a store needs more stack than threads have here
-    Runner::new(scheduler, config).run(story);
+    Runner::new(scheduler, config).run(scenario);
 }
 
 #[derive(Clone)]
 struct ShuttleFixture {
-    store: Arc<Watched>,
+    store: Arc<ControlledStore>,
     batcher: Arc<Batcher>,
 }
 
@@ -57,7 +57,7 @@ impl ShuttleFixture {
     }
 
     fn with(limits: Limits) -> Self {
-        let store = Watched::new();
+        let store = ControlledStore::new();
         let batcher = Arc::new(Batcher::start(store.clone(), limits).unwrap());
         ShuttleFixture { store, batcher }
     }
@@ -67,21 +67,21 @@ impl ShuttleFixture {
         block_on(call).map(|replies| submitted(&replies))
     }
 
-    fn stand(&self, name: &str) -> ClaimWait {
-        self.batcher.stand(Scope::All, claim_request(name, &["email"], 1))
+    fn claim_waiting(&self, name: &str) -> ClaimWait {
+        self.batcher.claim_waiting(Scope::All, claim_request(name, &["email"], 1))
     }
 
     /// Waits for one job.
-    fn take(&self, name: &str) -> JobId {
-        block_on(self.stand(name)).unwrap()[0].job.id()
+    fn claim_one(&self, name: &str) -> JobId {
+        block_on(self.claim_waiting(name)).unwrap()[0].job.id()
     }
 
     fn spawn<T: Send + 'static>(
         &self,
-        story: impl FnOnce(&ShuttleFixture) -> T + Send + 'static,
+        scenario: impl FnOnce(&ShuttleFixture) -> T + Send + 'static,
     ) -> thread::JoinHandle<T> {
         let fixture = self.clone();
-        thread::spawn(move || story(&fixture))
+        thread::spawn(move || scenario(&fixture))
     }
 
     fn status(&self, id: JobId) -> Status {
@@ -97,7 +97,7 @@ fn submitted(replies: &[Reply]) -> JobId {
 }
 
 /// Polls once for an answer, and drops the future.
-fn leave<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+fn poll_once<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
     let polled = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()));
     match polled {
         std::task::Poll::Ready(output) => Some(output),
@@ -105,7 +105,7 @@ fn leave<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
     }
 }
 
-fn everybody_is_answered(limits: Limits) {
+fn every_caller_is_answered(limits: Limits) {
     let fixture = ShuttleFixture::with(limits);
     let callers = [(); 3]
         .map(|()| fixture.spawn(|fixture| [fixture.submit().unwrap(), fixture.submit().unwrap()]));
@@ -113,17 +113,17 @@ fn everybody_is_answered(limits: Limits) {
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 6);
-    assert_eq!(fixture.store.batches().concat().len(), 6, "each is carried out once");
+    assert_eq!(fixture.store.batches().concat().len(), 6, "each is executed once");
 }
 
 #[test]
 fn callers_are_answered_by_one_writer() {
-    check(|| everybody_is_answered(limits(1)));
+    check(|| every_caller_is_answered(limits(1)));
 }
 
 #[test]
 fn callers_are_answered_by_two_writers() {
-    check(|| everybody_is_answered(limits(2)));
+    check(|| every_caller_is_answered(limits(2)));
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn callers_are_answered_in_front_of_a_full_lane() {
         let fixture = ShuttleFixture::with(limits);
         let callers = [(); 2].map(|()| fixture.spawn(|fixture| fixture.submit().unwrap()));
         let gone = fixture.spawn(|fixture| {
-            leave(Box::pin(fixture.batcher.execute(vec![fixture.store.submit("email", 1)])));
+            poll_once(Box::pin(fixture.batcher.execute(vec![fixture.store.submit("email", 1)])));
         });
         for caller in callers {
             caller.join().unwrap();
@@ -159,20 +159,24 @@ fn a_shutdown_loses_no_submit() {
                 Err(error) => assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}"),
             }
         }
-        assert_eq!(fixture.store.batches().concat().len(), stored, "what was refused was not done");
+        assert_eq!(
+            fixture.store.batches().concat().len(),
+            stored,
+            "a refused submit is not stored"
+        );
     });
 }
 
 fn a_shutdown_answers(writers: usize) {
     let fixture = ShuttleFixture::new(writers);
     let submit = fixture.spawn(ShuttleFixture::submit);
-    let standers =
-        ["a", "b"].map(|name| fixture.spawn(move |fixture| block_on(fixture.stand(name))));
+    let claims =
+        ["a", "b"].map(|name| fixture.spawn(move |fixture| block_on(fixture.claim_waiting(name))));
     fixture.batcher.close();
     let submitted = submit.join().unwrap();
     let mut claimed = Vec::new();
-    for stander in standers {
-        match stander.join().unwrap() {
+    for claim in claims {
+        match claim.join().unwrap() {
             Ok(jobs) => claimed.extend(jobs),
             Err(error) => assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}"),
         }
@@ -185,28 +189,28 @@ fn a_shutdown_answers(writers: usize) {
 }
 
 #[test]
-fn a_shutdown_answers_claims_that_stand() {
+fn a_shutdown_answers_waiting_claims() {
     check(|| a_shutdown_answers(1));
 }
 
 #[test]
-fn a_shutdown_with_two_writers_answers_claims_that_stand() {
+fn a_shutdown_with_two_writers_answers_waiting_claims() {
     check(|| a_shutdown_answers(2));
 }
 
 fn every_job_finds_its_worker(writers: usize) {
     let fixture = ShuttleFixture::new(writers);
-    let workers = ["a", "b"].map(|name| fixture.spawn(move |fixture| fixture.take(name)));
+    let workers = ["a", "b"].map(|name| fixture.spawn(move |fixture| fixture.claim_one(name)));
     let callers = [(); 2].map(|()| fixture.spawn(|fixture| fixture.submit().unwrap()));
-    let mut taken = workers.map(|worker| worker.join().unwrap());
-    let mut handed_over = callers.map(|caller| caller.join().unwrap());
-    taken.sort();
-    handed_over.sort();
-    assert_eq!(taken, handed_over);
+    let mut claimed_ids = workers.map(|worker| worker.join().unwrap());
+    let mut submitted_ids = callers.map(|caller| caller.join().unwrap());
+    claimed_ids.sort();
+    submitted_ids.sort();
+    assert_eq!(claimed_ids, submitted_ids);
 }
 
 #[test]
-fn a_submit_is_never_missed_by_a_claim_that_stands() {
+fn a_submit_is_never_missed_by_a_waiting_claim() {
     check(|| every_job_finds_its_worker(1));
 }
 
@@ -223,7 +227,7 @@ fn a_wake_up_is_never_lost() {
             JobDraft { job_type: "email".into(), delay_seconds: Some(60), ..JobDraft::default() };
         let later = Request::Submit(vec![fixture.store.new_job(later)]);
         let id = submitted(&block_on(fixture.batcher.execute(vec![later])).unwrap());
-        let worker = fixture.spawn(|fixture| fixture.take("a"));
+        let worker = fixture.spawn(|fixture| fixture.claim_one("a"));
         let maintenance = fixture.spawn(|fixture| {
             fixture.store.clock.pass(Duration::from_secs(60));
             fixture.batcher.wake(Some(&[job_type("email")]));
@@ -237,11 +241,11 @@ fn a_wake_up_is_never_lost() {
 fn a_claim_that_is_dropped_keeps_no_job_from_the_next() {
     check(|| {
         let fixture = ShuttleFixture::new(1);
-        let gone = fixture.spawn(|fixture| leave(fixture.stand("a")));
+        let gone = fixture.spawn(|fixture| poll_once(fixture.claim_waiting("a")));
         let id = fixture.submit().unwrap();
         match gone.join().unwrap() {
-            Some(heard) => assert_eq!(heard.unwrap()[0].job.id(), id),
-            None => assert_eq!(fixture.take("b"), id),
+            Some(result) => assert_eq!(result.unwrap()[0].job.id(), id),
+            None => assert_eq!(fixture.claim_one("b"), id),
         }
     });
 }
@@ -251,9 +255,9 @@ fn a_claim_dropped_before_shutdown_leaves_no_lease() {
     check(|| {
         let fixture = ShuttleFixture::new(1);
         let id = fixture.submit().unwrap();
-        let heard = leave(fixture.stand("a"));
+        let result = poll_once(fixture.claim_waiting("a"));
         fixture.batcher.close();
-        let expected = if heard.is_some() { Status::Running } else { Status::Queued };
+        let expected = if result.is_some() { Status::Running } else { Status::Queued };
         assert_eq!(fixture.status(id), expected);
     });
 }
@@ -267,12 +271,12 @@ fn a_call_that_is_dropped_keeps_no_job_from_the_next() {
                 scope: Scope::All,
                 claim_request: claim_request("a", &["email"], 1),
             };
-            leave(Box::pin(fixture.batcher.execute(vec![claim]))).is_some()
+            poll_once(Box::pin(fixture.batcher.execute(vec![claim]))).is_some()
         });
         let id = fixture.submit().unwrap();
         // It may have received an empty answer, or the job.
         if !gone.join().unwrap() {
-            assert_eq!(fixture.take("b"), id);
+            assert_eq!(fixture.claim_one("b"), id);
         }
     });
 }
@@ -281,14 +285,14 @@ fn a_call_that_is_dropped_keeps_no_job_from_the_next() {
 fn a_claim_that_is_withdrawn_answers_once() {
     check(|| {
         let fixture = ShuttleFixture::new(1);
-        let standing = fixture.stand("a");
+        let claim = fixture.claim_waiting("a");
         let caller = fixture.spawn(|fixture| fixture.submit().unwrap());
-        let got = block_on(standing.withdraw()).unwrap();
+        let claimed = block_on(claim.withdraw()).unwrap();
         let id = caller.join().unwrap();
-        match &got[..] {
+        match &claimed[..] {
             [claimed] => assert_eq!(claimed.job.id(), id),
-            [] => assert_eq!(fixture.take("b"), id),
-            [..] => panic!("it wanted one"),
+            [] => assert_eq!(fixture.claim_one("b"), id),
+            [..] => panic!("the claim is for one job"),
         }
     });
 }
@@ -297,28 +301,28 @@ fn a_claim_that_is_withdrawn_answers_once() {
 fn the_last_dropped_handle_closes_the_batcher() {
     check(|| {
         let fixture = ShuttleFixture::new(1);
-        let standing = fixture.stand("a");
+        let claim = fixture.claim_waiting("a");
         let caller = fixture.spawn(|fixture| drop(fixture.submit()));
         drop(fixture);
         caller.join().unwrap();
         // The batcher has no owner any more, so the claim is answered.
-        assert!(leave(standing).unwrap().unwrap().len() <= 1);
+        assert!(poll_once(claim).unwrap().unwrap().len() <= 1);
     });
 }
 
 /// Waits until the job has this status.
-fn becomes(fixture: &ShuttleFixture, id: JobId, status: Status) {
+fn wait_for_status(fixture: &ShuttleFixture, id: JobId, status: Status) {
     let mut watch = fixture.batcher.watch(id);
     while fixture.status(id) != status {
         assert_eq!(block_on(watch.changed()), Changed::Touched);
     }
 }
 
-fn every_touch_is_told(writers: usize) {
+fn every_touch_is_reported(writers: usize) {
     let fixture = ShuttleFixture::new(writers);
     let id = fixture.submit().unwrap();
-    let watchers =
-        [(); 2].map(|()| fixture.spawn(move |fixture| becomes(fixture, id, Status::Cancelled)));
+    let watchers = [(); 2]
+        .map(|()| fixture.spawn(move |fixture| wait_for_status(fixture, id, Status::Cancelled)));
     let cancel = Request::Job { scope: Scope::All, id, command: Command::Cancel };
     block_on(fixture.batcher.execute(vec![cancel])).unwrap();
     watchers.into_iter().for_each(|watcher| watcher.join().unwrap());
@@ -326,12 +330,12 @@ fn every_touch_is_told(writers: usize) {
 
 #[test]
 fn a_touch_is_never_missed_by_who_began_before_reading() {
-    check(|| every_touch_is_told(1));
+    check(|| every_touch_is_reported(1));
 }
 
 #[test]
 fn a_touch_is_never_missed_with_two_writers() {
-    check(|| every_touch_is_told(2));
+    check(|| every_touch_is_reported(2));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 
 /// The store of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum On {
+pub(crate) enum StoreKind {
     Memory,
     /// In memory, with a mistake.
     Mistaken(Mistake),
@@ -26,20 +26,20 @@ pub(crate) enum On {
     Postgres,
 }
 
-impl On {
+impl StoreKind {
     /// As in `CONSIGN_SIM_STORE` and in `failed_once.txt`.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            On::Memory | On::Mistaken(_) => "memory",
-            On::Sqlite => "sqlite",
-            On::Postgres => "postgres",
+            StoreKind::Memory | StoreKind::Mistaken(_) => "memory",
+            StoreKind::Sqlite => "sqlite",
+            StoreKind::Postgres => "postgres",
         }
     }
 
     pub(crate) fn mistake(self) -> Option<Mistake> {
         match self {
-            On::Mistaken(mistake) => Some(mistake),
-            On::Memory | On::Sqlite | On::Postgres => None,
+            StoreKind::Mistaken(mistake) => Some(mistake),
+            StoreKind::Memory | StoreKind::Sqlite | StoreKind::Postgres => None,
         }
     }
 }
@@ -68,23 +68,29 @@ pub(crate) struct Database {
 }
 
 impl Backend {
-    pub(crate) fn new(on: On, sim_clock: &Arc<SimClock>, random: Arc<dyn RandomSource>) -> Self {
+    pub(crate) fn new(
+        store_kind: StoreKind,
+        sim_clock: &Arc<SimClock>,
+        random: Arc<dyn RandomSource>,
+    ) -> Self {
         let clock: Arc<dyn Clock> = sim_clock.clone();
-        match on {
-            On::Memory => Backend::Memory(Arc::new(Memory::new(clock, random))),
-            On::Mistaken(mistake) => {
+        match store_kind {
+            StoreKind::Memory => Backend::Memory(Arc::new(Memory::new(clock, random))),
+            StoreKind::Mistaken(mistake) => {
                 let rules = MistakenRules { mistake, clock: sim_clock.clone() };
                 let memory = Memory::new(clock, random).with_rules(Arc::new(rules));
                 Backend::Memory(Arc::new(memory))
             }
-            On::Sqlite => {
+            StoreKind::Sqlite => {
                 let folder = folder();
                 let store = Mutex::new(Some(open(&folder, &clock, &random)));
                 Backend::Sqlite(Box::new(File { store, clock, random, folder }))
             }
-            On::Postgres => {
+            StoreKind::Postgres => {
                 let address = ADDRESS.with(Clone::clone);
-                RUNTIME.block_on(take_the_clock(&address, sim_clock.hand())).expect("it is ours");
+                RUNTIME
+                    .block_on(take_the_clock(&address, sim_clock.manual_clock()))
+                    .expect("it is ours");
                 RUNTIME.block_on(wipe(&address)).expect("it can be emptied");
                 let store = Mutex::new(Some(open_database(&address, &clock, &random)));
                 Backend::Postgres(Box::new(Database { store, address, clock, random }))
@@ -95,8 +101,8 @@ impl Backend {
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         match self {
             Backend::Memory(memory) => memory.clone(),
-            Backend::Sqlite(file) => opened(&file.store),
-            Backend::Postgres(database) => opened(&database.store),
+            Backend::Sqlite(file) => current_store(&file.store),
+            Backend::Postgres(database) => current_store(&database.store),
         }
     }
 
@@ -125,7 +131,7 @@ impl Backend {
     }
 }
 
-fn opened(store: &Mutex<Option<Arc<dyn Store>>>) -> Arc<dyn Store> {
+fn current_store(store: &Mutex<Option<Arc<dyn Store>>>) -> Arc<dyn Store> {
     store.lock().unwrap().clone().expect("it is only empty while it is opened again")
 }
 
@@ -147,14 +153,14 @@ fn open(
     Arc::new(store.expect("it can be opened"))
 }
 
-/// The runtime for the connections of all worlds.
+/// The runtime for the connections of all simulations.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("it can be built")
 });
 
 thread_local! {
-    /// The worlds of one thread run one after another, so they may share tables. They connect by
-    /// the socket in the server's folder: the auditor asks so often that latency counts.
+    /// The simulations of one thread run one after another, so they may share tables. They connect
+    /// by the socket in the server's folder: the auditor asks so often that latency counts.
     static ADDRESS: PostgresAddress = {
         let server = Server::shared();
         let address: PostgresAddress = server.unix_address().parse().expect("lawful");
@@ -168,14 +174,14 @@ fn open_database(
     random: &Arc<dyn RandomSource>,
 ) -> Arc<dyn Store> {
     let options = PostgresOptions { writers: 1, readers: 1, ..PostgresOptions::default() };
-    let opened = Postgres::open(address, clock.clone(), random.clone(), options);
-    Arc::new(RUNTIME.block_on(opened).expect("it can be opened"))
+    let postgres = Postgres::open(address, clock.clone(), random.clone(), options);
+    Arc::new(RUNTIME.block_on(postgres).expect("it can be opened"))
 }
 
 /// In memory where there is such a folder: a million syncs would prove nothing here. Other tests
 /// use disks that lose data.
 fn folder() -> TempDir {
     let in_memory = Path::new("/dev/shm");
-    let made = if in_memory.is_dir() { TempDir::new_in(in_memory) } else { TempDir::new() };
-    made.expect("there is room for a folder")
+    let folder = if in_memory.is_dir() { TempDir::new_in(in_memory) } else { TempDir::new() };
+    folder.expect("a folder can be created")
 }

@@ -2,34 +2,35 @@
 //! show that the simulation can.
 
 use crate::{
-    backend::On,
+    backend::StoreKind,
     mistakes::Mistake,
-    run::{live, shrink},
+    run::{run_seed, shrink},
     steps,
 };
 use std::io::{self, Write};
 
-/// Runs worlds with this mistake until the auditor finds it.
+/// Runs simulations with this mistake until the auditor finds it.
 #[track_caller]
-fn found(mistake: Mistake) {
+fn must_find(mistake: Mistake) {
     const SEEDS_MAX: u64 = 300;
-    let on = On::Mistaken(mistake);
-    let failure = (0..SEEDS_MAX).find_map(|seed| live(on, seed, &steps(on), &mut None).err());
+    let store_kind = StoreKind::Mistaken(mistake);
+    let failure = (0..SEEDS_MAX)
+        .find_map(|seed| run_seed(store_kind, seed, &steps(store_kind), &mut None).err());
     let failure = failure.map(|failure| (failure.seed + 1, shrink(failure)));
     let Some((seeds, failure)) = failure else {
         panic!("{mistake:?} was not found in {SEEDS_MAX} seeds");
     };
     let (violation, steps) = (&failure.violation, failure.steps.len());
     // Written past the test runner's capture: how soon each is found is worth seeing in every run.
-    let told = writeln!(
+    let written = writeln!(
         io::stderr(),
         "{mistake:?}: seeds until found: {seeds}, steps needed: {steps}; {} is broken: {}",
         violation.invariant,
         violation.what
     );
-    told.expect("it prints");
-    if let Err(innocent) = live(On::Memory, failure.seed, &failure.steps, &mut None) {
-        panic!("this simulation fails even without {mistake:?}:\n{}", innocent.report());
+    written.expect("it prints");
+    if let Err(failure) = run_seed(StoreKind::Memory, failure.seed, &failure.steps, &mut None) {
+        panic!("this simulation fails even without {mistake:?}:\n{}", failure.report());
     }
 }
 
@@ -37,7 +38,7 @@ macro_rules! found {
     ($($name:ident: $mistake:ident),+ $(,)?) => {
         $(#[test]
         fn $name() {
-            found(Mistake::$mistake);
+            must_find(Mistake::$mistake);
         })+
     };
 }

@@ -17,8 +17,8 @@ mod sim_clock;
 mod simulation;
 mod worker;
 
-use backend::On;
-use run::{Failure, live, shrink};
+use backend::StoreKind;
+use run::{Failure, run_seed, shrink};
 use std::{
     io::{self, Write},
     sync::atomic::{AtomicU64, Ordering},
@@ -37,39 +37,39 @@ const STEPS_POSTGRES: usize = 60;
 
 #[test]
 fn worlds_in_memory_keep_the_contract() {
-    keep_the_contract(On::Memory, setting("CONSIGN_SIM_SEEDS").unwrap_or(SEEDS));
+    keep_the_contract(StoreKind::Memory, setting("CONSIGN_SIM_SEEDS").unwrap_or(SEEDS));
 }
 
 #[test]
 fn worlds_on_files_keep_the_contract() {
     let seeds = setting("CONSIGN_SIM_SEEDS").map(|seeds| seeds / 10);
-    keep_the_contract(On::Sqlite, seeds.unwrap_or(SEEDS_SQLITE));
+    keep_the_contract(StoreKind::Sqlite, seeds.unwrap_or(SEEDS_SQLITE));
 }
 
 #[test]
 fn worlds_on_a_database_keep_the_contract() {
     let seeds = setting("CONSIGN_SIM_SEEDS").map(|seeds| seeds / 50);
-    keep_the_contract(On::Postgres, seeds.unwrap_or(SEEDS_POSTGRES));
+    keep_the_contract(StoreKind::Postgres, seeds.unwrap_or(SEEDS_POSTGRES));
 }
 
 #[track_caller]
-fn keep_the_contract(on: On, seeds: u64) {
-    #[expect(clippy::disallowed_methods, reason = "told to people, never judged")]
+fn keep_the_contract(store_kind: StoreKind, seeds: u64) {
+    #[expect(clippy::disallowed_methods, reason = "printed, never judged")]
     let started = Instant::now();
-    for seed in failed_once(on) {
-        must_live(on, seed, &mut None);
+    for seed in failed_once(store_kind) {
+        must_pass(store_kind, seed, &mut None);
     }
     let from = seed_base();
-    if let Some(failure) = search(on, from..from + seeds) {
+    if let Some(failure) = search(store_kind, from..from + seeds) {
         panic!("{}", shrink(failure).report());
     }
     let took = started.elapsed().as_secs();
-    let steps = steps(on).len();
-    let told = writeln!(
+    let steps = steps(store_kind).len();
+    let written = writeln!(
         io::stderr(),
-        "{on:?}: {seeds} seeds of {steps} steps each, from {from} on, in {took} s"
+        "{store_kind:?}: {seeds} seeds of {steps} steps each, from {from} on, in {took} s"
     );
-    told.expect("it prints");
+    written.expect("it prints");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn the_same_seed_lives_the_same_life() {
     for seed in (seed_base()..seed_base() + seeds).step_by(40) {
         let [first, second] = [(), ()].map(|()| {
             let mut trace = Some(Vec::new());
-            must_live(On::Memory, seed, &mut trace);
+            must_pass(StoreKind::Memory, seed, &mut trace);
             trace
         });
         assert!(first == second, "I20 is broken: seed {seed} lived two different lives");
@@ -90,9 +90,9 @@ fn the_same_seed_lives_the_same_life() {
 fn everything_that_can_happen_does() {
     let mut trace = Some(Vec::new());
     for seed in 0..100 {
-        must_live(On::Memory, seed, &mut trace);
+        must_pass(StoreKind::Memory, seed, &mut trace);
     }
-    let story = trace.unwrap_or_default().join("\n");
+    let trace_text = trace.unwrap_or_default().join("\n");
     let everything = [
         engine::failure_codes::ALL.as_slice(),
         &["KeyReused", "duplicate: true", "OutcomeUnknown", "Unavailable"],
@@ -105,7 +105,7 @@ fn everything_that_can_happen_does() {
         &["NoLiveWorker", "BehindOthers", "QueuePaused", "RetryWait", "NotDue {"],
     ];
     let missing: Vec<_> =
-        everything.concat().into_iter().filter(|what| !story.contains(what)).collect();
+        everything.concat().into_iter().filter(|what| !trace_text.contains(what)).collect();
     assert!(missing.is_empty(), "these never happened: {missing:?}");
 }
 
@@ -115,21 +115,24 @@ fn everything_that_can_happen_does() {
 fn replay() {
     let Some(seed) = setting("CONSIGN_SIM_SEED") else {
         let mut trace = Some(Vec::new());
-        must_live(On::Memory, 0, &mut trace);
+        must_pass(StoreKind::Memory, 0, &mut trace);
         assert!(trace.is_some_and(|trace| trace.len() > STEPS));
         return;
     };
     let store = text("CONSIGN_SIM_STORE");
-    let is_named = |on: &On| store.as_deref() == Some(on.name());
-    let on = [On::Sqlite, On::Postgres].into_iter().find(is_named).unwrap_or(On::Memory);
+    let is_named = |store_kind: &StoreKind| store.as_deref() == Some(store_kind.name());
+    let store_kind = [StoreKind::Sqlite, StoreKind::Postgres]
+        .into_iter()
+        .find(is_named)
+        .unwrap_or(StoreKind::Memory);
     let steps = match text("CONSIGN_SIM_STEPS") {
         Some(list) => {
             list.split(',').map(|step| step.parse().expect("a step is a number")).collect()
         }
-        None => steps(on),
+        None => steps(store_kind),
     };
     let mut trace = Some(Vec::new());
-    let outcome = live(on, seed, &steps, &mut trace);
+    let outcome = run_seed(store_kind, seed, &steps, &mut trace);
     for line in trace.into_iter().flatten() {
         println!("{line}");
     }
@@ -139,39 +142,39 @@ fn replay() {
 }
 
 #[track_caller]
-fn must_live(on: On, seed: u64, trace: &mut Option<Vec<String>>) {
-    if let Err(failure) = live(on, seed, &steps(on), trace) {
+fn must_pass(store_kind: StoreKind, seed: u64, trace: &mut Option<Vec<String>>) {
+    if let Err(failure) = run_seed(store_kind, seed, &steps(store_kind), trace) {
         panic!("{}", shrink(failure).report());
     }
 }
 
-fn steps(on: On) -> Vec<usize> {
-    let steps = match on {
-        On::Memory | On::Mistaken(_) | On::Sqlite => STEPS,
-        On::Postgres => STEPS_POSTGRES,
+fn steps(store_kind: StoreKind) -> Vec<usize> {
+    let steps = match store_kind {
+        StoreKind::Memory | StoreKind::Mistaken(_) | StoreKind::Sqlite => STEPS,
+        StoreKind::Postgres => STEPS_POSTGRES,
     };
     (0..steps).collect()
 }
 
 /// Runs `seeds` on all cores; reports the lowest that fails.
-fn search(on: On, seeds: std::ops::Range<u64>) -> Option<Failure> {
+fn search(store_kind: StoreKind, seeds: std::ops::Range<u64>) -> Option<Failure> {
     let next = AtomicU64::new(seeds.start);
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let look = || {
-        let steps = steps(on);
+    let search_seeds = || {
+        let steps = steps(store_kind);
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {
                 return None;
             }
-            if let Err(failure) = live(on, seed, &steps, &mut None) {
+            if let Err(failure) = run_seed(store_kind, seed, &steps, &mut None) {
                 next.store(seeds.end, Ordering::Relaxed);
                 return Some(failure);
             }
         }
     };
     let found = thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(look)).collect();
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(search_seeds)).collect();
         let found = threads.into_iter().map(|thread| thread.join().expect("no simulation panics"));
         found.flatten().collect::<Vec<_>>()
     });
@@ -179,17 +182,17 @@ fn search(on: On, seeds: std::ops::Range<u64>) -> Option<Failure> {
 }
 
 /// The seeds that once broke an invariant on this store: they run with every commit.
-fn failed_once(on: On) -> Vec<u64> {
+fn failed_once(store_kind: StoreKind) -> Vec<u64> {
     let lines = include_str!("failed_once.txt").lines().filter(|line| !line.starts_with('#'));
     let of_this_store =
-        lines.filter_map(|line| line.strip_prefix(on.name())?.split_whitespace().next());
+        lines.filter_map(|line| line.strip_prefix(store_kind.name())?.split_whitespace().next());
     of_this_store.map(|seed| seed.parse().expect("a seed is a number")).collect()
 }
 
 #[test]
 fn the_worlds_that_failed_once_are_found() {
-    for on in [On::Memory, On::Sqlite, On::Postgres] {
-        assert!(!failed_once(on).is_empty(), "none on {on:?}");
+    for store_kind in [StoreKind::Memory, StoreKind::Sqlite, StoreKind::Postgres] {
+        assert!(!failed_once(store_kind).is_empty(), "none on {store_kind:?}");
     }
 }
 

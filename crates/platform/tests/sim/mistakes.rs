@@ -70,49 +70,49 @@ pub(crate) struct MistakenRules {
 
 impl Rules for MistakenRules {
     fn decide(&self, job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
-        let (mut given, mut facts) = (job.clone(), *facts);
-        let lenient = Policy { lost_workers_max: u32::MAX, ..facts.policy.clone() };
+        let (mut input, mut facts) = (job.clone(), *facts);
+        let lenient_policy = Policy { lost_workers_max: u32::MAX, ..facts.policy.clone() };
         match (self.mistake, command) {
             (Mistake::CompleteWithoutFence, Command::Settle { token, .. }) => {
                 facts.epoch = token.epoch;
-                believe(&mut given, token);
+                set_token(&mut input, token);
             }
             (Mistake::StepWithoutFence, Command::FinishStep { token, .. }) => {
                 facts.epoch = token.epoch;
-                given.state = State::Running(lapsed_lease(*token, facts.now));
+                input.state = State::Running(lapsed_lease(*token, facts.now));
             }
             (Mistake::SweepWithoutGuard, Command::LeaseExpiry) if job.status().is_ended() => {
                 let token = LeaseToken { epoch: facts.epoch, fence: job.fence, secret: 0 };
-                given.state = State::Running(lapsed_lease(token, facts.now));
+                input.state = State::Running(lapsed_lease(token, facts.now));
             }
             (Mistake::AttemptsCountedOnFailure, Command::Settle { ending, .. }) => {
-                given.life.attempt += u32::from(matches!(ending.kind, EndingKind::Failed { .. }));
+                input.life.attempt += u32::from(matches!(ending.kind, EndingKind::Failed { .. }));
             }
             (Mistake::CancelForgotten, Command::Settle { ending, .. }) => {
-                given.life.cancel_requested &= !matches!(ending.kind, EndingKind::Failed { .. });
+                input.life.cancel_requested &= !matches!(ending.kind, EndingKind::Failed { .. });
             }
             (Mistake::CancelForgotten, Command::Timeout | Command::LeaseExpiry) => {
-                given.life.cancel_requested = false;
+                input.life.cancel_requested = false;
             }
-            (Mistake::ReleasesUnbounded, Command::Release { .. }) => given.life.releases = 0,
-            (Mistake::LossesNotCounted, Command::LeaseExpiry) => facts.policy = &lenient,
+            (Mistake::ReleasesUnbounded, Command::Release { .. }) => input.life.releases = 0,
+            (Mistake::LossesNotCounted, Command::LeaseExpiry) => facts.policy = &lenient_policy,
             (Mistake::SettleNotRemembered, _) => facts.record = None,
             (Mistake::WorkersClock, _) => facts.now = self.clock.callers_wall(),
             _ => {}
         }
-        let mut decided = engine::decide(&given, command, &facts)?;
+        let mut decided = engine::decide(&input, command, &facts)?;
         amend(&mut decided, |change| self.spoil(job, command, facts.now, change));
         Ok(decided)
     }
 
     fn claim(&self, job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
-        let (mut given, mut facts) = (job.clone(), *facts);
-        match (self.mistake, &mut given.state) {
+        let (mut input, mut facts) = (job.clone(), *facts);
+        match (self.mistake, &mut input.state) {
             (Mistake::DueTimeIgnored, State::Queued { run_at }) => *run_at = facts.now.min(*run_at),
             (Mistake::WorkersClock, _) => facts.now = self.clock.callers_wall(),
             _ => {}
         }
-        let mut decided = engine::claim(&given, claim, &facts)?;
+        let mut decided = engine::claim(&input, claim, &facts)?;
         amend(&mut decided, |change| match (self.mistake, job.life.attempt) {
             (Mistake::AttemptsCountedOnFailure, before) => set_attempt(change, before),
             (Mistake::OutcomeOutsideTransaction, _) => lose_some_events(change),
@@ -125,18 +125,22 @@ impl Rules for MistakenRules {
         if self.mistake == Mistake::DueTimeIgnored { Timestamp::MAX } else { now }
     }
 
-    fn next_due(&self, line: &mut dyn DoubleEndedIterator<Item = JobId>) -> Option<JobId> {
-        if self.mistake == Mistake::LastComeFirstServed { line.next_back() } else { line.next() }
+    fn next_due(&self, due_jobs: &mut dyn DoubleEndedIterator<Item = JobId>) -> Option<JobId> {
+        if self.mistake == Mistake::LastComeFirstServed {
+            due_jobs.next_back()
+        } else {
+            due_jobs.next()
+        }
     }
 
-    fn last_served(&self, served: Option<u64>) -> Option<u64> {
-        served.filter(|_| self.mistake != Mistake::QueuesNotTakenInTurn)
+    fn last_served(&self, counter: Option<u64>) -> Option<u64> {
+        counter.filter(|_| self.mistake != Mistake::QueuesNotTakenInTurn)
     }
 
     fn key_holder<'a>(&self, holder: Option<&'a Job>, now: Timestamp) -> Option<&'a Job> {
         // A submit of the same moment checked before the first one was stored.
-        let seen = |job: &&Job| job.envelope.created_at < now;
-        holder.filter(|job| self.mistake != Mistake::CheckThenInsertKey || seen(job))
+        let is_visible = |job: &&Job| job.envelope.created_at < now;
+        holder.filter(|job| self.mistake != Mistake::CheckThenInsertKey || is_visible(job))
     }
 }
 
@@ -174,10 +178,12 @@ fn amend(decided: &mut Decided, spoil: impl FnOnce(&mut Change)) {
     match (&mut decided.answer, expires_at) {
         (Answer::Job(job), _) => **job = change.job.clone(),
         (
-            Answer::LeaseState(LeaseState::Extended(told) | LeaseState::CancelRequested(told)),
+            Answer::LeaseState(
+                LeaseState::Extended(answered_until) | LeaseState::CancelRequested(answered_until),
+            ),
             Some(until),
         ) => {
-            *told = until;
+            *answered_until = until;
         }
         _ => {}
     }
@@ -202,7 +208,7 @@ fn shorten(change: &mut Change, now: Timestamp) {
 }
 
 /// Makes `token` the current one.
-fn believe(job: &mut Job, token: &LeaseToken) {
+fn set_token(job: &mut Job, token: &LeaseToken) {
     if let State::Running(lease) = &mut job.state {
         lease.token = *token;
     }

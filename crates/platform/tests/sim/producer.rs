@@ -1,27 +1,27 @@
 //! Producers: they submit jobs, alone and in lists, repeatedly under few keys.
 
 use crate::{
-    audit::{SubmittedJob, Verdict},
+    audit::{AuditResult, SubmittedJob},
     rng::Rng,
     simulation::Simulation,
 };
 use engine::{JobDraft, Timestamp};
 use std::time::Duration;
 
-pub(crate) fn submit(simulation: &mut Simulation, rng: &mut Rng) -> Verdict {
-    let count = if rng.entropy(75) { 1 } else { 1 + rng.below(4) };
+pub(crate) fn submit(simulation: &mut Simulation, rng: &mut Rng) -> AuditResult {
+    let count = if rng.chance(75) { 1 } else { 1 + rng.below(4) };
     let tenant = rng.pick(&simulation.tenants).expect("there is one").clone();
-    let (mut asked, mut drafts) = (Vec::new(), Vec::new());
+    let (mut submitted_jobs, mut drafts) = (Vec::new(), Vec::new());
     for _ in 0..count {
-        let (one, draft) = job(simulation, &tenant, rng);
-        asked.push(one);
+        let (submitted_job, draft) = job(simulation, &tenant, rng);
+        submitted_jobs.push(submitted_job);
         drafts.push(draft);
     }
-    let heard = pollster::block_on(simulation.platform.submit_all(&tenant, drafts));
-    simulation.say(|| format!("submit {asked:?}: {heard:?}"));
-    simulation.auditor.submitted(&asked, &heard);
-    simulation.auditor.look(&simulation.platform)?;
-    simulation.auditor.audit_submits(&asked, &heard)
+    let answer = pollster::block_on(simulation.platform.submit_all(&tenant, drafts));
+    simulation.log(|| format!("submit {submitted_jobs:?}: {answer:?}"));
+    simulation.auditor.record_submits(&submitted_jobs, &answer);
+    simulation.auditor.read_touched(&simulation.platform)?;
+    simulation.auditor.audit_submits(&submitted_jobs, &answer)
 }
 
 pub(crate) fn job(
@@ -30,16 +30,16 @@ pub(crate) fn job(
     rng: &mut Rng,
 ) -> (SubmittedJob, JobDraft) {
     let job_type = rng.pick(&simulation.job_types).expect("there is one").clone();
-    let key = rng.entropy(50).then(|| format!("k{}", rng.below(simulation.keys)));
+    let key = rng.chance(50).then(|| format!("k{}", rng.below(simulation.keys)));
     let payload = format!("{{\"n\":{}}}", rng.below(2));
     let now = simulation.clock.wall_ms();
-    let run_at = rng.entropy(10).then(|| now + rng.between(-60_000, 60_000));
-    let delay = (run_at.is_none() && rng.entropy(10)).then(|| rng.between(0, 40));
+    let run_at = rng.chance(10).then(|| now + rng.between(-60_000, 60_000));
+    let delay = (run_at.is_none() && rng.chance(10)).then(|| rng.between(0, 40));
     // A subject that is a tenant's name does not change the job's tenant.
-    let named = rng.entropy(10);
+    let named = rng.chance(10);
     let subject = rng.pick(&simulation.tenants).filter(|_| named).map(ToString::to_string);
-    let expires_at = rng.entropy(10).then(|| now + rng.between(1_000, 90_000));
-    let priority = rng.entropy(30).then(|| rng.between(0, 9));
+    let expires_at = rng.chance(10).then(|| now + rng.between(1_000, 90_000));
+    let priority = rng.chance(30).then(|| rng.between(0, 9));
     let draft = JobDraft {
         job_type: job_type.to_string(),
         subject_id: subject.clone(),
@@ -49,10 +49,10 @@ pub(crate) fn job(
         run_at,
         delay_seconds: delay,
         expires_at,
-        max_attempts: rng.entropy(20).then(|| rng.between(1, 6)),
+        max_attempts: rng.chance(20).then(|| rng.between(1, 6)),
         ..JobDraft::default()
     };
-    let asked = SubmittedJob {
+    let submitted_job = SubmittedJob {
         tenant: tenant.clone(),
         job_type,
         key,
@@ -63,5 +63,5 @@ pub(crate) fn job(
         expires_at: expires_at.map(Timestamp::from_unix_ms),
         priority: priority.unwrap_or(4),
     };
-    (asked, draft)
+    (submitted_job, draft)
 }

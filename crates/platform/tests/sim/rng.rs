@@ -30,7 +30,7 @@ impl Rng {
     }
 
     /// True in `percent` of a hundred cases.
-    pub(crate) fn entropy(&mut self, percent: usize) -> bool {
+    pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 

@@ -1,11 +1,11 @@
 //! Runs one seed, and shrinks a failing one.
 
-use crate::{audit::Violation, backend::On, rng::Rng, simulation::Simulation};
+use crate::{audit::Violation, backend::StoreKind, rng::Rng, simulation::Simulation};
 
 /// A seed that broke an invariant.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
-    pub(crate) on: On,
+    pub(crate) store_kind: StoreKind,
     pub(crate) seed: u64,
     /// The steps that are needed to break it.
     pub(crate) steps: Vec<usize>,
@@ -13,14 +13,14 @@ pub(crate) struct Failure {
 }
 
 /// Runs `steps` of `seed`, then lets every job come to its end.
-pub(crate) fn live(
-    on: On,
+pub(crate) fn run_seed(
+    store_kind: StoreKind,
     seed: u64,
     steps: &[usize],
     trace: &mut Option<Vec<String>>,
 ) -> Result<(), Failure> {
-    let mut simulation = Simulation::new(on, seed, trace.is_some());
-    let outcome = live_in(&mut simulation, on, seed, steps);
+    let mut simulation = Simulation::new(store_kind, seed, trace.is_some());
+    let outcome = run_steps(&mut simulation, store_kind, seed, steps);
     let shortened = |line: &String| simulation.auditor.shortened(line);
     if let Some(trace) = trace {
         trace.extend(simulation.trace.iter().flatten().map(shortened));
@@ -33,18 +33,28 @@ pub(crate) fn live(
     })
 }
 
-fn live_in(simulation: &mut Simulation, on: On, seed: u64, steps: &[usize]) -> Result<(), Failure> {
-    for (lived, index) in steps.iter().enumerate() {
+fn run_steps(
+    simulation: &mut Simulation,
+    store_kind: StoreKind,
+    seed: u64,
+    steps: &[usize],
+) -> Result<(), Failure> {
+    for (position, index) in steps.iter().enumerate() {
         let mut rng = Rng::of_step(seed, *index as u64);
         let seconds = simulation.clock.elapsed_ms() as f64 / 1_000.0;
-        simulation.say(|| format!("-- step {index}, after {seconds:.1} s"));
+        simulation.log(|| format!("-- step {index}, after {seconds:.1} s"));
         if let Err(violation) = simulation.step(*index, &mut rng) {
-            return Err(Failure { on, seed, steps: steps[..=lived].to_vec(), violation });
+            return Err(Failure {
+                store_kind,
+                seed,
+                steps: steps[..=position].to_vec(),
+                violation,
+            });
         }
     }
     let last = steps.last().map_or(0, |last| last + 1);
-    simulation.finale(last).map_err(|violation| Failure {
-        on,
+    simulation.run_to_end(last).map_err(|violation| Failure {
+        store_kind,
         seed,
         steps: steps.to_vec(),
         violation,
@@ -59,7 +69,7 @@ pub(crate) fn shrink(mut failure: Failure) -> Failure {
         while from < failure.steps.len() {
             let mut fewer = failure.steps.clone();
             fewer.drain(from..(from + size).min(fewer.len()));
-            match live(failure.on, failure.seed, &fewer, &mut None) {
+            match run_seed(failure.store_kind, failure.seed, &fewer, &mut None) {
                 Err(smaller) if smaller.violation.invariant == failure.violation.invariant => {
                     failure = smaller;
                 }
@@ -75,7 +85,7 @@ impl Failure {
     /// What broke, and the command that shows it again.
     pub(crate) fn report(&self) -> String {
         let steps: Vec<_> = self.steps.iter().map(ToString::to_string).collect();
-        let store = self.on.name();
+        let store = self.store_kind.name();
         format!(
             "{} is broken: {} (docs/invariants.md)\nseed {}, {} steps; to see it again:\n  \
              CONSIGN_SIM_STORE={store} CONSIGN_SIM_SEED={} CONSIGN_SIM_STEPS={} \

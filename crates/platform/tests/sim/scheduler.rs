@@ -3,7 +3,7 @@
 //! succeeds.
 
 use crate::{
-    audit::{SubmittedJob, Verdict, ensure},
+    audit::{AuditResult, SubmittedJob, ensure},
     producer,
     rng::Rng,
     simulation::Simulation,
@@ -22,7 +22,7 @@ use store::{
 const RECORD: &str = "schedule";
 
 struct List {
-    asked: SubmittedJob,
+    submitted_job: SubmittedJob,
     job: JobId,
     request: Request,
 }
@@ -34,36 +34,38 @@ struct ListVersions {
     entries: u64,
 }
 
-pub(crate) fn act(simulation: &mut Simulation, rng: &mut Rng) -> Verdict {
-    let before = look(simulation);
+pub(crate) fn act(simulation: &mut Simulation, rng: &mut Rng) -> AuditResult {
+    let before = read_versions(simulation);
     let lists: Vec<List> =
         (0..1 + rng.below(2)).map(|_| list(simulation, rng, before.version)).collect();
     let batch = lists.iter().map(|list| list.request.clone()).collect();
-    let heard = simulation.store.execute(batch, Notification::default());
-    let answers = answers(heard, &lists);
-    simulation.say(|| {
-        let told = lists.iter().map(|list| list.job).zip(&answers).collect::<Vec<_>>();
-        format!("schedulers at version {}: {told:?}", before.version)
+    let answer = simulation.store.execute(batch, Notification::default());
+    let answers = answers(answer, &lists);
+    simulation.log(|| {
+        let results = lists.iter().map(|list| list.job).zip(&answers).collect::<Vec<_>>();
+        format!("schedulers at version {}: {results:?}", before.version)
     });
     for (list, answer) in lists.iter().zip(&answers) {
-        simulation.auditor.submitted(std::slice::from_ref(&list.asked), answer);
+        simulation.auditor.record_submits(std::slice::from_ref(&list.submitted_job), answer);
     }
-    simulation.auditor.look(&simulation.platform)?;
-    let after = look(simulation);
-    let done = lists.iter().filter(|list| is_there(simulation, list.job)).count() as u64;
-    let moved = (after.version - before.version, after.entries - before.entries);
-    ensure(moved == (done, done), "I21", || {
-        format!("{done} jobs of lists are there, but record and audit log moved on by {moved:?}")
+    simulation.auditor.read_touched(&simulation.platform)?;
+    let after = read_versions(simulation);
+    let stored = lists.iter().filter(|list| exists(simulation, list.job)).count() as u64;
+    let advanced = (after.version - before.version, after.entries - before.entries);
+    ensure(advanced == (stored, stored), "I21", || {
+        format!(
+            "{stored} jobs of lists are there, but record and audit log moved on by {advanced:?}"
+        )
     })?;
-    ensure(done <= 1, "I21", || format!("{done} lists moved one version on"))?;
+    ensure(stored <= 1, "I21", || format!("{stored} lists moved one version on"))?;
     for (list, answer) in lists.iter().zip(&answers) {
-        let is_there = is_there(simulation, list.job);
-        let fits = match answer {
-            Ok(_) => is_there,
+        let exists = exists(simulation, list.job);
+        let is_consistent = match answer {
+            Ok(_) => exists,
             Err(Error::OutcomeUnknown { .. }) => true,
-            Err(Error::Refused(_) | Error::Store(_)) => !is_there,
+            Err(Error::Refused(_) | Error::Store(_)) => !exists,
         };
-        ensure(fits, "I21", || format!("{answer:?}, and its job is there: {is_there}"))?;
+        ensure(is_consistent, "I21", || format!("{answer:?}, and its job is there: {exists}"))?;
     }
     Ok(())
 }
@@ -71,9 +73,9 @@ pub(crate) fn act(simulation: &mut Simulation, rng: &mut Rng) -> Verdict {
 /// All parts in any order: the effect of a list does not depend on which part is refused.
 fn list(simulation: &Simulation, rng: &mut Rng, version: u64) -> List {
     let tenant = rng.pick(&simulation.tenants).expect("there is one").clone();
-    let (asked, draft) = producer::job(simulation, &tenant, rng);
+    let (submitted_job, draft) = producer::job(simulation, &tenant, rng);
     let draft = engine::JobDraft { idempotency_key: None, ..draft };
-    let asked = SubmittedJob { key: None, ..asked };
+    let submitted_job = SubmittedJob { key: None, ..submitted_job };
     let job = JobId::new(simulation.clock.read().wall, simulation.random.entropy());
     let context = SubmitContext {
         id: job,
@@ -82,7 +84,7 @@ fn list(simulation: &Simulation, rng: &mut Rng, version: u64) -> List {
         payload_bytes_max: PAYLOAD_BYTES_MAX,
     };
     let policy = Policy { max_attempts: 1 + rng.below(9) as u32, ..Policy::default() };
-    let moves = RecordChange::put(Scope::All, RECORD, &policy).expecting(version);
+    let record_change = RecordChange::put(Scope::All, RECORD, &policy).expecting(version);
     let note = AuditNote {
         who: "scheduler".into(),
         scope: Scope::All,
@@ -93,14 +95,14 @@ fn list(simulation: &Simulation, rng: &mut Rng, version: u64) -> List {
     };
     let mut parts = vec![
         Request::Submit(vec![draft.check(context).expect("lawful")]),
-        Request::PutRecord(moves),
+        Request::PutRecord(record_change),
         Request::Audit(note),
     ];
     parts.rotate_left(rng.below(3));
-    List { asked, job, request: Request::All(parts) }
+    List { submitted_job, job, request: Request::All(parts) }
 }
 
-fn look(simulation: &Simulation) -> ListVersions {
+fn read_versions(simulation: &Simulation) -> ListVersions {
     let store = simulation.store.store();
     let record = block_on(store.records(RecordKind::Policy, None, RECORD));
     let record = record.expect("reads do not fail");
@@ -111,16 +113,16 @@ fn look(simulation: &Simulation) -> ListVersions {
     }
 }
 
-fn is_there(simulation: &Simulation, id: JobId) -> bool {
+fn exists(simulation: &Simulation, id: JobId) -> bool {
     block_on(simulation.store.store().job(&Scope::All, id)).expect("reads do not fail").is_some()
 }
 
 /// The answer of each scheduler.
 fn answers(
-    heard: Result<Vec<Reply>, StoreError>,
+    answer: Result<Vec<Reply>, StoreError>,
     lists: &[List],
 ) -> Vec<Result<Vec<Submitted>, Error>> {
-    let replies = match heard {
+    let replies = match answer {
         Ok(replies) => replies,
         Err(StoreError::OutcomeUnknown(_)) => {
             let unknown = |list: &List| {
@@ -130,8 +132,8 @@ fn answers(
             return lists.iter().map(unknown).collect();
         }
         Err(_) => {
-            let no = |_| Err(Error::Store(StoreError::Unavailable(None)));
-            return lists.iter().map(no).collect();
+            let unavailable = |_| Err(Error::Store(StoreError::Unavailable(None)));
+            return lists.iter().map(unavailable).collect();
         }
     };
     replies.into_iter().map(|reply| Ok(submitted(reply?))).collect()

@@ -2,7 +2,7 @@
 //! with the same key meet here, and a worker that waits for a job of the same batch.
 
 use crate::{
-    audit::{SubmittedJob, Verdict},
+    audit::{AuditResult, SubmittedJob},
     producer,
     rng::Rng,
     simulation::Simulation,
@@ -14,50 +14,56 @@ use store::{
     Answer, Claimed, Clock, Execute, Notification, RandomSource, Reply, Request, StoreError,
 };
 
-pub(crate) fn act(simulation: &mut Simulation, rng: &mut Rng) -> Verdict {
+pub(crate) fn act(simulation: &mut Simulation, rng: &mut Rng) -> AuditResult {
     let submits: Vec<(SubmittedJob, JobId, Request)> =
         (0..1 + rng.below(4)).map(|_| submit(simulation, rng)).collect();
-    let who = rng.below(simulation.workers.len());
-    let claim_request = rng.entropy(50).then(|| worker::claim_request(simulation, who));
+    let worker_index = rng.below(simulation.workers.len());
+    let claim_request = rng.chance(50).then(|| worker::claim_request(simulation, worker_index));
     let mut batch: Vec<Request> = submits.iter().map(|(_, _, request)| request.clone()).collect();
     // First in the batch, but served after the submits.
     if let Some(claim_request) = &claim_request {
-        let scope = simulation.workers[who].scope.clone();
+        let scope = simulation.workers[worker_index].scope.clone();
         batch.insert(0, Request::Claim { scope, claim_request: claim_request.clone() });
     }
-    let heard = simulation.store.execute(batch, Notification::default());
-    let known = heard.is_ok();
-    let (claimed, answers) = taken_apart(heard, claim_request.is_some(), &submits);
-    simulation.say(|| {
-        let given =
+    let answer = simulation.store.execute(batch, Notification::default());
+    let is_answered = answer.is_ok();
+    let (claimed, answers) = split_answers(answer, claim_request.is_some(), &submits);
+    simulation.log(|| {
+        let claimed_ids =
             claimed.as_ref().map(|jobs| jobs.iter().map(|c| c.job.id()).collect::<Vec<_>>());
-        let submits = submits.iter().map(|(asked, _, _)| asked).zip(&answers).collect::<Vec<_>>();
+        let submits = submits
+            .iter()
+            .map(|(submitted_job, _, _)| submitted_job)
+            .zip(&answers)
+            .collect::<Vec<_>>();
         format!(
-            "a shared batch: {submits:?}, and w{who} waiting: {} gets {given:?}",
+            "a shared batch: {submits:?}, and w{worker_index} waiting: {} gets {claimed_ids:?}",
             claim_request.is_some()
         )
     });
-    for ((asked, _, _), answer) in submits.iter().zip(&answers) {
-        simulation.auditor.submitted(std::slice::from_ref(asked), answer);
+    for ((submitted_job, _, _), answer) in submits.iter().zip(&answers) {
+        simulation.auditor.record_submits(std::slice::from_ref(submitted_job), answer);
     }
     match &claimed {
         Some(jobs) => jobs.iter().for_each(|claimed| simulation.auditor.touch(claimed.job.id())),
-        None if known => {}
+        None if is_answered => {}
         None => simulation.auditor.touch_everything(),
     }
-    simulation.auditor.look(&simulation.platform)?;
-    for ((asked, _, _), answer) in submits.iter().zip(&answers) {
-        simulation.auditor.audit_submits(std::slice::from_ref(asked), answer)?;
+    simulation.auditor.read_touched(&simulation.platform)?;
+    for ((submitted_job, _, _), answer) in submits.iter().zip(&answers) {
+        simulation.auditor.audit_submits(std::slice::from_ref(submitted_job), answer)?;
     }
     match claim_request {
-        Some(claim_request) => worker::claim_answered(simulation, who, &claim_request, claimed),
+        Some(claim_request) => {
+            worker::apply_claim_answer(simulation, worker_index, &claim_request, claimed)
+        }
         None => Ok(()),
     }
 }
 
 fn submit(simulation: &Simulation, rng: &mut Rng) -> (SubmittedJob, JobId, Request) {
     let tenant = rng.pick(&simulation.tenants).expect("there is one").clone();
-    let (asked, draft) = producer::job(simulation, &tenant, rng);
+    let (submitted_job, draft) = producer::job(simulation, &tenant, rng);
     let id = JobId::new(simulation.clock.read().wall, simulation.random.entropy());
     let context = SubmitContext {
         id,
@@ -65,18 +71,18 @@ fn submit(simulation: &Simulation, rng: &mut Rng) -> (SubmittedJob, JobId, Reque
         entropy: simulation.random.entropy(),
         payload_bytes_max: PAYLOAD_BYTES_MAX,
     };
-    (asked, id, Request::Submit(vec![draft.check(context).expect("lawful")]))
+    (submitted_job, id, Request::Submit(vec![draft.check(context).expect("lawful")]))
 }
 
 type Answers = Vec<Result<Vec<Submitted>, Error>>;
 
 /// The answer of each caller.
-fn taken_apart(
-    heard: Result<Vec<Reply>, StoreError>,
+fn split_answers(
+    answer: Result<Vec<Reply>, StoreError>,
     claimed: bool,
     submits: &[(SubmittedJob, JobId, Request)],
 ) -> (Option<Vec<Claimed>>, Answers) {
-    let replies = match heard {
+    let replies = match answer {
         Ok(replies) => replies,
         Err(StoreError::OutcomeUnknown(_)) => {
             let unknown = |id: &JobId| {
@@ -88,8 +94,8 @@ fn taken_apart(
             return (None, submits.iter().map(|(_, id, _)| unknown(id)).collect());
         }
         Err(_) => {
-            let no = || Err(Error::Store(StoreError::Unavailable(None)));
-            return (None, submits.iter().map(|_| no()).collect());
+            let unavailable = || Err(Error::Store(StoreError::Unavailable(None)));
+            return (None, submits.iter().map(|_| unavailable()).collect());
         }
     };
     let mut replies = replies.into_iter();

@@ -10,37 +10,41 @@ use store::{Clock, ManualClock, Reading};
 /// The machine's clocks, moved by the test, and the error of the current caller's clock. Only a
 /// store that takes the time from its callers would notice the error.
 pub(crate) struct SimClock {
-    hand: ManualClock,
+    clock: ManualClock,
     skew_ms: AtomicI64,
-    at_most_ms: AtomicI64,
+    latest_possible_ms: AtomicI64,
 }
 
 impl SimClock {
     pub(crate) fn new() -> Self {
         let beginning = Timestamp::from_unix_ms(1_800_000_000_000);
-        let at_most_ms = AtomicI64::new(beginning.unix_ms());
-        SimClock { hand: ManualClock::at(beginning), skew_ms: AtomicI64::new(0), at_most_ms }
+        let latest_possible_ms = AtomicI64::new(beginning.unix_ms());
+        SimClock {
+            clock: ManualClock::at(beginning),
+            skew_ms: AtomicI64::new(0),
+            latest_possible_ms,
+        }
     }
 
     /// The underlying clock, for another clock that follows it.
-    pub(crate) fn hand(&self) -> &ManualClock {
-        &self.hand
+    pub(crate) fn manual_clock(&self) -> &ManualClock {
+        &self.clock
     }
 
     /// Lets time pass.
     pub(crate) fn advance(&self, ms: i64) {
-        self.hand.pass(Duration::from_millis(ms.unsigned_abs()));
-        self.at_most_ms.fetch_add(ms, Ordering::Relaxed);
-        self.at_most_ms.fetch_max(self.wall_ms(), Ordering::Relaxed);
+        self.clock.pass(Duration::from_millis(ms.unsigned_abs()));
+        self.latest_possible_ms.fetch_add(ms, Ordering::Relaxed);
+        self.latest_possible_ms.fetch_max(self.wall_ms(), Ordering::Relaxed);
     }
 
     /// Sets the wall clock.
     pub(crate) fn set_off(&self, ms: i64) {
-        self.hand.set_off(ms);
-        self.at_most_ms.fetch_max(self.wall_ms(), Ordering::Relaxed);
+        self.clock.set_off(ms);
+        self.latest_possible_ms.fetch_max(self.wall_ms(), Ordering::Relaxed);
     }
 
-    pub(crate) fn called_with_skew(&self, ms: i64) {
+    pub(crate) fn set_caller_skew(&self, ms: i64) {
         self.skew_ms.store(ms, Ordering::Relaxed);
     }
 
@@ -49,24 +53,24 @@ impl SimClock {
         Timestamp::from_unix_ms(self.wall_ms() + self.skew_ms.load(Ordering::Relaxed))
     }
 
-    /// A time that a clock cannot have passed which follows the wall clock and never runs faster
-    /// than time.
-    pub(crate) fn at_most(&self) -> Timestamp {
-        Timestamp::from_unix_ms(self.at_most_ms.load(Ordering::Relaxed))
+    /// A time that no clock can have passed that follows the wall clock and never runs faster than
+    /// time.
+    pub(crate) fn latest_possible(&self) -> Timestamp {
+        Timestamp::from_unix_ms(self.latest_possible_ms.load(Ordering::Relaxed))
     }
 
     /// How long this simulation has run.
     pub(crate) fn elapsed_ms(&self) -> u128 {
-        self.hand.read().monotonic.as_millis()
+        self.clock.read().monotonic.as_millis()
     }
 
     pub(crate) fn wall_ms(&self) -> i64 {
-        self.hand.read().wall.unix_ms()
+        self.clock.read().wall.unix_ms()
     }
 }
 
 impl Clock for SimClock {
     fn read(&self) -> Reading {
-        self.hand.read()
+        self.clock.read()
     }
 }

@@ -4,8 +4,8 @@
 //! what the actor sent and received, and then reads for itself.
 
 use crate::{
-    audit::{Auditor, Verdict},
-    backend::{Backend, On},
+    audit::{AuditResult, Auditor},
+    backend::{Backend, StoreKind},
     flaky::{Fault, Flaky},
     operator, producer,
     rng::Rng,
@@ -30,26 +30,26 @@ pub(crate) struct Simulation {
     pub(crate) tenants: Vec<Tenant>,
     pub(crate) job_types: Vec<JobType>,
     pub(crate) workers: Vec<Worker>,
-    /// What a sweeper has found and not moved yet.
-    found_overdue: Vec<Overdue>,
-    /// Few jobs, and workers that release nearly all of them.
-    pub(crate) restless: bool,
+    /// Overdue jobs that a sweeper has read and not moved yet.
+    overdue: Vec<Overdue>,
+    /// Whether there are few jobs, and workers release nearly all of them.
+    pub(crate) mostly_releases: bool,
     /// How many of a hundred transactions fail.
     fault_percent: usize,
     pub(crate) keys: usize,
-    /// A counter for names, so that no two claims share one.
-    pub(crate) named: usize,
-    /// The events in words, where a test prints them.
+    /// How many names were used, so that no two claims share one.
+    pub(crate) names_used: usize,
+    /// A line for each event, where a test prints them.
     pub(crate) trace: Option<Vec<String>>,
 }
 
 impl Simulation {
-    pub(crate) fn new(on: On, seed: u64, traced: bool) -> Self {
+    pub(crate) fn new(store_kind: StoreKind, seed: u64, traced: bool) -> Self {
         let mut rng = Rng::new(seed);
         let clock = Arc::new(SimClock::new());
         let random = Arc::new(SeededRandom::new(seed ^ 0xD1CE));
-        let backend = Backend::new(on, &clock, random.clone());
-        let store = Arc::new(Flaky::new(backend, on.mistake()));
+        let backend = Backend::new(store_kind, &clock, random.clone());
+        let store = Arc::new(Flaky::new(backend, store_kind.mistake()));
         let platform = platform_over(&store, store.store(), &clock, &random);
         let tenants = names(["acme", "birch", "cedar"], 1 + rng.below(3), Tenant::parse);
         let job_types = names(["email", "invoice", "scan"], 1 + rng.below(3), JobType::parse);
@@ -68,28 +68,30 @@ impl Simulation {
             tenants,
             job_types,
             workers,
-            found_overdue: Vec::new(),
-            restless: rng.entropy(10),
+            overdue: Vec::new(),
+            mostly_releases: rng.chance(10),
             fault_percent: [0, 3, 10, 25][rng.below(4)],
             keys: 1 + rng.below(6),
-            named: 0,
+            names_used: 0,
             trace: traced.then(Vec::new),
         }
     }
 
     /// One act of one actor, and the auditor's verdict on it.
-    pub(crate) fn step(&mut self, index: usize, rng: &mut Rng) -> Verdict {
-        if rng.entropy(70) {
-            self.clock.advance(rng.between(0, if self.restless { 200 } else { 3_000 }));
+    pub(crate) fn step(&mut self, index: usize, rng: &mut Rng) -> AuditResult {
+        if rng.chance(70) {
+            self.clock.advance(rng.between(0, if self.mostly_releases { 200 } else { 3_000 }));
         }
         let skew = [0, 0, 600_000, -600_000][rng.below(4)];
-        self.clock.called_with_skew(skew);
-        self.auditor.begin(index, self.clock.at_most());
+        self.clock.set_caller_skew(skew);
+        self.auditor.begin(index, self.clock.latest_possible());
         let fault = self.fault(rng);
         self.store.fail_next(fault);
         match rng.below(100) {
             // Only this releases one job more than twenty times.
-            0..98 if self.restless && rng.entropy(80) => worker::claim_and_release(self, rng)?,
+            0..98 if self.mostly_releases && rng.chance(80) => {
+                worker::claim_and_release(self, rng)?
+            }
             0..18 => producer::submit(self, rng)?,
             18..20 => scheduler::act(self, rng)?,
             20..25 => shared_batch::act(self, rng)?,
@@ -108,38 +110,38 @@ impl Simulation {
     }
 
     fn fault(&self, rng: &mut Rng) -> Fault {
-        if !rng.entropy(self.fault_percent) {
+        if !rng.chance(self.fault_percent) {
             return Fault::None;
         }
         [Fault::NotCommitted, Fault::UnknownButDone, Fault::UnknownNotDone][rng.below(3)]
     }
 
-    pub(crate) fn sweep(&mut self) -> Verdict {
+    pub(crate) fn sweep(&mut self) -> AuditResult {
         let swept = pollster::block_on(self.platform.sweep());
-        self.say(|| format!("sweep: {swept:?}"));
+        self.log(|| format!("sweep: {swept:?}"));
         match swept {
             Ok(swept) => swept.jobs.into_iter().for_each(|id| self.auditor.touch(id)),
             Err(_) => self.auditor.touch_everything(),
         }
-        self.auditor.look(&self.platform)
+        self.auditor.read_touched(&self.platform)
     }
 
     /// The sweeper paused between finding jobs and moving them, and goes on as if nothing had
     /// happened since.
-    fn late_sweep(&mut self) -> Verdict {
-        let found = std::mem::take(&mut self.found_overdue);
+    fn late_sweep(&mut self) -> AuditResult {
+        let overdue = std::mem::take(&mut self.overdue);
         let request = |overdue: Overdue| Request::Job {
             scope: Scope::All,
             id: overdue.id,
             command: overdue.command,
         };
-        found.iter().for_each(|overdue| self.auditor.touch(overdue.id));
-        let late = found.into_iter().map(request).collect();
-        let heard = self.store.execute(late, Notification::default());
-        self.say(|| format!("a late sweep: {:?}", heard.map(|replies| replies.len())));
-        self.found_overdue =
+        overdue.iter().for_each(|overdue| self.auditor.touch(overdue.id));
+        let requests = overdue.into_iter().map(request).collect();
+        let answer = self.store.execute(requests, Notification::default());
+        self.log(|| format!("a late sweep: {:?}", answer.map(|replies| replies.len())));
+        self.overdue =
             pollster::block_on(self.store.store().overdue(5)).expect("reads do not fail");
-        self.auditor.look(&self.platform)
+        self.auditor.read_touched(&self.platform)
     }
 
     fn disturb_time(&mut self, rng: &mut Rng) {
@@ -149,32 +151,32 @@ impl Simulation {
             2 => return self.clock.advance(rng.between(10_000, 90_000)),
             _ => return self.clock.advance(rng.between(90_000, 1_200_000)),
         };
-        self.say(|| format!("the wall clock is set by {ms} ms"));
+        self.log(|| format!("the wall clock is set by {ms} ms"));
         self.clock.set_off(ms);
     }
 
     /// The process is down for a while. Its workers run on, but reach no server.
     fn restart(&mut self, rng: &mut Rng) {
-        let down_ms = if rng.entropy(50) { 0 } else { rng.between(0, 600_000) };
-        self.say(|| format!("the process dies and comes back after {down_ms} ms"));
+        let down_ms = if rng.chance(50) { 0 } else { rng.between(0, 600_000) };
+        self.log(|| format!("the process dies and comes back after {down_ms} ms"));
         self.clock.advance(down_ms);
         // The platform drops the store first: the next process needs the file for itself.
-        let nowhere = Arc::new(Memory::new(self.clock.clone(), self.random.clone()));
-        self.platform = platform_over(&self.store, nowhere, &self.clock, &self.random);
+        let placeholder = Arc::new(Memory::new(self.clock.clone(), self.random.clone()));
+        self.platform = platform_over(&self.store, placeholder, &self.clock, &self.random);
         self.store.restart();
         self.platform = platform_over(&self.store, self.store.store(), &self.clock, &self.random);
-        self.auditor.restarted();
+        self.auditor.reset_fairness();
     }
 
     /// Faults stop, and all actors behave: every job must come to an end.
-    pub(crate) fn finale(&mut self, steps: usize) -> Verdict {
+    pub(crate) fn run_to_end(&mut self, steps: usize) -> AuditResult {
         self.store.fail_next(Fault::None);
-        self.clock.called_with_skew(0);
+        self.clock.set_caller_skew(0);
         operator::resume_everything(self);
         for round in 0..FINALE_ROUNDS_MAX {
-            self.auditor.begin(steps + round, self.clock.at_most());
+            self.auditor.begin(steps + round, self.clock.latest_possible());
             self.sweep()?;
-            self.auditor.begin(steps + round, self.clock.at_most());
+            self.auditor.begin(steps + round, self.clock.latest_possible());
             worker::do_everything(self)?;
             if self.auditor.audit_all_ended().is_ok() {
                 break;
@@ -182,19 +184,19 @@ impl Simulation {
             self.clock.advance(30_000);
         }
         self.auditor.audit_all_ended()?;
-        self.auditor.begin(steps + FINALE_ROUNDS_MAX, self.clock.at_most());
+        self.auditor.begin(steps + FINALE_ROUNDS_MAX, self.clock.latest_possible());
         self.auditor.audit_whole(&self.platform)
     }
 
-    pub(crate) fn say(&mut self, what: impl FnOnce() -> String) {
+    pub(crate) fn log(&mut self, what: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
             trace.push(what());
         }
     }
 
     pub(crate) fn new_name(&mut self, prefix: &str) -> String {
-        self.named += 1;
-        format!("{prefix}{}", self.named)
+        self.names_used += 1;
+        format!("{prefix}{}", self.names_used)
     }
 }
 
@@ -228,7 +230,7 @@ fn policy(platform: &Platform, job_type: &JobType, rng: &mut Rng) -> Policy {
         lost_workers_max: Some(rng.between(1, 3)),
         key_window_ms: Some(rng.between(10, 300) * 1_000),
         retention_ms: Some(rng.between(60, 1_200) * 1_000),
-        max_queued: rng.entropy(10).then(|| rng.between(2, 8)),
+        max_queued: rng.chance(10).then(|| rng.between(2, 8)),
         ..PolicyDraft::default()
     };
     pollster::block_on(platform.set_policy(job_type.clone(), &draft, None)).expect("a good policy")

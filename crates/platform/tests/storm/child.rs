@@ -9,8 +9,8 @@ use engine::{
     OutcomeWord, PolicyDraft, ReleaseReason, Scope, Tenant, WorkerId,
 };
 use platform::{
-    Batcher, Beat, Error, Limits, Platform, Release, Report, Settings, SystemClock, SystemRandom,
-    Verdict, Writes,
+    Batcher, Beat, Error, Limits, Platform, Release, Report, Settings, SettleResult, SystemClock,
+    SystemRandom, Writes,
 };
 use pollster::block_on;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -29,11 +29,11 @@ use store::{Memory, Options, Sqlite, Store, StoreError};
 /// The file to serve; without it, the test does nothing.
 pub(crate) const STORE: &str = "CONSIGN_STORM_STORE";
 /// The free bytes that the disk must have, where the default is not used.
-pub(crate) const ROOM: &str = "CONSIGN_STORM_ROOM";
-/// The number of pages after which the log is moved.
-pub(crate) const LOG: &str = "CONSIGN_STORM_LOG";
+pub(crate) const FREE_BYTES: &str = "CONSIGN_STORM_ROOM";
+/// The number of pages after which a checkpoint moves the log.
+pub(crate) const LOG_PAGES: &str = "CONSIGN_STORM_LOG";
 /// Set to answer before the commit.
-pub(crate) const LIES: &str = "CONSIGN_STORM_LIES";
+pub(crate) const ANSWERS_EARLY: &str = "CONSIGN_STORM_LIES";
 
 /// The child process. In the parent's own run it does nothing.
 #[test]
@@ -43,29 +43,29 @@ fn serve() {
     set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
     let platform = match open(&path) {
         Ok(platform) => Arc::new(platform),
-        Err(error) => refuse(&error),
+        Err(error) => fail_start(&error),
     };
     let socket = socket::socket_path(&path);
     drop(fs::remove_file(&socket)); // the socket of the killed process before
     for caller in UnixListener::bind(&socket).unwrap().incoming() {
         let (caller, platform) = (caller.unwrap(), platform.clone());
-        // A caller that is gone needs no answer.
-        thread::spawn(move || drop(listen(&platform, caller)));
+        // An error means that the caller is gone, and needs no answer.
+        thread::spawn(move || drop(serve_caller(&platform, caller)));
     }
 }
 
 fn open(path: &Path) -> Result<Platform, store::OpenError> {
     let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let mut options = Options::default();
-    if let Some(pages) = crate::setting(LOG) {
+    if let Some(pages) = crate::setting(LOG_PAGES) {
         options.log_pages = i64::try_from(pages).unwrap();
     }
-    if let Some(room) = crate::setting(ROOM) {
-        options.room_bytes_min = room;
+    if let Some(free_bytes) = crate::setting(FREE_BYTES) {
+        options.room_bytes_min = free_bytes;
     }
     let mut store: Arc<dyn Store> =
         Arc::new(Sqlite::open(path, clock.clone(), random.clone(), options)?);
-    if text(LIES).is_some() {
+    if text(ANSWERS_EARLY).is_some() {
         // Answers come from memory, and no data ever reaches the file.
         store = Arc::new(Memory::new(clock.clone(), random.clone()));
     }
@@ -74,22 +74,23 @@ fn open(path: &Path) -> Result<Platform, store::OpenError> {
     Ok(Platform::with_writes(writes, store, clock, random, Settings::default()))
 }
 
-fn refuse(error: &store::OpenError) -> ! {
+fn fail_start(error: &store::OpenError) -> ! {
     writeln!(io::stderr(), "{error}").expect("it prints");
     process::exit(1);
 }
 
-fn listen(platform: &Platform, caller: UnixStream) -> io::Result<()> {
+fn serve_caller(platform: &Platform, caller: UnixStream) -> io::Result<()> {
     let mut answers = caller.try_clone()?;
-    for question in BufReader::new(caller).lines() {
-        let answer = block_on(answer(platform, &question?)).unwrap_or_else(|error| no(&error));
+    for request in BufReader::new(caller).lines() {
+        let answer =
+            block_on(answer(platform, &request?)).unwrap_or_else(|error| error_line(&error));
         answers.write_all(format!("{answer}\n").as_bytes())?;
     }
     Ok(())
 }
 
 /// A line for each kind of error.
-fn no(error: &Error) -> String {
+fn error_line(error: &Error) -> String {
     match error {
         Error::Refused(refusal) => format!("refused {}", refusal.code()),
         Error::OutcomeUnknown { .. } => "unknown".into(),
@@ -100,9 +101,9 @@ fn no(error: &Error) -> String {
     }
 }
 
-async fn answer(platform: &Platform, question: &str) -> Result<String, Error> {
-    let (verb, rest) = question.split_once(' ').unwrap_or((question, ""));
-    let said = match verb {
+async fn answer(platform: &Platform, request: &str) -> Result<String, Error> {
+    let (verb, rest) = request.split_once(' ').unwrap_or((request, ""));
+    let result = match verb {
         "policy" => set_policy(platform, rest).await?,
         "submit" => submit(platform, rest).await?,
         "claim" => claim(platform, rest).await?,
@@ -114,7 +115,7 @@ async fn answer(platform: &Platform, question: &str) -> Result<String, Error> {
         "depth" => depth(platform).await?,
         unknown => panic!("an unknown request: {unknown}"),
     };
-    Ok(format!("done {said}"))
+    Ok(format!("done {result}"))
 }
 
 /// `lease_ms`; attempts follow without a delay, and workers may be lost again and again.
@@ -145,7 +146,7 @@ async fn submit(platform: &Platform, rest: &str) -> Result<String, Error> {
     let drafts = rest.split(' ').map(draft).collect();
     let all = platform.submit_all(&Tenant::default_tenant(), drafts).await?;
     let one = |job: &engine::Submitted| format!("{};{}", job.job_id, job.duplicate);
-    Ok(joined(all.iter().map(one)))
+    Ok(join(all.iter().map(one)))
 }
 
 /// `worker claim max`
@@ -160,7 +161,7 @@ async fn claim(platform: &Platform, rest: &str) -> Result<String, Error> {
         lease: None,
     };
     let claimed = platform.claim(&Scope::All, claim_request).await?;
-    Ok(joined(claimed.iter().map(|claimed| {
+    Ok(join(claimed.iter().map(|claimed| {
         let (job, payload) = (&claimed.job, claimed.payload.as_str());
         let lease = job.lease().unwrap();
         let (until, name) = (lease.expires_at.unix_ms(), &job.envelope.correlation);
@@ -186,7 +187,7 @@ async fn beat(platform: &Platform, rest: &str) -> Result<String, Error> {
             LeaseState::Ended => "ended".into(),
         })
     });
-    Ok(joined(words.collect::<Result<Vec<_>, Error>>()?.into_iter()))
+    Ok(join(words.collect::<Result<Vec<_>, Error>>()?.into_iter()))
 }
 
 /// `id;token;outcome …`
@@ -201,7 +202,7 @@ async fn settle(platform: &Platform, rest: &str) -> Result<String, Error> {
         let ending = EndingDraft::new(word).check().unwrap();
         Report { id: job_id(id), token: lease_token(token), ending }
     });
-    verdicts(platform.settle(&Scope::All, reports.collect()).await?)
+    result_items(platform.settle(&Scope::All, reports.collect()).await?)
 }
 
 /// `id;token …`
@@ -211,7 +212,7 @@ async fn release(platform: &Platform, rest: &str) -> Result<String, Error> {
         let (reason, delay) = (ReleaseReason::Released, Duration::ZERO);
         Release { id: job_id(id), token: lease_token(token), reason, delay }
     });
-    verdicts(platform.release(&Scope::All, releases.collect()).await?)
+    result_items(platform.release(&Scope::All, releases.collect()).await?)
 }
 
 async fn redrive(platform: &Platform, rest: &str) -> Result<String, Error> {
@@ -226,17 +227,17 @@ async fn depth(platform: &Platform) -> Result<String, Error> {
     Ok(open.to_string())
 }
 
-/// A damaged job fails the whole line: the other verdicts are left out.
-fn verdicts(verdicts: Vec<Verdict>) -> Result<String, Error> {
-    let words = verdicts.into_iter().map(|verdict| match verdict {
+/// A damaged job fails the whole line: the other results are left out.
+fn result_items(results: Vec<SettleResult>) -> Result<String, Error> {
+    let words = results.into_iter().map(|result| match result {
         Ok(status) => Ok(status.to_string()),
         Err(Error::Refused(refusal)) => Ok(format!("!{}", refusal.code())),
         Err(damaged) => Err(damaged),
     });
-    Ok(joined(words.collect::<Result<Vec<_>, _>>()?.into_iter()))
+    Ok(join(words.collect::<Result<Vec<_>, _>>()?.into_iter()))
 }
 
-fn joined(items: impl Iterator<Item = String>) -> String {
+fn join(items: impl Iterator<Item = String>) -> String {
     items.collect::<Vec<_>>().join(" ")
 }
 

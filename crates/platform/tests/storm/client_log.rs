@@ -1,4 +1,4 @@
-//! The answers that callers got: all that the audit may hold against the process.
+//! The answers that callers got. The audit compares the store with nothing else.
 
 use engine::{JobId, LeaseToken, Status};
 use std::{
@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
-/// A ledger that many callers write.
+/// A client log that many callers write.
 #[derive(Default)]
 pub(crate) struct SharedClientLog(Mutex<ClientLog>);
 
@@ -24,7 +24,7 @@ pub(crate) struct ClientLog {
     pub(crate) settled: BTreeMap<LeaseToken, Status>,
     /// Leases whose worker learned that they are lost.
     pub(crate) lost: BTreeSet<LeaseToken>,
-    /// Broken promises that callers saw on the way.
+    /// Broken invariants that callers noticed themselves.
     pub(crate) broken: Vec<String>,
     /// Calls that had to be repeated.
     pub(crate) repeats: u64,
@@ -40,59 +40,60 @@ pub(crate) struct KnownLease {
 }
 
 impl SharedClientLog {
-    pub(crate) fn ledger(&self) -> MutexGuard<'_, ClientLog> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ClientLog> {
         self.0.lock().expect("no thread panics while it holds the log")
     }
 
     pub(crate) fn acknowledged(&self, name: u64, id: JobId) {
-        let mut ledger = self.ledger();
-        let first = *ledger.acknowledged.entry(name).or_insert(id);
+        let mut log = self.lock();
+        let first = *log.acknowledged.entry(name).or_insert(id);
         if first != id {
-            ledger.broken.push(format!("I11: job {name} was {first} and is {id}"));
+            log.broken.push(format!("I11: job {name} was {first} and is {id}"));
         }
     }
 
-    pub(crate) fn leased(&self, token: LeaseToken, given: KnownLease) {
-        let mut ledger = self.ledger();
-        let first = ledger.leases.entry(token).or_insert_with(|| given.clone());
-        first.until_ms = first.until_ms.max(given.until_ms);
-        if (first.job, &first.worker) != (given.job, &given.worker) {
-            let text = format!("I6: {token:?} of {} was given to another, too", given.job);
-            ledger.broken.push(text);
+    pub(crate) fn leased(&self, token: LeaseToken, lease: KnownLease) {
+        let mut log = self.lock();
+        let first = log.leases.entry(token).or_insert_with(|| lease.clone());
+        first.until_ms = first.until_ms.max(lease.until_ms);
+        if (first.job, &first.worker) != (lease.job, &lease.worker) {
+            let text = format!("I6: {token:?} of {} was given to another worker, too", lease.job);
+            log.broken.push(text);
         }
     }
 
     /// A heartbeat was answered with a later end.
     pub(crate) fn extended(&self, token: LeaseToken, until_ms: i64) {
-        let mut ledger = self.ledger();
-        let given = ledger.leases.get_mut(&token).expect("only who has a lease beats");
-        given.until_ms = given.until_ms.max(until_ms);
+        let mut log = self.lock();
+        let lease =
+            log.leases.get_mut(&token).expect("only the holder of a lease sends heartbeats");
+        lease.until_ms = lease.until_ms.max(until_ms);
     }
 
     /// A report was answered: with a status, or with the code of a refusal.
-    pub(crate) fn settled(&self, token: LeaseToken, verdict: &str) {
-        let mut ledger = self.ledger();
-        match verdict.strip_prefix('!') {
+    pub(crate) fn settled(&self, token: LeaseToken, result: &str) {
+        let mut log = self.lock();
+        match result.strip_prefix('!') {
             None => {
-                let status = Status::from_name(verdict).expect("a status");
-                let first = *ledger.settled.entry(token).or_insert(status);
+                let status = Status::from_name(result).expect("a status");
+                let first = *log.settled.entry(token).or_insert(status);
                 if first != status {
                     let text = format!("I7: {token:?} was answered {first}, then {status}");
-                    ledger.broken.push(text);
+                    log.broken.push(text);
                 }
             }
             Some("LEASE_LOST") => {
-                ledger.lost.insert(token);
+                log.lost.insert(token);
             }
-            Some(code) => ledger.broken.push(format!("I7: {token:?} was refused as {code}")),
+            Some(code) => log.broken.push(format!("I7: {token:?} was refused as {code}")),
         }
     }
 
     pub(crate) fn broken(&self, what: String) {
-        self.ledger().broken.push(what);
+        self.lock().broken.push(what);
     }
 
     pub(crate) fn repeated(&self, times: u64) {
-        self.ledger().repeats += times;
+        self.lock().repeats += times;
     }
 }

@@ -3,11 +3,11 @@
 use crate::{
     audit::audit,
     client_log::SharedClientLog,
+    print_line,
     process::{Process, Start},
-    producer::{note, question},
+    producer::{note_answer, submit_request},
     socket::Answer,
     strace::{TracedThreads, Tracer},
-    tell,
 };
 use std::thread;
 
@@ -22,22 +22,23 @@ fn a_failed_sync_ends_the_process_and_loses_no_job() {
     let mut tally = Tally::default();
     for when in 1..=MOMENTS {
         tally.add(
-            &Fault { call: "fdatasync", error: "EIO", when, who: TracedThreads::All }.strike(),
+            &Fault { call: "fdatasync", error: "EIO", when, threads: TracedThreads::All }.run(),
         );
     }
-    assert_eq!((tally.stopped, tally.unsure), (MOMENTS, MOMENTS), "{tally:?}");
-    tell(&format!("EIO on fdatasync: {tally:?}"));
+    assert_eq!((tally.stopped, tally.unknown), (MOMENTS, MOMENTS), "{tally:?}");
+    print_line(&format!("EIO on fdatasync: {tally:?}"));
 }
 
 #[test]
 fn a_failed_write_ends_the_process_and_loses_no_job() {
     let mut tally = Tally::default();
     for when in 1..=MOMENTS {
-        tally
-            .add(&Fault { call: "pwrite64", error: "EIO", when, who: TracedThreads::All }.strike());
+        tally.add(
+            &Fault { call: "pwrite64", error: "EIO", when, threads: TracedThreads::All }.run(),
+        );
     }
-    assert_eq!((tally.stopped, tally.unsure), (MOMENTS, MOMENTS), "{tally:?}");
-    tell(&format!("EIO on pwrite64: {tally:?}"));
+    assert_eq!((tally.stopped, tally.unknown), (MOMENTS, MOMENTS), "{tally:?}");
+    print_line(&format!("EIO on pwrite64: {tally:?}"));
 }
 
 #[test]
@@ -45,13 +46,13 @@ fn a_write_without_room_is_refused_and_the_process_goes_on() {
     let mut tally = Tally::default();
     for when in 1..=MOMENTS {
         tally.add(
-            &Fault { call: "pwrite64", error: "ENOSPC", when, who: TracedThreads::All }.strike(),
+            &Fault { call: "pwrite64", error: "ENOSPC", when, threads: TracedThreads::All }.run(),
         );
     }
     assert_eq!(tally.stopped + tally.refused, MOMENTS, "{tally:?}");
     // The index of the log is a file, too, and SQLite cannot report that there is no space for it.
     assert!(tally.stopped <= 2, "{tally:?}");
-    tell(&format!("ENOSPC on pwrite64: {tally:?}"));
+    print_line(&format!("ENOSPC on pwrite64: {tally:?}"));
 }
 
 /// No caller waits for a checkpoint, so no caller gets an error; but nothing may be written after
@@ -63,10 +64,10 @@ fn a_failed_checkpoint_ends_the_process_and_loses_no_job() {
     let moments = moments.into_iter().chain([("pwrite64", 1), ("pwrite64", 300)]);
     let mut tally = Tally::default();
     for (call, when) in moments {
-        tally.add(&Fault { call, error: "EIO", when, who: TracedThreads::Checkpointer }.strike());
+        tally.add(&Fault { call, error: "EIO", when, threads: TracedThreads::Checkpointer }.run());
     }
-    assert_eq!((tally.stopped, tally.unsure), (6, 0), "{tally:?}");
-    tell(&format!("EIO in a checkpoint: {tally:?}"));
+    assert_eq!((tally.stopped, tally.unknown), (6, 0), "{tally:?}");
+    print_line(&format!("EIO in a checkpoint: {tally:?}"));
 }
 
 /// The log keeps the pages that could not be moved.
@@ -74,22 +75,22 @@ fn a_failed_checkpoint_ends_the_process_and_loses_no_job() {
 fn a_checkpoint_without_room_is_tried_again() {
     let mut tally = Tally::default();
     for when in [1, 2, 300] {
-        let who = TracedThreads::Checkpointer;
-        tally.add(&Fault { call: "pwrite64", error: "ENOSPC", when, who }.strike());
+        let threads = TracedThreads::Checkpointer;
+        tally.add(&Fault { call: "pwrite64", error: "ENOSPC", when, threads }.run());
     }
     assert_eq!((tally.stopped, tally.refused, tally.unnoticed), (0, 0, 3), "{tally:?}");
-    tell(&format!("ENOSPC in a checkpoint: {tally:?}"));
+    print_line(&format!("ENOSPC in a checkpoint: {tally:?}"));
 }
 
 /// SQLite calls `fsync` unless it is built to use something better.
 #[test]
 fn commits_are_synced_with_fdatasync() {
     let folder = tempfile::tempdir().unwrap();
-    let process = Start::on(folder.path().join("store")).run();
+    let process = Start::on(folder.path().join("store")).start_and_wait();
     let tracer = Tracer::attach(&process, TracedThreads::All, &["trace=fsync,fdatasync"]);
     let mut caller = process.caller();
     for name in 0..20 {
-        assert!(matches!(caller.ask(&question(name..name + 1, false)), Answer::Done(_)));
+        assert!(matches!(caller.ask(&submit_request(name..name + 1, false)), Answer::Done(_)));
     }
     process.kill();
     let log = tracer.log();
@@ -105,7 +106,7 @@ struct Fault {
     error: &'static str,
     /// Which of the calls fails, counted per thread from the end of the start-up.
     when: u64,
-    who: TracedThreads,
+    threads: TracedThreads,
 }
 
 /// The results of a number of faults.
@@ -114,7 +115,7 @@ struct Tally {
     /// The process ended.
     stopped: u64,
     /// A caller got an unknown outcome.
-    unsure: u64,
+    unknown: u64,
     /// A caller was refused for lack of space, and the process went on.
     refused: u64,
     /// No caller noticed, and the process went on.
@@ -122,49 +123,49 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, heard: &[Answer]) {
-        let stopped = has_stopped(heard);
-        let refused = heard.contains(&Answer::Full);
+    fn add(&mut self, answers: &[Answer]) {
+        let stopped = has_stopped(answers);
+        let refused = answers.contains(&Answer::Full);
         self.stopped += u64::from(stopped);
-        self.unsure += u64::from(heard.contains(&Answer::Unknown));
+        self.unknown += u64::from(answers.contains(&Answer::Unknown));
         self.refused += u64::from(refused && !stopped);
         self.unnoticed += u64::from(!refused && !stopped);
     }
 }
 
 /// Whether callers saw the process end. It ends a moment after the first of them got an error.
-fn has_stopped(heard: &[Answer]) -> bool {
-    let last_words = [Answer::Unknown, Answer::Unavailable, Answer::Nothing];
-    last_words.iter().any(|word| heard.contains(word))
+fn has_stopped(answers: &[Answer]) -> bool {
+    let end_answers = [Answer::Unknown, Answer::Unavailable, Answer::Nothing];
+    end_answers.iter().any(|answer| answers.contains(answer))
 }
 
 impl Fault {
     /// Applies the fault to a process while callers submit jobs. Afterwards compares the file with
     /// their answers.
-    fn strike(&self) -> Vec<Answer> {
-        let Fault { call, error, when, who } = self;
+    fn run(&self) -> Vec<Answer> {
+        let Fault { call, error, when, threads } = self;
         let folder = tempfile::tempdir().unwrap();
         let start = Start { log_pages: self.log_pages(), ..Start::on(folder.path().join("store")) };
-        let (told, mut process) = (SharedClientLog::default(), start.run());
+        let (client_log, mut process) = (SharedClientLog::default(), start.start_and_wait());
         let inject = format!("inject={call}:error={error}:when={when}");
-        let tracer = Tracer::attach(&process, *who, &[&format!("trace={call}"), &inject]);
-        let heard = self.callers().hand_over(&process, &told);
-        if has_stopped(&heard) {
-            let status = process.end();
-            assert_eq!(status.code(), Some(EX_IOERR), "{status}: {}", process.words());
-            assert!(process.words().contains("consign stops"), "{}", process.words());
-            process = start.run();
+        let tracer = Tracer::attach(&process, *threads, &[&format!("trace={call}"), &inject]);
+        let answers = self.callers().submit_all(&process, &client_log);
+        if has_stopped(&answers) {
+            let status = process.wait_for_end();
+            assert_eq!(status.code(), Some(EX_IOERR), "{status}: {}", process.stderr());
+            assert!(process.stderr().contains("consign stops"), "{}", process.stderr());
+            process = start.start_and_wait();
         }
-        self.callers().ask_again(&process, &told);
+        self.callers().repeat_unknown(&process, &client_log);
         process.kill();
         let log = tracer.log();
         assert!(log.contains("(INJECTED)"), "nothing was injected: {log}");
-        audit(&start.store, &told.ledger(), false).must_be_clean();
-        heard
+        audit(&start.store, &client_log.lock(), false).must_be_clean();
+        answers
     }
 
     fn callers(&self) -> Callers {
-        match self.who {
+        match self.threads {
             // All callers may share each commit, so there are at least as many commits as lists:
             // more than faults to wait for.
             TracedThreads::All => Callers { lists: 30, width: 2 },
@@ -175,7 +176,7 @@ impl Fault {
 
     /// Many checkpoints on any machine: a slow one gathers more pages for each.
     fn log_pages(&self) -> Option<u64> {
-        match self.who {
+        match self.threads {
             TracedThreads::All => None,
             TracedThreads::Checkpointer => Some(64),
         }
@@ -190,36 +191,36 @@ struct Callers {
 
 impl Callers {
     /// Submits every list once. A caller without an answer stops.
-    fn hand_over(&self, process: &Process, told: &SharedClientLog) -> Vec<Answer> {
+    fn submit_all(&self, process: &Process, client_log: &SharedClientLog) -> Vec<Answer> {
         let one = |number: u64| {
-            let (mut caller, mut heard) = (process.caller(), Vec::new());
+            let (mut caller, mut answers) = (process.caller(), Vec::new());
             for list in number * self.lists..(number + 1) * self.lists {
                 let names = list * self.width..(list + 1) * self.width;
-                let said = caller.ask(&question(names.clone(), is_keyed(list)));
-                note(told, names, &said);
-                heard.push(said.clone());
-                if said == Answer::Nothing {
+                let answer = caller.ask(&submit_request(names.clone(), is_keyed(list)));
+                note_answer(client_log, names, &answer);
+                answers.push(answer.clone());
+                if answer == Answer::Nothing {
                     break;
                 }
             }
-            heard
+            answers
         };
         thread::scope(|scope| {
-            let threads: Vec<_> = (0..CALLERS).map(|n| scope.spawn(move || one(n))).collect();
-            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+            let callers: Vec<_> = (0..CALLERS).map(|n| scope.spawn(move || one(n))).collect();
+            callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect()
         })
     }
 
     /// Repeats lists with keys and an unknown outcome, and submits a new one.
-    fn ask_again(&self, process: &Process, told: &SharedClientLog) {
-        let unknown = told.ledger().unknown.clone();
-        let keyed = unknown.into_iter().filter(|name| is_keyed(name / self.width));
+    fn repeat_unknown(&self, process: &Process, client_log: &SharedClientLog) {
+        let names = client_log.lock().unknown.clone();
+        let keyed = names.into_iter().filter(|name| is_keyed(name / self.width));
         let fresh = CALLERS * self.lists * self.width;
         let mut caller = process.caller();
         for name in keyed.chain([fresh]) {
-            let said = caller.ask(&question(name..name + 1, true));
-            assert!(matches!(said, Answer::Done(_)), "{said:?}: {}", process.words());
-            note(told, name..name + 1, &said);
+            let answer = caller.ask(&submit_request(name..name + 1, true));
+            assert!(matches!(answer, Answer::Done(_)), "{answer:?}: {}", process.stderr());
+            note_answer(client_log, name..name + 1, &answer);
         }
     }
 }

@@ -29,22 +29,22 @@ use std::{
 use store::Clock;
 
 /// Prints a summary of a run that went well.
-fn tell(line: &str) {
+fn print_line(line: &str) {
     writeln!(io::stderr(), "{line}").expect("it prints");
 }
 
-/// Waits until `it` happened. Each wait takes seconds when all is well.
+/// Waits until `condition` holds. Each wait takes seconds when all is well.
 #[track_caller]
-fn wait_until(what: &str, mut it: impl FnMut() -> bool) {
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let clock = SystemClock::new();
-    while !it() {
-        assert!(clock.read().monotonic < PATIENCE, "waited in vain: {what}");
+    while !condition() {
+        assert!(clock.read().monotonic < WAIT_MAX, "waited in vain: {what}");
         thread::sleep(Duration::from_millis(2));
     }
 }
 
 /// Longer than anything correct takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// The random seed. `cargo xtask test` sets it from the commit's hash; without it, it is always the
 /// same. The seed decides what happens; when it happens depends on the machine.

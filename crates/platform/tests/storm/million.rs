@@ -5,7 +5,7 @@
 #[allow(dead_code, reason = "its way in is for people")]
 mod example;
 
-use crate::{tell, text};
+use crate::{print_line, text};
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -23,10 +23,10 @@ fn a_long_queue_is_opened_in_little_memory() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let filled = example::fill(&store, JOBS).unwrap().as_secs();
-    let said = open_in_a_fresh_process(&store);
-    tell(&format!("{JOBS} queued jobs (submitted in {filled} s): {said}"));
-    let peak = said.strip_suffix(" MiB").and_then(|said| said.rsplit(' ').next()).unwrap();
-    assert!(peak.parse::<u64>().unwrap() < PEAK_MIB_MAX, "{said}");
+    let line = open_in_a_fresh_process(&store);
+    print_line(&format!("{JOBS} queued jobs (submitted in {filled} s): {line}"));
+    let peak = line.strip_suffix(" MiB").and_then(|rest| rest.rsplit(' ').next()).unwrap();
+    assert!(peak.parse::<u64>().unwrap() < PEAK_MIB_MAX, "{line}");
 }
 
 /// The child process. In the parent's own run it does nothing.
@@ -41,6 +41,6 @@ fn open_in_a_fresh_process(store: &Path) -> String {
     command.args(["--exact", "million::open", "--nocapture"]).env(STORE, store);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    let said = String::from_utf8(output.stdout).unwrap();
-    said.lines().find(|line| line.starts_with("opened in")).unwrap().to_owned()
+    let output = String::from_utf8(output.stdout).unwrap();
+    output.lines().find(|line| line.starts_with("opened in")).unwrap().to_owned()
 }

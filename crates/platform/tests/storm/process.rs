@@ -1,7 +1,7 @@
 //! A process that serves a store, and the signals that tests send to it.
 
 use crate::{
-    child::{LIES, LOG, ROOM, STORE},
+    child::{ANSWERS_EARLY, FREE_BYTES, LOG_PAGES, STORE},
     socket::{Answer, Caller, socket_path},
     wait_until,
 };
@@ -23,38 +23,41 @@ pub(crate) struct Start {
     /// The number of pages after which the log is moved, where the default is not used.
     pub(crate) log_pages: Option<u64>,
     /// Whether it answers before it commits.
-    pub(crate) lies: bool,
+    pub(crate) answers_before_commit: bool,
 }
 
 impl Start {
     pub(crate) fn on(store: PathBuf) -> Self {
-        Start { store, room_bytes_min: None, log_pages: None, lies: false }
+        Start { store, room_bytes_min: None, log_pages: None, answers_before_commit: false }
     }
 
     /// Starts the process and does not wait for it.
     pub(crate) fn launch(&self) -> Process {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "child::serve", "--nocapture"]).env(STORE, &self.store);
-        if let Some(room) = self.room_bytes_min {
-            command.env(ROOM, room.to_string());
+        if let Some(free_bytes) = self.room_bytes_min {
+            command.env(FREE_BYTES, free_bytes.to_string());
         }
         if let Some(pages) = self.log_pages {
-            command.env(LOG, pages.to_string());
+            command.env(LOG_PAGES, pages.to_string());
         }
-        if self.lies {
-            command.env(LIES, "yes");
+        if self.answers_before_commit {
+            command.env(ANSWERS_EARLY, "yes");
         }
-        let words = self.store.with_extension("words");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&words).unwrap());
-        Process { child: command.spawn().unwrap(), socket: socket_path(&self.store), words }
+        let stderr_path = self.store.with_extension("stderr");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&stderr_path).unwrap());
+        Process { child: command.spawn().unwrap(), socket: socket_path(&self.store), stderr_path }
     }
 
     /// Starts the process and waits until it answers.
-    pub(crate) fn run(&self) -> Process {
+    pub(crate) fn start_and_wait(&self) -> Process {
         let mut process = self.launch();
         let mut caller = process.caller();
         wait_until("the process answers", || {
-            assert!(!process.has_ended(), "it ended at once: {}", process.words());
+            assert!(!process.has_ended(), "the process ended at once: {}", process.stderr());
             matches!(caller.ask("depth"), Answer::Done(_))
         });
         process
@@ -65,7 +68,7 @@ impl Start {
 pub(crate) struct Process {
     child: Child,
     socket: PathBuf,
-    words: PathBuf,
+    stderr_path: PathBuf,
 }
 
 impl Process {
@@ -85,7 +88,7 @@ impl Process {
         self.send(Signal::STOP);
     }
 
-    pub(crate) fn go_on(&self) {
+    pub(crate) fn resume(&self) {
         self.send(Signal::CONT);
     }
 
@@ -93,7 +96,12 @@ impl Process {
     pub(crate) fn kill(mut self) {
         self.send(Signal::KILL);
         let status = self.child.wait().unwrap();
-        assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "it had ended: {}", self.words());
+        assert_eq!(
+            status.signal(),
+            Some(Signal::KILL.as_raw()),
+            "the process had ended: {}",
+            self.stderr()
+        );
     }
 
     pub(crate) fn has_ended(&mut self) -> bool {
@@ -101,14 +109,14 @@ impl Process {
     }
 
     /// Waits until the process ends by itself.
-    pub(crate) fn end(&mut self) -> ExitStatus {
+    pub(crate) fn wait_for_end(&mut self) -> ExitStatus {
         wait_until("the process ends", || self.has_ended());
         self.child.wait().unwrap()
     }
 
-    /// Its output for the operator.
-    pub(crate) fn words(&self) -> String {
-        fs::read_to_string(&self.words).unwrap()
+    /// Its standard error, which an operator would read.
+    pub(crate) fn stderr(&self) -> String {
+        fs::read_to_string(&self.stderr_path).unwrap()
     }
 
     fn send(&self, signal: Signal) {

@@ -11,55 +11,55 @@ use store::SeededRandom;
 
 /// Submits the jobs of these names, in lists of up to `LIST_MAX`. Lists with keys are repeated
 /// until they are answered, and some of them after that. Lists without keys are sent once.
-pub(crate) fn produce(mut caller: Caller, told: &SharedClientLog, names: Range<u64>) {
-    let random = SeededRandom::new(seed_base() + names.start);
-    let mut next = names.start;
-    while next < names.end {
-        let list = next..(next + 1 + random.next() % LIST_MAX).min(names.end);
-        next = list.end;
+pub(crate) fn produce(mut caller: Caller, client_log: &SharedClientLog, all_names: Range<u64>) {
+    let random = SeededRandom::new(seed_base() + all_names.start);
+    let mut next = all_names.start;
+    while next < all_names.end {
+        let names = next..(next + 1 + random.next() % LIST_MAX).min(all_names.end);
+        next = names.end;
         let keyed = !random.next().is_multiple_of(4);
-        hand_over(&mut caller, told, list.clone(), keyed);
+        submit_list(&mut caller, client_log, names.clone(), keyed);
         if keyed && random.next().is_multiple_of(16) {
-            hand_over(&mut caller, told, list, keyed); // as if it had forgotten the answer
+            submit_list(&mut caller, client_log, names, keyed); // as if it had forgotten the answer
         }
     }
 }
 
 const LIST_MAX: u64 = 16;
 
-fn hand_over(caller: &mut Caller, told: &SharedClientLog, list: Range<u64>, keyed: bool) {
-    let question = question(list.clone(), keyed);
-    let said = if keyed {
-        let (said, unheard) = caller.ask_until_told(&question);
-        told.repeated(unheard);
-        said
+fn submit_list(caller: &mut Caller, client_log: &SharedClientLog, names: Range<u64>, keyed: bool) {
+    let request = submit_request(names.clone(), keyed);
+    let answer = if keyed {
+        let (answer, unanswered) = caller.ask_until_answered(&request);
+        client_log.repeated(unanswered);
+        answer
     } else {
-        caller.ask(&question)
+        caller.ask(&request)
     };
-    note(told, list, &said);
+    note_answer(client_log, names, &answer);
 }
 
-/// The question that submits jobs of these names.
-pub(crate) fn question(list: Range<u64>, keyed: bool) -> String {
+/// The request that submits jobs of these names.
+pub(crate) fn submit_request(names: Range<u64>, keyed: bool) -> String {
     let item = |name: u64| {
         let key = if keyed { format!("key-{name}") } else { "-".into() };
         format!("{name};{key};{}", payload(name))
     };
-    format!("submit {}", list.map(item).collect::<Vec<_>>().join(" "))
+    format!("submit {}", names.map(item).collect::<Vec<_>>().join(" "))
 }
 
-/// Notes the answer to the question for these names.
-pub(crate) fn note(told: &SharedClientLog, list: Range<u64>, said: &Answer) {
-    match said {
+/// Notes the answer to the request for these names.
+pub(crate) fn note_answer(client_log: &SharedClientLog, names: Range<u64>, answer: &Answer) {
+    match answer {
         Answer::Done(items) => {
-            for (name, item) in list.zip(items) {
+            for (name, item) in names.zip(items) {
                 let [id, _duplicate] = fields(item);
-                told.acknowledged(name, JobId::parse(id).unwrap());
+                client_log.acknowledged(name, JobId::parse(id).unwrap());
             }
         }
-        Answer::Full | Answer::Unavailable => told.ledger().refused.extend(list),
-        Answer::Unknown | Answer::Nothing => told.ledger().unknown.extend(list),
-        Answer::Refused(code) => told.broken(format!("I11: {list:?} was refused as {code}")),
+        Answer::Full | Answer::Unavailable => client_log.lock().refused.extend(names),
+        Answer::Unknown | Answer::Nothing => client_log.lock().unknown.extend(names),
+        Answer::Refused(code) => client_log.broken(format!("I11: {names:?} was refused as {code}")),
     }
 }
 

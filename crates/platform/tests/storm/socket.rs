@@ -1,4 +1,4 @@
-//! The connection between a caller and the process: one question, one answer, or none.
+//! The connection between a caller and the process: one request, one answer, or none.
 
 use std::{
     io::{BufRead, BufReader, ErrorKind, Write},
@@ -37,40 +37,44 @@ impl Caller {
     }
 
     /// Asks once.
-    pub(crate) fn ask(&mut self, question: &str) -> Answer {
-        let said = self.try_ask(question);
-        if said.is_none() {
+    pub(crate) fn ask(&mut self, request: &str) -> Answer {
+        let answer = self.try_ask(request);
+        if answer.is_none() {
             self.connection = None;
         }
-        said.map_or(Answer::Nothing, |answer| heard(&answer))
+        answer.map_or(Answer::Nothing, |line| parse_answer(&line))
     }
 
-    /// Repeats the question until the process answers, across its deaths. Returns how often there
+    /// Repeats the request until the process answers, across its deaths. Returns how often there
     /// was no answer.
-    pub(crate) fn ask_until_told(&mut self, question: &str) -> (Answer, u64) {
-        for unheard in 0..TRIES_MAX {
-            match self.ask(question) {
-                Answer::Done(items) => return (Answer::Done(items), unheard),
-                Answer::Refused(code) => return (Answer::Refused(code), unheard),
+    pub(crate) fn ask_until_answered(&mut self, request: &str) -> (Answer, u64) {
+        for unanswered in 0..TRIES_MAX {
+            match self.ask(request) {
+                Answer::Done(items) => return (Answer::Done(items), unanswered),
+                Answer::Refused(code) => return (Answer::Refused(code), unanswered),
                 Answer::Full | Answer::Unavailable | Answer::Unknown | Answer::Nothing => {
                     thread::sleep(Duration::from_millis(5));
                 }
             }
         }
-        panic!("the child answers no more: {question}");
+        panic!("the process does not answer any more: {request}");
     }
 
-    fn try_ask(&mut self, question: &str) -> Option<String> {
+    fn try_ask(&mut self, request: &str) -> Option<String> {
         if self.connection.is_none() {
-            let line = UnixStream::connect(&self.socket).ok()?;
-            line.set_read_timeout(Some(crate::PATIENCE)).unwrap();
-            self.connection = Some(BufReader::new(line));
+            let stream = UnixStream::connect(&self.socket).ok()?;
+            stream.set_read_timeout(Some(crate::WAIT_MAX)).unwrap();
+            self.connection = Some(BufReader::new(stream));
         }
-        let line = self.connection.as_mut()?;
-        line.get_mut().write_all(format!("{question}\n").as_bytes()).ok()?;
+        let connection = self.connection.as_mut()?;
+        connection.get_mut().write_all(format!("{request}\n").as_bytes()).ok()?;
         let mut answer = String::new();
-        if let Err(error) = line.read_line(&mut answer) {
-            assert_ne!(error.kind(), ErrorKind::WouldBlock, "alive, and silent over: {question}");
+        if let Err(error) = connection.read_line(&mut answer) {
+            assert_ne!(
+                error.kind(),
+                ErrorKind::WouldBlock,
+                "the process is alive and does not answer: {request}"
+            );
         }
         answer.strip_suffix('\n').map(str::to_owned)
     }
@@ -79,7 +83,7 @@ impl Caller {
 /// A minute or two of five milliseconds each.
 const TRIES_MAX: u64 = 20_000;
 
-fn heard(answer: &str) -> Answer {
+fn parse_answer(answer: &str) -> Answer {
     let (word, rest) = answer.split_once(' ').unwrap_or((answer, ""));
     match word {
         "done" => Answer::Done(rest.split_whitespace().map(str::to_owned).collect()),
@@ -87,7 +91,7 @@ fn heard(answer: &str) -> Answer {
         "full" => Answer::Full,
         "unavailable" => Answer::Unavailable,
         "unknown" => Answer::Unknown,
-        other => panic!("the process says {other}"),
+        other => panic!("the process answers {other}"),
     }
 }
 

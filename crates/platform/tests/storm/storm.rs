@@ -3,11 +3,12 @@
 use crate::{
     audit::{Audit, audit},
     client_log::SharedClientLog,
+    print_line,
     process::{Process, Start},
     producer::produce,
     seed_base, setting,
     socket::{Answer, Caller, socket_path},
-    tell, wait_until,
+    wait_until,
     worker::Worker,
 };
 use platform::SystemClock;
@@ -31,19 +32,19 @@ fn repeated_kills_lose_no_job_and_no_outcome() {
     let kills = setting("CONSIGN_STORM_KILLS").unwrap_or(KILLS);
     let jobs = setting("CONSIGN_STORM_JOBS").unwrap_or(JOBS);
     let clock = SystemClock::new();
-    tell(&format!("CONSIGN_SEED={}", seed_base()));
-    let storm = Storm { kills, jobs, lies: false }.blow();
+    print_line(&format!("CONSIGN_SEED={}", seed_base()));
+    let storm = Storm { kills, jobs, answers_before_commit: false }.run();
     storm.audit.must_be_clean();
-    let Audit { jobs: found, rows, outcomes, .. } = storm.audit;
-    // A run in which nothing happens keeps every promise.
-    assert!(found as u64 >= jobs * 9 / 10, "hardly anything was submitted: {found} jobs");
+    let Audit { jobs: jobs_found, rows, outcomes, .. } = storm.audit;
+    // A run in which nothing happens keeps every invariant.
+    assert!(jobs_found as u64 >= jobs * 9 / 10, "hardly anything was submitted: {jobs_found} jobs");
     assert!(storm.repeats > kills && storm.lost > 0, "no client was disturbed");
-    tell(&format!(
-        "{kills} kills ({stops} after a stop) and {doors} more while it started, over {found} jobs in \
+    print_line(&format!(
+        "{kills} kills ({stops} after a stop) and {kills_at_start} more while it started, over {jobs_found} jobs in \
          {took} s: nothing lost; {leases} leases ({lost} told lost), {outcomes} outcomes, {rows} history \
          rows, {repeats} repeats",
         stops = storm.stops,
-        doors = storm.doors,
+        kills_at_start = storm.kills_at_start,
         took = clock.read().monotonic.as_secs(),
         leases = storm.leases,
         lost = storm.lost,
@@ -54,7 +55,7 @@ fn repeated_kills_lose_no_job_and_no_outcome() {
 /// The audit is worth something only if it finds a process that lies.
 #[test]
 fn an_answer_before_the_commit_is_found_from_outside() {
-    let storm = Storm { kills: 1, jobs: 100, lies: true }.blow();
+    let storm = Storm { kills: 1, jobs: 100, answers_before_commit: true }.run();
     let lost = storm.audit.broken.iter().filter(|what| what.starts_with("I1:")).count();
     assert!(lost > 50, "a process that stores nothing was believed: {:?}", storm.audit);
 }
@@ -62,12 +63,12 @@ fn an_answer_before_the_commit_is_found_from_outside() {
 struct Storm {
     kills: u64,
     jobs: u64,
-    lies: bool,
+    answers_before_commit: bool,
 }
 
-struct Aftermath {
+struct StormResult {
     stops: u64,
-    doors: u64,
+    kills_at_start: u64,
     leases: usize,
     /// Of these, how many workers learned that they had lost them.
     lost: usize,
@@ -76,37 +77,43 @@ struct Aftermath {
 }
 
 impl Storm {
-    fn blow(&self) -> Aftermath {
+    fn run(&self) -> StormResult {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("store");
-        let start = Start { lies: self.lies, ..Start::on(store.clone()) };
-        let (told, over) = (SharedClientLog::default(), AtomicBool::new(false));
-        let process = start.run();
-        process.caller().ask_until_told(&format!("policy {LEASE_MS}"));
-        let mut faults =
-            FaultSchedule { storm: self, told: &told, start: &start, stops: 0, doors: 0 };
+        let start =
+            Start { answers_before_commit: self.answers_before_commit, ..Start::on(store.clone()) };
+        let (client_log, is_over) = (SharedClientLog::default(), AtomicBool::new(false));
+        let process = start.start_and_wait();
+        process.caller().ask_until_answered(&format!("policy {LEASE_MS}"));
+        let mut faults = FaultSchedule {
+            storm: self,
+            client_log: &client_log,
+            start: &start,
+            stops: 0,
+            kills_at_start: 0,
+        };
         let process = thread::scope(|scope| {
             let caller = || Caller::at(&socket_path(&store));
-            let (told, over) = (&told, &over);
+            let (client_log, is_over) = (&client_log, &is_over);
             // Also when this panics: otherwise the other threads would never end.
-            let _end = SetOnDrop(over);
+            let _end = SetOnDrop(is_over);
             for number in 0..WORKERS {
-                let worker = Worker::new(number, caller(), told);
-                scope.spawn(move || worker.work(over));
+                let worker = Worker::new(number, caller(), client_log);
+                scope.spawn(move || worker.work(is_over));
             }
             scope.spawn({
                 let caller = caller();
-                move || sweep(caller, over)
+                move || sweep(caller, is_over)
             });
             let share = self.jobs.div_ceil(PRODUCERS);
             let producers: Vec<_> = (0..PRODUCERS)
                 .map(|number| {
                     let names = number * share..((number + 1) * share).min(self.jobs);
                     let caller = caller();
-                    scope.spawn(move || produce(caller, told, names))
+                    scope.spawn(move || produce(caller, client_log, names))
                 })
                 .collect();
-            let process = faults.rage(process);
+            let process = faults.inject(process);
             for producer in producers {
                 producer.join().unwrap();
             }
@@ -114,14 +121,14 @@ impl Storm {
             process
         });
         process.kill();
-        let ledger = told.ledger();
-        Aftermath {
+        let log = client_log.lock();
+        StormResult {
             stops: faults.stops,
-            doors: faults.doors,
-            leases: ledger.leases.len(),
-            lost: ledger.lost.len(),
-            repeats: ledger.repeats,
-            audit: audit(&store, &ledger, true),
+            kills_at_start: faults.kills_at_start,
+            leases: log.leases.len(),
+            lost: log.lost.len(),
+            repeats: log.repeats,
+            audit: audit(&store, &log, true),
         }
     }
 }
@@ -137,26 +144,26 @@ impl Drop for SetOnDrop<'_> {
 /// The faults that hit the process.
 struct FaultSchedule<'a> {
     storm: &'a Storm,
-    told: &'a SharedClientLog,
+    client_log: &'a SharedClientLog,
     start: &'a Start,
     stops: u64,
-    doors: u64,
+    kills_at_start: u64,
 }
 
 impl FaultSchedule<'_> {
     /// Kills the process while its callers are at work, spread over all that they have to do.
-    fn rage(&mut self, mut process: Process) -> Process {
+    fn inject(&mut self, mut process: Process) -> Process {
         let random = SeededRandom::new(seed_base() + 7);
         for kill in 1..=self.storm.kills {
             let progress = kill * self.storm.jobs / (self.storm.kills + 1);
-            wait_until("callers come on", || self.progress() >= progress);
+            wait_until("callers make progress", || self.progress() >= progress);
             thread::sleep(Duration::from_micros(random.next() % 30_000));
             if kill % 4 == 2 {
                 // Long enough for every lease to lapse, and for all waiting callers to be answered
                 // late.
                 process.stop();
                 thread::sleep(Duration::from_millis(LEASE_MS + 300));
-                process.go_on();
+                process.resume();
                 thread::sleep(Duration::from_micros(random.next() % 300_000));
                 self.stops += 1;
             }
@@ -167,7 +174,7 @@ impl FaultSchedule<'_> {
                 thread::sleep(Duration::from_micros(random.next() % 30_000));
                 process.kill();
                 process = self.start.launch();
-                self.doors += 1;
+                self.kills_at_start += 1;
             }
         }
         process
@@ -175,15 +182,15 @@ impl FaultSchedule<'_> {
 
     /// How much has been acknowledged; a process that lies has nothing to settle.
     fn progress(&self) -> u64 {
-        let ledger = self.told.ledger();
-        let known = (ledger.acknowledged.len() + ledger.unknown.len()) as u64;
-        let settled = ledger.settled.len() as u64;
-        if self.storm.lies { known } else { known.min(settled) }
+        let log = self.client_log.lock();
+        let answered = (log.acknowledged.len() + log.unknown.len()) as u64;
+        let settled = log.settled.len() as u64;
+        if self.storm.answers_before_commit { answered } else { answered.min(settled) }
     }
 }
 
-fn sweep(mut caller: Caller, over: &AtomicBool) {
-    while !over.load(Ordering::Relaxed) {
+fn sweep(mut caller: Caller, is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Relaxed) {
         caller.ask("sweep");
         thread::sleep(Duration::from_millis(100));
     }

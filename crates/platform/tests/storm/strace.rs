@@ -23,11 +23,11 @@ pub(crate) enum TracedThreads {
 
 impl Tracer {
     /// Attaches to `process`, and returns when all its calls are traced.
-    pub(crate) fn attach(process: &Process, who: TracedThreads, expressions: &[&str]) -> Self {
+    pub(crate) fn attach(process: &Process, threads: TracedThreads, expressions: &[&str]) -> Self {
         let log = process.socket().with_extension("trace");
-        let words = process.socket().with_extension("tracer");
+        let stderr_path = process.socket().with_extension("tracer");
         let mut command = Command::new("strace");
-        match who {
+        match threads {
             TracedThreads::All => command.args(["-f", "-p", &process.id().to_string()]),
             TracedThreads::Checkpointer => command.args(["-p", &checkpointer(process)]),
         };
@@ -35,13 +35,13 @@ impl Tracer {
             command.args(["-e", expression]);
         }
         command.arg("-o").arg(&log).stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(File::create(&words).unwrap());
+        command.stderr(File::create(&stderr_path).unwrap());
         let child = command.spawn().expect("strace is there; `cargo xtask test` installs it");
         let mut tracer = Tracer { child, log };
         wait_until("strace has attached", || {
-            let said = fs::read_to_string(&words).unwrap();
-            assert!(tracer.child.try_wait().unwrap().is_none(), "strace cannot trace: {said}");
-            said.contains("attached")
+            let stderr = fs::read_to_string(&stderr_path).unwrap();
+            assert!(tracer.child.try_wait().unwrap().is_none(), "strace cannot trace: {stderr}");
+            stderr.contains("attached")
         });
         tracer
     }
@@ -64,16 +64,16 @@ impl Drop for Tracer {
 /// thread sets its name when it first runs: on a busy machine that may be after the process has
 /// answered.
 fn checkpointer(process: &Process) -> String {
-    let mut found = None;
+    let mut task_found = None;
     wait_until("the thread for checkpoints has its name", || {
         let tasks = fs::read_dir(format!("/proc/{}/task", process.id())).unwrap();
         let mut tasks = tasks.map(|task| task.unwrap().path());
-        let is_it = |task: &PathBuf| {
+        let is_checkpointer = |task: &PathBuf| {
             fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "consign-checkpo")
         };
-        found = tasks.find(is_it);
-        found.is_some()
+        task_found = tasks.find(is_checkpointer);
+        task_found.is_some()
     });
-    let task = found.expect("it was waited for");
+    let task = task_found.expect("it was waited for");
     task.file_name().unwrap().to_string_lossy().into_owned()
 }

@@ -19,7 +19,7 @@ use store::{Clock, SeededRandom};
 pub(crate) struct Worker<'a> {
     name: String,
     caller: Caller,
-    told: &'a SharedClientLog,
+    client_log: &'a SharedClientLog,
     random: SeededRandom,
     clock: SystemClock,
     /// Leases that it reports on long after they lapsed.
@@ -38,10 +38,17 @@ const CLAIM_MAX: usize = 24;
 const LATE: Duration = Duration::from_millis(1_500);
 
 impl<'a> Worker<'a> {
-    pub(crate) fn new(number: u64, caller: Caller, told: &'a SharedClientLog) -> Self {
+    pub(crate) fn new(number: u64, caller: Caller, client_log: &'a SharedClientLog) -> Self {
         let (random, clock) =
             (SeededRandom::new(seed_base() + 1_000_000 + number), SystemClock::new());
-        Worker { name: format!("worker-{number}"), caller, told, random, clock, late: Vec::new() }
+        Worker {
+            name: format!("worker-{number}"),
+            caller,
+            client_log,
+            random,
+            clock,
+            late: Vec::new(),
+        }
     }
 
     pub(crate) fn work(mut self, over: &AtomicBool) {
@@ -49,123 +56,134 @@ impl<'a> Worker<'a> {
             if over.load(Ordering::Relaxed) {
                 break;
             }
-            let held = self.claim(turn);
-            if held.is_empty() {
+            let leased_jobs = self.claim(turn);
+            if leased_jobs.is_empty() {
                 thread::sleep(Duration::from_millis(20));
             }
-            self.run(held);
-            self.come_back_late();
+            self.run(leased_jobs);
+            self.report_late();
         }
     }
 
     fn claim(&mut self, turn: u64) -> Vec<LeasedJob> {
-        let question = format!("claim {name} {name}-{turn} {CLAIM_MAX}", name = self.name);
-        let items = self.ask(&question);
-        let held: Vec<LeasedJob> = items.iter().map(|item| self.given(item)).collect();
+        let request = format!("claim {name} {name}-{turn} {CLAIM_MAX}", name = self.name);
+        let items = self.ask(&request);
+        let leased_jobs: Vec<LeasedJob> = items.iter().map(|item| self.note_lease(item)).collect();
         if !self.random.next().is_multiple_of(20) {
-            return held;
+            return leased_jobs;
         }
         // As if it had forgotten the answer: it gets the same leases again, as long as it has any
         // of them.
         let again: Vec<LeasedJob> =
-            self.ask(&question).iter().map(|item| self.given(item)).collect();
-        let is_old = |again: &LeasedJob| held.iter().any(|held| held.token == again.token);
-        if again.iter().any(is_old) && !again.iter().all(is_old) {
-            self.told.broken(format!("I6: claim {turn} of {} brought old and new", self.name));
+            self.ask(&request).iter().map(|item| self.note_lease(item)).collect();
+        let was_leased = |again: &LeasedJob| {
+            leased_jobs.iter().any(|leased_job| leased_job.token == again.token)
+        };
+        if again.iter().any(was_leased) && !again.iter().all(was_leased) {
+            self.client_log
+                .broken(format!("I6: claim {turn} of {} brought old and new", self.name));
         }
         again
     }
 
-    fn given(&self, item: &str) -> LeasedJob {
-        let [id, token, until, name, found] = fields(item);
-        let held =
+    fn note_lease(&self, item: &str) -> LeasedJob {
+        let [id, token, until, name, found_payload] = fields(item);
+        let leased_job =
             LeasedJob { id: JobId::parse(id).unwrap(), token: LeaseToken::parse(token).unwrap() };
-        let (job, worker, until_ms) = (held.id, self.name.clone(), until.parse().unwrap());
-        self.told.leased(held.token, KnownLease { job, worker, until_ms });
-        if found != payload(name.parse().unwrap()) {
-            self.told.broken(format!("I2: {id} was given to a worker with another payload"));
+        let (job, worker, until_ms) = (leased_job.id, self.name.clone(), until.parse().unwrap());
+        self.client_log.leased(leased_job.token, KnownLease { job, worker, until_ms });
+        if found_payload != payload(name.parse().unwrap()) {
+            self.client_log.broken(format!("I2: {id} was given to a worker with another payload"));
         }
-        held
+        leased_job
     }
 
     /// Most jobs are completed; the others fail, or are released, forgotten, or reported on too
     /// late.
-    fn run(&mut self, held: Vec<LeasedJob>) {
-        let (mut reports, mut back) = (Vec::new(), Vec::new());
-        for held in held {
+    fn run(&mut self, leased_jobs: Vec<LeasedJob>) {
+        let (mut reports, mut releases) = (Vec::new(), Vec::new());
+        for leased_job in leased_jobs {
             match self.random.next() % 100 {
-                0..80 => reports.push((held, "completed")),
-                80..88 => reports.push((held, "failed")),
-                88..90 => reports.push((held, "poisoned")),
-                90..93 => back.push(held),
-                93..96 => self.late.push((self.clock.read().monotonic + LATE, held)),
+                0..80 => reports.push((leased_job, "completed")),
+                80..88 => reports.push((leased_job, "failed")),
+                88..90 => reports.push((leased_job, "poisoned")),
+                90..93 => releases.push(leased_job),
+                93..96 => self.late.push((self.clock.read().monotonic + LATE, leased_job)),
                 96..98 => {} // the worker died
                 _ => {
-                    self.beat(&held);
-                    reports.push((held, "completed"));
+                    self.heartbeat(&leased_job);
+                    reports.push((leased_job, "completed"));
                 }
             }
         }
         self.settle(&reports);
-        self.give_back(&back);
+        self.release(&releases);
     }
 
-    fn come_back_late(&mut self) {
+    fn report_late(&mut self) {
         let now = self.clock.read().monotonic;
         let due: Vec<_> = self.late.extract_if(.., |(at, _)| *at <= now).collect();
-        let reports: Vec<_> = due.into_iter().map(|(_, held)| (held, "completed")).collect();
+        let reports: Vec<_> =
+            due.into_iter().map(|(_, leased_job)| (leased_job, "completed")).collect();
         self.settle(&reports);
     }
 
     fn settle(&mut self, reports: &[(LeasedJob, &str)]) {
-        let item = |(held, word): &(LeasedJob, &str)| format!("{};{};{word}", held.id, held.token);
+        let item = |(leased_job, word): &(LeasedJob, &str)| {
+            format!("{};{};{word}", leased_job.id, leased_job.token)
+        };
         let items: Vec<_> = reports.iter().map(item).collect();
-        let held: Vec<_> = reports.iter().map(|(held, _)| held.clone()).collect();
-        self.report("settle", &items, &held);
+        let leased_jobs: Vec<_> =
+            reports.iter().map(|(leased_job, _)| leased_job.clone()).collect();
+        self.report("settle", &items, &leased_jobs);
         if self.random.next().is_multiple_of(20) {
-            self.report("settle", &items, &held); // as if it had forgotten the answer
+            self.report("settle", &items, &leased_jobs); // as if it had forgotten the answer
         }
-        for held in &held {
-            let poisoned =
-                self.told.ledger().settled.get(&held.token) == Some(&engine::Status::Poisoned);
+        for leased_job in &leased_jobs {
+            let poisoned = self.client_log.lock().settled.get(&leased_job.token)
+                == Some(&engine::Status::Poisoned);
             if poisoned && self.random.next().is_multiple_of(2) {
-                self.redrive(held.id);
+                self.redrive(leased_job.id);
             }
         }
     }
 
-    fn give_back(&mut self, held: &[LeasedJob]) {
-        let items: Vec<_> = held.iter().map(|held| format!("{};{}", held.id, held.token)).collect();
-        self.report("release", &items, held);
+    fn release(&mut self, leased_jobs: &[LeasedJob]) {
+        let items: Vec<_> = leased_jobs
+            .iter()
+            .map(|leased_job| format!("{};{}", leased_job.id, leased_job.token))
+            .collect();
+        self.report("release", &items, leased_jobs);
     }
 
-    fn report(&mut self, verb: &str, items: &[String], held: &[LeasedJob]) {
+    fn report(&mut self, verb: &str, items: &[String], leased_jobs: &[LeasedJob]) {
         if items.is_empty() {
             return;
         }
-        let verdicts = self.ask(&format!("{verb} {}", items.join(" ")));
-        for (held, verdict) in held.iter().zip(verdicts) {
-            self.told.settled(held.token, &verdict);
+        let results = self.ask(&format!("{verb} {}", items.join(" ")));
+        for (leased_job, result) in leased_jobs.iter().zip(results) {
+            self.client_log.settled(leased_job.token, &result);
         }
     }
 
-    fn beat(&mut self, held: &LeasedJob) {
-        let lease_state = self.ask(&format!("beat {} {};{}", self.name, held.id, held.token));
+    fn heartbeat(&mut self, leased_job: &LeasedJob) {
+        let lease_state =
+            self.ask(&format!("beat {} {};{}", self.name, leased_job.id, leased_job.token));
         if let Ok(until_ms) = lease_state[0].parse() {
-            self.told.extended(held.token, until_ms);
+            self.client_log.extended(leased_job.token, until_ms);
         }
     }
 
     /// An operator redrives a poisoned job. A repeat may be refused: it was done already.
     fn redrive(&mut self, id: JobId) {
-        let (_, unheard) = self.caller.ask_until_told(&format!("redrive {id}"));
-        self.told.repeated(unheard);
+        let (_, unanswered) = self.caller.ask_until_answered(&format!("redrive {id}"));
+        self.client_log.repeated(unanswered);
     }
 
-    fn ask(&mut self, question: &str) -> Vec<String> {
-        let (said, unheard) = self.caller.ask_until_told(question);
-        self.told.repeated(unheard);
-        let Answer::Done(items) = said else { panic!("{said:?} to {question}") };
+    fn ask(&mut self, request: &str) -> Vec<String> {
+        let (answer, unanswered) = self.caller.ask_until_answered(request);
+        self.client_log.repeated(unanswered);
+        let Answer::Done(items) = answer else { panic!("{answer:?} to {request}") };
         items
     }
 }

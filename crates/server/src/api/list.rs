@@ -25,7 +25,7 @@ pub(crate) async fn list(
     let (owner, limit) = (context.owns("/api/jobs"), top(&params)?);
     let before = cursor(&context.app, &params, owner).await?;
     let query = Query { scope: context.scope().clone(), filter, before, limit };
-    let page = context.node().list_reached(&query, &|job| context.caller.reaches(job)).await?;
+    let page = context.node().list_permitted(&query, &|job| context.caller.reaches(job)).await?;
     let items = page.jobs.iter().map(|job| status_of(&context.caller, job)).collect();
     Ok(Json(Page { items, next_cursor: next_cursor(&context.app, owner, page.next)? }))
 }

@@ -72,7 +72,7 @@ fn last_event_id(headers: &HeaderMap) -> Reply<Option<u64>> {
 
 /// The version that the job had right after transition `seq`, if the store still keeps it.
 async fn version_at(context: &RequestContext, id: JobId, seq: u64) -> Reply<Option<u64>> {
-    let told = context.node().announced(context.scope(), id, seq.saturating_sub(1)).await?;
+    let told = context.node().events_of_job(context.scope(), id, seq.saturating_sub(1)).await?;
     Ok(told.first().filter(|event| event.job.seq == seq).map(|event| event.job.version))
 }
 
@@ -138,7 +138,7 @@ impl StreamState {
         let job = context.job(self.id).await?;
         while self.phase == Phase::Read && job.seq > self.seen {
             let (node, scope) = (self.context.node(), self.context.scope());
-            let missed = node.announced(scope, self.id, self.seen).await?;
+            let missed = node.events_of_job(scope, self.id, self.seen).await?;
             let mut missed = missed.iter().filter(|event| event.job.seq < job.seq).peekable();
             if missed.peek().is_none() {
                 break;

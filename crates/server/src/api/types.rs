@@ -13,7 +13,7 @@ use axum::{
     http::HeaderMap,
 };
 use engine::{Denied, FieldProblem, JobType, PolicyDraft, ReadyMadeDraft, Right, Scope};
-use platform::KnownType;
+use platform::JobTypePolicy;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use wire::{Page, PolicyShape, TypeShape};
@@ -27,8 +27,8 @@ pub(crate) async fn all(
     known.retain(|known| context.grant().may_type(&known.job_type).is_ok());
     // Internal URLs and command lines are shown only to callers who could have set them.
     let shows_handlers = *context.scope() == Scope::All && context.caller.may(Right::Admin);
-    let key = |known: &KnownType| known.job_type.as_str().as_bytes().to_vec();
-    let shape = |known: &KnownType| {
+    let key = |known: &JobTypePolicy| known.job_type.as_str().as_bytes().to_vec();
+    let shape = |known: &JobTypePolicy| {
         let mut shape = TypeShape::new(&known.job_type, &known.policy, known.declared);
         shape.policy.handler = shape.policy.handler.filter(|_| shows_handlers);
         shape

@@ -42,7 +42,7 @@ impl CredentialLookup {
         if let Some(credentials) = node.credentials() {
             return Ok(credentials);
         }
-        node.look_at_credentials().await
+        node.refresh_credentials().await
     }
 
     /// The current state of the key with this secret.
@@ -72,7 +72,7 @@ impl CredentialLookup {
                     sleep_until(began + READ_INTERVAL_MIN).await;
                 }
                 *last = Some(Instant::now());
-                return node.look_at_credentials().await;
+                return node.refresh_credentials().await;
             }
         }
         self.current(node).await

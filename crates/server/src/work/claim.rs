@@ -76,7 +76,7 @@ async fn wait_for_work(
             return if claimed.is_empty() { Err(no_slot.into()) } else { Ok(claimed) };
         }
     };
-    let mut standing = context.node().stand(context.scope().clone(), claim_request);
+    let mut standing = context.node().claim_waiting(context.scope().clone(), claim_request);
     tokio::select! {
         claimed = &mut standing => return Ok(claimed?),
         () = sleep(wait) => {}

@@ -4,7 +4,7 @@ use super::authorize_lease::{answer_each, check_each};
 use crate::{context::RequestContext, error::Reply, extract::ReportBody};
 use axum::Json;
 use engine::JobId;
-use platform::Verdict;
+use platform::SettleResult;
 use wire::{PageItem, SettleAnswer, SettleItem, SettleRequest, SettledItem};
 
 pub(crate) async fn settle(
@@ -25,10 +25,10 @@ pub(super) fn settled<T>(
     context: &RequestContext,
     items: &[PageItem<T>],
     entries: Vec<Reply<(JobId, ())>>,
-    verdicts: Vec<Verdict>,
+    verdicts: Vec<SettleResult>,
     named: fn(&T) -> &str,
 ) -> SettleAnswer {
-    let accepted = |id, (), verdict: Verdict| Ok(SettledItem::settled(id, verdict?));
+    let accepted = |id, (), verdict: SettleResult| Ok(SettledItem::settled(id, verdict?));
     let refused = |index: usize, problem| SettledItem::refused(items[index].job_id(named), problem);
     SettleAnswer { items: answer_each(context, entries, verdicts, accepted, refused) }
 }

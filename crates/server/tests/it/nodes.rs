@@ -116,7 +116,7 @@ async fn a_claim_at_one_node_gets_a_job_submitted_at_another() {
     };
     let claim = near.client.claim(&wish);
     let submit = async {
-        until("it stands", async || near.node.waiting().standing == 1).await;
+        until("it stands", async || near.node.waiting().waiting_claims == 1).await;
         far.submit().await
     };
     let (claimed, id) = tokio::join!(claim, submit);

@@ -29,7 +29,7 @@ impl Sqlite {
         // A thread of its own: a copy may take minutes, and meanwhile leases end and listings are
         // read.
         let copy_to = to.clone();
-        let copying = move || drop(oneshot.keep(copy(&files, &copy_to)));
+        let copying = move || drop(oneshot.send(copy(&files, &copy_to)));
         let named = std::thread::Builder::new().name("consign-backup".into());
         named.spawn(copying).map_err(failed)?;
         awaited.await.unwrap_or_else(|broken| Err(failed(io::Error::other(broken))))

@@ -25,7 +25,7 @@ fn a_waiting_receiver_wakes_up() {
         let (kept, awaited) = oneshot();
         let (dropped, unanswered) = oneshot::<usize>();
         let dedicated_thread = thread::spawn(move || {
-            kept.keep(7).unwrap();
+            kept.send(7).unwrap();
             drop(dropped);
         });
         assert_eq!(block_on(awaited), Ok(7));
@@ -39,7 +39,7 @@ fn an_answer_goes_to_exactly_one_side() {
     static ENDINGS: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
     check(|| {
         let (oneshot, mut awaited) = oneshot();
-        let dedicated_thread = thread::spawn(move || (oneshot.is_awaited(), oneshot.keep(7)));
+        let dedicated_thread = thread::spawn(move || (oneshot.is_awaited(), oneshot.send(7)));
         let taken = awaited.give_up();
         let (was_awaited, returned) = dedicated_thread.join().unwrap();
         assert_eq!(taken.is_some(), returned.is_ok());

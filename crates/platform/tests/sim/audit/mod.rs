@@ -1,4 +1,4 @@
-//! The auditor: it knows the contract, and what callers sent and received, but nothing of the code.
+//! The auditor. It knows the contract, and what callers sent and received, but nothing of the code.
 //!
 //! After every step it reads the jobs that the step can have touched and compares. After every
 //! fault, and now and then, it reads the whole store again. `docs/invariants.md` lists I1 to I21.
@@ -10,14 +10,14 @@ mod submits;
 mod watch;
 mod whole;
 
-pub(crate) use claims::ClaimAsked;
+pub(crate) use claims::SentClaim;
 pub(crate) use submits::SubmittedJob;
 
 use claims::Fairness;
 use engine::{JobId, JobType, Policy, Scope, Tenant, Timestamp};
 use platform::Platform;
 use std::collections::{BTreeMap, BTreeSet};
-use watch::Watch;
+use watch::JobWatch;
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,13 +26,13 @@ pub(crate) struct Violation {
     pub(crate) what: String,
 }
 
-pub(crate) type Verdict = Result<(), Violation>;
+pub(crate) type AuditResult = Result<(), Violation>;
 
 pub(crate) fn ensure(
     holds: bool,
     invariant: &'static str,
     what: impl FnOnce() -> String,
-) -> Verdict {
+) -> AuditResult {
     if holds { Ok(()) } else { Err(Violation { invariant, what: what() }) }
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn ensure(
 pub(crate) struct Auditor {
     /// The policy of each type: set once, at the beginning.
     policies: BTreeMap<JobType, Policy>,
-    jobs: BTreeMap<JobId, Watch>,
+    jobs: BTreeMap<JobId, JobWatch>,
     /// Queues that operators paused.
     paused: BTreeSet<(JobType, Tenant)>,
     fairness: Fairness,
@@ -55,7 +55,7 @@ pub(crate) struct Auditor {
     /// The latest time in any row: the store's clock is at least there.
     latest: Timestamp,
     /// A time that the store's clock cannot have passed.
-    at_most: Timestamp,
+    latest_possible: Timestamp,
 }
 
 impl Auditor {
@@ -71,14 +71,14 @@ impl Auditor {
             step: 0,
             touched: Some(BTreeSet::new()),
             latest: Timestamp::default(),
-            at_most: Timestamp::default(),
+            latest_possible: Timestamp::default(),
         }
     }
 
-    /// Begins a step. `at_most` is a time that the store's clock cannot have passed.
-    pub(crate) fn begin(&mut self, step: usize, at_most: Timestamp) {
+    /// Begins a step. `latest_possible` is a time that the store's clock cannot have passed.
+    pub(crate) fn begin(&mut self, step: usize, latest_possible: Timestamp) {
         self.step = step;
-        self.at_most = self.at_most.max(at_most);
+        self.latest_possible = self.latest_possible.max(latest_possible);
         self.touched = Some(BTreeSet::new());
     }
 
@@ -89,7 +89,7 @@ impl Auditor {
         }
     }
 
-    /// It is unknown what this step has touched.
+    /// Notes that it is unknown which jobs this step has touched.
     pub(crate) fn touch_everything(&mut self) {
         self.touched = None;
     }
@@ -104,57 +104,57 @@ impl Auditor {
         });
     }
 
-    /// The process died and restarted.
-    pub(crate) fn restarted(&mut self) {
+    /// Forgets how long queues waited: the process died and restarted.
+    pub(crate) fn reset_fairness(&mut self) {
         self.fairness = Fairness::default();
     }
 
-    /// An operator erased a job, or tried and got no answer.
-    pub(crate) fn may_be_erased(&mut self, id: JobId) {
+    /// Allows a job to be gone: an operator erased it, or tried to and got no answer.
+    pub(crate) fn expect_erasure(&mut self, id: JobId) {
         if let Some(watch) = self.jobs.get_mut(&id) {
             watch.erasable = true;
         }
         self.touch(id);
     }
 
-    /// Reads what the step can have touched.
-    pub(crate) fn look(&mut self, platform: &Platform) -> Verdict {
+    /// Reads and checks the jobs that the step can have touched.
+    pub(crate) fn read_touched(&mut self, platform: &Platform) -> AuditResult {
         let ids: Vec<JobId> = match &self.touched {
             Some(touched) => touched.iter().copied().collect(),
             None => self.jobs.keys().copied().collect(),
         };
         for id in ids {
-            self.look_at(platform, id)?;
+            self.read_job(platform, id)?;
         }
         Ok(())
     }
 
-    fn look_at(&mut self, platform: &Platform, id: JobId) -> Verdict {
+    fn read_job(&mut self, platform: &Platform, id: JobId) -> AuditResult {
         let job = pollster::block_on(platform.job(&Scope::All, id)).ok();
         let Some(watch) = self.jobs.get_mut(&id) else {
             return ensure(job.is_none(), "I2", || format!("{id} was never submitted"));
         };
-        let policy = &self.policies[&watch.asked.job_type];
+        let policy = &self.policies[&watch.submitted_job.job_type];
         // An unchanged job was checked against the stranger already; a listing as the stranger
         // repeats that.
-        if job.is_none() || job != watch.seen {
-            let foreign = pollster::block_on(platform.job(&self.stranger, id)).is_ok();
-            ensure(!foreign, "I18", || format!("{id} was shown to a stranger"))?;
+        if job.is_none() || job != watch.last_read {
+            let is_shown = pollster::block_on(platform.job(&self.stranger, id)).is_ok();
+            ensure(!is_shown, "I18", || format!("{id} was shown to a stranger"))?;
         }
         let Some(job) = job else {
-            return watch.missing(policy, self.at_most);
+            return watch.check_missing(policy, self.latest_possible);
         };
-        if watch.seen.is_none() {
+        if watch.last_read.is_none() {
             let payload = pollster::block_on(platform.payload(&Scope::All, id)).ok();
-            watch.first_sight(&job, payload.as_ref())?;
+            watch.check_first_read(&job, payload.as_ref())?;
         }
         let after = watch.rows.len() as u64;
         let rows = pollster::block_on(platform.history(&Scope::All, id, after)).unwrap_or_default();
         for row in rows {
             self.latest = self.latest.max(row.at);
-            watch.row(row, &job, policy, self.step)?;
+            watch.add_row(row, &job, policy, self.step)?;
         }
-        watch.reading(job, policy)
+        watch.check_read(job, policy)
     }
 
     /// The state of every job, in words.
@@ -183,7 +183,7 @@ impl Auditor {
     }
 
     /// Jobs that are known to exist, for actors to choose from.
-    pub(crate) fn known_jobs(&self) -> Vec<JobId> {
-        self.jobs.iter().filter(|(_, watch)| watch.is_there()).map(|(id, _)| *id).collect()
+    pub(crate) fn existing_jobs(&self) -> Vec<JobId> {
+        self.jobs.iter().filter(|(_, watch)| watch.exists()).map(|(id, _)| *id).collect()
     }
 }

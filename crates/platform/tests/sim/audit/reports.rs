@@ -1,8 +1,8 @@
 //! What workers reported, and the answers they got.
 
-use super::{Auditor, Verdict, ensure, watch::ClaimWatch};
+use super::{AuditResult, Auditor, ensure, watch::ClaimWatch};
 use engine::{Job, JobId, LeaseState, LeaseToken, Reason, Refusal, Status};
-use platform::Explained;
+use platform::Explanation;
 
 impl Auditor {
     /// After the read: was the report of an attempt's end answered as the contract says? `ending`
@@ -12,30 +12,30 @@ impl Auditor {
         id: JobId,
         token: &LeaseToken,
         ending: &str,
-        heard: Option<Result<Status, &Refusal>>,
-    ) -> Verdict {
+        answer: Option<Result<Status, &Refusal>>,
+    ) -> AuditResult {
         let step = self.step;
         let watch = self.jobs.get_mut(&id).expect("workers know only claimed jobs");
         let (vanished, erasable) = (watch.vanished, watch.erasable);
         let claim = watch.claims.iter_mut().find(|claim| claim.token.as_ref() == Some(token));
-        let claim = claim.expect("workers know only tokens that they were told");
-        let Some(heard) = heard else {
-            claim.unsure.push(ending.to_owned());
+        let claim = claim.expect("workers know only tokens that they received");
+        let Some(answer) = answer else {
+            claim.unanswered_endings.push(ending.to_owned());
             return Ok(());
         };
-        match heard {
-            Ok(status) => accepted(id, claim, ending, status, step),
+        match answer {
+            Ok(status) => audit_accepted(id, claim, ending, status, step),
             Err(Refusal::JobNotFound) => {
                 ensure(vanished || erasable, "I1", || format!("{id} is there and was not found"))
             }
             Err(Refusal::LeaseLost) => {
-                let by_sweeper = claim.closed.as_ref().is_some_and(|closing| closing.by_sweeper);
+                let by_sweeper = claim.closing.as_ref().is_some_and(|closing| closing.by_sweeper);
                 ensure(by_sweeper, "I7", || {
                     format!("{id}: LEASE_LOST, but the lease was not taken away")
                 })
             }
             Err(Refusal::AlreadyEnded { .. }) => {
-                let settled = claim.closed.as_ref().is_some_and(|closing| !closing.by_sweeper);
+                let settled = claim.closing.as_ref().is_some_and(|closing| !closing.by_sweeper);
                 let other = claim.ending.as_deref() != Some(ending);
                 ensure(settled && other, "I7", || {
                     format!("{id}: ALREADY_ENDED to a repeated report")
@@ -48,24 +48,25 @@ impl Auditor {
     }
 
     /// After the read: is the lease as the heartbeat's answer said?
-    pub(crate) fn audit_pulse(
+    pub(crate) fn audit_heartbeat(
         &mut self,
         id: JobId,
         token: &LeaseToken,
         lease_state: LeaseState,
-    ) -> Verdict {
+    ) -> AuditResult {
         let watch = self.jobs.get_mut(&id).expect("workers know only claimed jobs");
-        let (there, ended) = (watch.is_there(), watch.status().is_some_and(Status::is_ended));
-        let asked = watch.seen.as_ref().is_some_and(|job| job.life.cancel_requested);
+        let (exists, ended) = (watch.exists(), watch.status().is_some_and(Status::is_ended));
+        let cancel_requested =
+            watch.last_read.as_ref().is_some_and(|job| job.life.cancel_requested);
         let claim = watch.claims.iter_mut().find(|claim| claim.token.as_ref() == Some(token));
-        let claim = claim.expect("workers know only tokens that they were told");
-        let open = there && claim.closed.is_none();
+        let claim = claim.expect("workers know only tokens that they received");
+        let open = exists && claim.closing.is_none();
         match lease_state {
             LeaseState::Extended(until) | LeaseState::CancelRequested(until) => {
                 ensure(open, "I7", || format!("{id}: a lease that is gone was extended"))?;
-                let told = matches!(lease_state, LeaseState::CancelRequested(_));
-                ensure(told == asked, "I3", || {
-                    format!("{id}: the worker heard {told} of a cancel")
+                let reported_cancel = matches!(lease_state, LeaseState::CancelRequested(_));
+                ensure(reported_cancel == cancel_requested, "I3", || {
+                    format!("{id}: whether the worker learned of a cancel: {reported_cancel}")
                 })?;
                 let before = claim.promised_until;
                 ensure(until >= before, "I6", || {
@@ -84,8 +85,8 @@ impl Auditor {
     }
 
     /// After the read: an actor reads its own write.
-    pub(crate) fn audit_answer(&self, answer: &Job) -> Verdict {
-        let read = self.jobs.get(&answer.id()).and_then(|watch| watch.seen.as_ref());
+    pub(crate) fn audit_answer(&self, answer: &Job) -> AuditResult {
+        let read = self.jobs.get(&answer.id()).and_then(|watch| watch.last_read.as_ref());
         let same = read.is_some_and(|read| {
             (read.version, read.seq, read.status()) == (answer.version, answer.seq, answer.status())
         });
@@ -93,39 +94,43 @@ impl Auditor {
     }
 }
 
-fn accepted(
+fn audit_accepted(
     id: JobId,
     claim: &mut ClaimWatch,
     ending: &str,
     status: Status,
     step: usize,
-) -> Verdict {
-    let Some(closing) = &claim.closed else {
+) -> AuditResult {
+    let Some(closing) = &claim.closing else {
         return ensure(false, "I7", || format!("{id}: a report was accepted and did nothing"));
     };
     ensure(!closing.by_sweeper, "I7", || {
         format!("{id}: accepted under a lease that had been lost")
     })?;
-    ensure(closing.to == status, "I9", || format!("{id}: told {status}, became {}", closing.to))?;
+    ensure(closing.to == status, "I9", || {
+        format!("{id}: answered as {status}, became {}", closing.to)
+    })?;
     let first = closing.step == step;
-    let known = match &claim.ending {
-        Some(stands) => stands == ending,
-        None => first || claim.unsure.iter().any(|unsure| unsure == ending),
+    let is_repeated = match &claim.ending {
+        Some(known_ending) => known_ending == ending,
+        None => first || claim.unanswered_endings.iter().any(|unanswered| unanswered == ending),
     };
-    ensure(known, "I7", || format!("{id}: {ending} was accepted, {:?} stands", claim.ending))?;
+    ensure(is_repeated, "I7", || {
+        format!("{id}: {ending} was accepted, {:?} stands", claim.ending)
+    })?;
     claim.ending = Some(ending.to_owned());
     Ok(())
 }
 
 impl Auditor {
     /// After the read: does `explain` describe the job's state truly?
-    pub(crate) fn audit_explained(&self, id: JobId, heard: Option<&Explained>) -> Verdict {
-        let status = self.jobs.get(&id).and_then(super::watch::Watch::status);
-        let Some(heard) = heard else {
+    pub(crate) fn audit_explanation(&self, id: JobId, answer: Option<&Explanation>) -> AuditResult {
+        let status = self.jobs.get(&id).and_then(super::watch::JobWatch::status);
+        let Some(answer) = answer else {
             return ensure(status.is_none(), "I15", || format!("{id} cannot be explained"));
         };
-        let codes: Vec<_> = heard.reasons.iter().map(Reason::code).collect();
-        let fits = match heard.status {
+        let codes: Vec<_> = answer.reasons.iter().map(Reason::code).collect();
+        let fits = match answer.status {
             Status::Queued => {
                 !codes.is_empty() && !codes.contains(&"RUNNING") && !codes.contains(&"ENDED")
             }
@@ -134,8 +139,8 @@ impl Auditor {
                 codes == ["ENDED"]
             }
         };
-        ensure(fits && Some(heard.status) == status, "I15", || {
-            format!("{id} is {status:?} and explained as {heard:?}")
+        ensure(fits && Some(answer.status) == status, "I15", || {
+            format!("{id} is {status:?} and explained as {answer:?}")
         })
     }
 }

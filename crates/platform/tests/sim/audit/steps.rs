@@ -1,15 +1,15 @@
 //! Steps complete once.
 
-use super::{Auditor, Verdict, ensure};
+use super::{AuditResult, Auditor, ensure};
 use engine::{JobId, LeaseToken, StepAnswer};
 
-/// What is known of a step.
+/// What the auditor knows of a step.
 #[derive(Default)]
 pub(super) struct StepWatch {
-    begun: bool,
-    done: Option<String>,
+    has_begun: bool,
+    result: Option<String>,
     /// A result was sent, and it is unknown whether it arrived.
-    unsure: bool,
+    is_unanswered: bool,
 }
 
 impl Auditor {
@@ -20,39 +20,39 @@ impl Auditor {
         token: &LeaseToken,
         name: &'static str,
         finishing: Option<&str>,
-        heard: Option<&StepAnswer>,
-    ) -> Verdict {
+        answer: Option<&StepAnswer>,
+    ) -> AuditResult {
         let watch = &self.jobs[&id];
         let claim = watch.claims.iter().find(|claim| claim.token.as_ref() == Some(token));
-        let open = watch.is_there() && claim.is_some_and(|claim| claim.closed.is_none());
-        ensure(heard.is_none() || open, "I7", || {
+        let open = watch.exists() && claim.is_some_and(|claim| claim.closing.is_none());
+        ensure(answer.is_none() || open, "I7", || {
             format!("{id}: step {name} without a valid lease")
         })?;
         let step = self.steps.entry((id, name)).or_default();
-        match heard {
-            None => step.unsure |= finishing.is_some(),
-            Some(StepAnswer::Done(result)) => {
-                let first = step.done.as_deref().or(finishing);
-                let same = step.unsure || first == Some(result.as_str());
+        match answer {
+            None => step.is_unanswered |= finishing.is_some(),
+            Some(StepAnswer::Done(answered)) => {
+                let first = step.result.as_deref().or(finishing);
+                let same = step.is_unanswered || first == Some(answered.as_str());
                 ensure(same, "I3", || format!("{id}: step {name} has a second result"))?;
-                step.done = Some(result.as_str().to_owned());
-                step.unsure = false;
+                step.result = Some(answered.as_str().to_owned());
+                step.is_unanswered = false;
             }
             Some(StepAnswer::New) => {
-                let first = !step.begun && step.done.is_none();
+                let first = !step.has_begun && step.result.is_none();
                 ensure(first, "I3", || format!("{id}: step {name} was forgotten"))?;
-                step.begun = true;
+                step.has_begun = true;
             }
             Some(StepAnswer::Unfinished) => {
-                ensure(step.done.is_none(), "I3", || format!("{id}: step {name} was forgotten"))?;
-                step.begun = true;
+                ensure(step.result.is_none(), "I3", || format!("{id}: step {name} was forgotten"))?;
+                step.has_begun = true;
             }
         }
         Ok(())
     }
 
     /// A redrive deleted the steps of a job, or may have.
-    pub(crate) fn steps_forgotten(&mut self, id: JobId) {
+    pub(crate) fn forget_steps(&mut self, id: JobId) {
         self.steps.retain(|(job, _), _| *job != id);
     }
 }

@@ -1,6 +1,6 @@
 //! What producers submitted, and the answers they got; idempotency keys above all.
 
-use super::{Auditor, Verdict, ensure, watch::Watch};
+use super::{AuditResult, Auditor, ensure, watch::JobWatch};
 use engine::{JobId, JobType, Status, Submitted, Tenant, Timestamp};
 use platform::Error;
 use std::time::Duration;
@@ -33,23 +33,23 @@ impl SubmittedJob {
 
 impl Auditor {
     /// Records a producer's answer. Called before the read, so that the jobs are expected.
-    pub(crate) fn submitted(
+    pub(crate) fn record_submits(
         &mut self,
-        asked: &[SubmittedJob],
-        heard: &Result<Vec<Submitted>, Error>,
+        submitted_jobs: &[SubmittedJob],
+        answer: &Result<Vec<Submitted>, Error>,
     ) {
-        match heard {
+        match answer {
             Ok(answers) => {
-                for (asked, answer) in asked.iter().zip(answers) {
+                for (submitted_job, answer) in submitted_jobs.iter().zip(answers) {
                     self.touch(answer.job_id);
                     if !answer.duplicate {
-                        self.expect(answer.job_id, asked, true);
+                        self.expect(answer.job_id, submitted_job, true);
                     }
                 }
             }
             Err(Error::OutcomeUnknown { jobs, .. }) => {
-                for (asked, id) in asked.iter().zip(jobs) {
-                    self.expect(*id, asked, false);
+                for (submitted_job, id) in submitted_jobs.iter().zip(jobs) {
+                    self.expect(*id, submitted_job, false);
                     self.touch(*id);
                 }
             }
@@ -58,46 +58,49 @@ impl Auditor {
         }
     }
 
-    fn expect(&mut self, id: JobId, asked: &SubmittedJob, acknowledged: bool) {
-        self.jobs.insert(id, Watch::new(asked.clone(), acknowledged));
+    fn expect(&mut self, id: JobId, submitted_job: &SubmittedJob, acknowledged: bool) {
+        self.jobs.insert(id, JobWatch::new(submitted_job.clone(), acknowledged));
     }
 
     /// The same, after the read: were keys respected?
     pub(crate) fn audit_submits(
         &self,
-        asked: &[SubmittedJob],
-        heard: &Result<Vec<Submitted>, Error>,
-    ) -> Verdict {
-        match heard {
+        submitted_jobs: &[SubmittedJob],
+        answer: &Result<Vec<Submitted>, Error>,
+    ) -> AuditResult {
+        match answer {
             Ok(answers) => {
-                for (asked, answer) in asked.iter().zip(answers) {
+                for (submitted_job, answer) in submitted_jobs.iter().zip(answers) {
                     if answer.duplicate {
-                        self.is_the_same_job(asked, answer.job_id)?;
+                        self.check_same_job(submitted_job, answer.job_id)?;
                     } else {
-                        self.has_the_key_alone(asked, answer.job_id)?;
-                        self.had_room(asked)?;
+                        self.check_key_is_unique(submitted_job, answer.job_id)?;
+                        self.check_queue_limit(submitted_job)?;
                     }
                 }
                 Ok(())
             }
             Err(Error::Refused(refusal)) if refusal.code() == "IDEMPOTENCY_KEY_REUSED" => {
-                let differs = |watch: &&Watch, asked: &SubmittedJob| {
-                    watch.is_there()
-                        && watch.asked.same_key(asked)
-                        && !watch.asked.same_content(asked)
+                let differs = |watch: &&JobWatch, submitted_job: &SubmittedJob| {
+                    watch.exists()
+                        && watch.submitted_job.same_key(submitted_job)
+                        && !watch.submitted_job.same_content(submitted_job)
                 };
-                let reused = |asked: &SubmittedJob| self.jobs.values().any(|w| differs(&w, asked));
+                let reused = |submitted_job: &SubmittedJob| {
+                    self.jobs.values().any(|w| differs(&w, submitted_job))
+                };
                 // Within one list two jobs may share a key, too.
-                let among =
-                    asked.iter().any(|a| asked.iter().any(|b| a.same_key(b) && !a.same_content(b)));
-                ensure(among || asked.iter().any(reused), "I11", || {
+                let is_reused_within = submitted_jobs
+                    .iter()
+                    .any(|a| submitted_jobs.iter().any(|b| a.same_key(b) && !a.same_content(b)));
+                ensure(is_reused_within || submitted_jobs.iter().any(reused), "I11", || {
                     "a fresh key was refused".into()
                 })
             }
             Err(Error::OutcomeUnknown { jobs, .. }) => {
-                for (asked, id) in asked.iter().zip(jobs) {
-                    if self.jobs.get(id).is_some_and(Watch::is_there) {
-                        self.has_the_key_alone(asked, *id)?;
+                for (submitted_job, id) in submitted_jobs.iter().zip(jobs) {
+                    if self.jobs.get(id).is_some_and(JobWatch::exists) {
+                        self.check_key_is_unique(submitted_job, *id)?;
                     }
                 }
                 Ok(())
@@ -108,49 +111,53 @@ impl Auditor {
 
     /// The queue was not full. Jobs that started or were retried since do not count: the jobs of
     /// one step are judged by what waits after it.
-    fn had_room(&self, asked: &SubmittedJob) -> Verdict {
-        let Some(max) = self.policies[&asked.job_type].max_queued else { return Ok(()) };
-        let fresh = self.jobs.values().filter(|watch| {
-            let same =
-                (&watch.asked.tenant, &watch.asked.job_type) == (&asked.tenant, &asked.job_type);
+    fn check_queue_limit(&self, submitted_job: &SubmittedJob) -> AuditResult {
+        let Some(max) = self.policies[&submitted_job.job_type].max_queued else { return Ok(()) };
+        let new_jobs = self.jobs.values().filter(|watch| {
+            let same = (&watch.submitted_job.tenant, &watch.submitted_job.job_type)
+                == (&submitted_job.tenant, &submitted_job.job_type);
             same && watch.status() == Some(Status::Queued) && watch.rows.len() == 1
         });
-        let fresh = fresh.count() as u64;
-        ensure(fresh <= max, "I17", || format!("{fresh} jobs wait where {max} may"))
+        let new_jobs = new_jobs.count() as u64;
+        ensure(new_jobs <= max, "I17", || format!("{new_jobs} jobs wait where {max} may"))
     }
 
-    fn is_the_same_job(&self, asked: &SubmittedJob, id: JobId) -> Verdict {
-        let first = self.jobs.get(&id).filter(|watch| watch.is_there());
-        let same = first
-            .is_some_and(|first| first.asked.same_key(asked) && first.asked.same_content(asked));
+    fn check_same_job(&self, submitted_job: &SubmittedJob, id: JobId) -> AuditResult {
+        let first = self.jobs.get(&id).filter(|watch| watch.exists());
+        let same = first.is_some_and(|first| {
+            first.submitted_job.same_key(submitted_job)
+                && first.submitted_job.same_content(submitted_job)
+        });
         ensure(same, "I11", || format!("{id} is called a duplicate, but is another job"))?;
-        let ended = first.and_then(|first| first.seen.as_ref()?.ended_at());
-        let window = self.policies[&asked.job_type].key_window;
+        let ended = first.and_then(|first| first.last_read.as_ref()?.ended_at());
+        let window = self.policies[&submitted_job.job_type].key_window;
         let free = ended.is_some_and(|ended| ended + window <= self.latest);
         ensure(!free, "I11", || format!("{id} still has a key whose time is over"))
     }
 
     /// No other job had the key when this job began.
-    fn has_the_key_alone(&self, asked: &SubmittedJob, id: JobId) -> Verdict {
-        let window = self.policies[&asked.job_type].key_window;
-        let Some(born) = self.jobs[&id].rows.first().map(|row| row.at) else { return Ok(()) };
+    fn check_key_is_unique(&self, submitted_job: &SubmittedJob, id: JobId) -> AuditResult {
+        let window = self.policies[&submitted_job.job_type].key_window;
+        let Some(submitted_at) = self.jobs[&id].rows.first().map(|row| row.at) else {
+            return Ok(());
+        };
         for (other, watch) in &self.jobs {
-            if *other == id || !watch.is_there() || !watch.asked.same_key(asked) {
+            if *other == id || !watch.exists() || !watch.submitted_job.same_key(submitted_job) {
                 continue;
             }
-            let seen = watch.seen.as_ref().expect("it is there");
-            let since = seen.envelope.created_at;
-            let free = seen.ended_at().is_some_and(|ended| ended + window <= born);
+            let last_read = watch.last_read.as_ref().expect("it is there");
+            let since = last_read.envelope.created_at;
+            let free = last_read.ended_at().is_some_and(|ended| ended + window <= submitted_at);
             // A redriven job goes on without its key when another job took the key meanwhile.
-            let lost = self.jobs.iter().any(|(third, watch)| {
-                let begun = watch.rows.iter().filter(|row| row.to == Status::Queued);
-                let mut begun = begun.filter(|row| row.from != Some(Status::Running));
+            let has_lost_key = self.jobs.iter().any(|(third, watch)| {
+                let queued_rows = watch.rows.iter().filter(|row| row.to == Status::Queued);
+                let mut queued_rows = queued_rows.filter(|row| row.from != Some(Status::Running));
                 *third != id
                     && third != other
-                    && watch.asked.same_key(asked)
-                    && begun.any(|row| since < row.at && row.at <= born)
+                    && watch.submitted_job.same_key(submitted_job)
+                    && queued_rows.any(|row| since < row.at && row.at <= submitted_at)
             });
-            ensure(since > born || free || lost, "I11", || {
+            ensure(since > submitted_at || free || has_lost_key, "I11", || {
                 format!("{other} and {id} share a key")
             })?;
         }

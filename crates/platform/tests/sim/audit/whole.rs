@@ -1,6 +1,6 @@
 //! The whole store at once: listings, counters, announcements, and whether every job ends.
 
-use super::{Auditor, Verdict, Violation, ensure, watch::Watch};
+use super::{AuditResult, Auditor, Violation, ensure, watch::JobWatch};
 use engine::{EventKind, Filter, HistoryEntry, JobId, JobType, Scope, Status, Tenant, Timestamp};
 use platform::{Error, Platform};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,22 +19,22 @@ fn broken(error: Error) -> Violation {
 
 impl Auditor {
     /// What can be checked after every step: counters and announcements.
-    pub(crate) fn audit_step_end(&mut self, platform: &Platform) -> Verdict {
+    pub(crate) fn audit_step_end(&mut self, platform: &Platform) -> AuditResult {
         self.audit_counts(platform)?;
         self.audit_events(platform)
     }
 
     /// The same without assumptions: every job is read again, and listed.
-    pub(crate) fn audit_whole(&mut self, platform: &Platform) -> Verdict {
+    pub(crate) fn audit_whole(&mut self, platform: &Platform) -> AuditResult {
         self.touch_everything();
-        self.look(platform)?;
+        self.read_touched(platform)?;
         self.audit_listing(platform)?;
         self.audit_stranger(platform)?;
         self.audit_step_end(platform)
     }
 
     /// Every listed job was submitted, every acknowledged job is listed, newest first.
-    fn audit_listing(&self, platform: &Platform) -> Verdict {
+    fn audit_listing(&self, platform: &Platform) -> AuditResult {
         let mut query =
             Query { scope: Scope::All, filter: Filter::Everything, before: None, limit: 7 };
         let mut listed = BTreeSet::new();
@@ -54,12 +54,12 @@ impl Auditor {
                 break;
             }
         }
-        let there: BTreeSet<JobId> = self.known_jobs().into_iter().collect();
-        ensure(listed == there, "I1", || "the listing and the jobs differ".into())
+        let existing_jobs: BTreeSet<JobId> = self.existing_jobs().into_iter().collect();
+        ensure(listed == existing_jobs, "I1", || "the listing and the jobs differ".into())
     }
 
     /// A listing by the stranger is empty.
-    fn audit_stranger(&self, platform: &Platform) -> Verdict {
+    fn audit_stranger(&self, platform: &Platform) -> AuditResult {
         let scope = self.stranger.clone();
         let query = Query { scope, filter: Filter::Everything, before: None, limit: 1 };
         let page = pollster::block_on(platform.list(&query)).map_err(broken)?;
@@ -67,26 +67,29 @@ impl Auditor {
     }
 
     /// Per tenant and type: submitted = queued + running + ended.
-    fn audit_counts(&self, platform: &Platform) -> Verdict {
+    fn audit_counts(&self, platform: &Platform) -> AuditResult {
         let mut counted: BTreeMap<(JobType, Tenant), Counts> = BTreeMap::new();
-        for watch in self.jobs.values().filter(|watch| watch.seen.is_some()) {
-            let queue = (watch.asked.job_type.clone(), watch.asked.tenant.clone());
+        for watch in self.jobs.values().filter(|watch| watch.last_read.is_some()) {
+            let queue = (watch.submitted_job.job_type.clone(), watch.submitted_job.tenant.clone());
             count(counted.entry(queue).or_default(), watch);
         }
         for depth in pollster::block_on(platform.queues(&Scope::All)).map_err(broken)? {
             let queue = (depth.queue.job_type, depth.queue.tenant);
-            let ours = counted.remove(&queue).unwrap_or_default();
-            ensure(ours == depth.counts, "I16", || {
-                format!("{queue:?}: counted {ours:?}, told {:?}", depth.counts)
+            let counted_here = counted.remove(&queue).unwrap_or_default();
+            ensure(counted_here == depth.counts, "I16", || {
+                format!(
+                    "{queue:?}: the auditor counted {counted_here:?}, the store {:?}",
+                    depth.counts
+                )
             })?;
             let paused = self.paused.contains(&queue);
             ensure(depth.paused == paused, "I16", || format!("{queue:?}: paused {paused}?"))?;
         }
-        ensure(counted.is_empty(), "I16", || format!("no queue is told for {counted:?}"))
+        ensure(counted.is_empty(), "I16", || format!("the store lists no queue for {counted:?}"))
     }
 
     /// Each transition that is announced is announced once, under one id, in order per job.
-    fn audit_events(&mut self, platform: &Platform) -> Verdict {
+    fn audit_events(&mut self, platform: &Platform) -> AuditResult {
         while pollster::block_on(platform.number_events()).map_err(broken)? {}
         loop {
             let page = pollster::block_on(platform.events(self.events.last, 50)).map_err(broken)?;
@@ -98,16 +101,18 @@ impl Auditor {
         }
         let touched = |id: &JobId| self.touched.as_ref().is_none_or(|touched| touched.contains(id));
         for (id, watch) in self.jobs.iter().filter(|(id, _)| touched(id)) {
-            let silent = |row: &&HistoryEntry| {
+            let not_announced = |row: &&HistoryEntry| {
                 row.from != Some(row.to) && !self.events.ids.contains(&(*id, row.seq))
             };
-            let silent = watch.rows.iter().find(silent);
-            ensure(silent.is_none(), "I10", || format!("{id} was not announced: {silent:?}"))?;
+            let not_announced = watch.rows.iter().find(not_announced);
+            ensure(not_announced.is_none(), "I10", || {
+                format!("{id} was not announced: {not_announced:?}")
+            })?;
         }
         Ok(())
     }
 
-    fn audit_event(&mut self, numbered: &NumberedEvent) -> Verdict {
+    fn audit_event(&mut self, numbered: &NumberedEvent) -> AuditResult {
         let (id, seq) = numbered.event.id();
         let expected = self.events.last + 1;
         ensure(numbered.number >= expected, "I10", || {
@@ -130,16 +135,20 @@ impl Auditor {
         let kind = numbered.event.kind;
         ensure(kind == kind_of(row), "I10", || format!("{id}.{seq} was announced as {kind:?}"))?;
         // An ended job does not change: the announcement of its end agrees with the job.
-        let told = &numbered.event.job;
-        let read = watch.seen.as_ref().filter(|seen| seen.seq == seq && seen.status().is_ended());
-        let same = read.is_none_or(|read| read == told) && told.status() == row.to;
+        let announced_job = &numbered.event.job;
+        let read = watch
+            .last_read
+            .as_ref()
+            .filter(|last_read| last_read.seq == seq && last_read.status().is_ended());
+        let same =
+            read.is_none_or(|read| read == announced_job) && announced_job.status() == row.to;
         ensure(same || watch.vanished, "I10", || {
-            format!("{id}.{seq} was announced with other facts")
+            format!("{id}.{seq} was announced with another state of the job")
         })
     }
 
     /// Once the faults have stopped, every job ends.
-    pub(crate) fn audit_all_ended(&self) -> Verdict {
+    pub(crate) fn audit_all_ended(&self) -> AuditResult {
         let open =
             self.jobs.iter().find(|(_, watch)| watch.status().is_some_and(|s| !s.is_ended()));
         let open = open.map(|(id, watch)| (id, watch.status()));
@@ -147,14 +156,14 @@ impl Auditor {
     }
 }
 
-fn count(counts: &mut Counts, watch: &Watch) {
+fn count(counts: &mut Counts, watch: &JobWatch) {
     counts.submitted += 1;
     let Some(status) = watch.status() else {
         counts.erased += 1;
         return;
     };
-    let seen = watch.seen.as_ref().expect("it has a status");
-    let discarded = seen.ended().is_some_and(|ended| ended.discarded_at.is_some());
+    let last_read = watch.last_read.as_ref().expect("it has a status");
+    let discarded = last_read.ended().is_some_and(|ended| ended.discarded_at.is_some());
     *match status {
         Status::Queued => &mut counts.queued,
         Status::Running => &mut counts.running,

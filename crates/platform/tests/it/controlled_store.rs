@@ -1,4 +1,4 @@
-//! A memory store that counts its transactions, and holds, breaks or loses them at the test's
+//! A memory store that records its transactions, and holds them up or fails them at the test's
 //! request.
 //!
 //! It takes its locks from `store::sync`, so that the tests under shuttle can use it as well.
@@ -15,20 +15,20 @@ use store::{
     sync::{Condvar, Mutex, MutexGuard},
 };
 
-pub(crate) struct Watched {
+pub(crate) struct ControlledStore {
     pub(crate) memory: Arc<Memory>,
     pub(crate) clock: Arc<ManualClock>,
     random: Arc<SeededRandom>,
     recording: Mutex<Recording>,
-    turned: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Default)]
 struct Recording {
-    held: bool,
+    is_held: bool,
     /// How many transactions may end although the others are held.
     passes: usize,
-    begun: Vec<Vec<Request>>,
+    batches: Vec<Vec<Request>>,
     ended: usize,
     /// How every transaction after so many fails.
     fault: Option<(usize, fn() -> StoreError)>,
@@ -36,16 +36,16 @@ struct Recording {
     damaged: Vec<JobId>,
 }
 
-impl Watched {
+impl ControlledStore {
     pub(crate) fn new() -> Arc<Self> {
         let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
         let random = Arc::new(SeededRandom::new(1));
-        Arc::new(Watched {
+        Arc::new(ControlledStore {
             memory: Arc::new(Memory::new(clock.clone(), random.clone())),
             clock,
             random,
             recording: Mutex::new(Recording::default()),
-            turned: Condvar::new(),
+            changed: Condvar::new(),
         })
     }
 
@@ -58,18 +58,18 @@ impl Watched {
 
     /// Lets transactions begin, but not end.
     pub(crate) fn hold(&self) {
-        self.recording().held = true;
+        self.recording().is_held = true;
     }
 
-    pub(crate) fn let_go(&self) {
-        self.recording().held = false;
-        self.turned.notify_all();
+    pub(crate) fn release(&self) {
+        self.recording().is_held = false;
+        self.changed.notify_all();
     }
 
     /// Lets one held transaction end.
-    pub(crate) fn let_one_go(&self) {
+    pub(crate) fn release_one(&self) {
         self.recording().passes += 1;
-        self.turned.notify_all();
+        self.changed.notify_all();
     }
 
     /// Fails every transaction from now on, before it does anything.
@@ -80,7 +80,7 @@ impl Watched {
     /// Fails every transaction after so many more.
     pub(crate) fn fail_after(&self, more: usize, fault: fn() -> StoreError) {
         let mut recording = self.recording();
-        recording.fault = Some((recording.begun.len() + more, fault));
+        recording.fault = Some((recording.batches.len() + more, fault));
     }
 
     /// Fails every transaction from now on that touches this job.
@@ -89,18 +89,18 @@ impl Watched {
     }
 
     /// Waits until so many transactions have begun.
-    pub(crate) fn begun(&self, count: usize) {
-        drop(self.until(|recording| recording.begun.len() >= count));
+    pub(crate) fn wait_begun(&self, count: usize) {
+        drop(self.wait_until(|recording| recording.batches.len() >= count));
     }
 
     /// Waits until so many transactions have ended.
-    pub(crate) fn ended(&self, count: usize) {
-        drop(self.until(|recording| recording.ended >= count));
+    pub(crate) fn wait_ended(&self, count: usize) {
+        drop(self.wait_until(|recording| recording.ended >= count));
     }
 
     /// All transactions that have begun so far.
     pub(crate) fn batches(&self) -> Vec<Vec<Request>> {
-        self.recording().begun.clone()
+        self.recording().batches.clone()
     }
 
     /// A submit of so many jobs.
@@ -119,39 +119,39 @@ impl Watched {
         draft.check(context).expect("lawful")
     }
 
-    fn until(&self, reached: impl Fn(&Recording) -> bool) -> MutexGuard<'_, Recording> {
+    fn wait_until(&self, reached: impl Fn(&Recording) -> bool) -> MutexGuard<'_, Recording> {
         let mut recording = self.recording();
         while !reached(&recording) {
             recording =
-                self.turned.wait(recording).expect("nothing panics with the recording in hand");
+                self.changed.wait(recording).expect("no code panics while it holds the recording");
         }
         recording
     }
 
     fn recording(&self) -> MutexGuard<'_, Recording> {
-        self.recording.lock().expect("nothing panics with the recording in hand")
+        self.recording.lock().expect("no code panics while it holds the recording")
     }
 
     /// Whether a transaction may go on.
     fn begin(&self, batch: &[Request]) -> Result<(), StoreError> {
-        self.recording().begun.push(batch.to_vec());
-        self.turned.notify_all();
-        let mut recording = self.until(|recording| !recording.held || recording.passes > 0);
+        self.recording().batches.push(batch.to_vec());
+        self.changed.notify_all();
+        let mut recording = self.wait_until(|recording| !recording.is_held || recording.passes > 0);
         recording.passes = recording.passes.saturating_sub(1);
-        let fault = recording.fault.filter(|(after, _)| recording.begun.len() > *after);
-        let touches = |id: &JobId| batch.iter().any(|request| commands(request) == Some(*id));
+        let fault = recording.fault.filter(|(after, _)| recording.batches.len() > *after);
+        let touches = |id: &JobId| batch.iter().any(|request| job_of(request) == Some(*id));
         let damaged = recording.damaged.iter().any(touches);
         drop(recording);
-        if names(batch, "panic") {
-            panic!("the store was told to");
+        if submits_type(batch, "panic") {
+            panic!("the test wants the store to panic");
         }
-        if names(batch, "large") {
+        if submits_type(batch, "large") {
             return Err(StoreError::Full(None));
         }
         if let Some((_, fault)) = fault {
             return Err(fault());
         }
-        if damaged || names(batch, "damaged") {
+        if damaged || submits_type(batch, "damaged") {
             return Err(StoreError::Damaged(None));
         }
         Ok(())
@@ -159,13 +159,13 @@ impl Watched {
 }
 
 /// The job that a command is about.
-fn commands(request: &Request) -> Option<JobId> {
+fn job_of(request: &Request) -> Option<JobId> {
     let Request::Job { id, .. } = request else { return None };
     Some(*id)
 }
 
 /// Whether the batch submits a job of this type.
-fn names(batch: &[Request], job_type: &str) -> bool {
+fn submits_type(batch: &[Request], job_type: &str) -> bool {
     let named = |request: &Request| {
         let Request::Submit(jobs) = request else { return false };
         jobs.iter().any(|job| job.job_type.as_str() == job_type)
@@ -188,7 +188,7 @@ pub(crate) fn claim_request(claim: &str, job_types: &[&str], max: usize) -> Clai
     }
 }
 
-impl Execute for Watched {
+impl Execute for ControlledStore {
     fn execute(
         &self,
         batch: Vec<Request>,
@@ -199,7 +199,7 @@ impl Execute for Watched {
             Err(error) => Err(error),
         };
         self.recording().ended += 1;
-        self.turned.notify_all();
+        self.changed.notify_all();
         replies
     }
 }
