@@ -48,7 +48,7 @@ pub(super) struct Protection {
     pub(super) encryption: Encryption,
     pub(super) trust: Trust,
     /// Whether the server may be on another machine.
-    pub(super) is_elsewhere: bool,
+    pub(super) is_remote: bool,
     /// Whether the address names no mode, so that the default holds.
     pub(super) is_default: bool,
     /// Whether the password may go in clear text to a server whose identity is not verified.
@@ -75,7 +75,7 @@ impl Protection {
 
     pub(super) fn weaknesses(&self) -> Vec<String> {
         let mut all = Vec::new();
-        if self.is_elsewhere {
+        if self.is_remote {
             all.extend(match self.trust {
                 Trust::Unencrypted => Some(
                     "sslmode=disable: the connection is not encrypted, and others on the way can read everything; \
@@ -103,7 +103,7 @@ impl Protection {
 
     /// The error, with the remedy if the default and not the address asked for verification.
     fn explained(&self, error: &io::Error) -> io::Error {
-        let help = if self.is_default && self.is_elsewhere { NOT_ASKED_FOR } else { "" };
+        let help = if self.is_default && self.is_remote { NOT_ASKED_FOR } else { "" };
         io::Error::new(error.kind(), format!("{error}{help}"))
     }
 }

@@ -23,8 +23,8 @@ update consign.worker w set seen_at = u.seen_at, body = u.body
        u(scope, name, seen_at, body)
  cross join lateral (
    select ctid from consign.worker
-    where scope = u.scope and name = u.name and seen_at <= u.seen_at for update) held
- where w.ctid = held.ctid;
+    where scope = u.scope and name = u.name and seen_at <= u.seen_at for update) located
+ where w.ctid = located.ctid;
 
 -- name: WORKERS_DROP
 -- Forgets workers.

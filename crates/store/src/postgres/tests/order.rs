@@ -40,7 +40,7 @@ fn the_start_event_of_a_job_follows_its_submit_event() {
         let overtaken = submit(&store, &random).await;
         app.batch_execute("rollback").await.expect("it lets go");
         waiting.await.expect("no panic").expect("it is carried out");
-        assert_eq!(told(&store, overtaken).await, [1, 2]);
+        assert_eq!(event_versions(&store, overtaken).await, [1, 2]);
     });
 }
 
@@ -101,7 +101,7 @@ pub(super) async fn execute(
 }
 
 /// The transitions of a job in the order of its events.
-pub(super) async fn told(store: &Postgres, id: JobId) -> Vec<u64> {
+pub(super) async fn event_versions(store: &Postgres, id: JobId) -> Vec<u64> {
     store.number_events(PAGE_MAX).await.expect("the store works");
     let events = store.events(0, PAGE_MAX).await.expect("the store works");
     let own = events.iter().filter(|numbered| numbered.event.job.id() == id);

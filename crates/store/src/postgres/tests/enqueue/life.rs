@@ -139,7 +139,7 @@ fn an_enqueue_notifies_every_node() {
 fn a_node_finds_inbox_rows_without_a_notification() {
     let fixture = EnqueueFixture::new();
     fixture.sql(
-        "insert into consign.inbox (id, at, run_at, tenant, job_type, payload) \
+        "insert into consign.inbox (id, enqueued_at, run_at, tenant, job_type, payload) \
          values ('01a1e2ea-cee4-7570-9be7-cb63bbf8d2e0', 1, 1, 'default', 'email', '1')",
     );
     let told = async { while fixture.store.notification().await.work.is_empty() {} };
