@@ -223,8 +223,8 @@ impl Inner {
         Ok((keys, jobs))
     }
 
-    /// Loads what depends on the rows that were read: the jobs that have keys, queue counts, history
-    /// and steps.
+    /// Loads what depends on the rows that were read: the jobs that have keys, queue counts,
+    /// history and steps.
     async fn load_rest(
         &self,
         db: &PooledConnection,

@@ -39,8 +39,8 @@ const SCANS_MAX: usize = 16;
 struct DueJobs {
     queue: i64,
     jobs: VecDeque<DueJob>,
-    /// When this transaction last took a job from the queue, as the number of jobs it had taken from
-    /// all queues by then.
+    /// When this transaction last took a job from the queue, as the number of jobs it had taken
+    /// from all queues by then.
     last_served: usize,
     /// The scan reached the end of the queue.
     is_exhausted: bool,

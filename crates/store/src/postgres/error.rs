@@ -174,7 +174,8 @@ pub enum PostgresError {
     TooNew { schema: String, found: i64, known: i64 },
     /// A schema of this name exists that is not ours.
     #[error(
-        "the schema {schema} exists and has tables that are not Consign's; name another one in the address, as in ?schema=jobs"
+        "the schema {schema} exists and has tables that are not Consign's; name another one in the address, as in \
+         ?schema=jobs"
     )]
     NotOurs { schema: String },
     /// Another role could replace our functions by its own.

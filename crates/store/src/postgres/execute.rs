@@ -93,8 +93,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Discards all connections and the lease cache after one connection is lost: others may be broken
-    /// as well, and the next connection may reach another server.
+    /// Discards all connections and the lease cache after one connection is lost: others may be
+    /// broken as well, and the next connection may reach another server.
     pub(super) fn forget_connections(&self) {
         self.writers.forget_all();
         locked(&self.job_cache).forget_all();
@@ -130,8 +130,8 @@ impl Inner {
         plan: &BatchPlan<'_>,
         settings: Arc<SettingsCache>,
     ) -> Result<UncommittedBatch> {
-        // If a connection that was made before this point still answers after the commit, the server
-        // has not crashed since.
+        // If a connection that was made before this point still answers after the commit, the
+        // server has not crashed since.
         let connections_made = self.readers.connections_made();
         let (mut transaction, claim_results, xact) = self.load(db, plan, settings).await?;
         let mut replies: BTreeMap<usize, Reply> = BTreeMap::new();

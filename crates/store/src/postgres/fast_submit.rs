@@ -2,9 +2,10 @@
 //!
 //! Such a batch has nothing to lock. It needs only the time and an outbox position for its events,
 //! and the node has both in advance. It predicts the time from the last reading. It takes the
-//! position from a small stock: an old position will do, because a new job's first event precedes all
-//! its later ones. The statement fails if the time is not near enough or settings have changed. If no answer comes, the batch goes through the full
-//! transaction, which finds the jobs if they exist: each job has its own id, so it is created once.
+//! position from a small stock: an old position will do, because a new job's first event precedes
+//! all its later ones. The statement fails if the time is not near enough or settings have changed.
+//! If no answer comes, the batch goes through the full transaction, which finds the jobs if they
+//! exist: each job has its own id, so it is created once.
 
 use super::{
     Inner,
@@ -31,8 +32,8 @@ use std::{
     sync::{Arc, MutexGuard},
 };
 
-/// A stock of reserved outbox positions for the events of new jobs. Job numbers derive from them: of
-/// two jobs of one millisecond, the later one must get the higher number.
+/// A stock of reserved outbox positions for the events of new jobs. Job numbers derive from them:
+/// of two jobs of one millisecond, the later one must get the higher number.
 #[derive(Default)]
 pub(super) struct EventSeqStock {
     pub(super) free: BTreeSet<i64>,
@@ -105,7 +106,8 @@ impl BatchPlan<'_> {
 }
 
 impl Inner {
-    /// The time and the position for a fast submit, if the batch allows one and both can be predicted.
+    /// The time and the position for a fast submit, if the batch allows one and both can be
+    /// predicted.
     pub(super) fn predict(
         &self,
         db: &PooledConnection,

@@ -86,8 +86,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Promotes each of the next rows in a transaction of its own: one of them is faulty and must not
-    /// block the others.
+    /// Promotes each of the next rows in a transaction of its own: one of them is faulty and must
+    /// not block the others.
     async fn promote_singly(&self) -> Result<usize> {
         let ids = unlocked_ids(&self.readers.acquire().await?, PROMOTED_MAX).await?;
         for id in &ids {
@@ -273,7 +273,7 @@ fn with_causes(error: &TransactionError) -> String {
 
 async fn refuse(db: &PooledConnection, refused: &[(JobId, String)]) -> Result<()> {
     for (id, reason) in refused {
-        warn!(job.id = %id, reason, "a row of the inbox cannot become a job: it stays in consign.inbox with the reason in `refused`");
+        warn!(job.id = %id, reason, "an inbox row cannot become a job; see its column refused");
     }
     let ids = uuids(refused.iter().map(|(id, _)| id));
     let rows: Rows<_> =

@@ -21,9 +21,9 @@ use tokio_postgres::Row;
 
 /// These jobs, live or ended, locked until the transaction ends. Missing ones are left out.
 ///
-/// All transactions lock live jobs before ended ones, each kind in the order of numbers. If a job was
-/// redriven while the statement waited, it cannot be locked in that order any more, and the call
-/// fails.
+/// All transactions lock live jobs before ended ones, each kind in the order of numbers. If a job
+/// was redriven while the statement waited, it cannot be locked in that order any more, and the
+/// call fails.
 pub(super) async fn locked(
     db: &PooledConnection,
     ids: &[JobId],

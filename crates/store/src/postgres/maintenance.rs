@@ -1,5 +1,5 @@
-//! Work that no request waits for: numbering events, pruning old rows, rolling up counts. The leader
-//! does it for all nodes. Each transaction here first checks that this node still leads.
+//! Work that no request waits for: numbering events, pruning old rows, rolling up counts. The
+//! leader does it for all nodes. Each transaction here first checks that this node still leads.
 
 use super::{
     Inner,
@@ -36,8 +36,8 @@ impl Inner {
         self.as_leader(async |db, _| number_events(db, limit).await).await
     }
 
-    /// Prunes keys, events and workers whose retention is over. Jobs are deleted by a decision of the
-    /// engine instead.
+    /// Prunes keys, events and workers whose retention is over. Jobs are deleted by a decision of
+    /// the engine instead.
     pub(super) async fn prune(&self, limit: usize) -> Result<usize> {
         self.as_leader(async |db, now| {
             let mut left = limit;

@@ -108,8 +108,8 @@ impl NotificationQueue {
         (all, Some(notify_statement))
     }
 
-    /// Checks that a notification may go out now. Those that come within a few milliseconds of it go
-    /// out together, not before the time that is returned as the error.
+    /// Checks that a notification may go out now. Those that come within a few milliseconds of it
+    /// go out together, not before the time that is returned as the error.
     fn start_gathering(&self) -> Result<(), Instant> {
         let mut until = locked(&self.gather_until);
         let now = Instant::now();
@@ -133,7 +133,7 @@ impl NotificationQueue {
                 let error: &dyn std::error::Error = &error;
                 debug!(
                     error,
-                    "the connection for notifications failed: this node learns of changes by polling until it is open again"
+                    "no connection for notifications: this node only polls until it has one"
                 );
             }
             sleep(RETRY).await;

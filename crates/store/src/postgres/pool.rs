@@ -156,8 +156,8 @@ impl Pool {
         self.connector.connections_made.load(Ordering::SeqCst)
     }
 
-    /// An idle connection that was one of the first `connections_made`. If it answers, the server has
-    /// not crashed since it was made: a crash ends every session.
+    /// An idle connection that was one of the first `connections_made`. If it answers, the server
+    /// has not crashed since it was made: a crash ends every session.
     pub(super) fn connection_older_than(
         self: &Arc<Self>,
         connections_made: u64,

@@ -1,5 +1,5 @@
-//! The settings by which batches are decided, in the memory of a node: queues, policies and pauses. A
-//! node reads them again when their version changes.
+//! The settings by which batches are decided, in the memory of a node: queues, policies and pauses.
+//! A node reads them again when their version changes.
 
 use super::{
     error::{Result, TransactionError},

@@ -39,8 +39,8 @@ pub(super) struct Time {
 /// How often a node writes that workers can reach the store. Always in tests, so that they can
 /// compare to the millisecond.
 const LIVENESS_EVERY: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 1_000 });
-/// The same while the store's time is ahead of the database's clock: a node that starts then must not
-/// begin behind it.
+/// The same while the store's time is ahead of the database's clock: a node that starts then must
+/// not begin behind it.
 const LIVENESS_EVERY_AHEAD: Duration = Duration::from_millis(1);
 /// The time is predicted only from a reading that is not older than this.
 const PREDICTION_AGE_MAX: Duration = Duration::from_secs(2);
@@ -133,15 +133,15 @@ impl Inner {
         // not show it.
         let every = if time.is_ahead { LIVENESS_EVERY_AHEAD } else { LIVENESS_EVERY };
         let silence = now.since(time.reachable_until);
-        // A silence of all nodes is an outage. The next node heartbeat extends leases by it and then
-        // writes the row. Until then this batch must not write it. Command-line tools send no
+        // A silence of all nodes is an outage. The next node heartbeat extends leases by it and
+        // then writes the row. Until then this batch must not write it. Command-line tools send no
         // heartbeats, so they write the row at any time.
         let heartbeat_extends_leases_first = silence >= SILENCE_MIN && self.is_node();
         time.jumped_from.is_none() && silence >= every && !heartbeat_extends_leases_first
     }
 
-    /// Remembers that this node wrote until when workers could reach the store. It does not read for
-    /// every batch what other nodes write: the true value is this one or a later one.
+    /// Remembers that this node wrote until when workers could reach the store. It does not read
+    /// for every batch what other nodes write: the true value is this one or a later one.
     pub(super) fn note_liveness_written(&self, now: Timestamp) {
         locked(&self.time).reachable_until = now;
     }

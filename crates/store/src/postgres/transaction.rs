@@ -33,7 +33,8 @@ pub(super) struct Transaction {
     pub(super) epoch: u32,
     pub(super) settings: Arc<SettingsCache>,
     random: Arc<dyn RandomSource>,
-    /// The jobs that this transaction has locked or taken from the lease cache, in their current state.
+    /// The jobs that this transaction has locked or taken from the lease cache, in their current
+    /// state.
     pub(super) jobs: HashMap<JobId, Arc<Stored>>,
     /// Jobs that were read only because they have a key of this batch.
     pub(super) holders: HashMap<JobId, Arc<Stored>>,
@@ -172,7 +173,8 @@ impl Transaction {
         Ok(Some(Claimed { job, payload }))
     }
 
-    /// Frees the keys that `consign.enqueue` reserved for these jobs, so that the jobs can take them.
+    /// Frees the keys that `consign.enqueue` reserved for these jobs, so that the jobs can take
+    /// them.
     pub(super) fn release_reserved_keys(&mut self, new: &[&NewJob]) {
         let (jobs, holders) = (&self.jobs, &self.holders);
         let is_reserved = |id: &JobId| !jobs.contains_key(id) && !holders.contains_key(id);
@@ -315,8 +317,8 @@ impl Source for Transaction {
             .map(Some)
     }
 
-    /// Searches the row of the job, then the entries that this transaction has moved out of the row,
-    /// then those that earlier transactions have moved out.
+    /// Searches the row of the job, then the entries that this transaction has moved out of the
+    /// row, then those that earlier transactions have moved out.
     fn attempt_record(
         &self,
         row: &Arc<Stored>,

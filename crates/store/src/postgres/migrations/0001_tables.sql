@@ -13,8 +13,8 @@
 create function consign.now_ms() returns bigint language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$ begin return (date_part('epoch'::text, clock_timestamp()) * 1000::double precision)::bigint; end $$;
 
--- A restore raises `epoch`, so that no lease from before is accepted. `batch_settings_version` grows
--- with every new queue, policy or pause: a batch fails if it was decided by an older version.
+-- A restore raises `epoch`, so that no lease from before is accepted. `batch_settings_version`
+-- grows with every new queue, policy or pause: a batch fails if it was decided by an older version.
 -- `record_version` grows with every credential, policy and pause that is set: nodes confirm it in
 -- their rows.
 create table consign.store_meta (

@@ -5,8 +5,8 @@
 select digest, jobs from consign.claim where digest = any($1);
 
 -- name: CLAIMS_LOCK
--- Locks claims in the order of the parameter, and first makes the rows that are missing. Returns the
--- claims that have got nothing before.
+-- Locks claims in the order of the parameter, and first makes the rows that are missing. Returns
+-- the claims that have got nothing before.
 insert into consign.claim as k (digest, claimed_at)
 select d, (select consign.now_ms()) from pg_catalog.unnest($1::int8[]) d
 on conflict (digest) do update set claimed_at = excluded.claimed_at where k.jobs = ''
@@ -33,15 +33,15 @@ delete from consign.claim where digest = any(array(
 -- The first due jobs of each queue, the highest priority first. Each queue and priority has a time
 -- ($4) below which no job was left at the last scan.
 --
--- First it locks the claims that it serves ($7, as in `CLAIMS_LOCK`), so that a repetition of such a
--- claim waits and then finds the jobs that the claim got.
+-- First it locks the claims that it serves ($7, as in `CLAIMS_LOCK`), so that a repetition of such
+-- a claim waits and then finds the jobs that the claim got.
 --
 -- The last row is the clock reading. Where jobs have their number, queue and time, it has an outbox
 -- position, the epoch and the time that the statement used. Then come the transaction, the version
--- of the batch settings, the start of the server, and how many of the claims have got nothing so far.
--- A job that is found may have had an event after this transaction began. It is locked now, so a
--- position taken after the lock is behind its events. And the time is not earlier than any event of
--- a found job: a due job was queued before.
+-- of the batch settings, the start of the server, and how many of the claims have got nothing so
+-- far. A job that is found may have had an event after this transaction began. It is locked now, so
+-- a position taken after the lock is behind its events. And the time is not earlier than any event
+-- of a found job: a due job was queued before.
 with claims as (
   insert into consign.claim as k (digest, claimed_at)
   select d, (select consign.now_ms()) from pg_catalog.unnest($7::int8[]) d

@@ -1,6 +1,6 @@
 -- The outbox. A row is a page of events, under the position (`event_seq`) of its first event. A
--- transaction takes positions before its commit; the leader numbers events after it, in the order of
--- writing.
+-- transaction takes positions before its commit; the leader numbers events after it, in the order
+-- of writing.
 
 -- name: NUMBERING_LOCK
 -- The last number. The lock keeps another node from numbering at the same time.

@@ -39,8 +39,8 @@ delete from consign.key k
  where k.ctid = located.ctid;
 
 -- name: KEY_EXPIRIES_INSERT
--- From when on the windows of keys count. Rows are only added to this table, so that the end of a job
--- does not wait for a transaction that has locked the job's key.
+-- From when on the windows of keys count. Rows are only added to this table, so that the end of a
+-- job does not wait for a transaction that has locked the job's key.
 insert into consign.key_expiry (queue, ended_at, name, id)
 select * from unnest($1::int4[], $2::int8[], $3::text[], $4::uuid[]);
 

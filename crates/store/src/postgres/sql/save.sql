@@ -100,8 +100,8 @@ delete from consign.job where no = any($1);
 
 -- name: CACHED_JOBS_END
 -- Ends jobs that are in the node's lease cache and not locked, if their rows are still as the node
--- wrote them: `xmin` is the transaction that did. It deletes rows one after another, in the order of
--- the parameters.
+-- wrote them: `xmin` is the transaction that did. It deletes rows one after another, in the order
+-- of the parameters.
 with removed as (
   delete from consign.job j
    using unnest($14::int8[], $15::xid[]) u(no, written_by)

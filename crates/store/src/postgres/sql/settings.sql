@@ -1,7 +1,8 @@
 -- Facts about the store, and its queues: small tables, read as a whole.
 
 -- name: BATCH_SETTINGS_VERSION
--- Grows with every queue, policy and pause. A cache that was loaded at this version has all of them.
+-- Grows with every queue, policy and pause. A cache that was loaded at this version has all of
+-- them.
 select batch_settings_version from consign.store_meta;
 
 -- name: QUEUE_ADDED

@@ -2,8 +2,8 @@
 
 -- name: CLOCK
 -- Runs when the transaction has its locks, so that no decision is older than the lock it relies on.
--- $1 says whether the transaction writes. Only then does it need a number, by which the node asks for
--- the outcome of a commit without an answer.
+-- $1 says whether the transaction writes. Only then does it need a number, by which the node asks
+-- for the outcome of a commit without an answer.
 select consign.now_ms(), h.epoch, h.batch_settings_version, pg_catalog.nextval('consign.event_seq'),
        case when $1::bool then pg_catalog.pg_current_xact_id()
             else pg_catalog.pg_current_xact_id_if_assigned() end,
