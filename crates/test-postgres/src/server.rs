@@ -124,7 +124,7 @@ impl Server {
     pub fn restart(&self) {
         let mut pid = self.pid.lock().unwrap_or_else(PoisonError::into_inner);
         self.supervisor.stop();
-        let pid_now = start_on(&self.supervisor, &self.settings, self.port);
+        let started = start_on(&self.supervisor, &self.settings, self.port);
         *pid = started.unwrap_or_else(|| panic!("another process took port {}", self.port));
     }
 

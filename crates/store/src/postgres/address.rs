@@ -184,7 +184,7 @@ impl<'a> OwnParameters<'a> {
             encryption,
             is_remote,
             is_default: self.ssl_mode.is_none(),
-            cleartext: self.cleartext,
+            allows_cleartext: self.cleartext,
         })
     }
 

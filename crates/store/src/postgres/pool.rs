@@ -6,7 +6,7 @@ use super::{
     locked,
     session::Session,
     sql::{self, Names},
-    tls::{Secret, Tls},
+    tls::{DatabaseStream, Tls},
     values::{Param, Rows, SqlValue, TableRow},
 };
 use futures_util::future::FutureExt;
@@ -48,7 +48,7 @@ pub(super) struct Connector {
 }
 
 /// The part of a connection that a task must drive.
-pub(super) type UndrivenConnection = Connection<Socket, Secret<Socket>>;
+pub(super) type UndrivenConnection = Connection<Socket, DatabaseStream<Socket>>;
 
 /// The longest wait for an answer. The server's own timeouts end a statement earlier than this.
 const ANSWER_MAX: Duration = Duration::from_secs(40);

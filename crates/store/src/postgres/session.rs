@@ -214,7 +214,7 @@ mod tests {
             let grow = "insert into consign.submission select n, gen_random_uuid(), 1, null, 1, null, null, '', '' \
                         from generate_series(1, 50000) n";
             session.script(&connector, grow).await.expect("lawful");
-            assert_eq!(plan(&session, &payload).await, empty, "it was not told");
+            assert_eq!(plan(&session, &payload).await, empty, "the session has not planned again");
             session.plans_since -= PLANS_AGE_MAX;
             session.refresh().await.expect("it answers");
             let full = plan(&session, &payload).await;
@@ -248,7 +248,7 @@ mod tests {
                 refused.is_pooled.load(Ordering::Relaxed),
                 "a refused session does not ask again"
             );
-            assert!(!opened(&behind(&lenient)).await, "the word was not passed on");
+            assert!(!opened(&behind(&lenient)).await, "the pooler does not pass the token on");
         });
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn id_of(row: &Row, column: usize) -> Result<JobId, tokio_postgres::E
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Xid(u32);
 
-/// A transaction, as far as it is known.
+/// A transaction, by which the outcome of its commit is asked for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Xact {
     /// `None` while it has written nothing.
