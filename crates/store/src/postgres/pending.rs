@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 #[derive(Default)]
 pub(super) struct PendingWrites {
-    pub(super) new_jobs: Vec<StagedJob>,
+    pub(super) new_jobs: Vec<InsertedJob>,
     pub(super) jobs: BTreeMap<i64, ChangedJob>,
     pub(super) erased: Vec<Arc<Stored>>,
     pub(super) history: Vec<HistoryRow>,
@@ -36,8 +36,8 @@ pub(super) struct PendingWrites {
     pub(super) audit_notes: Vec<AuditNote>,
 }
 
-/// A new job.
-pub(super) struct StagedJob {
+/// A new job: its row and its payload.
+pub(super) struct InsertedJob {
     pub(super) stored: Arc<Stored>,
     pub(super) payload: JsonText,
 }
@@ -148,7 +148,7 @@ fn body_of(stored: &Stored) -> Vec<u8> {
 pub(super) type SubmissionRow<'a> =
     (i64, Uuid, i32, Option<i64>, i64, Option<i64>, Option<&'a str>, Vec<u8>, &'a str);
 
-pub(super) fn submission_row(StagedJob { stored, payload }: &StagedJob) -> SubmissionRow<'_> {
+pub(super) fn submission_row(InsertedJob { stored, payload }: &InsertedJob) -> SubmissionRow<'_> {
     let envelope = &stored.job.envelope;
     let subject = envelope.subject.as_ref().map(SubjectId::as_str);
     (

@@ -7,7 +7,7 @@ use super::{
     claim::DueScan,
     claim_cursors::DueScanSummary,
     error::{Result, TransactionError},
-    pending::{PendingWrites, StagedJob},
+    pending::{InsertedJob, PendingWrites},
     settings_cache::SettingsCache,
     uuid::Xid,
 };
@@ -198,7 +198,7 @@ impl Transaction {
             queue.ok_or(TransactionError::Inconsistent("a queue that was just made is missing"))?;
         let no = self.numbers.next(change.job.envelope.created_at);
         let stored = self.save(None, (no, queue), change)?;
-        self.pending.new_jobs.push(StagedJob { stored, payload: new.payload.clone() });
+        self.pending.new_jobs.push(InsertedJob { stored, payload: new.payload.clone() });
         Ok(())
     }
 
