@@ -58,7 +58,7 @@ async fn open_database(
         let options = PostgresOptions { tenant_limits, ..PostgresOptions::default() };
         let open_store = async {
             let store = Postgres::open(address, clock.clone(), random.clone(), options).await?;
-            let turn = address.turn().await?;
+            let turn = address.startup_lock().await?;
             Ok((Arc::new(store) as Arc<dyn Store>, Some(turn)))
         };
         let wrong: PostgresError = match open_store.await {
@@ -110,7 +110,7 @@ pub(crate) async fn visit(
     let (store, turn) =
         open(address, Duration::ZERO, TenantLimits::default(), clock, random).await?;
     if let Some(turn) = turn {
-        turn.end().await;
+        turn.release().await;
     }
     Ok(store)
 }

@@ -86,7 +86,7 @@ async fn serve(settings: Settings, log_format: LogFormat) -> Result<()> {
     let server = Server::start(node.clone(), clock, random, server, listeners, tls).await?;
     let _renewing = certificates.map(Certificates::follow);
     if let Some(turn) = turn {
-        turn.end().await; // keys, types and signing secrets exist
+        turn.release().await; // keys, types and signing secrets exist
     }
     let mut handlers = ReadyMadeHandlers::start(&node, environment, name).await?;
     let address = server.address();

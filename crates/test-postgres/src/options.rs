@@ -28,14 +28,14 @@ impl Options {
     }
 
     /// The settings as `name=value`, ours first.
-    pub(crate) fn lines(&self) -> Vec<String> {
+    pub(crate) fn setting_lines(&self) -> Vec<String> {
         let fast = if self.unsafe_and_fast { FAST } else { &[] };
-        let ours = EVERY.iter().chain(fast).map(|line| (*line).to_owned());
-        ours.chain(self.settings.iter().map(|(name, value)| format!("{name}={value}"))).collect()
+        let own = ALWAYS.iter().chain(fast).map(|line| (*line).to_owned());
+        own.chain(self.settings.iter().map(|(name, value)| format!("{name}={value}"))).collect()
     }
 }
 
-const EVERY: &[&str] = &[
+const ALWAYS: &[&str] = &[
     "listen_addresses=127.0.0.1",
     "max_connections=200",
     "shared_buffers=64MB",

@@ -2,7 +2,7 @@
 
 use crate::{
     Server,
-    admin::{self, Beginning},
+    admin::{self, StartResult},
     folder, port,
     programs::{Account, on_path},
     supervisor::Supervisor,
@@ -33,11 +33,11 @@ impl PgBouncer {
     /// Starts one with more settings, as in `pgbouncer.ini`; the last of a name wins.
     pub fn with(server: &Server, settings: &[(&str, &str)]) -> PgBouncer {
         let folder = folder::in_memory();
-        let supervisor = Supervisor::over(folder, Account::of_postgres(), IMMEDIATE_STOP);
-        supervisor.give_file("users.txt", "\"consign\" \"\"\n\"postgres\" \"\"\n");
+        let supervisor = Supervisor::new(folder, Account::of_postgres(), IMMEDIATE_STOP);
+        supervisor.write_file("users.txt", "\"consign\" \"\"\n\"postgres\" \"\"\n");
         for _ in 0..PORT_TRIES {
             let port = port::free();
-            supervisor.give_file("pgbouncer.ini", &ini(&supervisor, server, port, settings));
+            supervisor.write_file("pgbouncer.ini", &ini(&supervisor, server, port, settings));
             if let Some(pid) = start(&supervisor, port) {
                 return PgBouncer { supervisor, port, pid };
             }
@@ -68,9 +68,9 @@ impl PgBouncer {
 
 /// Its settings. `ignore_startup_parameters` is not set: a parameter that PgBouncer rejects by
 /// default would be rejected for our users as well.
-fn ini(supervisor: &Supervisor, server: &Server, port: u16, more: &[(&str, &str)]) -> String {
+fn ini(supervisor: &Supervisor, server: &Server, port: u16, extra: &[(&str, &str)]) -> String {
     let folder = supervisor.folder().display();
-    let more: String = more.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
+    let extra: String = extra.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
     format!(
         "[databases]\n\
          * = host=127.0.0.1 port={}\n\
@@ -83,7 +83,7 @@ fn ini(supervisor: &Supervisor, server: &Server, port: u16, more: &[(&str, &str)
          pool_mode = transaction\n\
          max_client_conn = 500\n\
          default_pool_size = 20\n\
-         {more}",
+         {extra}",
         server.port(),
     )
 }
@@ -91,16 +91,16 @@ fn ini(supervisor: &Supervisor, server: &Server, port: u16, more: &[(&str, &str)
 /// Starts it and waits until it is ready. `None`: another program has the port.
 fn start(supervisor: &Supervisor, port: u16) -> Option<u32> {
     let ini = supervisor.folder().join("pgbouncer.ini").display().to_string();
-    let said_before = supervisor.log().len();
+    let log_length = supervisor.log().len();
     let pid = supervisor.start(&on_path("pgbouncer"), &[ini]);
     let address = folder::socket_address(supervisor.folder(), "consign", port, "consign");
-    let failed = || supervisor.said_since(said_before, PORT_IS_TAKEN);
-    let beginning = admin::wait_until_ready(&address, failed);
+    let failed = || supervisor.log_contains_since(log_length, PORT_IS_TAKEN);
+    let result = admin::wait_until_ready(&address, failed);
     // Without the port it runs on its socket alone, and only the log shows that.
-    if beginning == Beginning::Failed || failed() {
+    if result == StartResult::Failed || failed() {
         supervisor.stop();
         return None;
     }
-    assert_eq!(beginning, Beginning::Ready, "PgBouncer does not get ready:\n{}", supervisor.log());
+    assert_eq!(result, StartResult::Ready, "PgBouncer does not get ready:\n{}", supervisor.log());
     Some(pid)
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Options,
-    admin::{self, Beginning},
+    admin::{self, StartResult},
     folder, port,
     programs::{Account, postgres_program},
     supervisor::Supervisor,
@@ -29,11 +29,11 @@ const IMMEDIATE_STOP: &str = "QUIT";
 
 /// How often, and at which interval, the test checks whether terminated backends are gone. The
 /// server's own function for that polls ten times a second, one backend after another.
-const GONE_TRIES: usize = 1_000;
-const GONE_TRIES_APART: Duration = Duration::from_millis(10);
+const GONE_POLLS_MAX: usize = 1_000;
+const GONE_POLL_EVERY: Duration = Duration::from_millis(10);
 
 /// The role and the database of a user: no superuser, and a database of its own.
-const SETTING_UP: [&str; 2] =
+const SETUP_STATEMENTS: [&str; 2] =
     ["create role consign login", "create database consign owner consign"];
 
 /// A private PostgreSQL server, which ends when dropped or with the process.
@@ -54,14 +54,15 @@ impl Server {
     /// Starts a private server.
     pub fn start(options: Options) -> Server {
         let folder = if options.in_memory { folder::in_memory() } else { folder::on_disk() };
-        let supervisor = Supervisor::over(folder, Account::of_postgres(), IMMEDIATE_STOP);
+        let supervisor = Supervisor::new(folder, Account::of_postgres(), IMMEDIATE_STOP);
         init(&supervisor);
-        let papers = if options.tls { tls::make_certificates(&supervisor) } else { Vec::new() };
-        let settings = [papers, options.lines()].concat();
+        let tls_settings =
+            if options.tls { tls::make_certificates(&supervisor) } else { Vec::new() };
+        let settings = [tls_settings, options.setting_lines()].concat();
         let (port, pid) = start_on_a_free_port(&supervisor, &settings);
         let server = Server { supervisor, settings, port, pid: Mutex::new(pid) };
-        for statement in SETTING_UP {
-            server.ask(statement);
+        for statement in SETUP_STATEMENTS {
+            server.query(statement);
         }
         server
     }
@@ -134,7 +135,7 @@ impl Server {
             "select pid from (select pid from pg_stat_activity where usename = 'consign' \
              order by random() limit {at_most}) as backend where pg_terminate_backend(pid)"
         );
-        let ended = self.ask(&statement);
+        let ended = self.query(&statement);
         self.wait_until_gone(&ended);
         ended.len()
     }
@@ -142,17 +143,17 @@ impl Server {
     fn wait_until_gone(&self, pids: &[String]) {
         let pids = pids.join(",");
         let left = format!("select pid from pg_stat_activity where pid = any('{{{pids}}}')");
-        for _ in 0..GONE_TRIES {
-            if self.ask(&left).is_empty() {
+        for _ in 0..GONE_POLLS_MAX {
+            if self.query(&left).is_empty() {
                 return;
             }
-            thread::sleep(GONE_TRIES_APART);
+            thread::sleep(GONE_POLL_EVERY);
         }
         panic!("backends that were ended are still there:\n{}", self.log());
     }
 
-    fn ask(&self, statement: &str) -> Vec<String> {
-        let answer = admin::ask(&admin_address(&self.supervisor, self.port), statement);
+    fn query(&self, statement: &str) -> Vec<String> {
+        let answer = admin::query(&admin_address(&self.supervisor, self.port), statement);
         answer.unwrap_or_else(|error| panic!("{statement}: {error}\n{}", self.log()))
     }
 }
@@ -169,8 +170,8 @@ fn init(supervisor: &Supervisor) {
     const ARGUMENTS: [&str; 6] =
         ["--no-sync", "--auth=trust", "--locale=C.UTF-8", "-EUTF8", "-Upostgres", "-D"];
     let arguments = ARGUMENTS.map(str::to_owned).into_iter().chain([data(supervisor)]);
-    let went_well = supervisor.run(&postgres_program("initdb"), &arguments.collect::<Vec<_>>());
-    assert!(went_well, "initdb failed:\n{}", supervisor.log());
+    let succeeded = supervisor.run(&postgres_program("initdb"), &arguments.collect::<Vec<_>>());
+    assert!(succeeded, "initdb failed:\n{}", supervisor.log());
 }
 
 fn start_on_a_free_port(supervisor: &Supervisor, settings: &[String]) -> (u16, u32) {
@@ -185,17 +186,17 @@ fn start_on_a_free_port(supervisor: &Supervisor, settings: &[String]) -> (u16, u
 
 /// Starts the postmaster and waits until it is ready. `None`: another program has the port.
 fn start_on(supervisor: &Supervisor, settings: &[String], port: u16) -> Option<u32> {
-    let said_before = supervisor.log().len();
+    let log_length = supervisor.log().len();
     let program = postgres_program("postgres");
     let pid = supervisor.start(&program, &arguments(supervisor, settings, port));
-    let failed = || supervisor.said_since(said_before, PORT_IS_TAKEN);
+    let failed = || supervisor.log_contains_since(log_length, PORT_IS_TAKEN);
     match admin::wait_until_ready(&admin_address(supervisor, port), failed) {
-        Beginning::Ready => Some(pid),
-        Beginning::Failed => {
+        StartResult::Ready => Some(pid),
+        StartResult::Failed => {
             supervisor.stop();
             None
         }
-        Beginning::TimedOut => panic!("PostgreSQL does not get ready:\n{}", supervisor.log()),
+        StartResult::TimedOut => panic!("PostgreSQL does not get ready:\n{}", supervisor.log()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The shell that supervises a program, so that it never outlives the test that started it.
 //!
 //! A guard in this process would not do: `kill -9` does not run it, and statics are never dropped.
-//! The kernel closes our end of a pipe in every case, and the shell waits for nothing else.
+//! The kernel closes this process's end of a pipe in every case, and the shell ends when it does.
 
 use crate::programs::Account;
 use std::{
@@ -26,7 +26,7 @@ pub(crate) struct Supervisor {
 
 impl Supervisor {
     /// Takes over `folder`. Programs are stopped by `signal`.
-    pub(crate) fn over(folder: TempDir, account: Account, signal: &str) -> Supervisor {
+    pub(crate) fn new(folder: TempDir, account: Account, signal: &str) -> Supervisor {
         account.give(folder.path());
         let mut shell = Command::new("sh")
             .args(["-c", SCRIPT, "supervisor"])
@@ -41,11 +41,11 @@ impl Supervisor {
             .process_group(0)
             .spawn()
             .expect("sh starts");
-        let orders = shell.stdin.take().expect("it is piped");
+        let commands = shell.stdin.take().expect("it is piped");
         let answers = BufReader::new(shell.stdout.take().expect("it is piped"));
         // From here on the shell removes the folder.
         let folder = folder.keep();
-        Supervisor { folder, account, shell, pipes: Mutex::new(Some((orders, answers))) }
+        Supervisor { folder, account, shell, pipes: Mutex::new(Some((commands, answers))) }
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -54,19 +54,19 @@ impl Supervisor {
 
     /// Runs a program to its end. Returns whether it succeeded; its output goes to the log.
     pub(crate) fn run(&self, program: &Path, arguments: &[String]) -> bool {
-        self.order(&format!("run {}", self.command(program, arguments))) == "done"
+        self.send_command(&format!("run {}", self.command(program, arguments))) == "done"
     }
 
     /// Starts the supervised program, and returns its pid. A program started before must be
     /// stopped.
     pub(crate) fn start(&self, program: &Path, arguments: &[String]) -> u32 {
-        let pid = self.order(&format!("start {}", self.command(program, arguments)));
+        let pid = self.send_command(&format!("start {}", self.command(program, arguments)));
         pid.parse().expect("the shell answers with a pid")
     }
 
     /// Stops the program, and returns when it and its children are gone.
     pub(crate) fn stop(&self) {
-        self.order("stop");
+        self.send_command("stop");
     }
 
     /// The output of all programs.
@@ -76,12 +76,12 @@ impl Supervisor {
     }
 
     /// Whether the log contains these words after its first `length` bytes.
-    pub(crate) fn said_since(&self, length: usize, words: &str) -> bool {
-        self.log().get(length..).is_some_and(|new| new.contains(words))
+    pub(crate) fn log_contains_since(&self, length: usize, text: &str) -> bool {
+        self.log().get(length..).is_some_and(|new| new.contains(text))
     }
 
     /// Writes a file that only the program's user may read.
-    pub(crate) fn give_file(&self, name: &str, content: &str) {
+    pub(crate) fn write_file(&self, name: &str, content: &str) {
         let path = self.folder.join(name);
         fs::write(&path, content).expect("a file can be written");
         fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("it is ours");
@@ -94,11 +94,11 @@ impl Supervisor {
         words.map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
     }
 
-    fn order(&self, order: &str) -> String {
-        assert!(!order.contains('\n'), "an order is one line: {order}");
+    fn send_command(&self, command: &str) -> String {
+        assert!(!command.contains('\n'), "a command is one line: {command}");
         let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
-        let (orders, answers) = pipes.as_mut().expect("they are closed when this is dropped");
-        writeln!(orders, "{order}").expect("the shell listens");
+        let (commands, answers) = pipes.as_mut().expect("only drop closes them");
+        writeln!(commands, "{command}").expect("the shell listens");
         let mut answer = String::new();
         answers.read_line(&mut answer).expect("the shell answers");
         answer.trim_end().to_owned()

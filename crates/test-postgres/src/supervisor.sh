@@ -1,22 +1,22 @@
-# Stands between a test and the program that it started, and ends that program when the test is
-# gone.
+# Supervises the program that a test started, and ends it when the test's process has ended.
 #
-# $1 is the folder that goes with the program, $2 the signal by which the program ends. Orders come
-# by standard input, one to a line, and each is answered by one line. The pipe's other end is held
-# by the test's process alone: however that ends, it closes, and `read` says so.
+# $1 is the program's folder, which this script removes at the end. $2 is the signal that ends the
+# program. The script reads commands from standard input, one per line, and answers each with one
+# line. Only the test's process has the other end of the pipe: however that process ends, the pipe
+# closes, and `read` fails.
 folder=$1
 signal=$2
 pid=
 
-# An answer to a client that is gone must not be our end: the program would stay.
+# An answer to a process that is gone must not end this script: the program would go on.
 trap '' PIPE
-# The end of this script ends the program too: a trap makes `read` return.
+# A signal to this script ends the program too: a trap makes `read` return.
 trap : HUP INT TERM
 
 stop() {
     [ -n "$pid" ] || return 0
-    # Said again until it is heard: a program that has only just begun ignores signals, because it
-    # was started in the background. A program that was paused cannot hear before it goes on.
+    # Sends the signal again and again. A program that has only just begun ignores it, because it was
+    # started in the background. A paused program has to continue before it can receive the signal.
     (
         tries=0
         while [ $tries -lt 100 ] && kill -s "$signal" "$pid" && kill -s CONT "$pid"; do
@@ -25,20 +25,20 @@ stop() {
         done
         kill -s KILL "$pid"
     ) >/dev/null 2>&1 </dev/null &
-    nag=$!
+    killer=$!
     wait "$pid"
-    kill "$nag" 2>/dev/null
-    wait "$nag"
+    kill "$killer" 2>/dev/null
+    wait "$killer"
     pid=
 }
 
-while IFS= read -r order; do
-    case $order in
+while IFS= read -r command; do
+    case $command in
     "run "*)
-        if eval "${order#run }" >>"$folder/log" 2>&1 </dev/null; then echo done; else echo failed; fi
+        if eval "${command#run }" >>"$folder/log" 2>&1 </dev/null; then echo done; else echo failed; fi
         ;;
     "start "*)
-        (eval "exec ${order#start }") >>"$folder/log" 2>&1 </dev/null &
+        (eval "exec ${command#start }") >>"$folder/log" 2>&1 </dev/null &
         pid=$!
         echo "$pid"
         ;;

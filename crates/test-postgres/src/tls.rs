@@ -13,9 +13,9 @@ pub(crate) fn make_certificates(supervisor: &Supervisor) -> Vec<String> {
     let (authority, issuer) = authority();
     let key = new_key();
     let certificate = server().signed_by(&key, &issuer).expect("the authority signs");
-    supervisor.give_file(AUTHORITY, &authority);
-    supervisor.give_file(CERTIFICATE, &certificate.pem());
-    supervisor.give_file(KEY, &key.serialize_pem());
+    supervisor.write_file(AUTHORITY, &authority);
+    supervisor.write_file(CERTIFICATE, &certificate.pem());
+    supervisor.write_file(KEY, &key.serialize_pem());
     let path = |name: &str| supervisor.folder().join(name).display().to_string();
     vec![
         "ssl=on".to_owned(),

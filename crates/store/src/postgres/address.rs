@@ -29,7 +29,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
-const UNHEARD_MAX: Duration = Duration::from_secs(20);
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(20);
 /// More connections from one node than this do not help.
 const CONNECTIONS_MAX: usize = 64;
 /// The schema of an address that names none.
@@ -45,7 +45,7 @@ impl PostgresAddress {
 
     /// The same database, with another schema.
     pub fn with_schema(&self, schema: &str) -> Result<Self, PostgresError> {
-        Ok(PostgresAddress { schema: checked(schema)?, ..self.clone() })
+        Ok(PostgresAddress { schema: checked_schema(schema)?, ..self.clone() })
     }
 
     /// What an attacker on the network path to the database could exploit: one sentence for each
@@ -55,7 +55,7 @@ impl PostgresAddress {
     }
 
     /// Host and database, for messages.
-    pub(super) fn place(&self) -> String {
+    pub(super) fn database(&self) -> String {
         let host = match self.config.get_hosts().first() {
             None => "localhost".into(),
             Some(Host::Tcp(name)) => name.clone(),
@@ -73,36 +73,39 @@ impl FromStr for PostgresAddress {
     fn from_str(text: &str) -> Result<Self, PostgresError> {
         let (base, query) = text.split_once('?').unwrap_or((text, ""));
         if !base.starts_with("postgres://") && !base.starts_with("postgresql://") {
-            return Err(wrong(
+            return Err(invalid(
                 "must begin with postgres://, as in postgres://consign@localhost/consign",
             ));
         }
-        let mut own = OwnParameters::default();
-        let mut theirs = Vec::new();
+        let mut own_parameters = OwnParameters::default();
+        let mut driver_parameters = Vec::new();
         for part in query.split('&').filter(|part| !part.is_empty()) {
-            theirs.extend(own.take(part)?);
+            driver_parameters.extend(own_parameters.take_own(part)?);
         }
-        let plain =
-            if theirs.is_empty() { base.into() } else { format!("{base}?{}", theirs.join("&")) };
+        let plain = if driver_parameters.is_empty() {
+            base.into()
+        } else {
+            format!("{base}?{}", driver_parameters.join("&"))
+        };
         let mut config = Config::from_str(&plain).map_err(|error| {
-            wrong(&format!("is not the address of a database: {}", because(&error)))
+            invalid(&format!("is not the address of a database: {}", cause_of(&error)))
         })?;
         if config.get_user().is_none() {
-            return Err(wrong("names no user, as in postgres://consign@localhost/consign"));
+            return Err(invalid("names no user, as in postgres://consign@localhost/consign"));
         }
         if config.get_hosts().iter().any(has_at_sign) {
             // The rest of the password would become part of the host, and hosts appear in messages.
-            return Err(wrong("has an @ in its user or password; write it as %40"));
+            return Err(invalid("has an @ in its user or password; write it as %40"));
         }
         if config.get_options().is_some_and(|options| options.ends_with('\\')) {
             // The backslash would swallow what follows: our own options.
-            return Err(wrong("has options that end with a backslash"));
+            return Err(invalid("has options that end with a backslash"));
         }
-        let protection = own.protection(&config)?;
+        let protection = own_parameters.protection(&config)?;
         take_over_tls(&mut config)?;
-        steady(&mut config);
-        let schema = own.schema.map_or_else(|| Ok(SCHEMA.into()), checked)?;
-        Ok(PostgresAddress { config, protection, schema, connections: own.connections })
+        set_timeouts(&mut config);
+        let schema = own_parameters.schema.map_or_else(|| Ok(SCHEMA.into()), checked_schema)?;
+        Ok(PostgresAddress { config, protection, schema, connections: own_parameters.connections })
     }
 }
 
@@ -123,7 +126,7 @@ struct OwnParameters<'a> {
 
 impl<'a> OwnParameters<'a> {
     /// Takes one parameter, or gives it back if it is the driver's.
-    fn take(&mut self, part: &'a str) -> Result<Option<&'a str>, PostgresError> {
+    fn take_own(&mut self, part: &'a str) -> Result<Option<&'a str>, PostgresError> {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         match name {
             "schema" => self.schema = Some(value),
@@ -132,16 +135,16 @@ impl<'a> OwnParameters<'a> {
                 self.root = Some(percent_decode_str(value).decode_utf8_lossy().into_owned().into());
             }
             "sslnegotiation" if value == "postgres" => {}
-            "sslnegotiation" => return Err(wrong("sslnegotiation must be postgres")),
+            "sslnegotiation" => return Err(invalid("sslnegotiation must be postgres")),
             "cleartext_password" => match value {
                 "allow" | "refuse" => self.cleartext = value == "allow",
-                _ => return Err(wrong("cleartext_password must be allow or refuse")),
+                _ => return Err(invalid("cleartext_password must be allow or refuse")),
             },
             "connections" => {
                 let count =
                     value.parse().ok().filter(|count| (1..=CONNECTIONS_MAX).contains(count));
                 let count = count.ok_or_else(|| {
-                    wrong(&format!("connections must be a number from 1 to {CONNECTIONS_MAX}"))
+                    invalid(&format!("connections must be a number from 1 to {CONNECTIONS_MAX}"))
                 })?;
                 self.connections = Some(count);
             }
@@ -155,18 +158,18 @@ impl<'a> OwnParameters<'a> {
     /// another machine has to prove its identity unless the address says otherwise: the first
     /// message to it may contain the password.
     fn protection(&self, config: &Config) -> Result<Protection, PostgresError> {
-        let is_elsewhere = is_elsewhere(config);
+        let is_remote = is_remote(config);
         let mode = match self.ssl_mode {
-            None if is_elsewhere => "verify-full",
+            None if is_remote => "verify-full",
             None => "prefer",
-            Some(said) => said,
+            Some(mode) => mode,
         };
         let encryption = match mode {
             "disable" => Encryption::Never,
             "allow" | "prefer" => Encryption::IfOffered,
             "require" | "verify-ca" | "verify-full" => Encryption::Always,
             _ => {
-                return Err(wrong(
+                return Err(invalid(
                     "sslmode must be disable, prefer, require, verify-ca or verify-full",
                 ));
             }
@@ -174,14 +177,14 @@ impl<'a> OwnParameters<'a> {
         if self.root_is_system() && mode != "verify-full" {
             // As with libpq: any attacker can get a certificate of a public authority. Where TLS is
             // only preferred, an attacker in the path can answer that the server has no TLS.
-            return Err(wrong("sslrootcert=system needs sslmode=verify-full"));
+            return Err(invalid("sslrootcert=system needs sslmode=verify-full"));
         }
         Ok(Protection {
             trust: self.trust(mode, encryption),
             encryption,
-            is_elsewhere,
+            is_remote,
             is_default: self.ssl_mode.is_none(),
-            cleartext: self.cleartext,
+            allows_cleartext: self.cleartext,
         })
     }
 
@@ -203,13 +206,13 @@ impl<'a> OwnParameters<'a> {
 
 /// Whether a connection may leave this machine. A host name that is not this machine's counts even
 /// if `hostaddr` is this machine.
-fn is_elsewhere(config: &Config) -> bool {
-    let is_here = |name: &str| {
+fn is_remote(config: &Config) -> bool {
+    let is_local = |name: &str| {
         name.eq_ignore_ascii_case("localhost")
             || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     };
     let hosts = config.get_hosts().iter().any(|host| match host {
-        Host::Tcp(name) => !is_here(name),
+        Host::Tcp(name) => !is_local(name),
         Host::Unix(_) => false,
     });
     hosts || config.get_hostaddrs().iter().any(|address| !address.is_loopback())
@@ -221,11 +224,13 @@ fn is_elsewhere(config: &Config) -> bool {
 fn take_over_tls(config: &mut Config) -> Result<(), PostgresError> {
     let sockets = config.get_hosts().iter().filter(|host| matches!(host, Host::Unix(_))).count();
     if sockets > 0 && sockets < config.get_hosts().len() {
-        return Err(wrong("names sockets of this machine as well as hosts; name one or the other"));
+        return Err(invalid(
+            "names sockets of this machine as well as hosts; name one or the other",
+        ));
     }
     if sockets > 0 && !config.get_hostaddrs().is_empty() {
         // The driver would connect to the hostaddr instead, over the network and without TLS.
-        return Err(wrong(
+        return Err(invalid(
             "names a socket of this machine as well as a hostaddr; name one or the other",
         ));
     }
@@ -245,35 +250,35 @@ fn take_over_tls(config: &mut Config) -> Result<(), PostgresError> {
 }
 
 /// Settings by which the driver notices that a server vanished.
-fn steady(config: &mut Config) {
+fn set_timeouts(config: &mut Config) {
     config.connect_timeout(CONNECT_MAX);
     config.keepalives_idle(KEEPALIVE_IDLE);
     config.keepalives_interval(KEEPALIVE_INTERVAL);
     config.keepalives_retries(KEEPALIVE_RETRIES);
-    config.tcp_user_timeout(UNHEARD_MAX);
+    config.tcp_user_timeout(UNACKNOWLEDGED_MAX);
     if config.get_application_name().is_none() {
         config.application_name("consign");
     }
 }
 
 /// Accepts only a schema name that needs no quotes in any statement.
-fn checked(schema: &str) -> Result<String, PostgresError> {
+fn checked_schema(schema: &str) -> Result<String, PostgresError> {
     let letter = |c: char| c.is_ascii_lowercase() || c == '_';
-    let lawful = schema.starts_with(letter)
+    let is_valid = schema.starts_with(letter)
         && schema.chars().all(|c| letter(c) || c.is_ascii_digit())
         && schema.len() <= SCHEMA_BYTES_MAX
         && !schema.starts_with("pg_");
-    if lawful {
+    if is_valid {
         return Ok(schema.into());
     }
-    Err(wrong("schema must be lower-case letters, digits and underscores, as in ?schema=consign"))
+    Err(invalid("schema must be lower-case letters, digits and underscores, as in ?schema=consign"))
 }
 
-fn wrong(what: &str) -> PostgresError {
-    PostgresError::Address(what.into())
+fn invalid(problem: &str) -> PostgresError {
+    PostgresError::Address(problem.into())
 }
 
-fn because(error: &dyn std::error::Error) -> String {
+fn cause_of(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
@@ -285,7 +290,7 @@ impl fmt::Debug for PostgresAddress {
 
 impl fmt::Display for PostgresAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "postgres://{}?schema={}", self.place(), self.schema)
+        write!(f, "postgres://{}?schema={}", self.database(), self.schema)
     }
 }
 
@@ -298,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_a_place_and_a_schema_and_shows_no_password() {
+    fn an_address_has_a_database_and_a_schema_and_shows_no_password() {
         let named = address("postgres://u:secret@db.example:6432/jobs?schema=mail&connections=8");
         assert_eq!(named.to_string(), "postgres://db.example:6432/jobs?schema=mail");
         assert_eq!(format!("{named:?}"), named.to_string());
@@ -313,15 +318,15 @@ mod tests {
         assert_eq!(trust("sslmode=prefer"), Trust::AnyServer);
         assert_eq!(trust("sslmode=require"), Trust::AnyServer);
         assert_eq!(trust("sslmode=verify-full"), Trust::System { name: true });
-        let own = |name| Trust::Issuer { path: "/a b.pem".into(), name };
-        assert_eq!(trust("sslmode=verify-full&sslrootcert=%2Fa%20b.pem"), own(true));
-        assert_eq!(trust("sslmode=verify-ca&sslrootcert=%2Fa%20b.pem"), own(false));
-        assert_eq!(trust("sslmode=require&sslrootcert=%2Fa%20b.pem"), own(false));
+        let issuer = |name| Trust::Issuer { path: "/a b.pem".into(), name };
+        assert_eq!(trust("sslmode=verify-full&sslrootcert=%2Fa%20b.pem"), issuer(true));
+        assert_eq!(trust("sslmode=verify-ca&sslrootcert=%2Fa%20b.pem"), issuer(false));
+        assert_eq!(trust("sslmode=require&sslrootcert=%2Fa%20b.pem"), issuer(false));
     }
 
     #[test]
     fn remote_servers_are_verified_by_default() {
-        let checked = |text: &str| {
+        let is_verified = |text: &str| {
             let protection = address(text).protection;
             (protection.encryption == Encryption::Always)
                 && matches!(
@@ -329,44 +334,47 @@ mod tests {
                     Trust::System { name: true } | Trust::Issuer { name: true, .. }
                 )
         };
-        for elsewhere in [
+        for remote in [
             "postgres://u@db.example/d",
             "postgres://u@10.0.0.7/d?sslrootcert=%2Fca.pem",
             "postgres://u@localhost,db.example/d",
             "postgres://u@localhost/d?hostaddr=10.0.0.7",
             "postgres://u@db.example/d?hostaddr=127.0.0.1",
         ] {
-            assert!(checked(elsewhere), "{elsewhere}");
-            assert!(address(elsewhere).weaknesses().is_empty(), "{elsewhere}");
+            assert!(is_verified(remote), "{remote}");
+            assert!(address(remote).weaknesses().is_empty(), "{remote}");
         }
-        for here in [
+        for local in [
             "postgres://u@localhost/d",
             "postgres://u@127.0.0.2/d",
             "postgres://u@[::1]/d",
             "postgres://u@%2Frun%2Fpostgresql/d",
         ] {
-            assert!(!checked(here), "{here}");
-            assert!(address(here).weaknesses().is_empty(), "{here}");
+            assert!(!is_verified(local), "{local}");
+            assert!(address(local).weaknesses().is_empty(), "{local}");
         }
     }
 
     #[test]
     fn weak_connection_settings_are_reported() {
-        for (query, told) in [
+        for (query, expected) in [
             ("sslmode=disable", "not encrypted"),
             ("sslmode=prefer", "verify-full"),
             ("sslmode=require", "verify-full"),
             ("sslmode=verify-ca", "whatever name"),
             ("sslmode=require&cleartext_password=allow", "clear text"),
         ] {
-            let told_of = address(&format!("postgres://u@db.example/d?{query}")).weaknesses();
-            assert!(told_of.iter().any(|weakness| weakness.contains(told)), "{query}: {told_of:?}");
+            let weaknesses = address(&format!("postgres://u@db.example/d?{query}")).weaknesses();
+            assert!(
+                weaknesses.iter().any(|weakness| weakness.contains(expected)),
+                "{query}: {weaknesses:?}"
+            );
         }
     }
 
     #[test]
     fn address_errors_name_the_wrong_part() {
-        for (text, told) in [
+        for (text, expected) in [
             ("mysql://u@h", "postgres://"),
             ("postgres://h/d", "user"),
             ("postgres://u:half@other@h/d", "%40"),
@@ -385,7 +393,7 @@ mod tests {
             ("postgres://u@h/d?colour=blue", "address"),
         ] {
             let error = text.parse::<PostgresAddress>().expect_err(text).to_string();
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

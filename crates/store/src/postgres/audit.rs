@@ -13,8 +13,12 @@ use crate::{
 use engine::{AuditEntry, AuditHash, AuditNote, Scope, Timestamp};
 use tokio_postgres::Row;
 
-/// Adds entries. The transaction has held the lock on the end of the chain since it began.
-pub(super) async fn note(db: &PooledConnection, notes: &[AuditNote], now: Timestamp) -> Result<()> {
+/// Appends entries. The transaction has locked the end of the log since its first statement.
+pub(super) async fn append(
+    db: &PooledConnection,
+    notes: &[AuditNote],
+    now: Timestamp,
+) -> Result<()> {
     if notes.is_empty() {
         return Ok(());
     }
@@ -55,8 +59,8 @@ pub(super) fn entry(row: &Row) -> Result<AuditEntry> {
     let (number, scope): (i64, &str) = (row.try_get(0)?, row.try_get(1)?);
     let entry: AuditEntry = from_row(number, row.try_get(2)?)?;
     if (to_i64(entry.number), to_scope(&entry.scope)) != (number, scope) {
-        return Err(TransactionError::Impossible(
-            "an entry of the audit log is in another's place",
+        return Err(TransactionError::Inconsistent(
+            "an entry of the audit log contradicts its number or scope",
         ));
     }
     Ok(entry)

@@ -3,7 +3,7 @@
 use super::{
     Inner,
     error::{Result, TransactionError},
-    execute::Ready,
+    execute::UncommittedBatch,
     pending::PendingWrites,
     pool::PooledConnection,
     save, sql,
@@ -17,10 +17,10 @@ use std::{
     time::Duration,
 };
 
-/// How often and at which interval a node asks for the outcome of a commit before it reports the
-/// outcome as unknown.
-pub(super) const ASKED_MAX: u32 = 40;
-pub(super) const ASKED_APART: Duration = Duration::from_millis(100);
+/// How often, and at which interval, a node asks the server for the outcome of a commit before it
+/// reports the outcome as unknown.
+pub(super) const OUTCOME_QUERIES_MAX: u32 = 40;
+pub(super) const OUTCOME_QUERY_EVERY: Duration = Duration::from_millis(100);
 
 impl Inner {
     /// Writes the rest and commits in one round trip, and notifies other nodes. The outcome of a
@@ -28,64 +28,65 @@ impl Inner {
     pub(super) async fn commit(
         &self,
         db: &PooledConnection,
-        ready: Ready,
+        batch: UncommittedBatch,
         notification: &Notification,
     ) -> Result<Vec<Reply>> {
-        let Ready { replies, mut transaction, workers, given, xact, .. } = ready;
-        // These writes are several consecutive statements, and the last must not arrive after the
-        // COMMIT.
-        let PendingWrites { notes, erased, records, .. } = &transaction.pending;
-        if !notes.is_empty() || !erased.is_empty() || !records.is_empty() {
+        let UncommittedBatch { replies, mut transaction, workers, granted, xact, .. } = batch;
+        // Each of these writes waits for one statement before it sends the next, so it could arrive
+        // after the COMMIT.
+        let PendingWrites { audit_notes, erased, records, .. } = &transaction.pending;
+        if !audit_notes.is_empty() || !erased.is_empty() || !records.is_empty() {
             self.write(db, &mut transaction).await?;
         }
-        let (now, heard) = (transaction.now.unix_ms(), self.is_liveness_old(transaction.now));
+        let (now, liveness_due) =
+            (transaction.now.unix_ms(), self.is_liveness_due(transaction.now));
         // A batch whose claims got nothing rolls back. A commit would have to reach the disk, and
-        // the rows of the claims would be in the way when the workers ask again. What else is to be
-        // written gets a transaction of its own.
-        let idle = ready.only_claims && given.is_empty() && transaction.pending.is_empty();
-        let commits = !idle || heard || !workers.is_empty();
+        // when the workers claim again, their claims would look like repetitions. What else is to
+        // be written gets a transaction of its own.
+        let is_idle = batch.only_claims && granted.is_empty() && transaction.pending.is_empty();
+        let commits = !is_idle || liveness_due || !workers.is_empty();
         let sent = {
             let sending = pin!(async {
                 tokio::try_join!(
                     biased;
-                    script_if(db, idle, sql::ROLLBACK),
-                    begin_if(db, idle && commits),
-                    save::write(db, &transaction.pending, &transaction.recalled, &given),
-                    transaction.write_last(db),
+                    script_if(db, is_idle, sql::ROLLBACK),
+                    begin_if(db, is_idle && commits),
+                    save::write(db, &transaction.pending, &transaction.cached_rows, &granted),
+                    transaction.write_keys(db),
                     workers::drop_rows(db, &workers.lost),
                     workers::leave(db, &workers.left),
                     workers::put(db, &workers.seen),
-                    hear(db, heard, now),
+                    touch_liveness(db, liveness_due, now),
                     script_if(db, commits, sql::COMMIT),
                 )
             });
-            self.with_word(db, notification, sending).await
+            self.send_then_notify(db, notification, sending).await
         };
         match sent {
-            Ok((.., heard, ())) if heard > 0 => self.note_heard(transaction.now),
+            Ok((.., touched, ())) if touched > 0 => self.note_liveness_written(transaction.now),
             Ok(_) => {}
-            Err(trouble) => self.resolve(trouble, &xact, ready.made).await?,
+            Err(error) => self.resolve_outcome(error, &xact, batch.connections_made).await?,
         }
-        let by = xact.number.map(XactNumber::in_rows);
-        self.committed(&transaction, by, workers);
+        let written_by = xact.number.map(XactNumber::in_row);
+        self.note_committed(&transaction, written_by, workers);
         Ok(replies)
     }
 
-    /// Sends a statement, and behind it in the same round trip the notification for other nodes.
-    pub(super) async fn with_word<R>(
+    /// Sends statements, and behind them in the same round trip the notification for other nodes.
+    pub(super) async fn send_then_notify<R>(
         &self,
         db: &PooledConnection,
         notification: &Notification,
         sending: Pin<&mut impl Future<Output = Result<R>>>,
     ) -> Result<R> {
-        let (notification, word) = self.notifications.word(notification);
+        let (notification, notify_statement) = self.notifications.notify_statement(notification);
         let sent = tokio::select! {
             biased;
             sent = sending => sent,
-            never = tell(db, word.as_deref()) => never,
+            never = send_notify(db, notify_statement.as_deref()) => never,
         };
-        if word.is_none() || sent.is_err() {
-            self.notifications.out.put(notification); // it may contain notifications of other batches
+        if notify_statement.is_none() || sent.is_err() {
+            self.notifications.outgoing.put(notification); // it may contain notifications of other batches
         }
         sent
     }
@@ -93,31 +94,31 @@ impl Inner {
     /// Determines the outcome of a commit that got no answer.
     ///
     /// A server that crashed reuses the numbers of transactions that never reached its disk. So
-    /// "committed" counts only if the server has not crashed since, which a connection opened
-    /// before the transaction proves. "Aborted" counts in any case.
-    pub(super) async fn resolve(
+    /// "committed" counts only if the server has not crashed since. A connection that was opened
+    /// before the transaction and still answers proves that. "Aborted" counts in any case.
+    pub(super) async fn resolve_outcome(
         &self,
-        trouble: TransactionError,
+        error: TransactionError,
         xact: &Xact,
-        made: u64,
+        connections_made: u64,
     ) -> Result<()> {
-        if !trouble.is_unanswered() {
-            return Err(trouble);
+        if !error.is_unanswered() {
+            return Err(error);
         }
         // The transaction has no number, so it wrote nothing and nothing can be lost.
-        let Some(number) = xact.number else { return Err(trouble) };
-        self.lose();
-        for _ in 0..ASKED_MAX {
-            let witness = self.readers.witness(made);
-            let same = witness.is_some();
-            match self.xact_status(witness, number, xact.server).await.as_deref() {
-                Ok("committed") if same => return Ok(()),
-                Ok("aborted") => return Err(trouble),
-                Ok("in progress") | Err(_) => tokio::time::sleep(ASKED_APART).await,
+        let Some(number) = xact.number else { return Err(error) };
+        self.forget_connections();
+        for _ in 0..OUTCOME_QUERIES_MAX {
+            let old_connection = self.readers.connection_older_than(connections_made);
+            let server_has_not_crashed = old_connection.is_some();
+            match self.xact_status(old_connection, number, xact.server_start).await.as_deref() {
+                Ok("committed") if server_has_not_crashed => return Ok(()),
+                Ok("aborted") => return Err(error),
+                Ok("in progress") | Err(_) => tokio::time::sleep(OUTCOME_QUERY_EVERY).await,
                 Ok(_) => break,
             }
         }
-        Err(trouble.unknown())
+        Err(error.unknown())
     }
 
     async fn xact_status(
@@ -127,7 +128,7 @@ impl Inner {
         server: ServerStart,
     ) -> Result<String> {
         let db = match on {
-            Some(witness) => witness,
+            Some(old_connection) => old_connection,
             None => self.readers.acquire().await?,
         };
         let rows = db.rows(sql::XACT_STATUS, &[&number, &server]).await?;
@@ -144,15 +145,16 @@ pub(super) async fn begin_if(db: &PooledConnection, needed: bool) -> Result<()> 
     if needed { db.begin().await } else { Ok(()) }
 }
 
-/// Sends a notification behind the statements before it, and ignores the answer.
-async fn tell<R>(db: &PooledConnection, word: Option<&str>) -> R {
-    if let Some(word) = word {
-        drop(db.say(word).await);
+/// Sends a notification behind the statements before it, and ignores the answer. Never returns, so
+/// that the `select!` above ends with the statements and not with the notification.
+async fn send_notify<R>(db: &PooledConnection, notify_statement: Option<&str>) -> R {
+    if let Some(notify_statement) = notify_statement {
+        drop(db.script_verbatim(notify_statement).await);
     }
     pending().await
 }
 
-/// Sometimes writes that workers can reach the store, unless another node is writing the same.
-async fn hear(db: &PooledConnection, old: bool, now: i64) -> Result<u64> {
-    if old { db.run(sql::HEARD, &[&now]).await } else { Ok(0) }
+/// If it is due, writes that workers can reach the store, unless another node is writing the same.
+async fn touch_liveness(db: &PooledConnection, is_due: bool, now: i64) -> Result<u64> {
+    if is_due { db.run(sql::LIVENESS_TOUCH, &[&now]).await } else { Ok(0) }
 }

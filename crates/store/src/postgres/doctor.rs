@@ -70,7 +70,7 @@ pub struct LongTransaction {
     pub seconds: i64,
 }
 
-const LOOK: &str = "select pg_catalog.current_setting('server_version'), \
+const OVERVIEW: &str = "select pg_catalog.current_setting('server_version'), \
     pg_catalog.current_setting('server_version_num')::int4, \
     current_user::text, (select rolsuper from pg_catalog.pg_roles where rolname = current_user), \
     pg_catalog.to_regnamespace('consign') is not null, \
@@ -82,7 +82,7 @@ const LOOK: &str = "select pg_catalog.current_setting('server_version'), \
     pg_catalog.current_setting('max_connections')::int8";
 
 /// Partitions are used through their parent tables, so rights are checked on those.
-const CLOSED: &str = "select c.relname::text from pg_catalog.pg_class c \
+const CLOSED_TABLES: &str = "select c.relname::text from pg_catalog.pg_class c \
     where c.relnamespace = pg_catalog.to_regnamespace('consign')::oid \
     and c.relkind in ('r', 'p') and not c.relispartition \
     and not (pg_catalog.has_table_privilege(c.oid, 'select') and pg_catalog.has_table_privilege(c.oid, 'insert') \
@@ -115,7 +115,7 @@ const SETTINGS: &str = "select name::text, setting::text from pg_catalog.pg_sett
     ('fsync', 'full_page_writes', 'synchronous_commit', 'autovacuum', 'track_counts') order by 1";
 
 /// Lists transactions that have been open for longer than this.
-const LONG: &str = "select pid, coalesce(usename::text, ''), extract(epoch from pg_catalog.now() - xact_start)::int8 \
+const LONG_TRANSACTIONS: &str = "select pid, coalesce(usename::text, ''), extract(epoch from pg_catalog.now() - xact_start)::int8 \
     from pg_catalog.pg_stat_activity where datname = pg_catalog.current_database() \
     and xact_start < pg_catalog.now() - interval '5 minutes' \
     and backend_type <> 'autovacuum worker' order by xact_start limit 10";
@@ -129,8 +129,17 @@ const CLOCK: &str =
 
 /// Every statement of the examination, for the test that checks what each name in them refers to.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] =
-    &[LOOK, CLOSED, CLOSED_FUNCTIONS, CREATORS, FOREIGN_OWNER, SETTINGS, LONG, PREPARED, CLOCK];
+pub(super) const STATEMENTS: &[&str] = &[
+    OVERVIEW,
+    CLOSED_TABLES,
+    CLOSED_FUNCTIONS,
+    CREATORS,
+    FOREIGN_OWNER,
+    SETTINGS,
+    LONG_TRANSACTIONS,
+    PREPARED,
+    CLOCK,
+];
 
 /// Examines a database without changing it.
 pub async fn examine_postgres(
@@ -140,8 +149,8 @@ pub async fn examine_postgres(
     let connector = connector(address)?;
     let client = connector.connect().await?;
     let schema = address.schema();
-    let asked = examine(&client, clock, &|sql| of_schema(sql, schema)).await;
-    asked.map_err(|source| PostgresError::Migrate { schema: schema.into(), source })
+    let examined = examine(&client, clock, &|sql| of_schema(sql, schema)).await;
+    examined.map_err(|source| PostgresError::Migrate { schema: schema.into(), source })
 }
 
 async fn examine(
@@ -150,7 +159,7 @@ async fn examine(
     of_schema: &dyn Fn(&str) -> String,
 ) -> Result<PostgresHealth, Error> {
     client.batch_execute(sql::BEGIN_PINNED).await?;
-    let rows = client.query_typed(&of_schema(LOOK), &[]).await?;
+    let rows = client.query_typed(&of_schema(OVERVIEW), &[]).await?;
     let row = rows.first().expect("a select without a table has one row");
     let name = |row: &Row| row.try_get(0);
     let creator = |row: &Row| Ok(Creator { schema: row.try_get(0)?, role: row.try_get(1)? });
@@ -163,21 +172,21 @@ async fn examine(
         superuser: row.try_get(3)?,
         schema_is_there: row.try_get(4)?,
         may_migrate: row.try_get(5)?,
-        closed_tables: all(client, &of_schema(CLOSED), name).await?,
-        closed_functions: all(client, &of_schema(CLOSED_FUNCTIONS), name).await?,
-        creators: all(client, &of_schema(CREATORS), creator).await?,
-        foreign_owner: all(client, &of_schema(FOREIGN_OWNER), name).await?.pop(),
-        settings: all(client, SETTINGS, setting).await?,
+        closed_tables: rows_of(client, &of_schema(CLOSED_TABLES), name).await?,
+        closed_functions: rows_of(client, &of_schema(CLOSED_FUNCTIONS), name).await?,
+        creators: rows_of(client, &of_schema(CREATORS), creator).await?,
+        foreign_owner: rows_of(client, &of_schema(FOREIGN_OWNER), name).await?.pop(),
+        settings: rows_of(client, SETTINGS, setting).await?,
         sees_all: row.try_get(6)?,
-        long_transactions: all(client, LONG, transaction).await?,
-        prepared: all(client, PREPARED, name).await?,
+        long_transactions: rows_of(client, LONG_TRANSACTIONS, transaction).await?,
+        prepared: rows_of(client, PREPARED, name).await?,
         ahead_ms,
         round_trip,
         connections: (row.try_get(7)?, row.try_get(8)?),
     })
 }
 
-async fn all<T>(
+async fn rows_of<T>(
     client: &Client,
     sql: &str,
     read: impl Fn(&Row) -> Result<T, Error>,

@@ -17,24 +17,25 @@ pub(super) enum TransactionError {
     #[error(transparent)]
     Damage(#[from] Damage),
     #[error("{0}")]
-    Impossible(&'static str),
-    #[error("no connection could be had")]
+    Inconsistent(&'static str),
+    #[error("no connection to the database is free, or none can be opened")]
     NoConnection(#[source] Option<Box<dyn Error + Send + Sync>>),
-    /// Leases have to be extended first; nothing was done.
+    /// The node must extend leases first; nothing was done.
     #[error("the clock of the database jumped")]
-    Jumped,
-    /// A job is not as this node last wrote it, or a claim is a repetition; nothing was done.
+    ClockJumped,
+    /// A job is not as this node last wrote it, settings have changed, or a claim is a repetition;
+    /// nothing was done.
     #[error("a cached row or setting is out of date")]
-    Changed,
+    StaleCache,
     /// A job was redriven or has just begun, so it could not be locked in the common order; nothing
     /// was done.
-    #[error("a job moved while its lock was waited for")]
-    Moved,
+    #[error("a job became live while a transaction waited for its lock")]
+    LockOrder,
     /// Jobs that the batch needs are in the inbox, or were a moment ago.
     #[error("a job that was enqueued by SQL is still in the inbox")]
     InInbox(Vec<JobId>),
-    /// The transaction met other transactions' locks or changes in every attempt; nothing was done.
-    #[error("other transactions held or changed the same rows in every attempt")]
+    /// Other transactions locked or changed the same rows in every attempt; nothing was done.
+    #[error("other transactions locked or changed the same rows in every attempt")]
     Contended(#[source] Option<Box<TransactionError>>),
     /// New jobs were sent, and no answer came. They can be looked up and sent again.
     #[error("the connection broke while jobs were submitted")]
@@ -56,7 +57,7 @@ impl TransactionError {
 
     /// Whether the error concerns one row, so that work on other rows can go on.
     pub(super) fn is_about_a_row(&self) -> bool {
-        matches!(self, TransactionError::Damage(_) | TransactionError::Impossible(_))
+        matches!(self, TransactionError::Damage(_) | TransactionError::Inconsistent(_))
     }
 
     /// Whether the error comes from the request or from stored data, and would be the same at any
@@ -67,17 +68,17 @@ impl TransactionError {
             || self.code().is_some_and(is_about_data)
     }
 
-    /// Whether a retry may well succeed at once: two transactions were in each other's way.
-    pub(super) fn is_a_collision(&self) -> bool {
+    /// Whether a retry is likely to succeed: two transactions met in each other's locks.
+    pub(super) fn is_collision(&self) -> bool {
         let collisions = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
-        matches!(self, TransactionError::Moved)
+        matches!(self, TransactionError::LockOrder)
             || self.code().is_some_and(|code| collisions.contains(code))
     }
 
-    /// Whether a job was not as this node remembered it.
-    pub(super) fn is_a_change(&self) -> bool {
-        matches!(self, TransactionError::Changed)
-            || self.code().is_some_and(|code| code.code() == CHANGED)
+    /// Whether a cached row or setting was out of date.
+    pub(super) fn is_stale_cache(&self) -> bool {
+        matches!(self, TransactionError::StaleCache)
+            || self.code().is_some_and(|code| code.code() == STALE_CACHE)
     }
 
     /// Whether an earlier statement failed whose answer was not read. Nothing was done.
@@ -91,7 +92,7 @@ impl TransactionError {
     }
 
     /// Whether the connection or the server broke before anything was committed.
-    pub(super) fn is_a_lost_connection(&self) -> bool {
+    pub(super) fn is_connection_lost(&self) -> bool {
         matches!(self, TransactionError::Sql(_)) && self.is_unanswered()
     }
 
@@ -110,11 +111,11 @@ impl TransactionError {
     /// The error that a caller gets.
     pub(super) fn into_store_error(self) -> StoreError {
         let kind = match &self {
-            TransactionError::Damage(_) | TransactionError::Impossible(_) => StoreError::Damaged,
+            TransactionError::Damage(_) | TransactionError::Inconsistent(_) => StoreError::Damaged,
             TransactionError::NoConnection(_)
-            | TransactionError::Jumped
-            | TransactionError::Changed
-            | TransactionError::Moved
+            | TransactionError::ClockJumped
+            | TransactionError::StaleCache
+            | TransactionError::LockOrder
             | TransactionError::InInbox(_)
             | TransactionError::Contended(_) => StoreError::Unavailable,
             TransactionError::Unacknowledged(_) | TransactionError::Unknown(_) => {
@@ -132,7 +133,7 @@ impl TransactionError {
 }
 
 /// The SQLSTATE that `consign.expect` raises.
-const CHANGED: &str = "CN001";
+const STALE_CACHE: &str = "CN001";
 
 /// SQLSTATE class 08, connection exceptions, and the codes with which PostgreSQL ends a session or
 /// itself.
@@ -160,8 +161,8 @@ pub enum PostgresError {
     #[error("{0}")]
     Address(String),
     /// No server answers at the address, or it refuses the role.
-    #[error("the database at {place} cannot be reached")]
-    Connect { place: String, source: tokio_postgres::Error },
+    #[error("the database at {database} cannot be reached")]
+    Connect { database: String, source: tokio_postgres::Error },
     /// The TLS configuration is not usable.
     #[error("{0}")]
     Tls(String),
@@ -173,7 +174,8 @@ pub enum PostgresError {
     TooNew { schema: String, found: i64, known: i64 },
     /// A schema of this name exists that is not ours.
     #[error(
-        "the schema {schema} is there and holds other tables; name another one in the address, as in ?schema=jobs"
+        "the schema {schema} exists and has tables that are not Consign's; name another one in the address, as in \
+         ?schema=jobs"
     )]
     NotOurs { schema: String },
     /// Another role could replace our functions by its own.
@@ -183,14 +185,16 @@ pub enum PostgresError {
     )]
     ForeignOwner { schema: String, owner: String },
     /// The database is a standby, which only reads.
-    #[error("the database at {place} is a standby: nothing can be decided there; name the primary")]
-    Standby { place: String },
+    #[error(
+        "the database at {database} is a standby, which cannot be written; name the primary in the address"
+    )]
+    Standby { database: String },
     /// The migrations failed.
     #[error("the schema {schema} could not be brought up to date")]
     Migrate { schema: String, source: tokio_postgres::Error },
     /// The start-up lock could not be taken: another node has been starting for too long.
     #[error(
-        "no turn at the schema {schema} could be had: another node has been starting all the time"
+        "the start-up lock of the schema {schema} could not be taken: another node has been starting for too long"
     )]
     StartupLock { schema: String, source: tokio_postgres::Error },
     /// The content of the schema cannot be used.

@@ -9,7 +9,7 @@ use super::{
     settings_cache::SettingsCache,
     transaction::Transaction,
     uuid::Xact,
-    workers::{Sign, WorkersNotification},
+    workers::{WorkerSign, WorkerUpdates},
 };
 use crate::{
     node::Notification,
@@ -32,17 +32,17 @@ impl Inner {
         batch: &[Request],
         notification: &Notification,
     ) -> Result<Vec<Reply>> {
-        match self.execute_at_length(writers, (batch, notification), false).await {
+        match self.execute_with_retries(writers, (batch, notification), false).await {
             Err(TransactionError::Unacknowledged(unacknowledged)) => {
                 // Boxed: this path is rare, and its future is as large as everything before it.
                 Box::pin(self.resubmit(writers, (batch, notification), *unacknowledged)).await
             }
-            done => done,
+            other => other,
         }
     }
 
-    /// Executes a batch, with retries where they make sense.
-    pub(super) async fn execute_at_length(
+    /// Executes a batch, and repeats it after failures that may pass.
+    pub(super) async fn execute_with_retries(
         &self,
         writers: &Arc<Pool>,
         (batch, notification): (&[Request], &Notification),
@@ -50,57 +50,57 @@ impl Inner {
     ) -> Result<Vec<Reply>> {
         for attempt in 1..=ATTEMPTS_MAX {
             match self.try_execute(writers, (batch, notification), pessimistic).await {
-                Ok(done) => return Ok(done),
+                Ok(replies) => return Ok(replies),
                 // Nothing was done. The batch can run once these inbox rows are jobs.
                 Err(TransactionError::InInbox(ids)) if attempt < ATTEMPTS_MAX => {
                     self.promote_now(&ids).await?
                 }
-                Err(trouble) => self.recover(trouble, attempt, &mut pessimistic).await?,
+                Err(error) => self.recover(error, attempt, &mut pessimistic).await?,
             }
         }
         Err(TransactionError::Contended(None))
     }
 
-    /// Prepares a retry, or returns the error if a retry is no use.
+    /// Prepares a retry, or returns the error if a retry cannot succeed.
     pub(super) async fn recover(
         &self,
-        trouble: TransactionError,
+        error: TransactionError,
         attempt: u32,
         pessimistic: &mut bool,
     ) -> Result<()> {
         // Another transaction may have done the same: a row that was missing when it was looked up
         // exists now.
-        let unclear = trouble.is_aborted_transaction() || trouble.is_duplicate_row();
-        let is_contended = trouble.is_a_collision() || trouble.is_a_change() || unclear;
+        let unclear = error.is_aborted_transaction() || error.is_duplicate_row();
+        let is_contended = error.is_collision() || error.is_stale_cache() || unclear;
         // A duplicate row although everything was read is no contention. Rows contradict each
-        // other, and the batcher has to find the request that meets them.
-        let is_contradiction = trouble.is_duplicate_row() && *pessimistic;
+        // other, and the batcher has to find the request that needs them.
+        let is_contradiction = error.is_duplicate_row() && *pessimistic;
         if is_contended && !is_contradiction && attempt == ATTEMPTS_MAX {
-            return Err(TransactionError::Contended(Some(Box::new(trouble))));
+            return Err(TransactionError::Contended(Some(Box::new(error))));
         }
-        if (trouble.is_a_change() || unclear) && !*pessimistic {
+        if (error.is_stale_cache() || unclear) && !*pessimistic {
             *pessimistic = true;
-        } else if (trouble.is_a_collision() || unclear) && attempt < ATTEMPTS_MAX {
-            self.wait_a_moment(attempt).await;
-        } else if matches!(trouble, TransactionError::Jumped) {
-            self.follow_clock().await?;
-        } else if trouble.is_a_lost_connection() && attempt == 1 {
+        } else if (error.is_collision() || unclear) && attempt < ATTEMPTS_MAX {
+            self.back_off(attempt).await;
+        } else if matches!(error, TransactionError::ClockJumped) {
+            self.extend_leases_if_jumped().await?;
+        } else if error.is_connection_lost() && attempt == 1 {
             // Nothing was done, and another connection may work.
-            self.lose();
+            self.forget_connections();
         } else {
-            return Err(trouble);
+            return Err(error);
         }
         Ok(())
     }
 
-    /// Discards all connections and caches after one connection is lost: others may be broken as
-    /// well, and the next connection may reach another server.
-    pub(super) fn lose(&self) {
+    /// Discards all connections and the lease cache after one connection is lost: others may be
+    /// broken as well, and the next connection may reach another server.
+    pub(super) fn forget_connections(&self) {
         self.writers.forget_all();
         locked(&self.job_cache).forget_all();
     }
 
-    async fn wait_a_moment(&self, attempt: u32) {
+    async fn back_off(&self, attempt: u32) {
         tokio::time::sleep(COLLISION_BACKOFF.spread(attempt, self.random.entropy())).await;
     }
 
@@ -112,13 +112,13 @@ impl Inner {
     ) -> Result<Vec<Reply>> {
         let plan = BatchPlan::of(batch, pessimistic);
         let mut db = writers.acquire().await?;
-        let known = self.make_queues(&mut db, &plan).await?;
-        if let Some(predict) = self.predict(&db, &plan, &known) {
-            return self.fast_submit(&mut db, &plan, (known, predict), notification).await;
+        let settings = self.make_queues(&mut db, &plan).await?;
+        if let Some(prediction) = self.predict(&db, &plan, &settings) {
+            return self.fast_submit(&mut db, &plan, (settings, prediction), notification).await;
         }
-        db.within(async |db| {
-            let ready = self.transaction(db, &plan, known).await?;
-            self.commit(db, ready, notification).await
+        db.in_transaction(async |db| {
+            let uncommitted = self.transaction(db, &plan, settings).await?;
+            self.commit(db, uncommitted, notification).await
         })
         .await
     }
@@ -128,23 +128,23 @@ impl Inner {
         &self,
         db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: Arc<SettingsCache>,
-    ) -> Result<Ready> {
-        // A connection made before this point that still answers later proves that the server has
-        // not crashed since.
-        let made = self.readers.made();
-        let (mut transaction, held, xact) = self.load(db, plan, known).await?;
+        settings: Arc<SettingsCache>,
+    ) -> Result<UncommittedBatch> {
+        // If a connection that was made before this point still answers after the commit, the
+        // server has not crashed since.
+        let connections_made = self.readers.connections_made();
+        let (mut transaction, claim_results, xact) = self.load(db, plan, settings).await?;
         let mut replies: BTreeMap<usize, Reply> = BTreeMap::new();
-        let mut seen = Vec::new();
+        let mut signs = Vec::new();
         for (index, request) in &plan.requests {
             let reply = match request {
                 Request::Claim { .. } => continue,
                 Request::WorkerAlive { scope, worker } => {
-                    seen.push(Sign::of(scope, worker));
+                    signs.push(WorkerSign::of(scope, worker));
                     Ok(Answer::Done)
                 }
                 Request::Leave { scope, worker } => {
-                    seen.push(Sign { left: true, ..Sign::of(scope, worker) });
+                    signs.push(WorkerSign { left: true, ..WorkerSign::of(scope, worker) });
                     Ok(Answer::Done)
                 }
                 Request::Submit(_)
@@ -157,46 +157,46 @@ impl Inner {
             };
             replies.insert(*index, reply);
         }
-        transaction.expect_changes()?;
-        let mut ready = Ready {
+        transaction.expect_all_changed()?;
+        let mut uncommitted = UncommittedBatch {
             replies: Vec::new(),
             transaction,
-            workers: WorkersNotification::default(),
-            given: Vec::new(),
+            workers: WorkerUpdates::default(),
+            granted: Vec::new(),
             xact,
             only_claims: plan.only_claims(),
-            made,
+            connections_made,
         };
         if !plan.claims.is_empty() {
-            self.write(db, &mut ready.transaction).await?;
-            let claimed = self.claim(db, plan, &held, &mut ready).await?;
-            for (wanted, jobs) in plan.claims.iter().zip(claimed) {
-                let claim_request = wanted.claim_request;
-                replies.insert(wanted.index, Ok(Answer::Claimed(jobs)));
+            self.write(db, &mut uncommitted.transaction).await?;
+            let claimed = self.claim(db, plan, &claim_results, &mut uncommitted).await?;
+            for (claim, jobs) in plan.claims.iter().zip(claimed) {
+                let claim_request = claim.claim_request;
+                replies.insert(claim.index, Ok(Answer::Claimed(jobs)));
                 let host = claim_request.host.as_ref();
-                let sign = Sign::of(wanted.scope, &claim_request.worker);
-                seen.insert(
+                let sign = WorkerSign::of(claim.scope, &claim_request.worker);
+                signs.insert(
                     0,
-                    Sign { host, job_types: Some(&claim_request.job_types[..]), ..sign },
+                    WorkerSign { host, job_types: Some(&claim_request.job_types[..]), ..sign },
                 );
             }
         }
-        ready.replies = replies.into_values().collect();
-        ready.workers = self.update_workers(seen, ready.transaction.now);
-        Ok(ready)
+        uncommitted.replies = replies.into_values().collect();
+        uncommitted.workers = self.update_workers(signs, uncommitted.transaction.now);
+        Ok(uncommitted)
     }
 }
 
-/// A transaction that only has to be committed.
-pub(super) struct Ready {
+/// A batch that was decided and written, except for what the commit writes.
+pub(super) struct UncommittedBatch {
     pub(super) replies: Vec<Reply>,
     pub(super) transaction: Transaction,
-    pub(super) workers: WorkersNotification,
-    /// The jobs that each claim got.
-    pub(super) given: Vec<(i64, Vec<JobId>)>,
+    pub(super) workers: WorkerUpdates,
+    /// The digests of claims, and the jobs that each claim got.
+    pub(super) granted: Vec<(i64, Vec<JobId>)>,
     pub(super) xact: Xact,
     /// Whether the batch contains only claims.
     pub(super) only_claims: bool,
-    /// How many connections had been made when the transaction began.
-    pub(super) made: u64,
+    /// How many connections this node had made when the transaction began.
+    pub(super) connections_made: u64,
 }

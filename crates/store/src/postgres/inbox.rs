@@ -42,7 +42,7 @@ enum RowSelection<'a> {
     /// At most this many unlocked rows, the oldest first.
     Next(usize),
     /// These rows, even if another transaction has locked them.
-    These(&'a [JobId]),
+    ByIds(&'a [JobId]),
 }
 
 /// An inbox row and the job to make of it.
@@ -53,11 +53,11 @@ struct InboxRow {
 
 /// Promotes inbox rows for as long as the store is open.
 pub(super) async fn run(inner: Arc<Inner>) {
-    let (mut entropy, mut was_notified) = (inner.notifications.own, true);
+    let (mut entropy, mut was_notified) = (inner.notifications.own_token, true);
     loop {
-        if let Err(trouble) = inner.empty_inbox(was_notified).await {
-            let error: &dyn Error = &trouble;
-            debug!(error, "the inbox could not be read: the next look tries again");
+        if let Err(error) = inner.empty_inbox(was_notified).await {
+            let error: &dyn Error = &error;
+            debug!(error, "the inbox could not be emptied: the next poll tries again");
         }
         // Not the store's random source: polls that find nothing must not change what a seed
         // produces.
@@ -71,12 +71,12 @@ pub(super) async fn run(inner: Arc<Inner>) {
 impl Inner {
     /// Promotes all rows. Without a notification it first checks that there are any.
     async fn empty_inbox(&self, was_notified: bool) -> Result<()> {
-        if !was_notified && peek(&self.readers.acquire().await?, 1).await?.is_empty() {
+        if !was_notified && unlocked_ids(&self.readers.acquire().await?, 1).await?.is_empty() {
             return Ok(());
         }
         for _ in 0..ROUNDS_MAX {
             let promoted = match self.promote(RowSelection::Next(PROMOTED_MAX)).await {
-                Err(trouble) if trouble.is_about_data() => self.promote_singly().await?,
+                Err(error) if error.is_about_data() => self.promote_singly().await?,
                 other => other?,
             };
             if promoted < PROMOTED_MAX {
@@ -86,13 +86,13 @@ impl Inner {
         Ok(())
     }
 
-    /// One of the next rows is faulty. Each row gets its own transaction, so that the faulty one
-    /// does not block the others.
+    /// Promotes each of the next rows in a transaction of its own: one of them is faulty and must
+    /// not block the others.
     async fn promote_singly(&self) -> Result<usize> {
-        let ids = peek(&self.readers.acquire().await?, PROMOTED_MAX).await?;
+        let ids = unlocked_ids(&self.readers.acquire().await?, PROMOTED_MAX).await?;
         for id in &ids {
-            match self.promote(RowSelection::These(&[*id])).await {
-                Err(trouble) if trouble.is_about_data() => self.set_aside(*id, &trouble).await?,
+            match self.promote(RowSelection::ByIds(&[*id])).await {
+                Err(error) if error.is_about_data() => self.set_aside(*id, &error).await?,
                 other => drop(other?),
             }
         }
@@ -100,10 +100,10 @@ impl Inner {
     }
 
     /// Marks a row of which no job can be made, keeps it for the operator, and frees its key.
-    async fn set_aside(&self, id: JobId, why: &TransactionError) -> Result<()> {
-        let refused = [(id, with_causes(why))];
+    async fn set_aside(&self, id: JobId, error: &TransactionError) -> Result<()> {
+        let refused = [(id, with_causes(error))];
         let mut db = self.writers.acquire().await?;
-        db.within(async |db| {
+        db.in_transaction(async |db| {
             let refusing = refuse(db, &refused);
             tokio::try_join!(biased; db.begin(), refusing, db.script(sql::COMMIT)).map(drop)
         })
@@ -112,43 +112,43 @@ impl Inner {
 
     /// Promotes these rows at once, if they are there.
     pub(super) async fn promote_now(&self, ids: &[JobId]) -> Result<()> {
-        self.promote(RowSelection::These(ids)).await.map(drop)
+        self.promote(RowSelection::ByIds(ids)).await.map(drop)
     }
 
     /// Makes jobs of rows, and returns how many rows it handled.
-    async fn promote(&self, wanted: RowSelection<'_>) -> Result<usize> {
+    async fn promote(&self, selection: RowSelection<'_>) -> Result<usize> {
         let mut pessimistic = false;
         for attempt in 1..=ATTEMPTS_MAX {
-            match self.try_promote(wanted, pessimistic).await {
+            match self.try_promote(selection, pessimistic).await {
                 Ok(promoted) => return Ok(promoted),
-                Err(trouble) => self.recover(trouble, attempt, &mut pessimistic).await?,
+                Err(error) => self.recover(error, attempt, &mut pessimistic).await?,
             }
         }
         Err(TransactionError::Contended(None))
     }
 
-    async fn try_promote(&self, wanted: RowSelection<'_>, pessimistic: bool) -> Result<usize> {
+    async fn try_promote(&self, selection: RowSelection<'_>, pessimistic: bool) -> Result<usize> {
         let mut db = self.writers.acquire().await?;
-        db.within(async |db| {
-            let ((), rows) = tokio::try_join!(biased; db.begin(), take(db, wanted))?;
+        db.in_transaction(async |db| {
+            let ((), rows) = tokio::try_join!(biased; db.begin(), lock_rows(db, selection))?;
             if rows.is_empty() {
                 return db.script(sql::COMMIT).await.map(|()| 0);
             }
             let inbox_rows =
                 rows.iter().map(|row| self.inbox_row(row)).collect::<Result<Vec<_>, _>>()?;
-            let lawful = inbox_rows.iter().filter_map(|inbox_row| inbox_row.new.as_ref().ok());
-            let batch: Vec<_> = lawful.map(|new| Request::Submit(vec![new.clone()])).collect();
+            let valid = inbox_rows.iter().filter_map(|inbox_row| inbox_row.new.as_ref().ok());
+            let batch: Vec<_> = valid.map(|new| Request::Submit(vec![new.clone()])).collect();
             let plan = BatchPlan { from_inbox: true, ..BatchPlan::of(&batch, pessimistic) };
-            let known = self.make_queues(&mut self.readers.acquire().await?, &plan).await?;
-            let ready = self.transaction(db, &plan, known).await?;
-            let (promoted, refused) = sorted(&inbox_rows, &ready.replies);
+            let settings = self.make_queues(&mut self.readers.acquire().await?, &plan).await?;
+            let uncommitted = self.transaction(db, &plan, settings).await?;
+            let (promoted, refused) = partition(&inbox_rows, &uncommitted.replies);
             let ids = uuids(&promoted);
             tokio::try_join!(
                 biased;
                 refuse(db, &refused),
                 db.run_about(sql::INBOX_DELETE, &ids),
             )?;
-            self.commit(db, ready, &Notification::default()).await?;
+            self.commit(db, uncommitted, &Notification::default()).await?;
             self.notify_of(&inbox_rows, &promoted);
             Ok(inbox_rows.len())
         })
@@ -181,34 +181,34 @@ impl Inner {
             touched: !promoted.is_empty(),
             ..Notification::default()
         };
-        self.notifications.inbox.put(notification.clone());
-        self.notifications.out.put(notification);
+        self.notifications.incoming.put(notification.clone());
+        self.notifications.outgoing.put(notification);
     }
 }
 
-/// Fails if one of these jobs is in the inbox, or has just been promoted: the caller did not find
-/// it and has to look again once it is a job.
+/// Fails if one of these jobs, which the caller did not find, is in the inbox or has just been
+/// promoted. The caller then repeats its transaction, and finds the job.
 pub(super) async fn expect_none(db: &PooledConnection, ids: &[JobId]) -> Result<()> {
-    let mut coming = waiting(db, ids).await?;
-    coming.extend(load::read(db, ids).await?.into_keys());
-    if coming.is_empty() { Ok(()) } else { Err(TransactionError::InInbox(coming)) }
+    let mut found = ids_in_inbox(db, ids).await?;
+    found.extend(load::read(db, ids).await?.into_keys());
+    if found.is_empty() { Ok(()) } else { Err(TransactionError::InInbox(found)) }
 }
 
 /// Which of these ids are rows of the inbox.
-pub(super) async fn waiting(db: &PooledConnection, ids: &[JobId]) -> Result<Vec<JobId>> {
-    let rows = db.rows_about(sql::INBOX_AMONG, &uuids(ids)).await?;
+pub(super) async fn ids_in_inbox(db: &PooledConnection, ids: &[JobId]) -> Result<Vec<JobId>> {
+    let rows = db.rows_about(sql::INBOX_IDS_OF, &uuids(ids)).await?;
     rows.iter().map(|row| Ok(id_of(row, 0)?)).collect()
 }
 
-async fn peek(db: &PooledConnection, limit: usize) -> Result<Vec<JobId>> {
+async fn unlocked_ids(db: &PooledConnection, limit: usize) -> Result<Vec<JobId>> {
     let rows = db.rows(sql::INBOX_PEEK, &[&to_i64(limit)]).await?;
     rows.iter().map(|row| Ok(id_of(row, 0)?)).collect()
 }
 
-async fn take(db: &PooledConnection, wanted: RowSelection<'_>) -> Result<Vec<Row>> {
-    match wanted {
+async fn lock_rows(db: &PooledConnection, selection: RowSelection<'_>) -> Result<Vec<Row>> {
+    match selection {
         RowSelection::Next(limit) => db.rows(sql::INBOX_NEXT, &[&to_i64(limit)]).await,
-        RowSelection::These(ids) => db.rows_about(sql::INBOX_THESE, &uuids(ids)).await,
+        RowSelection::ByIds(ids) => db.rows_about(sql::INBOX_LOCK, &uuids(ids)).await,
     }
 }
 
@@ -246,7 +246,7 @@ fn payload_version(text: String) -> PayloadVersion {
 
 /// The rows that became jobs, and those that cannot, each with the reason. The replies belong to
 /// the valid rows only.
-fn sorted(inbox_rows: &[InboxRow], replies: &[Reply]) -> (Vec<JobId>, Vec<(JobId, String)>) {
+fn partition(inbox_rows: &[InboxRow], replies: &[Reply]) -> (Vec<JobId>, Vec<(JobId, String)>) {
     let (mut promoted, mut refused) = (Vec::new(), Vec::new());
     let mut replies = replies.iter();
     for inbox_row in inbox_rows {
@@ -258,7 +258,7 @@ fn sorted(inbox_rows: &[InboxRow], replies: &[Reply]) -> (Vec<JobId>, Vec<(JobId
                 continue;
             }
             Err(refusal) | Ok(Some(Err(refusal))) => refusal.to_string(),
-            Ok(Some(Ok(_)) | None) => "its key means another job".into(),
+            Ok(Some(Ok(_)) | None) => "its key belongs to another job".into(),
         };
         refused.push((inbox_row.id, reason));
     }
@@ -266,14 +266,14 @@ fn sorted(inbox_rows: &[InboxRow], replies: &[Reply]) -> (Vec<JobId>, Vec<(JobId
 }
 
 /// The error with all its causes.
-fn with_causes(trouble: &TransactionError) -> String {
-    let causes = successors(trouble.source(), |&cause| cause.source());
-    causes.fold(trouble.to_string(), |text, cause| format!("{text}: {cause}"))
+fn with_causes(error: &TransactionError) -> String {
+    let causes = successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 async fn refuse(db: &PooledConnection, refused: &[(JobId, String)]) -> Result<()> {
     for (id, reason) in refused {
-        warn!(job.id = %id, reason, "a row of the inbox cannot become a job: it is set aside");
+        warn!(job.id = %id, reason, "an inbox row cannot become a job; see its column refused");
     }
     let ids = uuids(refused.iter().map(|(id, _)| id));
     let rows: Rows<_> =

@@ -1,4 +1,4 @@
-//! Jobs that this node wrote last, as far as it knows.
+//! Jobs that this node has leased, as it last wrote them. Another node may have written them since.
 //!
 //! Nearly every report is about a job that the same node leased a moment ago. The engine decides on
 //! the copy in memory, and nothing is read or locked. The statement that ends the job removes its
@@ -24,7 +24,7 @@ use std::{
 /// A leased job, and the transaction that wrote its row.
 pub(super) struct LeasedRow {
     stored: Arc<Stored>,
-    by: Xid,
+    written_by: Xid,
 }
 
 impl CachedSize for LeasedRow {
@@ -41,38 +41,40 @@ impl CachedSize for LeasedRow {
 #[derive(Default)]
 pub(super) struct CachedLeases {
     pub(super) jobs: HashMap<JobId, Arc<Stored>>,
-    pub(super) by: BTreeMap<i64, Xid>,
+    pub(super) written_by: BTreeMap<i64, Xid>,
 }
 
 impl Inner {
-    /// All jobs of a batch from memory, or none. All transactions lock rows in one order, so a
-    /// batch cannot lock some rows now and others later.
-    pub(super) fn recall(&self, plan: &BatchPlan<'_>) -> Option<CachedLeases> {
+    /// The jobs of a batch, if the cache has all of them. It cannot take some from the cache and
+    /// lock the others: all transactions lock rows in one order.
+    pub(super) fn cached_leases(&self, plan: &BatchPlan<'_>) -> Option<CachedLeases> {
         if plan.pessimistic || plan.commands.is_empty() {
             return None;
         }
         let job_cache = locked(&self.job_cache);
-        let mut recalled = CachedLeases::default();
+        let mut cached = CachedLeases::default();
         for (id, command) in &plan.commands {
-            let written = job_cache.by_id(*id)?;
-            if !is_report_under(&written.stored, command) {
+            let leased = job_cache.by_id(*id)?;
+            if !is_report_of_lease(&leased.stored, command) {
                 return None;
             }
-            recalled.jobs.insert(*id, written.stored.clone());
-            recalled.by.insert(written.stored.no, written.by);
+            cached.jobs.insert(*id, leased.stored.clone());
+            cached.written_by.insert(leased.stored.no, leased.written_by);
         }
-        Some(recalled)
+        Some(cached)
     }
 
     /// Remembers what a committed transaction has written.
-    pub(super) fn remember(&self, transaction: &Transaction, by: Option<Xid>) {
+    pub(super) fn remember(&self, transaction: &Transaction, written_by: Option<Xid>) {
         let mut job_cache = locked(&self.job_cache);
-        for id in &transaction.changed {
+        for id in &transaction.changed_jobs {
             let leased = transaction.jobs.get(id).filter(|stored| stored.job.lease().is_some());
-            match leased.zip(by) {
-                Some((stored, by)) => job_cache.put(LeasedRow { stored: stored.clone(), by }),
+            match leased.zip(written_by) {
+                Some((stored, written_by)) => {
+                    job_cache.put(LeasedRow { stored: stored.clone(), written_by })
+                }
                 None => {
-                    let no = job_cache.by_id(*id).map(|written| written.stored.no);
+                    let no = job_cache.by_id(*id).map(|leased| leased.stored.no);
                     no.map(|no| job_cache.forget(no));
                 }
             }
@@ -80,17 +82,23 @@ impl Inner {
     }
 }
 
-/// Whether a command comes from the lease that the cached job has. Any other command may be right
-/// about what the job has become since, and its answer would touch no row that could prove it.
-fn is_report_under(stored: &Stored, command: &Command) -> bool {
+/// Whether a worker sends this command under the lease that the cached job has. Another command may
+/// be about a newer state of the job than the cached one. Its answer may change no row, and then
+/// nothing would show that the copy is old.
+fn is_report_of_lease(stored: &Stored, command: &Command) -> bool {
     let holder = stored.job.lease().map(|lease| &lease.token);
     holder.is_some() && command.token() == holder && command.step().is_none()
 }
 
 impl Transaction {
-    /// Fails if a cached job was left unchanged: then no statement checks that the copy is current.
-    pub(super) fn expect_changes(&self) -> Result<()> {
+    /// Fails if the batch leaves a cached job unchanged: no statement would check that the copy is
+    /// current.
+    pub(super) fn expect_all_changed(&self) -> Result<()> {
         let changed = |no: &i64| self.pending.jobs.contains_key(no);
-        if self.recalled.keys().all(changed) { Ok(()) } else { Err(TransactionError::Changed) }
+        if self.cached_rows.keys().all(changed) {
+            Ok(())
+        } else {
+            Err(TransactionError::StaleCache)
+        }
     }
 }

@@ -24,7 +24,7 @@ use engine::{Scope, Timestamp};
 use std::collections::VecDeque;
 
 /// One page examines at most this many jobs.
-const LOOKED_AT_MAX: usize = 10_000;
+const EXAMINED_MAX: usize = 10_000;
 /// This many numbers are read from an index at a time.
 const STRIDE: i64 = 256;
 /// A page merges at most this many index walks; beyond that, it walks all jobs.
@@ -32,44 +32,44 @@ const WALKS_MAX: usize = 64;
 
 pub(super) async fn list(db: &PooledConnection, query: &Query) -> Result<Page> {
     let limit = query.limit.clamp(1, PAGE_MAX);
-    let (mut below, floor) = range(query);
+    let (mut below, lowest) = range(query);
     let mut walks = walks(db, query).await?;
     let mut page = Page { jobs: Vec::new(), next: None };
-    let mut looked_at = 0;
+    let mut examined = 0;
     loop {
-        let candidates = next(db, &mut walks, below, floor).await?;
+        let candidates = next(db, &mut walks, below, lowest).await?;
         if candidates.is_empty() {
             return Ok(page);
         }
         let mut jobs = load::readable_by_no(db, &candidates).await?;
         for no in candidates {
-            if looked_at == LOOKED_AT_MAX {
-                page.next = Some(place(below));
+            if examined == EXAMINED_MAX {
+                page.next = Some(cursor_below(below));
                 return Ok(page);
             }
-            looked_at += 1;
-            let shown = jobs.remove(&no).filter(|stored| {
+            examined += 1;
+            let matching = jobs.remove(&no).filter(|stored| {
                 query.scope.covers(&stored.job.envelope.tenant) && query.filter.matches(&stored.job)
             });
-            if shown.is_some() && page.jobs.len() == limit {
-                page.next = Some(place(below));
+            if matching.is_some() && page.jobs.len() == limit {
+                page.next = Some(cursor_below(below));
                 return Ok(page);
             }
             below = no;
-            page.jobs.extend(shown.map(|stored| stored.job));
+            page.jobs.extend(matching.map(|stored| stored.job));
         }
     }
 }
 
 /// A cursor: the next page has the jobs below this number.
-fn place(below: i64) -> Cursor {
+fn cursor_below(below: i64) -> Cursor {
     Cursor::new(below.unsigned_abs(), 0)
 }
 
 /// The number below which the page begins, and the lowest number it can contain. Numbers begin with
 /// the time of creation, and no job ends before it was created.
 fn range(query: &Query) -> (i64, i64) {
-    let from = query.before.map(|place| to_i64(place.major()));
+    let from = query.before.map(|cursor| to_i64(cursor.major()));
     let after =
         |at: Timestamp| first_number(Timestamp::from_unix_ms(at.unix_ms().saturating_add(1)));
     let until = query.filter.created_until().map(after);
@@ -85,12 +85,12 @@ struct Walk {
     /// Numbers read from the index and not examined yet, newest first.
     ahead: VecDeque<i64>,
     /// The walk has reached its end.
-    whole: bool,
+    is_exhausted: bool,
 }
 
 impl Walk {
     fn all(sql: &'static str) -> Self {
-        Walk { sql, key: None, ahead: VecDeque::new(), whole: false }
+        Walk { sql, key: None, ahead: VecDeque::new(), is_exhausted: false }
     }
 
     fn of(sql: &'static str, key: impl SqlValue + Send + 'static) -> Self {
@@ -98,11 +98,11 @@ impl Walk {
     }
 
     /// Reads the next numbers from the index.
-    async fn advance(&mut self, db: &PooledConnection, below: i64, floor: i64) -> Result<()> {
-        let mut params: Vec<Param<'_>> = vec![&below, &STRIDE, &floor];
+    async fn advance(&mut self, db: &PooledConnection, below: i64, lowest: i64) -> Result<()> {
+        let mut params: Vec<Param<'_>> = vec![&below, &STRIDE, &lowest];
         params.extend(self.key.iter().map(|key| &**key as Param<'_>));
         self.ahead = numbers(&db.rows(self.sql, &params).await?)?.into();
-        self.whole = to_i64(self.ahead.len()) < STRIDE;
+        self.is_exhausted = to_i64(self.ahead.len()) < STRIDE;
         Ok(())
     }
 }
@@ -112,18 +112,18 @@ async fn next(
     db: &PooledConnection,
     walks: &mut [Walk],
     below: i64,
-    floor: i64,
+    lowest: i64,
 ) -> Result<Vec<i64>> {
     for walk in walks.iter_mut() {
         while walk.ahead.front().is_some_and(|no| *no >= below) {
             walk.ahead.pop_front();
         }
-        if walk.ahead.is_empty() && !walk.whole {
-            walk.advance(db, below, floor).await?;
+        if walk.ahead.is_empty() && !walk.is_exhausted {
+            walk.advance(db, below, lowest).await?;
         }
     }
     // A walk that is not at its end may continue with any number below its last one.
-    let reached = walks.iter().filter(|walk| !walk.whole);
+    let reached = walks.iter().filter(|walk| !walk.is_exhausted);
     let reached = reached.filter_map(|walk| walk.ahead.back().copied()).max().unwrap_or(i64::MIN);
     let mut found: Vec<i64> = Vec::new();
     for walk in walks {
@@ -154,15 +154,15 @@ async fn walks(db: &PooledConnection, query: &Query) -> Result<Vec<Walk>> {
         Some(IndexChoice::Completed) => vec![Walk::all(sql::LIST_ENDED)],
         Some(IndexChoice::Live) => vec![Walk::all(sql::LIST_LIVE)],
         Some(IndexChoice::Type(job_type)) => {
-            let known = SettingsCache::load(db).await?;
-            of_queues(known.queues.of_type(&job_type, &query.scope).map(|(no, _)| no))
+            let settings = SettingsCache::load(db).await?;
+            of_queues(settings.queues.of_type(&job_type, &query.scope).map(|(no, _)| no))
         }
         None => match &query.scope {
             Scope::All => vec![Walk::all(sql::LIST_ALL)],
             Scope::One(tenant) => {
-                let known = SettingsCache::load(db).await?;
-                let theirs = known.queues.all().filter(|(_, queue)| queue.tenant == *tenant);
-                of_queues(theirs.map(|(no, _)| no))
+                let settings = SettingsCache::load(db).await?;
+                let of_tenant = settings.queues.all().filter(|(_, queue)| queue.tenant == *tenant);
+                of_queues(of_tenant.map(|(no, _)| no))
             }
         },
     };

@@ -21,9 +21,9 @@ use tokio_postgres::Row;
 
 /// These jobs, live or ended, locked until the transaction ends. Missing ones are left out.
 ///
-/// All transactions lock live jobs before ended ones, each kind in the order of numbers. A job that
-/// was redriven while the statement waited cannot be locked in that order any more, so the call
-/// fails.
+/// All transactions lock live jobs before ended ones, each kind in the order of numbers. If a job
+/// was redriven while the statement waited, it cannot be locked in that order any more, and the
+/// call fails.
 pub(super) async fn locked(
     db: &PooledConnection,
     ids: &[JobId],
@@ -33,8 +33,8 @@ pub(super) async fn locked(
     missing.retain(|id| !found.contains_key(id));
     found.extend(jobs(db, sql::JOBS_ENDED, &missing).await?);
     missing.retain(|id| !found.contains_key(id));
-    let there = read(db, &missing).await?;
-    if there.is_empty() { Ok(found) } else { Err(TransactionError::Moved) }
+    let became_live = read(db, &missing).await?;
+    if became_live.is_empty() { Ok(found) } else { Err(TransactionError::LockOrder) }
 }
 
 /// The live ones of these jobs, locked until the transaction ends.
@@ -73,13 +73,13 @@ pub(super) async fn readable_by_no(
     jobs.map(|job| job.map(|stored| (stored.no, stored))).collect()
 }
 
-/// What was found, or nothing where a row is damaged: an unreadable job must not keep the sweeper
-/// from the others.
-pub(super) fn readable<T>(found: Result<T>) -> Result<Option<T>> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(trouble) if trouble.is_about_a_row() => Ok(None),
-        Err(trouble) => Err(trouble),
+/// The value, or `None` if a row is damaged: an unreadable job must not keep the sweeper from the
+/// others.
+pub(super) fn readable<T>(row: Result<T>) -> Result<Option<T>> {
+    match row {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_about_a_row() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -87,7 +87,7 @@ pub(super) fn readable<T>(found: Result<T>) -> Result<Option<T>> {
 pub(super) fn stored(row: &Row) -> Result<Stored> {
     let (id, no, queue): (_, i64, i32) = (id_of(row, 0)?, row.try_get(1)?, row.try_get(2)?);
     let body: Option<&[u8]> = row.try_get(4)?;
-    let body = body.ok_or(TransactionError::Impossible("a job was submitted and has no state"))?;
+    let body = body.ok_or(TransactionError::Inconsistent("a job has a submission and no state"))?;
     stored_of(id, (no, queue.into()), row.try_get(3)?, body)
 }
 
@@ -100,14 +100,14 @@ pub(super) fn stored_of(
     let envelope: Envelope = from_row(no, envelope)?;
     // The id column and its index name this id, but the sealed row names another.
     if envelope.id != id {
-        return Err(TransactionError::Impossible("a job is kept under another's id"));
+        return Err(TransactionError::Inconsistent("a job is stored under the id of another job"));
     }
     let (job, recent) = job_from_row(no, body, Arc::new(envelope))?;
     Ok(Stored { no, queue, job, recent })
 }
 
 pub(super) async fn payload(db: &PooledConnection, no: i64) -> Result<JsonText> {
-    payload_if_there(db, no).await?.ok_or(TransactionError::Impossible("a job has no payload"))
+    payload_if_there(db, no).await?.ok_or(TransactionError::Inconsistent("a job has no payload"))
 }
 
 /// The payload, if the job still exists.
@@ -134,7 +134,7 @@ pub(super) async fn history(
 ) -> Result<Vec<HistoryEntry>> {
     let rows = history_rows(db, &[stored.no], after).await?;
     let moved = rows.into_iter().map(|(_, _, entry)| entry).collect();
-    stored.history(moved, after)?.ok_or(TransactionError::Impossible(NOT_WHOLE))
+    stored.history(moved, after)?.ok_or(TransactionError::Inconsistent(NOT_WHOLE))
 }
 
 /// History rows that have moved out of the rows of their jobs: number, outbox position of the
@@ -152,7 +152,9 @@ pub(super) async fn history_rows(
         let (no, seq): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
         let entry: HistoryEntry = from_row(no, row.try_get(3)?)?;
         if i64::try_from(entry.seq) != Ok(seq) {
-            return Err(TransactionError::Impossible("a history row is kept in another's place"));
+            return Err(TransactionError::Inconsistent(
+                "a history row contradicts its sequence number",
+            ));
         }
         Ok((no, row.try_get(2)?, entry))
     };
@@ -165,20 +167,21 @@ pub(super) async fn details(
     transaction: &mut Transaction,
     commands: &[(JobId, &Command)],
 ) -> Result<()> {
-    let (mut old, mut named) = (Vec::new(), Rows::default());
+    let (mut long_histories, mut by_name) = (Vec::new(), Rows::default());
     for (id, command) in commands {
         let Some(stored) = transaction.jobs.get(id) else { continue };
         if let Some(token) = stale_token(&stored.job, command)
             && recent_record(stored, token)?.is_none()
             && is_long(stored)?
         {
-            old.push(stored.no);
+            long_histories.push(stored.no);
         }
         if let Some(name) = command.step() {
-            named.push((stored.no, name.as_str()));
+            by_name.push((stored.no, name.as_str()));
         }
     }
-    let (rows, steps) = tokio::try_join!(biased; history_rows(db, &old, 0), steps(db, &named))?;
+    let (rows, steps) =
+        tokio::try_join!(biased; history_rows(db, &long_histories, 0), steps(db, &by_name))?;
     for (no, _, entry) in rows.into_iter().rev() {
         transaction.history.entry(no).or_default().push(entry);
     }
@@ -192,24 +195,24 @@ fn is_long(stored: &Stored) -> Result<bool> {
     Ok(recent.first().is_some_and(|noted| noted.entry.seq != 1))
 }
 
-async fn steps(db: &PooledConnection, named: &Rows<(i64, &str)>) -> Result<HashMap<i64, Steps>> {
+async fn steps(db: &PooledConnection, by_name: &Rows<(i64, &str)>) -> Result<HashMap<i64, Steps>> {
     let mut found: HashMap<i64, Steps> = HashMap::new();
-    if named.is_empty() {
+    if by_name.is_empty() {
         return Ok(found);
     }
-    let named = named.params();
-    let (named, counts) = tokio::try_join!(
+    let by_name = by_name.params();
+    let (by_name, counts) = tokio::try_join!(
         biased;
-        db.rows(sql::STEPS, &named),
-        db.rows(sql::STEPS_COUNT, &named[..1]),
+        db.rows(sql::STEPS, &by_name),
+        db.rows(sql::STEPS_COUNT, &by_name[..1]),
     )?;
-    for row in &named {
+    for row in &by_name {
         let (no, name): (i64, &str) = (row.try_get(0)?, row.try_get(1)?);
         let step: Step = from_row(no, row.try_get(2)?)?;
         if step.name.as_str() != name {
-            return Err(TransactionError::Impossible("a step has another's name"));
+            return Err(TransactionError::Inconsistent("a step contradicts its name"));
         }
-        found.entry(no).or_default().named.insert(name.into(), step);
+        found.entry(no).or_default().by_name.insert(name.into(), step);
     }
     for row in &counts {
         let count: i64 = row.try_get(1)?;

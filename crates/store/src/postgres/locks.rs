@@ -1,5 +1,5 @@
-//! What a transaction locks and reads before anything is decided: locks, keys, what claims got, the
-//! clock.
+//! What a transaction locks and reads before the engine decides: the audit log, keys, claims and
+//! their results, the clock.
 
 use super::{
     error::{Result, TransactionError},
@@ -23,7 +23,7 @@ pub(super) async fn lock_audit(db: &PooledConnection, needed: bool) -> Result<()
     }
     match db.rows(sql::AUDIT_LOCK, &[]).await?.len() {
         1 => Ok(()),
-        _ => Err(TransactionError::Impossible("the audit log has no row to be locked by")),
+        _ => Err(TransactionError::Inconsistent("the table lock has no row for the audit log")),
     }
 }
 
@@ -33,21 +33,21 @@ pub(super) async fn lock_claims(db: &PooledConnection, digests: &[i64]) -> Resul
 }
 
 /// The jobs that claims of these names got.
-pub(super) async fn held(
+pub(super) async fn claim_results(
     db: &PooledConnection,
     digests: &[i64],
 ) -> Result<HashMap<i64, Vec<JobId>>> {
-    let mut held = HashMap::new();
-    for row in db.rows_about(sql::CLAIMS_HELD, digests).await? {
+    let mut results = HashMap::new();
+    for row in db.rows_about(sql::CLAIM_RESULTS, digests).await? {
         let (digest, ids): (i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
         let (ids, _) = ids.as_chunks::<16>();
-        held.insert(digest, ids.iter().map(|id| JobId::from_bytes(*id)).collect());
+        results.insert(digest, ids.iter().map(|id| JobId::from_bytes(*id)).collect());
     }
-    Ok(held)
+    Ok(results)
 }
 
-/// Adds the keys of these jobs. A job's key never changes, so the jobs need not be locked for that.
-pub(super) async fn keys_of(
+/// Adds the keys of these jobs to `keys`. A job's key never changes, so the jobs are not locked.
+pub(super) async fn add_keys_of(
     db: &PooledConnection,
     ids: &[JobId],
     keys: &mut BTreeMap<KeyName, JobId>,
@@ -79,33 +79,35 @@ pub(super) async fn lock_keys(
     let rows = keys.iter().map(|((queue, name), id)| (queue_column(*queue), &**name, to_uuid(*id)));
     let rows: Rows<_> = rows.collect();
     let take = rows.params();
-    let (taken, held) = tokio::try_join!(
+    let (taken, stored) = tokio::try_join!(
         biased;
         db.rows(sql::KEYS_TAKE, &take),
-        db.rows(sql::KEYS_HELD, &take[..2]),
+        db.rows(sql::KEY_HOLDERS, &take[..2]),
     )?;
-    for row in &held {
+    for row in &stored {
         let (queue, name, id): (i32, String, _) =
             (row.try_get(0)?, row.try_get(1)?, id_of(row, 2)?);
-        locked.insert((queue.into(), name), Key { row: id, holder: Some(id) });
+        locked.insert((queue.into(), name), Key { stored_holder: id, holder: Some(id) });
     }
     for row in &taken {
         let (queue, name): (i32, String) = (row.try_get(0)?, row.try_get(1)?);
         let key = locked.get_mut(&(queue.into(), name));
-        key.ok_or(TransactionError::Impossible("a key was taken and is not there"))?.holder = None;
+        key.ok_or(TransactionError::Inconsistent("a key that was just taken is missing"))?.holder =
+            None;
     }
     Ok(locked)
 }
 
-/// The time, and the columns of `store_meta`.
+/// What one statement reads after the locks: the time, the versions in `store_meta`, an outbox
+/// position, and the transaction.
 #[derive(Clone, Copy, Default)]
 pub(super) struct ClockReading {
     pub(super) now: Timestamp,
     pub(super) epoch: i32,
-    pub(super) settings: i64,
-    pub(super) place: i64,
-    pub(super) number: Option<XactNumber>,
-    pub(super) server: ServerStart,
+    pub(super) batch_settings_version: i64,
+    pub(super) event_seq: i64,
+    pub(super) xact_number: Option<XactNumber>,
+    pub(super) server_start: ServerStart,
 }
 
 pub(super) async fn clock(db: &PooledConnection, writes: bool) -> Result<ClockReading> {
@@ -113,20 +115,20 @@ pub(super) async fn clock(db: &PooledConnection, writes: bool) -> Result<ClockRe
     Ok(ClockReading {
         now: Timestamp::from_unix_ms(row.try_get(0)?),
         epoch: row.try_get(1)?,
-        settings: row.try_get(2)?,
-        place: row.try_get(3)?,
-        number: row.try_get(4)?,
-        server: row.try_get(5)?,
+        batch_settings_version: row.try_get(2)?,
+        event_seq: row.try_get(3)?,
+        xact_number: row.try_get(4)?,
+        server_start: row.try_get(5)?,
     })
 }
 
 /// Outbox positions for this many blocks of job numbers.
-pub(super) async fn places(db: &PooledConnection, count: usize) -> Result<Vec<i64>> {
+pub(super) async fn event_seqs(db: &PooledConnection, count: usize) -> Result<Vec<i64>> {
     if count == 0 {
         return Ok(Vec::new());
     }
     let count = i32::try_from(count).unwrap_or(i32::MAX);
-    let rows = db.rows(sql::PLACES, &[&count]).await?;
+    let rows = db.rows(sql::EVENT_SEQS, &[&count]).await?;
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 

@@ -1,5 +1,5 @@
-//! What can wait: numbering events, pruning old rows, rolling up counts. The leader does it for all
-//! nodes; each transaction here first checks that this node still leads.
+//! Work that no request waits for: numbering events, pruning old rows, rolling up counts. The
+//! leader does it for all nodes. Each transaction here first checks that this node still leads.
 
 use super::{
     Inner,
@@ -26,8 +26,8 @@ use std::time::Duration;
 
 /// A claim may be repeated for this long.
 const CLAIMS_KEPT: Duration = Duration::from_secs(3_600);
-/// A pruning run ends after this many rounds, even if each round met only keys that are in use
-/// again.
+/// The pruning of one queue's keys ends after this many rounds, even if each round found only keys
+/// that are in use again.
 const ROUNDS_MAX: usize = 100;
 
 impl Inner {
@@ -36,12 +36,13 @@ impl Inner {
         self.as_leader(async |db, _| number_events(db, limit).await).await
     }
 
-    /// Prunes what no request can ask for any more.
+    /// Prunes keys, events and workers whose retention is over. Jobs are deleted by a decision of
+    /// the engine instead.
     pub(super) async fn prune(&self, limit: usize) -> Result<usize> {
         self.as_leader(async |db, now| {
             let mut left = limit;
-            let known = self.known_now(db).await?;
-            left -= drop_old_keys(db, &known, now, left).await?;
+            let settings = self.current_settings(db).await?;
+            left -= drop_old_keys(db, &settings, now, left).await?;
             left -= drop_old_events(db, now, left).await?;
             left -= self.drop_gone_workers(db, now, left).await?;
             // No request could ask for these rows, so they are not counted.
@@ -64,14 +65,14 @@ impl Inner {
     /// Runs maintenance in a transaction of its own, if this node leads.
     async fn as_leader<R: Default>(
         &self,
-        as_leader: impl AsyncFnOnce(&PooledConnection, Timestamp) -> Result<R>,
+        work: impl AsyncFnOnce(&PooledConnection, Timestamp) -> Result<R>,
     ) -> Result<R> {
         let mut db = self.readers.acquire().await?;
-        db.within(async |db| {
+        db.in_transaction(async |db| {
             let ((), wall) = tokio::try_join!(biased; db.begin(), wall(db))?;
             let now = self.tick(wall);
-            let is_ours = self.may_maintain(db, now).await?;
-            let done = if is_ours { as_leader(db, now).await? } else { R::default() };
+            let may_run = self.may_maintain(db, now).await?;
+            let done = if may_run { work(db, now).await? } else { R::default() };
             db.script(sql::COMMIT).await?;
             Ok(done)
         })
@@ -98,8 +99,8 @@ impl Inner {
         gone.truncate(limit);
         let gone: Vec<_> = gone.into_iter().map(|(name, _)| name).collect();
         workers::drop_rows(db, &gone).await?;
-        let mut known = locked(&self.workers);
-        gone.iter().for_each(|name| drop(known.remove(name)));
+        let mut cached = locked(&self.workers);
+        gone.iter().for_each(|name| drop(cached.remove(name)));
         Ok(gone.len())
     }
 }
@@ -107,24 +108,25 @@ impl Inner {
 /// Numbers events. The row of the last number is locked, so that no other node numbers at the same
 /// time.
 async fn number_events(db: &PooledConnection, limit: usize) -> Result<usize> {
-    let last = db.row(sql::NUMBERING_LOCK, &[], "the numbering has no row").await?;
+    let last = db.row(sql::NUMBERING_LOCK, &[], "numbering has no row").await?;
     let (mut next, mut left) = (last.try_get::<_, i64>(0)? + 1, to_i64(limit));
-    let (mut numbers, mut whole) = (Rows::default(), Vec::new());
-    for row in db.rows(sql::NUMBERING_NEW, &[&left]).await? {
-        let (turn, at, lines): (i64, i64, i32) =
+    let (mut numbers, mut fully_numbered) = (Rows::default(), Vec::new());
+    for row in db.rows(sql::UNNUMBERED, &[&left]).await? {
+        let (write_order, event_seq, event_count): (i64, i64, i32) =
             (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        let numbered = i64::from(lines).min(left);
+        let numbered = i64::from(event_count).min(left);
         if numbered == 0 {
             break;
         }
-        numbers.push((next, at, i32::try_from(numbered).unwrap_or(lines)));
+        numbers.push((next, event_seq, i32::try_from(numbered).unwrap_or(event_count)));
         (next, left) = (next + numbered, left - numbered);
-        if numbered == i64::from(lines) {
-            whole.push(turn);
+        if numbered == i64::from(event_count) {
+            fully_numbered.push(write_order);
             continue;
         }
-        let (rest, lines) = (at + numbered, lines - i32::try_from(numbered).unwrap_or(lines));
-        db.run(sql::OUTBOX_REST, &[&turn, &rest, &lines]).await?;
+        let (rest, event_count) =
+            (event_seq + numbered, event_count - i32::try_from(numbered).unwrap_or(event_count));
+        db.run(sql::UNNUMBERED_PUT, &[&write_order, &rest, &event_count]).await?;
     }
     if numbers.is_empty() {
         return Ok(0);
@@ -133,7 +135,7 @@ async fn number_events(db: &PooledConnection, limit: usize) -> Result<usize> {
     tokio::try_join!(
         biased;
         db.put(sql::NUMBERS_INSERT, &numbers),
-        db.run_about(sql::NUMBERED_DROP, &whole),
+        db.run_about(sql::UNNUMBERED_DROP, &fully_numbered),
         db.run(sql::NUMBERING_PUT, &last),
     )?;
     Ok(limit - usize::try_from(left).unwrap_or(0))
@@ -142,17 +144,17 @@ async fn number_events(db: &PooledConnection, limit: usize) -> Result<usize> {
 /// One roll-up adds at most this many changes.
 const ROLLED_UP_MAX: i64 = 20_000;
 
-/// Drops keys whose window is over. A key may belong to another job by now, and its job may have
-/// been redriven.
+/// Drops keys whose window is over, unless they belong to another job by now, or their job was
+/// redriven.
 async fn drop_old_keys(
     db: &PooledConnection,
-    known: &SettingsCache,
+    settings: &SettingsCache,
     now: Timestamp,
     limit: usize,
 ) -> Result<usize> {
     let mut dropped = 0;
-    for (queue, names) in known.queues.all() {
-        let policy = known.records.policy(&names.job_type);
+    for (queue, queue_name) in settings.queues.all() {
+        let policy = settings.records.policy(&queue_name.job_type);
         let until = before(now, policy.key_window);
         for _ in 0..ROUNDS_MAX {
             let left = to_i64(limit - dropped);
@@ -186,16 +188,16 @@ async fn drop_free_keys(
     names.sort_unstable();
     names.dedup();
     let named: Rows<_> = names.into_iter().map(|name| (queue, name)).collect();
-    let mut held = Vec::new();
+    let mut locked_keys = Vec::new();
     for row in db.rows(sql::KEYS_LOCK, &named.params()).await? {
-        held.push((row.try_get::<_, String>(1)?, id_of(&row, 2)?));
+        locked_keys.push((row.try_get::<_, String>(1)?, id_of(&row, 2)?));
     }
-    let ids: Vec<JobId> = held.iter().map(|(_, id)| *id).collect();
+    let ids: Vec<JobId> = locked_keys.iter().map(|(_, id)| *id).collect();
     let jobs = load::read(db, &ids).await?;
     let is_free = |(_, id): &&(String, JobId)| {
         jobs.get(id).is_some_and(|stored| key_is_free(&stored.job, policy, now))
     };
-    let free = held.iter().filter(is_free).map(|(name, _)| (queue, name.as_str()));
+    let free = locked_keys.iter().filter(is_free).map(|(name, _)| (queue, name.as_str()));
     let free: Rows<_> = free.collect();
     db.put(sql::KEYS_DROP, &free).await?;
     Ok(free.count())
@@ -204,31 +206,31 @@ async fn drop_free_keys(
 async fn drop_old_events(db: &PooledConnection, now: Timestamp, limit: usize) -> Result<usize> {
     let mut dropped = 0;
     while dropped < limit {
-        let of_sheet = drop_from_first_sheet(db, now, limit - dropped).await?;
-        if of_sheet == 0 {
+        let of_page = drop_from_first_page(db, now, limit - dropped).await?;
+        if of_page == 0 {
             break;
         }
-        dropped += of_sheet;
+        dropped += of_page;
     }
     Ok(dropped)
 }
 
 /// Drops old events from the front of the first page, as far as they are numbered.
-async fn drop_from_first_sheet(
+async fn drop_from_first_page(
     db: &PooledConnection,
     now: Timestamp,
     limit: usize,
 ) -> Result<usize> {
-    let rows = db.rows(sql::SHEETS_FIRST, &[]).await?;
+    let rows = db.rows(sql::OUTBOX_PAGE_FIRST, &[]).await?;
     let Some(row) = rows.first() else { return Ok(0) };
-    let (first, place, count): (i64, i64, i32) =
+    let (first, event_seq, count): (i64, i64, i32) =
         (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-    let (start, sheet): (i64, &[u8]) = (row.try_get(3)?, row.try_get(4)?);
-    let all = lines(start, sheet)?;
+    let (start, page): (i64, &[u8]) = (row.try_get(3)?, row.try_get(4)?);
+    let all = lines(start, page)?;
     let until = before(now, EVENTS_KEPT);
     let mut old = 0;
     let count = usize::try_from(count).unwrap_or(0);
-    for line in all.iter().filter(|line| line.number >= place).take(count.min(limit)) {
+    for line in all.iter().filter(|line| line.number >= event_seq).take(count.min(limit)) {
         if event_about(line.number, line.sealed)?.1.unix_ms() > until {
             break;
         }
@@ -240,14 +242,14 @@ async fn drop_from_first_sheet(
     if old == count {
         db.run(sql::NUMBER_DELETE, &[&first]).await?;
     } else {
-        let (next, rest) = (first + to_i64(old), place + to_i64(old));
+        let (next, rest) = (first + to_i64(old), event_seq + to_i64(old));
         let left = i32::try_from(count - old).unwrap_or(0);
         db.run(sql::NUMBER_PUT, &[&first, &next, &rest, &left]).await?;
     }
-    db.run(sql::SHEET_DELETE, &[&start]).await?;
-    let rest = all.iter().position(|line| line.number >= place + to_i64(old));
+    db.run(sql::OUTBOX_PAGE_DELETE, &[&start]).await?;
+    let rest = all.iter().position(|line| line.number >= event_seq + to_i64(old));
     let rest = rest.map(|rest| (all[rest].number, OutboxPages::one(&all[rest..])));
-    db.put(sql::OUTBOX_INSERT, &rest.into_iter().collect()).await?;
+    db.put(sql::OUTBOX_PAGE_INSERT, &rest.into_iter().collect()).await?;
     Ok(old)
 }
 

@@ -9,6 +9,7 @@
 mod address;
 mod audit;
 mod batch_plan;
+mod begin;
 mod claim;
 mod claim_cursors;
 mod commit;
@@ -21,7 +22,6 @@ mod inbox;
 mod lease_cache;
 mod list;
 mod load;
-mod loading;
 mod locks;
 mod maintenance;
 mod nodes;
@@ -67,7 +67,7 @@ use crate::{
 use claim_cursors::ClaimCursors;
 use engine::{Scope, TenantLimits, Timestamp};
 use error::Result;
-use fast_submit::Places;
+use fast_submit::EventSeqStock;
 use lease_cache::LeasedRow;
 use notification::NotificationQueue;
 use pool::{Pool, PooledConnection};
@@ -86,7 +86,7 @@ use writer_connection::WriterConnections;
 pub struct Postgres {
     inner: Arc<Inner>,
     notifications: Arc<NotificationQueue>,
-    listening: JoinHandle<()>,
+    listen_task: JoinHandle<()>,
     inbox_task: JoinHandle<()>,
 }
 
@@ -110,7 +110,7 @@ impl Default for PostgresOptions {
 /// What all reads and batches share.
 struct Inner {
     writers: Arc<Pool>,
-    /// The same for batches that block their thread.
+    /// Connections for batches that block their thread.
     writer_connections: WriterConnections,
     readers: Arc<Pool>,
     schema: String,
@@ -118,14 +118,14 @@ struct Inner {
     clock: Arc<dyn Clock>,
     random: Arc<dyn RandomSource>,
     runtime: Handle,
-    known: RwLock<Arc<SettingsCache>>,
+    settings: RwLock<Arc<SettingsCache>>,
     time: Mutex<time::Time>,
-    places: Mutex<Places>,
-    lines: Mutex<ClaimCursors>,
+    event_seq_stock: Mutex<EventSeqStock>,
+    claim_cursors: Mutex<ClaimCursors>,
     /// Jobs that this node has leased out.
     job_cache: Mutex<JobCache<LeasedRow>>,
     workers: Mutex<Workers>,
-    /// Until when a tenant counts as having its maximum of workers.
+    /// Tenants that have their maximum of workers, and until when this node assumes that.
     full_scopes: Mutex<BTreeMap<Scope, Timestamp>>,
     /// Jobs that cannot be read. Claims skip them.
     damaged: Mutex<BTreeSet<i64>>,
@@ -149,17 +149,17 @@ impl Postgres {
             NotificationQueue::new((random.entropy().0 >> 64) as u64, address.schema());
         let writers = Arc::new(Pool::new(connector.clone(), writers));
         let inner = Inner {
-            writer_connections: WriterConnections::beside(writers.clone()),
+            writer_connections: WriterConnections::new(writers.clone()),
             writers,
             readers: Arc::new(Pool::new(connector.clone(), options.readers.max(1))),
             schema: address.schema().into(),
             clock,
             random,
             runtime: connector.runtime.clone(),
-            known: RwLock::default(),
+            settings: RwLock::default(),
             time: Mutex::default(),
-            places: Mutex::default(),
-            lines: Mutex::default(),
+            event_seq_stock: Mutex::default(),
+            claim_cursors: Mutex::default(),
             job_cache: Mutex::default(),
             workers: Mutex::default(),
             full_scopes: Mutex::default(),
@@ -169,14 +169,14 @@ impl Postgres {
             limits: options.tenant_limits,
         };
         let started = inner.start().await;
-        started.map_err(|trouble| PostgresError::Store {
+        started.map_err(|error| PostgresError::Store {
             schema: inner.schema.clone(),
-            source: trouble.into_store_error(),
+            source: error.into_store_error(),
         })?;
         let inner = Arc::new(inner);
-        let listening = tokio::spawn(notifications.clone().run(connector));
+        let listen_task = tokio::spawn(notifications.clone().run(connector));
         let inbox_task = tokio::spawn(inbox::run(inner.clone()));
-        Ok(Postgres { inner, notifications, listening, inbox_task })
+        Ok(Postgres { inner, notifications, listen_task, inbox_task })
     }
 
     /// Makes every earlier lease void, for a database that was restored from a backup. A worker
@@ -184,7 +184,7 @@ impl Postgres {
     /// exists, so its lease must not be accepted.
     pub async fn raise_epoch(&self) -> Result<(), StoreError> {
         let inner = self.inner.clone();
-        self.ask(async move {
+        self.run(async move {
             let db = inner.readers.acquire().await?;
             db.run(sql::EPOCH_RAISE, &[]).await.map(drop)
         })
@@ -194,7 +194,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        self.listening.abort();
+        self.listen_task.abort();
         self.inbox_task.abort();
     }
 }
@@ -202,57 +202,57 @@ impl Drop for Postgres {
 impl Inner {
     async fn start(&self) -> Result<()> {
         let mut db = self.readers.acquire().await?;
-        let known = SettingsCache::load(&db).await?;
-        self.learn(Arc::new(known));
+        let settings = SettingsCache::load(&db).await?;
+        self.keep_settings(Arc::new(settings));
         self.start_time(&mut db).await
     }
 
-    /// The settings that this node has in memory.
-    fn known(&self) -> Arc<SettingsCache> {
-        self.known.read().expect(UNPOISONED).clone()
+    /// The settings in memory, which may be old.
+    fn cached_settings(&self) -> Arc<SettingsCache> {
+        self.settings.read().expect(NEVER_POISONED).clone()
     }
 
-    /// The settings, read again if their version has changed.
-    async fn known_now(&self, db: &PooledConnection) -> Result<Arc<SettingsCache>> {
-        let known = self.known();
-        let row = db.row(sql::SETTINGS_NOW, &[], "store_meta has no row").await?;
-        if known.version == row.try_get::<_, i64>(0)? {
-            return Ok(known);
+    /// The settings as they are now: read again if the version in the database has changed.
+    async fn current_settings(&self, db: &PooledConnection) -> Result<Arc<SettingsCache>> {
+        let settings = self.cached_settings();
+        let row = db.row(sql::BATCH_SETTINGS_VERSION, &[], "store_meta has no row").await?;
+        if settings.version == row.try_get::<_, i64>(0)? {
+            return Ok(settings);
         }
-        let known = Arc::new(SettingsCache::load(db).await?);
-        self.learn(known.clone());
-        Ok(known)
+        let settings = Arc::new(SettingsCache::load(db).await?);
+        self.keep_settings(settings.clone());
+        Ok(settings)
     }
 
-    /// Keeps the newer of the settings in memory and these.
-    fn learn(&self, known: Arc<SettingsCache>) {
-        let mut kept = self.known.write().expect(UNPOISONED);
-        if kept.version <= known.version {
-            *kept = known;
+    /// Caches these settings, unless the cached ones are newer.
+    fn keep_settings(&self, settings: Arc<SettingsCache>) {
+        let mut cached = self.settings.write().expect(NEVER_POISONED);
+        if cached.version <= settings.version {
+            *cached = settings;
         }
     }
 
-    /// Updates what this node remembers after a commit.
-    fn committed(
+    /// Updates the caches of this node after a commit.
+    fn note_committed(
         &self,
         transaction: &transaction::Transaction,
-        by: Option<Xid>,
-        notification: workers::WorkersNotification,
+        written_by: Option<Xid>,
+        updates: workers::WorkerUpdates,
     ) {
-        self.remember(transaction, by);
-        let mut lines = locked(&self.lines);
-        transaction.scanned.iter().for_each(|scanned| lines.scanned(scanned));
-        lines.note(&transaction.pending);
-        transaction.served.iter().for_each(|queue| lines.serve(*queue));
-        drop(lines);
+        self.remember(transaction, written_by);
+        let mut cursors = locked(&self.claim_cursors);
+        transaction.scan_summaries.iter().for_each(|summary| cursors.note_scan(summary));
+        cursors.note_queued(&transaction.pending);
+        transaction.served_queues.iter().for_each(|queue| cursors.note_served(*queue));
+        drop(cursors);
         let mut workers = locked(&self.workers);
-        notification.lost.iter().for_each(|name| drop(workers.remove(name)));
-        workers.extend(notification.seen.into_iter().map(|(name, seen, _)| (name, seen)));
+        updates.lost.iter().for_each(|name| drop(workers.remove(name)));
+        workers.extend(updates.seen.into_iter().map(|update| (update.name, update.worker)));
     }
 }
 
-const UNPOISONED: &str = "no code of ours panics with this in hand";
+const NEVER_POISONED: &str = "no code panics while it has this lock";
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect(UNPOISONED)
+    mutex.lock().expect(NEVER_POISONED)
 }

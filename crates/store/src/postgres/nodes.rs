@@ -19,21 +19,21 @@ impl Inner {
     pub(super) async fn heartbeat_node(&self, info: &NodeInfo) -> Result<ClusterView> {
         let mut db = self.readers.acquire().await?;
         let now = self.now(&mut db).await?;
-        let attended = db.within(async |db| {
+        let heartbeat = db.in_transaction(async |db| {
             db.begin().await?;
-            let led = lead(db, sql::LEADER_LOCK).await?;
-            self.hear_within(db, now).await?;
+            let previous = read_lead(db, sql::LEADER_LOCK).await?;
+            self.heartbeat_liveness(db, now).await?;
             put_node(db, info, now, 0).await?;
             db.run(sql::NODES_DROP, &[&before(now, NODES_KEPT)]).await?;
-            let lead = led.after(info, now);
+            let lead = previous.after(info, now);
             let until = lead.until.unix_ms();
             db.run(sql::LEADER_PUT, &[&lead.node, &lead.fence, &until]).await?;
             let nodes = nodes(db, &lead, now).await?;
             db.script(sql::COMMIT).await?;
             Ok((lead, nodes))
         });
-        let (lead, nodes) = attended.await?;
-        self.note_heard(now);
+        let (lead, nodes) = heartbeat.await?;
+        self.note_liveness_written(now);
         let role = lead.role_of(info, now);
         *locked(&self.role) = role;
         Ok(ClusterView { leads: matches!(role, NodeRole::Leads { .. }), nodes })
@@ -43,7 +43,7 @@ impl Inner {
     pub(super) async fn confirm_settings(&self, info: &NodeInfo, version: u64) -> Result<()> {
         let mut db = self.readers.acquire().await?;
         let now = self.now(&mut db).await?;
-        db.within(async |db| {
+        db.in_transaction(async |db| {
             let put = put_node(db, info, now, to_i64(version));
             tokio::try_join!(biased; db.begin(), put, db.script(sql::COMMIT)).map(drop)
         })
@@ -60,8 +60,8 @@ impl Inner {
         let mut unconfirmed = Vec::new();
         for row in db.rows(sql::NODES, &[]).await? {
             let seen_at = Timestamp::from_unix_ms(row.try_get(4)?);
-            let confirmed: i64 = row.try_get(5)?;
-            if confirmed.unsigned_abs() < version {
+            let confirmed_version: i64 = row.try_get(5)?;
+            if confirmed_version.unsigned_abs() < version {
                 let live = seen_at + NODE_LOST_AFTER > now;
                 unconfirmed.push(UnconfirmedNode { id: row.try_get(0)?, live });
             }
@@ -76,11 +76,13 @@ impl Inner {
         match role {
             NodeRole::Visitor => Ok(true),
             NodeRole::Follows => Ok(false),
-            NodeRole::Leads { fence } => Ok(lead(db, sql::LEADER_READ).await?.stands(fence, now)),
+            NodeRole::Leads { fence } => {
+                Ok(read_lead(db, sql::LEADER_READ).await?.stands(fence, now))
+            }
         }
     }
 
-    /// Whether it sends heartbeats.
+    /// Whether this process is a node, which sends heartbeats. A tool sends none.
     pub(super) fn is_node(&self) -> bool {
         *locked(&self.role) != NodeRole::Visitor
     }
@@ -90,22 +92,22 @@ async fn put_node(
     db: &PooledConnection,
     info: &NodeInfo,
     now: Timestamp,
-    confirmed: i64,
+    confirmed_version: i64,
 ) -> Result<()> {
     let (started_at, seen_at) = (info.started_at.unix_ms(), now.unix_ms());
     let NodeInfo { id, version, draining, .. } = info;
-    let params: [Param<'_>; 6] = [id, version, &started_at, draining, &seen_at, &confirmed];
+    let params: [Param<'_>; 6] = [id, version, &started_at, draining, &seen_at, &confirmed_version];
     db.run(sql::NODE_PUT, &params).await.map(drop)
 }
 
 /// The version of the records that were set last.
 pub(super) async fn settings_version(db: &PooledConnection) -> Result<u64> {
-    let row = db.row(sql::SET_VERSION, &[], "store_meta has no row").await?;
+    let row = db.row(sql::RECORD_VERSION, &[], "store_meta has no row").await?;
     Ok(row.try_get::<_, i64>(0)?.unsigned_abs())
 }
 
-async fn lead(db: &PooledConnection, sql: &str) -> Result<Lead> {
-    let row = db.row(sql, &[], "the leader has no row").await?;
+async fn read_lead(db: &PooledConnection, sql: &str) -> Result<Lead> {
+    let row = db.row(sql, &[], "the table leader has no row").await?;
     let until = Timestamp::from_unix_ms(row.try_get(2)?);
     Ok(Lead { node: row.try_get(0)?, fence: row.try_get(1)?, until })
 }

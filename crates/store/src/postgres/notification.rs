@@ -7,7 +7,7 @@
 
 use super::{
     locked,
-    pool::{Connector, Dialled},
+    pool::{Connector, UndrivenConnection},
 };
 use crate::node::Notification;
 use engine::JobType;
@@ -26,25 +26,26 @@ use tokio::{
 use tokio_postgres::{AsyncMessage, Client};
 use tracing::debug;
 
-/// Notifications to send, and notifications received.
+/// Notifications to send to other nodes, and notifications received from them.
 pub(super) struct NotificationQueue {
-    pub(super) out: Outgoing,
-    /// What this node did itself also wakes those who wait on this node.
-    pub(super) inbox: Outgoing,
+    pub(super) outgoing: Mailbox,
+    /// Received from other nodes. The inbox task also puts its own here, to wake claims and watches
+    /// of this node.
+    pub(super) incoming: Mailbox,
     /// Wakes the inbox task when an application's transaction has enqueued a job.
     pub(super) enqueued: Notify,
-    /// Marks this node's own notifications, so that it ignores them when they come back.
-    pub(super) own: u64,
+    /// Marks this node's own notifications, which PostgreSQL sends back to it: it ignores them.
+    pub(super) own_token: u64,
     /// The channel on which all nodes of this schema listen.
     channel: String,
     /// Notifications before this time are sent together.
-    gathers_until: Mutex<Instant>,
+    gather_until: Mutex<Instant>,
 }
 
 #[derive(Default)]
-pub(super) struct Outgoing {
+pub(super) struct Mailbox {
     notification: Mutex<Notification>,
-    came: Notify,
+    arrived: Notify,
 }
 
 /// Notifications within this time after a NOTIFY are sent together.
@@ -52,20 +53,20 @@ const GATHER: Duration = Duration::from_millis(5);
 /// The time before a broken connection is opened again.
 const RETRY: Duration = Duration::from_millis(500);
 /// A NOTIFY that takes longer than this counts as lost.
-const TELL_MAX: Duration = Duration::from_secs(5);
+const NOTIFY_MAX: Duration = Duration::from_secs(5);
 /// PostgreSQL's limit is 8,000 bytes. A longer list of job types becomes "any".
 const BYTES_MAX: usize = 7_000;
 
 /// The payload that `consign.enqueue` sends.
 const ENQUEUED: &str = "inbox";
 
-impl Outgoing {
+impl Mailbox {
     pub(super) fn put(&self, notification: Notification) {
         if notification.is_empty() {
             return;
         }
         locked(&self.notification).add(notification);
-        self.came.notify_one();
+        self.arrived.notify_one();
     }
 
     /// Waits until there is a notification, and takes it.
@@ -75,39 +76,42 @@ impl Outgoing {
             if !notification.is_empty() {
                 return notification;
             }
-            self.came.notified().await;
+            self.arrived.notified().await;
         }
     }
 }
 
 impl NotificationQueue {
-    pub(super) fn new(own: u64, schema: &str) -> Arc<Self> {
+    pub(super) fn new(own_token: u64, schema: &str) -> Arc<Self> {
         Arc::new(NotificationQueue {
-            out: Outgoing::default(),
-            inbox: Outgoing::default(),
+            outgoing: Mailbox::default(),
+            incoming: Mailbox::default(),
             enqueued: Notify::new(),
-            own,
+            own_token,
             channel: format!("consign_{schema}"),
-            gathers_until: Mutex::new(Instant::now()),
+            gather_until: Mutex::new(Instant::now()),
         })
     }
 
-    /// All notifications to send together with this one, and the NOTIFY statement. No statement if
-    /// one was sent a moment ago: then this one goes with those that follow.
-    pub(super) fn word(&self, notification: &Notification) -> (Notification, Option<String>) {
+    /// All notifications to send together with this one, and the NOTIFY statement for them. If one
+    /// was sent a moment ago, there is no statement, and this notification goes out with the next.
+    pub(super) fn notify_statement(
+        &self,
+        notification: &Notification,
+    ) -> (Notification, Option<String>) {
         let mut all = notification.clone();
-        if notification.is_empty() || self.begin_to_gather().is_err() {
+        if notification.is_empty() || self.start_gathering().is_err() {
             return (all, None);
         }
-        all.add(std::mem::take(&mut *locked(&self.out.notification)));
-        let word = self.written(&all);
-        (all, Some(word))
+        all.add(std::mem::take(&mut *locked(&self.outgoing.notification)));
+        let notify_statement = self.notify_sql(&all);
+        (all, Some(notify_statement))
     }
 
-    /// The first notification goes out at once. Those after it go out together, not before the time
-    /// that is returned as the error.
-    fn begin_to_gather(&self) -> Result<(), Instant> {
-        let mut until = locked(&self.gathers_until);
+    /// Checks that a notification may go out now. Those that come within a few milliseconds of it
+    /// go out together, not before the time that is returned as the error.
+    fn start_gathering(&self) -> Result<(), Instant> {
+        let mut until = locked(&self.gather_until);
         let now = Instant::now();
         if now < *until {
             return Err(*until);
@@ -116,29 +120,37 @@ impl NotificationQueue {
         Ok(())
     }
 
-    fn written(&self, notification: &Notification) -> String {
+    fn notify_sql(&self, notification: &Notification) -> String {
         // Neither numbers nor names of types contain a quote.
-        let text = written(self.own, notification).replace('\'', "");
+        let text = encoded(self.own_token, notification).replace('\'', "");
         format!("notify {}, '{text}'", self.channel)
     }
 
     /// Listens and sends for as long as the store is open.
     pub(super) async fn run(self: Arc<Self>, connector: Connector) {
         loop {
-            if let Err(error) = self.connected(&connector).await {
+            if let Err(error) = self.use_connection(&connector).await {
                 let error: &dyn std::error::Error = &error;
-                debug!(error, "notifications cannot be received: this node only polls");
+                debug!(
+                    error,
+                    "no connection for notifications: this node only polls until it has one"
+                );
             }
             sleep(RETRY).await;
             // Notifications were lost while there was no connection, so everything may have
             // changed.
             let (any_work, touched, settings) = (true, true, true);
-            self.inbox.put(Notification { any_work, touched, settings, ..Notification::default() });
+            self.incoming.put(Notification {
+                any_work,
+                touched,
+                settings,
+                ..Notification::default()
+            });
         }
     }
 
     /// Uses one connection until it ends.
-    async fn connected(
+    async fn use_connection(
         self: &Arc<Self>,
         connector: &Connector,
     ) -> Result<(), super::error::PostgresError> {
@@ -149,19 +161,19 @@ impl NotificationQueue {
         listening.spawn_on(self.clone().listen(connection), &connector.runtime);
         client.batch_execute(&format!("listen {}", self.channel)).await.map_err(failed)?;
         let mut pause = pin!(sleep(Duration::ZERO));
-        let mut paused = false;
+        let mut is_paused = false;
         loop {
             tokio::select! {
                 _ended = listening.join_next() => return Ok(()),
-                notification = self.out.take(), if !paused => match self.begin_to_gather() {
+                notification = self.outgoing.take(), if !is_paused => match self.start_gathering() {
                     Ok(()) => self.send(&client, &notification).await.map_err(failed)?,
                     Err(until) => {
-                        self.out.put(notification);
+                        self.outgoing.put(notification);
                         pause.as_mut().reset(until);
-                        paused = true;
+                        is_paused = true;
                     }
                 },
-                () = &mut pause, if paused => paused = false,
+                () = &mut pause, if is_paused => is_paused = false,
             }
         }
     }
@@ -171,33 +183,33 @@ impl NotificationQueue {
         client: &Client,
         notification: &Notification,
     ) -> Result<(), tokio_postgres::Error> {
-        let notify = self.written(notification);
-        timeout(TELL_MAX, client.batch_execute(&notify)).await.unwrap_or(Ok(()))
+        let notify = self.notify_sql(notification);
+        timeout(NOTIFY_MAX, client.batch_execute(&notify)).await.unwrap_or(Ok(()))
     }
 
     /// Drives a connection, and handles the notifications it receives.
-    async fn listen(self: Arc<Self>, mut connection: Dialled) {
+    async fn listen(self: Arc<Self>, mut connection: UndrivenConnection) {
         while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
             if let AsyncMessage::Notification(note) = message {
-                self.hear(note.payload());
+                self.receive(note.payload());
             }
         }
     }
 
-    fn hear(&self, message: &str) {
+    fn receive(&self, message: &str) {
         if message == ENQUEUED {
             return self.enqueued.notify_one();
         }
-        if let Some((from, notification)) = read(message)
-            && from != self.own
+        if let Some((from, notification)) = decoded(message)
+            && from != self.own_token
         {
-            self.inbox.put(notification);
+            self.incoming.put(notification);
         }
     }
 }
 
 /// `from touched settings any type type …`
-fn written(from: u64, notification: &Notification) -> String {
+fn encoded(from: u64, notification: &Notification) -> String {
     let types: usize = notification.work.iter().map(|job_type| job_type.as_str().len() + 1).sum();
     let (touched, settings) = (u8::from(notification.touched), u8::from(notification.settings));
     if types > BYTES_MAX {
@@ -211,7 +223,7 @@ fn written(from: u64, notification: &Notification) -> String {
     text
 }
 
-fn read(message: &str) -> Option<(u64, Notification)> {
+fn decoded(message: &str) -> Option<(u64, Notification)> {
     let mut words = message.split(' ');
     let from = words.next()?.parse().ok()?;
     let mut is_set = || Some(words.next()? == "1");
@@ -229,32 +241,46 @@ mod tests {
         let types = ["email", "order.ship"].map(|name| JobType::parse(name).unwrap());
         let notification =
             Notification { work: types.into(), any_work: false, touched: true, settings: true };
-        assert_eq!(read(&written(7, &notification)), Some((7, notification)));
+        assert_eq!(decoded(&encoded(7, &notification)), Some((7, notification)));
         let nothing = Notification { any_work: true, ..Notification::default() };
-        assert_eq!(read(&written(u64::MAX, &nothing)), Some((u64::MAX, nothing)));
-        assert_eq!(read("what"), None);
+        assert_eq!(decoded(&encoded(u64::MAX, &nothing)), Some((u64::MAX, nothing)));
+        assert_eq!(decoded("what"), None);
     }
 
     #[test]
-    fn the_first_word_goes_out_at_once_and_what_follows_it_together() {
+    fn the_first_notification_goes_out_at_once_and_later_ones_together() {
         let notifications = NotificationQueue::new(7, "consign");
         let touched = Notification { touched: true, ..Notification::default() };
         let any = Notification { any_work: true, ..Notification::default() };
-        let word = |notification: &Notification| notifications.word(notification).1;
-        assert_eq!(word(&Notification::default()), None, "nothing is not worth a word");
-        assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 0 0'"));
-        assert_eq!(notifications.word(&any), (any.clone(), None), "it is told with what follows");
-        notifications.out.put(any);
-        *notifications.gathers_until.lock().unwrap() -= GATHER;
-        assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 0 1'"));
-        assert!(locked(&notifications.out.notification).is_empty(), "it need not be sent again");
+        let notify_statement =
+            |notification: &Notification| notifications.notify_statement(notification).1;
+        assert_eq!(notify_statement(&Notification::default()), None, "nothing needs no NOTIFY");
+        assert_eq!(
+            notify_statement(&touched).as_deref(),
+            Some("notify consign_consign, '7 1 0 0'")
+        );
+        assert_eq!(
+            notifications.notify_statement(&any),
+            (any.clone(), None),
+            "it goes out with the next"
+        );
+        notifications.outgoing.put(any);
+        *notifications.gather_until.lock().unwrap() -= GATHER;
+        assert_eq!(
+            notify_statement(&touched).as_deref(),
+            Some("notify consign_consign, '7 1 0 1'")
+        );
+        assert!(
+            locked(&notifications.outgoing.notification).is_empty(),
+            "it need not be sent again"
+        );
     }
 
     #[test]
     fn too_many_types_are_all_types() {
         let types = (0..1_000).map(|n| JobType::parse(&format!("a-long-name-{n}")).unwrap());
         let notification = Notification { work: types.collect(), ..Notification::default() };
-        let (_, heard) = read(&written(1, &notification)).unwrap();
-        assert!(heard.any_work && heard.work.is_empty());
+        let (_, received) = decoded(&encoded(1, &notification)).unwrap();
+        assert!(received.any_work && received.work.is_empty());
     }
 }

@@ -18,33 +18,34 @@ use std::{collections::BTreeMap, sync::Arc};
 
 #[derive(Default)]
 pub(super) struct PendingWrites {
-    pub(super) new: Vec<New>,
+    pub(super) new_jobs: Vec<InsertedJob>,
     pub(super) jobs: BTreeMap<i64, ChangedJob>,
     pub(super) erased: Vec<Arc<Stored>>,
     pub(super) history: Vec<HistoryRow>,
     pub(super) steps: BTreeMap<(i64, String), Step>,
     pub(super) steps_forgotten: Vec<i64>,
-    pub(super) sheets: OutboxPages,
-    pub(super) lines: i64,
+    pub(super) outbox_pages: OutboxPages,
+    /// How many events the pages have.
+    pub(super) event_count: i64,
     pub(super) deltas: Deltas,
-    /// Keys whose job has ended.
+    /// Rows for `key_expiry`: keys whose job has ended.
     pub(super) ended_keys: Rows<(i32, i64, String, Uuid)>,
     /// Records to write; `None` removes one.
     pub(super) records: BTreeMap<RecordName, Option<Record>>,
     /// Entries for the audit log.
-    pub(super) notes: Vec<AuditNote>,
+    pub(super) audit_notes: Vec<AuditNote>,
 }
 
-/// A new job.
-pub(super) struct New {
+/// A new job: its row and its payload.
+pub(super) struct InsertedJob {
     pub(super) stored: Arc<Stored>,
     pub(super) payload: JsonText,
 }
 
-/// A changed job: its place in the tables before, and its state now.
+/// A changed job: which table has its stored row, and its new state.
 pub(super) struct ChangedJob {
-    pub(super) was: Option<RowLocation>,
-    pub(super) now: Arc<Stored>,
+    pub(super) stored_in: Option<RowLocation>,
+    pub(super) after: Arc<Stored>,
 }
 
 /// Which table has the job's row.
@@ -57,7 +58,7 @@ pub(super) enum RowLocation {
 /// A history row that no longer fits into the row of its job.
 pub(super) struct HistoryRow {
     pub(super) no: i64,
-    pub(super) place: Option<i64>,
+    pub(super) event_seq: Option<i64>,
     pub(super) entry: HistoryEntry,
 }
 
@@ -69,46 +70,46 @@ impl RowLocation {
 
 impl PendingWrites {
     pub(super) fn is_empty(&self) -> bool {
-        self.new.is_empty()
+        self.new_jobs.is_empty()
             && self.jobs.is_empty()
             && self.erased.is_empty()
             && self.steps.is_empty()
             && self.steps_forgotten.is_empty()
-            && self.sheets.written.is_empty()
+            && self.outbox_pages.written.is_empty()
             && self.records.is_empty()
-            && self.notes.is_empty()
+            && self.audit_notes.is_empty()
     }
 
     /// Stages the new state of a job; `before` is its stored state.
-    pub(super) fn touch(&mut self, before: Option<&Stored>, now: Arc<Stored>) {
-        let touched = self.jobs.entry(now.no);
-        let touched = touched.or_insert_with(|| ChangedJob {
-            was: before.map(|before| RowLocation::of(&before.job)),
-            now: now.clone(),
+    pub(super) fn stage_job(&mut self, before: Option<&Stored>, after: Arc<Stored>) {
+        let staged = self.jobs.entry(after.no);
+        let staged = staged.or_insert_with(|| ChangedJob {
+            stored_in: before.map(|before| RowLocation::of(&before.job)),
+            after: after.clone(),
         });
-        touched.now = now;
+        staged.after = after;
     }
 
     /// Adds an entry to a job's history; entries that no longer fit get rows of their own.
-    pub(super) fn note(
+    pub(super) fn add_history(
         &mut self,
         no: i64,
         recent: InlineHistory,
-        (entry, place): (&HistoryEntry, Option<i64>),
+        (entry, event_seq): (&HistoryEntry, Option<i64>),
     ) -> Result<InlineHistory, crate::codec::seal::Damage> {
         let mut recent = recent;
         if recent.is_full() {
             let rows = recent.rows(no)?.into_iter();
-            let moved = rows.map(|row| HistoryRow { no, place: row.event, entry: row.entry });
-            self.history.extend(moved);
+            let rows = rows.map(|row| HistoryRow { no, event_seq: row.event, entry: row.entry });
+            self.history.extend(rows);
             recent = InlineHistory::default();
         }
-        recent.push(entry, place);
+        recent.push(entry, event_seq);
         Ok(recent)
     }
 
     /// The job has just ended, so the window of its key begins.
-    pub(super) fn end_key(&mut self, before: Option<&Stored>, after: &Stored) {
+    pub(super) fn start_key_window(&mut self, before: Option<&Stored>, after: &Stored) {
         let Some(key) = &after.job.envelope.key else { return };
         let was_ended = before.is_some_and(|before| before.job.status().is_ended());
         if let Some(ended_at) = after.job.ended_at().filter(|_| !was_ended) {
@@ -147,7 +148,7 @@ fn body_of(stored: &Stored) -> Vec<u8> {
 pub(super) type SubmissionRow<'a> =
     (i64, Uuid, i32, Option<i64>, i64, Option<i64>, Option<&'a str>, Vec<u8>, &'a str);
 
-pub(super) fn submission_row(New { stored, payload }: &New) -> SubmissionRow<'_> {
+pub(super) fn submission_row(InsertedJob { stored, payload }: &InsertedJob) -> SubmissionRow<'_> {
     let envelope = &stored.job.envelope;
     let subject = envelope.subject.as_ref().map(SubjectId::as_str);
     (

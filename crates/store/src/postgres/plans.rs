@@ -32,8 +32,8 @@ const FROM_THE_START: [(&str, &str); 6] = [
     ("INBOX_NEXT", "rows that are not jobs yet, and no more than are taken at once"),
     ("INBOX_PEEK", "rows that are not jobs yet, and no more than are taken at once"),
     ("ERASED_OLD", "the first of all, and no other"),
-    ("NUMBERING_NEW", "sheets without a number, and no more than are numbered at once"),
-    ("SHEETS_FIRST", "the first, and no other"),
+    ("UNNUMBERED", "pages without numbers, and no more than are numbered at once"),
+    ("OUTBOX_PAGE_FIRST", "the first, and no other"),
     ("AUDIT_HEAD", "the last, and no other"),
 ];
 
@@ -179,7 +179,7 @@ async fn assert_claim_is_quick(client: &Client, names: &Names) {
     let values = format!(
         "('{{1,2}}', '{{100,100}}', '{{0,1,2,3,4,5,6,7,8,9}}', '{{{floors}}}', 9223372036854775807, 10, '{{7}}')"
     );
-    let ready = names.of(sql::READY);
+    let ready = names.of(sql::DUE_LOCK);
     let plan = explained(client, &ready, "analyze, timing off", &values).await.join("\n");
     client.batch_execute("rollback").await.unwrap();
     assert!(!plan.contains("Sort"), "{plan}");

@@ -6,7 +6,7 @@ use super::{
     locked,
     session::Session,
     sql::{self, Names},
-    tls::{Secret, Tls},
+    tls::{DatabaseStream, Tls},
     values::{Param, Rows, SqlValue, TableRow},
 };
 use futures_util::future::FutureExt;
@@ -30,7 +30,7 @@ pub(super) struct Pool {
     pub(super) size: usize,
     idle: Mutex<Vec<Session>>,
     permits: Arc<Semaphore>,
-    /// Connections with numbers up to this one are not used again.
+    /// Connections with numbers up to this one are broken, or may be, and are not used again.
     forgotten: Arc<AtomicU64>,
 }
 
@@ -42,13 +42,13 @@ pub(super) struct Connector {
     pub(super) names: Arc<Names>,
     pub(super) runtime: Handle,
     /// How many connections the pools have made.
-    pub(super) made: Arc<AtomicU64>,
+    pub(super) connections_made: Arc<AtomicU64>,
     /// Whether a pooler between the node and the server has refused start-up options.
     pub(super) is_pooled: Arc<AtomicBool>,
 }
 
 /// The part of a connection that a task must drive.
-pub(super) type Dialled = Connection<Socket, Secret<Socket>>;
+pub(super) type UndrivenConnection = Connection<Socket, DatabaseStream<Socket>>;
 
 /// The longest wait for an answer. The server's own timeouts end a statement earlier than this.
 const ANSWER_MAX: Duration = Duration::from_secs(40);
@@ -75,7 +75,7 @@ impl Connector {
     pub(super) async fn dial(
         &self,
         options: &str,
-    ) -> Result<(Client, Dialled), tokio_postgres::Error> {
+    ) -> Result<(Client, UndrivenConnection), tokio_postgres::Error> {
         let plain = &self.address.config;
         if self.is_pooled.load(Ordering::Relaxed) {
             return plain.connect(self.tls.clone()).await;
@@ -95,7 +95,7 @@ impl Connector {
     }
 
     pub(super) fn unreachable(&self, source: tokio_postgres::Error) -> PostgresError {
-        PostgresError::Connect { place: self.address.place(), source }
+        PostgresError::Connect { database: self.address.database(), source }
     }
 }
 
@@ -112,26 +112,26 @@ impl Pool {
         Pool { connector, size: connections, idle, permits, forgotten: Arc::default() }
     }
 
-    /// A pool of one connection of this kind, driven by another runtime.
-    pub(super) fn beside(&self, runtime: Handle) -> Self {
+    /// A pool of one connection that `runtime` drives, with the same address and settings.
+    pub(super) fn single_connection_on(&self, runtime: Handle) -> Self {
         let connector = Connector { runtime, ..self.connector.clone() };
         Pool { forgotten: self.forgotten.clone(), ..Pool::new(connector, 1) }
     }
 
     pub(super) async fn acquire(self: &Arc<Self>) -> Result<PooledConnection> {
         let permit = self.permit().await.ok_or(TransactionError::NoConnection(None))?;
-        let session = match self.take(u64::MAX) {
+        let session = match self.take_idle(u64::MAX) {
             Some(session) => session,
             None => self.open().await?,
         };
-        let mut lent = PooledConnection {
+        let mut connection = PooledConnection {
             session: Some(session),
             pool: self.clone(),
-            clean: true,
+            is_clean: true,
             _permit: permit,
         };
-        lent.session_mut().refresh().await?;
-        Ok(lent)
+        connection.session_mut().refresh().await?;
+        Ok(connection)
     }
 
     async fn permit(&self) -> Option<OwnedSemaphorePermit> {
@@ -144,47 +144,50 @@ impl Pool {
     /// Opens a connection on the runtime that will drive it: the caller may run on another.
     async fn open(&self) -> Result<Session> {
         let connector = self.connector.clone();
-        let opened =
+        let session =
             self.connector.runtime.spawn(async move { Session::open(&connector).await }).await;
-        let opened =
-            opened.map_err(|ended| TransactionError::NoConnection(Some(Box::new(ended))))?;
-        opened.map_err(|error| TransactionError::NoConnection(Some(Box::new(error))))
+        let session =
+            session.map_err(|ended| TransactionError::NoConnection(Some(Box::new(ended))))?;
+        session.map_err(|error| TransactionError::NoConnection(Some(Box::new(error))))
     }
 
-    /// How many connections have been made so far.
-    pub(super) fn made(&self) -> u64 {
-        self.connector.made.load(Ordering::SeqCst)
+    /// How many connections the pools of this node have made so far.
+    pub(super) fn connections_made(&self) -> u64 {
+        self.connector.connections_made.load(Ordering::SeqCst)
     }
 
-    /// An open connection from the first `made`. It proves that the server has not crashed since,
-    /// because a crash ends every session.
-    pub(super) fn witness(self: &Arc<Self>, made: u64) -> Option<PooledConnection> {
+    /// An idle connection that was one of the first `connections_made`. If it answers, the server
+    /// has not crashed since it was made: a crash ends every session.
+    pub(super) fn connection_older_than(
+        self: &Arc<Self>,
+        connections_made: u64,
+    ) -> Option<PooledConnection> {
         let permit = self.permits.clone().try_acquire_owned().ok()?;
-        let session = Some(self.take(made)?);
-        Some(PooledConnection { session, pool: self.clone(), clean: true, _permit: permit })
+        let session = Some(self.take_idle(connections_made)?);
+        Some(PooledConnection { session, pool: self.clone(), is_clean: true, _permit: permit })
     }
 
-    /// An idle connection from the first `made`.
-    fn take(&self, made: u64) -> Option<Session> {
+    /// An idle connection from the first `connections_made`.
+    fn take_idle(&self, connections_made: u64) -> Option<Session> {
         let forgotten = self.forgotten.load(Ordering::SeqCst);
         let mut idle = locked(&self.idle);
         idle.retain(|session| !session.is_closed() && session.number > forgotten);
-        let place = idle.iter().rposition(|session| session.number <= made)?;
-        Some(idle.remove(place))
+        let position = idle.iter().rposition(|session| session.number <= connections_made)?;
+        Some(idle.remove(position))
     }
 
     /// Discards all open connections, of this pool and of the pools beside it: after a failure the
     /// others are likely to be broken as well.
     pub(super) fn forget_all(&self) {
-        self.forgotten.fetch_max(self.made(), Ordering::SeqCst);
+        self.forgotten.fetch_max(self.connections_made(), Ordering::SeqCst);
     }
 }
 
-/// A connection lent by the pool. It goes back only if no transaction is open on it.
+/// A connection that the pool has lent out. On drop it goes back, if no transaction is open on it.
 pub(super) struct PooledConnection {
     session: Option<Session>,
     pool: Arc<Pool>,
-    clean: bool,
+    is_clean: bool,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -193,7 +196,7 @@ pub(super) struct PooledConnection {
 impl PooledConnection {
     /// Runs a statement, and returns its rows.
     pub(super) async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
-        Box::pin(self.session().rows(&self.pool.connector, (sql, self.clean), params)).await
+        Box::pin(self.session().rows(&self.pool.connector, (sql, self.is_clean), params)).await
     }
 
     /// Runs a statement that returns one row; `missing` is the error if it returns none.
@@ -203,7 +206,7 @@ impl PooledConnection {
         params: &[Param<'_>],
         missing: &'static str,
     ) -> Result<Row> {
-        self.rows(sql, params).await?.pop().ok_or(TransactionError::Impossible(missing))
+        self.rows(sql, params).await?.pop().ok_or(TransactionError::Inconsistent(missing))
     }
 
     /// Runs a query about these values, if there are any.
@@ -229,7 +232,7 @@ impl PooledConnection {
 
     /// Runs a statement, and returns how many rows it touched.
     pub(super) async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
-        Box::pin(self.session().run(&self.pool.connector, (sql, self.clean), params)).await
+        Box::pin(self.session().run(&self.pool.connector, (sql, self.is_clean), params)).await
     }
 
     /// Runs several statements without parameters.
@@ -237,9 +240,9 @@ impl PooledConnection {
         Box::pin(self.session().script(&self.pool.connector, sql)).await
     }
 
-    /// Runs a statement without pinning its session.
-    pub(super) async fn say(&self, sql: &str) -> Result<()> {
-        Box::pin(self.session().say(sql)).await
+    /// Runs statements as they are: the schema's name is not replaced.
+    pub(super) async fn script_verbatim(&self, sql: &str) -> Result<()> {
+        Box::pin(self.session().script_verbatim(sql)).await
     }
 
     /// Whether no other client uses its session.
@@ -257,21 +260,21 @@ impl PooledConnection {
         self.script(&sql::begin(sql::READ, self.is_own())).await
     }
 
-    /// Marks a transaction as open, until [`PooledConnection::closed`].
-    pub(super) fn opened(&mut self) {
-        self.clean = false;
+    /// Marks a transaction as open, until [`PooledConnection::mark_closed`].
+    pub(super) fn mark_open(&mut self) {
+        self.is_clean = false;
     }
 
-    pub(super) fn closed(&mut self) {
-        self.clean = true;
+    pub(super) fn mark_closed(&mut self) {
+        self.is_clean = true;
     }
 
-    /// Runs work that begins a transaction and commits it. A failure rolls it back.
-    pub(super) async fn within<R>(
+    /// Runs work that begins a transaction and commits it. After a failure, it rolls back.
+    pub(super) async fn in_transaction<R>(
         &mut self,
         work: impl AsyncFnOnce(&PooledConnection) -> Result<R>,
     ) -> Result<R> {
-        self.opened();
+        self.mark_open();
         let done = work(self).await;
         let is_over = match &done {
             Ok(_) => true,
@@ -279,28 +282,28 @@ impl PooledConnection {
             Err(_) => self.script(sql::ROLLBACK).await.is_ok(),
         };
         if is_over {
-            self.closed();
+            self.mark_closed();
         }
         done
     }
 
     fn session_mut(&mut self) -> &mut Session {
-        self.session.as_mut().expect("it goes back when this is dropped")
+        self.session.as_mut().expect("only drop takes the session")
     }
 
     fn session(&self) -> &Session {
-        self.session.as_ref().expect("it goes back when this is dropped")
+        self.session.as_ref().expect("only drop takes the session")
     }
 }
 
 impl Drop for PooledConnection {
     fn drop(&mut self) {
-        let session = self.session.take().filter(|session| self.clean && !session.is_closed());
+        let session = self.session.take().filter(|session| self.is_clean && !session.is_closed());
         locked(&self.pool.idle).extend(session);
     }
 }
 
-pub(super) async fn within<T>(
+pub(super) async fn within_time_limit<T>(
     answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
 ) -> Result<T> {
     match timeout(ANSWER_MAX, answer).await {

@@ -19,64 +19,65 @@ impl Inner {
         db: &mut PooledConnection,
         plan: &BatchPlan<'_>,
     ) -> Result<Arc<SettingsCache>> {
-        let mut known = self.known();
-        let mut missing = self.missing_queues(plan, &known);
+        let mut settings = self.cached_settings();
+        let mut missing = self.missing_queues(plan, &settings);
         if missing.is_refused {
             // Another node may have set the type's policy since.
-            known = self.known_now(db).await?;
-            missing = self.missing_queues(plan, &known);
+            settings = self.current_settings(db).await?;
+            missing = self.missing_queues(plan, &settings);
         }
         let missing = missing.queues;
         if missing.is_empty() {
-            return Ok(known);
+            return Ok(settings);
         }
         let rows = missing.iter().map(|queue| (queue.job_type.as_str(), queue.tenant.as_str()));
         let rows: Rows<_> = rows.collect();
-        db.within(async |db| {
+        db.in_transaction(async |db| {
             tokio::try_join!(
                 biased;
                 db.begin(),
                 db.put(sql::QUEUES_INSERT, &rows),
-                db.run(sql::SETTINGS_CHANGED, &[]),
+                db.run(sql::QUEUE_ADDED, &[]),
                 db.script(sql::COMMIT),
             )
         })
         .await?;
-        let known = Arc::new(SettingsCache::load(db).await?);
-        self.learn(known.clone());
-        Ok(known)
+        let settings = Arc::new(SettingsCache::load(db).await?);
+        self.keep_settings(settings.clone());
+        Ok(settings)
     }
 
     /// The queues that this batch is the first to need. Queues of jobs that will be refused are
     /// left out: their tenant has too many types already. `consign.enqueue` has counted the types
     /// of inbox rows.
-    fn missing_queues(&self, plan: &BatchPlan<'_>, known: &SettingsCache) -> MissingQueues {
+    fn missing_queues(&self, plan: &BatchPlan<'_>, settings: &SettingsCache) -> MissingQueues {
         let mut missing = MissingQueues::default();
         for (_, request) in &plan.requests {
             let queues = request.parts().flat_map(new_jobs).map(Queue::of_new);
             let is_new = |queue: &Queue| {
-                known.queues.no(&queue.job_type, &queue.tenant).is_none()
+                settings.queues.no(&queue.job_type, &queue.tenant).is_none()
                     && !missing.queues.contains(queue)
             };
             let of_list: BTreeSet<Queue> = queues.filter(is_new).collect();
-            let mut opened: BTreeMap<&Tenant, u64> = BTreeMap::new();
+            let mut undeclared: BTreeMap<&Tenant, u64> = BTreeMap::new();
             // A list sees the policies that it sets itself.
             let put: BTreeSet<JobType> = request.parts().filter_map(policy_of).collect();
             for queue in &of_list {
-                let is_declared = known.records.policies().contains_key(&queue.job_type)
+                let is_declared = settings.records.policies().contains_key(&queue.job_type)
                     || put.contains(&queue.job_type);
-                *opened.entry(&queue.tenant).or_default() += u64::from(!is_declared);
+                *undeclared.entry(&queue.tenant).or_default() += u64::from(!is_declared);
             }
             // A list runs whole or not at all, so the last of its types has to fit.
-            let fits = |(tenant, opened): (&&Tenant, &u64)| {
-                let kept = known.queues.undeclared_types(tenant, known.records.policies())
-                    + missing.opened.get(*tenant).copied().unwrap_or(0);
-                let last = (kept + opened).saturating_sub(1);
-                *opened == 0 || self.limits.check(TenantLimit::JobTypes, last).is_ok()
+            let fits = |(tenant, undeclared): (&&Tenant, &u64)| {
+                let existing =
+                    settings.queues.undeclared_types(tenant, settings.records.policies())
+                        + missing.undeclared.get(*tenant).copied().unwrap_or(0);
+                let last = (existing + undeclared).saturating_sub(1);
+                *undeclared == 0 || self.limits.check(TenantLimit::JobTypes, last).is_ok()
             };
-            if plan.from_inbox || opened.iter().all(fits) {
-                for (tenant, opened) in opened {
-                    *missing.opened.entry(tenant.clone()).or_default() += opened;
+            if plan.from_inbox || undeclared.iter().all(fits) {
+                for (tenant, undeclared) in undeclared {
+                    *missing.undeclared.entry(tenant.clone()).or_default() += undeclared;
                 }
                 missing.queues.extend(of_list);
             } else {
@@ -92,7 +93,7 @@ impl Inner {
 struct MissingQueues {
     queues: BTreeSet<Queue>,
     /// How many more undeclared types each tenant has with these queues.
-    opened: BTreeMap<Tenant, u64>,
+    undeclared: BTreeMap<Tenant, u64>,
     /// Whether some queues are not made because of the limit on types.
     is_refused: bool,
 }

@@ -32,7 +32,7 @@ use std::{
     sync::Arc,
 };
 
-/// Counts stop at this number: a larger one tells the reader no more.
+/// Counts stop at this number: to a reader, a larger one means the same.
 const COUNTED_MAX: i64 = 100_000;
 
 impl Inner {
@@ -42,33 +42,36 @@ impl Inner {
         scope: &Scope,
         now: Timestamp,
     ) -> Result<Vec<QueueDepth>> {
-        let known = self.known_now(db).await?;
-        let queues = known.queues.in_scope(scope);
+        let settings = self.current_settings(db).await?;
+        let queues = settings.queues.in_scope(scope);
         let numbers: Vec<i32> = queues.iter().map(|(no, _)| queue_column(*no)).collect();
         let counts = counts(db, &numbers).await?;
         let all = self.workers_now(db, scope).await?;
-        // A worker seen lately is alive whatever it holds. Then the running jobs need not be read.
+        // A worker that was seen lately is alive, with or without leases. If all were, the running
+        // jobs need not be read.
         let leases = match needs_leases(&all, now) {
             true => workers::leases(db).await?,
             false => Leases::default(),
         };
         let workers = described(&all, &leases, &Scope::All, now);
         let live = LiveWorkers::of(&workers, queues.iter().copied());
-        let lines = waiting(db, &numbers, now).await?;
+        let waiting_by_queue = waiting(db, &numbers, now).await?;
         let mut depths = Vec::new();
         for (no, queue) in queues {
             // A queue is made a moment before its first job.
             let Some(counts) = counts.get(&no).filter(|counts| counts.submitted > 0) else {
                 continue;
             };
-            let line = lines.get(&no);
-            let due = due(db, no, line, counts.queued, now).await?;
+            let waiting = waiting_by_queue.get(&no);
+            let due = due(db, no, waiting, counts.queued, now).await?;
             depths.push(QueueDepth {
                 queue: queue.clone(),
                 counts: *counts,
                 due,
-                oldest_due_at: line.and_then(|line| line.oldest).map(Timestamp::from_unix_ms),
-                paused: known.is_paused(queue),
+                oldest_due_at: waiting
+                    .and_then(|waiting| waiting.oldest)
+                    .map(Timestamp::from_unix_ms),
+                paused: settings.is_paused(queue),
                 live_workers: live.count(queue),
             });
         }
@@ -82,9 +85,9 @@ impl Inner {
         scope: &Scope,
         job_type: Option<&JobType>,
     ) -> Result<PoisonCounts> {
-        let known = self.known_now(db).await?;
+        let settings = self.current_settings(db).await?;
         let wanted = |queue: &Queue| job_type.is_none_or(|wanted| *wanted == queue.job_type);
-        let queues = known.queues.in_scope(scope).into_iter().filter(|(_, queue)| wanted(queue));
+        let queues = settings.queues.in_scope(scope).into_iter().filter(|(_, queue)| wanted(queue));
         let queues: Vec<i32> = queues.map(|(no, _)| queue_column(no)).collect();
         let mut groups: Vec<(i64, i64, u64)> = Vec::new();
         for row in db.rows(sql::POISON_COUNTS, &[&queues]).await? {
@@ -92,12 +95,12 @@ impl Inner {
                 (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
             groups.extend(error.map(|error| (queue.into(), error, count.unsigned_abs())));
         }
-        let (told, complete) = reported_codes(&groups);
-        groups.retain(|(_, error, _)| told.contains(error));
+        let (reported, complete) = reported_codes(&groups);
+        groups.retain(|(_, error, _)| reported.contains(error));
         let names = error_codes(db, &groups).await?;
         let mut counts = PoisonCounts { complete, ..PoisonCounts::default() };
         for (no, error, count) in &groups {
-            let (name, queue) = (names.get(error), known.queues.get(*no));
+            let (name, queue) = (names.get(error), settings.queues.get(*no));
             name.iter().zip(queue).for_each(|(name, queue)| {
                 counts.add(&queue.job_type, name, *count);
             });
@@ -113,19 +116,19 @@ impl Inner {
     ) -> Result<Option<(Job, ExplainFacts)>> {
         let Some(stored) = visible(db, scope, id).await? else { return Ok(None) };
         let queue = Queue::of(&stored.job);
-        let known = self.known_now(db).await?;
-        let of_type = known.queues.of_type(&queue.job_type, &Scope::All);
+        let settings = self.current_settings(db).await?;
+        let of_type = settings.queues.of_type(&queue.job_type, &Scope::All);
         let of_type: Vec<i32> = of_type.map(|(no, _)| queue_column(no)).collect();
         let running = counts(db, &of_type).await?.values().map(|counts| counts.running).sum();
         let (all, leases) = (self.workers_now(db, scope).await?, workers::leases(db).await?);
         let workers = described(&all, &leases, &Scope::All, now);
         let explain_facts = ExplainFacts {
             now,
-            paused: known.is_paused(&queue),
+            paused: settings.is_paused(&queue),
             live_workers: live_workers(&workers, &queue),
             ahead: ahead(db, &stored, now).await?,
             running,
-            concurrency: known.records.policy(&queue.job_type).concurrency,
+            concurrency: settings.records.policy(&queue.job_type).concurrency,
         };
         Ok(Some((stored.job.clone(), explain_facts)))
     }
@@ -136,27 +139,27 @@ impl Inner {
         limit: usize,
         now: Timestamp,
     ) -> Result<Vec<Overdue>> {
-        let known = self.known_now(db).await?;
-        let mut late = Vec::new();
+        let settings = self.current_settings(db).await?;
+        let mut found = Vec::new();
         let at = now.unix_ms();
         for sql in [sql::OVERDUE_LEASES, sql::OVERDUE_EXPIRED] {
-            let left = to_i64(limit - late.len());
+            let left = to_i64(limit - found.len());
             let rows = db.rows(sql, &[&at, &left]).await?;
-            add_overdue(db, &known, numbers(&rows)?, now, &mut late).await?;
+            add_overdue(db, &settings, numbers(&rows)?, now, &mut found).await?;
         }
-        for (queue, names) in known.queues.all() {
+        for (queue, names) in settings.queues.all() {
             for keyed in [false, true] {
-                let left = to_i64(limit - late.len());
+                let left = to_i64(limit - found.len());
                 if left == 0 {
-                    return Ok(late);
+                    return Ok(found);
                 }
-                let kept = known.records.policy(&names.job_type).kept_for(keyed);
+                let kept = settings.records.policy(&names.job_type).kept_for(keyed);
                 let (queue, until) = (queue_column(queue), before(now, kept));
                 let rows = db.rows(sql::OVERDUE_KEPT, &[&queue, &keyed, &until, &left]).await?;
-                add_overdue(db, &known, numbers(&rows)?, now, &mut late).await?;
+                add_overdue(db, &settings, numbers(&rows)?, now, &mut found).await?;
             }
         }
-        Ok(late)
+        Ok(found)
     }
 
     /// The first time after `after` at which a queued job may start.
@@ -165,14 +168,14 @@ impl Inner {
         db: &PooledConnection,
         after: Timestamp,
     ) -> Result<Option<Timestamp>> {
-        // Nothing is later than this. Such a caller only wants to know the time.
+        // No job is due later than that. Such a caller only wants to know the time.
         if after == Timestamp::MAX {
             return Ok(None);
         }
-        let known = self.known_now(db).await?;
-        let queues: Vec<i32> = known.queues.all().map(|(no, _)| queue_column(no)).collect();
+        let settings = self.current_settings(db).await?;
+        let queues: Vec<i32> = settings.queues.all().map(|(no, _)| queue_column(no)).collect();
         let params: [Param<'_>; 3] = [&queues, &ranks(), &after.unix_ms()];
-        let first = db.row(sql::READY_NEXT, &params, "a minimum without a row").await?;
+        let first = db.row(sql::DUE_NEXT, &params, "min returned no row").await?;
         Ok(first.try_get::<_, Option<i64>>(0)?.map(Timestamp::from_unix_ms))
     }
 }
@@ -216,7 +219,7 @@ async fn counts(db: &PooledConnection, queues: &[i32]) -> Result<BTreeMap<i64, C
     }
     let mut counts = BTreeMap::new();
     let fits = sums.apply(&mut counts);
-    fits.ok_or(TransactionError::Impossible("a count is below zero"))?;
+    fits.ok_or(TransactionError::Inconsistent("a count of jobs is below zero"))?;
     Ok(counts)
 }
 
@@ -240,18 +243,18 @@ async fn waiting(
         db.rows(sql::DEPTHS, &params),
         db.rows(sql::DUE_EXPIRED, &params[2..3]),
     )?;
-    let mut lines: HashMap<i64, WaitingQueue> = HashMap::new();
+    let mut waiting_by_queue: HashMap<i64, WaitingQueue> = HashMap::new();
     for row in &depths {
-        let line = lines.entry(row.try_get::<_, i32>(0)?.into()).or_default();
+        let waiting = waiting_by_queue.entry(row.try_get::<_, i32>(0)?.into()).or_default();
         let (later, oldest): (i64, Option<i64>) = (row.try_get(2)?, row.try_get(3)?);
-        line.not_due += later;
-        line.oldest = line.oldest.into_iter().chain(oldest).min();
+        waiting.not_due += later;
+        waiting.oldest = waiting.oldest.into_iter().chain(oldest).min();
     }
     for row in &expired {
-        let line = lines.entry(row.try_get::<_, i32>(0)?.into()).or_default();
-        line.not_due += row.try_get::<_, i64>(1)?;
+        let waiting = waiting_by_queue.entry(row.try_get::<_, i32>(0)?.into()).or_default();
+        waiting.not_due += row.try_get::<_, i64>(1)?;
     }
-    Ok(lines)
+    Ok(waiting_by_queue)
 }
 
 /// Most queued jobs are due, so the query counts those that are not. Only if those exceed the limit
@@ -259,11 +262,11 @@ async fn waiting(
 async fn due(
     db: &PooledConnection,
     queue: i64,
-    line: Option<&WaitingQueue>,
+    waiting: Option<&WaitingQueue>,
     queued: u64,
     now: Timestamp,
 ) -> Result<u64> {
-    let not_due = line.map_or(0, |line| line.not_due);
+    let not_due = waiting.map_or(0, |waiting| waiting.not_due);
     if not_due < COUNTED_MAX {
         return Ok(queued.saturating_sub(not_due.unsigned_abs()));
     }
@@ -280,7 +283,7 @@ async fn due_of_rank(db: &PooledConnection, queue: i64, rank: i16, now: Timestam
 }
 
 async fn count(db: &PooledConnection, sql: &str, params: &[Param<'_>]) -> Result<u64> {
-    let row = db.row(sql, params, "a count without a row").await?;
+    let row = db.row(sql, params, "count returned no row").await?;
     Ok(row.try_get::<_, i64>(0)?.unsigned_abs())
 }
 
@@ -302,16 +305,16 @@ async fn ahead(db: &PooledConnection, stored: &Stored, now: Timestamp) -> Result
 /// Asks the engine what is overdue about each of these jobs.
 async fn add_overdue(
     db: &PooledConnection,
-    known: &SettingsCache,
+    settings: &SettingsCache,
     numbers: Vec<i64>,
     now: Timestamp,
-    late: &mut Vec<Overdue>,
+    found: &mut Vec<Overdue>,
 ) -> Result<()> {
     let jobs = load::readable_by_no(db, &numbers).await?;
     for stored in numbers.iter().filter_map(|no| jobs.get(no)) {
-        let policy = known.records.policy(&stored.job.envelope.job_type);
+        let policy = settings.records.policy(&stored.job.envelope.job_type);
         let command = overdue(&stored.job, policy, now);
-        late.extend(command.map(|command| Overdue { id: stored.job.id(), command }));
+        found.extend(command.map(|command| Overdue { id: stored.job.id(), command }));
     }
     Ok(())
 }
@@ -324,29 +327,29 @@ pub(super) async fn events(
     let limit = limit.min(PAGE_MAX);
     let from = to_i64(after.saturating_add(1));
     let rows = db.rows(sql::EVENTS, &[&from, &to_i64(limit.saturating_add(1))]).await?;
-    let mut told: Vec<(i64, i64, i64, Vec<u8>)> = Vec::new();
+    let mut page_events: Vec<(i64, i64, i64, Vec<u8>)> = Vec::new();
     for row in &rows {
-        let (first, place, count): (i64, i64, i32) =
+        let (first, event_seq, count): (i64, i64, i32) =
             (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        let (start, sheet): (i64, &[u8]) = (row.try_get(3)?, row.try_get(4)?);
-        let own = place..place + i64::from(count);
-        for line in lines(start, sheet)?.into_iter().filter(|line| own.contains(&line.number)) {
-            let number = first + (line.number - place);
-            if number >= from && told.len() < limit {
+        let (start, page): (i64, &[u8]) = (row.try_get(3)?, row.try_get(4)?);
+        let own = event_seq..event_seq + i64::from(count);
+        for line in lines(start, page)?.into_iter().filter(|line| own.contains(&line.number)) {
+            let number = first + (line.number - event_seq);
+            if number >= from && page_events.len() < limit {
                 let (no, _) = event_about(line.number, line.sealed)?;
-                told.push((number, line.number, no, line.sealed.to_vec()));
+                page_events.push((number, line.number, no, line.sealed.to_vec()));
             }
         }
     }
-    let envelopes = envelopes(db, told.iter().map(|(_, _, no, _)| *no).collect()).await?;
-    let event = |(number, place, no, sealed): (i64, i64, i64, Vec<u8>)| {
+    let envelopes = envelopes(db, page_events.iter().map(|(_, _, no, _)| *no).collect()).await?;
+    let event = |(number, event_seq, no, sealed): (i64, i64, i64, Vec<u8>)| {
         let envelope = envelopes.get(&no).cloned();
-        let envelope =
-            envelope.ok_or(TransactionError::Impossible("an announcement is about no job"))?;
-        let event = event_from_row(place, &sealed, envelope)?;
+        let envelope = envelope
+            .ok_or(TransactionError::Inconsistent("an event names a job that does not exist"))?;
+        let event = event_from_row(event_seq, &sealed, envelope)?;
         Ok(NumberedEvent { number: number.unsigned_abs(), event })
     };
-    told.into_iter().map(event).collect()
+    page_events.into_iter().map(event).collect()
 }
 
 async fn envelopes(
@@ -364,26 +367,28 @@ async fn envelopes(
 }
 
 /// The events of one job after entry `after` of its history, as far as they are kept.
-pub(super) async fn announced(
+pub(super) async fn events_of_job(
     db: &PooledConnection,
     stored: &Stored,
     after: u64,
 ) -> Result<Vec<Event>> {
     let old = load::history_rows(db, &[stored.no], after).await?;
-    let mut places: Vec<i64> = old.into_iter().filter_map(|(_, place, _)| place).collect();
+    let mut event_seqs: Vec<i64> =
+        old.into_iter().filter_map(|(_, event_seq, _)| event_seq).collect();
     let recent = stored.recent.rows(stored.no)?.into_iter();
-    places.extend(recent.filter(|noted| noted.entry.seq > after).filter_map(|noted| noted.event));
-    places.truncate(PAGE_MAX);
-    let rows = db.rows(sql::SHEETS_OF_READ, &[&places]).await?;
+    event_seqs
+        .extend(recent.filter(|noted| noted.entry.seq > after).filter_map(|noted| noted.event));
+    event_seqs.truncate(PAGE_MAX);
+    let rows = db.rows(sql::OUTBOX_PAGES_OF, &[&event_seqs]).await?;
     let mut events = Vec::new();
     for row in &rows {
         for line in lines(row.try_get(0)?, row.try_get(1)?)? {
-            if !places.contains(&line.number) {
+            if !event_seqs.contains(&line.number) {
                 continue;
             }
             if event_about(line.number, line.sealed)?.0 != stored.no {
-                return Err(TransactionError::Impossible(
-                    "a history names an announcement of another job",
+                return Err(TransactionError::Inconsistent(
+                    "a history entry names an event of another job",
                 ));
             }
             events.push(event_from_row(line.number, line.sealed, stored.job.envelope.clone())?);

@@ -22,17 +22,17 @@ pub(super) async fn load(db: &PooledConnection, kinds: &[RecordKind]) -> Result<
         let (kind, scope, key): (&str, &str, &str) =
             (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         let (Some(kind), Some(scope)) = (RecordKind::parse(kind), from_scope(scope)) else {
-            return Err(UNLAWFUL);
+            return Err(INVALID_RECORD);
         };
         let name = RecordName { kind, scope, key: key.into() };
         let record = record_from_row(name, row.try_get(3)?)?;
-        records.put(record).map_err(|_| UNLAWFUL)?;
+        records.put(record).map_err(|_| INVALID_RECORD)?;
     }
     Ok(records)
 }
 
-const UNLAWFUL: TransactionError =
-    TransactionError::Impossible("a record does not say what its name says");
+const INVALID_RECORD: TransactionError =
+    TransactionError::Inconsistent("a record contradicts its name");
 
 /// Writes these records; those without a value are removed.
 pub(super) async fn write(

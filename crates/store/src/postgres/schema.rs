@@ -18,16 +18,16 @@ const MIGRATIONS: &[(&str, &str)] = &[
 ];
 
 /// The schema version that this build makes.
-const KNOWN: i64 = MIGRATIONS.len() as i64;
+const NEWEST_VERSION: i64 = MIGRATIONS.len() as i64;
 
 /// Returns the schema of a database, without changing it.
 pub async fn postgres_schema(address: &PostgresAddress) -> Result<Schema, PostgresError> {
     let connector = connector(address)?;
     let client = connector.connect().await?;
     client.batch_execute(sql::BEGIN_PINNED).await.map_err(failed(&connector))?;
-    let found = found(&client, &connector.names).await.map_err(failed(&connector))?;
+    let found = existing_schema(&client, &connector.names).await.map_err(failed(&connector))?;
     client.batch_execute(sql::ROLLBACK).await.map_err(failed(&connector))?;
-    refuse_foreign(&found, &connector)?;
+    refuse_unusable(&found, &connector)?;
     Ok(described(found.version, &connector.names))
 }
 
@@ -56,7 +56,7 @@ pub(super) fn connector(address: &PostgresAddress) -> Result<Connector, Postgres
         tls: Tls::new(&address.protection)?,
         names: Arc::new(Names { schema: address.schema().into() }),
         runtime: Handle::current(),
-        made: Arc::default(),
+        connections_made: Arc::default(),
         is_pooled: Arc::default(),
         address: address.clone(),
     })
@@ -65,10 +65,10 @@ pub(super) fn connector(address: &PostgresAddress) -> Result<Connector, Postgres
 /// What the database has.
 #[derive(Default)]
 struct ExistingSchema {
-    is_there: bool,
+    exists: bool,
     tables: i64,
     version: i64,
-    standby: bool,
+    is_standby: bool,
     /// The schema's owner, if it is a role that could not change our objects otherwise.
     foreign_owner: Option<String>,
 }
@@ -77,7 +77,7 @@ fn described(found: i64, names: &Names) -> Schema {
     let numbered = (1..).zip(MIGRATIONS.iter()).filter(|(number, _)| *number > found);
     let missing =
         numbered.map(|(number, (name, sql))| Migration { number, name, sql: names.of(sql) });
-    Schema { found, known: KNOWN, missing: missing.collect() }
+    Schema { found, known: NEWEST_VERSION, missing: missing.collect() }
 }
 
 /// A migration that collides with another node's begins again, at most this often. With many nodes
@@ -89,7 +89,7 @@ const ATTEMPTS_MAX: u32 = 20;
 pub(super) async fn migrate(client: &Client, connector: &Connector) -> Result<i64, PostgresError> {
     for _ in 1..ATTEMPTS_MAX {
         match try_migrate(client, connector).await {
-            Err(PostgresError::Migrate { source, .. }) if is_made_meanwhile(&source) => {}
+            Err(PostgresError::Migrate { source, .. }) if was_made_meanwhile(&source) => {}
             done => return done,
         }
     }
@@ -111,44 +111,44 @@ async fn try_migrate(client: &Client, connector: &Connector) -> Result<i64, Post
 async fn migrate_within(client: &Client, connector: &Connector) -> Result<i64, PostgresError> {
     let failed = failed(connector);
     let names = &connector.names;
-    let mut before = found(client, names).await.map_err(&failed)?;
-    refuse_foreign(&before, connector)?;
-    if before.version == KNOWN {
-        return Ok(KNOWN);
+    let mut existing = existing_schema(client, names).await.map_err(&failed)?;
+    refuse_unusable(&existing, connector)?;
+    if existing.version == NEWEST_VERSION {
+        return Ok(NEWEST_VERSION);
     }
-    if !before.is_there {
+    if !existing.exists {
         let create = format!("create schema {}", names.schema);
         client.batch_execute(&create).await.map_err(&failed)?;
     }
-    if before.version == 0 {
-        client.batch_execute(&names.of(TABLE_OF_MIGRATIONS)).await.map_err(&failed)?;
+    if existing.version == 0 {
+        client.batch_execute(&names.of(MIGRATIONS_TABLE)).await.map_err(&failed)?;
     } else {
-        client.batch_execute(&names.of(LOCK)).await.map_err(&failed)?;
-        before = found(client, names).await.map_err(&failed)?;
-        refuse_foreign(&before, connector)?;
+        client.batch_execute(&names.of(MIGRATIONS_LOCK)).await.map_err(&failed)?;
+        existing = existing_schema(client, names).await.map_err(&failed)?;
+        refuse_unusable(&existing, connector)?;
     }
-    for (number, (name, steps)) in (1..).zip(MIGRATIONS).filter(|(n, _)| *n > before.version) {
+    for (number, (name, steps)) in (1..).zip(MIGRATIONS).filter(|(n, _)| *n > existing.version) {
         client.batch_execute(&names.of(steps)).await.map_err(&failed)?;
-        let note =
+        let insert =
             format!("insert into consign.migration (number, name) values ({number}, '{name}')");
-        client.batch_execute(&names.of(&note)).await.map_err(&failed)?;
+        client.batch_execute(&names.of(&insert)).await.map_err(&failed)?;
     }
-    Ok(before.version)
+    Ok(existing.version)
 }
 
 /// Whether another node has made the schema or its first table since this node checked.
-fn is_made_meanwhile(error: &tokio_postgres::Error) -> bool {
-    let made = [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE];
-    error.code().is_some_and(|code| made.contains(code))
+fn was_made_meanwhile(error: &tokio_postgres::Error) -> bool {
+    let codes = [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE];
+    error.code().is_some_and(|code| codes.contains(code))
 }
 
 /// Does not block readers.
-const LOCK: &str = "lock table consign.migration in exclusive mode";
+const MIGRATIONS_LOCK: &str = "lock table consign.migration in exclusive mode";
 
-const TABLE_OF_MIGRATIONS: &str = "create table consign.migration \
-    (number integer primary key, name text not null, at timestamptz not null default pg_catalog.now())";
+const MIGRATIONS_TABLE: &str = "create table consign.migration \
+    (number integer primary key, name text not null, applied_at timestamptz not null default pg_catalog.now())";
 
-const FOUND: &str = "select pg_catalog.to_regnamespace('consign') is not null, \
+const EXISTING_SCHEMA: &str = "select pg_catalog.to_regnamespace('consign') is not null, \
     (select pg_catalog.count(*) from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace \
      where n.nspname = 'consign' and c.relkind in ('r', 'p', 'v', 'm')), \
     pg_catalog.to_regclass('consign.migration') is not null, pg_catalog.pg_is_in_recovery(), \
@@ -162,7 +162,7 @@ const VERSION: &str = "select coalesce(pg_catalog.max(number), 0)::int8 from con
 
 /// Every statement about the schema, for the test that checks what each name in them refers to.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[FOUND, VERSION];
+pub(super) const STATEMENTS: &[&str] = &[EXISTING_SCHEMA, VERSION];
 
 /// A statement that has the schema's name in a string, with the schema of the address.
 pub(super) fn of_schema(sql: &str, schema: &str) -> String {
@@ -170,16 +170,19 @@ pub(super) fn of_schema(sql: &str, schema: &str) -> String {
 }
 
 /// What the database has, by queries that need no rights on the schema.
-async fn found(client: &Client, names: &Names) -> Result<ExistingSchema, tokio_postgres::Error> {
-    let rows = client.query_typed(&of_schema(FOUND, &names.schema), &[]).await?;
+async fn existing_schema(
+    client: &Client,
+    names: &Names,
+) -> Result<ExistingSchema, tokio_postgres::Error> {
+    let rows = client.query_typed(&of_schema(EXISTING_SCHEMA, &names.schema), &[]).await?;
     let Some(row) = rows.first() else {
         return Ok(ExistingSchema::default());
     };
     let mut found = ExistingSchema {
-        is_there: row.try_get(0)?,
+        exists: row.try_get(0)?,
         tables: row.try_get(1)?,
         version: 0,
-        standby: row.try_get(3)?,
+        is_standby: row.try_get(3)?,
         foreign_owner: row.try_get(4)?,
     };
     if row.try_get(2)? {
@@ -189,13 +192,13 @@ async fn found(client: &Client, names: &Names) -> Result<ExistingSchema, tokio_p
     Ok(found)
 }
 
-fn refuse_foreign(found: &ExistingSchema, connector: &Connector) -> Result<(), PostgresError> {
+fn refuse_unusable(found: &ExistingSchema, connector: &Connector) -> Result<(), PostgresError> {
     let schema = connector.names.schema.clone();
-    if found.standby {
-        return Err(PostgresError::Standby { place: connector.address.place() });
+    if found.is_standby {
+        return Err(PostgresError::Standby { database: connector.address.database() });
     }
-    if found.version > KNOWN {
-        return Err(PostgresError::TooNew { schema, found: found.version, known: KNOWN });
+    if found.version > NEWEST_VERSION {
+        return Err(PostgresError::TooNew { schema, found: found.version, known: NEWEST_VERSION });
     }
     if found.version == 0 && found.tables > 0 {
         return Err(PostgresError::NotOurs { schema });

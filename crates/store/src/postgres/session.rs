@@ -8,7 +8,7 @@
 
 use super::{
     error::{PostgresError, Result},
-    pool::{Connector, within},
+    pool::{Connector, within_time_limit},
     sql,
     values::Param,
 };
@@ -30,7 +30,7 @@ pub(super) struct Session {
     /// Prepared statements by their text; empty if the session may be shared.
     prepared: HashMap<&'static str, Statement>,
     /// When its plans were last discarded.
-    planned: Instant,
+    plans_since: Instant,
     /// Its number among all connections that this node has made.
     pub(super) number: u64,
 }
@@ -38,39 +38,39 @@ pub(super) struct Session {
 /// A plan is made for the table as it is, and tables grow by thousands of rows in a second. A plan
 /// made for an empty table walks all of it, and the session learns nothing of the growth before the
 /// next vacuum.
-const PLANS_KEPT: Duration = Duration::from_secs(1);
+const PLANS_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// Whether the session has the token. Runs before the search path is pinned.
 pub(super) const IS_OWN: &str = "select pg_catalog.current_setting($1, true) = $2";
 
 /// The setting that holds the token.
-const WORD: &str = "consign.session";
+const TOKEN_SETTING: &str = "consign.session";
 
 impl Session {
     /// Connects; if the session is not shared, sets it up and prepares the frequent statements.
     pub(super) async fn open(connector: &Connector) -> Result<Self, PostgresError> {
         // Not the store's random source: the number of connections varies between runs, and must
         // not change what a seed produces.
-        let word = format!("{:016x}", RandomState::new().build_hasher().finish());
-        let client = connector.connect_with(&format!("-c {WORD}={word}")).await?;
-        let own = is_own(&client, &word).await;
-        let prepared = match own {
+        let token = format!("{:016x}", RandomState::new().build_hasher().finish());
+        let client = connector.connect_with(&format!("-c {TOKEN_SETTING}={token}")).await?;
+        let is_own = is_own(&client, &token).await;
+        let prepared = match is_own {
             Ok(true) => prepare(&client, connector).await,
             Ok(false) => Ok(HashMap::new()),
             Err(error) => Err(error),
         };
         let prepared = prepared.map_err(|source| connector.unreachable(source))?;
-        let number = connector.made.fetch_add(1, Ordering::SeqCst) + 1;
-        Ok(Session { client, prepared, planned: Instant::now(), number })
+        let number = connector.connections_made.fetch_add(1, Ordering::SeqCst) + 1;
+        Ok(Session { client, prepared, plans_since: Instant::now(), number })
     }
 
     /// Discards plans that are too old.
     pub(super) async fn refresh(&mut self) -> Result<()> {
-        if !self.is_own() || self.planned.elapsed() < PLANS_KEPT {
+        if !self.is_own() || self.plans_since.elapsed() < PLANS_AGE_MAX {
             return Ok(());
         }
-        within(self.client.batch_execute("discard plans")).await?;
-        self.planned = Instant::now();
+        within_time_limit(self.client.batch_execute("discard plans")).await?;
+        self.plans_since = Instant::now();
         Ok(())
     }
 
@@ -83,18 +83,18 @@ impl Session {
         self.client.is_closed()
     }
 
-    /// Runs a statement, and returns its rows. One that is `alone` is in no transaction.
+    /// Runs a statement, and returns its rows. One that is `is_alone` is in no transaction.
     pub(super) async fn rows(
         &self,
         connector: &Connector,
-        (sql, alone): (&str, bool),
+        (sql, is_alone): (&str, bool),
         params: &[Param<'_>],
     ) -> Result<Vec<Row>> {
         match self.prepared.get(sql) {
-            Some(prepared) => within(self.client.query(prepared, &values(params))).await,
+            Some(prepared) => within_time_limit(self.client.query(prepared, &values(params))).await,
             None => {
                 let sql = connector.names.of(sql);
-                self.pinned(alone, self.client.query_typed(&sql, &typed(params))).await
+                self.run_pinned(is_alone, self.client.query_typed(&sql, &typed(params))).await
             }
         }
     }
@@ -102,14 +102,16 @@ impl Session {
     pub(super) async fn run(
         &self,
         connector: &Connector,
-        (sql, alone): (&str, bool),
+        (sql, is_alone): (&str, bool),
         params: &[Param<'_>],
     ) -> Result<u64> {
         match self.prepared.get(sql) {
-            Some(prepared) => within(self.client.execute(prepared, &values(params))).await,
+            Some(prepared) => {
+                within_time_limit(self.client.execute(prepared, &values(params))).await
+            }
             None => {
                 let sql = connector.names.of(sql);
-                self.pinned(alone, self.client.execute_typed(&sql, &typed(params))).await
+                self.run_pinned(is_alone, self.client.execute_typed(&sql, &typed(params))).await
             }
         }
     }
@@ -117,28 +119,28 @@ impl Session {
     /// Runs a statement with our search path. Our own sessions are set so, and so are all our
     /// transactions. Behind a pooler, a statement that is alone gets a transaction of its own, in
     /// the same round trip.
-    async fn pinned<T>(
+    async fn run_pinned<T>(
         &self,
-        alone: bool,
+        is_alone: bool,
         statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T> {
-        if self.is_own() || !alone {
-            return within(statement).await;
+        if self.is_own() || !is_alone {
+            return within_time_limit(statement).await;
         }
         let (begin, commit) =
             (self.client.batch_execute(sql::BEGIN_PINNED), self.client.batch_execute(sql::COMMIT));
-        let done = within(async {
+        let done = within_time_limit(async {
             tokio::try_join!(biased; begin, statement, commit).map(|((), done, ())| done)
         });
         done.await
     }
 
     pub(super) async fn script(&self, connector: &Connector, sql: &str) -> Result<()> {
-        self.say(&connector.names.of(sql)).await
+        self.script_verbatim(&connector.names.of(sql)).await
     }
 
-    pub(super) async fn say(&self, sql: &str) -> Result<()> {
-        within(self.client.batch_execute(sql)).await
+    pub(super) async fn script_verbatim(&self, sql: &str) -> Result<()> {
+        within_time_limit(self.client.batch_execute(sql)).await
     }
 }
 
@@ -150,8 +152,9 @@ fn typed<'a>(params: &[Param<'a>]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
     params.iter().map(|value| (*value as _, value.sql_type())).collect()
 }
 
-async fn is_own(client: &Client, word: &str) -> Result<bool, tokio_postgres::Error> {
-    let rows = client.query_typed(IS_OWN, &[(&WORD, Type::TEXT), (&word, Type::TEXT)]).await?;
+async fn is_own(client: &Client, token: &str) -> Result<bool, tokio_postgres::Error> {
+    let rows =
+        client.query_typed(IS_OWN, &[(&TOKEN_SETTING, Type::TEXT), (&token, Type::TEXT)]).await?;
     let same: Option<bool> = rows.first().map_or(Ok(None), |row| row.try_get(0))?;
     Ok(same == Some(true))
 }
@@ -211,8 +214,8 @@ mod tests {
             let grow = "insert into consign.submission select n, gen_random_uuid(), 1, null, 1, null, null, '', '' \
                         from generate_series(1, 50000) n";
             session.script(&connector, grow).await.expect("lawful");
-            assert_eq!(plan(&session, &payload).await, empty, "it was not told");
-            session.planned -= PLANS_KEPT;
+            assert_eq!(plan(&session, &payload).await, empty, "the session has not planned again");
+            session.plans_since -= PLANS_AGE_MAX;
             session.refresh().await.expect("it answers");
             let full = plan(&session, &payload).await;
             assert!(full.contains(by_key), "{full}");
@@ -245,7 +248,7 @@ mod tests {
                 refused.is_pooled.load(Ordering::Relaxed),
                 "a refused session does not ask again"
             );
-            assert!(!opened(&behind(&lenient)).await, "the word was not passed on");
+            assert!(!opened(&behind(&lenient)).await, "the pooler does not pass the token on");
         });
     }
 }

@@ -1,5 +1,5 @@
-//! The settings that a node has in memory: queues, policies and pauses. A node reads them again
-//! when their version changes.
+//! The settings by which batches are decided, in the memory of a node: queues, policies and pauses.
+//! A node reads them again when their version changes.
 
 use super::{
     error::{Result, TransactionError},
@@ -14,7 +14,8 @@ use engine::{JobType, Tenant};
 
 #[derive(Default)]
 pub(super) struct SettingsCache {
-    /// The settings version from before the read. What was read may be newer, never older.
+    /// The version (`store_meta.batch_settings_version`) from before the read. What was read may be
+    /// newer, never older.
     pub(super) version: i64,
     pub(super) queues: Queues,
     /// The records that batches depend on.
@@ -27,18 +28,18 @@ impl SettingsCache {
         let kinds: Vec<RecordKind> = kinds.collect();
         let (version, queues, records) = tokio::try_join!(
             biased;
-            db.row(sql::SETTINGS_NOW, &[], "store_meta has no row"),
+            db.row(sql::BATCH_SETTINGS_VERSION, &[], "store_meta has no row"),
             db.rows(sql::QUEUES, &[]),
             records::load(db, &kinds),
         )?;
-        let mut known =
+        let mut settings =
             SettingsCache { version: version.try_get(0)?, records, ..SettingsCache::default() };
         for row in queues {
             let (no, job_type, tenant): (i32, &str, &str) =
                 (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-            known.queues.add(no.into(), queue(job_type, tenant)?);
+            settings.queues.add(no.into(), queue(job_type, tenant)?);
         }
-        Ok(known)
+        Ok(settings)
     }
 
     pub(super) fn is_paused(&self, queue: &Queue) -> bool {
@@ -47,9 +48,9 @@ impl SettingsCache {
 }
 
 fn queue(job_type: &str, tenant: &str) -> Result<Queue> {
-    let job_type = JobType::parse(job_type).map_err(|_| UNLAWFUL)?;
-    Ok(Queue { job_type, tenant: Tenant::parse(tenant).map_err(|_| UNLAWFUL)? })
+    let job_type = JobType::parse(job_type).map_err(|_| INVALID_NAME)?;
+    Ok(Queue { job_type, tenant: Tenant::parse(tenant).map_err(|_| INVALID_NAME)? })
 }
 
-const UNLAWFUL: TransactionError =
-    TransactionError::Impossible("the name of a type or a tenant is not lawful");
+const INVALID_NAME: TransactionError =
+    TransactionError::Inconsistent("a queue has an invalid job type or tenant");

@@ -25,19 +25,19 @@ impl PostgresAddress {
     /// Waits for the start-up lock of this schema. A transaction holds it, not a session, so that
     /// it works through PgBouncer. It is a lock on a row that only the schema's owner can lock. The
     /// tables must exist.
-    pub async fn turn(&self) -> Result<StartupLock, PostgresError> {
+    pub async fn startup_lock(&self) -> Result<StartupLock, PostgresError> {
         let client = self.connect().await?;
-        let taken = format!("{}; {TIMEOUTS}; {}", sql::BEGIN_PINNED, sql::STARTUP_LOCK);
-        let taken = sql::Names { schema: self.schema().into() }.of(&taken).into_owned();
+        let lock = format!("{}; {TIMEOUTS}; {}", sql::BEGIN_PINNED, sql::STARTUP_LOCK);
+        let lock = sql::Names { schema: self.schema().into() }.of(&lock).into_owned();
         let failed = |source| PostgresError::StartupLock { schema: self.schema().into(), source };
-        client.batch_execute(&taken).await.map_err(failed)?;
+        client.batch_execute(&lock).await.map_err(failed)?;
         Ok(StartupLock { client })
     }
 }
 
 impl StartupLock {
     /// Releases the lock at once. If that fails, the connection is gone, and the lock with it.
-    pub async fn end(self) {
+    pub async fn release(self) {
         let _ = self.client.batch_execute("rollback").await;
     }
 }

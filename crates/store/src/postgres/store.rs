@@ -1,5 +1,5 @@
-//! The store's requests: batches on writing connections, reads on reading ones, and maintenance in
-//! transactions of its own.
+//! The traits `Execute` and `Store`: batches run on connections for writers, and reads and
+//! maintenance on connections for readers.
 
 use super::{
     Inner, Postgres, audit,
@@ -27,15 +27,15 @@ use futures_util::future::FutureExt;
 use std::{collections::BTreeMap, error::Error, sync::Arc};
 
 impl Postgres {
-    /// Runs work on the runtime of the connections.
-    pub(super) async fn ask<R: Send + 'static>(
+    /// Runs work that may write, on the runtime of the connections.
+    pub(super) async fn run<R: Send + 'static>(
         &self,
         work: impl Future<Output = Result<R>> + Send + 'static,
     ) -> Result<R, StoreError> {
-        self.spawned(work, StoreError::OutcomeUnknown).await
+        self.run_or_else(work, StoreError::OutcomeUnknown).await
     }
 
-    async fn spawned<R: Send + 'static>(
+    async fn run_or_else<R: Send + 'static>(
         &self,
         work: impl Future<Output = Result<R>> + Send + 'static,
         ended: fn(Option<Box<dyn Error + Send + Sync>>) -> StoreError,
@@ -49,69 +49,74 @@ impl Postgres {
     /// Runs a read on a connection of its own.
     async fn read<R, F>(
         &self,
-        question: impl FnOnce(Arc<Inner>, PooledConnection) -> F + Send + 'static,
+        query: impl FnOnce(Arc<Inner>, PooledConnection) -> F + Send + 'static,
     ) -> Result<R, StoreError>
     where
         R: Send + 'static,
         F: Future<Output = Result<R>> + Send,
     {
         let inner = self.inner.clone();
-        let asked = async move {
+        let work = async move {
             let db = inner.readers.acquire().await?;
-            question(inner, db).await
+            query(inner, db).await
         };
-        self.spawned(asked, StoreError::Unavailable).await
+        self.run_or_else(work, StoreError::Unavailable).await
     }
 
     /// Reads something about one job, if it is in scope.
-    async fn about<R, F>(
+    async fn read_job<R, F>(
         &self,
         (scope, id): (&Scope, JobId),
-        question: impl Fn(PooledConnection, Arc<Stored>) -> F + Clone + Send + 'static,
+        query: impl Fn(PooledConnection, Arc<Stored>) -> F + Clone + Send + 'static,
     ) -> Result<Option<R>, StoreError>
     where
         R: Send + 'static,
         F: Future<Output = Result<R>> + Send,
     {
-        let ask = || {
-            let (scope, question) = (scope.clone(), question.clone());
+        let query = || {
+            let (scope, query) = (scope.clone(), query.clone());
             self.read(move |_, db| async move {
                 match reads::visible(&db, &scope, id).await? {
-                    Some(stored) => question(db, stored).await.map(Some),
+                    Some(stored) => query(db, stored).await.map(Some),
                     None => Ok(None),
                 }
             })
         };
-        self.seek(&[id], ask).await
+        self.read_or_promote(&[id], query).await
     }
 
-    /// Reads jobs. If one is missing, it promotes the job's inbox row, if there is one, and reads
-    /// again: the row may also have become a job after the first read.
-    async fn seek<R, F>(&self, ids: &[JobId], ask: impl Fn() -> F) -> Result<Option<R>, StoreError>
+    /// Reads jobs. If one is missing, it promotes the inbox row of that job, if there is one, and
+    /// reads again. It reads again without such a row as well: the row may have become a job after
+    /// the first read.
+    async fn read_or_promote<R, F>(
+        &self,
+        ids: &[JobId],
+        query: impl Fn() -> F,
+    ) -> Result<Option<R>, StoreError>
     where
         F: Future<Output = Result<Option<R>, StoreError>>,
     {
-        if let Some(found) = ask().await? {
+        if let Some(found) = query().await? {
             return Ok(Some(found));
         }
         self.promote_now(ids).await?;
-        ask().await
+        query().await
     }
 
     /// Promotes those of these jobs that are in the inbox.
     async fn promote_now(&self, ids: &[JobId]) -> Result<(), StoreError> {
-        let (inner, wanted) = (self.inner.clone(), ids.to_vec());
-        self.ask(async move {
-            let waiting = inbox::waiting(&inner.readers.acquire().await?, &wanted).await?;
-            if waiting.is_empty() { Ok(()) } else { inner.promote_now(&waiting).await }
+        let (inner, ids) = (self.inner.clone(), ids.to_vec());
+        self.run(async move {
+            let in_inbox = inbox::ids_in_inbox(&inner.readers.acquire().await?, &ids).await?;
+            if in_inbox.is_empty() { Ok(()) } else { inner.promote_now(&in_inbox).await }
         })
         .await
     }
 
     /// Runs a read of several statements on one snapshot.
-    async fn read_moment<R, F>(
+    async fn read_snapshot<R, F>(
         &self,
-        question: impl FnOnce(Arc<Inner>, Arc<PooledConnection>, Timestamp) -> F + Send + 'static,
+        query: impl FnOnce(Arc<Inner>, Arc<PooledConnection>, Timestamp) -> F + Send + 'static,
     ) -> Result<R, StoreError>
     where
         R: Send + 'static,
@@ -119,15 +124,15 @@ impl Postgres {
     {
         self.read(move |inner, mut db| async move {
             let now = inner.now(&mut db).await?;
-            db.opened();
+            db.mark_open();
             let db = Arc::new(db);
             let ((), answer) =
-                tokio::try_join!(biased; db.begin_read(), question(inner, db.clone(), now))?;
+                tokio::try_join!(biased; db.begin_read(), query(inner, db.clone(), now))?;
             let mut db = Arc::into_inner(db)
-                .ok_or(TransactionError::Impossible("a reference to it was kept"))?;
+                .ok_or(TransactionError::Inconsistent("a read kept its connection"))?;
             // The rollback is sent before any later statement, and its answer does not matter.
             if db.script(sql::ROLLBACK).now_or_never().is_none_or(|ended| ended.is_ok()) {
-                db.closed();
+                db.mark_closed();
             }
             Ok(answer)
         })
@@ -150,25 +155,25 @@ impl Execute for Postgres {
         let work = async |writers: &Arc<Pool>| {
             Box::pin(inner.execute(writers, &batch, &notification)).await
         };
-        inner.writer_connections.within(work).map_err(TransactionError::into_store_error)
+        inner.writer_connections.run(work).map_err(TransactionError::into_store_error)
     }
 
     fn notify_peers(&self, notification: Notification) {
-        self.notifications.out.put(notification);
+        self.notifications.outgoing.put(notification);
     }
 }
 
 #[async_trait]
 impl Store for Postgres {
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
-        self.about((scope, id), |_, stored| async move { Ok(stored.job.clone()) }).await
+        self.read_job((scope, id), |_, stored| async move { Ok(stored.job.clone()) }).await
     }
 
     async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
         // A payload never changes, and is deleted only with its job.
         let payload =
             |db, stored: Arc<Stored>| async move { load::payload_if_there(&db, stored.no).await };
-        Ok(self.about((scope, id), payload).await?.flatten())
+        Ok(self.read_job((scope, id), payload).await?.flatten())
     }
 
     async fn history(
@@ -181,13 +186,13 @@ impl Store for Postgres {
             move |_, stored: Arc<Stored>| async move { load::short_history(&stored, after) };
         // Most histories are in the row of their job. Both parts of a long one must be from one
         // snapshot.
-        match self.about((scope, id), short).await? {
+        match self.read_job((scope, id), short).await? {
             Some(Some(rows)) => return Ok(rows),
             Some(None) => {}
             None => return Ok(Vec::new()),
         }
         let scope = scope.clone();
-        self.read_moment(move |_, db, _| async move {
+        self.read_snapshot(move |_, db, _| async move {
             match reads::visible(&db, &scope, id).await? {
                 Some(stored) => load::history(&db, &stored, after).await,
                 None => Ok(Vec::new()),
@@ -202,27 +207,29 @@ impl Store for Postgres {
         id: JobId,
         after: u64,
     ) -> Result<Vec<Event>, StoreError> {
-        let ask = || {
+        let query = || {
             let scope = scope.clone();
-            self.read_moment(move |_, db, _| async move {
+            self.read_snapshot(move |_, db, _| async move {
                 match reads::visible(&db, &scope, id).await? {
-                    Some(stored) => reads::announced(&db, &stored, after).await.map(Some),
+                    Some(stored) => reads::events_of_job(&db, &stored, after).await.map(Some),
                     None => Ok(None),
                 }
             })
         };
-        Ok(self.seek(&[id], ask).await?.unwrap_or_default())
+        Ok(self.read_or_promote(&[id], query).await?.unwrap_or_default())
     }
 
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
         let query = query.clone();
-        self.read_moment(move |_, db, _| async move { list::list(&db, &query).await }).await
+        self.read_snapshot(move |_, db, _| async move { list::list(&db, &query).await }).await
     }
 
     async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
         let scope = scope.clone();
-        self.read_moment(move |inner, db, now| async move { inner.queues(&db, &scope, now).await })
-            .await
+        self.read_snapshot(
+            move |inner, db, now| async move { inner.queues(&db, &scope, now).await },
+        )
+        .await
     }
 
     async fn poison_counts(
@@ -231,7 +238,7 @@ impl Store for Postgres {
         job_type: Option<&JobType>,
     ) -> Result<PoisonCounts, StoreError> {
         let (scope, job_type) = (scope.clone(), job_type.cloned());
-        self.read_moment(move |inner, db, _| async move {
+        self.read_snapshot(move |inner, db, _| async move {
             inner.poison_counts(&db, &scope, job_type.as_ref()).await
         })
         .await
@@ -239,7 +246,7 @@ impl Store for Postgres {
 
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
         let scope = scope.clone();
-        self.read_moment(move |inner, db, now| async move {
+        self.read_snapshot(move |inner, db, now| async move {
             let (all, leases) =
                 (inner.workers_now(&db, &scope).await?, workers::leases(&db).await?);
             Ok(described(&all, &leases, &scope, now))
@@ -275,22 +282,24 @@ impl Store for Postgres {
         scope: &Scope,
         id: JobId,
     ) -> Result<Option<(Job, ExplainFacts)>, StoreError> {
-        let ask = || {
+        let query = || {
             let scope = scope.clone();
-            self.read_moment(move |inner, db, now| async move {
+            self.read_snapshot(move |inner, db, now| async move {
                 inner.explain_facts(&db, (&scope, id), now).await
             })
         };
-        self.seek(&[id], ask).await
+        self.read_or_promote(&[id], query).await
     }
 
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
-        self.read_moment(move |inner, db, now| async move { inner.overdue(&db, limit, now).await })
-            .await
+        self.read_snapshot(
+            move |inner, db, now| async move { inner.overdue(&db, limit, now).await },
+        )
+        .await
     }
 
     async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
-        self.read_moment(move |inner, db, now| async move {
+        self.read_snapshot(move |inner, db, now| async move {
             Ok(Upcoming { now, due_at: inner.next_due(&db, after).await? })
         })
         .await
@@ -298,17 +307,17 @@ impl Store for Postgres {
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
         let inner = self.inner.clone();
-        self.ask(async move { inner.number_events(limit).await }).await
+        self.run(async move { inner.number_events(limit).await }).await
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
-        self.read_moment(move |_, db, _| async move { reads::events(&db, after, limit).await })
+        self.read_snapshot(move |_, db, _| async move { reads::events(&db, after, limit).await })
             .await
     }
 
     async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
         let inner = self.inner.clone();
-        self.ask(async move {
+        self.run(async move {
             inner.roll_up().await?;
             inner.prune(limit).await
         })
@@ -325,7 +334,7 @@ impl Store for Postgres {
 
     async fn heartbeat_node(&self, node: &NodeInfo) -> Result<ClusterView, StoreError> {
         let (inner, node) = (self.inner.clone(), node.clone());
-        self.ask(async move { inner.heartbeat_node(&node).await }).await
+        self.run(async move { inner.heartbeat_node(&node).await }).await
     }
 
     async fn settings_version(&self) -> Result<u64, StoreError> {
@@ -334,7 +343,7 @@ impl Store for Postgres {
 
     async fn confirm_settings(&self, node: &NodeInfo, version: u64) -> Result<(), StoreError> {
         let (inner, node) = (self.inner.clone(), node.clone());
-        self.ask(async move { inner.confirm_settings(&node, version).await }).await
+        self.run(async move { inner.confirm_settings(&node, version).await }).await
     }
 
     async fn unconfirmed_nodes(&self, version: u64) -> Result<Vec<UnconfirmedNode>, StoreError> {
@@ -345,22 +354,22 @@ impl Store for Postgres {
     }
 
     async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {
-        let ask = || {
+        let query = || {
             let ids = ids.to_vec();
             self.read(move |_, db| async move {
                 let found = load::read(&db, &ids).await?;
                 Ok(found.into_iter().map(|(id, stored)| (id, stored.job.version)).collect())
             })
         };
-        let found: BTreeMap<JobId, u64> = ask().await?;
+        let found: BTreeMap<JobId, u64> = query().await?;
         if ids.iter().all(|id| found.contains_key(id)) {
             return Ok(found);
         }
         self.promote_now(ids).await?;
-        ask().await
+        query().await
     }
 
     async fn notification(&self) -> Notification {
-        self.notifications.inbox.take().await
+        self.notifications.incoming.take().await
     }
 }

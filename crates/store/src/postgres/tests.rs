@@ -39,8 +39,9 @@ pub(super) fn open_at(
     clock: &Arc<ManualClock>,
     random: &Arc<SeededRandom>,
 ) -> Arc<Postgres> {
-    let opened = Postgres::open(address, clock.clone(), random.clone(), PostgresOptions::default());
-    Arc::new(RUNTIME.block_on(opened).expect("it can be opened"))
+    let open_node =
+        Postgres::open(address, clock.clone(), random.clone(), PostgresOptions::default());
+    Arc::new(RUNTIME.block_on(open_node).expect("it can be opened"))
 }
 
 /// A manual clock, a seeded random source, and fresh tables whose clock follows the manual one.
@@ -57,18 +58,18 @@ fn open() -> Fixture {
 
 fn neighbours() -> ClusterFixture {
     let (clock, random, address) = testing();
-    let opened = {
+    let open_node = {
         let (address, clock, random) = (address.clone(), clock.clone(), random.clone());
         move || open_at(&address, &clock, &random)
     };
-    let open = OpenStore::new(opened());
+    let open = OpenStore::new(open_node());
     let restart = Box::new({
-        let (open, opened) = (open.clone(), opened.clone());
-        move || open.reopen(|| opened())
+        let (open, open_node) = (open.clone(), open_node.clone());
+        move || open.reopen(|| open_node())
     });
-    let another = opened.clone();
+    let another = open_node.clone();
     let restored = Box::new(move || -> Arc<dyn Store> {
-        let restored = opened();
+        let restored = open_node();
         RUNTIME.block_on(restored.raise_epoch()).expect("it can be raised");
         restored
     });

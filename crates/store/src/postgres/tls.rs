@@ -48,11 +48,11 @@ pub(super) struct Protection {
     pub(super) encryption: Encryption,
     pub(super) trust: Trust,
     /// Whether the server may be on another machine.
-    pub(super) is_elsewhere: bool,
+    pub(super) is_remote: bool,
     /// Whether the address names no mode, so that the default holds.
     pub(super) is_default: bool,
     /// Whether the password may go in clear text to a server whose identity is not verified.
-    pub(super) cleartext: bool,
+    pub(super) allows_cleartext: bool,
 }
 
 /// When a connection is encrypted.
@@ -66,7 +66,7 @@ pub(super) enum Encryption {
 impl Protection {
     /// Whether an encrypted connection proves the server's identity. A certificate of a public
     /// authority proves nothing without the name: any attacker can have one.
-    fn proves(&self) -> bool {
+    fn proves_identity(&self) -> bool {
         match self.trust {
             Trust::Unencrypted | Trust::AnyServer | Trust::System { name: false } => false,
             Trust::Issuer { .. } | Trust::System { name: true } => true,
@@ -74,9 +74,9 @@ impl Protection {
     }
 
     pub(super) fn weaknesses(&self) -> Vec<String> {
-        let mut all = Vec::new();
-        if self.is_elsewhere {
-            all.extend(match self.trust {
+        let mut found = Vec::new();
+        if self.is_remote {
+            found.extend(match self.trust {
                 Trust::Unencrypted => Some(
                     "sslmode=disable: the connection is not encrypted, and others on the way can read everything; \
                      say sslmode=verify-full",
@@ -92,24 +92,24 @@ impl Protection {
                 Trust::Issuer { name: true, .. } | Trust::System { name: true } => None,
             });
         }
-        if self.cleartext && !self.proves() {
-            all.push(
-                "cleartext_password=allow: the password is told in clear text to any server that asks for it; let the server \
+        if self.allows_cleartext && !self.proves_identity() {
+            found.push(
+                "cleartext_password=allow: the password is sent in clear text to any server that asks for it; let the server \
                  use scram-sha-256 and leave this out",
             );
         }
-        all.into_iter().map(Into::into).collect()
+        found.into_iter().map(Into::into).collect()
     }
 
-    /// The error, with the remedy if the default and not the address asked for verification.
-    fn explained(&self, error: &io::Error) -> io::Error {
-        let help = if self.is_default && self.is_elsewhere { NOT_ASKED_FOR } else { "" };
+    /// The error. If the default and not the address demands verification, it has the remedy.
+    fn with_remedy(&self, error: &io::Error) -> io::Error {
+        let help = if self.is_default && self.is_remote { DEFAULT_REMEDY } else { "" };
         io::Error::new(error.kind(), format!("{error}{help}"))
     }
 }
 
 /// The remedy where verification is the default.
-const NOT_ASKED_FOR: &str = "; the address names no sslmode, and a server on another machine has to prove who it is \
+const DEFAULT_REMEDY: &str = "; the address names no sslmode, and a server on another machine has to prove who it is \
     then (verify-full): name the authority that vouches for it with sslrootcert=FILE, or, only where the network is \
     yours alone, accept any server with sslmode=require";
 
@@ -139,35 +139,36 @@ fn verifier(
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, PostgresError> {
     let algorithms = provider.signature_verification_algorithms;
-    let lenient = |authority| Arc::new(WeakVerifier { authority, algorithms });
+    let weak = |authority| Arc::new(WeakVerifier { authority, algorithms });
     let (roots, name) = match trust {
-        Trust::Unencrypted | Trust::AnyServer => return Ok(lenient(None)),
-        Trust::Issuer { path, name } => (in_file(path)?, *name),
-        Trust::System { name } => (of_machine()?, *name),
+        Trust::Unencrypted | Trust::AnyServer => return Ok(weak(None)),
+        Trust::Issuer { path, name } => (roots_in_file(path)?, *name),
+        Trust::System { name } => (roots_of_machine()?, *name),
     };
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
     let verifier = verifier
         .build()
         .map_err(|error| PostgresError::Tls(format!("sslrootcert cannot be used: {error}")))?;
-    Ok(if name { verifier } else { lenient(Some(verifier)) })
+    Ok(if name { verifier } else { weak(Some(verifier)) })
 }
 
-fn in_file(path: &Path) -> Result<RootCertStore, PostgresError> {
-    let wrong = |why: String| PostgresError::Tls(format!("sslrootcert {}: {why}", path.display()));
+fn roots_in_file(path: &Path) -> Result<RootCertStore, PostgresError> {
+    let invalid =
+        |reason: String| PostgresError::Tls(format!("sslrootcert {}: {reason}", path.display()));
     let certificates =
-        CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
+        CertificateDer::pem_file_iter(path).map_err(|error| invalid(error.to_string()))?;
     let mut roots = RootCertStore::empty();
     for certificate in certificates {
-        let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
-        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+        let certificate = certificate.map_err(|error| invalid(error.to_string()))?;
+        roots.add(certificate).map_err(|error| invalid(error.to_string()))?;
     }
     if roots.is_empty() {
-        return Err(wrong("there is no certificate in it".into()));
+        return Err(invalid("there is no certificate in it".into()));
     }
     Ok(roots)
 }
 
-fn of_machine() -> Result<RootCertStore, PostgresError> {
+fn roots_of_machine() -> Result<RootCertStore, PostgresError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
@@ -190,13 +191,13 @@ impl ServerCertVerifier for WeakVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
-        between: &[CertificateDer<'_>],
+        intermediates: &[CertificateDer<'_>],
         name: &ServerName<'_>,
-        stapled: &[u8],
+        ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let Some(authority) = &self.authority else { return Ok(ServerCertVerified::assertion()) };
-        match authority.verify_server_cert(certificate, between, name, stapled, now) {
+        match authority.verify_server_cert(certificate, intermediates, name, ocsp_response, now) {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -231,7 +232,7 @@ impl<S> MakeTlsConnect<S> for Tls
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    type Stream = Secret<S>;
+    type Stream = DatabaseStream<S>;
     type TlsConnect = TlsNegotiation;
     type Error = io::Error;
 
@@ -252,23 +253,28 @@ const AGREED: u8 = b'S';
 const NOT_AGREED: u8 = b'N';
 
 impl TlsNegotiation {
-    async fn secure<S>(self, mut stream: S) -> io::Result<Secret<S>>
+    async fn secure<S>(self, mut stream: S) -> io::Result<DatabaseStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let protection = self.tls.protection;
-        let answers = |proved: bool| (!proved && !protection.cleartext).then(Requests::default);
+        let checked_requests = |proved: bool| {
+            (!proved && !protection.allows_cleartext).then(AuthenticationRequests::default)
+        };
         if !is_encrypted(protection.encryption, &mut stream)
             .await
-            .map_err(|error| protection.explained(&error))?
+            .map_err(|error| protection.with_remedy(&error))?
         {
-            return Ok(Secret { stream: Either::Left(stream), requests: answers(false) });
+            return Ok(DatabaseStream {
+                stream: Either::Left(stream),
+                requests: checked_requests(false),
+            });
         }
         let name = ServerName::try_from(self.host).map_err(io::Error::other)?;
         let connecting = TlsConnector::from(self.tls.config).connect(name, stream);
-        let stream = connecting.await.map_err(|error| protection.explained(&error))?;
-        let requests = answers(protection.proves());
-        Ok(Secret { stream: Either::Right(Box::new(stream)), requests })
+        let stream = connecting.await.map_err(|error| protection.with_remedy(&error))?;
+        let requests = checked_requests(protection.proves_identity());
+        Ok(DatabaseStream { stream: Either::Right(Box::new(stream)), requests })
     }
 }
 
@@ -290,17 +296,17 @@ async fn is_encrypted(
 }
 
 /// An error that a retry does not remove.
-fn refused(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why)
+fn refused(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
 impl<S> TlsConnect<S> for TlsNegotiation
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    type Stream = Secret<S>;
+    type Stream = DatabaseStream<S>;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Secret<S>>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<DatabaseStream<S>>> + Send>>;
 
     fn connect(self, stream: S) -> Self::Future {
         Box::pin(self.secure(stream))
@@ -308,10 +314,10 @@ where
 }
 
 /// A connection, encrypted or not.
-pub(super) struct Secret<S> {
+pub(super) struct DatabaseStream<S> {
     stream: Stream<S>,
     /// The authentication requests of a server whose identity is not verified.
-    requests: Option<Requests>,
+    requests: Option<AuthenticationRequests>,
 }
 
 type Stream<S> = Either<S, Box<tokio_rustls::client::TlsStream<S>>>;
@@ -319,7 +325,7 @@ type Stream<S> = Either<S, Box<tokio_rustls::client::TlsStream<S>>>;
 /// Reads the server's messages until it accepts the client, and fails if it asks for the password
 /// in clear text: the driver would send it.
 #[derive(Default)]
-struct Requests {
+struct AuthenticationRequests {
     /// The beginning of a message: its kind, its length, and the number of an authentication
     /// request.
     head: [u8; 9],
@@ -331,7 +337,7 @@ struct Requests {
 
 /// Authentication requests, by the first byte of the message and the number in it.
 const AUTHENTICATION: u8 = b'R';
-const LET_IN: u32 = 0;
+const AUTHENTICATION_OK: u32 = 0;
 const CLEARTEXT_PASSWORD: u32 = 3;
 /// Bytes of a message's kind, of its length, and of a request's number.
 const KIND: usize = 1;
@@ -341,7 +347,7 @@ const NUMBER: usize = 4;
 const CLEARTEXT_REFUSED: &str = "the server asks for the password in clear text, and no certificate vouches for it: nothing was \
     sent; let it ask for scram-sha-256 (pg_hba.conf), or prove who it is (sslmode=verify-full)";
 
-impl Requests {
+impl AuthenticationRequests {
     fn read(&mut self, bytes: &[u8]) -> io::Result<()> {
         for byte in bytes {
             if self.is_over {
@@ -371,7 +377,7 @@ impl Requests {
         if is_request {
             match self.number_at(KIND + LENGTH) {
                 CLEARTEXT_PASSWORD => return Err(refused(CLEARTEXT_REFUSED)),
-                number => self.is_over = number == LET_IN,
+                number => self.is_over = number == AUTHENTICATION_OK,
             }
         }
         self.rest = (KIND + length).saturating_sub(self.filled);
@@ -385,14 +391,14 @@ impl Requests {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Secret<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for DatabaseStream<S> {
     /// Not offered: SCRAM works without it, and `verify-full` proves the server's identity.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Secret<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for DatabaseStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -407,7 +413,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Secret<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Secret<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for DatabaseStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -430,10 +436,10 @@ mod tests {
     use super::*;
 
     /// Whether an unverified server may send these messages.
-    fn may_say(messages: &[&[u8]]) -> bool {
+    fn may_send(messages: &[&[u8]]) -> bool {
         let all = messages.concat();
-        let at_once = Requests::default().read(&all).is_ok();
-        let mut bytewise = Requests::default();
+        let at_once = AuthenticationRequests::default().read(&all).is_ok();
+        let mut bytewise = AuthenticationRequests::default();
         assert_eq!(all.iter().all(|byte| bytewise.read(&[*byte]).is_ok()), at_once);
         at_once
     }
@@ -442,10 +448,10 @@ mod tests {
     fn a_clear_text_password_request_is_found_at_any_position() {
         let clear = b"R\0\0\0\x08\0\0\0\x03";
         let scram = b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0";
-        let let_in = b"R\0\0\0\x08\0\0\0\0";
+        let accepted = b"R\0\0\0\x08\0\0\0\0";
         let notice = b"N\0\0\0\x0d\0\0\0\x03R\0\0\0\x08";
-        assert!(may_say(&[scram, notice, let_in]));
-        assert!(!may_say(&[clear]) && !may_say(&[notice, clear]) && !may_say(&[scram, clear]));
-        assert!(may_say(&[let_in, clear]), "these are answers of the database, not requests");
+        assert!(may_send(&[scram, notice, accepted]));
+        assert!(!may_send(&[clear]) && !may_send(&[notice, clear]) && !may_send(&[scram, clear]));
+        assert!(may_send(&[accepted, clear]), "these are answers of the database, not requests");
     }
 }

@@ -7,7 +7,7 @@ use super::{
     claim::DueScan,
     claim_cursors::DueScanSummary,
     error::{Result, TransactionError},
-    pending::{New, PendingWrites},
+    pending::{InsertedJob, PendingWrites},
     settings_cache::SettingsCache,
     uuid::Xid,
 };
@@ -31,14 +31,15 @@ use std::{
 pub(super) struct Transaction {
     pub(super) now: Timestamp,
     pub(super) epoch: u32,
-    pub(super) known: Arc<SettingsCache>,
+    pub(super) settings: Arc<SettingsCache>,
     random: Arc<dyn RandomSource>,
-    /// The jobs that this transaction has locked or recalled, in their current state.
+    /// The jobs that this transaction has locked or taken from the lease cache, in their current
+    /// state.
     pub(super) jobs: HashMap<JobId, Arc<Stored>>,
-    /// Jobs that are needed only because they have a key of this batch, as they were read.
+    /// Jobs that were read only because they have a key of this batch.
     pub(super) holders: HashMap<JobId, Arc<Stored>>,
     pub(super) keys: BTreeMap<KeyName, Key>,
-    /// History outside the rows of the jobs, as far as it is needed.
+    /// History entries outside the rows of their jobs, for the jobs whose commands need them.
     pub(super) history: HashMap<i64, Vec<HistoryEntry>>,
     pub(super) steps: HashMap<i64, Steps>,
     /// How many jobs wait in each queue that has a limit.
@@ -48,19 +49,19 @@ pub(super) struct Transaction {
     /// The claims of this batch that are not locked yet: the first scan locks them.
     pub(super) unlocked_claims: Vec<i64>,
     /// The result of a scan that ran before the store's time was known.
-    pub(super) early: Option<DueScan>,
-    /// Cached jobs that are not locked, and the transactions that wrote their rows.
-    pub(super) recalled: BTreeMap<i64, Xid>,
+    pub(super) early_scan: Option<DueScan>,
+    /// Jobs from the lease cache, which are not locked, and the transactions that wrote their rows.
+    pub(super) cached_rows: BTreeMap<i64, Xid>,
     /// The results of scans, which update the claim cursors after the commit.
-    pub(super) scanned: Vec<DueScanSummary>,
-    /// The queues that jobs were taken from: one entry per job, in order.
-    pub(super) served: Vec<i64>,
+    pub(super) scan_summaries: Vec<DueScanSummary>,
+    /// The queues from which claims took jobs: one entry per job, in order.
+    pub(super) served_queues: Vec<i64>,
     /// Jobs that this transaction changes.
-    pub(super) changed: Vec<JobId>,
+    pub(super) changed_jobs: Vec<JobId>,
     pub(super) pending: PendingWrites,
     limits: TenantLimits,
     /// The outbox position of this transaction's first event.
-    pub(super) place: i64,
+    pub(super) first_event_seq: i64,
     numbers: JobNumbers,
 }
 
@@ -70,37 +71,39 @@ pub(super) type KeyName = (i64, String);
 /// A key that this transaction has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
-    /// The job that has it in the table.
-    pub(super) row: JobId,
-    /// The job that has it now.
+    /// The job that the row in the table names.
+    pub(super) stored_holder: JobId,
+    /// The job that has it after the decisions so far.
     pub(super) holder: Option<JobId>,
 }
 
-/// The steps of a job, as far as they are needed.
+/// The steps of a job: the number of all, and those that a command names.
 #[derive(Default)]
 pub(super) struct Steps {
-    pub(super) named: BTreeMap<String, Step>,
+    pub(super) by_name: BTreeMap<String, Step>,
     pub(super) count: u64,
 }
 
 /// Numbers for new jobs: the millisecond, and a count that another transaction of that millisecond
 /// is unlikely to have. If one has it, one of the two fails and is repeated.
 pub(super) struct JobNumbers {
-    places: Vec<i64>,
-    used: usize,
+    event_seqs: Vec<i64>,
+    used_count: usize,
 }
 
 /// The number of new jobs that share an outbox position.
-pub(super) const BLOCK: usize = 1 << 10;
+pub(super) const JOBS_PER_EVENT_SEQ: usize = 1 << 10;
 /// The lower bits of a number are a count, the upper ones the time. Outbox positions are as far
 /// apart.
 const COUNT_BITS: u32 = 20;
 
 impl JobNumbers {
     fn next(&mut self, at: Timestamp) -> i64 {
-        let place = self.places.get(self.used / BLOCK).copied().unwrap_or_default();
-        let count = (place >> COUNT_BITS).wrapping_mul(BLOCK as i64) + (self.used % BLOCK) as i64;
-        self.used += 1;
+        let event_seq =
+            self.event_seqs.get(self.used_count / JOBS_PER_EVENT_SEQ).copied().unwrap_or_default();
+        let count = (event_seq >> COUNT_BITS).wrapping_mul(JOBS_PER_EVENT_SEQ as i64)
+            + (self.used_count % JOBS_PER_EVENT_SEQ) as i64;
+        self.used_count += 1;
         first_number(at) | (count & ((1 << COUNT_BITS) - 1))
     }
 }
@@ -111,17 +114,17 @@ pub(super) fn first_number(at: Timestamp) -> i64 {
 }
 
 impl Transaction {
-    /// `places` are for events and job numbers; the first is the position of the first event.
+    /// `event_seqs` are for events and job numbers; the first is the position of the first event.
     pub(super) fn new(
         inner: &Inner,
         (now, epoch): (Timestamp, u32),
-        known: Arc<SettingsCache>,
-        places: Vec<i64>,
+        settings: Arc<SettingsCache>,
+        event_seqs: Vec<i64>,
     ) -> Self {
         Transaction {
             now,
             epoch,
-            known,
+            settings,
             random: inner.random.clone(),
             jobs: HashMap::new(),
             holders: HashMap::new(),
@@ -131,15 +134,15 @@ impl Transaction {
             queued: HashMap::new(),
             records: None,
             unlocked_claims: Vec::new(),
-            early: None,
-            recalled: BTreeMap::new(),
-            scanned: Vec::new(),
-            served: Vec::new(),
-            changed: Vec::new(),
+            early_scan: None,
+            cached_rows: BTreeMap::new(),
+            scan_summaries: Vec::new(),
+            served_queues: Vec::new(),
+            changed_jobs: Vec::new(),
             pending: PendingWrites::default(),
             limits: inner.limits,
-            place: places.first().copied().unwrap_or_default(),
-            numbers: JobNumbers { places, used: 0 },
+            first_event_seq: event_seqs.first().copied().unwrap_or_default(),
+            numbers: JobNumbers { event_seqs, used_count: 0 },
         }
     }
 
@@ -147,10 +150,10 @@ impl Transaction {
         is_paused(self.records().pauses(), queue)
     }
 
-    /// Later events get positions from `place` on.
-    pub(super) fn go_on_at(&mut self, place: i64) {
-        self.pending.sheets.close();
-        self.place = place - self.pending.lines;
+    /// Later events get positions from `event_seq` on.
+    pub(super) fn continue_events_at(&mut self, event_seq: i64) {
+        self.pending.outbox_pages.close();
+        self.first_event_seq = event_seq - self.pending.event_count;
     }
 
     /// Starts a job that a scan found, if the engine agrees.
@@ -170,13 +173,14 @@ impl Transaction {
         Ok(Some(Claimed { job, payload }))
     }
 
-    /// Assigns the keys that the inbox reserved for these jobs.
-    pub(super) fn free_kept_keys(&mut self, new: &[&NewJob]) {
+    /// Frees the keys that `consign.enqueue` reserved for these jobs, so that the jobs can take
+    /// them.
+    pub(super) fn release_reserved_keys(&mut self, new: &[&NewJob]) {
         let (jobs, holders) = (&self.jobs, &self.holders);
-        let kept = |id: &JobId| !jobs.contains_key(id) && !holders.contains_key(id);
-        let kept: HashSet<JobId> = new.iter().map(|new| new.id).filter(kept).collect();
+        let is_reserved = |id: &JobId| !jobs.contains_key(id) && !holders.contains_key(id);
+        let reserved: HashSet<JobId> = new.iter().map(|new| new.id).filter(is_reserved).collect();
         for key in self.keys.values_mut() {
-            key.holder = key.holder.filter(|holder| !kept.contains(holder));
+            key.holder = key.holder.filter(|holder| !reserved.contains(holder));
         }
     }
 
@@ -189,12 +193,12 @@ impl Transaction {
 
     /// Stages a new job: what was submitted, and its first state.
     fn save_new(&mut self, new: &NewJob, change: Change) -> Result<()> {
-        let queue = self.known.queues.no(&new.job_type, &new.tenant);
+        let queue = self.settings.queues.no(&new.job_type, &new.tenant);
         let queue =
-            queue.ok_or(TransactionError::Impossible("a queue was made and is not there"))?;
+            queue.ok_or(TransactionError::Inconsistent("a queue that was just made is missing"))?;
         let no = self.numbers.next(change.job.envelope.created_at);
         let stored = self.save(None, (no, queue), change)?;
-        self.pending.new.push(New { stored, payload: new.payload.clone() });
+        self.pending.new_jobs.push(InsertedJob { stored, payload: new.payload.clone() });
         Ok(())
     }
 
@@ -216,12 +220,12 @@ impl Transaction {
         if takes_key {
             self.take_key(&after)?;
         }
-        self.pending.end_key(before, &after);
+        self.pending.start_key_window(before, &after);
         self.change_steps(no, &steps);
         // If the job is the same, only a step was memoised.
         if before.is_none_or(|before| before.job != after.job) {
-            self.pending.touch(before, after.clone());
-            self.changed.push(after.job.id());
+            self.pending.stage_job(before, after.clone());
+            self.changed_jobs.push(after.job.id());
         }
         self.pending.deltas.count(queue, before.map(|before| &before.job), Some(&after.job));
         if let Some(queued) = self.queued.get_mut(&queue) {
@@ -240,13 +244,13 @@ impl Transaction {
         change: &Change,
     ) -> Result<InlineHistory> {
         let Some(entry) = &change.entry else { return Ok(recent) };
-        let place = change.event.map(|event| {
-            let place = self.place + self.pending.lines;
-            self.pending.sheets.add(place, no, (event, entry.at, &change.job));
-            self.pending.lines += 1;
-            place
+        let event_seq = change.event.map(|event| {
+            let event_seq = self.first_event_seq + self.pending.event_count;
+            self.pending.outbox_pages.add(event_seq, no, (event, entry.at, &change.job));
+            self.pending.event_count += 1;
+            event_seq
         });
-        Ok(self.pending.note(no, recent, (entry, place))?)
+        Ok(self.pending.add_history(no, recent, (entry, event_seq))?)
     }
 
     fn take_key(&mut self, after: &Stored) -> Result<()> {
@@ -261,7 +265,7 @@ impl Transaction {
             StepsChange::Kept => {}
             StepsChange::Put(step) => {
                 let (name, steps) = (step.name.as_str(), self.steps.entry(no).or_default());
-                let new = steps.named.insert(name.into(), step.clone()).is_none();
+                let new = steps.by_name.insert(name.into(), step.clone()).is_none();
                 steps.count += u64::from(new);
                 self.pending.steps.insert((no, name.into()), step.clone());
             }
@@ -302,17 +306,19 @@ impl Source for Transaction {
 
     fn key_holder(&self, queue: &Queue, key: &IdempotencyKey) -> Result<Option<Arc<Stored>>> {
         // Without a queue there is no key, and none was locked.
-        let Some(queue) = self.known.queues.no(&queue.job_type, &queue.tenant) else {
+        let Some(queue) = self.settings.queues.no(&queue.job_type, &queue.tenant) else {
             return Ok(None);
         };
         let key = self.keys.get(&(queue, key.as_str().to_owned())).ok_or(UNLOCKED_KEY)?;
         let Some(id) = key.holder else { return Ok(None) };
         let holder = self.jobs.get(&id).or_else(|| self.holders.get(&id)).cloned();
-        holder.ok_or(TransactionError::Impossible("a key means no job that has it")).map(Some)
+        holder
+            .ok_or(TransactionError::Inconsistent("the job that a key names does not exist"))
+            .map(Some)
     }
 
-    /// Looks in the row of the job, in the entries that this transaction has moved out of it, and
-    /// in those moved out before.
+    /// Searches the row of the job, then the entries that this transaction has moved out of the
+    /// row, then those that earlier transactions have moved out.
     fn attempt_record(
         &self,
         row: &Arc<Stored>,
@@ -328,7 +334,7 @@ impl Source for Transaction {
     }
 
     fn step(&self, row: &Arc<Stored>, name: &StepName) -> Result<Option<Step>> {
-        Ok(self.steps.get(&row.no).and_then(|steps| steps.named.get(name.as_str())).cloned())
+        Ok(self.steps.get(&row.no).and_then(|steps| steps.by_name.get(name.as_str())).cloned())
     }
 
     fn steps_count(&self, row: &Arc<Stored>) -> Result<u64> {
@@ -336,7 +342,7 @@ impl Source for Transaction {
     }
 
     fn queued(&self, queue: &Queue) -> u64 {
-        let no = self.known.queues.no(&queue.job_type, &queue.tenant);
+        let no = self.settings.queues.no(&queue.job_type, &queue.tenant);
         no.and_then(|no| self.queued.get(&no)).copied().unwrap_or(0)
     }
 
@@ -344,14 +350,14 @@ impl Source for Transaction {
     /// tenant has too many types.
     fn check_queue(&self, queue: &Queue, _: &Records, _: u64) -> Result<bool, Refusal> {
         let max = self.limits.job_types_max;
-        match self.known.queues.no(&queue.job_type, &queue.tenant) {
+        match self.settings.queues.no(&queue.job_type, &queue.tenant) {
             Some(_) => Ok(false),
             None => Err(Refusal::TenantLimit { limit: TenantLimit::JobTypes, max }),
         }
     }
 
     fn records(&self) -> &Records {
-        self.records.as_ref().unwrap_or(&self.known.records)
+        self.records.as_ref().unwrap_or(&self.settings.records)
     }
 
     fn limits(&self) -> &TenantLimits {
@@ -376,37 +382,42 @@ impl Sink for Transaction {
         match effect {
             Effect::Begin { new, change } => self.save_new(new, *change)?,
             Effect::Change { before, change } => {
-                let before = self.row_of(before, change.job.id())?.ok_or(GONE)?;
+                let before = self.row_of(before, change.job.id())?.ok_or(JOB_GONE)?;
                 self.save_change(&before, *change)?;
             }
             Effect::Erase { before, id } => {
-                let before = self.row_of(before, id)?.ok_or(GONE)?;
+                let before = self.row_of(before, id)?.ok_or(JOB_GONE)?;
                 self.erase(&before);
             }
             Effect::PutRecord(record) => {
-                let put = self.own_records().put(record.clone());
-                put.map_err(|_| TransactionError::Impossible("a record was changed on its way"))?;
+                let put = self.records_mut().put(record.clone());
+                put.map_err(|_| {
+                    TransactionError::Inconsistent(
+                        "a record was changed within its own transaction",
+                    )
+                })?;
                 self.pending.records.insert(record.name.clone(), Some(record));
             }
             Effect::RemoveRecord(name) => {
-                self.own_records().remove(&name);
+                self.records_mut().remove(&name);
                 self.pending.records.insert(name, None);
             }
-            Effect::Audit(note) => self.pending.notes.push(note.clone()),
+            Effect::Audit(note) => self.pending.audit_notes.push(note.clone()),
         }
         Ok(())
     }
 }
 
 impl Transaction {
-    fn own_records(&mut self) -> &mut Records {
-        self.records.get_or_insert_with(|| self.known.records.clone())
+    fn records_mut(&mut self) -> &mut Records {
+        self.records.get_or_insert_with(|| self.settings.records.clone())
     }
 }
 
-const GONE: TransactionError = TransactionError::Impossible("a job is gone that was decided about");
+const JOB_GONE: TransactionError =
+    TransactionError::Inconsistent("a job that a decision changes is missing");
 const UNLOCKED_KEY: TransactionError =
-    TransactionError::Impossible("a key was asked for that is not locked");
+    TransactionError::Inconsistent("a key was read that is not locked");
 
 pub(super) fn recent_record(stored: &Stored, token: &LeaseToken) -> Result<Option<AttemptRecord>> {
     let recent = stored.recent.rows(stored.no)?;

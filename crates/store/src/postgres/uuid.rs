@@ -30,13 +30,13 @@ pub(super) fn id_of(row: &Row, column: usize) -> Result<JobId, tokio_postgres::E
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Xid(u32);
 
-/// A transaction, as far as it is known.
+/// A transaction, by which the outcome of its commit is asked for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Xact {
     /// `None` while it has written nothing.
     pub(super) number: Option<XactNumber>,
     /// When the server started that gave the number.
-    pub(super) server: ServerStart,
+    pub(super) server_start: ServerStart,
 }
 
 /// An `xid8`: unique in the life of a database, unless a server crashes before the transaction
@@ -46,7 +46,7 @@ pub(super) struct XactNumber(u64);
 
 impl XactNumber {
     /// The lower 32 bits, as rows keep them.
-    pub(super) fn in_rows(self) -> Xid {
+    pub(super) fn in_row(self) -> Xid {
         Xid((self.0 & u64::from(u32::MAX)) as u32)
     }
 }

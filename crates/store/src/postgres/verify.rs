@@ -32,9 +32,9 @@ pub async fn verify_postgres_audit(
     }
     let connector = connector(address)?;
     let client = connector.connect().await?;
-    verify(&client, &connector, seen).await.map_err(|trouble| PostgresError::Store {
+    verify(&client, &connector, seen).await.map_err(|error| PostgresError::Store {
         schema: address.schema().into(),
-        source: trouble.into_store_error(),
+        source: error.into_store_error(),
     })
 }
 

@@ -17,30 +17,42 @@ use crate::{
 use engine::{Host, JobType, Scope, Timestamp, WorkerId};
 use std::{collections::BTreeMap, time::Duration};
 
-/// A worker that was seen, and whether its row has to be written.
-pub(super) type Notification = (Name, StoredWorker, bool);
+/// A worker that was seen, as it is now.
+pub(super) struct WorkerUpdate {
+    pub(super) name: Name,
+    pub(super) worker: StoredWorker,
+    /// Whether its row has to be written: it is not, if only `seen_at` is a little newer.
+    pub(super) needs_write: bool,
+}
 
-/// The result of the requests of workers in a batch.
+impl WorkerUpdate {
+    /// An update of which the row is written in any case.
+    pub(super) fn written(name: &Name, worker: &StoredWorker) -> Self {
+        WorkerUpdate { name: name.clone(), worker: worker.clone(), needs_write: true }
+    }
+}
+
+/// What the requests of a batch change about workers.
 #[derive(Default)]
-pub(super) struct WorkersNotification {
-    pub(super) seen: Vec<Notification>,
+pub(super) struct WorkerUpdates {
+    pub(super) seen: Vec<WorkerUpdate>,
     /// Lost workers that are dropped because the limit on workers is reached.
     pub(super) lost: Vec<Name>,
     /// Workers that signed off and that this node never saw.
     pub(super) left: Vec<(Name, StoredWorker)>,
 }
 
-impl WorkersNotification {
+impl WorkerUpdates {
     /// Whether no row has to be written.
     pub(super) fn is_empty(&self) -> bool {
         self.lost.is_empty()
             && self.left.is_empty()
-            && !self.seen.iter().any(|(_, _, notification)| *notification)
+            && !self.seen.iter().any(|update| update.needs_write)
     }
 }
 
 /// A request that shows that a worker is alive, with what the worker reported of itself.
-pub(super) struct Sign<'a> {
+pub(super) struct WorkerSign<'a> {
     pub(super) scope: &'a Scope,
     pub(super) worker: &'a WorkerId,
     pub(super) host: Option<&'a Host>,
@@ -49,9 +61,9 @@ pub(super) struct Sign<'a> {
     pub(super) left: bool,
 }
 
-impl<'a> Sign<'a> {
+impl<'a> WorkerSign<'a> {
     pub(super) fn of(scope: &'a Scope, worker: &'a WorkerId) -> Self {
-        Sign { scope, worker, host: None, job_types: None, left: false }
+        WorkerSign { scope, worker, host: None, job_types: None, left: false }
     }
 }
 
@@ -64,62 +76,63 @@ impl Inner {
     /// reached. Each node counts the workers that it has seen itself.
     pub(super) fn update_workers(
         &self,
-        signs: Vec<Sign<'_>>,
+        signs: Vec<WorkerSign<'_>>,
         now: Timestamp,
-    ) -> WorkersNotification {
+    ) -> WorkerUpdates {
         let mut seen: BTreeMap<Name, (StoredWorker, bool)> = BTreeMap::new();
-        let known = locked(&self.workers);
-        let mut full = locked(&self.full_scopes);
-        let mut rooms: BTreeMap<&Scope, Vec<(&WorkerId, Timestamp)>> = BTreeMap::new();
-        let mut notification = WorkersNotification::default();
-        for Sign { scope, worker, host, job_types, left } in signs {
+        let cached = locked(&self.workers);
+        let mut full_scopes = locked(&self.full_scopes);
+        let mut scope_workers: BTreeMap<&Scope, Vec<(&WorkerId, Timestamp)>> = BTreeMap::new();
+        let mut updates = WorkerUpdates::default();
+        for WorkerSign { scope, worker, host, job_types, left } in signs {
             let name = (scope.clone(), worker.clone());
-            let before = known.get(&name);
+            let before = cached.get(&name);
             if before.is_none() && !seen.contains_key(&name) {
                 if left {
                     // Another node may have seen it, and that row is its only trace.
-                    notification.left.push((name, StoredWorker { left, ..never_seen(now) }));
+                    updates.left.push((name, StoredWorker { left, ..new_worker(now) }));
                     continue;
                 }
                 // A worker above the limit works like any other and is not shown: no claim or
                 // report is refused for it.
-                if full.get(scope).is_some_and(|until| now < *until) {
+                if full_scopes.get(scope).is_some_and(|until| now < *until) {
                     continue;
                 }
-                let own = rooms.entry(scope).or_insert_with(|| {
-                    let own = known.iter().filter(|((own, _), _)| own == scope);
+                let own = scope_workers.entry(scope).or_insert_with(|| {
+                    let own = cached.iter().filter(|((own, _), _)| own == scope);
                     own.map(|((_, worker), seen)| (worker, seen.seen_at)).collect()
                 });
                 match self.limits.room_for_worker(own.iter().copied(), now) {
-                    Ok(None) => drop(full.remove(scope)),
+                    Ok(None) => drop(full_scopes.remove(scope)),
                     Ok(Some(lost)) => {
-                        notification.lost.push((scope.clone(), lost.clone()));
+                        updates.lost.push((scope.clone(), lost.clone()));
                         own.retain(|(worker, _)| *worker != lost);
                     }
                     Err(_) => {
-                        full.insert(scope.clone(), now + FULL_FOR);
+                        full_scopes.insert(scope.clone(), now + FULL_FOR);
                         continue;
                     }
                 }
                 own.push((worker, now));
             }
-            let (mut is, mut is_news) = seen
+            let (mut worker_now, mut needs_write) = seen
                 .remove(&name)
-                .unwrap_or_else(|| (before.cloned().unwrap_or_else(|| never_seen(now)), false));
-            (is.seen_at, is.left) = (now, left);
-            is.host = host.cloned().or(is.host);
-            is.job_types = job_types.map_or(is.job_types, Into::into);
-            is_news |= before.is_none_or(|before| {
-                (&before.host, &before.job_types, before.left) != (&is.host, &is.job_types, left)
+                .unwrap_or_else(|| (before.cloned().unwrap_or_else(|| new_worker(now)), false));
+            (worker_now.seen_at, worker_now.left) = (now, left);
+            worker_now.host = host.cloned().or(worker_now.host);
+            worker_now.job_types = job_types.map_or(worker_now.job_types, Into::into);
+            needs_write |= before.is_none_or(|before| {
+                (&before.host, &before.job_types, before.left)
+                    != (&worker_now.host, &worker_now.job_types, left)
                     || now.unix_ms() / WRITTEN_MS != before.seen_at.unix_ms() / WRITTEN_MS
             });
-            seen.insert(name, (is, is_news));
+            seen.insert(name, (worker_now, needs_write));
         }
-        notification.seen = seen
+        updates.seen = seen
             .into_iter()
-            .map(|(name, (seen, notification))| (name, seen, notification))
+            .map(|(name, (worker, needs_write))| WorkerUpdate { name, worker, needs_write })
             .collect();
-        notification
+        updates
     }
 
     /// The workers that were seen, here or elsewhere, and may claim what `scope` covers.
@@ -133,8 +146,10 @@ impl Inner {
         for (name, seen) in own.iter_mut().filter(|((own, _), _)| may_claim(own, scope)) {
             match workers.get(name) {
                 // It signed off at another node. Its next request here writes the row again.
-                Some(told) if told.left && told.seen_at >= seen.seen_at => *seen = told.clone(),
-                Some(told) if told.seen_at > seen.seen_at => {}
+                Some(theirs) if theirs.left && theirs.seen_at >= seen.seen_at => {
+                    *seen = theirs.clone()
+                }
+                Some(theirs) if theirs.seen_at > seen.seen_at => {}
                 Some(_) | None => drop(workers.insert(name.clone(), seen.clone())),
             }
         }
@@ -142,7 +157,7 @@ impl Inner {
     }
 }
 
-fn never_seen(now: Timestamp) -> StoredWorker {
+fn new_worker(now: Timestamp) -> StoredWorker {
     StoredWorker { host: None, job_types: [].into(), seen_at: now, left: false }
 }
 
@@ -152,9 +167,10 @@ pub(super) async fn drop_rows(db: &PooledConnection, names: &[Name]) -> Result<(
 }
 
 /// Writes the rows of workers in one order: their rows are locks, too.
-pub(super) async fn put(db: &PooledConnection, notification: &[Notification]) -> Result<()> {
-    let told = notification.iter().filter(|(_, _, notification)| *notification);
-    db.put(sql::WORKERS_PUT, &told.map(|(name, seen, _)| row(name, seen)).collect()).await
+pub(super) async fn put(db: &PooledConnection, updates: &[WorkerUpdate]) -> Result<()> {
+    let written = updates.iter().filter(|update| update.needs_write);
+    let rows = written.map(|update| row(&update.name, &update.worker));
+    db.put(sql::WORKERS_PUT, &rows.collect()).await
 }
 
 /// Writes that workers signed off, if they have rows.
@@ -181,7 +197,7 @@ async fn load(db: &PooledConnection, scope: &Scope) -> Result<Workers> {
         let (scope, name): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
         let no = digest::of_name(&[scope, name]);
         let (Some(scope), Ok(name)) = (from_scope(scope), WorkerId::parse(name)) else {
-            return Err(TransactionError::Impossible("a worker has no lawful name"));
+            return Err(TransactionError::Inconsistent("a worker has an invalid name"));
         };
         workers.insert((scope, name), from_row(no, row.try_get(2)?)?);
     }

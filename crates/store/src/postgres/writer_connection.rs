@@ -11,7 +11,7 @@ use super::{
 use std::sync::{Arc, Mutex};
 use tokio::runtime::{Builder, Runtime};
 
-/// As many connections as threads have needed at once.
+/// Connections of threads that block: as many as threads have needed at once.
 pub(super) struct WriterConnections {
     /// The pool whose settings these connections share.
     writers: Arc<Pool>,
@@ -27,13 +27,13 @@ struct WriterConnection {
 }
 
 impl WriterConnections {
-    pub(super) fn beside(writers: Arc<Pool>) -> Self {
+    pub(super) fn new(writers: Arc<Pool>) -> Self {
         WriterConnections { writers, free: Mutex::default() }
     }
 
     /// Runs work on a connection that the calling thread drives; blocks the thread. Not for a
     /// thread that runs tokio tasks.
-    pub(super) fn within<R>(&self, work: impl AsyncFnOnce(&Arc<Pool>) -> Result<R>) -> Result<R> {
+    pub(super) fn run<R>(&self, work: impl AsyncFnOnce(&Arc<Pool>) -> Result<R>) -> Result<R> {
         let free = locked(&self.free).pop();
         let writer_connection = free.map_or_else(|| WriterConnection::new(&self.writers), Ok)?;
         let done = writer_connection.runtime().block_on(work(&writer_connection.pool));
@@ -47,7 +47,7 @@ impl WriterConnection {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime =
             runtime.map_err(|error| TransactionError::NoConnection(Some(Box::new(error))))?;
-        let pool = Arc::new(writers.beside(runtime.handle().clone()));
+        let pool = Arc::new(writers.single_connection_on(runtime.handle().clone()));
         Ok(WriterConnection { pool, runtime: Some(runtime) })
     }
 

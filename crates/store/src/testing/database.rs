@@ -43,7 +43,7 @@ pub async fn wipe(address: &PostgresAddress) -> Result<(), PostgresError> {
         "truncate {tables}; insert into consign.store_meta default values; insert into consign.liveness default values; \
          insert into consign.numbering default values; insert into consign.leader default values; \
          insert into consign.lock (name) values ('audit'), ('startup'); \
-         alter sequence consign.place restart"
+         alter sequence consign.event_seq restart"
     );
     client.batch_execute(&names.of(&wipe)).await.map_err(failed)
 }

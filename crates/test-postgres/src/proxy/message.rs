@@ -1,4 +1,4 @@
-//! PostgreSQL's messages, as far as the proxy needs them.
+//! PostgreSQL's messages: those that the proxy has to recognize.
 //!
 //! After the start-up, each message is a letter, a length that counts itself, and a body.
 
@@ -32,41 +32,41 @@ impl Message {
 
     /// Whether the server reports a successful COMMIT. A COMMIT that ends a failed transaction is
     /// answered with ROLLBACK.
-    pub(crate) fn says_committed(&self) -> bool {
+    pub(crate) fn is_commit_complete(&self) -> bool {
         self.letter() == b'C' && self.body() == b"COMMIT\0"
     }
 
     /// Whether the server reports an error.
-    pub(crate) fn says_failed(&self) -> bool {
+    pub(crate) fn is_error(&self) -> bool {
         self.letter() == b'E'
     }
 
     /// Whether this message ends the server's answer to a request.
-    pub(crate) fn ends_answer(&self) -> bool {
+    pub(crate) fn is_ready_for_query(&self) -> bool {
         self.letter() == b'Z'
     }
 
     /// Whether this message ends the client's request.
-    pub(crate) fn ends_question(&self) -> bool {
+    pub(crate) fn ends_request(&self) -> bool {
         matches!(self.letter(), b'S' | b'Q')
     }
 
     /// The kind of a statement in the simple protocol.
-    pub(crate) fn asks(&self) -> Option<Kind> {
-        self.words().next().filter(|_| self.letter() == b'Q').map(Kind::of)
+    pub(crate) fn query_kind(&self) -> Option<Kind> {
+        self.strings().next().filter(|_| self.letter() == b'Q').map(Kind::of)
     }
 
     /// The name and kind of a statement that the client prepares.
-    pub(crate) fn prepares(&self) -> Option<(&[u8], Kind)> {
-        let mut words = self.words();
-        let (name, statement) = (words.next()?, words.next()?);
+    pub(crate) fn prepared_statement(&self) -> Option<(&[u8], Kind)> {
+        let mut strings = self.strings();
+        let (name, statement) = (strings.next()?, strings.next()?);
         (self.letter() == b'P').then(|| (name, Kind::of(statement)))
     }
 
     /// The name of the prepared statement that the client binds.
-    pub(crate) fn binds(&self) -> Option<&[u8]> {
+    pub(crate) fn bound_statement(&self) -> Option<&[u8]> {
         // The portal's name comes first.
-        self.words().nth(1).filter(|_| self.letter() == b'B')
+        self.strings().nth(1).filter(|_| self.letter() == b'B')
     }
 
     fn letter(&self) -> u8 {
@@ -78,19 +78,20 @@ impl Message {
     }
 
     /// The body as zero-terminated strings.
-    fn words(&self) -> impl Iterator<Item = &[u8]> {
+    fn strings(&self) -> impl Iterator<Item = &[u8]> {
         self.body().split(|byte| *byte == 0)
     }
 }
 
 /// Reads the client's start-up packet, which has no letter.
-pub(crate) async fn read_greeting(reader: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>> {
+pub(crate) async fn read_startup_packet(reader: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>> {
     read_rest(reader, Vec::new()).await
 }
 
 /// Whether a start-up packet requests encryption; the client then waits for a one-byte answer.
-pub(crate) fn asks_for_encryption(greeting: &[u8]) -> bool {
-    let code = greeting.get(4..8).and_then(|code| code.try_into().ok()).map(u32::from_be_bytes);
+pub(crate) fn is_encryption_request(startup_packet: &[u8]) -> bool {
+    let code =
+        startup_packet.get(4..8).and_then(|code| code.try_into().ok()).map(u32::from_be_bytes);
     matches!(code, Some(SSL_REQUEST | GSS_REQUEST))
 }
 
@@ -122,12 +123,13 @@ pub(crate) enum Kind {
 impl Kind {
     fn of(statements: &[u8]) -> Kind {
         let statements = String::from_utf8_lossy(statements).to_ascii_lowercase();
-        let each = || statements.split(';').map(str::trim).filter(|each| !each.is_empty());
+        let each =
+            || statements.split(';').map(str::trim).filter(|statement| !statement.is_empty());
         let last = each().next_back().unwrap_or_default();
         match last {
             "commit" | "end" | "commit transaction" | "commit work" => Kind::Commit,
             "rollback" => Kind::Rollback,
-            _ if each().any(|each| each.starts_with("begin")) => Kind::Begin,
+            _ if each().any(|statement| statement.starts_with("begin")) => Kind::Begin,
             _ if writes(last) => Kind::Write,
             _ => Kind::Other,
         }
@@ -153,40 +155,44 @@ mod tests {
 
     #[test]
     fn a_commit_is_recognized_by_its_command_tag() {
-        assert!(message(b'C', b"COMMIT\0").says_committed());
-        assert!(!message(b'C', b"ROLLBACK\0").says_committed());
-        assert!(!message(b'D', b"COMMIT\0").says_committed());
+        assert!(message(b'C', b"COMMIT\0").is_commit_complete());
+        assert!(!message(b'C', b"ROLLBACK\0").is_commit_complete());
+        assert!(!message(b'D', b"COMMIT\0").is_commit_complete());
     }
 
     #[test]
     fn a_commit_request_is_recognized_in_a_query() {
-        let asks = |sql: &[u8]| message(b'Q', sql).asks();
-        assert_eq!(asks(b"COMMIT\0"), Some(Kind::Commit));
-        assert_eq!(asks(b"insert into t values (1); commit ; \0"), Some(Kind::Commit));
-        assert_eq!(asks(b"select 'commit'\0"), Some(Kind::Other));
-        assert_eq!(asks(b"\0"), Some(Kind::Other));
-        assert_eq!(message(b'd', b"COMMIT\0").asks(), None);
+        let query_kind = |sql: &[u8]| message(b'Q', sql).query_kind();
+        assert_eq!(query_kind(b"COMMIT\0"), Some(Kind::Commit));
+        assert_eq!(query_kind(b"insert into t values (1); commit ; \0"), Some(Kind::Commit));
+        assert_eq!(query_kind(b"select 'commit'\0"), Some(Kind::Other));
+        assert_eq!(query_kind(b"\0"), Some(Kind::Other));
+        assert_eq!(message(b'd', b"COMMIT\0").query_kind(), None);
     }
 
     #[test]
     fn an_autocommit_write_is_recognized_by_its_statement() {
-        let asks = |sql: &[u8]| message(b'Q', sql).asks();
-        assert_eq!(asks(b"insert into t values (1)\0"), Some(Kind::Write));
-        assert_eq!(asks(b"with n as (insert into t values (1)) select 1\0"), Some(Kind::Write));
+        let query_kind = |sql: &[u8]| message(b'Q', sql).query_kind();
+        assert_eq!(query_kind(b"insert into t values (1)\0"), Some(Kind::Write));
+        assert_eq!(
+            query_kind(b"with n as (insert into t values (1)) select 1\0"),
+            Some(Kind::Write)
+        );
         let in_lines = b"with n as (\n  insert into t values (1))\nselect 1\0";
-        assert_eq!(asks(in_lines), Some(Kind::Write));
-        assert_eq!(asks(b"with n as (select 1) select 1\0"), Some(Kind::Other));
-        assert_eq!(asks(b"begin read write; set local jit = off\0"), Some(Kind::Begin));
-        assert_eq!(asks(b"rollback\0"), Some(Kind::Rollback));
+        assert_eq!(query_kind(in_lines), Some(Kind::Write));
+        assert_eq!(query_kind(b"with n as (select 1) select 1\0"), Some(Kind::Other));
+        assert_eq!(query_kind(b"begin read write; set local jit = off\0"), Some(Kind::Begin));
+        assert_eq!(query_kind(b"rollback\0"), Some(Kind::Rollback));
     }
 
     #[test]
     fn a_prepared_commit_is_known_by_its_name() {
-        let prepares =
-            |body: &[u8]| message(b'P', body).prepares().map(|(name, kind)| (name.to_vec(), kind));
-        assert_eq!(prepares(b"s1\0COMMIT\0\0\0"), Some((b"s1".to_vec(), Kind::Commit)));
-        assert_eq!(prepares(b"\0select 1\0\0\0"), Some((Vec::new(), Kind::Other)));
-        assert_eq!(message(b'B', b"\0s1\0\0\0\0\0\0\0").binds(), Some(&b"s1"[..]));
-        assert_eq!(message(b'P', b"\0s1\0\0\0").binds(), None);
+        let prepared_statement = |body: &[u8]| {
+            message(b'P', body).prepared_statement().map(|(name, kind)| (name.to_vec(), kind))
+        };
+        assert_eq!(prepared_statement(b"s1\0COMMIT\0\0\0"), Some((b"s1".to_vec(), Kind::Commit)));
+        assert_eq!(prepared_statement(b"\0select 1\0\0\0"), Some((Vec::new(), Kind::Other)));
+        assert_eq!(message(b'B', b"\0s1\0\0\0\0\0\0\0").bound_statement(), Some(&b"s1"[..]));
+        assert_eq!(message(b'P', b"\0s1\0\0\0").bound_statement(), None);
     }
 }

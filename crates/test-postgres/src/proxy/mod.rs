@@ -3,21 +3,21 @@
 //! Between a COMMIT and its answer, a client cannot know whether it committed. That moment is a
 //! fraction of a millisecond long and hardly ever occurs in a test; the proxy makes it occur.
 
-mod line;
+mod accept_loop;
+mod connection;
 mod message;
 mod plan;
-mod switchboard;
 
 pub use plan::When;
 
 use crate::Server;
+use accept_loop::ProxyCommand;
 use plan::Plan;
 use std::{
     net::{Ipv4Addr, TcpListener},
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     thread::{self, JoinHandle},
 };
-use switchboard::Order;
 use tokio::sync::{mpsc::UnboundedSender, watch};
 
 /// A proxy that understands PostgreSQL's messages just enough to cut a connection at the worst
@@ -29,7 +29,7 @@ use tokio::sync::{mpsc::UnboundedSender, watch};
 pub struct ChaosProxy {
     port: u16,
     shared: Arc<Shared>,
-    orders: Option<UnboundedSender<Order>>,
+    commands: Option<UnboundedSender<ProxyCommand>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -46,8 +46,8 @@ pub struct Counts {
     pub commits_lost: usize,
     /// Connections cut by [`ChaosProxy::cut_all`].
     pub cut: usize,
-    /// Messages delayed by [`ChaosProxy::hold`].
-    pub held: usize,
+    /// Messages delayed by [`ChaosProxy::pause`].
+    pub delayed: usize,
 }
 
 impl ChaosProxy {
@@ -62,14 +62,14 @@ impl ChaosProxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
         let port = listener.local_addr().expect("it is bound").port();
         let shared = Arc::new(Shared::new(server));
-        let (orders, received) = tokio::sync::mpsc::unbounded_channel();
+        let (commands, command_receiver) = tokio::sync::mpsc::unbounded_channel();
         let run = {
             let shared = Arc::clone(&shared);
-            move || switchboard::run(listener, shared, received)
+            move || accept_loop::run(listener, shared, command_receiver)
         };
         let thread = thread::Builder::new().name("chaos-proxy".to_owned()).spawn(run);
         let thread = Some(thread.expect("a thread starts"));
-        ChaosProxy { port, shared, orders: Some(orders), thread }
+        ChaosProxy { port, shared, commands: Some(commands), thread }
     }
 
     /// The address of the server through this proxy.
@@ -95,20 +95,21 @@ impl ChaosProxy {
     /// Cuts all connections, and returns how many there were. They are closed when this returns;
     /// new ones are accepted.
     pub fn cut_all(&self) -> usize {
-        let (answer, answered) = mpsc::channel();
-        let orders = self.orders.as_ref().expect("they end when this is dropped");
-        orders.send(Order::CutAll(answer)).expect("the thread listens");
-        answered.recv().expect("the thread answers")
+        let (answer_sender, answer_receiver) = mpsc::channel();
+        let commands = self.commands.as_ref().expect("only drop takes it");
+        commands.send(ProxyCommand::CutAll(answer_sender)).expect("the thread listens");
+        answer_receiver.recv().expect("the thread answers")
     }
 
-    /// Delays all messages in both directions until [`go_on`](ChaosProxy::go_on). Nothing is lost.
-    pub fn hold(&self) {
-        self.shared.held.send_replace(true);
+    /// Delays all messages in both directions until [`resume`](ChaosProxy::resume). Nothing is
+    /// lost.
+    pub fn pause(&self) {
+        self.shared.paused.send_replace(true);
     }
 
     /// Forwards the delayed messages, and everything after them.
-    pub fn go_on(&self) {
-        self.shared.held.send_replace(false);
+    pub fn resume(&self) {
+        self.shared.paused.send_replace(false);
     }
 
     /// What has happened so far. An event is counted before a client can notice it.
@@ -120,7 +121,7 @@ impl ChaosProxy {
 impl Drop for ChaosProxy {
     fn drop(&mut self) {
         // Dropping the sender ends the thread and its connections.
-        self.orders = None;
+        self.commands = None;
         let ended = self.thread.take().map(JoinHandle::join);
         assert!(thread::panicking() || !matches!(ended, Some(Err(_))), "the proxy panicked");
     }
@@ -131,7 +132,7 @@ struct Shared {
     server: u16,
     plans: Mutex<Plans>,
     counts: Mutex<Counts>,
-    held: watch::Sender<bool>,
+    paused: watch::Sender<bool>,
 }
 
 struct Plans {
@@ -146,7 +147,7 @@ impl Shared {
             server,
             plans: Mutex::new(plans),
             counts: Mutex::default(),
-            held: watch::Sender::new(false),
+            paused: watch::Sender::new(false),
         }
     }
 

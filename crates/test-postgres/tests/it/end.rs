@@ -11,32 +11,32 @@ use std::{
 use test_postgres::{Options, PgBouncer, Server};
 
 /// How long the programs may take to end after the process that started them: 10 seconds.
-const LOOKS: usize = 500;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+const POLLS: usize = 500;
+const POLL_EVERY: Duration = Duration::from_millis(20);
 
 #[test]
 fn servers_end_when_their_process_is_killed() {
-    let (mut child, left) = start_child("end::a_child_with_servers");
+    let (mut child, programs) = start_child("end::a_child_with_servers");
     child.kill().expect("it is ours"); // SIGKILL
     child.wait().expect("it is ours");
-    left.goes_away();
+    programs.wait_until_gone();
 }
 
 #[test]
 fn servers_end_when_their_process_exits() {
-    let (mut child, left) = start_child("end::a_child_with_servers");
+    let (mut child, programs) = start_child("end::a_child_with_servers");
     drop(child.stdin.take());
     assert_eq!(child.wait().expect("it is ours").code(), Some(7), "process::exit was not reached");
-    left.goes_away();
+    programs.wait_until_gone();
 }
 
 #[test]
 fn a_server_that_is_paused_goes_as_well() {
-    let (mut child, left) = start_child("end::a_child_with_servers");
-    assert!(signal("STOP", &left.pids[0]));
+    let (mut child, programs) = start_child("end::a_child_with_servers");
+    assert!(signal("STOP", &programs.pids[0]));
     child.kill().expect("it is ours");
     child.wait().expect("it is ours");
-    left.goes_away();
+    programs.wait_until_gone();
 }
 
 #[test]
@@ -64,28 +64,28 @@ fn a_child_with_servers() {
 }
 
 /// What a child has started.
-struct Left {
+struct ChildPrograms {
     pids: Vec<String>,
     folders: Vec<PathBuf>,
 }
 
-impl Left {
-    fn goes_away(&self) {
+impl ChildPrograms {
+    fn wait_until_gone(&self) {
         let is_there = || {
             self.pids.iter().any(|pid| signal("0", pid))
                 || self.folders.iter().any(|folder| folder.exists())
         };
-        for _ in 0..LOOKS {
+        for _ in 0..POLLS {
             if !is_there() {
                 return;
             }
-            thread::sleep(BETWEEN_LOOKS);
+            thread::sleep(POLL_EVERY);
         }
         panic!("still there: {:?} or {:?}", self.pids, self.folders);
     }
 }
 
-fn start_child(test: &str) -> (Child, Left) {
+fn start_child(test: &str) -> (Child, ChildPrograms) {
     let mut child = Command::new(env::current_exe().expect("we have a name"))
         .args(["--exact", test, "--ignored", "--nocapture"])
         .stdin(Stdio::piped())
@@ -96,11 +96,21 @@ fn start_child(test: &str) -> (Child, Left) {
     let line = lines.map_while(Result::ok).find(|line| line.contains("consign-test-"));
     let words: Vec<String> =
         line.expect("the child says what it has").split(' ').map(str::to_owned).collect();
-    let left =
-        Left { pids: words[..3].to_vec(), folders: words[3..].iter().map(PathBuf::from).collect() };
-    assert!(left.pids.iter().all(|pid| signal("0", pid)), "they do not run: {:?}", left.pids);
-    assert!(left.folders.iter().all(|folder| folder.exists()), "no folders: {:?}", left.folders);
-    (child, left)
+    let programs = ChildPrograms {
+        pids: words[..3].to_vec(),
+        folders: words[3..].iter().map(PathBuf::from).collect(),
+    };
+    assert!(
+        programs.pids.iter().all(|pid| signal("0", pid)),
+        "they do not run: {:?}",
+        programs.pids
+    );
+    assert!(
+        programs.folders.iter().all(|folder| folder.exists()),
+        "no folders: {:?}",
+        programs.folders
+    );
+    (child, programs)
 }
 
 /// Sends a signal, and returns whether the process exists.

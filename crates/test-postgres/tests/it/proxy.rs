@@ -34,16 +34,16 @@ impl ProxyFixture {
 
     /// Inserts a row in a transaction, on a connection of its own. Returns the result of the
     /// COMMIT.
-    async fn insert(&self, way: &str) -> Result<(), Error> {
+    async fn insert(&self, commit_style: &str) -> Result<(), Error> {
         let client = self.client().await;
         let insert = format!("insert into {} values (1)", self.table);
-        if way == BY_ITSELF {
+        if commit_style == BY_ITSELF {
             let insert = format!("with new as ({insert} returning n) select n from new");
             return client.query(&insert, &[]).await.map(drop);
         }
         client.batch_execute("begin").await.expect("nothing is cut yet");
         client.batch_execute(&insert).await.expect("nothing is cut yet");
-        match way {
+        match commit_style {
             SIMPLE => client.batch_execute("commit").await,
             PREPARED => client.execute("COMMIT", &[]).await.map(drop),
             TYPED => client.query_typed("commit", &[]).await.map(drop),
@@ -62,20 +62,23 @@ async fn a_proxy_without_faults_changes_nothing() {
     let fixture = ProxyFixture::new().await;
     fixture.insert(SIMPLE).await.unwrap();
     assert_eq!(fixture.rows().await, 1);
-    let seen = Counts { connections: 1, commits: 1, ..Counts::default() };
-    assert_eq!(fixture.proxy.counts(), seen);
+    let expected = Counts { connections: 1, commits: 1, ..Counts::default() };
+    assert_eq!(fixture.proxy.counts(), expected);
 }
 
 #[tokio::test]
 async fn a_commit_with_a_lost_reply_is_applied() {
     let fixture = ProxyFixture::new().await;
-    for way in [SIMPLE, PREPARED, TYPED, BY_ITSELF] {
+    for commit_style in [SIMPLE, PREPARED, TYPED, BY_ITSELF] {
         let before = fixture.rows().await;
         fixture.proxy.lose_replies(When::Next(1));
-        let error = fixture.insert(way).await.expect_err("the reply came through");
-        assert!(error.is_closed() || error.code().is_none(), "{way}: the server said {error}");
-        assert_eq!(fixture.rows().await, before + 1, "{way}");
-        fixture.insert(way).await.unwrap();
+        let error = fixture.insert(commit_style).await.expect_err("the reply came through");
+        assert!(
+            error.is_closed() || error.code().is_none(),
+            "{commit_style}: the server said {error}"
+        );
+        assert_eq!(fixture.rows().await, before + 1, "{commit_style}");
+        fixture.insert(commit_style).await.unwrap();
     }
     let counts = fixture.proxy.counts();
     assert_eq!((counts.replies_lost, counts.commits, counts.commits_lost), (4, 8, 0));
@@ -84,12 +87,12 @@ async fn a_commit_with_a_lost_reply_is_applied() {
 #[tokio::test]
 async fn a_commit_that_is_lost_has_not_happened() {
     let fixture = ProxyFixture::new().await;
-    for way in [SIMPLE, PREPARED, TYPED, BY_ITSELF] {
+    for commit_style in [SIMPLE, PREPARED, TYPED, BY_ITSELF] {
         let before = fixture.rows().await;
         fixture.proxy.lose_commits(When::Next(1));
-        fixture.insert(way).await.expect_err("the commit came through");
-        assert_eq!(fixture.rows().await, before, "{way}");
-        fixture.insert(way).await.unwrap();
+        fixture.insert(commit_style).await.expect_err("the commit came through");
+        assert_eq!(fixture.rows().await, before, "{commit_style}");
+        fixture.insert(commit_style).await.unwrap();
     }
     let counts = fixture.proxy.counts();
     assert_eq!((counts.commits_lost, counts.commits, counts.replies_lost), (4, 4, 0));
@@ -154,15 +157,15 @@ async fn all_are_cut_at_once_and_new_ones_are_welcome() {
 async fn the_proxy_resumes_held_connections() {
     let fixture = ProxyFixture::new().await;
     let client = fixture.client().await;
-    fixture.proxy.hold();
+    fixture.proxy.pause();
     let table = fixture.table.clone();
     let insert = tokio::spawn(async move {
         client.batch_execute(&format!("insert into {table} values (1)")).await
     });
-    wait_until(|| fixture.proxy.counts().held == 1).await;
+    wait_until(|| fixture.proxy.counts().delayed == 1).await;
     assert_eq!(fixture.rows().await, 0);
     assert!(!insert.is_finished());
-    fixture.proxy.go_on();
+    fixture.proxy.resume();
     insert.await.unwrap().unwrap();
     assert_eq!(fixture.rows().await, 1);
 }
@@ -170,24 +173,24 @@ async fn the_proxy_resumes_held_connections() {
 #[tokio::test]
 async fn those_who_come_while_traffic_is_held_wait_too() {
     let fixture = ProxyFixture::new().await;
-    fixture.proxy.hold();
+    fixture.proxy.pause();
     let address = fixture.proxy.address();
-    let newcomer = tokio::spawn(async move { connect(&address).await });
-    wait_until(|| fixture.proxy.counts().held == 1).await;
-    assert!(!newcomer.is_finished());
-    fixture.proxy.go_on();
-    newcomer.await.unwrap().unwrap();
+    let new_connection = tokio::spawn(async move { connect(&address).await });
+    wait_until(|| fixture.proxy.counts().delayed == 1).await;
+    assert!(!new_connection.is_finished());
+    fixture.proxy.resume();
+    new_connection.await.unwrap().unwrap();
 }
 
 #[tokio::test]
 async fn the_proxy_can_cut_held_connections() {
     let fixture = ProxyFixture::new().await;
     let client = fixture.client().await;
-    fixture.proxy.hold();
-    let question = tokio::spawn(async move { client.query("select 1", &[]).await });
-    wait_until(|| fixture.proxy.counts().held == 1).await;
+    fixture.proxy.pause();
+    let query = tokio::spawn(async move { client.query("select 1", &[]).await });
+    wait_until(|| fixture.proxy.counts().delayed == 1).await;
     assert_eq!(fixture.proxy.cut_all(), 1);
-    assert!(question.await.unwrap().is_err());
+    assert!(query.await.unwrap().is_err());
 }
 
 #[tokio::test]
@@ -203,13 +206,13 @@ async fn the_proxy_works_in_front_of_pgbouncer() {
 #[test]
 fn the_proxy_declines_encryption_requests() {
     let proxy = ChaosProxy::before(Server::shared());
-    let ask = |mode: &str| {
+    let connect_with = |mode: &str| {
         let address = format!("{}?sslmode={mode}", proxy.address());
         let mut psql = Command::new("psql");
         psql.args(["-XAt", "-d", &address, "-c", "select 'here'"]).output().expect("psql is there")
     };
-    assert_eq!(String::from_utf8_lossy(&ask("prefer").stdout).trim(), "here");
-    assert!(!ask("require").status.success());
+    assert_eq!(String::from_utf8_lossy(&connect_with("prefer").stdout).trim(), "here");
+    assert!(!connect_with("require").status.success());
 }
 
 #[tokio::test]
@@ -225,15 +228,15 @@ async fn a_server_that_stops_takes_the_line_with_it_and_brings_it_back() {
 }
 
 /// How long the proxy may take for what it does by itself: 10 seconds.
-const LOOKS: usize = 1000;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+const POLLS: usize = 1000;
+const POLL_EVERY: Duration = Duration::from_millis(10);
 
 async fn wait_until(happened: impl Fn() -> bool) {
-    for _ in 0..LOOKS {
+    for _ in 0..POLLS {
         if happened() {
             return;
         }
-        tokio::time::sleep(BETWEEN_LOOKS).await;
+        tokio::time::sleep(POLL_EVERY).await;
     }
     panic!("it did not happen");
 }

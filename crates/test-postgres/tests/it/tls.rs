@@ -8,12 +8,12 @@ use test_postgres::{Options, Server};
 fn its_certificate_is_good_for_those_who_trust_its_authority() {
     let server = Server::start(Options { tls: true, ..Options::fast() });
     let ca = server.tls_ca().unwrap().display().to_string();
-    let said = psql(&format!("{}?sslmode=verify-full&sslrootcert={ca}", server.address()));
-    assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "t", "{said:?}");
+    let output = psql(&format!("{}?sslmode=verify-full&sslrootcert={ca}", server.address()));
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "t", "{output:?}");
 
     let other = Server::start(Options { tls: true, ..Options::fast() });
-    let said = psql(&format!("{}?sslmode=verify-full&sslrootcert={ca}", other.address()));
-    assert!(!said.status.success(), "another's authority vouched for it");
+    let output = psql(&format!("{}?sslmode=verify-full&sslrootcert={ca}", other.address()));
+    assert!(!output.status.success(), "another's authority vouched for it");
 }
 
 #[tokio::test]

@@ -16,8 +16,9 @@ fn files_are_for_files_and_what_databases_have_is_named() {
     let backup = run(&folder, &["backup", "copy.db"], &address);
     assert!(!backup.success && backup.err.contains("pg_dump"), "{}", backup.err);
     let restore = run(&folder, &["restore", "copy.db"], &address);
-    let said = restore.err.contains("pg_restore") && restore.err.contains("consign restored");
-    assert!(!restore.success && said, "{}", restore.err);
+    let names_remedy =
+        restore.err.contains("pg_restore") && restore.err.contains("consign restored");
+    assert!(!restore.success && names_remedy, "{}", restore.err);
     let restored = run(&folder, &["restored"], "sqlite:x.db");
     assert!(!restored.success && restored.err.contains("consign restore FILE"), "{}", restored.err);
 }
@@ -28,10 +29,10 @@ fn after_a_restore_leases_from_before_are_void_and_it_is_noted() {
     let test_server = TestServer::of_database(&address, SETTINGS);
     let admin = test_server.admin();
     submit(&admin, "held");
-    let held = claim(&admin, "holder", 1, 600);
-    let told = run(&folder, &["restored"], &address);
-    assert!(told.success, "{}", told.err);
-    let late = settle(&admin, &held[0]).ok(200);
+    let leased = claim(&admin, "holder", 1, 600);
+    let result = run(&folder, &["restored"], &address);
+    assert!(result.success, "{}", result.err);
+    let late = settle(&admin, &leased[0]).ok(200);
     assert_eq!(late["items"][0]["problem"]["errorCode"], "LEASE_LOST", "{late}");
     let audit = admin.get("/api/audit").send().ok(200);
     assert_eq!(audit["items"][0]["action"], "store.restored", "{audit}");
@@ -48,8 +49,8 @@ fn after_a_restore_leases_from_before_are_void_and_it_is_noted() {
 fn an_operator_without_a_key_is_let_in_while_nodes_run() {
     let (folder, address) = (TempDir::new().unwrap(), fresh(Server::shared()));
     let test_server = TestServer::of_database(&address, SETTINGS);
-    let told = run(&folder, &["keys", "bootstrap"], &address);
-    assert!(told.success, "{}", told.err);
+    let result = run(&folder, &["keys", "bootstrap"], &address);
+    assert!(result.success, "{}", result.err);
     let guess = engine::KeySecret::new(engine::Entropy(1), [engine::Entropy(2); 2]).expose();
     let guesser = test_server.anonymous().with_key(&guess);
     guesser.get("/api/queues").send().problem(401, "UNAUTHENTICATED");
@@ -65,8 +66,8 @@ fn the_doctor_checks_the_database() {
     let (folder, address) = (TempDir::new().unwrap(), fresh(Server::shared()));
     let test_server = TestServer::of_database(&address, SETTINGS);
     live(&test_server.admin(), "well");
-    let told = run(&folder, &["doctor", "--json"], &address);
-    let report: serde_json::Value = serde_json::from_str(&told.out).expect(&told.err);
+    let result = run(&folder, &["doctor", "--json"], &address);
+    let report: serde_json::Value = serde_json::from_str(&result.out).expect(&result.err);
     let level = |area: &str| -> Vec<&str> {
         let all = report["findings"].as_array().unwrap().iter();
         all.filter(|found| found["area"] == area).map(|f| f["level"].as_str().unwrap()).collect()
@@ -77,7 +78,9 @@ fn the_doctor_checks_the_database() {
     // The tests' PostgreSQL is fast because fsync is off, which is exactly what the doctor must
     // find.
     assert!(level("settings").contains(&"wrong"), "{report:#}");
-    assert!(told.out.contains("fsync is off") && told.out.contains("alter system set fsync = on"));
-    let gone = run(&folder, &["doctor"], "postgres://consign@127.0.0.1:1/consign");
-    assert!(!gone.success && gone.out.contains("pg_isready"), "{}", gone.out);
+    assert!(
+        result.out.contains("fsync is off") && result.out.contains("alter system set fsync = on")
+    );
+    let unreachable = run(&folder, &["doctor"], "postgres://consign@127.0.0.1:1/consign");
+    assert!(!unreachable.success && unreachable.out.contains("pg_isready"), "{}", unreachable.out);
 }

@@ -33,7 +33,7 @@ const ITEMS: usize = 24;
 /// Their queues; each round has one more, which is new.
 const TYPES: usize = 8;
 /// The codes with which a report may be refused.
-const LAWFUL: [&str; 3] = ["LEASE_LOST", "ALREADY_ENDED", "JOB_NOT_FOUND"];
+const EXPECTED_CODES: [&str; 3] = ["LEASE_LOST", "ALREADY_ENDED", "JOB_NOT_FOUND"];
 
 #[test]
 fn concurrent_requests_in_any_order_never_deadlock() {
@@ -44,25 +44,29 @@ fn concurrent_requests_in_any_order_never_deadlock() {
     let test_servers = [(); NODES].map(|()| TestServer::of_database(&address, ""));
     let key = test_servers[0].admin_key().to_owned();
     let clients = test_servers.each_ref().map(|test_server| test_server.anonymous().with_key(&key));
-    let shared =
-        SharedState { clients: &clients, asked: AtomicUsize::new(0), done: AtomicUsize::new(0) };
+    let shared = SharedState {
+        clients: &clients,
+        request_count: AtomicUsize::new(0),
+        taken_count: AtomicUsize::new(0),
+    };
     let mut ended = Vec::new();
     for round in 0..ROUNDS {
-        let (held, ids) = (shared.claim(round), Mutex::default());
+        let (leased_jobs, ids) = (shared.claim(round), Mutex::default());
         thread::scope(|scope| {
-            let (shared, held, ended, ids) = (&shared, &held, &ended, &ids);
+            let (shared, leased_jobs, ended, ids) = (&shared, &leased_jobs, &ended, &ids);
             for contender in (0..CONTENDERS).map(Contender) {
                 scope.spawn(move || shared.submit(contender, round, ids));
-                scope.spawn(move || shared.report(contender, held));
-                scope.spawn(move || shared.take_back(contender, ended));
-                scope.spawn(move || shared.rule(contender, round));
+                scope.spawn(move || shared.report(contender, leased_jobs));
+                scope.spawn(move || shared.redrive_and_erase(contender, ended));
+                scope.spawn(move || shared.change_settings(contender, round));
             }
         });
-        ended = held.iter().map(|job| text(&job["jobId"])).collect();
+        ended = leased_jobs.iter().map(|job| text(&job["jobId"])).collect();
     }
-    let (asked, done) = (shared.asked.into_inner(), shared.done.into_inner());
-    println!("{asked} requests, {done} reports that were taken");
-    assert!(done > ROUNDS * ITEMS, "hardly anything was done");
+    let (request_count, taken_count) =
+        (shared.request_count.into_inner(), shared.taken_count.into_inner());
+    println!("{request_count} requests, {taken_count} reports that were taken");
+    assert!(taken_count > ROUNDS * ITEMS, "hardly anything was done");
     assert_eq!(deadlocks(&server, &address), 0, "{}", server.log());
     make_a_deadlock(&address);
     wait_until("one would have been found", || deadlocks(&server, &address) == 1);
@@ -76,8 +80,8 @@ fn deadlocks(server: &Server, address: &str) -> usize {
         let count = "select deadlocks from pg_stat_database where datname = current_database()";
         client.query_typed(count, &[]).await.unwrap()[0].get(0)
     });
-    let said = server.log().matches("deadlock detected").count();
-    said.max(usize::try_from(counted).unwrap())
+    let logged = server.log().matches("deadlock detected").count();
+    logged.max(usize::try_from(counted).unwrap())
 }
 
 /// Makes two transactions wait for each other, which Consign's must never do.
@@ -113,8 +117,8 @@ impl Contender {
 /// What all clients share.
 struct SharedState<'a> {
     clients: &'a [Client; NODES],
-    asked: AtomicUsize,
-    done: AtomicUsize,
+    request_count: AtomicUsize,
+    taken_count: AtomicUsize,
 }
 
 impl SharedState<'_> {
@@ -126,7 +130,7 @@ impl SharedState<'_> {
     #[track_caller]
     fn ask(&self, ask: Ask) -> Answer {
         let answer = ask.send();
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.request_count.fetch_add(1, Ordering::SeqCst);
         assert!(answer.status < 500, "{}", answer.text());
         answer
     }
@@ -161,9 +165,10 @@ impl SharedState<'_> {
     }
 
     /// All clients report the same about the same jobs, like one worker that lost count.
-    fn report(&self, contender: Contender, held: &[Value]) {
-        let leases =
-            held.iter().map(|job| json!({"jobId": job["jobId"], "token": job["lease"]["token"]}));
+    fn report(&self, contender: Contender, leased_jobs: &[Value]) {
+        let leases = leased_jobs
+            .iter()
+            .map(|job| json!({"jobId": job["jobId"], "token": job["lease"]["token"]}));
         let leases = contender.order(leases.collect());
         let workers = contender.order(vec!["all", "another", "many"]);
         for worker in workers {
@@ -180,21 +185,21 @@ impl SharedState<'_> {
             (item["jobId"], item["token"]) = (job["jobId"].clone(), job["lease"]["token"].clone());
             item
         };
-        let items = contender.order(held.iter().enumerate().map(item).collect());
-        let told = self.ask(
+        let items = contender.order(leased_jobs.iter().enumerate().map(item).collect());
+        let answer = self.ask(
             self.node_client(contender).post("/api/work/settle").json(&json!({"items": items})),
         );
-        for item in told.ok(200)["items"].as_array().unwrap() {
+        for item in answer.ok(200)["items"].as_array().unwrap() {
             match said(item) {
-                Ok(_) => drop(self.done.fetch_add(1, Ordering::SeqCst)),
+                Ok(_) => drop(self.taken_count.fetch_add(1, Ordering::SeqCst)),
                 // Another client was faster, and redrove or erased it.
-                Err(code) => assert!(LAWFUL.contains(&code.as_str()), "{item}"),
+                Err(code) => assert!(EXPECTED_CODES.contains(&code.as_str()), "{item}"),
             }
         }
     }
 
     /// Redrives, cancels and erases ended jobs while other clients submit with their keys.
-    fn take_back(&self, contender: Contender, ended: &[String]) {
+    fn redrive_and_erase(&self, contender: Contender, ended: &[String]) {
         let node_client = self.node_client(contender);
         let ids = contender.order(ended.to_vec());
         let order = json!({"jobIds": ids});
@@ -211,7 +216,7 @@ impl SharedState<'_> {
     }
 
     /// Changes the settings of all queues.
-    fn rule(&self, contender: Contender, round: usize) {
+    fn change_settings(&self, contender: Contender, round: usize) {
         let node_client = self.node_client(contender);
         for at in contender.order((0..TYPES).collect()) {
             let path = format!("/api/queues/{}", job_type(at));

@@ -23,19 +23,19 @@ fn the_doctor_names_who_may_create_or_may_not_call_and_what_mends_it() {
     let run = |sql: &str| run_as(&owner, sql);
     let doctor = || consign(folder.path(), &["doctor", "--store", &address]).out;
     run(&format!("grant create on schema {schema} to pg_monitor"));
-    let told = doctor();
-    assert!(told.contains(&format!("pg_monitor may create in the schema {schema}")), "{told}");
-    let cure = format!("revoke create on schema {schema} from \"pg_monitor\"");
-    assert!(told.contains(&cure), "{told}");
-    run(&cure);
+    let result = doctor();
+    assert!(result.contains(&format!("pg_monitor may create in the schema {schema}")), "{result}");
+    let remedy = format!("revoke create on schema {schema} from \"pg_monitor\"");
+    assert!(result.contains(&remedy), "{result}");
+    run(&remedy);
     run(&format!("revoke execute on function {schema}.expect from consign"));
-    let told = doctor();
-    assert!(!told.contains("may create in the schema"), "{told}");
-    let cure = format!("grant execute on all functions in schema {schema} to \"consign\"");
-    assert!(told.contains("consign may not call expect") && told.contains(&cure), "{told}");
-    run(&cure);
-    let told = doctor();
-    assert!(!told.contains("may not call"), "{told}");
+    let result = doctor();
+    assert!(!result.contains("may create in the schema"), "{result}");
+    let remedy = format!("grant execute on all functions in schema {schema} to \"consign\"");
+    assert!(result.contains("consign may not call expect") && result.contains(&remedy), "{result}");
+    run(&remedy);
+    let result = doctor();
+    assert!(!result.contains("may not call"), "{result}");
 }
 
 /// The owner of a schema may replace everything in it, and its functions would run as Consign.
@@ -47,28 +47,32 @@ fn a_schema_of_another_role_is_refused_and_named() {
     let migrate = |address: &str| consign(folder.path(), &["migrate", "up", "--store", address]);
     run("create role squatter");
 
-    let squatted = fresh(server);
-    let schema = schema_of(&squatted);
+    let foreign_schema = fresh(server);
+    let schema = schema_of(&foreign_schema);
     let grant = |schema: &str| run(&format!("grant create, usage on schema {schema} to consign"));
     run(&format!("create schema {schema} authorization squatter"));
     grant(&schema);
-    let told = migrate(&squatted);
-    assert!(!told.success && told.err.contains("belongs to the role squatter"), "{}", told.err);
+    let result = migrate(&foreign_schema);
+    assert!(
+        !result.success && result.err.contains("belongs to the role squatter"),
+        "{}",
+        result.err
+    );
 
-    let handed_over = fresh(server);
-    let schema = schema_of(&handed_over);
-    let made = migrate(&handed_over);
+    let transferred = fresh(server);
+    let schema = schema_of(&transferred);
+    let made = migrate(&transferred);
     assert!(made.success, "{}", made.err);
     run(&format!("alter schema {schema} owner to squatter"));
     grant(&schema);
-    let doctor = || consign(folder.path(), &["doctor", "--store", &handed_over]).out;
-    let told = doctor();
-    assert!(told.contains(&format!("the schema {schema} belongs to squatter")), "{told}");
-    let cure = format!("alter schema {schema} owner to \"consign\"");
-    assert!(told.contains(&cure), "{told}");
-    run(&cure);
-    let told = doctor();
-    assert!(!told.contains("belongs to squatter"), "{told}");
+    let doctor = || consign(folder.path(), &["doctor", "--store", &transferred]).out;
+    let result = doctor();
+    assert!(result.contains(&format!("the schema {schema} belongs to squatter")), "{result}");
+    let remedy = format!("alter schema {schema} owner to \"consign\"");
+    assert!(result.contains(&remedy), "{result}");
+    run(&remedy);
+    let result = doctor();
+    assert!(!result.contains("belongs to squatter"), "{result}");
 }
 
 fn schema_of(address: &str) -> String {
@@ -90,9 +94,12 @@ fn an_sslmode_weaker_than_verify_full_is_warned_of() {
         consign(folder.path(), &["config", "check", "--store", &address]).out
     };
     for weak in ["?sslmode=disable", "?sslmode=prefer", "?sslmode=require", "?sslmode=verify-ca"] {
-        let told = check(weak);
-        assert!(told.contains("warning: store: sslmode") && told.contains("verify-full"), "{told}");
-        assert!(!told.contains(PASSWORD), "{told}");
+        let result = check(weak);
+        assert!(
+            result.contains("warning: store: sslmode") && result.contains("verify-full"),
+            "{result}"
+        );
+        assert!(!result.contains(PASSWORD), "{result}");
     }
     for strong in ["", "?sslmode=verify-full"] {
         assert!(!check(strong).contains("warning: store"), "{strong}");
@@ -103,21 +110,21 @@ fn an_sslmode_weaker_than_verify_full_is_warned_of() {
 fn an_impostor_database_gets_no_clear_text_password() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let anonymous = thread::spawn(move || {
+    let impostor = thread::spawn(move || {
         let (mut client, _) = listener.accept().unwrap();
         client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let mut said = [0; 1_024];
-        assert_eq!(client.read(&mut said).unwrap(), 8, "a client asks for TLS first");
+        let mut received = [0; 1_024];
+        assert_eq!(client.read(&mut received).unwrap(), 8, "a client asks for TLS first");
         client.write_all(b"N").unwrap();
-        assert!(client.read(&mut said).unwrap() > 8, "and greets");
+        assert!(client.read(&mut received).unwrap() > 8, "and greets");
         client.write_all(b"R\0\0\0\x08\0\0\0\x03").unwrap();
-        let length = client.read(&mut said).unwrap_or(0);
-        String::from_utf8_lossy(&said[..length]).into_owned()
+        let length = client.read(&mut received).unwrap_or(0);
+        String::from_utf8_lossy(&received[..length]).into_owned()
     });
     let folder = TempDir::new().unwrap();
     let address = format!("postgres://consign:{PASSWORD}@127.0.0.1:{port}/consign");
-    let told = consign(folder.path(), &["migrate", "status", "--store", &address]);
-    assert_eq!(anonymous.join().unwrap(), "", "what the stranger got");
-    assert!(!told.success && told.err.contains("clear text"), "{}", told.err);
-    assert!(told.err.contains("sslmode=verify-full"), "{}", told.err);
+    let result = consign(folder.path(), &["migrate", "status", "--store", &address]);
+    assert_eq!(impostor.join().unwrap(), "", "what the stranger got");
+    assert!(!result.success && result.err.contains("clear text"), "{}", result.err);
+    assert!(result.err.contains("sslmode=verify-full"), "{}", result.err);
 }

@@ -33,12 +33,12 @@ fn live(nodes: &Value) -> usize {
 }
 
 /// Makes a key at a node: the key, and its id.
-fn make(admin: &Client) -> (String, String) {
+fn make_key(admin: &Client) -> (String, String) {
     let grant = json!({"name": "k", "tenant": "acme", "scopes": ["jobs:read", "jobs:enqueue"]});
     let answer = admin.post("/api/keys").json(&grant).send();
     assert_eq!(answer.header(HEADER), None, "every node has confirmed it");
-    let made = answer.ok(201);
-    (made["key"].as_str().unwrap().into(), made["id"].as_str().unwrap().into())
+    let key_made = answer.ok(201);
+    (key_made["key"].as_str().unwrap().into(), key_made["id"].as_str().unwrap().into())
 }
 
 fn revoke(admin: &Client, id: &str) {
@@ -47,7 +47,7 @@ fn revoke(admin: &Client, id: &str) {
     assert_eq!(answer.header(HEADER), None, "every node has confirmed it");
 }
 
-fn opens(client: &Client) -> u16 {
+fn status_with(client: &Client) -> u16 {
     client.get("/api/queues").send().status
 }
 
@@ -55,11 +55,11 @@ fn opens(client: &Client) -> u16 {
 fn a_key_is_good_and_revoked_at_every_node_when_it_is_answered() {
     let [one, two] = two(&fresh(Server::shared()));
     for _ in 0..REPEATS {
-        let (key, id) = make(&one.admin());
-        let there = two.anonymous().with_key(&key);
-        assert_eq!(opens(&there), 200, "made at the other node");
+        let (key, id) = make_key(&one.admin());
+        let other_client = two.anonymous().with_key(&key);
+        assert_eq!(status_with(&other_client), 200, "made at the other node");
         revoke(&one.admin(), &id);
-        assert_eq!(opens(&there), 401, "revoked at the other node");
+        assert_eq!(status_with(&other_client), 401, "revoked at the other node");
     }
 }
 
@@ -67,11 +67,11 @@ fn a_key_is_good_and_revoked_at_every_node_when_it_is_answered() {
 fn schemas_and_pauses_hold_at_every_node_when_they_are_answered() {
     let [one, two] = two(&fresh(Server::shared()));
     let admin = one.admin();
-    let there = two.anonymous().with_key(one.admin_key());
+    let other_client = two.anonymous().with_key(one.admin_key());
     for number in 0..REPEATS {
         let job_type = format!("letter-{number}");
         let job = json!({"jobType": job_type, "payload": {}});
-        let submit = || there.post("/api/jobs").json(&job).send();
+        let submit = || other_client.post("/api/jobs").json(&job).send();
         submit().ok(202);
         let policy = json!({"schema": {"type": "object", "required": ["to"]}});
         let set = admin.put(&format!("/api/types/{job_type}")).json(&policy).send();
@@ -79,10 +79,10 @@ fn schemas_and_pauses_hold_at_every_node_when_they_are_answered() {
         submit().problem(422, "SCHEMA_MISMATCH");
         admin.post(&format!("/api/queues/{job_type}/pause")).send().ok(200);
         let claim_request = json!({"workerId": "w", "claimId": job_type, "jobTypes": [job_type]});
-        let claimed = there.post("/api/work/claim").json(&claim_request).send().ok(200);
+        let claimed = other_client.post("/api/work/claim").json(&claim_request).send().ok(200);
         assert_eq!(claimed["jobs"], json!([]), "its queue is paused");
         admin.post(&format!("/api/queues/{job_type}/resume")).send().ok(200);
-        let claimed = there.post("/api/work/claim").json(&claim_request).send().ok(200);
+        let claimed = other_client.post("/api/work/claim").json(&claim_request).send().ok(200);
         assert_eq!(claimed["jobs"].as_array().unwrap().len(), 1);
     }
 }
@@ -94,11 +94,11 @@ fn key_changes_reach_all_nodes_behind_a_pooler() {
     let bouncer = PgBouncer::before(server);
     let [one, two] = two(&schema_at(&bouncer.address(), server));
     for _ in 0..2 {
-        let (key, id) = make(&one.admin());
-        let there = two.anonymous().with_key(&key);
-        assert_eq!(opens(&there), 200);
+        let (key, id) = make_key(&one.admin());
+        let other_client = two.anonymous().with_key(&key);
+        assert_eq!(status_with(&other_client), 200);
         revoke(&one.admin(), &id);
-        assert_eq!(opens(&there), 401);
+        assert_eq!(status_with(&other_client), 401);
     }
 }
 
@@ -107,18 +107,18 @@ fn key_changes_reach_all_nodes_behind_a_pooler() {
 fn a_revoked_signing_key_is_refused_at_every_node() {
     let [one, two] = two(&fresh(Server::shared()));
     let admin = one.admin();
-    let there = two.anonymous();
+    let other_client = two.anonymous();
     for _ in 0..3 {
         let job = admin.post("/api/jobs?withSignedUrl=true").json(&json!({"jobType": "letter"}));
         let address = job.send().ok(202)["signedStatusUrl"].as_str().unwrap().to_owned();
-        assert_eq!(there.get(&address).send().status, 200, "{address}");
+        assert_eq!(other_client.get(&address).send().status, 200, "{address}");
         let keys = admin.get("/api/keys").send().ok(200);
         let keys = keys["items"].as_array().unwrap();
         let signing = keys.iter().filter(|key| key["kind"] == "signing");
         for key in signing.filter(|key| key["revokedAt"].is_null()) {
             revoke(&admin, key["id"].as_str().unwrap());
         }
-        assert_eq!(there.get(&address).send().status, 401);
+        assert_eq!(other_client.get(&address).send().status, 401);
     }
 }
 
@@ -127,14 +127,14 @@ fn a_revoked_signing_key_is_refused_at_every_node() {
 #[test]
 fn a_paused_node_delays_a_revocation_for_a_while_and_never_serves_the_key_again() {
     let [one, two] = two(&fresh(Server::shared()));
-    let (key, id) = make(&one.admin());
-    let there = two.anonymous().with_key(&key);
-    assert_eq!(opens(&there), 200, "it is in the memory of the node");
+    let (key, id) = make_key(&one.admin());
+    let other_client = two.anonymous().with_key(&key);
+    assert_eq!(status_with(&other_client), 200, "it is in the memory of the node");
     two.send(Signal::STOP);
     // The request waits in the socket; the node serves it when it resumes.
-    let asked = thread::spawn({
-        let there = there.clone();
-        move || there.get("/api/queues").within(PATIENCE * 2).send().status
+    let request = thread::spawn({
+        let other_client = other_client.clone();
+        move || other_client.get("/api/queues").within(PATIENCE * 2).send().status
     });
     let begun = SystemClock::new();
     let revoked = one.admin().delete(&format!("/api/keys/{id}")).within(PATIENCE * 2).send();
@@ -145,25 +145,25 @@ fn a_paused_node_delays_a_revocation_for_a_while_and_never_serves_the_key_again(
     assert_eq!(revoked.header(HEADER), Some("1"), "the answer says so: {took:?}");
     // The node may find that the database has closed its connections in the meantime. It never
     // accepts the key.
-    let told = asked.join().unwrap();
-    assert!(matches!(told, 401 | 503), "{told}");
-    wait_until("it has looked", || match opens(&there) {
+    let answer = request.join().unwrap();
+    assert!(matches!(answer, 401 | 503), "{answer}");
+    wait_until("it has looked", || match status_with(&other_client) {
         401 => true,
         503 => false,
         other => panic!("it acts by what it remembers: {other}"),
     });
     // And it takes part again.
     wait_until("it confirms again", || {
-        let (_, id) = make_anyhow(&one.admin());
+        let (_, id) = make_key_slowly(&one.admin());
         let answer = one.admin().delete(&format!("/api/keys/{id}")).within(PATIENCE * 2).send();
         answer.status == 204 && answer.header(HEADER).is_none()
     });
 }
 
-fn make_anyhow(admin: &Client) -> (String, String) {
+fn make_key_slowly(admin: &Client) -> (String, String) {
     let grant = json!({"name": "k", "tenant": "acme", "scopes": ["jobs:read"]});
-    let made = admin.post("/api/keys").json(&grant).within(PATIENCE * 2).send().ok(201);
-    (made["key"].as_str().unwrap().into(), made["id"].as_str().unwrap().into())
+    let key_made = admin.post("/api/keys").json(&grant).within(PATIENCE * 2).send().ok(201);
+    (key_made["key"].as_str().unwrap().into(), key_made["id"].as_str().unwrap().into())
 }
 
 /// Changes do not wait for a node that was stopped in order.
@@ -172,7 +172,7 @@ fn a_node_that_has_stopped_keeps_no_change_waiting() {
     let [one, two] = two(&fresh(Server::shared()));
     assert!(two.stop().success(), "{}", two.log());
     let begun = SystemClock::new();
-    let (_, id) = make(&one.admin());
+    let (_, id) = make_key(&one.admin());
     revoke(&one.admin(), &id);
     let took = begun.read().monotonic;
     assert!(took < Duration::from_secs(8), "{took:?}");

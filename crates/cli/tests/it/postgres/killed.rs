@@ -22,13 +22,13 @@ fn a_job_submitted_at_one_node_starts_at_another() {
     let address = fresh(Server::shared());
     let one = TestServer::of_database(&address, SETTINGS);
     let other = TestServer::of_database(&address, SETTINGS);
-    let there = other.anonymous().with_key(one.admin_key());
+    let other_client = other.anonymous().with_key(one.admin_key());
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| claim(&there, "who waits there", 1, 30));
+        let waiting = scope.spawn(|| claim(&other_client, "who waits there", 1, 30));
         let id = submit(&one.admin(), "across");
         let jobs = waiting.join().unwrap();
         assert_eq!(text(&jobs[0]["jobId"]), id);
-        settle(&there, &jobs[0]).ok(200);
+        settle(&other_client, &jobs[0]).ok(200);
         assert_eq!(status(&one.admin(), &id)["status"], "Completed");
     });
 }
@@ -51,18 +51,18 @@ fn the_second_node_is_killed_and_the_first_goes_on() {
     kill_under_load(&second, &first, &key);
 }
 
-fn kill_under_load(doomed: &TestServer, other: &TestServer, key: &str) {
-    let [doomed_client, other_client] =
-        [doomed, other].map(|test_server| test_server.anonymous().with_key(key));
+fn kill_under_load(victim: &TestServer, other: &TestServer, key: &str) {
+    let [victim_client, other_client] =
+        [victim, other].map(|test_server| test_server.anonymous().with_key(key));
     for number in 0..3 {
-        submit(&doomed_client, &format!("orphan-{number}"));
+        submit(&victim_client, &format!("orphan-{number}"));
     }
-    let orphans = claim(&doomed_client, "worker of the dead", 3, 2);
+    let orphans = claim(&victim_client, "worker of the dead", 3, 2);
     assert_eq!(orphans.len(), 3, "they are under way when their node dies");
     let client_log = ClientLog::default();
     thread::scope(|scope| {
         for number in 0..PRODUCERS {
-            let clients = [&doomed_client, &other_client];
+            let clients = [&victim_client, &other_client];
             let client_log = &client_log;
             scope.spawn(move || produce(number, clients, client_log));
         }
@@ -71,7 +71,7 @@ fn kill_under_load(doomed: &TestServer, other: &TestServer, key: &str) {
         scope.spawn(move || work(node_client, client_log));
         let _closing = Closing(&client_log.over);
         wait_until("work is under way", || client_log.acknowledged().len() >= JOBS / 4);
-        doomed.kill();
+        victim.kill();
         wait_until("all is acknowledged", || client_log.acknowledged().len() == JOBS);
         wait_until("all is done", || {
             client_log.done.load(Ordering::SeqCst) >= JOBS + orphans.len()
@@ -116,8 +116,8 @@ fn work(node_client: &Client, client_log: &ClientLog) {
     while !client_log.over.load(Ordering::SeqCst) {
         claims += 1;
         for job in claim(node_client, &format!("worker {claims}"), 10, 30) {
-            let told = settle(node_client, &job).ok(200);
-            assert_eq!(told["items"][0]["status"], "Completed", "{told}");
+            let answer = settle(node_client, &job).ok(200);
+            assert_eq!(answer["items"][0]["status"], "Completed", "{answer}");
             client_log.done.fetch_add(1, Ordering::SeqCst);
         }
     }

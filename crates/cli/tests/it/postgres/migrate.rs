@@ -11,13 +11,13 @@ fn a_schema_is_shown_planned_and_made_and_nodes_do_not_mind() {
     let schema = address.rsplit_once('=').unwrap().1.to_owned();
     let folder = TempDir::new().unwrap();
     let migrate = |word: &str| -> RunResult {
-        let said = consign(folder.path(), &["migrate", word, "--store", &address]);
+        let result = consign(folder.path(), &["migrate", word, "--store", &address]);
         assert!(
-            said.success && !format!("{}{}", said.out, said.err).contains(PASSWORD),
+            result.success && !format!("{}{}", result.out, result.err).contains(PASSWORD),
             "{}",
-            said.err
+            result.err
         );
-        said
+        result
     };
     let status = migrate("status").out;
     assert!(status.contains("has schema 0") && status.contains("missing: 0001 tables"), "{status}");

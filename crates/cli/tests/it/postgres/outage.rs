@@ -23,18 +23,18 @@ const PRODUCERS: usize = 3;
 const JOBS_EACH: usize = 30;
 const JOBS: usize = PRODUCERS * JOBS_EACH;
 /// Jobs that the holder at each node has when the database goes.
-const HELD_EACH: usize = 5;
+const LEASES_EACH: usize = 5;
 /// The length of the outage.
 const OUTAGE: Duration = Duration::from_secs(30);
 /// At least so many requests were refused by then.
 const REFUSALS: usize = 30;
 /// No request takes longer than this.
-const TOLD_WITHIN: Duration = Duration::from_secs(15);
+const ANSWER_MAX: Duration = Duration::from_secs(15);
 /// Longer than the outage and all that follows from it.
 const PATIENCE: Duration = Duration::from_secs(90);
 const HOLDERS_LEASE_SECONDS: u64 = 6;
 /// A heartbeat every third of the lease, as the contract tells workers.
-const BEATS_APART: Duration = Duration::from_secs(2);
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
 
 #[test]
 fn a_database_outage_loses_no_acknowledged_job() {
@@ -43,21 +43,21 @@ fn a_database_outage_loses_no_acknowledged_job() {
     let test_servers = [(); 2].map(|()| TestServer::of_database(&address, SETTINGS));
     let key = test_servers[0].admin_key().to_owned();
     let clients = test_servers.each_ref().map(|test_server| test_server.anonymous().with_key(&key));
-    let held = clients.each_ref().map(hold);
+    let leased_jobs = clients.each_ref().map(claim_leases);
     let client_log = ClientLog::default();
     thread::scope(|scope| {
-        let (client_log, clients, held) = (&client_log, &clients, &held);
+        let (client_log, clients, leased_jobs) = (&client_log, &clients, &leased_jobs);
         let _closing = Closing(&client_log.over);
         for number in 0..PRODUCERS {
             scope.spawn(move || produce(number, &clients[number % 2], client_log));
         }
-        for (node_client, held) in clients.iter().zip(held) {
+        for (node_client, leased_jobs) in clients.iter().zip(leased_jobs) {
             scope.spawn(move || work(node_client, client_log));
-            scope.spawn(move || keep(node_client, held, client_log));
+            scope.spawn(move || keep_leases(node_client, leased_jobs, client_log));
         }
         wait_until("work is under way", || client_log.acknowledged() >= JOBS / 4);
         server.stop_immediately();
-        stay_away();
+        wait_out_the_outage();
         assert!(
             client_log.refusals.load(Ordering::SeqCst) >= REFUSALS,
             "hardly any client was told"
@@ -66,7 +66,7 @@ fn a_database_outage_loses_no_acknowledged_job() {
         client_log.is_back.store(true, Ordering::SeqCst);
         wait_until("all is acknowledged", || client_log.acknowledged() == JOBS);
         wait_until("all is done", || client_log.is_done());
-        wait_until("what was held is done", || client_log.kept.load(Ordering::SeqCst) == 2);
+        wait_until("what was held is done", || client_log.holders_done.load(Ordering::SeqCst) == 2);
     });
     for (key, id) in client_log.ids.lock().unwrap().iter() {
         assert_eq!(status(&clients[1], id)["status"], "Completed", "{key}");
@@ -82,7 +82,7 @@ fn a_database_outage_loses_no_acknowledged_job() {
 }
 
 /// Does not wait for a condition: the length of the outage is what is tested.
-fn stay_away() {
+fn wait_out_the_outage() {
     let clock = SystemClock::new();
     while clock.read().monotonic < OUTAGE {
         thread::sleep(OUTAGE.saturating_sub(clock.read().monotonic));
@@ -96,7 +96,7 @@ struct ClientLog {
     refusals: AtomicUsize,
     is_back: AtomicBool,
     /// Holders that have settled all their jobs.
-    kept: AtomicUsize,
+    holders_done: AtomicUsize,
     over: AtomicBool,
 }
 
@@ -115,7 +115,7 @@ impl ClientLog {
     }
 
     fn try_ask(&self, ask: &Ask) -> Option<Answer> {
-        let answer = ask.clone().within(TOLD_WITHIN).send();
+        let answer = ask.clone().within(ANSWER_MAX).send();
         if answer.status < 500 {
             return Some(answer);
         }
@@ -159,25 +159,25 @@ fn work(node_client: &Client, client_log: &ClientLog) {
 /// Repeats a report whose result is unknown. The answer is the same as the first time.
 fn end(node_client: &Client, client_log: &ClientLog, job: &Value) {
     let ask = node_client.post("/api/work/settle").json(&done(job));
-    let told = client_log.ask("a report is taken", &ask).ok(200);
+    let answer = client_log.ask("a report is taken", &ask).ok(200);
     let id = text(&job["jobId"]);
-    match told["items"][0]["status"].as_str() {
+    match answer["items"][0]["status"].as_str() {
         Some("Completed") => {
             *client_log.settled.lock().unwrap().entry(id).or_default() += 1;
         }
         // Its lease expired before the answer came: another worker has the job.
-        _ => assert_eq!(told["items"][0]["problem"]["errorCode"], "LEASE_LOST", "{told}"),
+        _ => assert_eq!(answer["items"][0]["problem"]["errorCode"], "LEASE_LOST", "{answer}"),
     }
 }
 
 /// Claims jobs before the outage.
-fn hold(node_client: &Client) -> Vec<Value> {
-    for number in 0..HELD_EACH {
+fn claim_leases(node_client: &Client) -> Vec<Value> {
+    for number in 0..LEASES_EACH {
         submit(node_client, &format!("held-{number} at {}", node_client.address()));
     }
-    let held = claim(node_client, &holder(node_client), HELD_EACH, HOLDERS_LEASE_SECONDS);
-    assert_eq!(held.len(), HELD_EACH);
-    held
+    let leased_jobs = claim(node_client, &holder(node_client), LEASES_EACH, HOLDERS_LEASE_SECONDS);
+    assert_eq!(leased_jobs.len(), LEASES_EACH);
+    leased_jobs
 }
 
 fn holder(node_client: &Client) -> String {
@@ -187,30 +187,34 @@ fn holder(node_client: &Client) -> String {
 /// Sends heartbeats all the time, and reports only after they were answered again for longer than a
 /// lease. A store that took these jobs for abandoned would have given them to another worker by
 /// then.
-fn keep(node_client: &Client, held: &[Value], client_log: &ClientLog) {
-    let leases: Vec<Value> = held
+fn keep_leases(node_client: &Client, leased_jobs: &[Value], client_log: &ClientLog) {
+    let leases: Vec<Value> = leased_jobs
         .iter()
         .map(|job| json!({"jobId": job["jobId"], "token": job["lease"]["token"]}))
         .collect();
-    let beat = json!({"workerId": holder(node_client), "leases": leases});
-    let beat = node_client.post("/api/work/heartbeat").json(&beat);
-    let mut heard = 0;
-    while heard * BEATS_APART.as_secs() <= HOLDERS_LEASE_SECONDS {
-        let answer = client_log.try_ask(&beat);
+    let heartbeat = json!({"workerId": holder(node_client), "leases": leases});
+    let heartbeat = node_client.post("/api/work/heartbeat").json(&heartbeat);
+    let mut heartbeats_answered = 0;
+    while heartbeats_answered * HEARTBEAT_EVERY.as_secs() <= HOLDERS_LEASE_SECONDS {
+        let answer = client_log.try_ask(&heartbeat);
         for lease in answer.iter().flat_map(|answer| leases_in(&answer.ok(200))) {
             assert_eq!(lease["state"], "extended", "it beat all the while: {lease}");
         }
-        heard += u64::from(answer.is_some() && client_log.is_back.load(Ordering::SeqCst));
-        thread::sleep(BEATS_APART);
+        heartbeats_answered +=
+            u64::from(answer.is_some() && client_log.is_back.load(Ordering::SeqCst));
+        thread::sleep(HEARTBEAT_EVERY);
     }
-    for job in held {
-        let told = client_log
+    for job in leased_jobs {
+        let answer = client_log
             .ask("a report is taken", &node_client.post("/api/work/settle").json(&done(job)));
-        let told = told.ok(200);
-        assert_eq!(told["items"][0]["status"], "Completed", "it was held all the while: {told}");
+        let answer = answer.ok(200);
+        assert_eq!(
+            answer["items"][0]["status"], "Completed",
+            "it was held all the while: {answer}"
+        );
         assert_eq!(status(node_client, &text(&job["jobId"]))["attempt"], 1);
     }
-    client_log.kept.fetch_add(1, Ordering::SeqCst);
+    client_log.holders_done.fetch_add(1, Ordering::SeqCst);
 }
 
 fn leases_in(answer: &Value) -> Vec<Value> {

@@ -19,15 +19,15 @@ fn start_errors_name_the_remedy_and_hide_the_password() {
     let server = Server::shared();
     let unconfigured = format!("postgres://consign:{PASSWORD}@127.0.0.1:1/consign");
     let missing = fresh(server).replace("/consign?", "/nowhere?");
-    let unknown = format!("postgres://consign:{PASSWORD}@127.0.0.1:1/consign?sslmode=maybe");
+    let invalid = format!("postgres://consign:{PASSWORD}@127.0.0.1:1/consign?sslmode=maybe");
     for (address, parts) in [
         (&unconfigured, &["127.0.0.1:1/consign", "refused", "--wait-for-store"][..]),
         (&missing, &["nowhere", "does not exist", "in the address"]),
-        (&unknown, &["--store", "sslmode must be"]),
+        (&invalid, &["--store", "sslmode must be"]),
     ] {
-        let said = serve(address);
-        let all = parts.iter().all(|part| said.err.contains(part));
-        assert!(!said.success && all && !said.err.contains(PASSWORD), "{}", said.err);
+        let result = serve(address);
+        let all = parts.iter().all(|part| result.err.contains(part));
+        assert!(!result.success && all && !result.err.contains(PASSWORD), "{}", result.err);
     }
 }
 
@@ -49,8 +49,8 @@ fn no_command_shows_a_password() {
             &["doctor"],
             &["serve", "--listen", "256.0.0.1:0"],
         ] {
-            let said = consign_with(folder.path(), words, &[("CONSIGN_STORE", address)]);
-            let all = format!("{}{}", said.out, said.err);
+            let result = consign_with(folder.path(), words, &[("CONSIGN_STORE", address)]);
+            let all = format!("{}{}", result.out, result.err);
             assert!(!all.contains(PASSWORD) && !all.is_empty(), "{words:?}: {all}");
         }
     }

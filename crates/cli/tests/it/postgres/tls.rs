@@ -19,11 +19,11 @@ fn a_certificate_is_checked_to_the_letter() {
     let folder = TempDir::new().unwrap();
     let other = generate_simple_self_signed(vec!["localhost".into()]).unwrap().cert.pem();
     fs::write(folder.path().join("other.pem"), other).unwrap();
-    for (root, why) in [("other.pem", "certificate"), ("nowhere.pem", "nowhere.pem")] {
+    for (root, reason) in [("other.pem", "certificate"), ("nowhere.pem", "nowhere.pem")] {
         let words = ["serve", "--listen", "127.0.0.1:0", "--store", &trusting(root)];
-        let said = consign(folder.path(), &[&words[..], &["--wait-for-store", "10m"]].concat());
-        assert!(!said.success && said.err.contains(why), "{}", said.err);
-        assert!(!said.err.contains(super::PASSWORD), "{}", said.err);
+        let result = consign(folder.path(), &[&words[..], &["--wait-for-store", "10m"]].concat());
+        assert!(!result.success && result.err.contains(reason), "{}", result.err);
+        assert!(!result.err.contains(super::PASSWORD), "{}", result.err);
     }
     // The right authority, and a certificate for another name.
     let misnamed = address.replace("@127.0.0.1:", "@db.example:");

@@ -13,32 +13,35 @@
 create function consign.now_ms() returns bigint language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$ begin return (date_part('epoch'::text, clock_timestamp()) * 1000::double precision)::bigint; end $$;
 
--- `epoch` is raised by a restore, so that no lease from before is accepted. `settings` grows with
--- every new queue, policy or pause, so that no node works with an old one. `set_version` grows with
--- every credential, policy and pause that is set; nodes confirm it in their rows.
+-- A restore raises `epoch`, so that no lease from before is accepted. `batch_settings_version`
+-- grows with every new queue, policy or pause: a batch fails if it was decided by an older version.
+-- `record_version` grows with every credential, policy and pause that is set: nodes confirm it in
+-- their rows.
 create table consign.store_meta (
-    one boolean primary key default true check (one),
+    singleton boolean primary key default true check (singleton),
     epoch integer not null default 0,
-    settings bigint not null default 1,
-    set_version bigint not null default 0
+    batch_settings_version bigint not null default 1,
+    record_version bigint not null default 0
 );
 insert into consign.store_meta default values;
 
--- Until when workers could reach the store. The time between this and the next node's heartbeat is
--- an outage of the store, and not a worker's silence.
+-- Detects outages: until when workers could reach the store. The time from then to the next node's
+-- heartbeat is an outage of the store, and no worker is taken to have been silent in it.
 create table consign.liveness (
-    one boolean primary key default true check (one),
-    heard_until bigint not null default 0
+    singleton boolean primary key default true check (singleton),
+    reachable_until bigint not null default 0
 ) with (fillfactor = 20);
 insert into consign.liveness default values;
 
--- Fails a transaction that found fewer rows than it presumed: another session has written a row,
--- settings have changed, or the clock was set. The node then tries again and reads everything.
-create function consign.expect(met bigint, known bigint) returns void language plpgsql
+-- Fails a transaction that found fewer rows than the node expected from its caches: another session
+-- has written a row, settings have changed, or the clock was set. The node then tries again and
+-- reads everything.
+create function consign.expect(actual bigint, expected bigint) returns void language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$ begin
-    if met <> known then
-        raise exception 'what was taken for granted is not so; the node tries again' using errcode = 'CN001';
+    if actual <> expected then
+        raise exception 'a cached row or setting is out of date; the node reads everything and tries again'
+            using errcode = 'CN001';
     end if;
 end $$;
 
@@ -51,8 +54,9 @@ revoke all on function consign.now_ms, consign.expect from public;
 create table consign.lock (name text primary key);
 insert into consign.lock (name) values ('audit'), ('startup');
 
--- Gives events their outbox positions, and new jobs the count in their numbers.
-create sequence consign.place increment 1048576;
+-- Positions of events in the outbox, which new jobs also take the count in their numbers from. One
+-- value stands for a block of positions.
+create sequence consign.event_seq increment 1048576;
 
 -- A queue: the jobs of one type and one tenant. Claims take from queues in turn.
 create table consign.queue (
@@ -110,11 +114,11 @@ create index job_error on consign.job (error, no) where error is not null;
 -- which is in no index.
 create table consign.claim (
     digest bigint primary key,
-    at bigint not null,
+    claimed_at bigint not null,
     -- The ids of the jobs, concatenated; empty while the claim has got none.
     jobs bytea not null default ''
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
-create index claim_at on consign.claim (at);
+create index claim_claimed_at on consign.claim (claimed_at);
 
 -- Jobs that have ended: written once, read by listings.
 create table consign.job_ended (
@@ -157,8 +161,8 @@ create index key_expiry_at on consign.key_expiry (queue, ended_at);
 create table consign.history (
     no bigint not null,
     seq bigint not null,
-    -- The outbox position of the entry's event, if it has one.
-    place bigint,
+    -- The position of the entry's event in the outbox, if it has one.
+    event_seq bigint,
     body bytea not null,
     primary key (no, seq)
 );
@@ -170,38 +174,39 @@ create table consign.step (
     primary key (no, name)
 );
 
--- Events. A row is a page of several, under the position of the first. A transaction takes its
--- positions from the sequence while it holds its jobs' locks, or before the jobs exist, so the
--- events of one job are in order. Numbers are given after the commit, in the order of writing:
--- pages without numbers are in `outbox_new`.
+-- Events. A row is a page of several events, under the position (`event_seq`) of the first. A
+-- transaction takes its positions from the sequence while it holds its jobs' locks, or before the
+-- jobs exist, so the events of one job are in order. The leader numbers events after their commit,
+-- in the order of writing: pages without numbers are in `outbox_new`, and `outbox_number` has the
+-- number of the first event of each numbered run.
 create table consign.outbox (
-    place bigint primary key,
-    sheet bytea not null
+    event_seq bigint primary key,
+    page bytea not null
 ) with (toast_tuple_target = 8160);
-alter table consign.outbox alter sheet set storage external;
+alter table consign.outbox alter page set storage external;
 create table consign.outbox_new (
-    turn bigint generated always as identity primary key,
-    place bigint not null,
-    lines integer not null
+    write_order bigint generated always as identity primary key,
+    event_seq bigint not null,
+    event_count integer not null
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 create table consign.outbox_number (
-    first bigint primary key,
-    place bigint not null,
-    lines integer not null
+    first_number bigint primary key,
+    event_seq bigint not null,
+    event_count integer not null
 );
 create table consign.numbering (
-    one boolean primary key default true check (one),
-    last bigint not null default 0
+    singleton boolean primary key default true check (singleton),
+    last_number bigint not null default 0
 ) with (fillfactor = 20);
 insert into consign.numbering default values;
 
--- What the events of an erased job may still show of it.
+-- What the events of an erased job may still show of the job, until the last of them is pruned.
 create table consign.erased (
     no bigint primary key,
-    last_place bigint not null,
+    last_event_seq bigint not null,
     envelope bytea not null
 );
-create index erased_place on consign.erased (last_place);
+create index erased_event_seq on consign.erased (last_event_seq);
 
 -- How many jobs of each queue are in each status, and the changes since then: one row of changes
 -- for each queue that a transaction touched, so that no transaction waits for a counter.
@@ -247,12 +252,12 @@ create table consign.node (
     started_at bigint not null,
     draining boolean not null,
     seen_at bigint not null,
-    confirmed bigint not null default 0
+    confirmed_version bigint not null default 0
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 create table consign.leader (
-    one boolean primary key default true check (one),
+    singleton boolean primary key default true check (singleton),
     node text,
     fence bigint not null default 0,
-    until bigint not null default 0
+    leads_until bigint not null default 0
 ) with (fillfactor = 20);
 insert into consign.leader default values;

@@ -27,17 +27,17 @@ alter table consign.store_meta add enqueue_job_types_max integer not null defaul
 create table consign.inbox (
     id uuid primary key,
     -- When it was enqueued, and when it may start.
-    at bigint not null,
+    enqueued_at bigint not null,
     run_at bigint not null,
     tenant text not null,
     job_type text not null,
     subject text,
     correlation text,
-    -- The key as the client gave it, and as it is stored.
+    -- The key as the client sent it, and as the table `key` stores it.
     key text,
-    key_name text,
-    -- The job that had the key before, if the key's window is over.
-    key_before uuid,
+    key_stored text,
+    -- The job that had the key before, whose window is over.
+    previous_key_job uuid,
     payload text not null,
     payload_version text,
     priority smallint,
@@ -54,7 +54,8 @@ create table consign.inbox (
 create index inbox_type on consign.inbox (tenant, job_type);
 create index inbox_new on consign.inbox (id) where refused is null;
 -- An insert with the key of a transaction that is still open waits for the end of that transaction.
-create unique index inbox_key on consign.inbox (tenant, job_type, key_name) where key_name is not null and refused is null;
+create unique index inbox_key on consign.inbox (tenant, job_type, key_stored)
+    where key_stored is not null and refused is null;
 
 -- Whether two payloads mean the same. `jsonb` drops duplicate names, so there the texts must be
 -- equal.
@@ -132,7 +133,7 @@ as $$
     end
 $$;
 
-create function consign.moment_problem(field text, value timestamptz) returns text
+create function consign.time_problem(field text, value timestamptz) returns text
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
     select case when value not between '1970-01-01T00:00:00Z' and '9999-12-31T23:59:59.999Z'
@@ -156,42 +157,42 @@ end $$;
 -- The job that a key means, if any, and whether it is the same as the new submission. A key whose
 -- window is over means no job.
 create function consign.key_holder(
-    of_type text, of_tenant text, name_of_key text, came_subject text, came_payload text,
+    of_type text, of_tenant text, stored_key text, new_subject text, new_payload text,
     out holder uuid, out is_free boolean, out is_same boolean
 )
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
     window_ms bigint := (select p.key_window_ms from consign.policy p where p.job_type = of_type);
-    over_before bigint := consign.now_ms() - coalesce(window_ms, 604800000);
+    window_start bigint := consign.now_ms() - coalesce(window_ms, 604800000);
     queue_no integer := (select q.no from consign.queue q where q.job_type = of_type and q.tenant = of_tenant);
-    held record;
+    candidate record;
 begin
-    select k.id into holder from consign.key k where k.queue = queue_no and k.name = name_of_key;
+    select k.id into holder from consign.key k where k.queue = queue_no and k.name = stored_key;
     -- One statement, because an inbox row may become a job at any moment. A row of this transaction
     -- has no key yet.
-    select 1 as turn, i.id, i.subject, i.payload, null::smallint as status, null::bigint as kept_since into held
+    select 1 as preference, i.id, i.subject, i.payload, null::smallint as status, null::bigint as kept_since into candidate
         from consign.inbox i where i.refused is null
-        and i.tenant = of_tenant and i.job_type = of_type and i.key_name = name_of_key
+        and i.tenant = of_tenant and i.job_type = of_type and i.key_stored = stored_key
     union all
     select 2, h.id, h.subject, h.payload, e.status, e.kept_since
         from consign.submission h
         left join lateral (select n.status, n.kept_since from consign.job_ended n where n.no = h.no offset 0) e on true
         where h.id = holder
-    order by turn limit 1;
-    holder := held.id;
+    order by preference limit 1;
+    holder := candidate.id;
     if holder is null then
         return;
     end if;
-    is_free := held.status is not null and coalesce(held.kept_since <= over_before, false);
+    is_free := candidate.status is not null and coalesce(candidate.kept_since <= window_start, false);
     -- The row of a poisoned job does not say when it ended. It may have ended more than once.
-    if held.status = 4 and not is_free then
-        is_free := exists (select from consign.key_expiry d where d.queue = queue_no and d.ended_at <= over_before
-                and d.name = name_of_key and d.id = holder)
-            and not exists (select from consign.key_expiry d where d.queue = queue_no and d.ended_at > over_before
-                and d.name = name_of_key and d.id = holder);
+    if candidate.status = 4 and not is_free then
+        is_free := exists (select from consign.key_expiry d where d.queue = queue_no and d.ended_at <= window_start
+                and d.name = stored_key and d.id = holder)
+            and not exists (select from consign.key_expiry d where d.queue = queue_no and d.ended_at > window_start
+                and d.name = stored_key and d.id = holder);
     end if;
-    is_same := held.subject is not distinct from came_subject and consign.same_json(held.payload, came_payload);
+    is_same := candidate.subject is not distinct from new_subject and consign.same_json(candidate.payload, new_payload);
 end $$;
 
 -- How many types without a policy a tenant has jobs of, or will have when its inbox rows are jobs.
@@ -226,17 +227,17 @@ begin
         insert into consign.queue (job_type, tenant) values (new.job_type, new.tenant) on conflict do nothing;
         select q.no into queue_no from consign.queue q where q.job_type = new.job_type and q.tenant = new.tenant;
     end if;
-    insert into consign.key (queue, name, id) values (queue_no, new.key_name, new.id) on conflict do nothing;
+    insert into consign.key (queue, name, id) values (queue_no, new.key_stored, new.id) on conflict do nothing;
     if found then
         return null;
     end if;
     -- The key was free when `enqueue` checked it. Either its window is over and its row is still
     -- there, or another transaction has taken it since.
-    update consign.key k set id = new.id where k.queue = queue_no and k.name = new.key_name
-        and k.id = new.key_before;
+    update consign.key k set id = new.id where k.queue = queue_no and k.name = new.key_stored
+        and k.id = new.previous_key_job;
     -- If its job was redriven meanwhile, that job has its key back.
     if not found or exists (select from consign.job j
-        where j.no = (select h.no from consign.submission h where h.id = new.key_before))
+        where j.no = (select h.no from consign.submission h where h.id = new.previous_key_job))
     then
         raise exception using errcode = 'serialization_failure', detail = 'IDEMPOTENCY_KEY_REUSED',
             message = 'idempotencyKey: was taken by another job while this transaction was open',
@@ -245,7 +246,7 @@ begin
     return null;
 end $$;
 create constraint trigger take_key after insert on consign.inbox deferrable initially deferred
-    for each row when (new.key_name is not null) execute function consign.take_key();
+    for each row when (new.key_stored is not null) execute function consign.take_key();
 
 -- Submits a job in the caller's own transaction: its commit makes the job, its rollback leaves
 -- nothing. Returns the job's id, and whether an earlier submission had the same key.
@@ -278,15 +279,15 @@ as $$
 declare
     now_ms constant bigint := consign.now_ms();
     body text;
-    bytes_max constant integer := (select h.enqueue_bytes_max from consign.store_meta h where h.one);
-    types_max constant integer := (select h.enqueue_job_types_max from consign.store_meta h where h.one);
+    bytes_max constant integer := (select h.enqueue_bytes_max from consign.store_meta h where h.singleton);
+    types_max constant integer := (select h.enqueue_job_types_max from consign.store_meta h where h.singleton);
     delay_s constant numeric := extract(epoch from enqueue.delay);
     starts_ms bigint;
     expires_ms bigint;
-    wrong text;
+    problems text;
     policy record;
-    name_of_key text;
-    was record;
+    stored_key text;
+    key_match record;
     is_new boolean := false;
     queued bigint;
 begin
@@ -303,7 +304,7 @@ begin
             message = 'payload: has ' || octet_length(body) || ' bytes, and at most ' || bytes_max || ' are taken',
             hint = 'put the data where the worker can fetch it and send its address';
     end if;
-    wrong := concat_ws('; ',
+    problems := concat_ws('; ',
         consign.name_problem('jobType', enqueue.job_type),
         consign.name_problem('tenant', enqueue.tenant),
         consign.payload_problem(body),
@@ -315,14 +316,14 @@ begin
         consign.range_problem('maxAttempts', enqueue.max_attempts, 1, 100),
         consign.range_problem('priority', enqueue.priority, 0, 9),
         consign.text_problem('payloadVersion', enqueue.payload_version, 64),
-        consign.moment_problem('runAt', enqueue.run_at),
+        consign.time_problem('runAt', enqueue.run_at),
         case when enqueue.run_at is not null and enqueue.delay is not null
             then 'delaySeconds: must not be given together with runAt' end,
         case when delay_s not between 0 and 315360000
             then 'delaySeconds: must be from 0 to 315360000, but is ' || trim_scale(delay_s) end,
-        consign.moment_problem('expiresAt', enqueue.expires_at));
-    if wrong <> '' then
-        raise exception using errcode = 'CN400', detail = 'INVALID_FIELD', message = wrong,
+        consign.time_problem('expiresAt', enqueue.expires_at));
+    if problems <> '' then
+        raise exception using errcode = 'CN400', detail = 'INVALID_FIELD', message = problems,
             hint = 'correct the fields that the message names';
     end if;
     -- A delay counts from now, however long this transaction stays open.
@@ -346,20 +347,20 @@ begin
     job_id := consign.new_id(now_ms);
     duplicate := false;
     -- Long keys are stored as hashes, and so are keys that look like one.
-    name_of_key := case when char_length(enqueue.key) > 128 or enqueue.key like 'sha256:%'
+    stored_key := case when char_length(enqueue.key) > 128 or enqueue.key like 'sha256:%'
         then 'sha256:' || encode(sha256(convert_to(enqueue.key, 'UTF8')), 'hex') else enqueue.key end;
 
-    select null::uuid as holder, null::boolean as is_free, null::boolean as is_same into was;
+    select null::uuid as holder, null::boolean as is_free, null::boolean as is_same into key_match;
     for attempt in 1..5 loop
-        if name_of_key is not null then
-            select * into was
-                from consign.key_holder(enqueue.job_type, enqueue.tenant, name_of_key, enqueue.subject, body);
+        if stored_key is not null then
+            select * into key_match
+                from consign.key_holder(enqueue.job_type, enqueue.tenant, stored_key, enqueue.subject, body);
         end if;
-        exit when was.holder is not null and not was.is_free;
-        insert into consign.inbox (id, at, run_at, tenant, job_type, subject, correlation, key, key_name, key_before,
-            payload, payload_version, priority, expires_at, max_attempts, parent, traceparent)
+        exit when key_match.holder is not null and not key_match.is_free;
+        insert into consign.inbox (id, enqueued_at, run_at, tenant, job_type, subject, correlation, key, key_stored,
+            previous_key_job, payload, payload_version, priority, expires_at, max_attempts, parent, traceparent)
         values (job_id, now_ms, starts_ms, enqueue.tenant, enqueue.job_type, enqueue.subject, enqueue.correlation,
-            enqueue.key, name_of_key, was.holder, body, enqueue.payload_version, enqueue.priority, expires_ms,
+            enqueue.key, stored_key, key_match.holder, body, enqueue.payload_version, enqueue.priority, expires_ms,
             enqueue.max_attempts, enqueue.parent, enqueue.traceparent)
         on conflict do nothing;
         is_new := found;
@@ -395,20 +396,20 @@ begin
         end if;
         -- Delivered when this transaction commits; PostgreSQL merges equal ones of one transaction.
         perform pg_notify('consign_' || split_part('consign.inbox', '.', 1), 'inbox');
-    elsif was.is_same then
-        job_id := was.holder;
+    elsif key_match.is_same then
+        job_id := key_match.holder;
         duplicate := true;
-    elsif was.holder is null or was.is_free then
+    elsif key_match.holder is null or key_match.is_free then
         raise exception using errcode = 'serialization_failure',
             message = 'other transactions took the key again and again', hint = 'repeat the transaction';
     else
         raise exception using errcode = 'CN422', detail = 'IDEMPOTENCY_KEY_REUSED',
-            message = 'idempotencyKey: belongs to job ' || was.holder || ', which is a different job',
+            message = 'idempotencyKey: belongs to job ' || key_match.holder || ', which is a different job',
             hint = 'use a new key for a new job; a repeat has the same subject and payload as the first time';
     end if;
 end $$;
 
 revoke all on consign.inbox from public;
 revoke all on function consign.same_json, consign.payload_problem, consign.text_problem, consign.range_problem,
-    consign.name_problem, consign.moment_problem, consign.unix_ms, consign.new_id, consign.key_holder,
+    consign.name_problem, consign.time_problem, consign.unix_ms, consign.new_id, consign.key_holder,
     consign.undeclared_types, consign.take_key, consign.enqueue from public;

@@ -15,8 +15,8 @@ select q.no,
   from pg_catalog.unnest($1::int4[]) q(no);
 
 -- name: ROLL_UP
--- Adds deltas up. Those that a running transaction holds are left for the next time.
-with gone as (
+-- Adds deltas up, and leaves those that another transaction has locked to the next roll-up.
+with removed as (
   delete from consign.delta where ctid = any(array(
     select ctid from consign.delta limit $1 for update skip locked))
   returning queue, counts),
@@ -26,7 +26,7 @@ sums as (
          pg_catalog.sum(counts[5])::int8 e, pg_catalog.sum(counts[6])::int8 f,
          pg_catalog.sum(counts[7])::int8 g, pg_catalog.sum(counts[8])::int8 h,
          pg_catalog.sum(counts[9])::int8 i
-    from gone group by queue order by queue)
+    from removed group by queue order by queue)
 insert into consign.counter as k (queue, counts)
 select queue, array[a, b, c, d, e, f, g, h, i] from sums
 on conflict (queue) do update set counts = array[

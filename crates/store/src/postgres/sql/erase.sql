@@ -1,6 +1,6 @@
 -- Removes jobs and every trace of them.
 
--- name: HANDED_DELETE
+-- name: SUBMISSION_DELETE
 -- What was submitted.
 delete from consign.submission where no = any($1);
 
@@ -10,7 +10,7 @@ delete from consign.history where no = any($1);
 
 -- name: ERASED_INSERT
 -- What their events say of them, for as long as the last of them can be read.
-insert into consign.erased (no, last_place, envelope)
+insert into consign.erased (no, last_event_seq, envelope)
 select * from unnest($1::int8[], $2::int8[], $3::bytea[]);
 
 -- name: ERASED_AMONG
@@ -21,6 +21,6 @@ select 1 from consign.erased where no = any($1) limit 1;
 -- Drops what is kept of erased jobs whose last event is gone.
 delete from consign.erased where no = any(array(
   select no from consign.erased
-   where last_place < coalesce((select place from consign.outbox order by place limit 1),
+   where last_event_seq < coalesce((select event_seq from consign.outbox order by event_seq limit 1),
                                9223372036854775807)
-   order by last_place limit $1));
+   order by last_event_seq limit $1));

@@ -9,7 +9,7 @@ select id, tenant, job_type, subject, correlation, key, payload, payload_version
  where refused is null
  order by id limit $1 for update skip locked;
 
--- name: INBOX_THESE
+-- name: INBOX_LOCK
 -- Locks rows that are wanted by their ids, and waits for them.
 select id, tenant, job_type, subject, correlation, key, payload, payload_version, priority::int4,
        run_at, expires_at, max_attempts, parent, traceparent
@@ -21,7 +21,7 @@ select id, tenant, job_type, subject, correlation, key, payload, payload_version
 -- Whether there are rows, without a lock.
 select id from consign.inbox where refused is null order by id limit $1;
 
--- name: INBOX_AMONG
+-- name: INBOX_IDS_OF
 -- Which of these ids are rows of the inbox: a verb about such a job promotes the row first.
 select id from consign.inbox where id = any($1) and refused is null;
 
@@ -33,8 +33,8 @@ delete from consign.inbox where id = any($1);
 -- Rows of which no job can be made stay, with the reason, for the operator to see.
 update consign.inbox i set refused = u.reason
   from unnest($1::uuid[], $2::text[]) u(id, reason)
- cross join lateral (select ctid from consign.inbox where id = u.id for update) held
- where i.ctid = held.ctid;
+ cross join lateral (select ctid from consign.inbox where id = u.id for update) located
+ where i.ctid = located.ctid;
 
 -- name: INBOX_KEYS_DROP
 -- Frees the keys of such rows, which `enqueue` took.
@@ -45,5 +45,5 @@ delete from consign.key where ctid = any(array(
      select no from consign.queue where job_type = i.job_type and tenant = i.tenant offset 0) q
    cross join lateral (
      select ctid from consign.key
-      where queue = q.no and name = i.key_name and id = i.id for update) k
+      where queue = q.no and name = i.key_stored and id = i.id for update) k
    where i.id = any($1)));

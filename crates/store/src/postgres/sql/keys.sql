@@ -8,7 +8,7 @@ select * from unnest($1::int4[], $2::text[], $3::uuid[]) order by 1, 2
 on conflict (queue, name) do update set id = k.id where false
 returning queue, name;
 
--- name: KEYS_HELD
+-- name: KEY_HOLDERS
 -- Which job has each of these keys.
 select k.queue, k.name, k.id
   from unnest($1::int4[], $2::text[]) u(queue, name)
@@ -27,20 +27,20 @@ select k.queue, k.name, k.id
 update consign.key k set id = u.id
   from unnest($1::int4[], $2::text[], $3::uuid[]) u(queue, name, id)
  cross join lateral (
-   select ctid from consign.key where queue = u.queue and name = u.name offset 0) held
- where k.ctid = held.ctid;
+   select ctid from consign.key where queue = u.queue and name = u.name offset 0) located
+ where k.ctid = located.ctid;
 
 -- name: KEYS_DROP
 -- Frees locked keys.
 delete from consign.key k
  using unnest($1::int4[], $2::text[]) u(queue, name)
  cross join lateral (
-   select ctid from consign.key where queue = u.queue and name = u.name offset 0) held
- where k.ctid = held.ctid;
+   select ctid from consign.key where queue = u.queue and name = u.name offset 0) located
+ where k.ctid = located.ctid;
 
--- name: KEYS_ENDED
--- From when on the windows of keys count. A table of its own that is only added to: the end of a
--- job does not wait for a transaction that holds the job's key.
+-- name: KEY_EXPIRIES_INSERT
+-- From when on the windows of keys count. Rows are only added to this table, so that the end of a
+-- job does not wait for a transaction that has locked the job's key.
 insert into consign.key_expiry (queue, ended_at, name, id)
 select * from unnest($1::int4[], $2::int8[], $3::text[], $4::uuid[]);
 

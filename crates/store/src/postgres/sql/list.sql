@@ -1,6 +1,6 @@
 -- Listings: numbers of jobs, newest first. $1 is the number below which the page begins, $2 the
--- limit, $3 the least number. Pairs are compared where a column and the number are wanted: asked
--- for one by one, PostgreSQL may walk all numbers in the hope that the column is as wanted soon.
+-- limit, $3 the least number. Where a column and the number are conditions, they are compared as a
+-- pair: with two conditions, PostgreSQL may walk all numbers until it meets the column's value.
 
 -- name: LIST_ALL
 -- Every job.

@@ -37,16 +37,16 @@ select id, no, queue, envelope,
   from consign.submission h where no = any($1);
 
 -- name: ENVELOPES
--- What was submitted, without the state: the keys that a batch must lock stand in here.
+-- What was submitted, without the state. It has the keys that a batch must lock.
 select id, no, queue, envelope from consign.submission where id = any($1);
 
 -- name: PAYLOAD
--- Stands apart from the job: most readers do not want it, and it may be large.
+-- The payload, which is read only where it is needed: it may be large.
 select payload from consign.submission where no = $1;
 
 -- name: HISTORY
 -- What happened to jobs after their entry `seq`, oldest first.
-select no, seq, place, body from consign.history
+select no, seq, event_seq, body from consign.history
  where no = any($1) and seq > $2
  order by no, seq;
 

@@ -9,8 +9,8 @@ select no from consign.job where lease_until <= $1 order by lease_until limit $2
 select no from consign.job where expires_at <= $1 order by expires_at limit $2;
 
 -- name: OVERDUE_KEPT
--- Ended jobs that were kept long enough. How long depends on the queue and on whether a job has a
--- key, so each combination is asked for by itself.
+-- Ended jobs whose retention is over. It depends on the queue and on whether a job has a key, so each
+-- combination is a query of its own.
 select no from consign.job_ended
  where queue = $1 and keyed = $2 and kept_since <= $3
  order by kept_since limit $4;

@@ -14,13 +14,13 @@ on conflict (kind, scope, key) do update set body = excluded.body;
 
 -- name: RECORDS_REMOVE
 -- Removes records.
-with gone as (select * from unnest($1::text[], $2::text[], $3::text[]) g(kind, scope, key)),
+with removed as (select * from unnest($1::text[], $2::text[], $3::text[]) g(kind, scope, key)),
 policies as (
-    delete from consign.policy p using gone
-     where gone.kind = 'policy' and p.job_type = gone.key
+    delete from consign.policy p using removed
+     where removed.kind = 'policy' and p.job_type = removed.key
 )
-delete from consign.record r using gone
- where (r.kind, r.scope, r.key) = (gone.kind, gone.scope, gone.key);
+delete from consign.record r using removed
+ where (r.kind, r.scope, r.key) = (removed.kind, removed.scope, removed.key);
 
 -- name: POLICY_PUT
 -- What `enqueue` must know of a policy, which itself is a sealed record.

@@ -1,17 +1,17 @@
--- Writes what the engine decided. What belongs together is one statement: each statement has a
--- price of its own, whatever it writes. There is no rule in here on purpose.
+-- Writes what the engine decided. What belongs together is one statement: each statement costs time
+-- of its own, whatever it writes. There is no rule in here on purpose.
 --
 -- Five statements below write events: they write pages of the outbox ($1, $2), mark them as not yet
 -- numbered ($3), and write the changes of the counts ($4 to $13), one row for each queue.
 --
--- Rows that change are found by number in a lateral `held` and updated by `ctid`. If a table and an
--- array were joined as equals, PostgreSQL might walk the table, when statistics were taken of a
+-- Rows that change are found by number in a lateral `located` and updated by `ctid`. If a table and
+-- an array were joined as equals, PostgreSQL might walk the table, when statistics were taken of a
 -- moment in which all jobs had ended. A locked row keeps its `ctid`. For a row that is not locked,
 -- a statement must compare more: servers differ in whether they find a row that has moved
 -- meanwhile.
 
--- name: JOBS_BEGIN
--- New jobs, and jobs that begin again.
+-- name: JOBS_INSERT
+-- New jobs, and ended jobs that are live again.
 with submission as (
   insert into consign.submission
     (no, id, queue, by_subject, by_correlation, by_parent, subject, envelope, payload)
@@ -21,10 +21,10 @@ jobs as (
   insert into consign.job (queue, no, rank, run_at, expires_at, lease_until, error, body)
   select * from unnest($23::int4[], $24::int8[], $25::int2[], $26::int8[], $27::int8[],
                        $28::int8[], $29::int8[], $30::bytea[])),
-sheets as (
-  insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])),
-news as (
-  insert into consign.outbox_new (place, lines) select * from unnest($1::int8[], $3::int4[]))
+pages as (
+  insert into consign.outbox (event_seq, page) select * from unnest($1::int8[], $2::bytea[])),
+unnumbered as (
+  insert into consign.outbox_new (event_seq, event_count) select * from unnest($1::int8[], $3::int4[]))
 insert into consign.delta (queue, counts)
 select queue, array[a, b, c, d, e, f, g, h, i]
   from unnest($4::int4[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],
@@ -43,91 +43,92 @@ jobs as (
   insert into consign.job (queue, no, rank, run_at, expires_at, lease_until, error, body)
   select * from unnest($23::int4[], $24::int8[], $25::int2[], $26::int8[], $27::int8[],
                        $28::int8[], $29::int8[], $30::bytea[])),
-sheets as (
-  insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])),
-news as (
-  insert into consign.outbox_new (place, lines) select * from unnest($1::int8[], $3::int4[])),
+pages as (
+  insert into consign.outbox (event_seq, page) select * from unnest($1::int8[], $2::bytea[])),
+unnumbered as (
+  insert into consign.outbox_new (event_seq, event_count) select * from unnest($1::int8[], $3::int4[])),
 counts as (
   insert into consign.delta (queue, counts)
   select queue, array[a, b, c, d, e, f, g, h, i]
     from unnest($4::int4[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],
                 $11::int8[], $12::int8[], $13::int8[]) u(queue, a, b, c, d, e, f, g, h, i))
-select pg_catalog.nextval('consign.place'),
+select pg_catalog.nextval('consign.event_seq'),
        consign.expect((select pg_catalog.count(*) from consign.store_meta
-                        where settings = $31
+                        where batch_settings_version = $31
                           and consign.now_ms() between $32::int8 and $32::int8 + 50), 1::int8);
 
 -- name: JOBS_START
--- Jobs that were started, and which claims they were given to (as in `CLAIMS_GIVE`).
+-- Jobs that claims started, and which jobs each claim got (as in `CLAIM_RESULTS_PUT`).
 with jobs as (
   update consign.job j
      set rank = u.rank, run_at = u.run_at, expires_at = u.expires_at, lease_until = u.lease_until,
          error = u.error, body = u.body
     from unnest($14::int8[], $15::int2[], $16::int8[], $17::int8[], $18::int8[], $19::int8[],
                 $20::bytea[]) u(no, rank, run_at, expires_at, lease_until, error, body)
-   cross join lateral (select ctid from consign.job where no = u.no offset 0) held
-   where j.ctid = held.ctid),
+   cross join lateral (select ctid from consign.job where no = u.no offset 0) located
+   where j.ctid = located.ctid),
 claims as (
   update consign.claim k
-     set jobs = u.jobs, at = case when k.at < n.now - 60000 then n.now else k.at end
+     set jobs = u.jobs,
+         claimed_at = case when k.claimed_at < n.now - 60000 then n.now else k.claimed_at end
     from (select consign.now_ms() as now offset 0) n
    cross join unnest($21::int8[], $22::bytea[]) u(digest, jobs)
-   cross join lateral (select ctid from consign.claim where digest = u.digest offset 0) held
-   where k.ctid = held.ctid),
-sheets as (
-  insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])),
-news as (
-  insert into consign.outbox_new (place, lines) select * from unnest($1::int8[], $3::int4[]))
+   cross join lateral (select ctid from consign.claim where digest = u.digest offset 0) located
+   where k.ctid = located.ctid),
+pages as (
+  insert into consign.outbox (event_seq, page) select * from unnest($1::int8[], $2::bytea[])),
+unnumbered as (
+  insert into consign.outbox_new (event_seq, event_count) select * from unnest($1::int8[], $3::int4[]))
 insert into consign.delta (queue, counts)
 select queue, array[a, b, c, d, e, f, g, h, i]
   from unnest($4::int4[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],
               $11::int8[], $12::int8[], $13::int8[]) u(queue, a, b, c, d, e, f, g, h, i);
 
 -- name: JOB_UPDATE
--- Live jobs that have changed otherwise.
+-- Live jobs that changed and stay live.
 update consign.job j
    set rank = u.rank, run_at = u.run_at, expires_at = u.expires_at, lease_until = u.lease_until,
        error = u.error, body = u.body
   from unnest($1::int8[], $2::int2[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::bytea[])
        u(no, rank, run_at, expires_at, lease_until, error, body)
- cross join lateral (select ctid from consign.job where no = u.no offset 0) held
- where j.ctid = held.ctid;
+ cross join lateral (select ctid from consign.job where no = u.no offset 0) located
+ where j.ctid = located.ctid;
 
 -- name: JOB_DELETE
 -- Live jobs that have ended or are erased.
 delete from consign.job where no = any($1);
 
--- name: JOBS_END_KNOWN
--- Ends jobs that the node knows from its lease cache and has not locked, if their rows still are as
--- the node wrote them: `xmin` is the transaction that did. One after another, in the order they are
--- named in.
-with gone as (
+-- name: CACHED_JOBS_END
+-- Ends jobs that are in the node's lease cache and not locked, if their rows are still as the node
+-- wrote them: `xmin` is the transaction that did. It deletes rows one after another, in the order
+-- of the parameters.
+with removed as (
   delete from consign.job j
-   using unnest($14::int8[], $15::xid[]) u(no, by)
-   cross join lateral (select ctid from consign.job where no = u.no offset 0) held
-   where j.ctid = held.ctid and j.xmin = u.by
+   using unnest($14::int8[], $15::xid[]) u(no, written_by)
+   cross join lateral (select ctid from consign.job where no = u.no offset 0) located
+   where j.ctid = located.ctid and j.xmin = u.written_by
   returning 1),
 ended as (
   insert into consign.job_ended (queue, keyed, no, status, error, kept_since, body)
   select * from unnest($16::int4[], $17::bool[], $18::int8[], $19::int2[], $20::int8[], $21::int8[],
                        $22::bytea[])),
-sheets as (
-  insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])),
-news as (
-  insert into consign.outbox_new (place, lines) select * from unnest($1::int8[], $3::int4[])),
+pages as (
+  insert into consign.outbox (event_seq, page) select * from unnest($1::int8[], $2::bytea[])),
+unnumbered as (
+  insert into consign.outbox_new (event_seq, event_count) select * from unnest($1::int8[], $3::int4[])),
 counts as (
   insert into consign.delta (queue, counts)
   select queue, array[a, b, c, d, e, f, g, h, i]
     from unnest($4::int4[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],
                 $11::int8[], $12::int8[], $13::int8[]) u(queue, a, b, c, d, e, f, g, h, i))
-select consign.expect(pg_catalog.count(*), pg_catalog.cardinality($14::int8[])::int8) from gone;
+select consign.expect(pg_catalog.count(*), pg_catalog.cardinality($14::int8[])::int8) from removed;
 
--- name: JOBS_KNOWN
--- Locks such jobs where they are to change otherwise.
+-- name: CACHED_JOBS_LOCK
+-- Locks such jobs where other statements change them, under the same condition.
 select consign.expect(pg_catalog.count(*), pg_catalog.cardinality($1::int8[])::int8)
-  from (select from (select * from unnest($1::int8[], $2::xid[]) order by 1) u(no, by)
+  from (select from (select * from unnest($1::int8[], $2::xid[]) order by 1) u(no, written_by)
          cross join lateral (
-           select from consign.job where no = u.no and xmin = u.by for update) j) held;
+           select from consign.job where no = u.no and xmin = u.written_by for update) j) located;
 
 -- name: ENDED_INSERT
 -- Jobs that have ended.
@@ -136,21 +137,21 @@ select * from unnest($1::int4[], $2::bool[], $3::int8[], $4::int2[], $5::int8[],
                      $7::bytea[]);
 
 -- name: ENDED_UPDATE
--- Ended jobs of which something changed and which stay ended.
+-- Ended jobs that changed and stay ended.
 update consign.job_ended e
    set status = u.status, error = u.error, kept_since = u.kept_since, body = u.body
   from unnest($1::int8[], $2::int2[], $3::int8[], $4::int8[], $5::bytea[])
        u(no, status, error, kept_since, body)
- cross join lateral (select ctid from consign.job_ended where no = u.no offset 0) held
- where e.ctid = held.ctid;
+ cross join lateral (select ctid from consign.job_ended where no = u.no offset 0) located
+ where e.ctid = located.ctid;
 
 -- name: ENDED_DELETE
 -- Ended jobs that are redriven or erased.
 delete from consign.job_ended where no = any($1);
 
 -- name: HISTORY_INSERT
--- Entries of jobs' histories for which there is no room in their bodies any more.
-insert into consign.history (no, seq, place, body)
+-- History entries that no longer fit into the bodies of their jobs.
+insert into consign.history (no, seq, event_seq, body)
 select * from unnest($1::int8[], $2::int8[], $3::int8[], $4::bytea[]);
 
 -- name: STEPS_PUT
@@ -163,12 +164,12 @@ on conflict (no, name) do update set body = excluded.body;
 -- The memoised steps of jobs that have ended or are erased.
 delete from consign.step where no = any($1);
 
--- name: ANNOUNCE
+-- name: EVENTS_INSERT
 -- Writes events where no other statement of the batch does.
-with sheets as (
-  insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])),
-news as (
-  insert into consign.outbox_new (place, lines) select * from unnest($1::int8[], $3::int4[]))
+with pages as (
+  insert into consign.outbox (event_seq, page) select * from unnest($1::int8[], $2::bytea[])),
+unnumbered as (
+  insert into consign.outbox_new (event_seq, event_count) select * from unnest($1::int8[], $3::int4[]))
 insert into consign.delta (queue, counts)
 select queue, array[a, b, c, d, e, f, g, h, i]
   from unnest($4::int4[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],

@@ -1,24 +1,26 @@
 -- Facts about the store, and its queues: small tables, read as a whole.
 
--- name: SETTINGS_NOW
--- A number that grows with every queue, policy and pause: a node that knows it knows all of them.
-select settings from consign.store_meta;
+-- name: BATCH_SETTINGS_VERSION
+-- Grows with every queue, policy and pause. A cache that was loaded at this version has all of
+-- them.
+select batch_settings_version from consign.store_meta;
 
--- name: SETTINGS_CHANGED
--- A queue is new.
-update consign.store_meta set settings = settings + 1;
+-- name: QUEUE_ADDED
+-- A queue was made.
+update consign.store_meta set batch_settings_version = batch_settings_version + 1;
 
--- name: SETTINGS_SET
--- A policy or a pause was set. Nodes confirm `set_version` in their rows.
-update consign.store_meta set settings = settings + 1, set_version = set_version + 1;
+-- name: BATCH_RECORD_SET
+-- A policy or a pause was set. Nodes confirm `record_version` in their rows.
+update consign.store_meta
+   set batch_settings_version = batch_settings_version + 1, record_version = record_version + 1;
 
--- name: CREDENTIALS_SET
+-- name: CREDENTIAL_SET
 -- A credential was set, which batches do not depend on.
-update consign.store_meta set set_version = set_version + 1;
+update consign.store_meta set record_version = record_version + 1;
 
--- name: SET_VERSION
--- What nodes are to confirm.
-select set_version from consign.store_meta;
+-- name: RECORD_VERSION
+-- The version that nodes confirm.
+select record_version from consign.store_meta;
 
 -- name: QUEUES
 -- All queues. A queue is a job type of a tenant.

@@ -17,14 +17,14 @@ on conflict (scope, name) do update set seen_at = excluded.seen_at, body = exclu
  where w.seen_at <= excluded.seen_at;
 
 -- name: WORKERS_LEAVE
--- Workers that signed off, if they are known.
+-- Workers that signed off, if they have rows.
 update consign.worker w set seen_at = u.seen_at, body = u.body
   from (select * from unnest($1::text[], $2::text[], $3::int8[], $4::bytea[]) order by 1, 2)
        u(scope, name, seen_at, body)
  cross join lateral (
    select ctid from consign.worker
-    where scope = u.scope and name = u.name and seen_at <= u.seen_at for update) held
- where w.ctid = held.ctid;
+    where scope = u.scope and name = u.name and seen_at <= u.seen_at for update) located
+ where w.ctid = located.ctid;
 
 -- name: WORKERS_DROP
 -- Forgets workers.

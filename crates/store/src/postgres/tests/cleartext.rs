@@ -16,27 +16,27 @@ const PATIENCE: Duration = Duration::from_secs(10);
 fn fake_server() -> (u16, thread::JoinHandle<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let port = listener.local_addr().expect("it is bound").port();
-    let served = thread::spawn(move || {
+    let server = thread::spawn(move || {
         let (mut client, _) = listener.accept().expect("a client comes");
         client.set_read_timeout(Some(PATIENCE)).expect("lawful");
-        let mut heard = Vec::new();
-        serve(&mut client, &mut heard);
-        heard
+        let mut received = Vec::new();
+        serve(&mut client, &mut received);
+        received
     });
-    (port, served)
+    (port, server)
 }
 
-fn serve(client: &mut TcpStream, heard: &mut Vec<u8>) {
+fn serve(client: &mut TcpStream, received: &mut Vec<u8>) {
     const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
-    let mut begun = [0; 8];
-    client.read_exact(&mut begun).expect("a client says something");
-    if begun == SSL_REQUEST {
+    let mut head = [0; 8];
+    client.read_exact(&mut head).expect("a client says something");
+    if head == SSL_REQUEST {
         client.write_all(b"N").expect("it listens");
-        if client.read_exact(&mut begun).is_err() {
+        if client.read_exact(&mut head).is_err() {
             return;
         }
     }
-    let length = u32::from_be_bytes([begun[0], begun[1], begun[2], begun[3]]) as usize;
+    let length = u32::from_be_bytes([head[0], head[1], head[2], head[3]]) as usize;
     client.read_exact(&mut vec![0; length - 8]).expect("a whole greeting");
     // AuthenticationCleartextPassword, byte by byte.
     for byte in [b'R', 0, 0, 0, 8, 0, 0, 0, 3] {
@@ -44,23 +44,23 @@ fn serve(client: &mut TcpStream, heard: &mut Vec<u8>) {
     }
     let mut answer = [0; 1_024];
     match client.read(&mut answer) {
-        Ok(length) => heard.extend(&answer[..length]),
+        Ok(length) => received.extend(&answer[..length]),
         Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
         Err(error) => panic!("the client neither answers nor leaves: {error}"),
     }
 }
 
 /// What a client sends to the fake server, and which error its user gets.
-fn met(query: &str, host: &str) -> (String, String) {
-    let (port, served) = fake_server();
+fn connect_to_fake(query: &str, host: &str) -> (String, String) {
+    let (port, server) = fake_server();
     let address = format!("postgres://u:{PASSWORD}@{host}:{port}/d?{query}");
     let address: PostgresAddress = address.parse().expect("lawful");
     let error = RUNTIME.block_on(address.connect()).expect_err("no server is there");
-    let told = format!("{error}: {}", chain(&error));
-    let heard = served.join().expect("it serves");
-    assert!(heard.is_empty(), "{query}: {:?}", String::from_utf8_lossy(&heard));
-    assert!(!error.may_pass(), "waiting does not help: {told}");
-    (String::from_utf8_lossy(&heard).into_owned(), told)
+    let error_chain = format!("{error}: {}", chain(&error));
+    let received = server.join().expect("it serves");
+    assert!(received.is_empty(), "{query}: {:?}", String::from_utf8_lossy(&received));
+    assert!(!error.may_pass(), "waiting does not help: {error_chain}");
+    (String::from_utf8_lossy(&received).into_owned(), error_chain)
 }
 
 fn chain(error: &dyn std::error::Error) -> String {
@@ -71,18 +71,21 @@ fn chain(error: &dyn std::error::Error) -> String {
 #[test]
 fn an_unverified_server_never_gets_a_clear_text_password() {
     for query in ["", "sslmode=disable", "sslmode=prefer"] {
-        let (heard, told) = met(query, "127.0.0.1");
-        assert!(heard.is_empty(), "{query}: {heard:?}");
-        assert!(told.contains("clear text") && told.contains("scram-sha-256"), "{query}: {told}");
-        assert!(!told.contains(PASSWORD), "{told}");
+        let (received, error_chain) = connect_to_fake(query, "127.0.0.1");
+        assert!(received.is_empty(), "{query}: {received:?}");
+        assert!(
+            error_chain.contains("clear text") && error_chain.contains("scram-sha-256"),
+            "{query}: {error_chain}"
+        );
+        assert!(!error_chain.contains(PASSWORD), "{error_chain}");
     }
 }
 
 #[test]
 fn a_remote_server_must_be_verified_by_default() {
-    let (heard, told) = met("hostaddr=127.0.0.1", "db.example");
-    assert!(heard.is_empty(), "{heard:?}");
+    let (received, error_chain) = connect_to_fake("hostaddr=127.0.0.1", "db.example");
+    assert!(received.is_empty(), "{received:?}");
     for part in ["TLS", "sslmode", "sslrootcert"] {
-        assert!(told.contains(part), "{told}");
+        assert!(error_chain.contains(part), "{error_chain}");
     }
 }

@@ -47,13 +47,13 @@ const CLAIMS: u64 = 10;
 fn concurrent_batches_and_maintenance_never_deadlock() {
     let server = Server::start(Options::fast().with("deadlock_timeout", "5ms"));
     let address: PostgresAddress = server.address().parse().expect("lawful");
-    let ground = Environment::on(&address);
+    let environment = Environment::on(&address);
     for round in 0..ROUNDS {
-        ground.over.store(false, Ordering::SeqCst);
-        ground.play(round);
-        ground.clock.pass(ROUNDS_APART);
+        environment.is_over.store(false, Ordering::SeqCst);
+        environment.run_round(round);
+        environment.clock.pass(ROUNDS_APART);
     }
-    let done = ground.done.into_inner();
+    let done = environment.done.into_inner();
     assert!(done > ROUNDS * THREADS * BATCHES_EACH, "hardly anything was done: {done}");
     assert_eq!(deadlocks(&server, &address), 0, "{}", server.log());
 }
@@ -65,8 +65,8 @@ fn deadlocks(server: &Server, address: &PostgresAddress) -> usize {
         let count = "select deadlocks from pg_stat_database where datname = current_database()";
         client.query_typed(count, &[]).await.expect("lawful")[0].get(0)
     });
-    let said = server.log().matches("deadlock detected").count();
-    said.max(usize::try_from(counted).expect("a count"))
+    let logged = server.log().matches("deadlock detected").count();
+    logged.max(usize::try_from(counted).expect("a count"))
 }
 
 struct Environment {
@@ -74,10 +74,10 @@ struct Environment {
     nodes: Vec<Arc<Postgres>>,
     /// The jobs submitted last, and those claimed last.
     jobs: Mutex<Vec<JobId>>,
-    held: Mutex<Vec<Claimed>>,
+    leased: Mutex<Vec<Claimed>>,
     /// Requests that were not refused.
     done: AtomicUsize,
-    over: AtomicBool,
+    is_over: AtomicBool,
 }
 
 impl Environment {
@@ -90,23 +90,23 @@ impl Environment {
             nodes,
             clock,
             jobs: Mutex::default(),
-            held: Mutex::default(),
+            leased: Mutex::default(),
             done: AtomicUsize::new(0),
-            over: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
         }
     }
 
-    fn play(&self, round: usize) {
+    fn run_round(&self, round: usize) {
         thread::scope(|scope| {
             let run_random_batches =
                 |number| scope.spawn(move || self.run_random_batches(round, number));
             let threads: Vec<_> = (0..THREADS).map(run_random_batches).collect();
             for number in 0..NODES {
-                scope.spawn(move || self.tend(number));
+                scope.spawn(move || self.run_maintenance(number));
             }
             let ended: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
-            self.over.store(true, Ordering::SeqCst);
-            ended.into_iter().for_each(|ended| ended.expect("no caller is told of any trouble"));
+            self.is_over.store(true, Ordering::SeqCst);
+            ended.into_iter().for_each(|ended| ended.expect("no caller gets an error"));
         });
     }
 
@@ -117,7 +117,7 @@ impl Environment {
             let batch: Vec<Request> =
                 (0..=random.next() % BATCH_MAX).filter_map(|_| self.request(&random)).collect();
             let replies = self.nodes[number % NODES].execute(batch, Notification::default());
-            for reply in replies.expect("no caller is told of any trouble") {
+            for reply in replies.expect("no caller gets an error") {
                 self.note(reply);
             }
         }
@@ -130,7 +130,7 @@ impl Environment {
             Answer::Submitted(all) => {
                 keep(&self.jobs, all.into_iter().map(|submitted| submitted.job_id));
             }
-            Answer::Claimed(all) => keep(&self.held, all),
+            Answer::Claimed(all) => keep(&self.leased, all),
             Answer::All(parts) => parts.into_iter().for_each(|part| self.note(Ok(part))),
             Answer::Job(_) | Answer::Done => {}
         }
@@ -144,12 +144,12 @@ impl Environment {
             ),
             4..8 => {
                 let id = any(&self.jobs, random)?;
-                Request::Job { scope: Scope::All, id, command: order(random) }
+                Request::Job { scope: Scope::All, id, command: operator_command(random) }
             }
             8..12 => {
-                let held = any(&self.held, random)?;
-                let id = held.job.id();
-                Request::Job { scope: Scope::All, id, command: report(&held, random) }
+                let leased = any(&self.leased, random)?;
+                let id = leased.job.id();
+                Request::Job { scope: Scope::All, id, command: worker_command(&leased, random) }
             }
             12 | 13 => {
                 let mut types = TYPES.to_vec();
@@ -166,7 +166,7 @@ impl Environment {
                 let worker = WorkerId::parse(&worker(random)).expect("lawful");
                 Request::WorkerAlive { scope: Scope::All, worker }
             }
-            _ => recorded("a queue", rule(random)),
+            _ => recorded("a queue", settings_request(random)),
         })
     }
 
@@ -189,7 +189,7 @@ impl Environment {
     }
 
     /// What a node's maintenance loop does.
-    fn tend(&self, number: usize) {
+    fn run_maintenance(&self, number: usize) {
         let store = &self.nodes[number];
         let info = NodeInfo {
             id: format!("node {number}"),
@@ -197,7 +197,7 @@ impl Environment {
             started_at: Timestamp::from_unix_ms(1_700_000_000_000),
             draining: false,
         };
-        while !self.over.load(Ordering::SeqCst) {
+        while !self.is_over.load(Ordering::SeqCst) {
             block_on(store.heartbeat_node(&info)).expect("the store works");
             let overdue = block_on(store.overdue(100)).expect("the store works");
             let late = overdue.into_iter().map(|late| Request::Job {
@@ -222,8 +222,8 @@ fn keep<T>(all: &Mutex<Vec<T>>, more: impl IntoIterator<Item = T>) {
 
 fn any<T: Clone>(all: &Mutex<Vec<T>>, random: &SeededRandom) -> Option<T> {
     let all = all.lock().unwrap();
-    let place = random.next().checked_rem(all.len() as u64)?;
-    all.get(usize::try_from(place).ok()?).cloned()
+    let index = random.next().checked_rem(all.len() as u64)?;
+    all.get(usize::try_from(index).ok()?).cloned()
 }
 
 fn any_type(random: &SeededRandom) -> &'static str {
@@ -235,7 +235,7 @@ fn worker(random: &SeededRandom) -> String {
 }
 
 /// Commands of operators and of the sweeper.
-fn order(random: &SeededRandom) -> Command {
+fn operator_command(random: &SeededRandom) -> Command {
     match random.next() % 6 {
         0 => Command::Cancel,
         1 | 2 => Command::Redrive { max_attempts: None, reset_steps: false },
@@ -246,22 +246,22 @@ fn order(random: &SeededRandom) -> Command {
 }
 
 /// Commands of workers.
-fn report(held: &Claimed, random: &SeededRandom) -> Command {
+fn worker_command(leased: &Claimed, random: &SeededRandom) -> Command {
     match random.next() % 6 {
-        0 => Command::Heartbeat { token: token(held), progress: None },
+        0 => Command::Heartbeat { token: token(leased), progress: None },
         1 => Command::Release {
-            token: token(held),
+            token: token(leased),
             reason: ReleaseReason::Released,
             delay: Duration::ZERO,
         },
-        2 => settling(held, &ending(OutcomeWord::Poisoned)),
-        3 => settling(held, &ending(OutcomeWord::Failed)),
-        _ => settling(held, &ending(OutcomeWord::Completed)),
+        2 => settling(leased, &ending(OutcomeWord::Poisoned)),
+        3 => settling(leased, &ending(OutcomeWord::Failed)),
+        _ => settling(leased, &ending(OutcomeWord::Completed)),
     }
 }
 
 /// Requests of operators about queues.
-fn rule(random: &SeededRandom) -> Request {
+fn settings_request(random: &SeededRandom) -> Request {
     let job_type = job_type(any_type(random));
     match random.next() % 4 {
         0 => Request::Pause { scope: Scope::All, job_type },

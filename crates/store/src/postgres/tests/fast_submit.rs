@@ -2,7 +2,7 @@
 
 use super::{
     RUNTIME, neighbours, open_at,
-    order::{new_job, told},
+    order::{event_versions, new_job},
     testing,
 };
 use crate::{
@@ -47,10 +47,10 @@ impl FastSubmitFixture {
 
     /// Submits a job, and checks that it took the fast path: it used the reserved outbox position.
     fn submit_at_once(&self) {
-        let place = self.store.inner.places().kept.first().copied();
+        let event_seq = self.store.inner.event_seq_stock().free.first().copied();
         self.fast_submit();
-        let next = self.store.inner.places().kept.first().copied();
-        assert!(place.is_some() && next > place, "{place:?}");
+        let next = self.store.inner.event_seq_stock().free.first().copied();
+        assert!(event_seq.is_some() && next > event_seq, "{event_seq:?}");
     }
 }
 
@@ -78,7 +78,7 @@ fn a_submit_whose_connection_breaks_is_stored_once() {
         fixture.submit_at_once();
         lose(&fixture.proxy, When::Next(1));
         let id = fixture.fast_submit();
-        assert_eq!(RUNTIME.block_on(told(&fixture.store, id)), [1]);
+        assert_eq!(RUNTIME.block_on(event_versions(&fixture.store, id)), [1]);
     }
     let counts = fixture.proxy.counts();
     assert_eq!((counts.replies_lost, counts.commits_lost), (1, 1));
@@ -95,19 +95,19 @@ fn an_erased_job_with_a_lost_reply_is_not_resubmitted() {
     let (schema, client) = (fixture.direct.schema(), fixture.direct.connect());
     let client = RUNTIME.block_on(client).expect("it answers");
     // From now on a job is erased as soon as it is written.
-    let gone = format!(
+    let hook = format!(
         "create function {schema}.erase() returns trigger language plpgsql as $$ begin \
            insert into {schema}.erased select new.no, 0, new.envelope; return null; end $$; \
          create trigger gone before insert on {schema}.submission for each row execute function {schema}.erase(); \
          create function {schema}.gone() returns trigger language plpgsql as $$ begin return null; end $$; \
          create trigger gone before insert on {schema}.job for each row execute function {schema}.gone()"
     );
-    RUNTIME.block_on(client.batch_execute(&gone)).expect("lawful");
+    RUNTIME.block_on(client.batch_execute(&hook)).expect("lawful");
     fixture.proxy.lose_replies(When::Next(1));
     fixture.fast_submit();
-    let told = format!("select count(*) from {schema}.outbox");
-    let told = RUNTIME.block_on(client.query_typed(&told, &[])).expect("lawful");
-    assert_eq!(told[0].get::<_, i64>(0), 3, "each of the three was announced once");
+    let count = format!("select count(*) from {schema}.outbox");
+    let count = RUNTIME.block_on(client.query_typed(&count, &[])).expect("lawful");
+    assert_eq!(count[0].get::<_, i64>(0), 3, "each of the three has one event");
 }
 
 #[test]

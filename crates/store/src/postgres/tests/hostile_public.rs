@@ -114,8 +114,8 @@ impl Hostile {
     /// them.
     fn addresses(&self) -> Vec<PostgresAddress> {
         let direct = self.server.address();
-        let undone = format!("{direct}?options=-c%20search_path%3Dpublic");
-        let all = [direct, undone, self.strict.address(), self.lenient.address()];
+        let search_path_undone = format!("{direct}?options=-c%20search_path%3Dpublic");
+        let all = [direct, search_path_undone, self.strict.address(), self.lenient.address()];
         let fresh = |address: String| {
             let address: PostgresAddress = address.parse().expect("lawful");
             address.with_schema(&self.server.fresh_schema_name()).expect("lawful")
@@ -177,20 +177,20 @@ fn functions_of(sql: &str) -> BTreeSet<String> {
 
 /// A connection with `public` in its search path, which receives the parse tree of each statement.
 fn reader(address: &PostgresAddress) -> (Client, Receiver<String>) {
-    let (told, heard) = channel();
+    let (notice_sender, parse_trees) = channel();
     let connector = RUNTIME.block_on(async { schema::connector(address) }).expect("lawful");
     let (client, mut connection) = RUNTIME.block_on(connector.dial("")).expect("it answers");
     RUNTIME.spawn(async move {
         while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
             if let AsyncMessage::Notice(notice) = message {
-                let _ = told.send(notice.detail().unwrap_or_default().to_owned());
+                let _ = notice_sender.send(notice.detail().unwrap_or_default().to_owned());
             }
         }
     });
     let set = "set search_path = \"$user\", public; set debug_pretty_print = off; set client_min_messages = log; \
         set debug_print_parse = on";
     RUNTIME.block_on(client.batch_execute(set)).expect("every role may");
-    (client, heard)
+    (client, parse_trees)
 }
 
 /// The users' objects that a parse tree names: functions, operators, types and tables.
@@ -227,19 +227,19 @@ fn objects_of(tree: &str) -> BTreeSet<u32> {
 fn statements_never_resolve_to_objects_planted_in_public() {
     let hostile = Hostile::new();
     RUNTIME.block_on(migrate_postgres(&hostile.address)).expect("it can be made");
-    let (client, heard) = reader(&hostile.address);
+    let (client, parse_trees) = reader(&hostile.address);
     let foreign = "select 'function ' || p.oid::regprocedure from pg_proc p where p.oid = any($1) and p.pronamespace = 'public'::regnamespace \
         union all select 'operator ' || o.oid::regoperator from pg_operator o where o.oid = any($1) and o.oprnamespace = 'public'::regnamespace \
         union all select 'table ' || c.oid::regclass from pg_class c where c.oid = any($1) and c.relnamespace = 'public'::regnamespace \
         union all select 'type ' || t.oid::regtype from pg_type t where t.oid = any($1) and t.typnamespace = 'public'::regnamespace";
-    let asker = RUNTIME.block_on(hostile.address.connect()).expect("it answers");
-    RUNTIME.block_on(asker.batch_execute("set search_path = pg_catalog")).expect("lawful");
-    let meant = |sql: &str| -> Vec<String> {
+    let catalog_client = RUNTIME.block_on(hostile.address.connect()).expect("it answers");
+    RUNTIME.block_on(catalog_client.batch_execute("set search_path = pg_catalog")).expect("lawful");
+    let foreign_objects = |sql: &str| -> Vec<String> {
         let prepared = RUNTIME.block_on(client.prepare(sql));
         let mut trees = String::new();
         if prepared.is_ok() {
             // The notice arrives before the answer.
-            heard.try_iter().for_each(|tree| trees.push_str(&tree));
+            parse_trees.try_iter().for_each(|tree| trees.push_str(&tree));
         }
         assert!(
             trees.contains(":funcid") || trees.contains("QUERY"),
@@ -248,19 +248,19 @@ fn statements_never_resolve_to_objects_planted_in_public() {
         );
         let objects: Vec<u32> = objects_of(&trees).into_iter().collect();
         let rows = RUNTIME
-            .block_on(asker.query_typed(foreign, &[(&objects, Type::OID_ARRAY)]))
+            .block_on(catalog_client.query_typed(foreign, &[(&objects, Type::OID_ARRAY)]))
             .expect("lawful");
         rows.iter().map(|row| format!("{}: {sql}", row.get::<_, String>(0))).collect()
     };
-    let caught = meant(CARELESS);
-    assert_eq!(caught.len(), 2, "a statement that names too little is caught: {caught:?}");
+    let found = foreign_objects(UNQUALIFIED);
+    assert_eq!(found.len(), 2, "a statement that names too little is caught: {found:?}");
     let all = statements().into_iter().map(|sql| schema::of_schema(sql, hostile.address.schema()));
-    let foreign: Vec<String> = all.flat_map(|sql| meant(&sql)).collect();
+    let foreign: Vec<String> = all.flat_map(|sql| foreign_objects(&sql)).collect();
     assert_eq!(foreign, [""; 0]);
 }
 
 /// A statement that `public` could shadow, unlike all of ours.
-const CARELESS: &str = "select date_part('epoch', clock_timestamp()) * 1000";
+const UNQUALIFIED: &str = "select date_part('epoch', clock_timestamp()) * 1000";
 
 #[test]
 fn store_sessions_do_not_resolve_names_in_public() {
@@ -270,14 +270,14 @@ fn store_sessions_do_not_resolve_names_in_public() {
         RUNTIME.block_on(async {
             let pool = Arc::new(Pool::new(schema::connector(&address).expect("lawful"), 1));
             let mut db = pool.acquire().await.expect("it answers");
-            db.rows(CARELESS, &[]).await.expect("no trap fires where a statement is alone");
-            db.opened();
+            db.rows(UNQUALIFIED, &[]).await.expect("no trap fires where a statement is alone");
+            db.mark_open();
             for begin in [sql::WRITE, sql::READ] {
                 db.script(&sql::begin(begin, db.is_own())).await.expect("it begins");
-                db.rows(CARELESS, &[]).await.expect("no trap fires in a transaction");
+                db.rows(UNQUALIFIED, &[]).await.expect("no trap fires in a transaction");
                 db.script(sql::ROLLBACK).await.expect("it ends");
             }
-            db.closed();
+            db.mark_closed();
         });
     }
     hostile.assert_nothing_fired();
@@ -292,7 +292,7 @@ fn a_life_beside_traps_in_public_springs_none_of_them() {
     }
     // The control: without the two layers, the planted operator runs.
     let client = hostile.client("consign");
-    let sprung = client.batch_execute(CARELESS);
+    let sprung = client.batch_execute(UNQUALIFIED);
     RUNTIME.block_on(sprung).expect_err("the stranger's operator runs");
     assert!(hostile.server.log().contains(FIRED));
 }
@@ -320,8 +320,8 @@ fn live_and_look(address: &PostgresAddress) {
     RUNTIME.block_on(migrate_postgres(address)).expect("nothing is to be done");
     RUNTIME.block_on(verify_postgres_audit(address, &mut |_| {})).expect("it can be read");
     RUNTIME.block_on(examine_postgres(address, &*clock)).expect("it can be looked at");
-    let turn = RUNTIME.block_on(address.turn()).expect("no other node starts");
-    RUNTIME.block_on(turn.end());
+    let startup_lock = RUNTIME.block_on(address.startup_lock()).expect("no other node starts");
+    RUNTIME.block_on(startup_lock.release());
 }
 
 #[test]

@@ -31,13 +31,13 @@ fn claims_that_find_no_job_write_nothing() {
     for types in [&["email"][..], &["scan"]] {
         // What a worker reports of itself is written once.
         assert!(fixture.claim(claim_request("w", "first", types, 1)).is_empty());
-        let told = rows(&client, address.schema());
-        assert_eq!(told.0, before.0, "only the worker is written");
+        let after_first = rows(&client, address.schema());
+        assert_eq!(after_first.0, before.0, "only the worker is written");
         for number in 0..20 {
             let claim = format!("idle-{number}");
             assert!(fixture.claim(claim_request("w", &claim, types, 1)).is_empty());
         }
-        assert_eq!(rows(&client, address.schema()), told);
+        assert_eq!(rows(&client, address.schema()), after_first);
     }
     fixture.pass(60);
     assert!(fixture.claim(claim_request("w", "later", &["scan"], 1)).is_empty());

@@ -29,45 +29,45 @@ fn the_start_event_of_a_job_follows_its_submit_event() {
         submit(&store, &random).await;
         let app = address.connect().await.expect("it answers");
         let slow = new_job(&random);
-        hold(&app, &address, slow.id).await;
+        block_submit_of(&app, &address, slow.id).await;
         let batch =
             vec![Request::Submit(vec![slow]), claiming(claim_request("w", "c", &["email"], 10))];
         let waiting = tokio::spawn({
             let store = store.clone();
             async move { execute(&store, batch).await }
         });
-        wait_until_held(&address).await;
+        wait_until_blocked(&address).await;
         let overtaken = submit(&store, &random).await;
         app.batch_execute("rollback").await.expect("it lets go");
         waiting.await.expect("no panic").expect("it is carried out");
-        assert_eq!(told(&store, overtaken).await, [1, 2]);
+        assert_eq!(event_versions(&store, overtaken).await, [1, 2]);
     });
 }
 
 /// Blocks any transaction that submits a job with this id.
-async fn hold(app: &Client, address: &PostgresAddress, id: JobId) {
+async fn block_submit_of(app: &Client, address: &PostgresAddress, id: JobId) {
     let schema = address.schema();
     // A copy of another row, so that the test does not name columns.
-    let held = format!(
+    let blocked = format!(
         "begin; insert into {schema}.submission select (jsonb_populate_record(h, '{{\"no\": 1, \"id\": \"{id}\"}}')).* \
          from {schema}.submission h limit 1"
     );
-    app.batch_execute(&held).await.expect("lawful");
+    app.batch_execute(&blocked).await.expect("lawful");
 }
 
 /// Polls on another connection: within one transaction, the view would never change.
-async fn wait_until_held(address: &PostgresAddress) {
+async fn wait_until_blocked(address: &PostgresAddress) {
     let watch = address.connect().await.expect("it answers");
     let waiting = format!(
         "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%{}.submission%'",
         address.schema()
     );
-    let held = async {
+    let blocked = async {
         while watch.query_typed(&waiting, &[]).await.expect("lawful").is_empty() {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(PATIENCE, held).await.expect("the batch waits");
+    timeout(PATIENCE, blocked).await.expect("the batch waits");
 }
 
 pub(super) fn new_job(random: &SeededRandom) -> NewJob {
@@ -101,7 +101,7 @@ pub(super) async fn execute(
 }
 
 /// The transitions of a job in the order of its events.
-pub(super) async fn told(store: &Postgres, id: JobId) -> Vec<u64> {
+pub(super) async fn event_versions(store: &Postgres, id: JobId) -> Vec<u64> {
     store.number_events(PAGE_MAX).await.expect("the store works");
     let events = store.events(0, PAGE_MAX).await.expect("the store works");
     let own = events.iter().filter(|numbered| numbered.event.job.id() == id);

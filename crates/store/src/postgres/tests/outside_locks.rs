@@ -27,12 +27,12 @@ const PATIENCE: Duration = Duration::from_secs(8);
 fn outsider(address: &PostgresAddress, locks: &[i64]) -> Client {
     let role = format!("{}_outsider", address.schema());
     let superuser: PostgresAddress = Server::shared().superuser_address().parse().expect("lawful");
-    let theirs = Server::shared().address().replace("//consign@", &format!("//{role}@"));
-    let theirs: PostgresAddress = theirs.parse().expect("lawful");
+    let outsider_address = Server::shared().address().replace("//consign@", &format!("//{role}@"));
+    let outsider_address: PostgresAddress = outsider_address.parse().expect("lawful");
     RUNTIME.block_on(async {
         let superuser = superuser.connect().await.expect("it answers");
         superuser.batch_execute(&format!("create role {role} login")).await.expect("lawful");
-        let outsider = theirs.connect().await.expect("any role may connect");
+        let outsider = outsider_address.connect().await.expect("any role may connect");
         for lock in locks {
             let take = format!("select pg_catalog.pg_advisory_lock({lock})");
             outsider.batch_execute(&take).await.expect("any role may take it");
@@ -42,7 +42,7 @@ fn outsider(address: &PostgresAddress, locks: &[i64]) -> Client {
 }
 
 /// The result, unless the action waits for the outsider.
-async fn soon<T>(what: &str, done: impl Future<Output = T>) -> T {
+async fn within_patience<T>(what: &str, done: impl Future<Output = T>) -> T {
     let done = timeout(PATIENCE, done).await;
     done.unwrap_or_else(|_| panic!("{what} waits for an outsider"))
 }
@@ -50,25 +50,29 @@ async fn soon<T>(what: &str, done: impl Future<Output = T>) -> T {
 #[test]
 fn an_outsider_s_advisory_locks_stop_no_start_no_audited_action_and_no_claim() {
     let (clock, random, address) = testing();
-    let (schema, not_made) = (address.schema(), fresh_address());
-    let wanted = claim_request("w", "c", &["email"], 1);
-    let digest = digest::of_claim(&Scope::All, &wanted.worker, &wanted.claim);
-    let of = |of: i64| digest::of_name(&[schema, &of.to_string()]);
-    let migration = digest::of_name(&["migrate", not_made.schema()]);
+    let (schema, unmigrated) = (address.schema(), fresh_address());
+    let claim = claim_request("w", "c", &["email"], 1);
+    let digest = digest::of_claim(&Scope::All, &claim.worker, &claim.claim);
+    let lock_of = |number: i64| digest::of_name(&[schema, &number.to_string()]);
+    let migration = digest::of_name(&["migrate", unmigrated.schema()]);
     let start = digest::of_name(&["start", schema]);
-    let outsider = outsider(&address, &[migration, start, of(1), of(digest)]);
+    let outsider = outsider(&address, &[migration, start, lock_of(1), lock_of(digest)]);
     let store = open_at(&address, &clock, &random);
     fixture_of(&store, &clock, &random).submit(email());
     RUNTIME.block_on(async {
-        let turn = soon("a start", address.turn()).await.expect("no other node starts");
-        turn.end().await;
-        soon("a migration", migrate_postgres(&not_made)).await.expect("it can be made");
-        let claimed = soon("a claim", execute(&store, vec![claiming(wanted)])).await;
+        let startup_lock =
+            within_patience("a start", address.startup_lock()).await.expect("no other node starts");
+        startup_lock.release().await;
+        within_patience("a migration", migrate_postgres(&unmigrated))
+            .await
+            .expect("it can be made");
+        let claimed = within_patience("a claim", execute(&store, vec![claiming(claim)])).await;
         let claimed = claimed.expect("the store works");
         assert!(matches!(&claimed[..], [Ok(Answer::Claimed(jobs))] if jobs.len() == 1));
         let pause = Request::Pause { scope: Scope::All, job_type: job_type("email") };
         let paused =
-            soon("an audited action", execute(&store, vec![recorded("email", pause)])).await;
+            within_patience("an audited action", execute(&store, vec![recorded("email", pause)]))
+                .await;
         let paused = paused.expect("the store works").remove(0).map(Answer::first);
         assert_eq!(paused, Ok(Answer::Done));
     });

@@ -18,12 +18,12 @@ fn a_time_in_which_no_node_was_there_costs_no_lease() {
     assert!(heartbeat_node(&info("one")).leads);
     block_on(other.heartbeat_node(&info("two"))).expect("the store works");
     fixture.submit(email());
-    let held = fixture.take();
+    let leased = fixture.take();
     fixture.pass(600);
     fixture.submit(email());
     heartbeat_node(&info("one"));
     assert!(fixture.sweep().is_empty(), "its worker could not be heard");
-    fixture.complete(&held).unwrap();
+    fixture.complete(&leased).unwrap();
 }
 
 /// A worker that is silent while nodes run loses its lease.
@@ -32,10 +32,10 @@ fn a_silent_worker_among_nodes_loses_its_lease() {
     let near = neighbours();
     let fixture = &near.fixture;
     fixture.submit(email());
-    let held = fixture.take();
+    let leased = fixture.take();
     for _ in 0..60 {
         fixture.pass(1);
         block_on(fixture.store().heartbeat_node(&info("one"))).expect("the store works");
     }
-    assert_eq!(fixture.sweep(), [held.job.id()]);
+    assert_eq!(fixture.sweep(), [leased.job.id()]);
 }

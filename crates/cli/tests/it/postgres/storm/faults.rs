@@ -40,7 +40,7 @@ enum Fault {
 
 /// How often each fault happens in a round. With these a round has 5 stops, about 200 terminated
 /// backends and more than 20 lost answers, as the test plan requires.
-const DECK: [(Fault, usize); 9] = [
+const FAULTS: [(Fault, usize); 9] = [
     (Fault::Terminate, 14),
     (Fault::StopDatabase, 5),
     (Fault::LoseReplies, 7),
@@ -57,18 +57,18 @@ const COMMITS: usize = 2;
 /// Longer than the leases of the storm.
 const PAUSE: Duration = Duration::from_millis(3_500);
 /// Small faults during the pause of a node.
-const MEANWHILE: usize = 2;
+const FAULTS_DURING_PAUSE: usize = 2;
 
 pub(super) struct FaultInjector<'a> {
     random: TestRandom,
     server: &'a Server,
-    line: &'a ChaosProxy,
+    proxy: &'a ChaosProxy,
     nodes: &'a Nodes,
     worker_processes: &'a WorkerProcesses,
     client_log: &'a ClientLog,
     /// For readers of the log: when each fault happened.
     clock: SystemClock,
-    seen: FaultCounts,
+    counts: FaultCounts,
 }
 
 /// Counts of the injected faults.
@@ -80,20 +80,20 @@ pub(super) struct FaultCounts {
     workers: usize,
     pauses: usize,
     takeovers: usize,
-    line: Counts,
+    proxy: Counts,
 }
 
 impl FaultCounts {
-    pub(super) fn was_wild(&self, rounds: u64, told: &client_log::Counts) {
+    pub(super) fn assert_enough_faults(&self, rounds: u64, client_counts: &client_log::Counts) {
         let rounds = rounds as usize;
         assert!(self.backends >= 100 * rounds, "hardly any backend was ended: {self:?}");
-        assert!(self.line.replies_lost >= 20 * rounds, "hardly any reply was lost: {self:?}");
+        assert!(self.proxy.replies_lost >= 20 * rounds, "hardly any reply was lost: {self:?}");
         assert!(self.takeovers >= rounds, "no node took over: {self:?}");
         for (what, times) in [
-            ("was refused for now", told.refused),
-            ("raced", told.races),
-            ("was cancelled", told.cancels),
-            ("was looked at", told.reads),
+            ("was refused for now", client_counts.refused),
+            ("raced", client_counts.races),
+            ("was cancelled", client_counts.cancels),
+            ("was looked at", client_counts.reads),
         ] {
             assert!(times > 0, "it never happened: {what}");
         }
@@ -104,7 +104,7 @@ impl<'a> FaultInjector<'a> {
     pub(super) fn new(
         seed: u64,
         server: &'a Server,
-        line: &'a ChaosProxy,
+        proxy: &'a ChaosProxy,
         nodes: &'a Nodes,
         worker_processes: &'a WorkerProcesses,
         client_log: &'a ClientLog,
@@ -114,65 +114,65 @@ impl<'a> FaultInjector<'a> {
         FaultInjector {
             random,
             server,
-            line,
+            proxy,
             nodes,
             worker_processes,
             client_log,
             clock,
-            seen: FaultCounts::default(),
+            counts: FaultCounts::default(),
         }
     }
 
     /// Injects every fault of the deck so many times, in another order each time.
     pub(super) fn inject(&mut self, rounds: u64) -> FaultCounts {
         for _ in 0..rounds {
-            let mut deck: Vec<Fault> =
-                DECK.iter().flat_map(|(fault, times)| vec![*fault; *times]).collect();
-            while !deck.is_empty() {
-                let drawn = self.random.below(deck.len() as u64) as usize;
-                let fault = deck.swap_remove(drawn);
-                self.let_work_go_on();
-                self.tell(&format!("{fault:?}"));
-                self.strike(fault);
+            let mut faults: Vec<Fault> =
+                FAULTS.iter().flat_map(|(fault, times)| vec![*fault; *times]).collect();
+            while !faults.is_empty() {
+                let index = self.random.below(faults.len() as u64) as usize;
+                let fault = faults.swap_remove(index);
+                self.wait_for_work();
+                self.log(&format!("{fault:?}"));
+                self.inject_one(fault);
             }
         }
-        self.seen.line = self.line.counts();
+        self.counts.proxy = self.proxy.counts();
         assert!(self.nodes.all_live(), "a node ended by itself");
-        self.seen.clone()
+        self.counts.clone()
     }
 
     #[expect(clippy::print_stdout, reason = "it is shown where the test fails, and only there")]
-    fn tell(&self, what: &str) {
+    fn log(&self, what: &str) {
         println!("{} ms: {what}", self.clock.read().monotonic.as_millis());
     }
 
     /// Waits for some work, so that each fault meets work.
-    fn let_work_go_on(&mut self) {
+    fn wait_for_work(&mut self) {
         let enough = self.client_log.acknowledged() + 3 + self.random.below(25) as usize;
         wait_until("work goes on between two faults", || self.client_log.acknowledged() >= enough);
     }
 
-    fn strike(&mut self, fault: Fault) {
+    fn inject_one(&mut self, fault: Fault) {
         match fault {
             Fault::Terminate => {
-                self.seen.backends += self.server.terminate_backends(BACKENDS);
+                self.counts.backends += self.server.terminate_backends(BACKENDS);
             }
             Fault::StopDatabase => self.stop_database(),
             Fault::LoseReplies => {
-                let lost = self.line.counts().replies_lost + REPLIES;
-                self.line.lose_replies(When::Next(REPLIES));
-                wait_until("replies are lost", || self.line.counts().replies_lost >= lost);
+                let lost = self.proxy.counts().replies_lost + REPLIES;
+                self.proxy.lose_replies(When::Next(REPLIES));
+                wait_until("replies are lost", || self.proxy.counts().replies_lost >= lost);
             }
             Fault::LoseCommits => {
-                let lost = self.line.counts().commits_lost + COMMITS;
-                self.line.lose_commits(When::Next(COMMITS));
-                wait_until("commits are lost", || self.line.counts().commits_lost >= lost);
+                let lost = self.proxy.counts().commits_lost + COMMITS;
+                self.proxy.lose_commits(When::Next(COMMITS));
+                wait_until("commits are lost", || self.proxy.counts().commits_lost >= lost);
             }
-            Fault::CutAll => drop(self.line.cut_all()),
+            Fault::CutAll => drop(self.proxy.cut_all()),
             Fault::KillNode => self.kill_node(),
             Fault::KillWorker => {
                 self.worker_processes.replace(self.random.below(NODES as u64) as usize);
-                self.seen.workers += 1;
+                self.counts.workers += 1;
             }
             Fault::PauseNode => self.pause_node(),
             Fault::PauseLeader => self.pause_leader(),
@@ -181,38 +181,38 @@ impl<'a> FaultInjector<'a> {
 
     /// Stops the database until a client has noticed.
     fn stop_database(&mut self) {
-        let told = self.client_log.pages().counts.unanswered;
+        let unanswered = self.client_log.pages().counts.unanswered;
         self.server.stop_immediately();
-        wait_until("a client notices", || self.client_log.pages().counts.unanswered > told);
+        wait_until("a client notices", || self.client_log.pages().counts.unanswered > unanswered);
         self.server.restart();
-        self.tell("the database is back");
-        self.seen.stops += 1;
+        self.log("the database is back");
+        self.counts.stops += 1;
     }
 
     fn kill_node(&mut self) {
         let number = self.random.below(NODES as u64) as usize;
         self.nodes.kill(number);
-        let mut launched = self.nodes.launch(number);
+        let mut restarted = self.nodes.launch(number);
         if self.random.once_in(3) {
             // During its start.
             thread::sleep(Duration::from_millis(self.random.below(150)));
             self.nodes.kill(number);
-            launched = self.nodes.launch(number);
+            restarted = self.nodes.launch(number);
         }
-        self.nodes.greet(launched);
-        self.seen.kills += 1;
+        self.nodes.wait_until_seen(restarted);
+        self.counts.kills += 1;
     }
 
     /// Does not wait for a condition: the length of the pause is the fault.
     fn pause_node(&mut self) {
         let number = self.random.below(NODES as u64) as usize;
         self.nodes.pause(number);
-        for _ in 0..MEANWHILE {
-            thread::sleep(PAUSE / MEANWHILE as u32);
-            self.strike(Fault::Terminate);
+        for _ in 0..FAULTS_DURING_PAUSE {
+            thread::sleep(PAUSE / FAULTS_DURING_PAUSE as u32);
+            self.inject_one(Fault::Terminate);
         }
-        self.nodes.go_on(number);
-        self.seen.pauses += 1;
+        self.nodes.resume(number);
+        self.counts.pauses += 1;
     }
 
     /// I7 among nodes: a leader that was paused does not believe that it leads when it resumes. It
@@ -228,15 +228,15 @@ impl<'a> FaultInjector<'a> {
         wait_until("another one leads", || {
             self.nodes.leader_at(other).is_some_and(|leader| leader != old)
         });
-        self.nodes.go_on(old);
+        self.nodes.resume(old);
         let mut before = None;
         wait_until("the old one knows who leads", || {
             let views = [old, other].map(|number| self.nodes.leader_at(number));
             if before.replace(views) != Some(views) {
-                self.tell(&format!("{old} led; {old} and {other} believe in {views:?}"));
+                self.log(&format!("{old} led; {old} and {other} believe in {views:?}"));
             }
             views[0].is_some() && views[0] == views[1]
         });
-        self.seen.takeovers += 1;
+        self.counts.takeovers += 1;
     }
 }

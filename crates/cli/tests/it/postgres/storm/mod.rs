@@ -48,9 +48,9 @@ fn settings(worker_processes: &WorkerProcesses) -> String {
         backoff = { base = \"20ms\", factor = 1, max = \"50ms\", jitter = \"none\" }\n";
     let script = worker_processes.script();
     let types = producers::TYPES.map(|name| format!("[types.{name:?}]\n{policy}\n"));
-    let [asked, worked, handled] = types;
+    let [client_type, process_type, node_type] = types;
     format!(
-        "{asked}{worked}{handled}concurrency = 2\nhandler = {{ exec = [\"sh\", \"-c\", {script:?}] }}\n"
+        "{client_type}{process_type}{node_type}concurrency = 2\nhandler = {{ exec = [\"sh\", \"-c\", {script:?}] }}\n"
     )
 }
 
@@ -61,17 +61,17 @@ fn faults_lose_no_acknowledged_job_and_repeat_no_attempt() {
     println!("CONSIGN_STORM_SEED={seed} CONSIGN_STORM_ROUNDS={rounds}");
     let clock = SystemClock::new();
     let server = Server::start(Options::default());
-    let line = ChaosProxy::before(&server);
+    let proxy = ChaosProxy::before(&server);
     let direct = fresh(&server);
-    let chaotic = direct.replace(&format!(":{}/", server.port()), &format!(":{}/", line.port()));
-    assert_ne!(direct, chaotic);
+    let proxied = direct.replace(&format!(":{}/", server.port()), &format!(":{}/", proxy.port()));
+    assert_ne!(direct, proxied);
     let worker_processes = WorkerProcesses::new();
-    let nodes = Nodes::start([&direct, &chaotic, &chaotic], &settings(&worker_processes));
-    worker_processes.hire(&nodes);
+    let nodes = Nodes::start([&direct, &proxied, &proxied], &settings(&worker_processes));
+    worker_processes.start_workers(&nodes);
     println!("{} s: three nodes serve", clock.read().monotonic.as_secs());
     let client_log = ClientLog::new(nodes.clients(), PRODUCERS);
     let began = clock.read().wall;
-    let seen = thread::scope(|scope| {
+    let fault_counts = thread::scope(|scope| {
         let (client_log, nodes) = (&client_log, &nodes);
         let _closing = Closing(client_log.over());
         for number in 0..PRODUCERS {
@@ -84,25 +84,25 @@ fn faults_lose_no_acknowledged_job_and_repeat_no_attempt() {
         scope.spawn(move || sleeper::oversleep(client_log));
         scope.spawn(move || readers::read(seed, client_log));
         let mut faults =
-            FaultInjector::new(seed, &server, &line, nodes, &worker_processes, client_log);
-        let seen = faults.inject(rounds);
+            FaultInjector::new(seed, &server, &proxy, nodes, &worker_processes, client_log);
+        let fault_counts = faults.inject(rounds);
         println!("{} s: calm", clock.read().monotonic.as_secs());
         client_log.stop_producing();
         wait_until("every producer is done", || client_log.producers_left() == 0);
-        let calm = clock.read().monotonic;
+        let calm_since = clock.read().monotonic;
         wait_until("the queues are empty", || nodes.are_idle());
-        let took = clock.read().monotonic.saturating_sub(calm);
+        let took = clock.read().monotonic.saturating_sub(calm_since);
         assert!(took < CALM_MAX, "I12: it took {took:?} until every job had ended");
-        seen
+        fault_counts
     });
     println!("{} s: every job has ended", clock.read().monotonic.as_secs());
-    let found = checker::check(nodes.node_client(0), &client_log);
+    let stats = checker::check(nodes.node_client(0), &client_log);
     let ended = clock.read().wall;
-    println!("{} s: {seen:#?}\n{found:#?}", clock.read().monotonic.as_secs());
-    worker_processes.ran_once_for_each_attempt();
-    records::agree(&direct, &found, (began, ended));
-    found.was_a_storm();
-    seen.was_wild(rounds, &found.counts);
+    println!("{} s: {fault_counts:#?}\n{stats:#?}", clock.read().monotonic.as_secs());
+    worker_processes.assert_each_attempt_ran_once();
+    records::check(&direct, &stats, (began, ended));
+    stats.was_a_storm();
+    fault_counts.assert_enough_faults(rounds, &stats.counts);
 }
 
 #[expect(clippy::disallowed_methods, reason = "settings for who runs the test")]

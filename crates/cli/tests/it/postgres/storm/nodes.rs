@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard};
 use store::Clock;
 
 pub(super) const NODES: usize = 3;
-const WATCHES: [NodeClock; NODES] = [NodeClock::Right, NodeClock::Fast, NodeClock::Slow];
+const NODE_CLOCKS: [NodeClock; NODES] = [NodeClock::Right, NodeClock::Fast, NodeClock::Slow];
 
 /// A node that was restarted.
 pub(super) struct RestartedNode {
@@ -30,10 +30,11 @@ pub(super) struct Nodes {
 impl Nodes {
     /// Starts the nodes one after another, so that each new id belongs to the new node.
     pub(super) fn start(addresses: [&str; NODES], settings: &str) -> Self {
-        let mut places = addresses.into_iter().zip(WATCHES);
+        let mut addresses_and_clocks = addresses.into_iter().zip(NODE_CLOCKS);
         let test_servers = [(); NODES].map(|()| {
-            let (address, watch) = places.next().expect("as many as there are nodes");
-            let test_server = TestServer::launched_in(watch.variables(), address, settings);
+            let (address, node_clock) =
+                addresses_and_clocks.next().expect("as many as there are nodes");
+            let test_server = TestServer::launched_in(node_clock.variables(), address, settings);
             test_server.wait_until_ready();
             test_server
         });
@@ -42,19 +43,19 @@ impl Nodes {
             test_servers.each_ref().map(|test_server| test_server.anonymous().with_key(&key));
         let (clock, ids) = (SystemClock::new(), Mutex::new(Vec::new()));
         let nodes = Nodes { clock, test_servers, clients, ids };
-        wait_until("all nodes are seen", || nodes.seen_at(0).len() == NODES);
+        wait_until("all nodes are seen", || nodes.nodes_listed_at(0).len() == NODES);
         nodes.tell_apart();
         nodes
     }
 
     /// Tells nodes apart by their clocks: each reports its start by its own.
     fn tell_apart(&self) {
-        let (seen, now) = (self.seen_at(0), self.clock.read().wall);
-        *self.ids() = WATCHES
-            .map(|watch| {
-                let shows = |node: &&Value| watch.is_shown(time(&node["startedAt"]), now);
+        let (seen, now) = (self.nodes_listed_at(0), self.clock.read().wall);
+        *self.ids() = NODE_CLOCKS
+            .map(|node_clock| {
+                let shows = |node: &&Value| node_clock.is_shown(time(&node["startedAt"]), now);
                 let shown: Vec<&Value> = seen.iter().filter(shows).collect();
-                let [node] = &shown[..] else { panic!("{watch:?}: {seen:#?}") };
+                let [node] = &shown[..] else { panic!("{node_clock:?}: {seen:#?}") };
                 id(node)
             })
             .to_vec();
@@ -86,11 +87,11 @@ impl Nodes {
 
     /// Waits until a restarted node serves, and learns its new id. A node that was killed during
     /// its start may be listed, too, but has sent no heartbeat since.
-    pub(super) fn greet(&self, RestartedNode { number, since }: RestartedNode) {
+    pub(super) fn wait_until_seen(&self, RestartedNode { number, since }: RestartedNode) {
         self.test_servers[number].wait_until_ready();
         let new = wait_for("the node is seen", || {
             let ids = self.ids();
-            let mut seen = self.seen_at(number).into_iter();
+            let mut seen = self.nodes_listed_at(number).into_iter();
             let new = |node: &Value| time(&node["lastSeenAt"]) > since && !ids.contains(&id(node));
             seen.find(new).map(|node| id(&node))
         });
@@ -101,19 +102,20 @@ impl Nodes {
         self.test_servers[number].send(Signal::STOP);
     }
 
-    pub(super) fn go_on(&self, number: usize) {
+    pub(super) fn resume(&self, number: usize) {
         self.test_servers[number].send(Signal::CONT);
     }
 
     /// The leader, as this node knows it; `None` where the node does not answer.
     pub(super) fn leader_at(&self, number: usize) -> Option<usize> {
-        let leader = self.seen_at(number).into_iter().find(|node| node["leader"] == true)?;
-        self.ids().iter().position(|known| *known == id(&leader))
+        let leader =
+            self.nodes_listed_at(number).into_iter().find(|node| node["leader"] == true)?;
+        self.ids().iter().position(|listed| *listed == id(&leader))
     }
 
-    fn seen_at(&self, number: usize) -> Vec<Value> {
-        let asked = self.clients[number].get("/api/nodes").try_send();
-        let seen = asked.ok().filter(|answer| answer.status == 200);
+    fn nodes_listed_at(&self, number: usize) -> Vec<Value> {
+        let answer = self.clients[number].get("/api/nodes").try_send();
+        let seen = answer.ok().filter(|answer| answer.status == 200);
         seen.map(|answer| answer.json()["items"].as_array().unwrap().clone()).unwrap_or_default()
     }
 
@@ -123,8 +125,8 @@ impl Nodes {
 
     /// Whether no job waits and none runs.
     pub(super) fn are_idle(&self) -> bool {
-        let asked = self.clients[0].get("/api/queues").try_send();
-        let Some(answer) = asked.ok().filter(|answer| answer.status == 200) else { return false };
+        let answer = self.clients[0].get("/api/queues").try_send();
+        let Some(answer) = answer.ok().filter(|answer| answer.status == 200) else { return false };
         let queues = answer.json();
         let mut queues = queues["items"].as_array().unwrap().iter();
         queues.all(|queue| queue["queued"] == 0 && queue["running"] == 0)

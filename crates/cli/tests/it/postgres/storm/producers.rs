@@ -13,10 +13,10 @@ use std::{sync::Arc, thread, time::Duration};
 use store::Clock;
 
 /// The type for `consign work`.
-pub(super) const WORKED: &str = "storm-worked";
+pub(super) const PROCESS_TYPE: &str = "storm-worked";
 /// The type for the nodes' handlers.
-const HANDLED: &str = "storm-handled";
-pub(super) const TYPES: [&str; 3] = [JOB_TYPE, WORKED, HANDLED];
+const NODE_TYPE: &str = "storm-handled";
+pub(super) const TYPES: [&str; 3] = [JOB_TYPE, PROCESS_TYPE, NODE_TYPE];
 
 /// Gives the whole storm work, and not more than the checker can read afterwards.
 const JOBS_APART: Duration = Duration::from_millis(30);
@@ -32,7 +32,7 @@ pub(super) fn produce(seed: u64, number: usize, client_log: &ClientLog, clock: &
         if client_log.is_enough() {
             break;
         }
-        let (subject, submit, body) = invent(number, at, &mut random, clock);
+        let (subject, submit, body) = new_submission(number, at, &mut random, clock);
         if submit.has_key && random.once_in(10) {
             race(number, client_log, &subject, submit, &body);
         } else {
@@ -45,7 +45,7 @@ pub(super) fn produce(seed: u64, number: usize, client_log: &ClientLog, clock: &
 }
 
 /// A new job.
-fn invent(
+fn new_submission(
     number: usize,
     at: usize,
     random: &mut TestRandom,
@@ -91,8 +91,8 @@ fn race(number: usize, client_log: &ClientLog, subject: &Arc<str>, submit: Submi
     });
     let mut other = body.clone();
     other["payload"] = json!("another job");
-    let refused = client_log.ask(&client_log.any_client().post("/api/jobs").json(&other));
-    refused.problem(422, "IDEMPOTENCY_KEY_REUSED");
+    let answer = client_log.ask(&client_log.any_client().post("/api/jobs").json(&other));
+    answer.problem(422, "IDEMPOTENCY_KEY_REUSED");
     client_log.pages().counts.races += 1;
 }
 
@@ -105,16 +105,17 @@ fn follow_up(
 ) {
     let Some(id) = id else { return };
     if random.once_in(4) {
-        let seen =
+        let status =
             client_log.ask(&client_log.any_client().get(&format!("/api/jobs/{id}/status"))).ok(200);
-        assert_eq!(text(&seen["subjectId"]), **subject);
+        assert_eq!(text(&status["subjectId"]), **subject);
     }
     if random.once_in(15) {
-        let told = client_log.ask(&client_log.any_client().post(&format!("/api/jobs/{id}/cancel")));
-        match told.status {
-            202 => client_log.note_cancel(subject, &told.json()),
+        let answer =
+            client_log.ask(&client_log.any_client().post(&format!("/api/jobs/{id}/cancel")));
+        match answer.status {
+            202 => client_log.note_cancel(subject, &answer.json()),
             // It has ended, perhaps by a first cancel whose answer was lost.
-            _ => drop(told.problem(409, "ALREADY_ENDED")),
+            _ => drop(answer.problem(409, "ALREADY_ENDED")),
         }
     }
 }

@@ -3,21 +3,21 @@
 use crate::serve::storm::{TestRandom, client_log::ClientLog};
 use std::{collections::HashMap, thread, time::Duration};
 
-const LOOKS_APART: Duration = Duration::from_millis(5);
+const READ_EVERY: Duration = Duration::from_millis(5);
 
 /// I15: on every node, the version of a status never decreases.
 pub(super) fn read(seed: u64, client_log: &ClientLog) {
     let mut random = TestRandom::new(seed as usize + 900);
-    let mut seen: HashMap<String, u64> = HashMap::new();
+    let mut versions: HashMap<String, u64> = HashMap::new();
     while !client_log.is_over() {
-        thread::sleep(LOOKS_APART);
+        thread::sleep(READ_EVERY);
         let Some(id) = a_job(client_log, &mut random) else { continue };
         let ask = client_log.any_client().get(&format!("/api/jobs/{id}/status"));
         let Ok(answer) = client_log.try_ask(ask) else { continue };
         assert_eq!(answer.status, 200, "it was acknowledged: {}", answer.text());
         let tag = answer.header("etag").unwrap().trim_matches('"');
         let version: u64 = tag.parse().unwrap();
-        let before = seen.insert(id.clone(), version).unwrap_or(0);
+        let before = versions.insert(id.clone(), version).unwrap_or(0);
         assert!(before <= version, "{id} went from version {before} back to {version}");
         client_log.pages().counts.reads += 1;
     }

@@ -13,33 +13,33 @@ use store::{Counts, PAGE_MAX, Postgres, PostgresOptions, Store};
 use tokio::runtime::Runtime;
 
 /// Tolerance between two readings of one clock by two programs.
-const A_MOMENT: Duration = Duration::from_millis(100);
+const CLOCK_TOLERANCE: Duration = Duration::from_millis(100);
 
 /// Compares the announcements and the counters with the checker's findings, and all times with the
 /// true time.
-pub(super) fn agree(address: &str, found: &StormStats, (began, ended): (Timestamp, Timestamp)) {
+pub(super) fn check(address: &str, stats: &StormStats, (began, ended): (Timestamp, Timestamp)) {
     let runtime = Runtime::new().unwrap();
     let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let address = address.parse().unwrap();
-    let opened = Postgres::open(&address, clock, random, PostgresOptions::default());
-    let store = runtime.block_on(opened).unwrap();
+    let opening = Postgres::open(&address, clock, random, PostgresOptions::default());
+    let store = runtime.block_on(opening).unwrap();
     runtime.block_on(async {
-        let told = announced(&store, (began, ended)).await;
+        let outcomes = outcome_events(&store, (began, ended)).await;
         assert_eq!(
-            told.len(),
-            found.outcomes.0.len(),
+            outcomes.len(),
+            stats.outcomes.0.len(),
             "I10: every job has an outcome that is told"
         );
-        for (id, seq) in &found.outcomes.0 {
-            assert_eq!(told.get(id), Some(&vec![*seq]), "I10: {id} ended once, at {seq}");
+        for (id, seq) in &stats.outcomes.0 {
+            assert_eq!(outcomes.get(id), Some(&vec![*seq]), "I10: {id} ended once, at {seq}");
         }
-        counted(&store, found).await;
+        check_counters(&store, stats).await;
     });
 }
 
 /// I10: the announcements of outcomes, by job: the numbers of their transitions. All are numbered,
 /// without gaps, in the order of each job's history.
-async fn announced(
+async fn outcome_events(
     store: &Postgres,
     (began, ended): (Timestamp, Timestamp),
 ) -> HashMap<String, Vec<u64>> {
@@ -58,7 +58,7 @@ async fn announced(
             let before = last_of.insert(job.id(), job.seq);
             assert!(before < Some(job.seq), "I10: {} is told out of order", job.id());
             let at = job.changed_at;
-            let true_time = began <= at + A_MOMENT && at <= ended + A_MOMENT;
+            let true_time = began <= at + CLOCK_TOLERANCE && at <= ended + CLOCK_TOLERANCE;
             assert!(true_time, "a node's clock got in: {at:?} is not in {began:?} to {ended:?}");
             match numbered.event.kind {
                 EventKind::Completed
@@ -77,7 +77,7 @@ async fn announced(
 }
 
 /// I16: the counters equal the counted rows.
-async fn counted(store: &Postgres, found: &StormStats) {
+async fn check_counters(store: &Postgres, stats: &StormStats) {
     let mut counted: BTreeMap<(String, String), u64> = BTreeMap::new();
     for depth in store.queues(&Scope::All).await.unwrap() {
         let Counts {
@@ -108,5 +108,5 @@ async fn counted(store: &Postgres, found: &StormStats) {
         }
     }
     counted.retain(|_, times| *times > 0);
-    assert_eq!(counted, found.by_status, "I16");
+    assert_eq!(counted, stats.by_status, "I16");
 }

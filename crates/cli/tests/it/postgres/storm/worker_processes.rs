@@ -3,7 +3,7 @@
 
 use super::{
     nodes::{NODES, Nodes},
-    producers::WORKED,
+    producers::PROCESS_TYPE,
 };
 use crate::{
     client::Prompt,
@@ -35,7 +35,7 @@ impl WorkerProcesses {
         WorkerProcesses { folder: TempDir::new().unwrap(), workers: Mutex::new(Vec::new()) }
     }
 
-    fn ran(&self) -> PathBuf {
+    fn attempt_log(&self) -> PathBuf {
         self.folder.path().join("ran")
     }
 
@@ -43,18 +43,18 @@ impl WorkerProcesses {
     /// programs do not mix. Some runs take a while, so that a node or worker that is killed or
     /// paused holds jobs.
     pub(super) fn script(&self) -> String {
-        let ran = self.ran().display().to_string();
+        let attempts = self.attempt_log().display().to_string();
         format!(
-            "echo \"$CONSIGN_JOB_ID $CONSIGN_ATTEMPT\" >> '{ran}'; \
+            "echo \"$CONSIGN_JOB_ID $CONSIGN_ATTEMPT\" >> '{attempts}'; \
              case \"$CONSIGN_SUBJECT_ID\" in {BAD}*) exit 75;; *5) sleep 0.6;; esac"
         )
     }
 
     /// Starts one worker at each node.
-    pub(super) fn hire(&self, nodes: &Nodes) {
-        let hired = (0..NODES)
+    pub(super) fn start_workers(&self, nodes: &Nodes) {
+        let started = (0..NODES)
             .map(|number| Worker::start(nodes.node_client(number), nodes.key(), &self.script()));
-        self.workers.lock().unwrap().extend(hired);
+        self.workers.lock().unwrap().extend(started);
     }
 
     /// Kills a worker and starts another in its place.
@@ -66,13 +66,13 @@ impl WorkerProcesses {
     }
 
     /// I6, I8: no attempt ran twice, on any worker.
-    pub(super) fn ran_once_for_each_attempt(&self) {
-        let text = fs::read_to_string(self.ran()).unwrap();
-        let mut ran = HashSet::new();
+    pub(super) fn assert_each_attempt_ran_once(&self) {
+        let text = fs::read_to_string(self.attempt_log()).unwrap();
+        let mut attempts = HashSet::new();
         for line in text.lines() {
-            assert!(ran.insert(line), "{line} ran twice");
+            assert!(attempts.insert(line), "{line} ran twice");
         }
-        assert!(!ran.is_empty(), "no worker did anything");
+        assert!(!attempts.is_empty(), "no worker did anything");
     }
 }
 
@@ -86,7 +86,7 @@ impl Worker {
 }
 
 fn launch(prompt: &Prompt, script: &str) -> Child {
-    let words = ["work", "--type", WORKED, "--slots", "2", "--exec", "sh", "-c", script];
+    let words = ["work", "--type", PROCESS_TYPE, "--slots", "2", "--exec", "sh", "-c", script];
     let err = File::options().create(true).append(true).open(prompt.home().join("err")).unwrap();
     let mut command = prompt.command(&words);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(err).spawn().unwrap()

@@ -10,7 +10,7 @@ use engine::{
     Scope, SubmitContext, Timestamp,
 };
 
-fn at_the_door(draft: JobDraft) -> Result<NewJob, Refusal> {
+fn check_as_http(draft: JobDraft) -> Result<NewJob, Refusal> {
     draft.check(SubmitContext {
         id: JobId::new(Timestamp::from_unix_ms(1), Entropy(1)),
         tenant: tenant("default"),
@@ -86,7 +86,7 @@ fn numbers() -> Vec<(JobDraft, String)> {
 fn submit_refusals_match_the_http_api() {
     let fixture = EnqueueFixture::idle();
     for (draft, call) in texts().into_iter().chain(numbers()) {
-        match (at_the_door(draft), fixture.enqueue(&call)) {
+        match (check_as_http(draft), fixture.enqueue(&call)) {
             (Ok(_), Ok((id, _))) => assert!(fixture.job(id).is_some(), "{call}"),
             (Err(refusal), enqueued @ Err(_)) => {
                 let (state, code, message) = refused(enqueued);
@@ -128,10 +128,10 @@ fn sql_and_http_accept_the_same_json_payloads() {
     for text in texts {
         let draft = JobDraft { payload: Some(text.into()), ..email() };
         let short = &text[..text.len().min(40)];
-        match (at_the_door(draft), fixture.enqueue(&format!("'email', {}", quoted(text)))) {
+        match (check_as_http(draft), fixture.enqueue(&format!("'email', {}", quoted(text)))) {
             (Ok(new), Ok((id, _))) => {
-                let kept = RUNTIME.block_on(fixture.store.payload(&Scope::All, id)).unwrap();
-                assert_eq!(kept.as_ref().map(JsonText::as_str), Some(new.payload.as_str()));
+                let stored = RUNTIME.block_on(fixture.store.payload(&Scope::All, id)).unwrap();
+                assert_eq!(stored.as_ref().map(JsonText::as_str), Some(new.payload.as_str()));
             }
             (Err(_), enqueued @ Err(_)) => {
                 let (state, code, message) = refused(enqueued);
@@ -168,10 +168,10 @@ fn a_payload_may_be_of_any_type_that_is_json() {
         ("null", "null"),
         ("to_jsonb('text'::text)", "\"text\""),
     ];
-    for (sql, kept) in payloads {
+    for (sql, stored) in payloads {
         let id = fixture.must(&format!("'email', {sql}"));
         let payload = RUNTIME.block_on(fixture.store.payload(&Scope::All, id)).unwrap();
-        assert_eq!(payload.expect("it is there").as_str(), kept, "{sql}");
+        assert_eq!(payload.expect("it is there").as_str(), stored, "{sql}");
     }
     assert_eq!(refused(fixture.enqueue("null")).1, "INVALID_FIELD");
     assert_eq!(refused(fixture.enqueue("'email', tenant => 'A'")).1, "INVALID_FIELD");

@@ -167,11 +167,11 @@ fn racing_sql_and_http_submits_with_one_key_make_one_job() {
             let by_sql =
                 apps.iter().map(|app| scope.spawn(move || enqueue_until_taken(fixture, app, call)));
             let by_sql: Vec<_> = by_sql.collect();
-            let at_door = (0..RACERS).map(|_| {
+            let by_http = (0..RACERS).map(|_| {
                 scope.spawn(move || submit(fixture, keyed(key, "1")).expect("it is taken"))
             });
-            let at_door: Vec<_> = at_door.collect();
-            by_sql.into_iter().chain(at_door).map(|racer| racer.join().unwrap()).collect()
+            let by_http: Vec<_> = by_http.collect();
+            by_sql.into_iter().chain(by_http).map(|racer| racer.join().unwrap()).collect()
         });
         let ids: BTreeSet<JobId> = answers.iter().map(|(id, _)| *id).collect();
         assert_eq!(ids.len(), 1, "round {round}");

@@ -127,10 +127,10 @@ fn an_enqueue_notifies_every_node() {
     let fixture = EnqueueFixture::new();
     let other = fixture.another_node();
     let id = fixture.must("'email', '1'");
-    let told = async |store: &dyn Store| {
+    let notified = async |store: &dyn Store| {
         while !store.notification().await.work.contains(&job_type("email")) {}
     };
-    let both = async { tokio::join!(told(&*fixture.store), told(&*other)) };
+    let both = async { tokio::join!(notified(&*fixture.store), notified(&*other)) };
     RUNTIME.block_on(async { timeout(PATIENCE, both).await }).expect("both are told");
     assert_eq!(fixture.claim(&["email"], 5).pop().expect("it is there").job.id(), id);
 }
@@ -139,11 +139,11 @@ fn an_enqueue_notifies_every_node() {
 fn a_node_finds_inbox_rows_without_a_notification() {
     let fixture = EnqueueFixture::new();
     fixture.sql(
-        "insert into consign.inbox (id, at, run_at, tenant, job_type, payload) \
+        "insert into consign.inbox (id, enqueued_at, run_at, tenant, job_type, payload) \
          values ('01a1e2ea-cee4-7570-9be7-cb63bbf8d2e0', 1, 1, 'default', 'email', '1')",
     );
-    let told = async { while fixture.store.notification().await.work.is_empty() {} };
-    RUNTIME.block_on(async { timeout(PATIENCE, told).await }).expect("a node looks by itself");
+    let notified = async { while fixture.store.notification().await.work.is_empty() {} };
+    RUNTIME.block_on(async { timeout(PATIENCE, notified).await }).expect("a node looks by itself");
     assert_eq!(fixture.claim(&["email"], 5).len(), 1);
 }
 

@@ -17,7 +17,7 @@ use super::{
     records,
     settings_cache::SettingsCache,
     sql,
-    transaction::{BLOCK, Key, KeyName, Transaction},
+    transaction::{JOBS_PER_EVENT_SEQ, Key, KeyName, Transaction},
     uuid::{Xact, Xid},
 };
 use crate::{
@@ -36,50 +36,55 @@ impl Inner {
         &self,
         db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: Arc<SettingsCache>,
+        settings: Arc<SettingsCache>,
     ) -> Result<(Transaction, HashMap<i64, Vec<JobId>>, Xact)> {
         let loaded = if plan.pessimistic {
-            self.load_pessimistically(db, plan, &known).await?
-        } else if let Some(first) = first_scan(plan, &known) {
+            self.load_pessimistically(db, plan, &settings).await?
+        } else if let Some(first) = first_scan(plan, &settings) {
             self.load_for_claims(db, plan, first).await?
-        } else if let Some(recalled) = self.recall(plan) {
-            self.load_recalled(db, plan, &known, recalled).await?
+        } else if let Some(cached) = self.cached_leases(plan) {
+            self.load_cached(db, plan, &settings, cached).await?
         } else {
-            self.load_jobs(db, plan, &known).await?
+            self.load_jobs(db, plan, &settings).await?
         };
         let clock = loaded.clock;
-        let as_known = known.version == clock.settings;
-        let known = self.known_at(db, &clock, known, plan.sets()).await?;
+        let is_cache_current = settings.version == clock.batch_settings_version;
+        let settings =
+            self.settings_at(db, &clock, settings, plan.changes_batch_settings()).await?;
         let now = self.tick(clock.now);
         if self.has_jumped() {
-            return Err(TransactionError::Jumped);
+            return Err(TransactionError::ClockJumped);
         }
-        let mut places = vec![clock.place];
-        if !plan.new.is_empty() {
-            let more = (plan.new.len() - 1) / BLOCK;
-            let wanted = more + self.places_wanted(db, plan, &known);
-            places.extend(locks::places(db, wanted).await?);
-            let spare = places.split_off(1 + more);
-            let mut known_places = self.places();
-            spare.into_iter().for_each(|place| known_places.keep(place));
-            // A fast submit at this time must use these positions or later ones.
-            places.last().iter().for_each(|place| known_places.pass(**place, now));
+        let mut event_seqs = vec![clock.event_seq];
+        if !plan.new_jobs.is_empty() {
+            let more = (plan.new_jobs.len() - 1) / JOBS_PER_EVENT_SEQ;
+            let count = more + self.event_seqs_to_reserve(db, plan, &settings);
+            event_seqs.extend(locks::event_seqs(db, count).await?);
+            let reserved = event_seqs.split_off(1 + more);
+            let mut stock = self.event_seq_stock();
+            reserved.into_iter().for_each(|event_seq| stock.keep(event_seq));
+            // A fast submit in the same millisecond must use later positions than these.
+            event_seqs.last().iter().for_each(|event_seq| stock.mark_used(**event_seq, now));
         }
         let epoch = clock.epoch.unsigned_abs();
-        let mut transaction = Transaction::new(self, (now, epoch), known, places);
+        let mut transaction = Transaction::new(self, (now, epoch), settings, event_seqs);
         // The first scan used the database's time, which may have gone back, and the cached
-        // settings.
-        transaction.early = loaded.scan.filter(|_| as_known && now == clock.now);
+        // settings. If the store's time or the settings are others, the scan is repeated.
+        transaction.early_scan = loaded.scan.filter(|_| is_cache_current && now == clock.now);
         transaction.unlocked_claims = loaded.unlocked_claims;
-        (transaction.jobs, transaction.recalled) = (loaded.jobs, loaded.recalled);
+        (transaction.jobs, transaction.cached_rows) = (loaded.jobs, loaded.cached_rows);
         transaction.keys = loaded.keys;
-        if !plan.kinds.is_empty() {
-            let mut records = transaction.known.records.clone();
+        if !plan.record_kinds.is_empty() {
+            let mut records = transaction.settings.records.clone();
             records.extend(loaded.credentials);
             transaction.records = Some(records);
         }
         self.load_rest(db, &mut transaction, plan).await?;
-        Ok((transaction, loaded.held, Xact { number: clock.number, server: clock.server }))
+        Ok((
+            transaction,
+            loaded.claim_results,
+            Xact { number: clock.xact_number, server_start: clock.server_start },
+        ))
     }
 
     /// Only claims, all for the same queues: their scan locks them and reads the clock as well.
@@ -87,42 +92,42 @@ impl Inner {
         &self,
         db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        (queues, room): (Vec<i64>, usize),
+        (queues, capacity): (Vec<i64>, usize),
     ) -> Result<LoadedRows> {
         // Claims are presumed new. The lock shows when one is not.
         let claims = plan.claim_locks();
         let ((), scan) = tokio::try_join!(
             biased;
             db.begin(),
-            self.scan_queues(db, (&queues, room), &claims, None),
+            self.scan_queues(db, (&queues, capacity), &claims, None),
         )?;
         let clock = scan.clock;
         Ok(LoadedRows { clock, scan: Some(scan), ..LoadedRows::default() })
     }
 
     /// All jobs of the batch are in the lease cache or new: only keys and the clock are read.
-    async fn load_recalled(
+    async fn load_cached(
         &self,
         db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: &SettingsCache,
-        recalled: CachedLeases,
+        settings: &SettingsCache,
+        cached: CachedLeases,
     ) -> Result<LoadedRows> {
-        let opened = self.open(db, plan, known).await?;
+        let preparation = self.prepare(db, plan, settings).await?;
         let ((), (), keys, clock) = tokio::try_join!(
             biased;
-            begin_if(db, !opened.has_begun),
-            locks::lock_audit(db, plan.audits),
-            locks::lock_keys(db, &opened.keys),
-            locks::clock(db, plan.surely_writes()),
+            begin_if(db, !preparation.has_begun),
+            locks::lock_audit(db, plan.appends_audit),
+            locks::lock_keys(db, &preparation.keys),
+            locks::clock(db, plan.always_writes()),
         )?;
         Ok(LoadedRows {
             clock,
             keys,
-            jobs: recalled.jobs,
-            recalled: recalled.by,
+            jobs: cached.jobs,
+            cached_rows: cached.written_by,
             unlocked_claims: plan.claim_locks(),
-            credentials: opened.credentials,
+            credentials: preparation.credentials,
             ..LoadedRows::default()
         })
     }
@@ -133,15 +138,15 @@ impl Inner {
         &self,
         db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: &SettingsCache,
+        settings: &SettingsCache,
     ) -> Result<LoadedRows> {
         if plan.jobs.is_empty() {
-            return self.load_recalled(db, plan, known, CachedLeases::default()).await;
+            return self.load_cached(db, plan, settings, CachedLeases::default()).await;
         }
-        let opened = self.open(db, plan, known).await?;
-        let (keys, jobs) = self.lock_jobs(db, plan, &opened).await?;
-        let clock = locks::clock(db, plan.surely_writes()).await?;
-        let (unlocked_claims, credentials) = (plan.claim_locks(), opened.credentials);
+        let preparation = self.prepare(db, plan, settings).await?;
+        let (keys, jobs) = self.lock_jobs(db, plan, &preparation).await?;
+        let clock = locks::clock(db, plan.always_writes()).await?;
+        let (unlocked_claims, credentials) = (plan.claim_locks(), preparation.credentials);
         Ok(LoadedRows { clock, keys, jobs, unlocked_claims, credentials, ..LoadedRows::default() })
     }
 
@@ -150,70 +155,76 @@ impl Inner {
         &self,
         db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: &SettingsCache,
+        settings: &SettingsCache,
     ) -> Result<LoadedRows> {
-        let opened = self.open(db, plan, known).await?;
-        let (keys, jobs) = self.lock_jobs(db, plan, &opened).await?;
+        let preparation = self.prepare(db, plan, settings).await?;
+        let (keys, jobs) = self.lock_jobs(db, plan, &preparation).await?;
         let claims = plan.claim_locks();
-        let (_, held, clock) = tokio::try_join!(
+        let (_, claim_results, clock) = tokio::try_join!(
             biased;
             locks::lock_claims(db, &claims),
-            locks::held(db, &claims),
-            locks::clock(db, plan.surely_writes()),
+            locks::claim_results(db, &claims),
+            locks::clock(db, plan.always_writes()),
         )?;
-        let credentials = opened.credentials;
-        Ok(LoadedRows { clock, keys, jobs, held, credentials, ..LoadedRows::default() })
+        let credentials = preparation.credentials;
+        Ok(LoadedRows { clock, keys, jobs, claim_results, credentials, ..LoadedRows::default() })
     }
 
     /// Begins the transaction. Most batches need nothing before their locks, and begin in the same
     /// round trip. A batch that sets records locks the settings version first, and one that may
     /// move keys first reads which.
-    async fn open(
+    async fn prepare(
         &self,
         db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: &SettingsCache,
+        settings: &SettingsCache,
     ) -> Result<Preparation> {
-        let mut opened = Preparation { has_begun: plan.from_inbox, ..Preparation::default() };
-        opened.keys = plan.keys(known);
-        if plan.rekeyed.is_empty() && plan.kinds.is_empty() {
-            return Ok(opened);
+        let mut preparation = Preparation { has_begun: plan.from_inbox, ..Preparation::default() };
+        preparation.keys = plan.keys(settings);
+        if plan.moves_keys.is_empty() && plan.record_kinds.is_empty() {
+            return Ok(preparation);
         }
         tokio::try_join!(
             biased;
             db.begin(),
-            locks::keys_of(db, &plan.rekeyed, &mut opened.keys),
+            locks::add_keys_of(db, &plan.moves_keys, &mut preparation.keys),
         )?;
-        opened.has_begun = true;
-        if !plan.kinds.is_empty() {
-            let sql = if plan.sets() { sql::SETTINGS_SET } else { sql::CREDENTIALS_SET };
-            let credentials = plan.kinds.iter().copied().filter(|kind| !kind.decides_batches());
+        preparation.has_begun = true;
+        if !plan.record_kinds.is_empty() {
+            let sql = if plan.changes_batch_settings() {
+                sql::BATCH_RECORD_SET
+            } else {
+                sql::CREDENTIAL_SET
+            };
+            let credentials =
+                plan.record_kinds.iter().copied().filter(|kind| !kind.decides_batches());
             let credentials: Vec<RecordKind> = credentials.collect();
             db.run(sql, &[]).await?;
             if !credentials.is_empty() {
-                opened.credentials = records::load(db, &credentials).await?;
+                preparation.credentials = records::load(db, &credentials).await?;
             }
         }
-        Ok(opened)
+        Ok(preparation)
     }
 
     async fn lock_jobs(
         &self,
         db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        opened: &Preparation,
+        preparation: &Preparation,
     ) -> Result<(Keys, Jobs)> {
         let ((), (), keys, jobs) = tokio::try_join!(
             biased;
-            begin_if(db, !opened.has_begun),
-            locks::lock_audit(db, plan.audits),
-            locks::lock_keys(db, &opened.keys),
+            begin_if(db, !preparation.has_begun),
+            locks::lock_audit(db, plan.appends_audit),
+            locks::lock_keys(db, &preparation.keys),
             load::locked(db, &plan.jobs),
         )?;
         Ok((keys, jobs))
     }
 
-    /// Loads what the rows read so far show to be needed.
+    /// Loads what depends on the rows that were read: the jobs that have keys, queue counts,
+    /// history and steps.
     async fn load_rest(
         &self,
         db: &PooledConnection,
@@ -234,7 +245,7 @@ impl Inner {
         )?;
         (transaction.holders, transaction.queued) = (holders, queued);
         if plan.from_inbox {
-            transaction.free_kept_keys(&plan.new);
+            transaction.release_reserved_keys(&plan.new_jobs);
         }
         inbox::expect_none(db, &transaction.missing_holders()).await?;
         load::details(db, transaction, &plan.commands).await
@@ -245,32 +256,33 @@ impl Inner {
     fn bounded_queues(&self, transaction: &Transaction, plan: &BatchPlan<'_>) -> Vec<i64> {
         // A batch that sets policies may limit any of them.
         let may_be_bounded = |new: &NewJob| {
-            plan.sets() || transaction.known.records.policy(&new.job_type).max_queued.is_some()
+            plan.changes_batch_settings()
+                || transaction.settings.records.policy(&new.job_type).max_queued.is_some()
         };
-        let new = plan.new.iter().filter(|new| !plan.from_inbox && may_be_bounded(new));
-        let queues = &transaction.known.queues;
+        let new = plan.new_jobs.iter().filter(|new| !plan.from_inbox && may_be_bounded(new));
+        let queues = &transaction.settings.queues;
         let bounded: BTreeSet<i64> =
             new.filter_map(|new| queues.no(&new.job_type, &new.tenant)).collect();
         bounded.into_iter().collect()
     }
 
-    /// The settings, read again if their version has changed.
-    async fn known_at(
+    /// The settings at the version that the clock reading has, read again if the cache is older.
+    async fn settings_at(
         &self,
         db: &PooledConnection,
         clock: &ClockReading,
-        known: Arc<SettingsCache>,
+        settings: Arc<SettingsCache>,
         own: bool,
     ) -> Result<Arc<SettingsCache>> {
-        if known.version == clock.settings {
-            return Ok(known);
+        if settings.version == clock.batch_settings_version {
+            return Ok(settings);
         }
-        let known = Arc::new(SettingsCache::load(db).await?);
-        // Settings that this transaction sets may still be rolled back, so only it uses them.
+        let settings = Arc::new(SettingsCache::load(db).await?);
+        // Settings that this transaction sets may still be rolled back, so no other uses them.
         if !own {
-            self.learn(known.clone());
+            self.keep_settings(settings.clone());
         }
-        Ok(known)
+        Ok(settings)
     }
 }
 
@@ -281,7 +293,7 @@ type Jobs = HashMap<JobId, Arc<Stored>>;
 #[derive(Default)]
 struct Preparation {
     has_begun: bool,
-    /// The keys that it needs, each with the job that brings it.
+    /// The keys that it locks, each with the first job of the batch that has it.
     keys: BTreeMap<KeyName, JobId>,
     /// Records that the transaction sets and that batches do not depend on.
     credentials: Records,
@@ -293,9 +305,9 @@ struct LoadedRows {
     clock: ClockReading,
     keys: Keys,
     jobs: Jobs,
-    recalled: BTreeMap<i64, Xid>,
-    /// The jobs that claims got before.
-    held: HashMap<i64, Vec<JobId>>,
+    cached_rows: BTreeMap<i64, Xid>,
+    /// The jobs that repeated claims got before.
+    claim_results: HashMap<i64, Vec<JobId>>,
     scan: Option<DueScan>,
     unlocked_claims: Vec<i64>,
     credentials: Records,
