@@ -247,7 +247,8 @@ impl Entry {
 
     /// Whether it submits jobs.
     fn begins(&self) -> bool {
-        self.submission().is_some_and(|submission| submission.requests.iter().any(Request::begins))
+        self.submission()
+            .is_some_and(|submission| submission.requests.iter().any(Request::submits_jobs))
     }
 
     fn len(&self) -> usize {

@@ -61,7 +61,7 @@ fn open(path: &Path) -> Result<Platform, store::OpenError> {
         options.log_pages = i64::try_from(pages).unwrap();
     }
     if let Some(room) = crate::setting(ROOM) {
-        options.room_bytes_min = room;
+        options.free_disk_bytes_min = room;
     }
     let mut store: Arc<dyn Store> =
         Arc::new(Sqlite::open(path, clock.clone(), random.clone(), options)?);

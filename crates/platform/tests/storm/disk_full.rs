@@ -61,7 +61,7 @@ fn a_store_refuses_jobs_while_another_process_fills_the_disk() {
 /// Submits jobs with space, without, and with space again. Returns the answers of the second part.
 ///
 /// To the last byte, the index of SQLite's log may be what no longer fits, after the commit itself
-/// did. Then the outcome is unknown, and the process ends: `room_bytes_min` prevents that.
+/// did. Then the outcome is unknown, and the process ends: `free_disk_bytes_min` prevents that.
 fn starve(start: &Start, ballast: &Ballast, may_stop: bool) -> String {
     let (told, names) = (SharedClientLog::default(), AtomicU64::new(0));
     let mut process = start.run();

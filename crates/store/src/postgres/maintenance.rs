@@ -17,7 +17,7 @@ use super::{
 use crate::{
     codec::{
         body::event_about,
-        outbox_page::{OutboxPages, lines},
+        outbox_page::{OutboxPages, entries},
     },
     store::{EVENTS_KEPT, WORKERS_KEPT},
 };
@@ -37,7 +37,7 @@ impl Inner {
     }
 
     /// Prunes what no request can ask for any more.
-    pub(super) async fn prune(&self, limit: usize) -> Result<usize> {
+    pub(super) async fn prune_leftovers(&self, limit: usize) -> Result<usize> {
         self.as_leader(async |db, now| {
             let mut left = limit;
             let known = self.known_now(db).await?;
@@ -94,7 +94,7 @@ impl Inner {
         }
         // A worker that was silent for a day and still holds a lease is not gone.
         let leased = workers::leases(db).await?;
-        gone.retain(|(name, _)| leased.until(name).is_none_or(|until| until <= now));
+        gone.retain(|(name, _)| leased.last_expiry(name).is_none_or(|until| until <= now));
         gone.truncate(limit);
         let gone: Vec<_> = gone.into_iter().map(|(name, _)| name).collect();
         workers::drop_rows(db, &gone).await?;
@@ -224,7 +224,7 @@ async fn drop_from_first_sheet(
     let (first, place, count): (i64, i64, i32) =
         (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     let (start, sheet): (i64, &[u8]) = (row.try_get(3)?, row.try_get(4)?);
-    let all = lines(start, sheet)?;
+    let all = entries(start, sheet)?;
     let until = before(now, EVENTS_KEPT);
     let mut old = 0;
     let count = usize::try_from(count).unwrap_or(0);

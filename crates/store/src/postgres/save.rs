@@ -17,7 +17,7 @@ use super::{
 };
 use crate::codec::{
     body::{COUNTS, to_row},
-    outbox_page::lines,
+    outbox_page::entries,
 };
 use engine::{JobId, Timestamp};
 use std::{collections::BTreeMap, mem};
@@ -238,7 +238,7 @@ impl<'a> Announcements<'a> {
     fn of(pending: &'a PendingWrites) -> Result<Self> {
         let mut announcements = Announcements::default();
         for (place, sheet) in &pending.sheets.written {
-            let count = i32::try_from(lines(*place, sheet)?.len()).unwrap_or(0);
+            let count = i32::try_from(entries(*place, sheet)?.len()).unwrap_or(0);
             announcements.sheets.push((*place, sheet, count));
         }
         let deltas = pending.deltas.0.iter().filter(|(_, counts)| **counts != [0; COUNTS]);

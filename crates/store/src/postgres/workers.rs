@@ -12,22 +12,22 @@ use crate::{
         body::{StoredWorker, from_row, from_scope, to_row, to_scope},
         digest,
     },
-    seen::{FULL_FOR, Leases, Name, Workers, may_claim},
+    workers::{FULL_FOR, Leases, WorkerKey, Workers, may_claim},
 };
 use engine::{Host, JobType, Scope, Timestamp, WorkerId};
 use std::{collections::BTreeMap, time::Duration};
 
 /// A worker that was seen, and whether its row has to be written.
-pub(super) type Notification = (Name, StoredWorker, bool);
+pub(super) type Notification = (WorkerKey, StoredWorker, bool);
 
 /// The result of the requests of workers in a batch.
 #[derive(Default)]
 pub(super) struct WorkersNotification {
     pub(super) seen: Vec<Notification>,
     /// Lost workers that are dropped because the limit on workers is reached.
-    pub(super) lost: Vec<Name>,
+    pub(super) lost: Vec<WorkerKey>,
     /// Workers that signed off and that this node never saw.
-    pub(super) left: Vec<(Name, StoredWorker)>,
+    pub(super) left: Vec<(WorkerKey, StoredWorker)>,
 }
 
 impl WorkersNotification {
@@ -67,7 +67,7 @@ impl Inner {
         signs: Vec<Sign<'_>>,
         now: Timestamp,
     ) -> WorkersNotification {
-        let mut seen: BTreeMap<Name, (StoredWorker, bool)> = BTreeMap::new();
+        let mut seen: BTreeMap<WorkerKey, (StoredWorker, bool)> = BTreeMap::new();
         let known = locked(&self.workers);
         let mut full = locked(&self.full_scopes);
         let mut rooms: BTreeMap<&Scope, Vec<(&WorkerId, Timestamp)>> = BTreeMap::new();
@@ -146,7 +146,7 @@ fn never_seen(now: Timestamp) -> StoredWorker {
     StoredWorker { host: None, job_types: [].into(), seen_at: now, left: false }
 }
 
-pub(super) async fn drop_rows(db: &PooledConnection, names: &[Name]) -> Result<()> {
+pub(super) async fn drop_rows(db: &PooledConnection, names: &[WorkerKey]) -> Result<()> {
     let rows = names.iter().map(|(scope, name)| (to_scope(scope), name.as_str()));
     db.put(sql::WORKERS_DROP, &rows.collect()).await
 }
@@ -158,13 +158,13 @@ pub(super) async fn put(db: &PooledConnection, notification: &[Notification]) ->
 }
 
 /// Writes that workers signed off, if they have rows.
-pub(super) async fn leave(db: &PooledConnection, left: &[(Name, StoredWorker)]) -> Result<()> {
+pub(super) async fn leave(db: &PooledConnection, left: &[(WorkerKey, StoredWorker)]) -> Result<()> {
     let rows = left.iter().map(|(name, seen)| row(name, seen));
     db.put(sql::WORKERS_LEAVE, &rows.collect()).await
 }
 
 /// A row of `worker`.
-fn row<'a>((scope, name): &'a Name, seen: &StoredWorker) -> (&'a str, &'a str, i64, Vec<u8>) {
+fn row<'a>((scope, name): &'a WorkerKey, seen: &StoredWorker) -> (&'a str, &'a str, i64, Vec<u8>) {
     let (scope, name) = (to_scope(scope), name.as_str());
     (scope, name, seen.seen_at.unix_ms(), to_row(digest::of_name(&[scope, name]), seen))
 }
