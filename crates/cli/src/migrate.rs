@@ -19,7 +19,7 @@ pub(crate) fn run(command: &MigrateCommand) -> Result<ExitCode> {
 
 fn status(args: &StoreArgs) -> Result<ExitCode> {
     let address = present_store_of(args)?;
-    let Schema { found, known, missing } = look(&address)?;
+    let Schema { version: found, supported_version: known, missing } = look(&address)?;
     println!("{} has schema {found}; this version writes {known}", address.shown());
     for migration in &missing {
         println!("  missing: {:04} {}", migration.number, migration.name);
@@ -49,7 +49,7 @@ fn plan(args: &StoreArgs) -> Result<ExitCode> {
 
 fn up(args: &StoreArgs) -> Result<ExitCode> {
     let address = present_store_of(args)?;
-    let Schema { found, known, missing } =
+    let Schema { version: found, supported_version: known, missing } =
         bring_up(&address).context("the store stays as it is")?;
     match missing.len() {
         0 => println!("{} is up to date: schema {known}", address.shown()),

@@ -36,7 +36,9 @@ impl Disk {
 
     /// A disk with these files, durably.
     pub fn holding<N: Into<Arc<str>>>(files: impl IntoIterator<Item = (N, Vec<u8>)>) -> Self {
-        Disk::plug_in(Live::holding(files.into_iter().map(|(name, bytes)| (name.into(), bytes))))
+        Disk::register_disk(Live::holding(
+            files.into_iter().map(|(name, bytes)| (name.into(), bytes)),
+        ))
     }
 
     /// The path by which SQLite finds `file` on this disk, with the VFS named
@@ -67,20 +69,20 @@ impl Disk {
     /// gives the same disk. The new disk has no faults: it has space, and syncs as it should.
     /// Panics, as the two methods below do, if there were not so many operations.
     pub fn after_power_loss(&self, at: usize, seed: u64) -> Disk {
-        self.found(at, Unsynced::Some(SplitMix::new(seed, at)))
+        self.image_at(at, Unsynced::Some(SplitMix::new(seed, at)))
     }
 
     /// The disk after a power failure behind the first `at` operations, where all was lost that
     /// could be lost.
     pub fn after_power_loss_strict(&self, at: usize) -> Disk {
-        self.found(at, Unsynced::None)
+        self.image_at(at, Unsynced::None)
     }
 
     /// The disk after the process died behind the first `at` operations, and the machine did not.
     /// The new disk continues the log: what was not synced can still be lost.
     pub fn after_kill(&self, at: usize) -> Disk {
         let live = self.live();
-        Disk::plug_in(Live::replayed(live.base.clone(), live.log[..at].to_vec()))
+        Disk::register_disk(Live::replayed(live.base.clone(), live.log[..at].to_vec()))
     }
 
     /// Limits the disk to so many bytes of all files together. An operation beyond the limit fails
@@ -104,7 +106,7 @@ impl Disk {
     pub fn flip_bit(&self, file: &str, offset: usize, bit: u8) {
         assert!(bit < 8, "a byte has eight bits");
         let mut live = self.live();
-        let id = there(&live, file);
+        let id = existing_file(&live, file);
         assert!(offset < live.file(id).bytes.len(), "{file} ends before {offset}");
         live.change(id, Change::FlipBit { offset, bit });
     }
@@ -112,7 +114,7 @@ impl Disk {
     /// Cuts a file to `size` bytes, durably. Panics if the file does not exist.
     pub fn cut(&self, file: &str, size: usize) {
         let mut live = self.live();
-        let id = there(&live, file);
+        let id = existing_file(&live, file);
         live.change(id, Change::Cut { size });
     }
 
@@ -135,16 +137,20 @@ impl Disk {
         self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn found(&self, at: usize, unsynced: Unsynced) -> Disk {
+    fn image_at(&self, at: usize, unsynced: Unsynced) -> Disk {
         let live = self.live();
-        Disk::plug_in(Live::holding(image::found(&live.base, &live.log[..at], unsynced)))
+        Disk::register_disk(Live::holding(image::after_power_loss(
+            &live.base,
+            &live.log[..at],
+            unsynced,
+        )))
     }
 
-    fn plug_in(live: Live) -> Self {
+    fn register_disk(live: Live) -> Self {
         vfs::register();
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let shared = Arc::new(Shared { number, live: Mutex::new(live) });
-        plugged_in().insert(number, Arc::downgrade(&shared));
+        registered_disks().insert(number, Arc::downgrade(&shared));
         Disk(shared)
     }
 }
@@ -158,24 +164,24 @@ impl Default for Disk {
 /// Finds the disk of a path, and the file's name on it.
 pub(crate) fn find(path: &str) -> Option<(Disk, &str)> {
     let (number, file) = path.strip_prefix('/')?.split_once('/')?;
-    let disk = plugged_in().get(&number.parse().ok()?)?.upgrade()?;
+    let disk = registered_disks().get(&number.parse().ok()?)?.upgrade()?;
     Some((Disk(disk), file))
 }
 
 /// All disks in use. SQLite knows one VFS and passes paths, so this map finds the disk of a path.
-static PLUGGED_IN: Mutex<BTreeMap<u64, Weak<Shared>>> = Mutex::new(BTreeMap::new());
-static NEXT: AtomicU64 = AtomicU64::new(1);
+static REGISTERED_DISKS: Mutex<BTreeMap<u64, Weak<Shared>>> = Mutex::new(BTreeMap::new());
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
-fn plugged_in() -> MutexGuard<'static, BTreeMap<u64, Weak<Shared>>> {
-    PLUGGED_IN.lock().expect("nothing panics while it holds the list")
+fn registered_disks() -> MutexGuard<'static, BTreeMap<u64, Weak<Shared>>> {
+    REGISTERED_DISKS.lock().expect("no thread panics while it holds the lock on the list")
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        plugged_in().remove(&self.number);
+        registered_disks().remove(&self.number);
     }
 }
 
-fn there(live: &Live, file: &str) -> FileId {
+fn existing_file(live: &Live, file: &str) -> FileId {
     live.named(file).unwrap_or_else(|| panic!("there is no file named {file}"))
 }

@@ -40,7 +40,7 @@ impl Faults {
     }
 
     /// Counts an operation, and lets it fail if a fault is due.
-    pub(crate) fn meet(&mut self, op: FaultyOp) -> Result<(), Code> {
+    pub(crate) fn count_op(&mut self, op: FaultyOp) -> Result<(), Code> {
         for fault in self.0.iter_mut().filter(|fault| fault.op == op) {
             fault.nth = fault.nth.saturating_sub(1);
         }
@@ -64,9 +64,9 @@ mod tests {
         {
             faults.add(Fault { op, nth, code });
         }
-        let mut meet = |op| faults.meet(op).map_or_else(|Code(code)| code, |()| 0);
-        assert_eq!([(); 3].map(|()| meet(FaultyOp::Sync)), [0, 7, 0]);
-        assert_eq!([(); 3].map(|()| meet(FaultyOp::Write)), [8, 9, 0]);
-        assert_eq!(meet(FaultyOp::Read), 0);
+        let mut count_op = |op| faults.count_op(op).map_or_else(|Code(code)| code, |()| 0);
+        assert_eq!([(); 3].map(|()| count_op(FaultyOp::Sync)), [0, 7, 0]);
+        assert_eq!([(); 3].map(|()| count_op(FaultyOp::Write)), [8, 9, 0]);
+        assert_eq!(count_op(FaultyOp::Read), 0);
     }
 }

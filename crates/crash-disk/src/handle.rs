@@ -17,9 +17,9 @@ use std::{
 pub(crate) struct Handle {
     disk: Disk,
     file: FileId,
-    me: HandleId,
+    id: HandleId,
     /// Set for files that are deleted on close.
-    passing: Option<String>,
+    delete_on_close: Option<String>,
 }
 
 /// The name of the file on a disk that was made for one scratch file.
@@ -43,10 +43,10 @@ impl Handle {
         };
         let file = file.ok_or(Code(ffi::SQLITE_CANTOPEN))?;
         live.opened(file);
-        let me = HandleId(live.next_id());
+        let id = HandleId(live.next_id());
         drop(live);
-        let passing = has(ffi::SQLITE_OPEN_DELETEONCLOSE).then(|| name.to_owned());
-        Ok(Handle { disk, file, me, passing })
+        let delete_on_close = has(ffi::SQLITE_OPEN_DELETEONCLOSE).then(|| name.to_owned());
+        Ok(Handle { disk, file, id, delete_on_close })
     }
 
     pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Code> {
@@ -70,11 +70,11 @@ impl Handle {
     }
 
     pub(crate) fn lock(&self, request: Level) -> Result<(), Code> {
-        self.live().file_mut(self.file).locks.lock(self.me, request)
+        self.live().file_mut(self.file).locks.lock(self.id, request)
     }
 
     pub(crate) fn unlock(&self, request: Level) {
-        self.live().file_mut(self.file).locks.unlock(self.me, request);
+        self.live().file_mut(self.file).locks.unlock(self.id, request);
     }
 
     pub(crate) fn is_reserved(&self) -> bool {
@@ -82,11 +82,11 @@ impl Handle {
     }
 
     pub(crate) fn region(&self, number: usize, size: usize, extend: bool) -> Option<*mut c_void> {
-        self.live().file_mut(self.file).shm.region(self.me, number, size, extend)
+        self.live().file_mut(self.file).shm.region(self.id, number, size, extend)
     }
 
     pub(crate) fn lock_slots(&self, slots: Slots, request: SlotRequest) -> Result<(), Code> {
-        self.live().file_mut(self.file).shm.locks.request(self.me, slots, request)
+        self.live().file_mut(self.file).shm.locks.request(self.id, slots, request)
     }
 
     /// After this call, all earlier changes by other handles are visible: they took the same mutex.
@@ -95,7 +95,7 @@ impl Handle {
     }
 
     pub(crate) fn leave_shm(&self) {
-        self.live().file_mut(self.file).shm.leave(self.me);
+        self.live().file_mut(self.file).shm.leave(self.id);
     }
 
     fn live(&self) -> MutexGuard<'_, Live> {
@@ -108,8 +108,10 @@ impl Drop for Handle {
         self.leave_shm();
         self.unlock(Level::None);
         let mut live = self.disk.live();
-        if let Some(name) = self.passing.take().filter(|name| live.named(name) == Some(self.file)) {
-            live.delete(&name, false).expect("it is there");
+        if let Some(name) =
+            self.delete_on_close.take().filter(|name| live.named(name) == Some(self.file))
+        {
+            live.delete(&name, false).expect("the file exists");
         }
         live.closed(self.file);
     }

@@ -22,7 +22,11 @@ pub(crate) enum Unsynced {
 }
 
 /// The files after a power failure behind all of `log`.
-pub(crate) fn found(base: &Base, log: &[Op], mut unsynced: Unsynced) -> BTreeMap<Name, Vec<u8>> {
+pub(crate) fn after_power_loss(
+    base: &Base,
+    log: &[Op],
+    mut unsynced: Unsynced,
+) -> BTreeMap<Name, Vec<u8>> {
     let certain = certain(log);
     let mut files = BTreeMap::new();
     for (name, file) in names(base, log, &certain, &mut unsynced) {
@@ -43,16 +47,16 @@ pub(crate) fn found(base: &Base, log: &[Op], mut unsynced: Unsynced) -> BTreeMap
 /// For each operation, whether a later sync (or its kind) made it certain.
 fn certain(log: &[Op]) -> Vec<bool> {
     let mut certain = vec![false; log.len()];
-    let mut waiting = Waiting::default();
+    let mut uncertain = UncertainOps::default();
     for (number, op) in log.iter().enumerate() {
         match op {
-            Op::Create { file, .. } => waiting.creations.push((*file, number)),
-            Op::Delete { .. } => waiting.deletions.push(number),
+            Op::Create { file, .. } => uncertain.creations.push((*file, number)),
+            Op::Delete { .. } => uncertain.deletions.push(number),
             Op::Change { change, .. } if change.is_damage() => certain[number] = true,
-            Op::Change { file, .. } => waiting.changes.entry(*file).or_default().push(number),
-            Op::Sync { file, sync: Sync::Done } => waiting.synced(*file, &mut certain),
-            Op::SyncFolder { sync: Sync::Done } => waiting.folder_synced(&mut certain),
-            Op::Sync { file, sync: Sync::Failed } => drop(waiting.changes.remove(file)),
+            Op::Change { file, .. } => uncertain.changes.entry(*file).or_default().push(number),
+            Op::Sync { file, sync: Sync::Done } => uncertain.synced(*file, &mut certain),
+            Op::SyncFolder { sync: Sync::Done } => uncertain.folder_synced(&mut certain),
+            Op::Sync { file, sync: Sync::Failed } => drop(uncertain.changes.remove(file)),
             Op::Sync { sync: Sync::Ignored, .. } => {}
             Op::SyncFolder { sync: Sync::Ignored | Sync::Failed } => {}
         }
@@ -62,13 +66,13 @@ fn certain(log: &[Op]) -> Vec<bool> {
 
 /// Operations that the next sync may make certain.
 #[derive(Default)]
-struct Waiting {
+struct UncertainOps {
     changes: BTreeMap<FileId, Vec<usize>>,
     creations: Vec<(FileId, usize)>,
     deletions: Vec<usize>,
 }
 
-impl Waiting {
+impl UncertainOps {
     /// A sync of a file makes its bytes and its name durable. It makes every deletion durable as
     /// well, because one journal of the file system holds them all, in order. Not so the name of
     /// another new file: it may be there, but a program that never synced that file must not rely
@@ -94,9 +98,9 @@ fn names(
     certain: &[bool],
     unsynced: &mut Unsynced,
 ) -> BTreeMap<Name, FileId> {
-    let mut stories: BTreeMap<Name, Vec<(Option<FileId>, bool)>> = BTreeMap::new();
+    let mut changes_by_name: BTreeMap<Name, Vec<(Option<FileId>, bool)>> = BTreeMap::new();
     for (name, (file, _)) in base {
-        stories.entry(name.clone()).or_default().push((Some(*file), true));
+        changes_by_name.entry(name.clone()).or_default().push((Some(*file), true));
     }
     for (op, certain) in log.iter().zip(certain) {
         let (name, file) = match op {
@@ -104,22 +108,23 @@ fn names(
             Op::Delete { name } => (name, None),
             Op::Change { .. } | Op::Sync { .. } | Op::SyncFolder { .. } => continue,
         };
-        stories.entry(name.clone()).or_default().push((file, *certain));
+        changes_by_name.entry(name.clone()).or_default().push((file, *certain));
     }
-    let ends = stories.into_iter().map(|(name, story)| (name, unsynced.end_of(&story)));
+    let ends =
+        changes_by_name.into_iter().map(|(name, changes)| (name, unsynced.file_at_end(&changes)));
     ends.filter_map(|(name, file)| Some((name, file?))).collect()
 }
 
 impl Unsynced {
-    fn end_of(&mut self, story: &[(Option<FileId>, bool)]) -> Option<FileId> {
-        let certain = story.iter().rposition(|(_, certain)| *certain).map_or(0, |last| last + 1);
+    fn file_at_end(&mut self, changes: &[(Option<FileId>, bool)]) -> Option<FileId> {
+        let certain = changes.iter().rposition(|(_, certain)| *certain).map_or(0, |last| last + 1);
         let end = match self {
             Unsynced::None => certain,
             Unsynced::Some(random) => {
-                certain + random.below((story.len() - certain) as u64 + 1) as usize
+                certain + random.below((changes.len() - certain) as u64 + 1) as usize
             }
         };
-        end.checked_sub(1).and_then(|last| story[last].0)
+        end.checked_sub(1).and_then(|last| changes[last].0)
     }
 }
 
@@ -222,20 +227,20 @@ mod tests {
         let must: [&[u8]; 6] = [&[1], &[2], &[1, 3], &[2, 3], &[1, 0], &[2, 0]];
         assert!(must.iter().all(|bytes| seen.contains(*bytes)), "{seen:?}");
         assert!(seen.iter().all(|bytes| bytes[0] == 1 || bytes[0] == 2), "{seen:?}");
-        assert_eq!(found(&Base::new(), &log, Unsynced::None)["f"], [1]);
+        assert_eq!(after_power_loss(&Base::new(), &log, Unsynced::None)["f"], [1]);
     }
 
     #[test]
     fn a_failed_sync_leaves_its_writes_uncertain_for_ever() {
         let log = [create(), put(0, 1), sync(Sync::Failed), put(1, 2), sync(Sync::Done)];
-        assert_eq!(found(&Base::new(), &log, Unsynced::None)["f"], [0, 2]);
+        assert_eq!(after_power_loss(&Base::new(), &log, Unsynced::None)["f"], [0, 2]);
     }
 
     #[test]
     fn an_ignored_sync_is_no_sync() {
         let log = [create(), put(0, 1), sync(Sync::Ignored)];
-        assert!(found(&Base::new(), &log, Unsynced::None).is_empty());
-        let missing = |seed| !found(&Base::new(), &log, some(seed)).contains_key("f");
+        assert!(after_power_loss(&Base::new(), &log, Unsynced::None).is_empty());
+        let missing = |seed| !after_power_loss(&Base::new(), &log, some(seed)).contains_key("f");
         assert_eq!((0..50).map(missing).collect::<BTreeSet<_>>().len(), 2);
     }
 
@@ -243,21 +248,22 @@ mod tests {
     fn a_deletion_is_certain_after_any_sync() {
         let other = Op::Sync { file: FileId(2), sync: Sync::Done };
         let mut log = vec![create(), sync(Sync::Done), Op::Delete { name: "f".into() }];
-        let there = |log: &[Op], seed| found(&Base::new(), log, some(seed)).contains_key("f");
-        assert_eq!((0..50).map(|seed| there(&log, seed)).collect::<BTreeSet<_>>().len(), 2);
+        let exists =
+            |log: &[Op], seed| after_power_loss(&Base::new(), log, some(seed)).contains_key("f");
+        assert_eq!((0..50).map(|seed| exists(&log, seed)).collect::<BTreeSet<_>>().len(), 2);
         log.push(other);
-        assert!((0..50).all(|seed| !there(&log, seed)));
+        assert!((0..50).all(|seed| !exists(&log, seed)));
     }
 
     #[test]
     fn damage_needs_no_sync() {
         let flip = Change::FlipBit { offset: 0, bit: 1 };
         let log = [create(), put(0, 1), sync(Sync::Done), Op::Change { file: FILE, change: flip }];
-        assert_eq!(found(&Base::new(), &log, Unsynced::None)["f"], [3]);
+        assert_eq!(after_power_loss(&Base::new(), &log, Unsynced::None)["f"], [3]);
     }
 
     fn file(log: &[Op], seed: u64) -> Vec<u8> {
-        found(&Base::new(), log, some(seed))["f"].clone()
+        after_power_loss(&Base::new(), log, some(seed))["f"].clone()
     }
 
     fn some(seed: u64) -> Unsynced {

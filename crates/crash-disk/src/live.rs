@@ -29,7 +29,7 @@ pub(crate) struct LiveFile {
     pub(crate) bytes: Vec<u8>,
     pub(crate) locks: FileLocks,
     pub(crate) shm: Shm,
-    opened: usize,
+    open_handles: usize,
     deleted: bool,
 }
 
@@ -80,7 +80,7 @@ impl Live {
     }
 
     pub(crate) fn file_mut(&mut self, file: FileId) -> &mut LiveFile {
-        self.files.get_mut(&file).expect("a file is kept while it is open")
+        self.files.get_mut(&file).expect("a file exists while it is open")
     }
 
     pub(crate) fn create(&mut self, name: Name) -> FileId {
@@ -103,11 +103,11 @@ impl Live {
     }
 
     pub(crate) fn opened(&mut self, file: FileId) {
-        self.file_mut(file).opened += 1;
+        self.file_mut(file).open_handles += 1;
     }
 
     pub(crate) fn closed(&mut self, file: FileId) {
-        self.file_mut(file).opened -= 1;
+        self.file_mut(file).open_handles -= 1;
         self.forget_if_unused(file);
     }
 
@@ -118,18 +118,18 @@ impl Live {
         offset: usize,
         into: &mut [u8],
     ) -> Result<(), Code> {
-        self.faults.meet(FaultyOp::Read)?;
+        self.faults.count_op(FaultyOp::Read)?;
         let bytes = self.files[&file].bytes.get(offset..).unwrap_or_default();
-        let there = bytes.len().min(into.len());
-        into[..there].copy_from_slice(&bytes[..there]);
-        into[there..].fill(0);
-        if there < into.len() { Err(Code(ffi::SQLITE_IOERR_SHORT_READ)) } else { Ok(()) }
+        let available = bytes.len().min(into.len());
+        into[..available].copy_from_slice(&bytes[..available]);
+        into[available..].fill(0);
+        if available < into.len() { Err(Code(ffi::SQLITE_IOERR_SHORT_READ)) } else { Ok(()) }
     }
 
     /// On a disk that becomes full, the part that still fits is written.
     pub(crate) fn write(&mut self, file: FileId, offset: usize, data: &[u8]) -> Result<(), Code> {
-        self.faults.meet(FaultyOp::Write)?;
-        let fits = self.end_of_room(file).saturating_sub(offset).min(data.len());
+        self.faults.count_op(FaultyOp::Write)?;
+        let fits = self.size_max(file).saturating_sub(offset).min(data.len());
         if fits > 0 {
             self.change(file, Change::Write { offset, data: Arc::from(&data[..fits]) });
         }
@@ -137,8 +137,8 @@ impl Live {
     }
 
     pub(crate) fn truncate(&mut self, file: FileId, size: usize) -> Result<(), Code> {
-        self.faults.meet(FaultyOp::Truncate)?;
-        if size > self.end_of_room(file).max(self.files[&file].bytes.len()) {
+        self.faults.count_op(FaultyOp::Truncate)?;
+        if size > self.size_max(file).max(self.files[&file].bytes.len()) {
             return Err(Code(ffi::SQLITE_FULL));
         }
         self.change(file, Change::Truncate { size });
@@ -156,7 +156,7 @@ impl Live {
     }
 
     fn sync_outcome(&mut self) -> (Sync, Result<(), Code>) {
-        match self.faults.meet(FaultyOp::Sync) {
+        match self.faults.count_op(FaultyOp::Sync) {
             Err(code) => (Sync::Failed, Err(code)),
             Ok(()) if self.ignore_syncs => (Sync::Ignored, Ok(())),
             Ok(()) => (Sync::Done, Ok(())),
@@ -164,7 +164,7 @@ impl Live {
     }
 
     /// How large a file can become.
-    fn end_of_room(&self, file: FileId) -> usize {
+    fn size_max(&self, file: FileId) -> usize {
         let Some(capacity) = self.capacity else { return usize::MAX };
         let used: usize = self.files.values().map(|file| file.bytes.len()).sum();
         let free = usize::try_from(capacity).unwrap_or(usize::MAX).saturating_sub(used);
@@ -193,13 +193,13 @@ impl Live {
     }
 
     fn unlink(&mut self, name: &Name) {
-        let file = self.names.remove(name).expect("only what is there is deleted");
+        let file = self.names.remove(name).expect("only a file with this name is deleted");
         self.file_mut(file).deleted = true;
         self.forget_if_unused(file);
     }
 
     fn forget_if_unused(&mut self, file: FileId) {
-        if self.files[&file].deleted && self.files[&file].opened == 0 {
+        if self.files[&file].deleted && self.files[&file].open_handles == 0 {
             self.files.remove(&file);
         }
     }

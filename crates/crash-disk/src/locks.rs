@@ -40,8 +40,8 @@ impl Level {
 pub(crate) struct FileLocks(BTreeMap<HandleId, Level>);
 
 impl FileLocks {
-    pub(crate) fn lock(&mut self, me: HandleId, request: Level) -> Result<(), Code> {
-        let (mine, others) = (self.level(me), self.others(me));
+    pub(crate) fn lock(&mut self, handle: HandleId, request: Level) -> Result<(), Code> {
+        let (mine, others) = (self.level(handle), self.others(handle));
         if request <= mine {
             return Ok(());
         }
@@ -56,17 +56,17 @@ impl FileLocks {
             // A writer refuses new readers while it waits. A reader that locks exclusively to roll
             // back a hot journal does not: two of them would block each other for ever.
             if mine >= Level::Reserved {
-                self.0.insert(me, Level::Pending);
+                self.0.insert(handle, Level::Pending);
             }
             return Err(Code(SQLITE_BUSY));
         }
-        self.0.insert(me, request);
+        self.0.insert(handle, request);
         Ok(())
     }
 
-    pub(crate) fn unlock(&mut self, me: HandleId, request: Level) {
-        if request < self.level(me) {
-            self.0.insert(me, request);
+    pub(crate) fn unlock(&mut self, handle: HandleId, request: Level) {
+        if request < self.level(handle) {
+            self.0.insert(handle, request);
         }
         self.0.retain(|_, level| *level > Level::None);
     }
@@ -75,12 +75,12 @@ impl FileLocks {
         self.0.values().any(|level| *level >= Level::Reserved)
     }
 
-    fn level(&self, me: HandleId) -> Level {
-        self.0.get(&me).copied().unwrap_or(Level::None)
+    fn level(&self, handle: HandleId) -> Level {
+        self.0.get(&handle).copied().unwrap_or(Level::None)
     }
 
-    fn others(&self, me: HandleId) -> Level {
-        let others = self.0.iter().filter(|(handle, _)| **handle != me);
+    fn others(&self, handle: HandleId) -> Level {
+        let others = self.0.iter().filter(|(other, _)| **other != handle);
         others.map(|(_, level)| *level).max().unwrap_or(Level::None)
     }
 }
@@ -107,44 +107,44 @@ pub(crate) enum SlotRequest {
 
 /// The locks of one shared memory, by the handle that holds them.
 #[derive(Default)]
-pub(crate) struct SlotLocks(BTreeMap<HandleId, HeldLocks>);
+pub(crate) struct SlotLocks(BTreeMap<HandleId, HandleLocks>);
 
 #[derive(Clone, Copy, Default)]
-struct HeldLocks {
+struct HandleLocks {
     shared: u8,
     exclusive: u8,
 }
 
 impl SlotLocks {
-    pub(crate) fn join(&mut self, me: HandleId) {
-        self.0.entry(me).or_default();
+    pub(crate) fn join(&mut self, handle: HandleId) {
+        self.0.entry(handle).or_default();
     }
 
-    pub(crate) fn leave(&mut self, me: HandleId) {
-        self.0.remove(&me);
+    pub(crate) fn leave(&mut self, handle: HandleId) {
+        self.0.remove(&handle);
     }
 
-    pub(crate) fn nobody_is_left(&self) -> bool {
+    pub(crate) fn has_no_handles(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Changes the locks of all the slots or of none.
     pub(crate) fn request(
         &mut self,
-        me: HandleId,
+        handle: HandleId,
         slots: Slots,
         request: SlotRequest,
     ) -> Result<(), Code> {
         let Slots(mask) = slots;
-        let in_the_way = |held: &HeldLocks| match request {
+        let conflicts = |held: &HandleLocks| match request {
             SlotRequest::Shared => held.exclusive & mask != 0,
             SlotRequest::Exclusive => (held.shared | held.exclusive) & mask != 0,
             SlotRequest::Unlock => false,
         };
-        if self.0.iter().any(|(other, held)| *other != me && in_the_way(held)) {
+        if self.0.iter().any(|(other, held)| *other != handle && conflicts(held)) {
             return Err(Code(SQLITE_BUSY));
         }
-        let mine = self.0.entry(me).or_default();
+        let mine = self.0.entry(handle).or_default();
         match request {
             SlotRequest::Shared => mine.shared |= mask,
             SlotRequest::Exclusive => mine.exclusive |= mask,
@@ -201,8 +201,8 @@ mod tests {
     #[test]
     fn slots_are_shared_by_many_or_held_by_one() {
         let mut locks = SlotLocks::default();
-        let request = |locks: &mut SlotLocks, me, first, count, request| {
-            locks.request(me, Slots::new(first, count), request)
+        let request = |locks: &mut SlotLocks, handle, first, count, request| {
+            locks.request(handle, Slots::new(first, count), request)
         };
         assert_eq!(request(&mut locks, A, 3, 1, SlotRequest::Shared), Ok(()));
         assert_eq!(request(&mut locks, B, 3, 1, SlotRequest::Shared), Ok(()));

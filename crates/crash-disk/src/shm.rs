@@ -20,12 +20,12 @@ impl Shm {
     /// The address of a region; none if it does not exist and may not be created.
     pub(crate) fn region(
         &mut self,
-        me: HandleId,
+        handle: HandleId,
         number: usize,
         size: usize,
         extend: bool,
     ) -> Option<*mut c_void> {
-        self.locks.join(me);
+        self.locks.join(handle);
         while extend && self.regions.len() <= number {
             let words = size.div_ceil(size_of::<AtomicU64>());
             self.regions.push((0..words).map(|_| AtomicU64::new(0)).collect());
@@ -34,9 +34,9 @@ impl Shm {
     }
 
     /// The last handle to leave frees the memory.
-    pub(crate) fn leave(&mut self, me: HandleId) {
-        self.locks.leave(me);
-        if self.locks.nobody_is_left() {
+    pub(crate) fn leave(&mut self, handle: HandleId) {
+        self.locks.leave(handle);
+        if self.locks.has_no_handles() {
             self.regions.clear();
         }
     }

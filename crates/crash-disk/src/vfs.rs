@@ -95,7 +95,7 @@ static IO_METHODS: sqlite3_io_methods = sqlite3_io_methods {
 /// SQLite's data of an open file: its own part, and our pointer behind it.
 #[repr(C)]
 struct OpenFile {
-    known_to_sqlite: sqlite3_file,
+    sqlite_part: sqlite3_file,
     handle: *mut Handle,
 }
 
@@ -153,7 +153,7 @@ unsafe extern "C" fn open(
         // Without methods, SQLite knows that there is nothing to close.
         Err(Code(code)) => (ptr::null(), ptr::null_mut(), code),
     };
-    let filled = OpenFile { known_to_sqlite: sqlite3_file { pMethods: methods }, handle };
+    let filled = OpenFile { sqlite_part: sqlite3_file { pMethods: methods }, handle };
     // SAFETY: SQLite provides `szOsFile` bytes, aligned for any pointer.
     unsafe { file.cast::<OpenFile>().write(filled) };
     if !out_flags.is_null() {
@@ -287,9 +287,9 @@ unsafe extern "C" fn shm_unmap(file: *mut sqlite3_file, _delete: c_int) -> c_int
 
 unsafe extern "C" fn delete(_: *mut sqlite3_vfs, name: *const c_char, sync: c_int) -> c_int {
     // SAFETY: SQLite gives a name that ends with a zero.
-    let found = unsafe { text(name) }.and_then(disk::find);
-    let found = found.ok_or(Code(ffi::SQLITE_IOERR_DELETE_NOENT));
-    answer(found.and_then(|(disk, file)| disk.live().delete(file, sync != 0)))
+    let file = unsafe { text(name) }.and_then(disk::find);
+    let file = file.ok_or(Code(ffi::SQLITE_IOERR_DELETE_NOENT));
+    answer(file.and_then(|(disk, file)| disk.live().delete(file, sync != 0)))
 }
 
 unsafe extern "C" fn access(
@@ -305,9 +305,9 @@ unsafe extern "C" fn access(
     });
     // When SQLite asks whether a file exists, an empty file counts as missing, as on Linux: an
     // empty journal has no content to roll back.
-    let there = bytes.is_some_and(|bytes| bytes > 0 || flags != ffi::SQLITE_ACCESS_EXISTS);
+    let exists = bytes.is_some_and(|bytes| bytes > 0 || flags != ffi::SQLITE_ACCESS_EXISTS);
     // SAFETY: the caller's number.
-    unsafe { *out = there.into() };
+    unsafe { *out = exists.into() };
     SQLITE_OK
 }
 
@@ -315,15 +315,15 @@ unsafe extern "C" fn access(
 unsafe extern "C" fn full_pathname(
     _: *mut sqlite3_vfs,
     name: *const c_char,
-    room: c_int,
+    size_max: c_int,
     out: *mut c_char,
 ) -> c_int {
     // SAFETY: SQLite gives a name that ends with a zero.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes_with_nul();
-    if name.len() > size(room) {
+    if name.len() > size(size_max) {
         return ffi::SQLITE_CANTOPEN;
     }
-    // SAFETY: `out` has `room` bytes, which is enough, and the two buffers do not overlap.
+    // SAFETY: `out` has `size_max` bytes, which is enough, and the two buffers do not overlap.
     unsafe { ptr::copy_nonoverlapping(name.as_ptr().cast(), out, name.len()) };
     SQLITE_OK
 }
@@ -358,6 +358,6 @@ unsafe extern "C" fn current_time_int64(_: *mut sqlite3_vfs, out: *mut sqlite3_i
     unsafe { (*vfs).xCurrentTimeInt64.map_or(ffi::SQLITE_ERROR, |time| time(vfs, out)) }
 }
 
-unsafe extern "C" fn last_error(_: *mut sqlite3_vfs, _room: c_int, _out: *mut c_char) -> c_int {
+unsafe extern "C" fn last_error(_: *mut sqlite3_vfs, _size_max: c_int, _out: *mut c_char) -> c_int {
     0
 }

@@ -40,7 +40,7 @@ impl Platform {
         id: JobId,
         after: u64,
     ) -> Result<Vec<Event>, Error> {
-        let events = self.store.announced(scope, id, after).await?;
+        let events = self.store.events_of_job(scope, id, after).await?;
         if events.is_empty() {
             self.job(scope, id).await?; // either nothing new, or no such job
         }

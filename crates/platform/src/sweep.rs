@@ -36,7 +36,7 @@ impl Platform {
         // A damaged job is left as it is.
         let swept = page.iter().zip(results).filter(|(_, result)| result.is_ok());
         let jobs = swept.map(|(overdue, _)| overdue.id).collect();
-        let rows = self.store.prune(SWEEP_MAX).await?;
+        let rows = self.store.prune_leftovers(SWEEP_MAX).await?;
         Ok(SweepResult { jobs, rows, more: more || rows == SWEEP_MAX })
     }
 }

@@ -33,7 +33,7 @@ struct Last {
     /// When this clock last followed the wall clock. Half speed is counted from here and not from
     /// tick to tick: a busy store ticks many times a millisecond, and each half would round down to
     /// nothing.
-    followed: (Timestamp, Duration),
+    last_followed: (Timestamp, Duration),
 }
 
 /// The store's time after a reading.
@@ -81,13 +81,13 @@ impl StoreClock {
 
 impl Last {
     fn following(now: Timestamp, monotonic: Duration) -> Self {
-        Last { now, monotonic, followed: (now, monotonic) }
+        Last { now, monotonic, last_followed: (now, monotonic) }
     }
 
     /// Does not follow a wall clock that was set back: time then runs at half speed until the wall
     /// clock has caught up. It never stands still, or no lease would ever end.
     fn after(self, reading: Reading) -> Last {
-        let (since, from) = self.followed;
+        let (since, from) = self.last_followed;
         let slowest = since + reading.monotonic.saturating_sub(from) / 2;
         if reading.wall >= slowest.max(self.now) {
             return Last::following(reading.wall, reading.monotonic);
@@ -162,6 +162,10 @@ mod tests {
         assert_eq!(seconds(started), (5000, 0));
         assert_eq!(seconds(clock.tick(reading(1002, 2))), (5001, 0));
         let (_, late) = StoreClock::starting_at(floor, reading(5060, 0));
-        assert_eq!(seconds(late), (5060, 60), "and tells how long no worker could be heard");
+        assert_eq!(
+            seconds(late),
+            (5060, 60),
+            "and reports how long no worker could send a heartbeat"
+        );
     }
 }

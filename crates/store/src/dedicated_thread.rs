@@ -15,7 +15,7 @@ use std::io;
 /// On drop, the thread finishes the queued closures and drops the `T`; the drop returns after that.
 pub struct DedicatedThread<T> {
     /// Closed first, which ends the thread.
-    work: Option<mpsc::Sender<Work<T>>>,
+    sender: Option<mpsc::Sender<Work<T>>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -25,14 +25,14 @@ impl<T: Send + 'static> DedicatedThread<T> {
     /// Moves `owned` to a new thread of this name.
     pub fn start(name: &str, mut owned: T) -> io::Result<Self> {
         let (sender, receiver) = mpsc::channel::<Work<T>>();
-        let run = move || {
+        let run_all = move || {
             // In a panic the receiver is dropped before `owned`, and with it all queued closures.
             for work in receiver {
                 work(&mut owned);
             }
         };
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(run)?;
-        Ok(DedicatedThread { work: Some(sender), thread: Some(thread) })
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(run_all)?;
+        Ok(DedicatedThread { sender: Some(sender), thread: Some(thread) })
     }
 
     /// Queues `work` behind all earlier closures. It runs whether or not the caller awaits the
@@ -40,21 +40,21 @@ impl<T: Send + 'static> DedicatedThread<T> {
     ///
     /// If the closure panics, its answer and all later ones are
     /// [`SenderDropped`](crate::SenderDropped): the owned value can no longer be trusted.
-    pub fn ask<R: Send + 'static>(
+    pub fn run<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut T) -> R + Send + 'static,
     ) -> OneshotReceiver<R> {
-        let (oneshot, awaited) = oneshot();
-        let answer = move |owned: &mut T| drop(oneshot.send(work(owned))); // the caller may be gone
-        let sender = self.work.as_ref().expect("taken only by the drop");
-        drop(sender.send(Box::new(answer))); // fails after a panic: the receiver learns it
-        awaited
+        let (sender, receiver) = oneshot();
+        let answer = move |owned: &mut T| drop(sender.send(work(owned))); // the caller may be gone
+        let queue = self.sender.as_ref().expect("taken only by the drop");
+        drop(queue.send(Box::new(answer))); // fails after a panic: the receiver learns it
+        receiver
     }
 }
 
 impl<T> Drop for DedicatedThread<T> {
     fn drop(&mut self) {
-        drop(self.work.take());
+        drop(self.sender.take());
         let thread = self.thread.take().expect("taken only here");
         // A closure may own its `DedicatedThread`. This thread then runs the drop and cannot join
         // itself.
@@ -85,60 +85,57 @@ mod tests {
 
     fn start() -> (DedicatedThread<DropLog>, mpsc::Receiver<Vec<&'static str>>) {
         let (ended, lines) = mpsc::channel();
-        let diary = DropLog { lines: Vec::new(), ended };
-        (DedicatedThread::start("diary", diary).expect("it starts"), lines)
+        let log = DropLog { lines: Vec::new(), ended };
+        (DedicatedThread::start("log", log).expect("it starts"), lines)
     }
 
     #[test]
     fn work_is_done_in_order_by_the_named_thread() {
         let (dedicated_thread, _) = start();
-        let first = dedicated_thread.ask(|diary| diary.lines.push("first"));
-        let second = dedicated_thread.ask(|diary| {
-            diary.lines.push("second");
-            (thread::current().name().map(str::to_owned), diary.lines.clone())
+        let first = dedicated_thread.run(|log| log.lines.push("first"));
+        let second = dedicated_thread.run(|log| {
+            log.lines.push("second");
+            (thread::current().name().map(str::to_owned), log.lines.clone())
         });
         assert_eq!(block_on(first), Ok(()));
         let (name, lines) = block_on(second).unwrap();
-        assert_eq!(name.as_deref(), Some("diary"));
+        assert_eq!(name.as_deref(), Some("log"));
         assert_eq!(lines, ["first", "second"]);
     }
 
     #[test]
     fn work_is_done_even_if_its_answer_is_dropped() {
         let (dedicated_thread, _) = start();
-        drop(dedicated_thread.ask(|diary| diary.lines.push("unheard")));
-        assert_eq!(
-            block_on(dedicated_thread.ask(|diary| diary.lines.clone())),
-            Ok(vec!["unheard"])
-        );
+        drop(dedicated_thread.run(|log| log.lines.push("unheard")));
+        assert_eq!(block_on(dedicated_thread.run(|log| log.lines.clone())), Ok(vec!["unheard"]));
     }
 
     #[test]
     fn dropping_a_dedicated_thread_runs_queued_work_and_drops_the_owned_value() {
         let (dedicated_thread, lines) = start();
         let (go, gate) = mpsc::channel::<()>();
-        let held = dedicated_thread.ask(move |_| gate.recv().unwrap());
-        let waiting = dedicated_thread.ask(|diary| diary.lines.push("waiting"));
+        let blocked = dedicated_thread.run(move |_| gate.recv().unwrap());
+        let waiting = dedicated_thread.run(|log| log.lines.push("waiting"));
         go.send(()).unwrap();
         drop(dedicated_thread);
         assert_eq!(lines.try_recv(), Ok(vec!["waiting"]), "it was dropped before we came back");
-        assert_eq!((block_on(held), block_on(waiting)), (Ok(()), Ok(())));
+        assert_eq!((block_on(blocked), block_on(waiting)), (Ok(()), Ok(())));
     }
 
     #[test]
     fn a_panic_drops_its_own_answer_and_all_later_ones() {
         let (dedicated_thread, lines) = start();
         let (go, gate) = mpsc::channel::<()>();
-        let panicking = dedicated_thread.ask(move |_| {
+        let panicking = dedicated_thread.run(move |_| {
             gate.recv().unwrap();
             panic!("of a piece of work");
         });
-        let waiting = dedicated_thread.ask(|diary| diary.lines.push("never"));
+        let waiting = dedicated_thread.run(|log| log.lines.push("never"));
         go.send(()).unwrap();
         assert_eq!(block_on(panicking), Err::<(), _>(SenderDropped));
         assert_eq!(block_on(waiting), Err(SenderDropped));
         assert_eq!(
-            block_on(dedicated_thread.ask(|diary| diary.lines.push("never"))),
+            block_on(dedicated_thread.run(|log| log.lines.push("never"))),
             Err(SenderDropped)
         );
         assert_eq!(lines.recv(), Ok(vec![]));
@@ -150,10 +147,10 @@ mod tests {
         let dedicated_thread = Arc::new(dedicated_thread);
         let (go, gate) = mpsc::channel::<()>();
         let last = dedicated_thread.clone();
-        let done = dedicated_thread.ask(move |diary| {
+        let done = dedicated_thread.run(move |log| {
             gate.recv().unwrap();
             drop(last);
-            diary.lines.push("alone");
+            log.lines.push("alone");
         });
         drop(dedicated_thread);
         go.send(()).unwrap();

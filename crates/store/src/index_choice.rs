@@ -1,4 +1,4 @@
-//! Chooses the index that finds candidates for a filter. The store still checks each found job with
+//! Chooses the index that finds candidates for a filter. The store still checks each candidate with
 //! [`Filter::matches`](engine::Filter::matches).
 
 use crate::codec::{body::status_number, digest};
@@ -24,7 +24,7 @@ impl IndexChoice {
         let choices = filter.required().into_iter().filter_map(index_of);
         // Live jobs are few beside all ended ones, even within one type.
         let live = filter.only_live().then_some((2, IndexChoice::Live));
-        choices.chain(live).min_by_key(|(commonness, _)| *commonness).map(|(_, way)| way)
+        choices.chain(live).min_by_key(|(commonness, _)| *commonness).map(|(_, choice)| choice)
     }
 }
 

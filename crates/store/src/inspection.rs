@@ -1,16 +1,16 @@
-//! What an operator sees of a store in files or in a database, in the same words for both.
+//! What an operator sees of a store: the same types for files and databases.
 
 use engine::AuditHash;
 use std::borrow::Cow;
 
-/// The schema that a store has, and the one that this version writes.
+/// The schema that a store has, and the one that this version of Consign writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema {
-    /// The schema of the file or database.
-    pub found: i64,
-    /// The schema of this version.
-    pub known: i64,
-    /// The migrations from `found` to `known`, in order.
+    /// The schema version of the file or database.
+    pub version: i64,
+    /// The schema version that this version of Consign writes.
+    pub supported_version: i64,
+    /// The migrations from `version` to `supported_version`, in order.
     pub missing: Vec<Migration>,
 }
 

@@ -39,11 +39,11 @@ pub(crate) trait CachedSize {
     fn stored(&self) -> &Stored;
 
     /// The bytes that the entry takes beside the job.
-    fn more_bytes(&self) -> usize;
+    fn extra_bytes(&self) -> usize;
 
     fn bytes(&self) -> usize {
         let stored = self.stored();
-        JOB_BYTES + stored.recent.len_bytes() + text_bytes(&stored.job) + self.more_bytes()
+        JOB_BYTES + stored.recent.len_bytes() + text_bytes(&stored.job) + self.extra_bytes()
     }
 }
 
@@ -60,13 +60,13 @@ impl<M> Default for Generation<M> {
 }
 
 impl<M: CachedSize> JobCache<M> {
-    pub(crate) fn put(&mut self, memory: M) {
-        let Some(memory) = self.young.replace(memory) else { return };
-        self.old.take(memory.stored().no);
+    pub(crate) fn put(&mut self, entry: M) {
+        let Some(entry) = self.young.replace(entry) else { return };
+        self.old.take(entry.stored().no);
         if self.young.bytes >= BYTES_MAX / 2 {
             self.old = mem::take(&mut self.young);
         }
-        self.young.put(memory);
+        self.young.put(entry);
     }
 
     pub(crate) fn forget(&mut self, no: i64) -> Option<M> {
@@ -89,25 +89,25 @@ impl<M: CachedSize> JobCache<M> {
 
 impl<M: CachedSize> Generation<M> {
     /// Returns the job if it is not in this generation.
-    fn replace(&mut self, memory: M) -> Option<M> {
-        let Some(known) = self.jobs.get_mut(&memory.stored().no) else { return Some(memory) };
-        self.bytes = self.bytes - known.bytes() + memory.bytes();
-        *known = memory;
+    fn replace(&mut self, entry: M) -> Option<M> {
+        let Some(present) = self.jobs.get_mut(&entry.stored().no) else { return Some(entry) };
+        self.bytes = self.bytes - present.bytes() + entry.bytes();
+        *present = entry;
         None
     }
 
-    fn put(&mut self, memory: M) {
-        let no = memory.stored().no;
-        self.bytes += memory.bytes();
-        self.numbers.insert(memory.stored().job.id(), no);
-        self.jobs.insert(no, memory);
+    fn put(&mut self, entry: M) {
+        let no = entry.stored().no;
+        self.bytes += entry.bytes();
+        self.numbers.insert(entry.stored().job.id(), no);
+        self.jobs.insert(no, entry);
     }
 
     fn take(&mut self, no: i64) -> Option<M> {
-        let memory = self.jobs.remove(&no)?;
-        self.numbers.remove(&memory.stored().job.id());
-        self.bytes -= memory.bytes();
-        Some(memory)
+        let entry = self.jobs.remove(&no)?;
+        self.numbers.remove(&entry.stored().job.id());
+        self.bytes -= entry.bytes();
+        Some(entry)
     }
 }
 
@@ -135,12 +135,12 @@ mod tests {
             &self.0
         }
 
-        fn more_bytes(&self) -> usize {
+        fn extra_bytes(&self) -> usize {
             self.1
         }
     }
 
-    fn memory(no: i64, bytes: usize) -> CacheEntry {
+    fn entry(no: i64, bytes: usize) -> CacheEntry {
         let draft = JobDraft { job_type: "email".into(), ..JobDraft::default() };
         let new = draft.check(SubmitContext {
             id: JobId::new(Timestamp::from_unix_ms(no), Entropy(1)),
@@ -157,14 +157,14 @@ mod tests {
     fn the_job_cache_is_bounded_and_keeps_used_jobs() {
         let mut job_cache = JobCache::default();
         for no in 1..=1_000 {
-            job_cache.put(memory(no, 100_000));
+            job_cache.put(entry(no, 100_000));
             let first = job_cache.get(1).cloned().unwrap();
             job_cache.put(first);
             let bytes = job_cache.young.bytes + job_cache.old.bytes;
             assert!(bytes <= BYTES_MAX + 2 * 101_024, "{bytes}");
         }
         assert!(job_cache.get(2).is_none(), "it was not used");
-        assert!(job_cache.by_id(memory(1_000, 0).0.job.id()).is_some());
+        assert!(job_cache.by_id(entry(1_000, 0).0.job.id()).is_some());
         for no in 1..=1_000 {
             job_cache.forget(no);
         }

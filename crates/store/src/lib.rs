@@ -31,7 +31,6 @@ mod postgres;
 mod queue;
 mod random;
 mod record;
-mod seen;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
@@ -44,6 +43,7 @@ mod test_settings;
 #[cfg(any(test, feature = "testing"))]
 mod testing;
 mod unit_of_work;
+mod workers;
 
 pub use clock::{Clock, Reading, StoreClock};
 pub use cursor::Cursor;
@@ -76,4 +76,4 @@ pub use store::{
 #[cfg(any(test, feature = "testing"))]
 pub use testing::{FaultInjector, ManualClock, SeededRandom};
 #[cfg(all(feature = "postgres", any(test, feature = "testing")))]
-pub use testing::{take_the_clock, wipe};
+pub use testing::{control_clock, wipe};

@@ -5,8 +5,8 @@ use crate::{
     Answer, Clock, Execute, ManualClock, Memory, Notification, Options, Postgres, PostgresOptions,
     Query, RandomSource, RecordChange, Reply, Request, Sqlite, Store,
     conformance::audit::recorded,
+    control_clock,
     postgres::tests::{RUNTIME, fresh_address},
-    take_the_clock,
     test_settings::{seed_base, setting},
     wipe,
 };
@@ -38,19 +38,19 @@ impl RandomSource for ConstantRandom {
 enum Op {
     Submit { jobs: Vec<Draft> },
     Claim { worker: u8, claim: u8, types: u8, max: usize, tenant: Option<u8> },
-    Settle { lease: usize, how: u8 },
-    Beat { lease: usize },
+    Settle { lease: usize, ending: u8 },
+    Heartbeat { lease: usize },
     Release { lease: usize, reason: u8, delay: u8 },
     Step { lease: usize, name: u8, finish: bool },
-    Operator { job: usize, what: u8 },
+    Operator { job: usize, command: u8 },
     Pause { job_type: u8, tenant: Option<u8>, resume: bool },
     SetPolicy { job_type: u8, policy: u8 },
     MixedBatch { jobs: Vec<Draft>, worker: u8, claim: u8 },
     List { parts: Vec<Part> },
     Sweep,
     Prune { limit: usize },
-    Number { limit: usize },
-    Pass { ms: u64 },
+    NumberEvents { limit: usize },
+    PassTime { ms: u64 },
     SetClock { ms: i64 },
     Restart { ms: u64 },
 }
@@ -59,8 +59,8 @@ enum Op {
 #[derive(Clone, Debug)]
 enum Part {
     Submit(Draft),
-    Operate { job: usize, what: u8 },
-    Settle { lease: usize, how: u8 },
+    Operate { job: usize, command: u8 },
+    Settle { lease: usize, ending: u8 },
     Step { lease: usize, finish: bool },
     Policy { job_type: u8, policy: u8, expected: Option<u8> },
 }
@@ -87,13 +87,13 @@ fn op() -> impl Strategy<Value = Op> {
         4 => prop::collection::vec(draft(), 1..4).prop_map(|jobs| Op::Submit { jobs }),
         5 => (0..3u8, 0..4u8, 1..4u8, 1..4usize, tenant()).prop_map(
             |(worker, claim, types, max, tenant)| Op::Claim { worker, claim, types, max, tenant }),
-        5 => (any::<usize>(), 0..6u8).prop_map(|(lease, how)| Op::Settle { lease, how }),
-        2 => any::<usize>().prop_map(|lease| Op::Beat { lease }),
+        5 => (any::<usize>(), 0..6u8).prop_map(|(lease, ending)| Op::Settle { lease, ending }),
+        2 => any::<usize>().prop_map(|lease| Op::Heartbeat { lease }),
         1 => (any::<usize>(), 0..3u8, 0..3u8)
             .prop_map(|(lease, reason, delay)| Op::Release { lease, reason, delay }),
         1 => (any::<usize>(), 0..2u8, any::<bool>())
             .prop_map(|(lease, name, finish)| Op::Step { lease, name, finish }),
-        4 => (any::<usize>(), 0..5u8).prop_map(|(job, what)| Op::Operator { job, what }),
+        4 => (any::<usize>(), 0..5u8).prop_map(|(job, command)| Op::Operator { job, command }),
         1 => (0..2u8, tenant(), any::<bool>())
             .prop_map(|(job_type, tenant, resume)| Op::Pause { job_type, tenant, resume }),
         1 => (0..2u8, 0..3u8).prop_map(|(job_type, policy)| Op::SetPolicy { job_type, policy }),
@@ -102,9 +102,9 @@ fn op() -> impl Strategy<Value = Op> {
         4 => prop::collection::vec(part(), 1..6).prop_map(|parts| Op::List { parts }),
         2 => Just(Op::Sweep),
         1 => (0..5usize).prop_map(|limit| Op::Prune { limit }),
-        1 => (0..9usize).prop_map(|limit| Op::Number { limit }),
+        1 => (0..9usize).prop_map(|limit| Op::NumberEvents { limit }),
         4 => prop_oneof![0..2_000u64, 20_000..100_000u64, 600_000..900_000u64]
-            .prop_map(|ms| Op::Pass { ms }),
+            .prop_map(|ms| Op::PassTime { ms }),
         1 => (-100_000..100_000i64).prop_map(|ms| Op::SetClock { ms }),
         1 => (0..50_000u64).prop_map(|ms| Op::Restart { ms }),
     ]
@@ -114,8 +114,8 @@ fn part() -> impl Strategy<Value = Part> {
     let expected = prop::option::weighted(0.3, 0..3u8);
     prop_oneof![
         4 => draft().prop_map(Part::Submit),
-        3 => (any::<usize>(), 0..5u8).prop_map(|(job, what)| Part::Operate { job, what }),
-        3 => (any::<usize>(), 0..6u8).prop_map(|(lease, how)| Part::Settle { lease, how }),
+        3 => (any::<usize>(), 0..5u8).prop_map(|(job, command)| Part::Operate { job, command }),
+        3 => (any::<usize>(), 0..6u8).prop_map(|(lease, ending)| Part::Settle { lease, ending }),
         2 => (any::<usize>(), any::<bool>()).prop_map(|(lease, finish)| Part::Step { lease, finish }),
         1 => (0..2u8, 0..3u8, expected)
             .prop_map(|(job_type, policy, expected)| Part::Policy { job_type, policy, expected }),
@@ -146,7 +146,7 @@ struct Pair {
     memory: Memory,
     other: Option<Arc<dyn Store>>,
     open: Open,
-    made: u128,
+    jobs_made: u128,
     jobs: Vec<JobId>,
     leases: Vec<(JobId, LeaseToken)>,
 }
@@ -159,7 +159,7 @@ impl Pair {
         let memory = Memory::new(clock.clone(), Arc::new(ConstantRandom));
         memory.restart();
         let other = Some(open());
-        Pair { clock, memory, other, open, made: 0, jobs: Vec::new(), leases: Vec::new() }
+        Pair { clock, memory, other, open, jobs_made: 0, jobs: Vec::new(), leases: Vec::new() }
     }
 
     fn other(&self) -> &dyn Store {
@@ -167,15 +167,15 @@ impl Pair {
     }
 
     /// Sends a batch to both stores, and checks that the replies are equal.
-    fn ask(&mut self, batch: Vec<Request>) -> Vec<Reply> {
+    fn execute(&mut self, batch: Vec<Request>) -> Vec<Reply> {
         let by_memory = self.memory.execute(batch.clone(), Notification::default()).unwrap();
         let by_other = self.other().execute(batch.clone(), Notification::default()).unwrap();
         assert_eq!(by_memory, by_other, "{batch:?}");
-        by_memory.iter().flatten().for_each(|answer| self.note(answer));
+        by_memory.iter().flatten().for_each(|answer| self.record(answer));
         by_memory
     }
 
-    fn note(&mut self, answer: &Answer) {
+    fn record(&mut self, answer: &Answer) {
         match answer {
             Answer::Submitted(all) => {
                 self.jobs.extend(all.iter().filter(|s| !s.duplicate).map(|s| s.job_id));
@@ -183,7 +183,7 @@ impl Pair {
             Answer::Claimed(all) => self.leases.extend(
                 all.iter().map(|c| (c.job.id(), c.job.lease().expect("it was claimed").token)),
             ),
-            Answer::All(parts) => parts.iter().for_each(|part| self.note(part)),
+            Answer::All(parts) => parts.iter().for_each(|part| self.record(part)),
             Answer::Job(_) | Answer::Done => {}
         }
     }
@@ -191,19 +191,19 @@ impl Pair {
     /// A list of any parts: the refusal of one part refuses the whole list.
     fn list(&mut self, parts: &[Part]) {
         let parts = parts.iter().filter_map(|part| self.part(part)).collect();
-        self.ask(vec![Request::All(parts)]);
+        self.execute(vec![Request::All(parts)]);
     }
 
     fn part(&mut self, part: &Part) -> Option<Request> {
         Some(match part {
             Part::Submit(draft) => Request::Submit(vec![self.new_job(draft)]),
-            Part::Operate { job, what } => {
+            Part::Operate { job, command } => {
                 let id = self.any_job(*job)?;
-                Request::Job { scope: Scope::All, id, command: order(*what) }
+                Request::Job { scope: Scope::All, id, command: command_of(*command) }
             }
-            Part::Settle { lease, how } => {
+            Part::Settle { lease, ending } => {
                 let (id, token) = *self.leases.get(lease % self.leases.len().max(1))?;
-                let ending = ending(*how).check().expect("lawful");
+                let ending = ending_of(*ending).check().expect("lawful");
                 Request::Job { scope: Scope::All, id, command: Command::Settle { token, ending } }
             }
             Part::Step { lease, finish } => {
@@ -227,8 +227,8 @@ impl Pair {
         })
     }
 
-    fn about(&mut self, id: JobId, command: Command) {
-        self.ask(vec![Request::Job { scope: Scope::All, id, command }]);
+    fn command(&mut self, id: JobId, command: Command) {
+        self.execute(vec![Request::Job { scope: Scope::All, id, command }]);
     }
 
     fn with_lease(&mut self, lease: usize, command: impl FnOnce(LeaseToken) -> Command) {
@@ -236,11 +236,11 @@ impl Pair {
             return;
         }
         let (id, token) = self.leases[lease % self.leases.len()];
-        self.about(id, command(token));
+        self.command(id, command(token));
     }
 
     fn new_job(&mut self, draft: &Draft) -> NewJob {
-        self.made += 1;
+        self.jobs_made += 1;
         let now = self.clock.read().wall.unix_ms();
         let at = |seconds: Option<u8>| seconds.map(|s| i64::from(s) * 1_000 + now);
         let parent = self.jobs.last().filter(|_| draft.parent);
@@ -258,9 +258,9 @@ impl Pair {
         };
         let context = SubmitContext {
             // Ids that grow with the order of arrival, so that both stores break ties alike.
-            id: JobId::new(engine::Timestamp::from_unix_ms(1_000), Entropy(self.made << 48)),
+            id: JobId::new(engine::Timestamp::from_unix_ms(1_000), Entropy(self.jobs_made << 48)),
             tenant: tenant_of(draft.tenant),
-            entropy: Entropy(self.made),
+            entropy: Entropy(self.jobs_made),
             payload_bytes_max: PAYLOAD_BYTES_MAX,
         };
         text.check(context).expect("a lawful draft")
@@ -270,7 +270,7 @@ impl Pair {
         match op {
             Op::Submit { jobs } => {
                 let jobs = jobs.iter().map(|draft| self.new_job(draft)).collect();
-                self.ask(vec![Request::Submit(jobs)]);
+                self.execute(vec![Request::Submit(jobs)]);
             }
             Op::MixedBatch { jobs, worker, claim } => {
                 let claim = Request::Claim {
@@ -279,17 +279,17 @@ impl Pair {
                 };
                 let submits = jobs.iter().map(|draft| Request::Submit(vec![self.new_job(draft)]));
                 let batch = std::iter::once(claim).chain(submits).collect();
-                self.ask(batch);
+                self.execute(batch);
             }
             Op::Claim { worker, claim, types, max, tenant } => {
                 let claim_request = claim_request(*worker, *claim, *types, *max);
-                self.ask(vec![Request::Claim { scope: scope_of(*tenant), claim_request }]);
+                self.execute(vec![Request::Claim { scope: scope_of(*tenant), claim_request }]);
             }
-            Op::Settle { lease, how } => {
-                let ending = ending(*how).check().expect("lawful");
+            Op::Settle { lease, ending } => {
+                let ending = ending_of(*ending).check().expect("lawful");
                 self.with_lease(*lease, |token| Command::Settle { token, ending });
             }
-            Op::Beat { lease } => {
+            Op::Heartbeat { lease } => {
                 let progress = None;
                 self.with_lease(*lease, |token| Command::Heartbeat { token, progress });
             }
@@ -308,17 +308,17 @@ impl Pair {
                     false => Command::BeginStep { token, name },
                 });
             }
-            Op::Operator { job, what } => self.operate(*job, *what),
+            Op::Operator { job, command } => self.operate(*job, *command),
             Op::Pause { job_type, tenant, resume } => {
                 let (scope, job_type) = (scope_of(*tenant), type_of(*job_type));
-                self.ask(vec![match resume {
+                self.execute(vec![match resume {
                     true => Request::Resume { scope, job_type },
                     false => Request::Pause { scope, job_type },
                 }]);
             }
             Op::SetPolicy { job_type, policy } => {
                 let (job_type, policy) = (type_of(*job_type), policy_of(*policy));
-                self.ask(vec![Request::set_policy(&job_type, &policy)]);
+                self.execute(vec![Request::set_policy(&job_type, &policy)]);
             }
             Op::List { parts } => self.list(parts),
             Op::Sweep => self.sweep(),
@@ -327,11 +327,11 @@ impl Pair {
                     [&self.memory as &dyn Store, self.other()].map(|it| prune_all(it, *limit));
                 assert_eq!(all[0], all[1]);
             }
-            Op::Number { limit } => {
+            Op::NumberEvents { limit } => {
                 let by_memory = block_on(self.memory.number_events(*limit)).unwrap();
                 assert_eq!(by_memory, block_on(self.other().number_events(*limit)).unwrap());
             }
-            Op::Pass { ms } => {
+            Op::PassTime { ms } => {
                 self.clock.pass(Duration::from_millis(*ms));
                 self.tick();
             }
@@ -353,14 +353,14 @@ impl Pair {
     /// only when it writes. Otherwise small drifts would add up to a jump for one of them only.
     fn tick(&mut self) {
         let worker = WorkerId::parse("watch").expect("lawful");
-        self.ask(vec![Request::WorkerAlive { scope: Scope::All, worker }]);
+        self.execute(vec![Request::WorkerAlive { scope: Scope::All, worker }]);
     }
 
-    fn operate(&mut self, job: usize, what: u8) {
+    fn operate(&mut self, job: usize, command: u8) {
         let Some(id) = self.any_job(job) else { return };
-        let about = Request::Job { scope: Scope::All, id, command: order(what) };
+        let request = Request::Job { scope: Scope::All, id, command: command_of(command) };
         let target = id.to_string();
-        self.ask(vec![recorded(&target, about)]);
+        self.execute(vec![recorded(&target, request)]);
     }
 
     fn any_job(&self, job: usize) -> Option<JobId> {
@@ -375,7 +375,7 @@ impl Pair {
         by_other.sort_by_key(key);
         assert_eq!(by_memory, by_other);
         for late in by_memory {
-            self.about(late.id, late.command);
+            self.command(late.id, late.command);
         }
     }
 
@@ -388,9 +388,11 @@ impl Pair {
                 let rows =
                     [self.memory.history(&scope, *id, 1), self.other().history(&scope, *id, 1)];
                 assert_same(rows.map(block_on));
-                let told =
-                    [self.memory.announced(&scope, *id, 1), self.other().announced(&scope, *id, 1)];
-                assert_same(told.map(block_on));
+                let events = [
+                    self.memory.events_of_job(&scope, *id, 1),
+                    self.other().events_of_job(&scope, *id, 1),
+                ];
+                assert_same(events.map(block_on));
                 let payloads =
                     [self.memory.payload(&scope, *id), self.other().payload(&scope, *id)];
                 assert_same(payloads.map(block_on));
@@ -431,7 +433,7 @@ fn assert_same<T: PartialEq + std::fmt::Debug>(answers: [Result<T, crate::StoreE
 fn prune_all(store: &dyn Store, limit: usize) -> usize {
     let mut all = 0;
     loop {
-        let some = block_on(store.prune(limit)).unwrap();
+        let some = block_on(store.prune_leftovers(limit)).unwrap();
         assert!(some <= limit, "{some} are more than {limit}");
         all += some;
         if some < limit.max(1) {
@@ -502,10 +504,10 @@ fn claim_request(worker: u8, claim: u8, types: u8, max: usize) -> ClaimRequest {
     }
 }
 
-fn ending(how: u8) -> EndingDraft {
+fn ending_of(number: u8) -> EndingDraft {
     let failed =
         EndingDraft { error_code: Some("BROKEN".into()), ..EndingDraft::new(OutcomeWord::Failed) };
-    match how {
+    match number {
         0 | 1 => {
             EndingDraft { result: Some("[1]".into()), ..EndingDraft::new(OutcomeWord::Completed) }
         }
@@ -553,7 +555,7 @@ fn the_database_answers_as_the_model_does() {
     let address = fresh_address();
     run_cases(CASES_POSTGRES, "the database", |clock| {
         let address = address.clone();
-        RUNTIME.block_on(take_the_clock(&address, &clock)).expect("it can be taken");
+        RUNTIME.block_on(control_clock(&address, &clock)).expect("the clock can be replaced");
         RUNTIME.block_on(wipe(&address)).expect("it can be emptied");
         Box::new(move || {
             let options = PostgresOptions { writers: 1, readers: 1, ..PostgresOptions::default() };
@@ -564,7 +566,7 @@ fn the_database_answers_as_the_model_does() {
 }
 
 /// Runs random operation sequences on the model and on a store that `begin` makes for each of them.
-fn run_cases(cases: u32, whom: &str, begin: impl Fn(Arc<ManualClock>) -> Open) {
+fn run_cases(cases: u32, store_name: &str, begin: impl Fn(Arc<ManualClock>) -> Open) {
     let many =
         setting("CONSIGN_MODEL_STORIES").map(|all| all * u64::from(cases) / u64::from(CASES));
     let cases = many.map_or(cases, |cases| cases.try_into().expect("not that many"));
@@ -585,21 +587,24 @@ fn run_cases(cases: u32, whom: &str, begin: impl Fn(Arc<ManualClock>) -> Open) {
     if let Err(failure) = outcome {
         panic!("{failure}\nagain: CONSIGN_SEED={} cargo test -p consign-store model", seed_base());
     }
-    writeln!(std::io::stderr(), "{cases} stories told to the model and to {whom}: no difference")
-        .expect("it prints");
+    writeln!(
+        std::io::stderr(),
+        "{cases} random sequences on the model and on {store_name}: no difference"
+    )
+    .expect("it prints");
 }
 
 /// A folder in memory where the system has one: these tests are not about the disk.
 fn folder() -> TempDir {
     let in_memory = Path::new("/dev/shm");
-    let made = if in_memory.is_dir() { TempDir::new_in(in_memory) } else { TempDir::new() };
-    made.expect("there is room for a folder")
+    let folder = if in_memory.is_dir() { TempDir::new_in(in_memory) } else { TempDir::new() };
+    folder.expect("a folder can be made")
 }
 
 /// An operator's command.
-fn order(what: u8) -> Command {
+fn command_of(number: u8) -> Command {
     let redrive = |reset_steps| Command::Redrive { max_attempts: None, reset_steps };
     let commands =
         [Command::Cancel, redrive(false), redrive(true), Command::Discard, Command::Erase];
-    commands[usize::from(what)].clone()
+    commands[usize::from(number)].clone()
 }

@@ -51,7 +51,7 @@ pub struct ClusterView {
 
 /// How often a node should send a heartbeat.
 pub const NODE_HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
-/// How long a leader may be silent before another node takes the lead.
+/// How long a leader may be silent before another node takes the leadership.
 pub const LEADERSHIP_FOR: Duration = Duration::from_secs(4);
 /// How long a node may be silent before the others take it to be lost.
 pub const NODE_LOST_AFTER: Duration = Duration::from_secs(10);
@@ -64,9 +64,9 @@ pub const NODES_KEPT: Duration = Duration::from_secs(3_600);
 
 /// The leader, as the store records it.
 #[derive(Clone, Default)]
-pub(crate) struct Lead {
+pub(crate) struct Leadership {
     pub(crate) node: Option<String>,
-    /// Grows with every change of the lead, so that the store can tell a former leader from the
+    /// Grows with every change of leader, so that the store can tell a former leader from the
     /// present one.
     pub(crate) fence: i64,
     pub(crate) until: Timestamp,
@@ -77,25 +77,25 @@ pub(crate) struct Lead {
 pub(crate) enum NodeRole {
     /// It never sent a heartbeat: a tool or a test, which may do maintenance.
     #[default]
-    Visitor,
+    Tool,
     /// It sent a heartbeat, and another node leads, or none.
     Follows,
     /// It led under this fence at its last heartbeat.
     Leads { fence: i64 },
 }
 
-impl Lead {
-    /// The lead after a heartbeat of a node.
+impl Leadership {
+    /// The leadership after a heartbeat of a node.
     pub(crate) fn after(self, info: &NodeInfo, now: Timestamp) -> Self {
         let vacant = self.leader(now).is_none();
         if !vacant && !self.is_led_by(&info.id, now) {
             return self;
         }
         if info.draining {
-            return Lead { node: None, ..self };
+            return Leadership { node: None, ..self };
         }
         let (node, fence) = (Some(info.id.clone()), self.fence + i64::from(vacant));
-        Lead { node, fence, until: now + LEADERSHIP_FOR }
+        Leadership { node, fence, until: now + LEADERSHIP_FOR }
     }
 
     /// The role of a node from now on.
@@ -105,8 +105,8 @@ impl Lead {
     }
 
     /// Whether the leader with `fence` still leads. A leader that was silent for too long does not,
-    /// even if no other node took the lead.
-    pub(crate) fn stands(&self, fence: i64, now: Timestamp) -> bool {
+    /// even if no other node took the leadership.
+    pub(crate) fn is_in_force(&self, fence: i64, now: Timestamp) -> bool {
         self.fence == fence && self.leader(now).is_some()
     }
 

@@ -77,46 +77,46 @@ mod tests {
 
     #[test]
     fn an_answer_reaches_another_thread() {
-        let (oneshot, awaited) = oneshot();
-        let waiter = thread::spawn(move || block_on(awaited));
-        assert_eq!(oneshot.send(7), Ok(()));
+        let (sender, receiver) = oneshot();
+        let waiter = thread::spawn(move || block_on(receiver));
+        assert_eq!(sender.send(7), Ok(()));
         assert_eq!(waiter.join().unwrap(), Ok(7));
     }
 
     #[test]
     fn a_dropped_sender_fails_the_receiver() {
-        let (oneshot, awaited) = oneshot::<()>();
-        let waiter = thread::spawn(move || block_on(awaited));
-        drop(oneshot);
+        let (sender, receiver) = oneshot::<()>();
+        let waiter = thread::spawn(move || block_on(receiver));
+        drop(sender);
         assert_eq!(waiter.join().unwrap(), Err(SenderDropped));
     }
 
     #[test]
     fn an_unwanted_answer_comes_back() {
-        let (oneshot, awaited) = oneshot();
-        assert!(oneshot.is_awaited());
-        drop(awaited);
-        assert!(!oneshot.is_awaited());
-        assert_eq!(oneshot.send(7), Err(7));
+        let (sender, receiver) = oneshot();
+        assert!(sender.is_awaited());
+        drop(receiver);
+        assert!(!sender.is_awaited());
+        assert_eq!(sender.send(7), Err(7));
     }
 
     #[test]
     fn an_answer_that_was_given_and_not_taken_is_given_back_to_the_waiter() {
-        let (kept, mut awaited) = oneshot();
-        kept.send(7).unwrap();
-        assert_eq!(awaited.give_up(), Some(7));
-        let (late, mut awaited) = oneshot();
-        assert_eq!(awaited.give_up(), None);
+        let (sender, mut receiver) = oneshot();
+        sender.send(7).unwrap();
+        assert_eq!(receiver.give_up(), Some(7));
+        let (late, mut receiver) = oneshot();
+        assert_eq!(receiver.give_up(), None);
         assert_eq!(late.send(7), Err(7));
     }
 
     #[test]
     fn only_the_last_waker_is_woken() {
-        let (oneshot, mut awaited) = oneshot();
+        let (sender, mut receiver) = oneshot();
         let mut idle = Context::from_waker(Waker::noop());
-        assert!(Pin::new(&mut awaited).poll(&mut idle).is_pending());
-        let waiter = thread::spawn(move || block_on(awaited));
-        oneshot.send(7).unwrap();
+        assert!(Pin::new(&mut receiver).poll(&mut idle).is_pending());
+        let waiter = thread::spawn(move || block_on(receiver));
+        sender.send(7).unwrap();
         assert_eq!(waiter.join().unwrap(), Ok(7));
     }
 }

@@ -127,8 +127,8 @@ impl<'a> LiveWorkers<'a> {
             listed.map(|(_, queue)| (&queue.job_type, Vec::new())).collect();
         for seen in workers.iter().filter(|seen| seen.live) {
             let types: BTreeSet<&JobType> = seen.job_types.iter().collect();
-            for of in types {
-                by_type.get_mut(of).into_iter().for_each(|scopes| scopes.push(&seen.scope));
+            for job_type in types {
+                by_type.get_mut(job_type).into_iter().for_each(|scopes| scopes.push(&seen.scope));
             }
         }
         LiveWorkers(by_type)
@@ -143,10 +143,10 @@ impl<'a> LiveWorkers<'a> {
 
 /// How many of `workers` are alive and may claim from `queue`.
 pub(crate) fn live_workers(workers: &[WorkerSeen], queue: &Queue) -> u64 {
-    let theirs = workers.iter().filter(|seen| {
+    let live = workers.iter().filter(|seen| {
         seen.live && seen.scope.covers(&queue.tenant) && seen.job_types.contains(&queue.job_type)
     });
-    theirs.count() as u64
+    live.count() as u64
 }
 
 /// Whether a pause stops claims from `queue`.

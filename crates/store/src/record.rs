@@ -174,7 +174,7 @@ pub(crate) fn key_of_id(id: KeyId) -> Arc<str> {
 }
 
 /// Checks that a credential is stored under its own name.
-fn is_under(record: &Record, scope: &Scope, id: KeyId) -> Result<(), Unreadable> {
+fn check_name(record: &Record, scope: &Scope, id: KeyId) -> Result<(), Unreadable> {
     let is_own = record.name.scope == *scope && record.name.key == key_of_id(id);
     is_own.then_some(()).ok_or(Unreadable)
 }
@@ -216,11 +216,11 @@ impl Records {
             }
             RecordKind::ApiKey => {
                 let key: ApiKey = record.read().ok_or(Unreadable)?;
-                is_under(&record, &key.grant.scope, key.id)?;
+                check_name(&record, &key.grant.scope, key.id)?;
             }
             RecordKind::SigningKey => {
                 let key: SigningKey = record.read().ok_or(Unreadable)?;
-                is_under(&record, &Scope::All, key.id)?;
+                check_name(&record, &Scope::All, key.id)?;
             }
         }
         self.rows.insert(record.name.clone(), record);

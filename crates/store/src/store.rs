@@ -66,10 +66,10 @@ pub trait Store: Execute {
         after: u64,
     ) -> Result<Vec<HistoryEntry>, StoreError>;
 
-    /// The announcements of one job for transitions later than row `after` of its history, in
-    /// order, numbered or not, at most [`PAGE_MAX`] at a time. Announcements older than
-    /// [`EVENTS_KEPT`] are left out. Empty for a job that does not exist.
-    async fn announced(
+    /// The events of one job for transitions later than row `after` of its history, in order,
+    /// numbered or not, at most [`PAGE_MAX`] at a time. Events older than [`EVENTS_KEPT`] are left
+    /// out. Empty for a job that does not exist.
+    async fn events_of_job(
         &self,
         scope: &Scope,
         id: JobId,
@@ -156,18 +156,19 @@ pub trait Store: Execute {
     /// before it wakes claims.
     async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError>;
 
-    /// Numbers at most `limit` new announcements and returns how many it numbered.
+    /// Numbers at most `limit` new events and returns how many it numbered.
     ///
     /// Numbers have no gaps and never change. Those of one job are in the order of its history. An
-    /// announcement whose request was answered before another request began has the smaller number.
+    /// event whose request was answered before another request began has the smaller number.
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError>;
 
-    /// Numbered announcements after `after`, in order, at most [`PAGE_MAX`] at a time.
+    /// Numbered events after `after`, in order, at most [`PAGE_MAX`] at a time.
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError>;
 
-    /// Deletes at most `limit` rows that no query returns any more (expired keys, old
-    /// announcements, workers long gone), and returns how many.
-    async fn prune(&self, limit: usize) -> Result<usize, StoreError>;
+    /// Deletes at most `limit` rows that no query returns any more (expired keys, old events,
+    /// workers long gone), and returns how many. Jobs are deleted by a command
+    /// ([`Store::overdue`]).
+    async fn prune_leftovers(&self, limit: usize) -> Result<usize, StoreError>;
 
     /// How many batches the store can execute side by side.
     fn writers(&self) -> usize {
@@ -182,14 +183,14 @@ pub trait Store: Execute {
     /// Records a heartbeat of a node, and returns which other nodes there are and whether this one
     /// leads. At most one node leads at a time, by the store's clock. A node that was silent for
     /// [`crate::LEADERSHIP_FOR`] no longer leads, and its leader's work ([`Store::number_events`],
-    /// [`Store::prune`]) then does nothing. A draining node gives up the lead. A handle that never
-    /// sent a heartbeat is a tool, not a node, and may do that work.
+    /// [`Store::prune_leftovers`]) then does nothing. A draining node gives up the leadership. A
+    /// handle that never sent a heartbeat is a tool, not a node, and may do that work.
     ///
     /// A store of one process has one node, which leads.
     async fn heartbeat_node(&self, node: &NodeInfo) -> Result<ClusterView, StoreError> {
         let seen_at = self.next_due(Timestamp::MAX).await?.now;
-        let seen = NodeStatus { info: node.clone(), seen_at, live: true, leads: true };
-        Ok(ClusterView { leads: true, nodes: vec![seen] })
+        let status = NodeStatus { info: node.clone(), seen_at, live: true, leads: true };
+        Ok(ClusterView { leads: true, nodes: vec![status] })
     }
 
     /// The number of changes so far to the settings that nodes cache: credentials, policies,
@@ -232,7 +233,7 @@ fn read_records<T: RecordBody>(records: &[Record]) -> Result<Vec<T>, StoreError>
 }
 
 fn unreadable() -> StoreError {
-    StoreError::Damaged(Some("a record says what its kind cannot".into()))
+    StoreError::Damaged(Some("the body of a record cannot be read as its kind".into()))
 }
 
 /// One request of a batch.
@@ -320,12 +321,12 @@ impl Request {
     /// The requests inside lists, flattened, in order.
     pub fn parts(&self) -> impl Iterator<Item = &Request> {
         // Every request of a batch passes here, and nearly all are single: those need no heap list.
-        let (mut first, mut rest) = (Some(self), Vec::new());
+        let (mut single, mut stack) = (Some(self), Vec::new());
         std::iter::from_fn(move || {
             loop {
-                let next = first.take().or_else(|| rest.pop())?;
+                let next = single.take().or_else(|| stack.pop())?;
                 let Request::All(parts) = next else { return Some(next) };
-                rest.extend(parts.iter().rev());
+                stack.extend(parts.iter().rev());
             }
         })
     }
@@ -347,14 +348,14 @@ impl Request {
     }
 
     /// Whether it changes a setting that nodes cache.
-    pub fn sets(&self) -> bool {
+    pub fn changes_settings(&self) -> bool {
         self.parts().any(|part| {
             matches!(part, Request::PutRecord(_) | Request::Pause { .. } | Request::Resume { .. })
         })
     }
 
     /// Whether it submits jobs.
-    pub fn begins(&self) -> bool {
+    pub fn submits_jobs(&self) -> bool {
         self.parts().any(|part| matches!(part, Request::Submit(_)))
     }
 }
@@ -374,9 +375,9 @@ pub(crate) fn phase(request: &Request) -> u8 {
     }
 }
 
-/// The longest page of a listing, of announcements or of the audit log.
+/// The longest page of a listing, of events or of the audit log.
 pub const PAGE_MAX: usize = 1_000;
-/// How long numbered announcements stay readable.
+/// How long numbered events stay readable.
 pub const EVENTS_KEPT: Duration = Duration::from_secs(7 * 86_400);
 
 /// How long a worker that is gone is still listed.
@@ -405,9 +406,8 @@ impl Answer {
     pub fn first(self) -> Self {
         match self {
             Answer::All(parts) => parts.into_iter().next().map_or(Answer::Done, Answer::first),
-            one @ (Answer::Submitted(_) | Answer::Job(_) | Answer::Claimed(_) | Answer::Done) => {
-                one
-            }
+            single
+            @ (Answer::Submitted(_) | Answer::Job(_) | Answer::Claimed(_) | Answer::Done) => single,
         }
     }
 }
@@ -498,12 +498,12 @@ pub struct Upcoming {
     pub due_at: Option<Timestamp>,
 }
 
-/// An announcement with its number in the one order that all readers see.
+/// An event with its number in the one order that all readers see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumberedEvent {
     /// 1 for the first, without gaps.
     pub number: u64,
-    /// The announcement.
+    /// The event.
     pub event: Event,
 }
 

@@ -61,7 +61,7 @@ fn schema(report: &mut DoctorReport, address: &PostgresAddress) {
             report.well("schema", format!("schema {name}: up to date"));
         }
         Ok(schema) => {
-            let (found, known) = (schema.found, schema.known);
+            let (found, known) = (schema.version, schema.supported_version);
             let what = format!("schema {name}: is at {found}, this version writes {known}");
             let say = "the next start brings it up to date, and so does";
             report.note("schema", what).run(say, "consign migrate up");

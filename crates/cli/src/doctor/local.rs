@@ -153,7 +153,7 @@ fn disk(report: &mut DoctorReport, path: &Path) {
     let free = room.f_bavail.saturating_mul(room.f_frsize);
     let what = format!("disk of {}: {} MiB free", folder.display(), free >> 20);
     let df = format!("df -h {}", quoted(&folder.display().to_string()));
-    if free < Options::default().room_bytes_min {
+    if free < Options::default().free_disk_bytes_min {
         let what = format!("{what}; new jobs are refused until there is more");
         report.wrong("disk", what).run("make room there; it goes on by itself", df);
     } else if free < ROOM_BYTES_SMALL {
@@ -166,7 +166,7 @@ fn disk(report: &mut DoctorReport, path: &Path) {
 fn store(report: &mut DoctorReport, path: &Path, args: &DoctorArgs, now: Timestamp) {
     let shown = path.display();
     // The next start migrates a store of an older version.
-    if let Ok(Schema { found, known, missing }) = store::schema(path)
+    if let Ok(Schema { version: found, supported_version: known, missing }) = store::schema(path)
         && !missing.is_empty()
     {
         let what = format!("store: has schema {found}, this version writes {known}");
@@ -193,7 +193,7 @@ fn store(report: &mut DoctorReport, path: &Path, args: &DoctorArgs, now: Timesta
     for found in &health.findings {
         let what = format!("store: {}", found.what);
         let level = if found.damage { DoctorReport::wrong } else { DoctorReport::note };
-        level(report, "store", what).say(found.cure);
+        level(report, "store", what).say(found.remedy);
     }
     let (live, ended) = (health.live_jobs, health.ended_jobs);
     let counts = format!("live jobs {live}, ended {ended}, keys {}", health.keys);

@@ -1,7 +1,7 @@
 //! A live disk that is full, fails, or rots.
 
-use crate::story::{
-    Commit, DB, WAL_FULL, Wrong, commit, connect, create_tables, judge, try_commit,
+use crate::workload::{
+    Commit, DB, WAL_FULL, Wrong, commit, compare, connect, create_tables, try_commit,
 };
 use crash_disk::{Disk, Fault, FaultyOp};
 use rusqlite::{Connection, ffi};
@@ -24,7 +24,7 @@ fn a_full_disk_fails_commits_until_it_has_space_again() {
     roll_back(&db);
     disk.capacity(None);
     commits.push(commit(&disk, &db, 1000));
-    assert_eq!(judge(&disk.after_power_loss_strict(disk.ops()), disk.ops(), &commits), Ok(()));
+    assert_eq!(compare(&disk.after_power_loss_strict(disk.ops()), disk.ops(), &commits), Ok(()));
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_failed_sync_fails_its_commit_and_loses_no_other() {
     let third = commit(&disk, &db, 3);
     for seed in 0..50 {
         let found = disk.after_power_loss(disk.ops(), seed);
-        assert_eq!(judge(&found, disk.ops(), &[first, third]), Ok(()), "seed {seed}");
+        assert_eq!(compare(&found, disk.ops(), &[first, third]), Ok(()), "seed {seed}");
     }
 }
 
@@ -69,7 +69,7 @@ fn a_bit_that_flips_is_found_again_in_every_copy() {
     }
     // The other copy is sound: the deletion of the log was not synced, so the log is back and has
     // the page.
-    assert!(matches!(judge(&killed, 0, &[]), Err(Wrong::Corrupt(_))));
+    assert!(matches!(compare(&killed, 0, &[]), Err(Wrong::Corrupt(_))));
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn a_file_that_was_cut_is_corrupt_and_one_that_was_copied_is_not() {
     let first = commit(&disk, &db, 1);
     drop(db);
     let copy = Disk::holding([(DB, disk.contents(DB).unwrap())]);
-    assert_eq!(judge(&copy, disk.ops(), &[first]), Ok(()));
+    assert_eq!(compare(&copy, disk.ops(), &[first]), Ok(()));
     copy.cut(DB, 8192);
-    assert!(matches!(judge(&copy, disk.ops(), &[first]), Err(Wrong::Corrupt(_))));
+    assert!(matches!(compare(&copy, disk.ops(), &[first]), Err(Wrong::Corrupt(_))));
 }
 
 fn prepared() -> (Disk, Connection) {

@@ -1,17 +1,17 @@
 //! The other things that SQLite does with files: copies, scratch files, and disks that come and go.
 
-use crate::story::{DB, WAL_FULL, commit, connect, create_tables, judge, live};
+use crate::workload::{DB, WAL_FULL, commit, compare, connect, create_tables, run_workload};
 use crash_disk::Disk;
 
 #[test]
 fn vacuum_into_makes_a_durable_copy_on_the_same_disk() {
     let disk = Disk::new();
-    let commits = live(&disk, WAL_FULL);
+    let commits = run_workload(&disk, WAL_FULL);
     let db = connect(&disk, WAL_FULL);
     db.execute("vacuum into ?1", [disk.path("copy.db")]).unwrap();
     let after = disk.after_power_loss_strict(disk.ops());
     let copy = Disk::holding([(DB, after.contents("copy.db").unwrap())]);
-    assert_eq!(judge(&copy, disk.ops(), &commits), Ok(()));
+    assert_eq!(compare(&copy, disk.ops(), &commits), Ok(()));
     let again = db.execute("vacuum into ?1", [disk.path("copy.db")]).unwrap_err();
     assert!(again.to_string().contains("already exists"), "{again}");
 }
@@ -53,14 +53,14 @@ fn a_connection_outlives_the_hand_that_held_its_disk() {
     db.execute_batch("insert into job values (2, x'')").unwrap();
     drop(db);
     let flags = rusqlite::OpenFlags::default();
-    let gone = rusqlite::Connection::open_with_flags_and_vfs(path, flags, crash_disk::VFS_NAME);
-    assert!(gone.is_err(), "a disk without a holder is still there");
+    let reopened = rusqlite::Connection::open_with_flags_and_vfs(path, flags, crash_disk::VFS_NAME);
+    assert!(reopened.is_err(), "a disk without a holder is still there");
 }
 
 #[test]
 fn a_killed_process_leaves_a_log_that_goes_on() {
     let disk = Disk::new();
-    live(&disk, WAL_FULL);
+    run_workload(&disk, WAL_FULL);
     let after = disk.after_kill(disk.ops());
     assert_eq!((after.ops(), after.files()), (disk.ops(), disk.files()));
     assert_eq!(after.describe(0..3), disk.describe(0..3));

@@ -7,4 +7,4 @@ mod faults;
 mod files;
 mod power;
 mod sharing;
-mod story;
+mod workload;

@@ -1,6 +1,6 @@
 //! Several connections in several threads on one disk.
 
-use crate::story::{Commit, DB, Mode, WAL_FULL, commit, connect, create_tables, judge};
+use crate::workload::{Commit, DB, Mode, WAL_FULL, commit, compare, connect, create_tables};
 use crash_disk::Disk;
 use std::{
     io::Write,
@@ -12,31 +12,34 @@ const COMMITS_EACH: i64 = 30;
 
 #[test]
 fn two_writers_a_reader_and_a_checkpointer_keep_every_commit() {
-    crowd_keeps_all("wal", WAL_FULL);
+    concurrent_writers_keep_all("wal", WAL_FULL);
 }
 
 #[test]
 fn a_crowd_around_a_rollback_journal_keeps_every_commit() {
-    crowd_keeps_all("rollback journal", Mode { journal: "delete", synchronous: "extra" });
+    concurrent_writers_keep_all(
+        "rollback journal",
+        Mode { journal: "delete", synchronous: "extra" },
+    );
 }
 
 #[track_caller]
-fn crowd_keeps_all(what: &str, mode: Mode) {
+fn concurrent_writers_keep_all(what: &str, mode: Mode) {
     let disk = Disk::new();
-    let commits = crowd(&disk, mode);
+    let commits = write_concurrently(&disk, mode);
     for at in 0..=disk.ops() {
-        assert_eq!(judge(&disk.after_kill(at), at, &commits), Ok(()), "killed at {at}");
+        assert_eq!(compare(&disk.after_kill(at), at, &commits), Ok(()), "killed at {at}");
         for seed in 0..3 {
             let found = disk.after_power_loss(at, seed);
-            assert_eq!(judge(&found, at, &commits), Ok(()), "at {at}, seed {seed}");
+            assert_eq!(compare(&found, at, &commits), Ok(()), "at {at}, seed {seed}");
         }
     }
-    let line = format!("{what}: a crowd made {} commits", commits.len());
+    let line = format!("{what}: concurrent connections made {} commits", commits.len());
     writeln!(std::io::stderr(), "{line}, {} crash points", 4 * (disk.ops() + 1))
         .expect("it prints");
 }
 
-fn crowd(disk: &Disk, mode: Mode) -> Vec<Commit> {
+fn write_concurrently(disk: &Disk, mode: Mode) -> Vec<Commit> {
     create_tables(&connect(disk, mode));
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -121,5 +124,5 @@ fn closing_one_connection_keeps_the_wal_of_another() {
     let before = disk.files();
     drop(b);
     assert_eq!(disk.files(), before);
-    assert_eq!(judge(&disk.after_power_loss_strict(disk.ops()), disk.ops(), &[first]), Ok(()));
+    assert_eq!(compare(&disk.after_power_loss_strict(disk.ops()), disk.ops(), &[first]), Ok(()));
 }

@@ -258,7 +258,8 @@ impl Entry {
 
     /// Whether it submits jobs.
     fn submits_jobs(&self) -> bool {
-        self.submission().is_some_and(|submission| submission.requests.iter().any(Request::begins))
+        self.submission()
+            .is_some_and(|submission| submission.requests.iter().any(Request::submits_jobs))
     }
 
     fn len(&self) -> usize {

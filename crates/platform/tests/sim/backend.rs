@@ -10,7 +10,7 @@ use std::{
 };
 use store::{
     Clock, Execute, Memory, Notification, Options, Postgres, PostgresAddress, PostgresOptions,
-    RandomSource, Reply, Request, Sqlite, Store, StoreError, take_the_clock, wipe,
+    RandomSource, Reply, Request, Sqlite, Store, StoreError, control_clock, wipe,
 };
 use tempfile::TempDir;
 use test_postgres::Server;
@@ -89,7 +89,7 @@ impl Backend {
             StoreKind::Postgres => {
                 let address = ADDRESS.with(Clone::clone);
                 RUNTIME
-                    .block_on(take_the_clock(&address, sim_clock.manual_clock()))
+                    .block_on(control_clock(&address, sim_clock.manual_clock()))
                     .expect("it is ours");
                 RUNTIME.block_on(wipe(&address)).expect("it can be emptied");
                 let store = Mutex::new(Some(open_database(&address, &clock, &random)));

@@ -36,7 +36,7 @@ impl Audit {
 pub(crate) fn audit(path: &Path, client_log: &ClientLog, all_ended: bool) -> Audit {
     let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let health = store::examine(path, clock.read().wall, &mut |_| {}).unwrap();
-    let options = Options { room_bytes_min: 0, ..Options::default() };
+    let options = Options { free_disk_bytes_min: 0, ..Options::default() };
     let store = Sqlite::open(path, clock.clone(), random.clone(), options).unwrap();
     let platform = Platform::new(Arc::new(store), clock, random, Settings::default());
     let mut auditor = Auditor {

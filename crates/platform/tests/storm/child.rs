@@ -61,7 +61,7 @@ fn open(path: &Path) -> Result<Platform, store::OpenError> {
         options.log_pages = i64::try_from(pages).unwrap();
     }
     if let Some(free_bytes) = crate::setting(FREE_BYTES) {
-        options.room_bytes_min = free_bytes;
+        options.free_disk_bytes_min = free_bytes;
     }
     let mut store: Arc<dyn Store> =
         Arc::new(Sqlite::open(path, clock.clone(), random.clone(), options)?);

@@ -31,7 +31,7 @@ const MIB: u64 = 1024 * 1024;
 #[test]
 fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
     let Some(disk) = SmallDisk::mount() else { return };
-    let start = Start { room_bytes_min: Some(0), ..Start::on(disk.file("store")) };
+    let start = Start { free_disk_bytes_min: Some(0), ..Start::on(disk.file("store")) };
     // Enough for a log that is moved late and for all that is submitted afterwards.
     let filler = FillerFile { path: disk.file("filler"), bytes: 24 * MIB };
     print_line(&format!("full to the last byte: {}", run_disk_full(&start, &filler, true)));
@@ -55,8 +55,8 @@ fn a_store_refuses_jobs_while_another_process_fills_the_disk() {
     // Other processes use this disk as well. Within seconds they write less than this, or the test
     // waits for them.
     let margin = (free_bytes(folder.path()) / 8).min(1024 * MIB);
-    let room_bytes_min = Some(free_bytes(folder.path()) - margin);
-    let start = Start { room_bytes_min, ..Start::on(folder.path().join("store")) };
+    let free_disk_bytes_min = Some(free_bytes(folder.path()) - margin);
+    let start = Start { free_disk_bytes_min, ..Start::on(folder.path().join("store")) };
     let filler = FillerFile { path: folder.path().join("filler"), bytes: margin * 2 };
     print_line(&format!("filled by others: {}", run_disk_full(&start, &filler, false)));
 }
@@ -64,7 +64,7 @@ fn a_store_refuses_jobs_while_another_process_fills_the_disk() {
 /// Submits jobs with space, without, and with space again. Returns the answers of the second part.
 ///
 /// To the last byte, the index of SQLite's log may be what no longer fits, after the commit itself
-/// did. Then the outcome is unknown, and the process ends: `room_bytes_min` prevents that.
+/// did. Then the outcome is unknown, and the process ends: `free_disk_bytes_min` prevents that.
 fn run_disk_full(start: &Start, filler: &FillerFile, may_stop: bool) -> String {
     let (client_log, names) = (SharedClientLog::default(), AtomicU64::new(0));
     let mut process = start.start_and_wait();

@@ -19,7 +19,7 @@ pub(crate) struct Start {
     /// The file to serve.
     pub(crate) store: PathBuf,
     /// The free bytes that the disk must have, where the default is not used.
-    pub(crate) room_bytes_min: Option<u64>,
+    pub(crate) free_disk_bytes_min: Option<u64>,
     /// The number of pages after which the log is moved, where the default is not used.
     pub(crate) log_pages: Option<u64>,
     /// Whether it answers before it commits.
@@ -28,14 +28,14 @@ pub(crate) struct Start {
 
 impl Start {
     pub(crate) fn on(store: PathBuf) -> Self {
-        Start { store, room_bytes_min: None, log_pages: None, answers_before_commit: false }
+        Start { store, free_disk_bytes_min: None, log_pages: None, answers_before_commit: false }
     }
 
     /// Starts the process and does not wait for it.
     pub(crate) fn launch(&self) -> Process {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "child::serve", "--nocapture"]).env(STORE, &self.store);
-        if let Some(free_bytes) = self.room_bytes_min {
+        if let Some(free_bytes) = self.free_disk_bytes_min {
             command.env(FREE_BYTES, free_bytes.to_string());
         }
         if let Some(pages) = self.log_pages {

@@ -26,11 +26,11 @@ impl Encoder {
     pub(crate) fn begin_in(mut buffer: Vec<u8>) -> Self {
         buffer.clear();
         buffer.push(FORMAT);
-        Encoder::after(buffer)
+        Encoder::appending_to(buffer)
     }
 
     /// Appends to `bytes`.
-    pub(crate) fn after(bytes: Vec<u8>) -> Self {
+    pub(crate) fn appending_to(bytes: Vec<u8>) -> Self {
         Encoder { bytes, last: 0 }
     }
 
@@ -183,10 +183,10 @@ codecs! {
     Arc<str>: |text, out| out.text(text), |from| from.text().map(Into::into);
     Vec<T> [T: Codec]: |items, out| out.list(items.iter()), |from| from.list();
     Arc<[T]> [T: Codec]: |items, out| out.list(items.iter()), |from| from.list();
-    [i64; N] [const N: usize]: |numbers, out| numbers.iter().for_each(|one| one.write(out)), |from| {
+    [i64; N] [const N: usize]: |numbers, out| numbers.iter().for_each(|number| number.write(out)), |from| {
         let mut numbers = [0; N];
-        for one in &mut numbers {
-            *one = i64::read(from)?;
+        for number in &mut numbers {
+            *number = i64::read(from)?;
         }
         Some(numbers)
     };

@@ -22,7 +22,7 @@ pub(crate) struct InlineHistory {
     bytes: Vec<u8>,
 }
 
-/// A row of history, and the number of its announcement, if it has one.
+/// A row of history, and the number of its event, if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HistoryRow {
     pub(crate) entry: HistoryEntry,
@@ -47,7 +47,7 @@ impl InlineHistory {
     }
 
     pub(crate) fn push(&mut self, entry: &HistoryEntry, event: Option<i64>) {
-        let mut out = Encoder::after(std::mem::take(&mut self.bytes));
+        let mut out = Encoder::appending_to(std::mem::take(&mut self.bytes));
         event.write(&mut out);
         entry.write(&mut out);
         self.bytes = out.bytes;

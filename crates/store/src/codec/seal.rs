@@ -2,8 +2,8 @@
 //!
 //! SQLite does not notice a flipped bit in a row. A job that runs with a payload that no client
 //! sent is worse than one that does not run. So every body carries a checksum over itself, its kind
-//! and the number of its row, which detects a flipped bit, a truncated row and a row in the wrong
-//! place.
+//! and the number of its row, which detects a flipped bit, a truncated row and a row that is
+//! stored under another number.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ kinds! {
     Job = 3 "the state",
     History = 4 "a history row",
     Step = 5 "a step",
-    Event = 6 "an announcement",
+    Event = 6 "an event",
     Counts = 7 "the counts",
     Policy = 8 "a policy",
     Worker = 9 "a worker",

@@ -13,16 +13,16 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// The history after row `after`. `moved` are the rows that by now have rows of their own.
+    /// The history after row `after`. `older` are the entries that by now have rows of their own.
     /// `None` where the history is incomplete: a missing row has no seal to report it, but the job
     /// knows how many rows there are.
     pub(crate) fn history(
         &self,
-        moved: Vec<HistoryEntry>,
+        older: Vec<HistoryEntry>,
         after: u64,
     ) -> Result<Option<Vec<HistoryEntry>>, Damage> {
-        let mut entries = moved;
-        let recent = self.recent.rows(self.no)?.into_iter().map(|noted| noted.entry);
+        let mut entries = older;
+        let recent = self.recent.rows(self.no)?.into_iter().map(|row| row.entry);
         entries.extend(recent.filter(|entry| entry.seq > after));
         let expected = after.saturating_add(1)..=self.job.seq;
         Ok(entries.iter().map(|entry| entry.seq).eq(expected).then_some(entries))
@@ -30,7 +30,7 @@ impl Stored {
 }
 
 /// The damage where [`Stored::history`] is incomplete.
-pub(crate) const NOT_WHOLE: &str = "a history is not as long as its job says";
+pub(crate) const INCOMPLETE_HISTORY: &str = "the history of a job is incomplete";
 
 /// The columns by which indexes find a live job.
 #[derive(Clone, Copy, Default)]

@@ -71,18 +71,18 @@ pub(crate) fn audited_commands_are_recorded_in_a_hash_chain(fixture: &Fixture) {
 }
 
 pub(crate) fn refused_commands_leave_no_audit_entry(fixture: &Fixture) {
-    let gone = fixture.submit(email());
-    fixture.must(gone, Command::Cancel);
-    fixture.must(gone, Command::Erase);
+    let erased = fixture.submit(email());
+    fixture.must(erased, Command::Cancel);
+    fixture.must(erased, Command::Erase);
     let replies = fixture.run(vec![
         only_noted(Scope::All, "a"),
-        recorded("refused", cancel(gone)),
+        recorded("refused", cancel(erased)),
         only_noted(Scope::All, "b"),
     ]);
     assert_eq!(replies, [Ok(Answer::Done), Err(Refusal::JobNotFound), Ok(Answer::Done)]);
-    let mut noted = log(fixture);
-    noted.sort_by(|a, b| a.target.cmp(&b.target));
-    assert_eq!(targets(&noted), ["a", "b"], "and no number is left out");
+    let mut entries = log(fixture);
+    entries.sort_by(|a, b| a.target.cmp(&b.target));
+    assert_eq!(targets(&entries), ["a", "b"], "and no number is left out");
 }
 
 /// Settings run before submits, and those before commands, with or without an audit entry.

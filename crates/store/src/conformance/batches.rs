@@ -70,7 +70,7 @@ pub(crate) fn odd_numbers_are_survived(fixture: &Fixture) {
     let store = &fixture.store();
     for limit in [0, 1, usize::MAX] {
         assert!(block_on(store.overdue(limit)).unwrap().is_empty());
-        assert_eq!(block_on(store.prune(limit)).unwrap(), 0);
+        assert_eq!(block_on(store.prune_leftovers(limit)).unwrap(), 0);
         for after in [0, u64::MAX] {
             assert!(block_on(store.events(after, limit)).unwrap().len() <= 1);
         }

@@ -25,7 +25,7 @@ pub(crate) fn cancelling_a_running_job_asks_its_worker_to_stop(fixture: &Fixture
 
 pub(crate) fn a_cancelled_job_never_runs_again(fixture: &Fixture) {
     // Every way in which an attempt can end without an end of the job.
-    let ways: [fn(&Fixture, &Claimed); 3] = [
+    let endings: [fn(&Fixture, &Claimed); 3] = [
         |fixture, claimed| drop(fixture.fail(claimed)),
         |fixture, claimed| {
             let (token, reason) = (token(claimed), ReleaseReason::Released);
@@ -37,11 +37,11 @@ pub(crate) fn a_cancelled_job_never_runs_again(fixture: &Fixture) {
             fixture.sweep();
         },
     ];
-    for way in ways {
+    for end_attempt in endings {
         let id = fixture.submit(email());
         let claimed = fixture.take();
         fixture.must(id, Command::Cancel);
-        way(fixture, &claimed);
+        end_attempt(fixture, &claimed);
         assert_eq!(fixture.status(id), Status::Cancelled);
         fixture.pass(3_600);
         assert!(fixture.claim(claim_request("w", "late", &["email"], 1)).is_empty());

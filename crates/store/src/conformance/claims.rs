@@ -155,7 +155,7 @@ pub(crate) fn a_claim_under_an_old_name_is_remembered_from_when_it_was_given_job
     fixture.pass(3_599);
     let second = fixture.claim(claim_request("w", "c", &["email"], 1));
     fixture.pass(2);
-    fixture.prune(100);
+    fixture.prune_leftovers(100);
     let again = fixture.claim(claim_request("w", "c", &["email"], 1));
     assert_eq!(ids(&again), ids(&second));
 }
@@ -220,8 +220,8 @@ pub(crate) fn a_claim_of_another_principal_is_another_claim(fixture: &Fixture) {
         ClaimRequest { claim: claim_request.claim.of_principal(who), ..claim_request }
     };
     let first = fixture.submit(email());
-    let held = fixture.claim(of("key:1"));
-    assert_eq!(ids(&held), [first]);
+    let leased = fixture.claim(of("key:1"));
+    assert_eq!(ids(&leased), [first]);
     assert!(fixture.claim(of("key:2")).is_empty(), "nothing of the other's");
     let second = fixture.submit(email());
     assert_eq!(ids(&fixture.claim(of("key:2"))), [second]);
@@ -229,5 +229,5 @@ pub(crate) fn a_claim_of_another_principal_is_another_claim(fixture: &Fixture) {
     for (who, id) in [("key:1", first), ("key:2", second)] {
         assert_eq!(ids(&fixture.claim(of(who))), [id], "each gets its own again");
     }
-    assert_eq!(token(&fixture.claim(of("key:1"))[0]), token(&held[0]));
+    assert_eq!(token(&fixture.claim(of("key:1"))[0]), token(&leased[0]));
 }

@@ -64,12 +64,12 @@ fn poison_with(fixture: &Fixture, name: &str, owner: &str, codes: &[String]) {
     for codes in codes.chunks(500) {
         let draft = || JobDraft { job_type: name.into(), ..JobDraft::default() };
         let jobs = codes.iter().map(|_| fixture.new_job(draft(), owner)).collect();
-        fixture.one(Request::Submit(jobs)).expect("they are taken");
+        fixture.one(Request::Submit(jobs)).expect("the store accepts them");
         let claim = format!("c{}", crate::RandomSource::entropy(&*fixture.random).0);
         let claim_request = super::fixture::claim_request("w1", &claim, &[name], codes.len());
-        let taken = fixture.claim_as(only(owner), claim_request);
-        assert_eq!(taken.len(), codes.len());
-        let settles = taken.iter().zip(codes).map(|(claimed, code)| {
+        let claimed_jobs = fixture.claim_as(only(owner), claim_request);
+        assert_eq!(claimed_jobs.len(), codes.len());
+        let settles = claimed_jobs.iter().zip(codes).map(|(claimed, code)| {
             let error_code = Some(code.clone());
             let draft = EndingDraft { error_code, ..ending(OutcomeWord::Poisoned) };
             let (id, command) = (claimed.job.id(), settling(claimed, &draft));
@@ -136,7 +136,7 @@ pub(crate) fn the_codes_of_the_poison_queue_are_bounded(fixture: &Fixture) {
     assert!(!counts.complete);
     let email = &counts_by_type(&counts)["email"];
     assert_eq!(email.len(), POISON_CODES_MAX);
-    assert!(email.contains(&("FREQUENT".into(), 2)), "those with the most jobs are told");
+    assert!(email.contains(&("FREQUENT".into(), 2)), "the codes with the most jobs are listed");
 }
 
 pub(crate) fn a_tenant_lists_only_its_own_queues(fixture: &Fixture) {
@@ -146,7 +146,7 @@ pub(crate) fn a_tenant_lists_only_its_own_queues(fixture: &Fixture) {
     }
     fixture.claim_as(only("acme"), super::fixture::claim_request("w1", "c", &["a"], 1));
     let queues = block_on(fixture.store().queues(&only("acme"))).expect("the store works");
-    let told: Vec<_> = queues
+    let depths: Vec<_> = queues
         .iter()
         .map(|depth| {
             let Counts { submitted, queued, running, .. } = depth.counts;
@@ -154,7 +154,7 @@ pub(crate) fn a_tenant_lists_only_its_own_queues(fixture: &Fixture) {
             (depth.queue.job_type.as_str(), submitted, queued, running, depth.live_workers)
         })
         .collect();
-    assert_eq!(told, [("a", 1, 0, 1, 1), ("b", 1, 1, 0, 0)]);
+    assert_eq!(depths, [("a", 1, 0, 1, 1), ("b", 1, 1, 0, 0)]);
     let all = block_on(fixture.store().queues(&Scope::All)).expect("the store works");
     let all: Vec<_> =
         all.iter().map(|of| (of.queue.job_type.as_str(), of.queue.tenant.as_str())).collect();

@@ -37,13 +37,14 @@ impl OpenStore {
 
     /// Closes the store, and only then opens the next one: both may want the same file.
     pub(crate) fn reopen(&self, open: impl FnOnce() -> Arc<dyn Store>) {
-        let mut store = self.0.write().expect("nothing panics with the store in hand");
+        let mut store =
+            self.0.write().expect("no thread panics while it holds the lock on the store");
         drop(store.take());
         *store = Some(open());
     }
 
     fn get(&self) -> Arc<dyn Store> {
-        let store = self.0.read().expect("nothing panics with the store in hand");
+        let store = self.0.read().expect("no thread panics while it holds the lock on the store");
         store.clone().expect("it is only empty while it is opened again")
     }
 }
@@ -140,17 +141,17 @@ impl Fixture {
     }
 
     pub(crate) fn submit(&self, draft: JobDraft) -> JobId {
-        self.try_submit(draft).expect("it is taken").job_id
+        self.try_submit(draft).expect("the store accepts it").job_id
     }
 
     pub(crate) fn submit_as(&self, draft: JobDraft, owner: &str) -> JobId {
-        self.try_submit_as(draft, owner).expect("it is taken").job_id
+        self.try_submit_as(draft, owner).expect("the store accepts it").job_id
     }
 
     /// Submits `count` jobs of the type `email`.
     pub(crate) fn submit_many(&self, count: usize, owner: &str) {
         let jobs = (0..count).map(|_| self.new_job(email(), owner)).collect();
-        self.one(Request::Submit(jobs)).expect("they are taken");
+        self.one(Request::Submit(jobs)).expect("the store accepts them");
     }
 
     pub(crate) fn claim(&self, claim_request: ClaimRequest) -> Vec<Claimed> {
@@ -172,7 +173,7 @@ impl Fixture {
     pub(crate) fn take_from(&self, job_type: &str) -> Claimed {
         let name = format!("c{}", self.random.entropy().0);
         let mut jobs = self.claim(claim_request("w1", &name, &[job_type], 1));
-        jobs.pop().expect("there is a job")
+        jobs.pop().expect("a job is due")
     }
 
     pub(crate) fn command(&self, id: JobId, command: Command) -> Result<engine::Answer, Refusal> {
@@ -221,7 +222,7 @@ impl Fixture {
     }
 
     pub(crate) fn job(&self, id: JobId) -> Job {
-        self.find(id).expect("it is there")
+        self.find(id).expect("the job exists")
     }
 
     pub(crate) fn find(&self, id: JobId) -> Option<Job> {
@@ -248,7 +249,7 @@ impl Fixture {
     pub(crate) fn depth(&self, name: &str) -> QueueDepth {
         let queues = block_on(self.store().queues(&Scope::All)).expect("the store works");
         let mut queues = queues.into_iter().filter(|depth| depth.queue.job_type.as_str() == name);
-        queues.next().expect("the queue is told")
+        queues.next().expect("the queue is listed")
     }
 
     /// Finds overdue jobs and applies their commands, as the sweeper does.
@@ -258,8 +259,8 @@ impl Fixture {
         overdue.into_iter().map(|late| late.id).collect()
     }
 
-    pub(crate) fn prune(&self, limit: usize) -> usize {
-        block_on(self.store().prune(limit)).expect("the store works")
+    pub(crate) fn prune_leftovers(&self, limit: usize) -> usize {
+        block_on(self.store().prune_leftovers(limit)).expect("the store works")
     }
 
     pub(crate) fn set_policy(&self, name: &str, policy: Policy) {

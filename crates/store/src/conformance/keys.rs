@@ -46,7 +46,7 @@ pub(crate) fn an_expired_key_is_free_swept_or_not(fixture: &Fixture) {
         fixture.complete(&fixture.take()).unwrap();
         fixture.pass(WEEK);
         if sweep {
-            assert!(fixture.prune(10) >= 1, "the expired key is dropped");
+            assert!(fixture.prune_leftovers(10) >= 1, "the expired key is dropped");
         }
         let second = fixture.submit(keyed(&key, "2"));
         assert_ne!(first, second);
@@ -62,7 +62,7 @@ pub(crate) fn a_redriven_job_takes_its_key_back(fixture: &Fixture) {
         fixture.poison(&fixture.take());
         fixture.pass(WEEK);
         if sweep {
-            fixture.prune(10);
+            fixture.prune_leftovers(10);
         }
         fixture.redrive(first);
         let again = fixture.try_submit(keyed(&key, "1")).unwrap();

@@ -22,12 +22,12 @@ pub(crate) fn a_stale_token_changes_nothing(fixture: &Fixture) {
     fixture.pass(30);
     assert_eq!(fixture.sweep(), [id]);
     fixture.pass(2);
-    let held = fixture.take();
+    let claimed = fixture.take();
     let before = fixture.job(id);
     assert_eq!(fixture.complete(&lost), Err(Refusal::LeaseLost));
     assert_eq!(fixture.beat(&lost), LeaseState::Lost);
     assert_eq!(fixture.job(id), before);
-    assert_eq!(fixture.complete(&held), Ok(Status::Completed));
+    assert_eq!(fixture.complete(&claimed), Ok(Status::Completed));
     assert_eq!(fixture.complete(&lost), Err(Refusal::LeaseLost));
     assert_eq!(fixture.beat(&lost), LeaseState::Ended);
 }

@@ -32,7 +32,7 @@ fn submit(fixture: &Fixture, name: &str, owner: &str) -> Result<Answer, Refusal>
 fn open_types(fixture: &Fixture, count: u64, owner: &str) {
     let jobs =
         (0..count).map(|number| of_type(fixture, &format!("type-{number}"), owner)).collect();
-    fixture.one(Request::Submit(jobs)).expect("they are taken");
+    fixture.one(Request::Submit(jobs)).expect("the store accepts them");
 }
 
 fn queues(fixture: &Fixture, scope: &Scope) -> usize {
@@ -45,13 +45,13 @@ pub(crate) fn undeclared_types_of_a_tenant_are_bounded(fixture: &Fixture) {
     assert_eq!(submit(fixture, "one-more", "acme"), refused(TenantLimit::JobTypes, max));
     assert_eq!(queues(fixture, &only("acme")) as u64, max);
     // Existing queues still accept jobs, and other tenants are not affected.
-    submit(fixture, "type-0", "acme").expect("its queue is there");
+    submit(fixture, "type-0", "acme").expect("the queue exists");
     submit(fixture, "one-more", "birch").expect("another tenant has none");
     // Each request of a batch is decided on its own.
     let one = |name| Request::Submit(vec![of_type(fixture, name, "acme")]);
     let replies = fixture.run(vec![one("one-more"), one("type-1"), one("two-more")]);
-    let taken: Vec<bool> = replies.iter().map(Result::is_ok).collect();
-    assert_eq!(taken, [false, true, false]);
+    let accepted: Vec<bool> = replies.iter().map(Result::is_ok).collect();
+    assert_eq!(accepted, [false, true, false]);
 }
 
 pub(crate) fn a_list_with_one_type_too_many_opens_none(fixture: &Fixture) {
@@ -113,7 +113,7 @@ pub(crate) fn keys_of_a_tenant_are_bounded(fixture: &Fixture) {
     let max = fill_keys(fixture);
     let put = |number, scope| fixture.one(Request::put_key(&lasting(number, scope)));
     assert_eq!(put(max, only("acme")), refused(TenantLimit::ApiKeys, max));
-    assert_eq!(put(7, only("acme")), Ok(Answer::Done), "it is known");
+    assert_eq!(put(7, only("acme")), Ok(Answer::Done), "the key exists already");
     assert_eq!(put(max, only("birch")), Ok(Answer::Done));
     assert_eq!(put(max + 1, Scope::All), Ok(Answer::Done));
     assert_eq!(keys(fixture, &only("acme")).len() as u64, max);
@@ -129,15 +129,15 @@ pub(crate) fn an_ended_key_makes_room(fixture: &Fixture) {
         ApiKey { revoked_at, ..lasting(number, only("acme")) }
     };
     for key in [ended(3, 2), ended(4, 1)] {
-        fixture.one(Request::put_key(&key)).expect("they are known");
+        fixture.one(Request::put_key(&key)).expect("the keys exist already");
     }
     fixture.pass(5);
     let put = |number| fixture.one(Request::put_key(&lasting(number, only("acme"))));
     assert_eq!(put(max), Ok(Answer::Done));
-    let kept: Vec<_> = keys(fixture, &only("acme")).iter().map(|key| key.id).collect();
-    assert_eq!(kept.len() as u64, max);
-    assert!(!kept.contains(&lasting(4, only("acme")).id), "what ended first goes first");
-    assert!(kept.contains(&lasting(3, only("acme")).id));
+    let remaining: Vec<_> = keys(fixture, &only("acme")).iter().map(|key| key.id).collect();
+    assert_eq!(remaining.len() as u64, max);
+    assert!(!remaining.contains(&lasting(4, only("acme")).id), "what ended first goes first");
+    assert!(remaining.contains(&lasting(3, only("acme")).id));
     assert_eq!(put(max + 1), Ok(Answer::Done));
     assert_eq!(put(max + 2), refused(TenantLimit::ApiKeys, max), "all that are left are good");
 }
@@ -157,18 +157,18 @@ pub(crate) fn the_maker_of_a_kept_key_is_kept(fixture: &Fixture) {
     };
     let put = |key| fixture.one(Request::put_key(&key));
     for key in [ended(3, 1, only("acme")), ended(4, 2, only("acme")), made_by(5, 3, only("acme"))] {
-        put(key).expect("they are known");
+        put(key).expect("the keys exist already");
     }
     // A key for all tenants that made a key of another tenant.
-    let others = (max..2 * max).map(|number| Request::put_key(&lasting(number, Scope::All)));
-    assert!(fixture.run(others.collect()).iter().all(Result::is_ok));
+    let more_keys = (max..2 * max).map(|number| Request::put_key(&lasting(number, Scope::All)));
+    assert!(fixture.run(more_keys.collect()).iter().all(Result::is_ok));
     put(made_by(2 * max, max, only("birch"))).expect("birch has none");
-    put(ended(max, 1, Scope::All)).expect("it is known");
+    put(ended(max, 1, Scope::All)).expect("the key exists already");
     fixture.pass(5);
     assert_eq!(put(lasting(2 * max + 1, only("acme"))), Ok(Answer::Done), "4 goes, and not 3");
-    let kept: Vec<_> = keys(fixture, &only("acme")).iter().map(|key| key.id).collect();
-    let is_kept = |number| kept.contains(&lasting(number, only("acme")).id);
-    assert_eq!([is_kept(3), is_kept(4), is_kept(5)], [true, false, true]);
+    let remaining: Vec<_> = keys(fixture, &only("acme")).iter().map(|key| key.id).collect();
+    let is_remaining = |number| remaining.contains(&lasting(number, only("acme")).id);
+    assert_eq!([is_remaining(3), is_remaining(4), is_remaining(5)], [true, false, true]);
     let more = |scope| put(lasting(2 * max + 2, scope));
     assert_eq!(more(only("acme")), refused(TenantLimit::ApiKeys, max));
     assert_eq!(more(Scope::All), refused(TenantLimit::ApiKeys, max));
@@ -206,8 +206,10 @@ pub(crate) fn workers_of_a_tenant_are_bounded(fixture: &Fixture) {
     };
     assert_eq!(jobs.len(), 1);
     assert_eq!(names(fixture, "acme").len() as u64, max);
-    fixture.one(seen(0, "birch")).expect("a sign of life is taken");
-    fixture.one(claiming(claim_request("of-all", "d", &["email"], 1))).expect("a claim is taken");
+    fixture.one(seen(0, "birch")).expect("the store accepts a heartbeat");
+    fixture
+        .one(claiming(claim_request("of-all", "d", &["email"], 1)))
+        .expect("the store accepts a claim");
     assert_eq!(names(fixture, "birch"), ["worker-0"]);
 }
 
@@ -220,13 +222,13 @@ pub(crate) fn a_lost_worker_makes_room(fixture: &Fixture) {
     // an outage.
     for _ in 0..WORKER_SILENCE_MAX.as_secs() / 10 {
         fixture.pass(10);
-        fixture.one(seen(1, "acme")).expect("a sign of life is taken");
+        fixture.one(seen(1, "acme")).expect("the store accepts a heartbeat");
     }
-    fixture.one(seen(max, "acme")).expect("a sign of life is taken");
-    let kept = names(fixture, "acme");
-    assert_eq!(kept.len() as u64, max);
-    assert!(!kept.contains(&"worker-0".to_owned()), "the lost one goes");
-    assert!(kept.contains(&format!("worker-{max}")));
+    fixture.one(seen(max, "acme")).expect("the store accepts a heartbeat");
+    let remaining = names(fixture, "acme");
+    assert_eq!(remaining.len() as u64, max);
+    assert!(!remaining.contains(&"worker-0".to_owned()), "the lost one goes");
+    assert!(remaining.contains(&format!("worker-{max}")));
 }
 
 /// The node that receives a sign-off may never have seen the worker, and the tenant may be at its
@@ -241,7 +243,7 @@ pub(crate) fn a_worker_signs_off_where_there_is_no_room(fixture: &Fixture) {
         other => other,
     };
     fixture.run(vec![leave(0), leave(max + 1)]);
-    let there = names(fixture, "acme");
-    assert!(!there.contains(&"worker-0".to_owned()), "it signed off");
-    assert!(there.contains(&"worker-1".to_owned()), "it goes on");
+    let listed = names(fixture, "acme");
+    assert!(!listed.contains(&"worker-0".to_owned()), "it signed off");
+    assert!(listed.contains(&"worker-1".to_owned()), "it goes on");
 }

@@ -27,20 +27,20 @@ fn parts(answer: Answer) -> Vec<Answer> {
 }
 
 pub(crate) fn a_request_list_with_a_refused_part_changes_nothing(fixture: &Fixture) {
-    let (kept, gone) = (fixture.submit(email()), JobId::from_bytes([1; 16]));
+    let (existing, missing) = (fixture.submit(email()), JobId::from_bytes([1; 16]));
     let new = fixture.new_job(keyed("k", "1"), "acme");
     let report = Policy { max_attempts: 9, ..Policy::default() };
     let list = Request::All(vec![
         Request::Submit(vec![new.clone()]),
-        about(kept, Command::Cancel),
+        about(existing, Command::Cancel),
         Request::Pause { scope: Scope::All, job_type: job_type("email") },
         Request::set_policy(&job_type("email"), &report),
         Request::Audit(note(Scope::All, "list")),
-        about(gone, Command::Cancel),
+        about(missing, Command::Cancel),
     ]);
-    let before = fixture.job(kept);
+    let before = fixture.job(existing);
     assert_eq!(fixture.one(list), Err(Refusal::JobNotFound));
-    assert_eq!(fixture.job(kept), before);
+    assert_eq!(fixture.job(existing), before);
     let store = fixture.store();
     assert_eq!(block_on(store.job(&Scope::All, new.id)).unwrap(), None);
     assert!(block_on(store.pauses()).unwrap().is_empty());
@@ -129,8 +129,8 @@ pub(crate) fn a_request_list_submits_a_job_once(fixture: &Fixture) {
     assert_eq!(twice[0], twice[1], "the same submit again is the same job");
     assert_eq!(fixture.depth("email").counts.submitted, 1);
     fixture.must(new.id, Command::Cancel);
-    let gone = fixture.one(Request::All(vec![about(new.id, Command::Erase), submit()]));
-    assert_eq!(gone, Err(Refusal::JobNotFound), "the list itself has erased it");
+    let missing = fixture.one(Request::All(vec![about(new.id, Command::Erase), submit()]));
+    assert_eq!(missing, Err(Refusal::JobNotFound), "the list itself has erased it");
     assert_eq!(fixture.status(new.id), Status::Cancelled);
 }
 
@@ -158,12 +158,12 @@ pub(crate) fn a_list_declares_a_type_before_its_first_job(fixture: &Fixture) {
         fixture.new_job(draft, "acme")
     };
     let jobs = (0..max).map(|number| of_type(format!("type-{number}"))).collect();
-    fixture.one(Request::Submit(jobs)).expect("they are taken");
+    fixture.one(Request::Submit(jobs)).expect("the store accepts them");
     let submit = || Request::Submit(vec![of_type("one-more".into())]);
     assert!(matches!(fixture.one(submit()), Err(Refusal::TenantLimit { .. })));
     let declared = Request::set_policy(&job_type("one-more"), &Policy::default());
-    let taken = fixture.one(Request::All(vec![declared, submit()]));
-    assert!(taken.is_ok(), "{taken:?}");
+    let accepted = fixture.one(Request::All(vec![declared, submit()]));
+    assert!(accepted.is_ok(), "{accepted:?}");
 }
 
 pub(crate) fn an_attempt_ends_once_within_a_list(fixture: &Fixture) {
@@ -238,8 +238,8 @@ pub(crate) fn a_list_has_the_turn_of_its_last_part(fixture: &Fixture) {
 pub(crate) fn lists_within_lists_are_one_list(fixture: &Fixture) {
     let new = fixture.new_job(email(), "default");
     let inner = Request::All(vec![Request::Submit(vec![new.clone()])]);
-    let gone = about(JobId::from_bytes([1; 16]), Command::Cancel);
-    let refused = fixture.one(Request::All(vec![inner.clone(), gone]));
+    let missing = about(JobId::from_bytes([1; 16]), Command::Cancel);
+    let refused = fixture.one(Request::All(vec![inner.clone(), missing]));
     assert_eq!(refused, Err(Refusal::JobNotFound));
     assert_eq!(block_on(fixture.store().job(&Scope::All, new.id)).unwrap(), None);
     assert_eq!(fixture.one(Request::All(Vec::new())), Ok(Answer::All(Vec::new())));

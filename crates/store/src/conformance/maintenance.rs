@@ -53,10 +53,14 @@ pub(crate) fn the_store_reports_when_the_next_job_is_due(fixture: &Fixture) {
     assert_eq!(next(now).due_at, seconds(40));
     assert_eq!(next(now + Duration::from_secs(40)).due_at, seconds(50), "behind that moment");
     fixture.pass(55);
-    let found = next(now);
-    assert_eq!((found.due_at, found.now), (seconds(40), now + Duration::from_secs(55)), "overdue");
+    let upcoming = next(now);
+    assert_eq!(
+        (upcoming.due_at, upcoming.now),
+        (seconds(40), now + Duration::from_secs(55)),
+        "overdue"
+    );
     fixture.take();
-    assert_eq!(next(found.now).due_at, seconds(60), "what runs is not due");
+    assert_eq!(next(upcoming.now).due_at, seconds(60), "what runs is not due");
 }
 
 pub(crate) fn a_silent_worker_is_found(fixture: &Fixture) {
@@ -143,22 +147,22 @@ pub(crate) fn old_rows_go_in_bounded_numbers(fixture: &Fixture) {
         fixture.submit(keyed(&format!("k{n}"), "1"));
         fixture.complete(&fixture.take()).unwrap();
     }
-    assert_eq!(fixture.prune(100), 0, "nothing is old");
+    assert_eq!(fixture.prune_leftovers(100), 0, "nothing is old");
     fixture.pass(8 * DAY);
-    assert_eq!(fixture.prune(3), 3);
-    assert_eq!(fixture.prune(2), 2);
-    assert_eq!(fixture.prune(100), 1, "the worker is long gone");
-    assert_eq!(fixture.prune(100), 0);
+    assert_eq!(fixture.prune_leftovers(3), 3);
+    assert_eq!(fixture.prune_leftovers(2), 2);
+    assert_eq!(fixture.prune_leftovers(100), 1, "the worker is long gone");
+    assert_eq!(fixture.prune_leftovers(100), 0);
 }
 
 pub(crate) fn an_overdue_job_that_settled_meanwhile_stays_as_it_is(fixture: &Fixture) {
     let id = fixture.submit(email());
     let claimed = fixture.take();
     fixture.pass(60);
-    let found = block_on(fixture.store().overdue(10)).unwrap();
+    let overdue = block_on(fixture.store().overdue(10)).unwrap();
     fixture.complete(&claimed).unwrap();
     let before = fixture.job(id);
-    for late in found {
+    for late in overdue {
         assert_eq!(fixture.command(late.id, late.command), Err(Refusal::NotDue));
     }
     assert_eq!(fixture.job(id), before);

@@ -64,16 +64,16 @@ fn number(store: &Arc<dyn Store>) -> usize {
     block_on(store.number_events(100)).expect("the store works")
 }
 
-fn prune(store: &Arc<dyn Store>) -> usize {
-    block_on(store.prune(100)).expect("the store works")
+fn prune_leftovers(store: &Arc<dyn Store>) -> usize {
+    block_on(store.prune_leftovers(100)).expect("the store works")
 }
 
 pub(crate) fn a_single_node_leads(fixture: &Fixture) {
     let info = info("a");
     for _ in 0..2 {
-        let told = heartbeat_node(&fixture.store(), &info);
-        assert!(told.leads);
-        let [seen] = &told.nodes[..] else { panic!("one node, not {:?}", told.nodes) };
+        let view = heartbeat_node(&fixture.store(), &info);
+        assert!(view.leads);
+        let [seen] = &view.nodes[..] else { panic!("one node, not {:?}", view.nodes) };
         assert!(seen.info == info && seen.live && seen.leads, "{seen:?}");
         fixture.pass(3);
     }
@@ -105,12 +105,12 @@ pub(crate) fn one_node_leads_at_a_time(near: &ClusterFixture) {
     for _ in 0..3 {
         assert!(!leads(&two, "two"));
         near.pass(LEADERSHIP_FOR / 2);
-        assert!(leads(&one, "one"), "it is heard in time");
+        assert!(leads(&one, "one"), "its heartbeat is in time");
     }
-    let told = heartbeat_node(&two, &info("two"));
+    let view = heartbeat_node(&two, &info("two"));
     let leaders: Vec<&str> =
-        told.nodes.iter().filter(|seen| seen.leads).map(|seen| &*seen.info.id).collect();
-    assert_eq!(leaders, ["one"], "every node is told who");
+        view.nodes.iter().filter(|seen| seen.leads).map(|seen| &*seen.info.id).collect();
+    assert_eq!(leaders, ["one"], "every node sees the leader");
 }
 
 pub(crate) fn a_silent_leader_is_followed_after_its_time_and_not_before(near: &ClusterFixture) {
@@ -130,11 +130,15 @@ pub(crate) fn a_leader_that_comes_back_late_does_no_maintenance(near: &ClusterFi
     near.fixture.complete(&near.fixture.take()).unwrap();
     near.pass(Duration::from_secs(40 * 86_400)); // its key and worker are past their retention
     assert!(leads(&two, "two"));
-    assert_eq!((number(&one), prune(&one)), (0, 0), "it does not know yet that it was followed");
+    assert_eq!(
+        (number(&one), prune_leftovers(&one)),
+        (0, 0),
+        "it does not know yet that it was followed"
+    );
     assert!(!leads(&one, "one"));
-    assert_eq!((number(&one), prune(&one)), (0, 0), "and now it does");
+    assert_eq!((number(&one), prune_leftovers(&one)), (0, 0), "and now it does");
     assert_eq!(number(&two), 3);
-    assert!(prune(&two) >= 2);
+    assert!(prune_leftovers(&two) >= 2);
 }
 
 pub(crate) fn a_leader_that_was_away_does_no_chores_unfollowed(near: &ClusterFixture) {
@@ -142,7 +146,7 @@ pub(crate) fn a_leader_that_was_away_does_no_chores_unfollowed(near: &ClusterFix
     assert!(leads(&one, "one"));
     near.fixture.submit(email());
     near.pass(LEADERSHIP_FOR);
-    assert_eq!(number(&one), 0, "another node may have taken the lead at any moment");
+    assert_eq!(number(&one), 0, "another node may have become the leader at any moment");
     assert!(leads(&one, "one"));
     assert_eq!(number(&one), 1, "no node did, and it leads again");
 }
@@ -180,21 +184,21 @@ pub(crate) fn the_node_list_shows_each_node_as_last_seen(near: &ClusterFixture) 
     heartbeat_node(&one, &newer);
     let began = block_on(one.next_due(Timestamp::default())).unwrap().now;
     near.pass(NODE_LOST_AFTER - MOMENT);
-    let told = heartbeat_node(&two, &older);
+    let view = heartbeat_node(&two, &older);
     let seen = |info: &NodeInfo, after, live, leads| {
         let seen_at = began + after;
         NodeStatus { info: info.clone(), seen_at, live, leads }
     };
     let late = NODE_LOST_AFTER - MOMENT;
     let expected = [seen(&older, late, true, true), seen(&newer, Duration::ZERO, true, false)];
-    assert_eq!(told.nodes, expected, "oldest first");
+    assert_eq!(view.nodes, expected, "oldest first");
     near.pass(MOMENT);
-    let told = heartbeat_node(&two, &older).nodes;
+    let view = heartbeat_node(&two, &older).nodes;
     let silent = seen(&newer, Duration::ZERO, false, false);
-    assert_eq!(told, [seen(&older, NODE_LOST_AFTER, true, true), silent]);
+    assert_eq!(view, [seen(&older, NODE_LOST_AFTER, true, true), silent]);
     let ending = NodeInfo { draining: true, ..newer };
-    let told = heartbeat_node(&one, &ending).nodes;
-    assert_eq!(told[1], seen(&ending, NODE_LOST_AFTER, true, false), "it is back, and says more");
+    let view = heartbeat_node(&one, &ending).nodes;
+    assert_eq!(view[1], seen(&ending, NODE_LOST_AFTER, true, false), "it is back, and says more");
 }
 
 pub(crate) fn nodes_that_are_long_gone_are_forgotten(near: &ClusterFixture) {
@@ -203,8 +207,8 @@ pub(crate) fn nodes_that_are_long_gone_are_forgotten(near: &ClusterFixture) {
     near.pass(NODES_KEPT - MOMENT);
     assert_eq!(heartbeat_node(&two, &info("two")).nodes.len(), 2);
     near.pass(MOMENT);
-    let told = heartbeat_node(&two, &info("two")).nodes;
-    assert_eq!(told.iter().map(|seen| &*seen.info.id).collect::<Vec<_>>(), ["two"]);
+    let view = heartbeat_node(&two, &info("two")).nodes;
+    assert_eq!(view.iter().map(|seen| &*seen.info.id).collect::<Vec<_>>(), ["two"]);
 }
 
 /// A notification may get lost, above all before the other side listens. The test repeats it at
@@ -219,11 +223,11 @@ fn receive_until(
     tell: impl Fn(),
     enough: impl Fn(&Notification) -> bool,
 ) -> Notification {
-    let (heard, notification) = mpsc::channel();
+    let (sender, notification) = mpsc::channel();
     let mut all = Notification::default();
     let listen = || {
-        let (listener, heard) = (listener.clone(), heard.clone());
-        thread::spawn(move || heard.send(block_on(listener.notification())))
+        let (listener, sender) = (listener.clone(), sender.clone());
+        thread::spawn(move || sender.send(block_on(listener.notification())))
     };
     listen();
     for _ in 0..REPEATS_MAX {
@@ -235,7 +239,7 @@ fn receive_until(
         }
         listen();
     }
-    panic!("only this was heard: {all:?}");
+    panic!("the node received only {all:?}");
 }
 
 fn work(name: &str) -> Notification {
@@ -330,12 +334,12 @@ pub(crate) fn a_report_at_one_node_knows_what_happened_at_another(near: &Cluster
     near.pass(MOMENT);
     command(&two, ids[1], beating(beaten)).expect("lawful");
     assert_eq!(command(&two, ids[2], completing(settled)), COMPLETED);
-    let told = reports(&one, vec![(ids[0], beating(cancelled)), (ids[3], completing(alone))]);
-    let Ok(Answer::Job(engine::Answer::LeaseState(LeaseState::CancelRequested(_)))) = &told[0]
+    let replies = reports(&one, vec![(ids[0], beating(cancelled)), (ids[3], completing(alone))]);
+    let Ok(Answer::Job(engine::Answer::LeaseState(LeaseState::CancelRequested(_)))) = &replies[0]
     else {
-        panic!("the other node was asked for it: {told:?}")
+        panic!("the other node was asked for it: {replies:?}")
     };
-    assert_eq!(told[1], COMPLETED);
+    assert_eq!(replies[1], COMPLETED);
     let rest = [(ids[1], completing(beaten)), (ids[2], completing(settled))];
     assert_eq!(reports(&one, rest.to_vec()), [COMPLETED, COMPLETED], "one of them again");
     for id in [ids[1], ids[2], ids[3]] {
@@ -405,8 +409,8 @@ pub(crate) fn everything_that_is_set_is_counted(near: &ClusterFixture) {
     let before = settings_version(&two);
     near.fixture.submit(email());
     near.fixture.complete(&near.fixture.take()).unwrap();
-    let noted = Request::Audit(note(Scope::All, "job"));
-    one.execute(vec![noted], Notification::default()).unwrap().remove(0).unwrap();
+    let audit = Request::Audit(note(Scope::All, "job"));
+    one.execute(vec![audit], Notification::default()).unwrap().remove(0).unwrap();
     assert_eq!(settings_version(&two), before, "jobs and notes set nothing");
 }
 

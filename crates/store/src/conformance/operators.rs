@@ -38,16 +38,20 @@ pub(crate) fn a_paused_queue_is_not_claimed_from(fixture: &Fixture) {
 }
 
 pub(crate) fn the_store_lists_every_pause(fixture: &Fixture) {
-    let told = || block_on(fixture.store().pauses()).unwrap().into_iter().collect::<Vec<_>>();
-    assert!(told().is_empty());
+    let pauses = || block_on(fixture.store().pauses()).unwrap().into_iter().collect::<Vec<_>>();
+    assert!(pauses().is_empty());
     pause(fixture, only("acme"));
     pause(fixture, Scope::All);
     (fixture.restart)();
-    assert_eq!(told(), [(job_type("email"), only("acme")), (job_type("email"), Scope::All)]);
+    assert_eq!(pauses(), [(job_type("email"), only("acme")), (job_type("email"), Scope::All)]);
     resume(fixture, only("acme"));
-    assert_eq!(told(), [(job_type("email"), Scope::All)], "also of a type that no job has come of");
+    assert_eq!(
+        pauses(),
+        [(job_type("email"), Scope::All)],
+        "also of a type that no job has come of"
+    );
     resume(fixture, Scope::All);
-    assert!(told().is_empty());
+    assert!(pauses().is_empty());
 }
 
 pub(crate) fn a_pause_of_all_tenants_holds_for_each_tenant(fixture: &Fixture) {
@@ -68,8 +72,8 @@ pub(crate) fn policies_are_kept_and_used(fixture: &Fixture) {
     let policy = Policy { max_attempts: 1, ..Policy::default() };
     fixture.set_policy("email", policy.clone());
     (fixture.restart)();
-    let kept = block_on(fixture.store().policies()).unwrap();
-    assert_eq!(kept.into_iter().collect::<Vec<_>>(), [(job_type("email"), policy)]);
+    let policies = block_on(fixture.store().policies()).unwrap();
+    assert_eq!(policies.into_iter().collect::<Vec<_>>(), [(job_type("email"), policy)]);
     fixture.submit(email());
     assert_eq!(fixture.fail(&fixture.take()), Ok(Status::Poisoned));
 }
@@ -86,8 +90,8 @@ pub(crate) fn schemas_and_ready_made_handlers_are_kept(fixture: &Fixture) {
     for policy in [push, run, Policy::default()] {
         fixture.set_policy("email", policy.clone());
         (fixture.restart)();
-        let kept = block_on(fixture.store().policies()).unwrap();
-        assert_eq!(kept.into_iter().collect::<Vec<_>>(), [(job_type("email"), policy)]);
+        let policies = block_on(fixture.store().policies()).unwrap();
+        assert_eq!(policies.into_iter().collect::<Vec<_>>(), [(job_type("email"), policy)]);
     }
 }
 
@@ -167,8 +171,8 @@ pub(crate) fn a_worker_that_signs_off_is_gone_at_once(fixture: &Fixture) {
     let workers = || block_on(fixture.store().workers(&Scope::All)).unwrap();
     let claim = |name: &str| fixture.claim(claim_request(name, "c", &["email"], 1));
     let reasons = || {
-        let found = block_on(fixture.store().explain_facts(&Scope::All, waiting)).unwrap();
-        let (job, around) = found.expect("it is there");
+        let facts = block_on(fixture.store().explain_facts(&Scope::All, waiting)).unwrap();
+        let (job, around) = facts.expect("the job exists");
         explain(&job, &around).into_iter().map(|reason| reason.code()).collect::<Vec<_>>()
     };
     assert!(claim("w").is_empty() && claim("v").is_empty());

@@ -52,22 +52,22 @@ pub(crate) fn old_announcements_go_and_numbers_go_on(fixture: &Fixture) {
     fixture.pass(7 * 86_400);
     fixture.submit(email());
     number(fixture, 100);
-    fixture.prune(100);
+    fixture.prune_leftovers(100);
     let left: Vec<_> = events(fixture, 0).iter().map(|event| event.number).collect();
     assert_eq!(left, [2]);
     fixture.submit(email());
     fixture.pass(30 * 86_400);
-    fixture.prune(100);
+    fixture.prune_leftovers(100);
     assert_eq!(number(fixture, 100), 1, "what no reader could see yet is not dropped");
     assert_eq!(events(fixture, 0)[0].number, 3);
 }
 
-fn announced(fixture: &Fixture, id: JobId, after: u64) -> Vec<Event> {
-    block_on(fixture.store().announced(&Scope::All, id, after)).unwrap()
+fn events_of_job(fixture: &Fixture, id: JobId, after: u64) -> Vec<Event> {
+    block_on(fixture.store().events_of_job(&Scope::All, id, after)).unwrap()
 }
 
 fn seqs(fixture: &Fixture, id: JobId, after: u64) -> Vec<u64> {
-    announced(fixture, id, after).iter().map(|event| event.job.seq).collect()
+    events_of_job(fixture, id, after).iter().map(|event| event.job.seq).collect()
 }
 
 /// A job with so much history that its oldest rows have moved to a table of their own, and another
@@ -81,22 +81,22 @@ pub(crate) fn a_job_s_announcements_are_read_from_a_row_on(fixture: &Fixture) {
         fixture.must(id, Command::Release { token, reason, delay });
     }
     let last = fixture.job(id).seq;
-    let all = announced(fixture, id, 0);
+    let all = events_of_job(fixture, id, 0);
     number(fixture, 1_000_000);
-    let told: Vec<Event> =
+    let events: Vec<Event> =
         block_on(fixture.store().events(0, 1_000)).unwrap().into_iter().map(|e| e.event).collect();
-    let own: Vec<Event> = told.into_iter().filter(|event| event.job.id() == id).collect();
+    let own: Vec<Event> = events.into_iter().filter(|event| event.job.id() == id).collect();
     assert_eq!(all, own, "in order and as it was then, before there are numbers");
-    assert_eq!(announced(fixture, id, 0), own, "and after");
+    assert_eq!(events_of_job(fixture, id, 0), own, "and after");
     for after in [1, 7, 8, 9, last - 1, last, last + 1, u64::MAX] {
         let later = own.iter().filter(|event| event.job.seq > after).cloned();
-        assert_eq!(announced(fixture, id, after), later.collect::<Vec<_>>(), "after {after}");
+        assert_eq!(events_of_job(fixture, id, after), later.collect::<Vec<_>>(), "after {after}");
     }
-    let theirs = block_on(fixture.store().announced(&only("birch"), id, 0)).unwrap();
-    assert!(theirs.is_empty(), "no tenant hears of another's job");
-    assert!(announced(fixture, JobId::from_bytes([1; 16]), 0).is_empty());
+    let foreign = block_on(fixture.store().events_of_job(&only("birch"), id, 0)).unwrap();
+    assert!(foreign.is_empty(), "no tenant hears of another's job");
+    assert!(events_of_job(fixture, JobId::from_bytes([1; 16]), 0).is_empty());
     (fixture.restart)();
-    assert_eq!(announced(fixture, id, 0), own);
+    assert_eq!(events_of_job(fixture, id, 0), own);
 }
 
 pub(crate) fn old_announcements_of_a_job_are_left_out(fixture: &Fixture) {
@@ -104,12 +104,12 @@ pub(crate) fn old_announcements_of_a_job_are_left_out(fixture: &Fixture) {
     let claimed = fixture.take();
     number(fixture, 1);
     fixture.pass(7 * 86_400);
-    fixture.prune(100);
+    fixture.prune_leftovers(100);
     assert_eq!(seqs(fixture, id, 0), [2], "what has no number is kept");
     number(fixture, 10);
     fixture.complete(&claimed).unwrap();
     assert_eq!(seqs(fixture, id, 0), [2, 3]);
-    fixture.prune(100);
+    fixture.prune_leftovers(100);
     assert_eq!(seqs(fixture, id, 0), [3]);
 }
 
@@ -119,5 +119,5 @@ pub(crate) fn an_erased_job_has_no_outbox_events(fixture: &Fixture) {
     number(fixture, 1);
     assert_eq!(seqs(fixture, id, 0), [1, 2]);
     fixture.must(id, Command::Erase);
-    assert!(announced(fixture, id, 0).is_empty());
+    assert!(events_of_job(fixture, id, 0).is_empty());
 }

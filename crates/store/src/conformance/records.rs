@@ -31,12 +31,12 @@ pub(crate) fn a_record_is_kept_with_its_version(fixture: &Fixture) {
     for attempts in 1..4 {
         assert_eq!(fixture.one(Request::PutRecord(put("email", attempts))), Ok(Answer::Done));
     }
-    let kept = records(fixture, "");
-    assert_eq!((kept.len(), kept[0].version), (1, 3));
-    assert_eq!(kept[0].read::<Policy>(), Some(policy(3)));
-    assert_eq!(kept[0].read::<ApiKey>(), None, "a record is of one kind");
+    let stored = records(fixture, "");
+    assert_eq!((stored.len(), stored[0].version), (1, 3));
+    assert_eq!(stored[0].read::<Policy>(), Some(policy(3)));
+    assert_eq!(stored[0].read::<ApiKey>(), None, "a record is of one kind");
     (fixture.restart)();
-    assert_eq!(records(fixture, ""), kept);
+    assert_eq!(records(fixture, ""), stored);
     fixture.one(Request::PutRecord(put("email", 4))).unwrap();
     assert_eq!(records(fixture, "")[0].version, 4, "versions go on after a restart");
     let restored = (fixture.restored)();

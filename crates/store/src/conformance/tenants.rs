@@ -9,15 +9,15 @@ pub(crate) fn a_tenant_cannot_see_jobs_of_another(fixture: &Fixture) {
     let id = fixture.submit_as(email(), "acme");
     fixture.take();
     for scope in [only("acme"), Scope::All, only("birch")] {
-        let theirs = scope != only("birch");
+        let is_visible = scope != only("birch");
         let store = &fixture.store();
-        assert_eq!(block_on(store.job(&scope, id)).unwrap().is_some(), theirs);
-        assert_eq!(block_on(store.payload(&scope, id)).unwrap().is_some(), theirs);
-        assert_eq!(block_on(store.history(&scope, id, 0)).unwrap().is_empty(), !theirs);
-        assert_eq!(block_on(store.explain_facts(&scope, id)).unwrap().is_some(), theirs);
-        assert_eq!(block_on(store.queues(&scope)).unwrap().is_empty(), !theirs);
+        assert_eq!(block_on(store.job(&scope, id)).unwrap().is_some(), is_visible);
+        assert_eq!(block_on(store.payload(&scope, id)).unwrap().is_some(), is_visible);
+        assert_eq!(block_on(store.history(&scope, id, 0)).unwrap().is_empty(), !is_visible);
+        assert_eq!(block_on(store.explain_facts(&scope, id)).unwrap().is_some(), is_visible);
+        assert_eq!(block_on(store.queues(&scope)).unwrap().is_empty(), !is_visible);
         let query = Query { scope, filter: Filter::Everything, before: None, limit: 10 };
-        assert_eq!(block_on(store.list(&query)).unwrap().jobs.is_empty(), !theirs);
+        assert_eq!(block_on(store.list(&query)).unwrap().jobs.is_empty(), !is_visible);
     }
     let workers = block_on(fixture.store().workers(&only("birch"))).unwrap();
     assert!(workers.is_empty(), "nor the workers of all tenants");
@@ -43,10 +43,10 @@ pub(crate) fn a_tenant_cannot_change_jobs_of_another(fixture: &Fixture) {
 
 pub(crate) fn workers_take_only_what_is_theirs(fixture: &Fixture) {
     fixture.submit_as(email(), "acme");
-    let theirs = fixture.submit_as(email(), "birch");
+    let of_birch = fixture.submit_as(email(), "birch");
     let claimed = fixture.claim_as(only("birch"), claim_request("w", "c", &["email"], 10));
-    assert_eq!(claimed.iter().map(|c| c.job.id()).collect::<Vec<_>>(), [theirs]);
-    assert_eq!(fixture.status(theirs), Status::Running);
+    assert_eq!(claimed.iter().map(|c| c.job.id()).collect::<Vec<_>>(), [of_birch]);
+    assert_eq!(fixture.status(of_birch), Status::Running);
 }
 
 pub(crate) fn workers_of_one_name_are_not_mixed_up(fixture: &Fixture) {

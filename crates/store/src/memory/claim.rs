@@ -13,28 +13,28 @@ use std::collections::{BTreeSet, VecDeque};
 
 impl Transaction<'_> {
     pub(super) fn claim(&mut self, scope: &Scope, claim_request: &ClaimRequest) -> Vec<Claimed> {
-        let held = self.tables.held(scope, claim_request);
-        if !held.is_empty() {
-            return held;
+        let leases = self.tables.leases_of_claim(scope, claim_request);
+        if !leases.is_empty() {
+            return leases;
         }
-        let max = claim_request.max.min(CLAIM_MAX);
-        let mut lines = self.tables.lines(scope, claim_request, max);
+        let jobs_max = claim_request.max.min(CLAIM_MAX);
+        let mut due_queues = self.tables.due_queues(scope, claim_request, jobs_max);
         let claim = Claim::of(scope, claim_request);
         let mut claimed = Vec::new();
         let mut bytes = 0;
         // One job from each queue in turn, until the claim is full or no queue has a due job left.
-        while claimed.len() < max
+        while claimed.len() < jobs_max
             && bytes < CLAIM_BYTES_MAX
-            && let Some((queue, mut line)) = lines.pop_front()
+            && let Some((queue, mut due_jobs)) = due_queues.pop_front()
         {
-            let Some(id) = line.pop_front() else { continue };
+            let Some(id) = due_jobs.pop_front() else { continue };
             if let Some(started) = self.start(id, &claim) {
                 bytes += started.payload.as_str().len();
                 claimed.push(started);
-                self.tables.serves += 1;
-                self.tables.served.insert(queue.clone(), self.tables.serves);
+                self.tables.serve_count += 1;
+                self.tables.last_served.insert(queue.clone(), self.tables.serve_count);
             }
-            lines.push_back((queue, line));
+            due_queues.push_back((queue, due_jobs));
         }
         claimed
     }
@@ -56,7 +56,7 @@ impl Transaction<'_> {
 impl Tables {
     /// The leases that an earlier claim of the same name still holds, of the wanted types only. The
     /// HTTP API has authorized only these types, and names of claims can be guessed.
-    fn held(&self, scope: &Scope, claim_request: &ClaimRequest) -> Vec<Claimed> {
+    fn leases_of_claim(&self, scope: &Scope, claim_request: &ClaimRequest) -> Vec<Claimed> {
         let claim = (scope.clone(), claim_request.worker.clone(), claim_request.claim.clone());
         let jobs = self.claims.get(&claim).into_iter().flatten().map(|id| &self.jobs[id]);
         let valid = |job: &&Job| {
@@ -71,27 +71,27 @@ impl Tables {
     ///
     /// A rotating cursor is no alternative: workers that want different types would keep moving it
     /// past each other's queues, and one of them could starve.
-    fn lines(
+    fn due_queues(
         &self,
         scope: &Scope,
         claim_request: &ClaimRequest,
-        max: usize,
+        jobs_max: usize,
     ) -> VecDeque<(Queue, VecDeque<JobId>)> {
-        let wanted: BTreeSet<_> = claim_request.job_types.iter().collect();
+        let job_types: BTreeSet<_> = claim_request.job_types.iter().collect();
         let open = |queue: &&Queue| {
-            wanted.contains(&queue.job_type)
+            job_types.contains(&queue.job_type)
                 && scope.covers(&queue.tenant)
                 && !self.is_paused(queue)
         };
         let mut queues: Vec<&Queue> = self.ready.keys().filter(open).collect();
-        queues.sort_by_key(|queue| self.rules.last_served(self.served.get(queue).copied()));
-        let line = |queue: &Queue| self.due(queue).take(max).collect();
-        queues.into_iter().map(|queue| (queue.clone(), line(queue))).collect()
+        queues.sort_by_key(|queue| self.rules.last_served(self.last_served.get(queue).copied()));
+        let due_jobs = |queue: &Queue| self.due(queue).take(jobs_max).collect();
+        queues.into_iter().map(|queue| (queue.clone(), due_jobs(queue))).collect()
     }
 
     /// The jobs of a queue that can start now, in the order of claims.
     pub(super) fn due(&self, queue: &Queue) -> impl Iterator<Item = JobId> {
-        let places = self.ready.get(queue);
+        let positions = self.ready.get(queue);
         let until = self.rules.due_until(self.now());
         let ranks = Priority::LOWEST.number()..=Priority::HIGHEST.number();
         let within = move |rank| {
@@ -101,9 +101,10 @@ impl Tables {
                 id: JobId::from_bytes([0; 16]),
             };
             let last = QueuePosition { rank, run_at: until, id: JobId::from_bytes([255; 16]) };
-            let line = places.into_iter().flat_map(move |places| places.range(first..=last));
-            let mut line = line.map(|place| place.id);
-            std::iter::from_fn(move || self.rules.next_due(&mut line))
+            let due =
+                positions.into_iter().flat_map(move |positions| positions.range(first..=last));
+            let mut due_jobs = due.map(|position| position.id);
+            std::iter::from_fn(move || self.rules.next_due(&mut due_jobs))
         };
         let claimable = move |id: &JobId| is_claimable(&self.jobs[id], until);
         ranks.flat_map(within).filter(claimable)

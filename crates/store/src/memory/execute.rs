@@ -6,9 +6,9 @@ use crate::{
     queue::Queue,
     random::RandomSource,
     record::Records,
-    seen::{Name, room_for_worker, updated_worker},
     store::{Claimed, Reply, Request},
     unit_of_work::{Effect, OneWriter, Sink, Source, execute_requests},
+    workers::{WorkerKey, room_for_worker, updated_worker},
 };
 use engine::{
     AttemptRecord, AuditEntry, AuditHash, AuditNote, ClaimRequest, Command, Decision, Entropy,
@@ -25,13 +25,14 @@ pub(super) struct Transaction<'t> {
 
 impl Tables {
     pub(super) fn execute(&mut self, batch: Vec<Request>, random: &dyn RandomSource) -> Vec<Reply> {
-        self.settings_version += batch.iter().filter(|request| request.sets()).count() as u64;
+        self.settings_version +=
+            batch.iter().filter(|request| request.changes_settings()).count() as u64;
         let Ok(replies) = execute_requests(&mut Transaction { tables: self, random }, batch);
         replies
     }
 
     /// Adds an entry to the audit log.
-    fn note(&mut self, note: AuditNote) {
+    fn append_audit(&mut self, note: AuditNote) {
         let before = self.audit.last().map_or(AuditHash::FIRST, |last| last.hash);
         let number = self.audit.len() as u64 + 1;
         self.audit.push(AuditEntry::new(number, self.now(), note, before));
@@ -49,22 +50,22 @@ impl OneWriter for Transaction<'_> {
 
     fn record_worker(
         &mut self,
-        name: Name,
+        key: WorkerKey,
         host: Option<Host>,
         job_types: Option<Vec<JobType>>,
     ) -> Result<(), Infallible> {
         let (now, tables) = (self.now(), &mut *self.tables);
-        if let Ok(lost) = room_for_worker(&tables.workers, &name, &tables.limits, now) {
-            lost.and_then(|lost| tables.workers.remove(&lost));
-            let before = tables.workers.remove(&name);
-            tables.workers.insert(name, updated_worker(before, host, job_types, now));
+        if let Ok(removed) = room_for_worker(&tables.workers, &key, &tables.limits, now) {
+            removed.and_then(|removed| tables.workers.remove(&removed));
+            let before = tables.workers.remove(&key);
+            tables.workers.insert(key, updated_worker(before, host, job_types, now));
         }
         Ok(())
     }
 
-    fn leave(&mut self, name: Name) -> Result<(), Infallible> {
+    fn leave(&mut self, key: WorkerKey) -> Result<(), Infallible> {
         let now = self.now();
-        if let Some(seen) = self.tables.workers.get_mut(&name) {
+        if let Some(seen) = self.tables.workers.get_mut(&key) {
             (seen.seen_at, seen.left) = (now, true);
         }
         Ok(())
@@ -110,14 +111,19 @@ impl Source for Transaction<'_> {
         self.tables.counts.get(queue).map_or(0, |counts| counts.queued)
     }
 
-    fn check_queue(&self, queue: &Queue, records: &Records, opened: u64) -> Result<bool, Refusal> {
+    fn check_queue(
+        &self,
+        queue: &Queue,
+        records: &Records,
+        opened_types: u64,
+    ) -> Result<bool, Refusal> {
         let declared = records.policies();
         if self.tables.counts.contains_key(queue) || declared.contains_key(&queue.job_type) {
             return Ok(false);
         }
         let own = self.tables.counts.keys().filter(|own| own.tenant == queue.tenant);
         let undeclared = own.filter(|own| !declared.contains_key(&own.job_type)).count() as u64;
-        self.tables.limits.check(TenantLimit::JobTypes, undeclared + opened)?;
+        self.tables.limits.check(TenantLimit::JobTypes, undeclared + opened_types)?;
         Ok(true)
     }
 
@@ -150,7 +156,7 @@ impl Sink for Transaction<'_> {
     fn write(&mut self, effect: Effect<'_, Job>) -> Result<(), Infallible> {
         let tables = &mut *self.tables;
         match effect {
-            Effect::Begin { new, change } => {
+            Effect::Insert { new, change } => {
                 tables.payloads.insert(new.id, new.payload.clone());
                 tables.save(*change);
             }
@@ -160,7 +166,7 @@ impl Sink for Transaction<'_> {
                 tables.records.put(record).expect("it was put on a copy of these records before");
             }
             Effect::RemoveRecord(name) => tables.records.remove(&name),
-            Effect::Audit(note) => tables.note(note.clone()),
+            Effect::Audit(note) => tables.append_audit(note.clone()),
         }
         Ok(())
     }

@@ -65,7 +65,7 @@ impl ClusterHandle {
     }
 
     fn role(&self) -> MutexGuard<'_, NodeRole> {
-        self.role.lock().expect("no code of ours panics while it holds a part")
+        self.role.lock().expect("no thread panics while it holds the lock on the role")
     }
 }
 
@@ -76,14 +76,14 @@ pub struct Backup(Tables);
 impl Memory {
     /// An empty store with `clock` as its time and `random` as its source of entropy.
     pub fn new(clock: Arc<dyn Clock>, random: Arc<dyn RandomSource>) -> Self {
-        Memory::over(clock, random, Arc::default(), None)
+        Memory::with_tables(clock, random, Arc::default(), None)
     }
 
     /// An empty store that several nodes of this process may share; [`Memory::another`] makes the
     /// handle of each further node.
     pub fn shared(clock: Arc<dyn Clock>, random: Arc<dyn RandomSource>) -> Self {
         let cluster = ClusterHandle::join(Arc::default());
-        Memory::over(clock, random, Arc::default(), Some(cluster))
+        Memory::with_tables(clock, random, Arc::default(), Some(cluster))
     }
 
     /// The same store with other limits for each tenant.
@@ -108,10 +108,10 @@ impl Memory {
     pub fn another(&self) -> Self {
         let hub = self.cluster.as_ref().expect("it was opened as shared").hub.clone();
         let cluster = Some(ClusterHandle::join(hub));
-        Memory::over(self.clock.clone(), self.random.clone(), self.tables.clone(), cluster)
+        Memory::with_tables(self.clock.clone(), self.random.clone(), self.tables.clone(), cluster)
     }
 
-    fn over(
+    fn with_tables(
         clock: Arc<dyn Clock>,
         random: Arc<dyn RandomSource>,
         tables: Arc<Mutex<Tables>>,
@@ -145,7 +145,7 @@ impl Memory {
         let Backup(mut tables) = backup;
         tables.epoch += 1;
         let tables = Arc::new(Mutex::new(tables));
-        let memory = Memory::over(clock, random, tables, None);
+        let memory = Memory::with_tables(clock, random, tables, None);
         memory.restart();
         memory
     }
@@ -153,7 +153,7 @@ impl Memory {
     /// Forgets everything that was not committed, as a process does when it dies.
     pub fn restart(&self) {
         let mut tables = self.tables();
-        tables.served.clear();
+        tables.last_served.clear();
         tables.start_clock(self.clock.read());
     }
 
@@ -169,13 +169,15 @@ impl Memory {
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().expect("no code of ours panics while it holds the tables")
+        self.tables.lock().expect("no thread panics while it holds the lock on the tables")
     }
 
     /// The tables, unless this handle is cut off from them.
     fn locked(&self) -> Result<MutexGuard<'_, Tables>, StoreError> {
         if self.cut_off.load(Ordering::SeqCst) {
-            return Err(StoreError::Unavailable(Some("it was cut off".into())));
+            return Err(StoreError::Unavailable(Some(
+                "a test cut this handle off from the tables".into(),
+            )));
         }
         Ok(self.tables())
     }
@@ -190,7 +192,7 @@ impl Memory {
     /// The up-to-date tables for the leader's work; `None` where another node leads.
     fn as_leader(&self) -> Result<Option<MutexGuard<'_, Tables>>, StoreError> {
         let tables = self.tables_now()?;
-        let role = self.cluster.as_ref().map_or(NodeRole::Visitor, |cluster| *cluster.role());
+        let role = self.cluster.as_ref().map_or(NodeRole::Tool, |cluster| *cluster.role());
         Ok(tables.may_maintain(role).then_some(tables))
     }
 
@@ -242,13 +244,13 @@ impl Store for Memory {
         Ok(rows.into_iter().flatten().skip(skipped).cloned().collect())
     }
 
-    async fn announced(
+    async fn events_of_job(
         &self,
         scope: &Scope,
         id: JobId,
         after: u64,
     ) -> Result<Vec<Event>, StoreError> {
-        Ok(self.locked()?.announced(scope, id, after))
+        Ok(self.locked()?.events_of_job(scope, id, after))
     }
 
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
@@ -316,8 +318,8 @@ impl Store for Memory {
         Ok(self.locked()?.events(after, limit))
     }
 
-    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
-        Ok(self.as_leader()?.map_or(0, |mut tables| tables.prune(limit)))
+    async fn prune_leftovers(&self, limit: usize) -> Result<usize, StoreError> {
+        Ok(self.as_leader()?.map_or(0, |mut tables| tables.prune_leftovers(limit)))
     }
 
     fn is_shared(&self) -> bool {
@@ -328,8 +330,8 @@ impl Store for Memory {
         let mut tables = self.tables_now()?;
         let Some(cluster) = &self.cluster else {
             let seen_at = tables.now();
-            let seen = NodeStatus { info: node.clone(), seen_at, live: true, leads: true };
-            return Ok(ClusterView { leads: true, nodes: vec![seen] });
+            let status = NodeStatus { info: node.clone(), seen_at, live: true, leads: true };
+            return Ok(ClusterView { leads: true, nodes: vec![status] });
         };
         let role = tables.heartbeat_node(node);
         *cluster.role() = role;

@@ -11,7 +11,7 @@ pub(super) struct SeenNode {
     info: NodeInfo,
     seen_at: Timestamp,
     /// The version of the settings that it acts by.
-    confirmed: u64,
+    confirmed_version: u64,
 }
 
 impl Tables {
@@ -20,33 +20,33 @@ impl Tables {
         let now = self.now();
         self.nodes.retain(|_, seen| seen.seen_at + NODES_KEPT > now);
         self.confirm_settings(info, 0);
-        self.lead = std::mem::take(&mut self.lead).after(info, now);
-        self.lead.role_of(info, now)
+        self.leadership = std::mem::take(&mut self.leadership).after(info, now);
+        self.leadership.role_of(info, now)
     }
 
     /// Records a heartbeat, and up to which version the node acts by the settings.
     pub(super) fn confirm_settings(&mut self, info: &NodeInfo, version: u64) {
-        let before = self.nodes.get(&info.id).map_or(0, |seen| seen.confirmed);
-        let confirmed = before.max(version);
-        let seen = SeenNode { info: info.clone(), seen_at: self.now(), confirmed };
+        let before = self.nodes.get(&info.id).map_or(0, |seen| seen.confirmed_version);
+        let confirmed_version = before.max(version);
+        let seen = SeenNode { info: info.clone(), seen_at: self.now(), confirmed_version };
         self.nodes.insert(info.id.clone(), seen);
     }
 
     pub(super) fn unconfirmed_nodes(&self, version: u64) -> Vec<UnconfirmedNode> {
-        let behind = self.nodes.values().filter(|seen| seen.confirmed < version);
-        let described = behind.map(|seen| UnconfirmedNode {
+        let behind = self.nodes.values().filter(|seen| seen.confirmed_version < version);
+        let unconfirmed = behind.map(|seen| UnconfirmedNode {
             id: seen.info.id.clone(),
             live: seen.seen_at + NODE_LOST_AFTER > self.now(),
         });
-        described.collect()
+        unconfirmed.collect()
     }
 
     /// Whether a handle of this role may do the leader's work.
     pub(super) fn may_maintain(&self, role: NodeRole) -> bool {
         match role {
-            NodeRole::Visitor => true,
+            NodeRole::Tool => true,
             NodeRole::Follows => false,
-            NodeRole::Leads { fence } => self.lead.stands(fence, self.now()),
+            NodeRole::Leads { fence } => self.leadership.is_in_force(fence, self.now()),
         }
     }
 
@@ -54,7 +54,7 @@ impl Tables {
     pub(super) fn nodes(&self) -> Vec<NodeStatus> {
         let now = self.now();
         let seen = self.nodes.values();
-        let seen = seen.map(|seen| self.lead.status_of(seen.info.clone(), seen.seen_at, now));
+        let seen = seen.map(|seen| self.leadership.status_of(seen.info.clone(), seen.seen_at, now));
         let mut nodes: Vec<NodeStatus> = seen.collect();
         nodes.sort_by(|a, b| (a.info.started_at, &a.info.id).cmp(&(b.info.started_at, &b.info.id)));
         nodes

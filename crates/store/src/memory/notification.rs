@@ -36,7 +36,7 @@ impl NotificationHub {
     }
 
     fn inboxes(&self) -> MutexGuard<'_, Vec<Weak<NotificationInbox>>> {
-        self.0.lock().expect("no code of ours panics while it holds the inboxes")
+        self.0.lock().expect("no thread panics while it holds the lock on the inboxes")
     }
 }
 

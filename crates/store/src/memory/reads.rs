@@ -5,11 +5,11 @@ use crate::{
     codec::digest,
     cursor::Cursor,
     queue::{Queue, QueueDepth, WorkerSeen, live_workers},
-    seen::{Leases, described},
     store::{
         EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, PoisonCounts, Query, Upcoming,
         WORKERS_KEPT, reported_codes,
     },
+    workers::{Leases, list_workers},
 };
 use engine::{
     AuditEntry, Event, ExplainFacts, Job, JobId, JobType, Scope, Status, Timestamp, WorkerId,
@@ -19,19 +19,19 @@ use engine::{
 impl Tables {
     pub(super) fn list(&self, query: &Query) -> Page {
         let limit = query.limit.clamp(1, PAGE_MAX);
-        let place = |job: &Job| {
+        let cursor = |job: &Job| {
             let created_at = job.envelope.created_at.unix_ms().unsigned_abs();
             Cursor::new(created_at, u128::from_be_bytes(job.id().to_bytes()))
         };
-        let older = |job: &&Job| query.before.is_none_or(|before| place(job) < before);
-        let shown =
+        let older = |job: &&Job| query.before.is_none_or(|before| cursor(job) < before);
+        let matching =
             |job: &&Job| query.scope.covers(&job.envelope.tenant) && query.filter.matches(job);
-        let mut found: Vec<&Job> = self.jobs.values().filter(older).filter(shown).collect();
-        found.sort_unstable_by_key(|job| std::cmp::Reverse(place(job)));
-        let mut jobs: Vec<Job> = found.into_iter().take(limit + 1).cloned().collect();
-        let more = jobs.len() > limit;
+        let mut all: Vec<&Job> = self.jobs.values().filter(older).filter(matching).collect();
+        all.sort_unstable_by_key(|job| std::cmp::Reverse(cursor(job)));
+        let mut jobs: Vec<Job> = all.into_iter().take(limit + 1).cloned().collect();
+        let has_more = jobs.len() > limit;
         jobs.truncate(limit);
-        let next = jobs.last().filter(|_| more).map(place);
+        let next = jobs.last().filter(|_| has_more).map(cursor);
         Page { jobs, next }
     }
 
@@ -67,10 +67,10 @@ impl Tables {
         let codes = all.counts.values().flatten();
         let groups: Vec<_> =
             codes.map(|(code, count)| (0, digest::of_error(code), *count)).collect();
-        let (told, complete) = reported_codes(&groups);
+        let (reported, complete) = reported_codes(&groups);
         all.complete = complete;
         all.counts.values_mut().for_each(|codes| {
-            codes.retain(|code, _| told.contains(&digest::of_error(code)));
+            codes.retain(|code, _| reported.contains(&digest::of_error(code)));
         });
         all.counts.retain(|_, codes| !codes.is_empty());
         all
@@ -79,14 +79,14 @@ impl Tables {
     pub(super) fn workers(&self, scope: &Scope) -> Vec<WorkerSeen> {
         let mut leases = Leases::default();
         self.claims.values().flatten().for_each(|id| leases.count(&self.jobs[id]));
-        described(&self.workers, &leases, scope, self.now())
+        list_workers(&self.workers, &leases, scope, self.now())
     }
 
     pub(super) fn explain_facts(&self, scope: &Scope, id: JobId) -> Option<(Job, ExplainFacts)> {
         let job = self.visible(scope, id)?;
         let queue = Queue::of(job);
-        let place = QueuePosition::of(job);
-        let before = |other: &JobId| QueuePosition::of(&self.jobs[other]) < place;
+        let position = QueuePosition::of(job);
+        let before = |other: &JobId| QueuePosition::of(&self.jobs[other]) < position;
         let same_type = |other: &&Queue| other.job_type == queue.job_type;
         let running = self.counts.iter().filter(|(other, _)| same_type(other));
         let explain_facts = ExplainFacts {
@@ -101,15 +101,15 @@ impl Tables {
     }
 
     pub(super) fn overdue(&self, limit: usize) -> Vec<Overdue> {
-        let late = self.jobs.values().filter_map(|job| {
+        let overdue_jobs = self.jobs.values().filter_map(|job| {
             let command = overdue(job, self.records.policy(&job.envelope.job_type), self.now())?;
             Some(Overdue { id: job.id(), command })
         });
-        late.take(self.rules.overdue_max(limit)).collect()
+        overdue_jobs.take(self.rules.overdue_max(limit)).collect()
     }
 
     pub(super) fn next_due(&self, after: Timestamp) -> Upcoming {
-        let waiting = self.ready.values().flatten().map(|place| place.run_at);
+        let waiting = self.ready.values().flatten().map(|position| position.run_at);
         Upcoming { now: self.now(), due_at: waiting.filter(|due_at| *due_at > after).min() }
     }
 
@@ -127,7 +127,7 @@ impl Tables {
         wanted.map(|(number, event)| NumberedEvent { number, event: event.clone() }).collect()
     }
 
-    pub(super) fn announced(&self, scope: &Scope, id: JobId, after: u64) -> Vec<Event> {
+    pub(super) fn events_of_job(&self, scope: &Scope, id: JobId, after: u64) -> Vec<Event> {
         if self.visible(scope, id).is_none() {
             return Vec::new();
         }
@@ -148,7 +148,7 @@ impl Tables {
         newest_first.take(limit.min(PAGE_MAX)).cloned().collect()
     }
 
-    pub(super) fn prune(&mut self, limit: usize) -> usize {
+    pub(super) fn prune_leftovers(&mut self, limit: usize) -> usize {
         let keys = self.expired_keys(limit);
         for key in &keys {
             self.keys.remove(key);
@@ -173,8 +173,8 @@ impl Tables {
     }
 
     fn gone_workers(&self, limit: usize) -> Vec<(Scope, WorkerId)> {
-        let everyone = self.workers(&Scope::All).into_iter();
-        let gone = everyone.filter(|seen| !seen.live && seen.seen_at + WORKERS_KEPT <= self.now());
+        let all = self.workers(&Scope::All).into_iter();
+        let gone = all.filter(|seen| !seen.live && seen.seen_at + WORKERS_KEPT <= self.now());
         gone.take(limit).map(|seen| (seen.scope, seen.worker)).collect()
     }
 }

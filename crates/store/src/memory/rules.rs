@@ -22,16 +22,16 @@ pub trait Rules: Send + Sync {
         now
     }
 
-    /// Which of one queue's due jobs of one priority is next; `line` yields them in the order of
-    /// their due times.
-    fn next_due(&self, line: &mut dyn DoubleEndedIterator<Item = JobId>) -> Option<JobId> {
-        line.next()
+    /// Which of one queue's due jobs of one priority is next; `due_jobs` yields them in the order
+    /// of their due times.
+    fn next_due(&self, due_jobs: &mut dyn DoubleEndedIterator<Item = JobId>) -> Option<JobId> {
+        due_jobs.next()
     }
 
-    /// When a queue was last served, counted in jobs: the queue with the lowest number is served
-    /// first.
-    fn last_served(&self, served: Option<u64>) -> Option<u64> {
-        served
+    /// When a queue was last served, by a logical clock that counts claimed jobs. The queue with
+    /// the earliest time is served first.
+    fn last_served(&self, last_served: Option<u64>) -> Option<u64> {
+        last_served
     }
 
     /// The job that holds a key when another job comes with that key.

@@ -3,10 +3,10 @@
 use super::{nodes::SeenNode, rules::SharedRules};
 use crate::{
     clock::{Reading, StoreClock, Tick},
-    node::Lead,
+    node::Leadership,
     queue::{Counts, Queue, is_paused},
     record::Records,
-    seen::Workers,
+    workers::Workers,
 };
 use engine::{
     AuditEntry, Change, ClaimId, Event, HistoryEntry, IdempotencyKey, Job, JobId, JobType,
@@ -23,7 +23,7 @@ use std::{
 pub(super) struct Tables {
     pub(super) epoch: u32,
     /// The latest time that was ever used, so that a restart does not go back behind it.
-    pub(super) used_until: Timestamp,
+    pub(super) time: Timestamp,
     pub(super) jobs: BTreeMap<JobId, Job>,
     pub(super) payloads: BTreeMap<JobId, JsonText>,
     pub(super) history: BTreeMap<JobId, Vec<HistoryEntry>>,
@@ -32,7 +32,7 @@ pub(super) struct Tables {
     pub(super) keys: BTreeMap<Key, JobId>,
     pub(super) records: Records,
     pub(super) workers: Workers,
-    /// Numbered announcements, oldest first, and the number of the last one ever numbered.
+    /// Numbered events, oldest first, and the number of the last one ever numbered.
     pub(super) numbered: VecDeque<Event>,
     pub(super) last_number: u64,
     pub(super) outbox: VecDeque<Event>,
@@ -40,7 +40,7 @@ pub(super) struct Tables {
     pub(super) audit: Vec<AuditEntry>,
     /// The nodes that sent a heartbeat, by name.
     pub(super) nodes: BTreeMap<String, SeenNode>,
-    pub(super) lead: Lead,
+    pub(super) leadership: Leadership,
     /// How often a setting changed that nodes cache.
     pub(super) settings_version: u64,
 
@@ -52,9 +52,11 @@ pub(super) struct Tables {
 
     // The following fields are not durable: a process forgets them when it dies.
     pub(super) clock: StoreClock,
-    /// When each queue was last served, counted in jobs: the queue that waited longest comes first.
-    pub(super) served: BTreeMap<Queue, u64>,
-    pub(super) serves: u64,
+    /// When a claim last took a job from each queue, by the logical clock `serve_count`. The queue
+    /// with the earliest time is served first.
+    pub(super) last_served: BTreeMap<Queue, u64>,
+    /// A logical clock: the number of jobs that claims have taken so far.
+    pub(super) serve_count: u64,
     /// The limits of each tenant, set by the opener of the store.
     pub(super) limits: TenantLimits,
     pub(super) rules: SharedRules,
@@ -102,7 +104,7 @@ impl Tables {
 
     /// Starts the clock of a new process.
     pub(super) fn start_clock(&mut self, reading: Reading) {
-        let (clock, tick) = StoreClock::starting_at(self.used_until, reading);
+        let (clock, tick) = StoreClock::starting_at(self.time, reading);
         self.clock = clock;
         self.follow(tick);
     }
@@ -110,7 +112,7 @@ impl Tables {
     /// Adopts the time. A clock jump, or an outage during which the store received no heartbeats,
     /// costs no lease.
     fn follow(&mut self, tick: Tick) {
-        self.used_until = tick.now;
+        self.time = tick.now;
         if tick.jumped == Duration::ZERO {
             return;
         }
@@ -126,7 +128,7 @@ impl Tables {
 
     /// The store's time, as of the last tick.
     pub(super) fn now(&self) -> Timestamp {
-        self.used_until
+        self.time
     }
 
     pub(super) fn visible(&self, scope: &Scope, id: JobId) -> Option<&Job> {
@@ -152,8 +154,8 @@ impl Tables {
         if let Some(key) = key_of(&job).filter(|_| takes_key) {
             self.keys.insert(key, id);
         }
-        let announced = event.zip(entry.as_ref().map(|entry| entry.at));
-        self.outbox.extend(announced.map(|(kind, at)| Event { kind, at, job: job.clone() }));
+        let event = event.zip(entry.as_ref().map(|entry| entry.at));
+        self.outbox.extend(event.map(|(kind, at)| Event { kind, at, job: job.clone() }));
         self.history.entry(id).or_default().extend(entry);
         match steps {
             StepsChange::Kept => {}
@@ -185,19 +187,19 @@ impl Tables {
     fn reindex(&mut self, before: Option<&Job>, after: Option<&Job>) {
         let Some(queue) = after.or(before).map(Queue::of) else { return };
         self.counts.entry(queue.clone()).or_default().count(before, after);
-        if let Some(place) = before.and_then(QueuePosition::of) {
-            self.ready.get_mut(&queue).expect("a queued job is ready").remove(&place);
+        if let Some(position) = before.and_then(QueuePosition::of) {
+            self.ready.get_mut(&queue).expect("a queued job is ready").remove(&position);
         }
-        if let Some(place) = after.and_then(QueuePosition::of) {
-            self.ready.entry(queue.clone()).or_default().insert(place);
+        if let Some(position) = after.and_then(QueuePosition::of) {
+            self.ready.entry(queue.clone()).or_default().insert(position);
         }
         if self.ready.get(&queue).is_some_and(BTreeSet::is_empty) {
             self.ready.remove(&queue);
         }
         if let Some((job, claim)) = before.and_then(|job| Some((job, claim_of(job)?))) {
-            let held = self.claims.get_mut(&claim).expect("a lease belongs to a claim");
-            held.remove(&job.id());
-            if held.is_empty() {
+            let leased_jobs = self.claims.get_mut(&claim).expect("a lease belongs to a claim");
+            leased_jobs.remove(&job.id());
+            if leased_jobs.is_empty() {
                 self.claims.remove(&claim);
             }
         }

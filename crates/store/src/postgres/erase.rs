@@ -3,7 +3,7 @@
 use super::{error::Result, load::history_rows, pool::PooledConnection, sql};
 use crate::codec::{
     body::{event_from_row, event_to_row, to_row},
-    outbox_page::{OutboxLine, OutboxPages, lines},
+    outbox_page::{OutboxEntry, OutboxPages, entries},
     stored::Stored,
 };
 use engine::Envelope;
@@ -82,7 +82,7 @@ fn redacted<'a>(
     let mut redacted_events = Vec::new();
     let mut written: Vec<(i64, Vec<u8>)> = Vec::new();
     let mut seen = BTreeSet::new();
-    for line in lines(first, page)? {
+    for line in entries(first, page)? {
         let sealed = match events.get(&line.number) {
             Some(stored) if seen.insert(line.number) => {
                 let envelope = stored.job.envelope.clone();
@@ -94,7 +94,7 @@ fn redacted<'a>(
         };
         written.push((line.number, sealed));
     }
-    let lines: Vec<OutboxLine<'_>> =
-        written.iter().map(|(number, sealed)| OutboxLine { number: *number, sealed }).collect();
+    let lines: Vec<OutboxEntry<'_>> =
+        written.iter().map(|(number, sealed)| OutboxEntry { number: *number, sealed }).collect();
     Ok((OutboxPages::one(&lines), redacted_events))
 }

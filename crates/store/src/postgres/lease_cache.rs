@@ -32,7 +32,7 @@ impl CachedSize for LeasedRow {
         &self.stored
     }
 
-    fn more_bytes(&self) -> usize {
+    fn extra_bytes(&self) -> usize {
         0
     }
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     codec::{
         body::{from_row, job_from_row},
-        stored::{NOT_WHOLE, Stored},
+        stored::{INCOMPLETE_HISTORY, Stored},
     },
     unit_of_work::stale_token,
 };
@@ -134,7 +134,7 @@ pub(super) async fn history(
 ) -> Result<Vec<HistoryEntry>> {
     let rows = history_rows(db, &[stored.no], after).await?;
     let moved = rows.into_iter().map(|(_, _, entry)| entry).collect();
-    stored.history(moved, after)?.ok_or(TransactionError::Inconsistent(NOT_WHOLE))
+    stored.history(moved, after)?.ok_or(TransactionError::Inconsistent(INCOMPLETE_HISTORY))
 }
 
 /// History rows that have moved out of the rows of their jobs: number, outbox position of the

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     codec::{
         body::event_about,
-        outbox_page::{OutboxPages, lines},
+        outbox_page::{OutboxPages, entries},
     },
     store::{EVENTS_KEPT, WORKERS_KEPT},
 };
@@ -38,7 +38,7 @@ impl Inner {
 
     /// Prunes keys, events and workers whose retention is over. Jobs are deleted by a decision of
     /// the engine instead.
-    pub(super) async fn prune(&self, limit: usize) -> Result<usize> {
+    pub(super) async fn prune_leftovers(&self, limit: usize) -> Result<usize> {
         self.as_leader(async |db, now| {
             let mut left = limit;
             let settings = self.current_settings(db).await?;
@@ -95,7 +95,7 @@ impl Inner {
         }
         // A worker that was silent for a day and still holds a lease is not gone.
         let leased = workers::leases(db).await?;
-        gone.retain(|(name, _)| leased.until(name).is_none_or(|until| until <= now));
+        gone.retain(|(name, _)| leased.last_expiry(name).is_none_or(|until| until <= now));
         gone.truncate(limit);
         let gone: Vec<_> = gone.into_iter().map(|(name, _)| name).collect();
         workers::drop_rows(db, &gone).await?;
@@ -226,7 +226,7 @@ async fn drop_from_first_page(
     let (first, event_seq, count): (i64, i64, i32) =
         (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     let (start, page): (i64, &[u8]) = (row.try_get(3)?, row.try_get(4)?);
-    let all = lines(start, page)?;
+    let all = entries(start, page)?;
     let until = before(now, EVENTS_KEPT);
     let mut old = 0;
     let count = usize::try_from(count).unwrap_or(0);

@@ -61,8 +61,8 @@ pub use startup_lock::StartupLock;
 pub use verify::verify_postgres_audit;
 
 use crate::{
-    clock::Clock, job_cache::JobCache, node::NodeRole, random::RandomSource, seen::Workers,
-    store::StoreError,
+    clock::Clock, job_cache::JobCache, node::NodeRole, random::RandomSource, store::StoreError,
+    workers::Workers,
 };
 use claim_cursors::ClaimCursors;
 use engine::{Scope, TenantLimits, Timestamp};

@@ -10,7 +10,8 @@ use super::{
     values::{Param, to_i64},
 };
 use crate::node::{
-    ClusterView, Lead, NODE_LOST_AFTER, NODES_KEPT, NodeInfo, NodeRole, NodeStatus, UnconfirmedNode,
+    ClusterView, Leadership, NODE_LOST_AFTER, NODES_KEPT, NodeInfo, NodeRole, NodeStatus,
+    UnconfirmedNode,
 };
 use engine::Timestamp;
 
@@ -74,17 +75,17 @@ impl Inner {
     pub(super) async fn may_maintain(&self, db: &PooledConnection, now: Timestamp) -> Result<bool> {
         let role = *locked(&self.role);
         match role {
-            NodeRole::Visitor => Ok(true),
+            NodeRole::Tool => Ok(true),
             NodeRole::Follows => Ok(false),
             NodeRole::Leads { fence } => {
-                Ok(read_lead(db, sql::LEADER_READ).await?.stands(fence, now))
+                Ok(read_lead(db, sql::LEADER_READ).await?.is_in_force(fence, now))
             }
         }
     }
 
     /// Whether this process is a node, which sends heartbeats. A tool sends none.
     pub(super) fn is_node(&self) -> bool {
-        *locked(&self.role) != NodeRole::Visitor
+        *locked(&self.role) != NodeRole::Tool
     }
 }
 
@@ -106,13 +107,17 @@ pub(super) async fn settings_version(db: &PooledConnection) -> Result<u64> {
     Ok(row.try_get::<_, i64>(0)?.unsigned_abs())
 }
 
-async fn read_lead(db: &PooledConnection, sql: &str) -> Result<Lead> {
+async fn read_lead(db: &PooledConnection, sql: &str) -> Result<Leadership> {
     let row = db.row(sql, &[], "the table leader has no row").await?;
     let until = Timestamp::from_unix_ms(row.try_get(2)?);
-    Ok(Lead { node: row.try_get(0)?, fence: row.try_get(1)?, until })
+    Ok(Leadership { node: row.try_get(0)?, fence: row.try_get(1)?, until })
 }
 
-async fn nodes(db: &PooledConnection, lead: &Lead, now: Timestamp) -> Result<Vec<NodeStatus>> {
+async fn nodes(
+    db: &PooledConnection,
+    lead: &Leadership,
+    now: Timestamp,
+) -> Result<Vec<NodeStatus>> {
     let mut nodes = Vec::new();
     for row in db.rows(sql::NODES, &[]).await? {
         let info = NodeInfo {

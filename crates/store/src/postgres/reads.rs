@@ -17,12 +17,12 @@ use crate::{
     codec::{
         body::{COUNTS, Deltas, event_about, event_from_row, from_row},
         digest,
-        outbox_page::lines,
+        outbox_page::entries,
         stored::{Stored, rank_of},
     },
     queue::{Counts, LiveWorkers, Queue, QueueDepth, live_workers},
-    seen::{Leases, described, needs_leases},
     store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, reported_codes},
+    workers::{Leases, list_workers, needs_leases},
 };
 use engine::{
     Envelope, ErrorCode, Event, ExplainFacts, Job, JobId, JobType, Scope, Timestamp, overdue,
@@ -53,7 +53,7 @@ impl Inner {
             true => workers::leases(db).await?,
             false => Leases::default(),
         };
-        let workers = described(&all, &leases, &Scope::All, now);
+        let workers = list_workers(&all, &leases, &Scope::All, now);
         let live = LiveWorkers::of(&workers, queues.iter().copied());
         let waiting_by_queue = waiting(db, &numbers, now).await?;
         let mut depths = Vec::new();
@@ -121,7 +121,7 @@ impl Inner {
         let of_type: Vec<i32> = of_type.map(|(no, _)| queue_column(no)).collect();
         let running = counts(db, &of_type).await?.values().map(|counts| counts.running).sum();
         let (all, leases) = (self.workers_now(db, scope).await?, workers::leases(db).await?);
-        let workers = described(&all, &leases, &Scope::All, now);
+        let workers = list_workers(&all, &leases, &Scope::All, now);
         let explain_facts = ExplainFacts {
             now,
             paused: settings.is_paused(&queue),
@@ -333,7 +333,7 @@ pub(super) async fn events(
             (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         let (start, page): (i64, &[u8]) = (row.try_get(3)?, row.try_get(4)?);
         let own = event_seq..event_seq + i64::from(count);
-        for line in lines(start, page)?.into_iter().filter(|line| own.contains(&line.number)) {
+        for line in entries(start, page)?.into_iter().filter(|line| own.contains(&line.number)) {
             let number = first + (line.number - event_seq);
             if number >= from && page_events.len() < limit {
                 let (no, _) = event_about(line.number, line.sealed)?;
@@ -382,7 +382,7 @@ pub(super) async fn events_of_job(
     let rows = db.rows(sql::OUTBOX_PAGES_OF, &[&event_seqs]).await?;
     let mut events = Vec::new();
     for row in &rows {
-        for line in lines(row.try_get(0)?, row.try_get(1)?)? {
+        for line in entries(row.try_get(0)?, row.try_get(1)?)? {
             if !event_seqs.contains(&line.number) {
                 continue;
             }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::codec::{
     body::{COUNTS, to_row},
-    outbox_page::lines,
+    outbox_page::entries,
 };
 use engine::{JobId, Timestamp};
 use std::{collections::BTreeMap, mem};
@@ -256,7 +256,7 @@ impl<'a> EventRows<'a> {
     fn of(pending: &'a PendingWrites) -> Result<Self> {
         let mut event_rows = EventRows::default();
         for (event_seq, page) in &pending.outbox_pages.written {
-            let count = i32::try_from(lines(*event_seq, page)?.len()).unwrap_or(0);
+            let count = i32::try_from(entries(*event_seq, page)?.len()).unwrap_or(0);
             event_rows.outbox_pages.push((*event_seq, page, count));
         }
         let deltas = pending.deltas.0.iter().filter(|(_, counts)| **counts != [0; COUNTS]);

@@ -77,7 +77,7 @@ fn described(found: i64, names: &Names) -> Schema {
     let numbered = (1..).zip(MIGRATIONS.iter()).filter(|(number, _)| *number > found);
     let missing =
         numbered.map(|(number, (name, sql))| Migration { number, name, sql: names.of(sql) });
-    Schema { found, known: NEWEST_VERSION, missing: missing.collect() }
+    Schema { version: found, supported_version: NEWEST_VERSION, missing: missing.collect() }
 }
 
 /// A migration that collides with another node's begins again, at most this often. With many nodes

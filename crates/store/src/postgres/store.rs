@@ -13,11 +13,11 @@ use crate::{
     node::{ClusterView, NodeInfo, Notification, UnconfirmedNode},
     queue::{QueueDepth, WorkerSeen},
     record::{Record, RecordKind},
-    seen::described,
     store::{
         Execute, NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Store,
         StoreError, Upcoming,
     },
+    workers::list_workers,
 };
 use async_trait::async_trait;
 use engine::{
@@ -201,7 +201,7 @@ impl Store for Postgres {
         .await
     }
 
-    async fn announced(
+    async fn events_of_job(
         &self,
         scope: &Scope,
         id: JobId,
@@ -249,7 +249,7 @@ impl Store for Postgres {
         self.read_snapshot(move |inner, db, now| async move {
             let (all, leases) =
                 (inner.workers_now(&db, &scope).await?, workers::leases(&db).await?);
-            Ok(described(&all, &leases, &scope, now))
+            Ok(list_workers(&all, &leases, &scope, now))
         })
         .await
     }
@@ -315,11 +315,11 @@ impl Store for Postgres {
             .await
     }
 
-    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
+    async fn prune_leftovers(&self, limit: usize) -> Result<usize, StoreError> {
         let inner = self.inner.clone();
         self.run(async move {
             inner.roll_up().await?;
-            inner.prune(limit).await
+            inner.prune_leftovers(limit).await
         })
         .await
     }

@@ -16,7 +16,7 @@ use super::{Postgres, PostgresAddress, PostgresOptions};
 use crate::{
     ManualClock, SeededRandom, Store,
     conformance::{Fixture, OpenStore, conformance, conformance_shared, nodes::ClusterFixture},
-    take_the_clock,
+    control_clock,
 };
 use engine::Timestamp;
 use std::sync::{Arc, LazyLock};
@@ -48,7 +48,7 @@ pub(super) fn open_at(
 fn testing() -> (Arc<ManualClock>, Arc<SeededRandom>, PostgresAddress) {
     let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
     let address = fresh_address();
-    RUNTIME.block_on(take_the_clock(&address, &clock)).expect("it can be taken");
+    RUNTIME.block_on(control_clock(&address, &clock)).expect("it can be taken");
     (clock, Arc::new(SeededRandom::new(1)), address)
 }
 

@@ -380,7 +380,7 @@ impl Source for Transaction {
 impl Sink for Transaction {
     fn write(&mut self, effect: Effect<'_, Arc<Stored>>) -> Result<()> {
         match effect {
-            Effect::Begin { new, change } => self.save_new(new, *change)?,
+            Effect::Insert { new, change } => self.save_new(new, *change)?,
             Effect::Change { before, change } => {
                 let before = self.row_of(before, change.job.id())?.ok_or(JOB_GONE)?;
                 self.save_change(&before, *change)?;

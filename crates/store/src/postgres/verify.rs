@@ -27,7 +27,7 @@ pub async fn verify_postgres_audit(
     address: &PostgresAddress,
     seen: &mut dyn FnMut(&AuditEntry),
 ) -> Result<AuditChain, PostgresError> {
-    if postgres_schema(address).await?.found == 0 {
+    if postgres_schema(address).await?.version == 0 {
         return Ok(AuditChain::Whole { entries: 0, head: AuditHash::FIRST });
     }
     let connector = connector(address)?;

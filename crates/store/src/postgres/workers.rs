@@ -12,14 +12,14 @@ use crate::{
         body::{StoredWorker, from_row, from_scope, to_row, to_scope},
         digest,
     },
-    seen::{FULL_FOR, Leases, Name, Workers, may_claim},
+    workers::{FULL_FOR, Leases, WorkerKey, Workers, may_claim},
 };
 use engine::{Host, JobType, Scope, Timestamp, WorkerId};
 use std::{collections::BTreeMap, time::Duration};
 
 /// A worker that was seen, as it is now.
 pub(super) struct WorkerUpdate {
-    pub(super) name: Name,
+    pub(super) name: WorkerKey,
     pub(super) worker: StoredWorker,
     /// Whether its row has to be written: it is not, if only `seen_at` is a little newer.
     pub(super) needs_write: bool,
@@ -27,7 +27,7 @@ pub(super) struct WorkerUpdate {
 
 impl WorkerUpdate {
     /// An update of which the row is written in any case.
-    pub(super) fn written(name: &Name, worker: &StoredWorker) -> Self {
+    pub(super) fn written(name: &WorkerKey, worker: &StoredWorker) -> Self {
         WorkerUpdate { name: name.clone(), worker: worker.clone(), needs_write: true }
     }
 }
@@ -37,9 +37,9 @@ impl WorkerUpdate {
 pub(super) struct WorkerUpdates {
     pub(super) seen: Vec<WorkerUpdate>,
     /// Lost workers that are dropped because the limit on workers is reached.
-    pub(super) lost: Vec<Name>,
+    pub(super) lost: Vec<WorkerKey>,
     /// Workers that signed off and that this node never saw.
-    pub(super) left: Vec<(Name, StoredWorker)>,
+    pub(super) left: Vec<(WorkerKey, StoredWorker)>,
 }
 
 impl WorkerUpdates {
@@ -79,7 +79,7 @@ impl Inner {
         signs: Vec<WorkerSign<'_>>,
         now: Timestamp,
     ) -> WorkerUpdates {
-        let mut seen: BTreeMap<Name, (StoredWorker, bool)> = BTreeMap::new();
+        let mut seen: BTreeMap<WorkerKey, (StoredWorker, bool)> = BTreeMap::new();
         let cached = locked(&self.workers);
         let mut full_scopes = locked(&self.full_scopes);
         let mut scope_workers: BTreeMap<&Scope, Vec<(&WorkerId, Timestamp)>> = BTreeMap::new();
@@ -161,7 +161,7 @@ fn new_worker(now: Timestamp) -> StoredWorker {
     StoredWorker { host: None, job_types: [].into(), seen_at: now, left: false }
 }
 
-pub(super) async fn drop_rows(db: &PooledConnection, names: &[Name]) -> Result<()> {
+pub(super) async fn drop_rows(db: &PooledConnection, names: &[WorkerKey]) -> Result<()> {
     let rows = names.iter().map(|(scope, name)| (to_scope(scope), name.as_str()));
     db.put(sql::WORKERS_DROP, &rows.collect()).await
 }
@@ -174,13 +174,13 @@ pub(super) async fn put(db: &PooledConnection, updates: &[WorkerUpdate]) -> Resu
 }
 
 /// Writes that workers signed off, if they have rows.
-pub(super) async fn leave(db: &PooledConnection, left: &[(Name, StoredWorker)]) -> Result<()> {
+pub(super) async fn leave(db: &PooledConnection, left: &[(WorkerKey, StoredWorker)]) -> Result<()> {
     let rows = left.iter().map(|(name, seen)| row(name, seen));
     db.put(sql::WORKERS_LEAVE, &rows.collect()).await
 }
 
 /// A row of `worker`.
-fn row<'a>((scope, name): &'a Name, seen: &StoredWorker) -> (&'a str, &'a str, i64, Vec<u8>) {
+fn row<'a>((scope, name): &'a WorkerKey, seen: &StoredWorker) -> (&'a str, &'a str, i64, Vec<u8>) {
     let (scope, name) = (to_scope(scope), name.as_str());
     (scope, name, seen.seen_at.unix_ms(), to_row(digest::of_name(&[scope, name]), seen))
 }

@@ -2,7 +2,7 @@
 
 use super::{
     body::{from_row, to_row, to_scope},
-    doctor::visit,
+    doctor::open_read_only,
     error::{OpenError, Result, TransactionError},
     load::{all, blob, first, run},
     maintenance::to_i64,
@@ -18,7 +18,7 @@ use std::path::Path;
 impl Writer {
     /// Adds an entry. Reads the end of the chain from the file instead of keeping it in memory:
     /// people change little, and a store that only runs jobs should not pay for it.
-    pub(super) fn note(&self, note: AuditNote) -> Result<()> {
+    pub(super) fn append_audit(&self, note: AuditNote) -> Result<()> {
         let last = first(&self.db, sql::AUDIT_HEAD, [], entry)?;
         let (last, before) = last.map_or((0, AuditHash::FIRST), |last| (last.number, last.hash));
         let entry = AuditEntry::new(last + 1, self.now(), note, before);
@@ -47,30 +47,33 @@ fn entry(row: &Row<'_>) -> Result<AuditEntry> {
     let scope: String = row.get(1)?;
     let entry: AuditEntry = from_row(number, blob(row, 2)?)?;
     if (to_i64(entry.number), to_scope(&entry.scope)) != (number, scope.as_str()) {
-        return Err(TransactionError::Impossible(
-            "an entry of the audit log is in another's place",
+        return Err(TransactionError::Inconsistent(
+            "an entry of the audit log is stored under another number or scope",
         ));
     }
     Ok(entry)
 }
 
-/// Verifies the audit log of the store at `path`, also while the store is in use. Calls `seen` with
-/// every verified entry, in order.
+/// Verifies the audit log of the store at `path`, also while the store is in use. Calls
+/// `each_entry` with every verified entry, in order.
 pub fn verify_audit(
     path: &Path,
-    seen: &mut dyn FnMut(&AuditEntry),
+    each_entry: &mut dyn FnMut(&AuditEntry),
 ) -> Result<AuditChain, OpenError> {
-    let files = Files::of_visitor(path)?;
-    let (db, schema) = visit(&files)?;
+    let files = Files::for_external_reader(path)?;
+    let (db, schema) = open_read_only(&files)?;
     if schema < AUDIT_SINCE {
         return Ok(AuditChain::Whole { entries: 0, head: AuditHash::FIRST });
     }
-    verify(&db, seen).map_err(|trouble| OpenError::unusable(path, trouble))
+    verify(&db, each_entry).map_err(|error| OpenError::unusable(path, error))
 }
 
 pub(super) const AUDIT_SINCE: i64 = 2;
 
-pub(super) fn verify(db: &Connection, seen: &mut dyn FnMut(&AuditEntry)) -> Result<AuditChain> {
+pub(super) fn verify(
+    db: &Connection,
+    each_entry: &mut dyn FnMut(&AuditEntry),
+) -> Result<AuditChain> {
     let mut statement = db.prepare("select number, scope, body from audit order by number")?;
     let mut rows = statement.query([])?;
     let (mut entries, mut head) = (0, AuditHash::FIRST);
@@ -79,14 +82,14 @@ pub(super) fn verify(db: &Connection, seen: &mut dyn FnMut(&AuditEntry)) -> Resu
         let follows = |entry: &AuditEntry| entry.number == next && entry.follows(head);
         match entry(row) {
             Ok(entry) if follows(&entry) => {
-                seen(&entry);
+                each_entry(&entry);
                 (entries, head) = (next, entry.hash);
             }
             Ok(_) => return Ok(AuditChain::Broken { number: next }),
-            Err(trouble) if trouble.is_about_a_row() => {
+            Err(error) if error.is_about_a_row() => {
                 return Ok(AuditChain::Broken { number: next });
             }
-            Err(trouble) => return Err(trouble),
+            Err(error) => return Err(error),
         }
     }
     Ok(AuditChain::Whole { entries, head })

@@ -5,7 +5,7 @@ use super::{
     body::to_row,
     doctor::{Finding, examine_files},
     error::{OpenError, Result, TransactionError},
-    file::{open_private, private_folder_beside, sync_folder, with},
+    file::{open_private, private_folder_beside, sync_folder, with_suffix},
     lock::LockFile,
     open::{Files, Role},
     sql,
@@ -25,14 +25,14 @@ impl Sqlite {
     pub async fn backup(&self, to: impl Into<PathBuf>) -> Result<(), OpenError> {
         let (files, to) = (self.files.clone(), to.into());
         let failed = |source| OpenError::File { path: to.clone(), source };
-        let (oneshot, awaited) = oneshot();
+        let (sender, receiver) = oneshot();
         // A thread of its own: a copy may take minutes, and meanwhile leases end and listings are
         // read.
         let copy_to = to.clone();
-        let copying = move || drop(oneshot.send(copy(&files, &copy_to)));
-        let named = std::thread::Builder::new().name("consign-backup".into());
-        named.spawn(copying).map_err(failed)?;
-        awaited.await.unwrap_or_else(|broken| Err(failed(io::Error::other(broken))))
+        let copying = move || drop(sender.send(copy(&files, &copy_to)));
+        let thread = std::thread::Builder::new().name("consign-backup".into());
+        thread.spawn(copying).map_err(failed)?;
+        receiver.await.unwrap_or_else(|broken| Err(failed(io::Error::other(broken))))
     }
 }
 
@@ -49,9 +49,10 @@ fn copy(files: &Files, to: &Path) -> Result<(), OpenError> {
     partial.publish()
 }
 
-fn refuse_existing(path: &Path, endings: &[&str]) -> Result<(), OpenError> {
-    let there = endings.iter().map(|ending| with(path, ending)).find(|path| path.exists());
-    there.map_or(Ok(()), |path| Err(OpenError::Exists { path }))
+fn refuse_existing(path: &Path, suffixes: &[&str]) -> Result<(), OpenError> {
+    let existing =
+        suffixes.iter().map(|suffix| with_suffix(path, suffix)).find(|path| path.exists());
+    existing.map_or(Ok(()), |path| Err(OpenError::Exists { path }))
 }
 
 /// A copy that is not complete yet. If it is dropped before it is complete, its folder is deleted.
@@ -74,18 +75,18 @@ impl<'a> Partial<'a> {
     }
 
     fn fill_from(&self, files: &Files) -> Result<(), OpenError> {
-        let unusable = |trouble| OpenError::unusable(&files.path, trouble);
-        let db = files.connect(Role::Visitor).map_err(unusable)?;
+        let unusable = |error| OpenError::unusable(&files.path, error);
+        let db = files.connect(Role::ExternalReader).map_err(unusable)?;
         let target = self.path.to_str().ok_or_else(|| OpenError::File {
             path: self.to.to_owned(),
             source: io::ErrorKind::InvalidFilename.into(),
         })?;
         let copied = db.execute("vacuum into ?1", [target]).map_err(TransactionError::from);
-        copied.map(drop).map_err(|trouble| {
-            if trouble.is_no_database() {
-                return unusable(trouble);
+        copied.map(drop).map_err(|error| {
+            if error.is_no_database() {
+                return unusable(error);
             }
-            OpenError::NotCopied { path: self.to.to_owned(), source: trouble.into_store_error() }
+            OpenError::NotCopied { path: self.to.to_owned(), source: error.into_store_error() }
         })
     }
 
@@ -95,8 +96,8 @@ impl<'a> Partial<'a> {
         let path = source.to_owned();
         let health = match examine_files(&files, Timestamp::default(), &mut |_| {}) {
             Err(OpenError::NotOurs { .. }) => return Err(OpenError::NotOurs { path }),
-            Err(OpenError::TooNew { found, known, .. }) => {
-                return Err(OpenError::TooNew { path, found, known });
+            Err(OpenError::TooNew { version, supported_version, .. }) => {
+                return Err(OpenError::TooNew { path, version, supported_version });
             }
             examined => examined?,
         };
@@ -116,8 +117,8 @@ impl<'a> Partial<'a> {
         };
         let path = self.to.to_owned();
         published().map_err(|source| {
-            let taken = source.kind() == io::ErrorKind::AlreadyExists;
-            if taken { OpenError::Exists { path } } else { OpenError::File { path, source } }
+            let exists = source.kind() == io::ErrorKind::AlreadyExists;
+            if exists { OpenError::Exists { path } } else { OpenError::File { path, source } }
         })
     }
 }
@@ -129,7 +130,7 @@ impl<'a> Partial<'a> {
 /// it for the new store's own.
 pub fn restore(backup: &Path, to: &Path) -> Result<(), OpenError> {
     let holder = format!("process {}, restoring", std::process::id());
-    let _lock = LockFile::take(to, &holder)?;
+    let _lock = LockFile::lock(to, &holder)?;
     refuse_existing(to, &["", "-wal", "-journal"])?;
     let partial = Partial::beside(to)?;
     // Not a plain copy: the given backup may be a store with a log of its own.
@@ -148,5 +149,5 @@ fn raise_epoch(partial: &Path, backup: &Path) -> Result<(), OpenError> {
         db.execute(sql::STORE_META_PUT, [to_row(1, &store_meta)])?;
         Ok(())
     };
-    raise().map_err(|trouble| OpenError::unusable(backup, trouble))
+    raise().map_err(|error| OpenError::unusable(backup, error))
 }

@@ -16,7 +16,7 @@ impl CachedSize for CachedJob {
         &self.stored
     }
 
-    fn more_bytes(&self) -> usize {
+    fn extra_bytes(&self) -> usize {
         self.payload.as_ref().map_or(0, |payload| payload.as_str().len())
     }
 }

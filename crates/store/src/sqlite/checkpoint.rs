@@ -27,9 +27,9 @@ pub(super) struct Checkpoints {
     thread: DedicatedThread<Connection>,
     state: Arc<State>,
     /// A checkpoint starts when this many pages of the log are not in the file yet.
-    worth_it_pages: i64,
+    checkpoint_after_pages: i64,
     /// The writer waits when the log is this long.
-    wait_from_pages: Cell<i64>,
+    writer_waits_at_pages: Cell<i64>,
 }
 
 struct State {
@@ -48,14 +48,14 @@ struct Progress {
 impl Checkpoints {
     pub(super) fn start(
         db: Connection,
-        worth_it_pages: i64,
+        checkpoint_after_pages: i64,
         fail_stop: FailStop,
     ) -> io::Result<Self> {
         let thread = DedicatedThread::start("consign-checkpoint", db)?;
         let (progress, done) = (Mutex::default(), Condvar::new());
         let state = Arc::new(State { progress, done, fail_stop });
-        let wait_from_pages = Cell::new(worth_it_pages * LOG_MAX_TIMES);
-        Ok(Checkpoints { thread, state, worth_it_pages, wait_from_pages })
+        let writer_waits_at_pages = Cell::new(checkpoint_after_pages * LOG_MAX_TIMES);
+        Ok(Checkpoints { thread, state, checkpoint_after_pages, writer_waits_at_pages })
     }
 
     /// Checks the length of the log after a commit.
@@ -63,7 +63,7 @@ impl Checkpoints {
         // The length of the log could not be read. If something is wrong, the next commit fails and
         // says so.
         let Ok(log) = Log::of(db) else { return };
-        if log.pages - log.moved >= self.worth_it_pages {
+        if log.pages - log.moved >= self.checkpoint_after_pages {
             self.begin();
         }
         self.wait_if_long(&log, db);
@@ -73,18 +73,18 @@ impl Checkpoints {
     /// fails because a reader holds an old snapshot, the log keeps growing until the reader is
     /// done. Waiting with every commit would only slow down every caller.
     fn wait_if_long(&self, log: &Log, db: &Connection) {
-        let cap = self.worth_it_pages * LOG_MAX_TIMES;
+        let cap = self.checkpoint_after_pages * LOG_MAX_TIMES;
         if log.pages < cap {
-            self.wait_from_pages.set(cap);
+            self.writer_waits_at_pages.set(cap);
         }
-        if log.pages < self.wait_from_pages.get() {
+        if log.pages < self.writer_waits_at_pages.get() {
             return;
         }
         self.wait();
         self.begin(); // the writer waits, so this one reaches the end unless a reader blocks it
         self.wait();
         if Log::of(db).is_ok_and(|log| log.moved < log.pages) {
-            self.wait_from_pages.set(log.pages + cap);
+            self.writer_waits_at_pages.set(log.pages + cap);
         }
     }
 
@@ -104,16 +104,20 @@ impl Checkpoints {
             return;
         }
         drop(progress);
-        let running = Running { state: self.state.clone(), failure: Some(GONE.into()) };
+        let running = Running { state: self.state.clone(), failure: Some(THREAD_ENDED.into()) };
         // Ignores the reply: the result is in the state.
-        drop(self.thread.ask(move |db| running.end(checkpoint(db))));
+        drop(self.thread.run(move |db| running.end(checkpoint(db))));
     }
 
     /// Returns when no checkpoint is under way.
     pub(super) fn wait(&self) {
         let mut progress = self.state.progress();
         while progress.running {
-            progress = self.state.done.wait(progress).expect("no code of ours panics here");
+            progress = self
+                .state
+                .done
+                .wait(progress)
+                .expect("no thread panics while it holds the lock on the progress");
         }
     }
 }
@@ -125,7 +129,7 @@ struct Running {
 }
 
 /// Why writing stops when a checkpoint neither ended nor failed.
-const GONE: &str = "the thread that moves the log is gone";
+const THREAD_ENDED: &str = "the checkpoint thread ended without a result";
 
 impl Running {
     fn end(mut self, outcome: Result<(), String>) {
@@ -145,17 +149,17 @@ impl Drop for Running {
 
 impl State {
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().expect("no code of ours panics with the progress in hand")
+        self.progress.lock().expect("no thread panics while it holds the lock on the progress")
     }
 
     /// Calls fail-stop from the thread that first sees the failure: after a failed checkpoint,
     /// hours may pass before the next write.
     fn stop(&self, reason: &str) {
         let mut progress = self.progress();
-        let notification = progress.stopped.is_none();
+        let is_first = progress.stopped.is_none();
         progress.stopped.get_or_insert_with(|| reason.to_owned());
         drop(progress);
-        if notification {
+        if is_first {
             (self.fail_stop)(reason);
         }
     }

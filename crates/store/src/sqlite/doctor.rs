@@ -8,7 +8,7 @@ use super::{
     load::{self, all, blob, first, one, pair},
     maintenance::before,
     open::{Files, Role, refuse_foreign, schema_of},
-    outbox_page::lines,
+    outbox_page::entries,
     records,
     seal::{Kind, unseal},
     writer_cache::{Queues, load_counts, load_queues, load_store_meta, load_workers},
@@ -43,7 +43,7 @@ pub struct Finding {
     /// What is wrong, and where.
     pub what: String,
     /// What to do about it.
-    pub cure: &'static str,
+    pub remedy: &'static str,
 }
 
 impl fmt::Display for Finding {
@@ -56,10 +56,10 @@ impl fmt::Display for Finding {
 const RESTORE: &str =
     "stop the store, keep its files for a closer look, and restore the last backup";
 const SWEEP: &str = "is a server running on this store? its sweeper frees them within seconds";
-const TIDY: &str = "is a server running on this store? its sweeper drops them in the background";
+const PRUNE: &str = "is a server running on this store? its sweeper drops them in the background";
 
 /// How many findings of one kind are listed one by one.
-const TOLD_MAX: usize = 20;
+const LISTED_MAX: usize = 20;
 /// A lease that ended longer ago than this should have been swept.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
@@ -69,19 +69,20 @@ pub fn examine(
     now: Timestamp,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Health, OpenError> {
-    examine_files(&Files::of_visitor(path)?, now, progress)
+    examine_files(&Files::for_external_reader(path)?, now, progress)
 }
 
-/// Opens a store for one read-only visit, and returns its schema version.
-pub(super) fn visit(files: &Files) -> Result<(Connection, i64), OpenError> {
-    let opened = enter(files).map_err(|trouble| OpenError::unusable(&files.path, trouble))?;
+/// Opens a store for one examination, and returns its schema version.
+pub(super) fn open_read_only(files: &Files) -> Result<(Connection, i64), OpenError> {
+    let opened =
+        connect_read_only(files).map_err(|error| OpenError::unusable(&files.path, error))?;
     let (db, schema) = opened;
     refuse_foreign(schema, &files.path)?;
     Ok((db, schema.1))
 }
 
-fn enter(files: &Files) -> Result<(Connection, (i64, i64))> {
-    let db = files.connect(Role::Visitor)?;
+fn connect_read_only(files: &Files) -> Result<(Connection, (i64, i64))> {
+    let db = files.connect(Role::ExternalReader)?;
     let schema = schema_of(&db)?;
     // One snapshot for the whole examination: concurrent writes must not look like contradictions.
     db.execute_batch("begin")?;
@@ -93,14 +94,14 @@ pub(super) fn examine_files(
     now: Timestamp,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Health, OpenError> {
-    let (db, schema) = match enter(files) {
+    let (db, schema) = match connect_read_only(files) {
         Ok(opened) => opened,
-        Err(trouble) if trouble.is_no_database() => {
+        Err(error) if error.is_no_database() => {
             return Err(OpenError::NotOurs { path: files.path.clone() });
         }
-        Err(trouble) => {
-            let what = format!("the file cannot be read: {}", Chain(&trouble));
-            let findings = vec![Finding { damage: true, what, cure: RESTORE }];
+        Err(error) => {
+            let what = format!("the file cannot be read: {}", Chain(&error));
+            let findings = vec![Finding { damage: true, what, remedy: RESTORE }];
             return Ok(Health { findings, ..Health::default() });
         }
     };
@@ -110,11 +111,11 @@ pub(super) fn examine_files(
     if let Some(damaged) = damaged_log(files) {
         doctor.damage(damaged.to_string());
     }
-    for (name, look) in Doctor::CHECKS {
+    for (name, check) in Doctor::CHECKS {
         progress(name);
         // A table that cannot be read is a finding, too, and the next check may find more.
-        if let Err(trouble) = look(&mut doctor) {
-            doctor.damage(format!("{name}: {}", Chain(&trouble)));
+        if let Err(error) = check(&mut doctor) {
+            doctor.damage(format!("{name}: {}", Chain(&error)));
         }
     }
     doctor.health.findings.sort_by_key(|finding| !finding.damage);
@@ -149,7 +150,7 @@ impl<'a> Doctor<'a> {
         ("settings", Doctor::settings),
         ("jobs", Doctor::jobs),
         ("histories", Doctor::histories),
-        ("steps and announcements", Doctor::others),
+        ("steps and events", Doctor::steps_and_events),
         ("counters", Doctor::counters),
         ("leases", Doctor::leases),
         ("keys", Doctor::keys),
@@ -158,18 +159,18 @@ impl<'a> Doctor<'a> {
     ];
 
     fn damage(&mut self, what: String) {
-        self.health.findings.push(Finding { damage: true, what, cure: RESTORE });
+        self.health.findings.push(Finding { damage: true, what, remedy: RESTORE });
     }
 
-    fn notice(&mut self, what: String, cure: &'static str) {
-        self.health.findings.push(Finding { damage: false, what, cure });
+    fn notice(&mut self, what: String, remedy: &'static str) {
+        self.health.findings.push(Finding { damage: false, what, remedy });
     }
 
     fn file(&mut self) -> Result<()> {
-        let sql = format!("pragma integrity_check({TOLD_MAX})");
-        let said: Vec<String> = all(self.db, &sql, [], |row| Ok(row.get(0)?))?;
-        for said in said.iter().filter(|said| *said != "ok") {
-            self.damage(format!("SQLite says: {}", said.trim()));
+        let sql = format!("pragma integrity_check({LISTED_MAX})");
+        let messages: Vec<String> = all(self.db, &sql, [], |row| Ok(row.get(0)?))?;
+        for message in messages.iter().filter(|message| *message != "ok") {
+            self.damage(format!("SQLite reports: {}", message.trim()));
         }
         Ok(())
     }
@@ -195,7 +196,7 @@ impl<'a> Doctor<'a> {
         let (mut actual_counts, mut damaged_jobs, mut all_read) =
             (BTreeMap::<i64, Counts>::new(), 0, true);
         while let Some(row) = rows.next()? {
-            let read = read_whole(row);
+            let read = read_job_rows(row);
             let wrong = match &read {
                 Ok((job, recent)) => {
                     let queue = row.get(6)?;
@@ -205,36 +206,37 @@ impl<'a> Doctor<'a> {
                     actual_counts.entry(queue).or_default().count(None, Some(job));
                     let misplaced = |queues: &Queues| queues.get(queue) != Some(&Queue::of(job));
                     let misplaced = queues.as_ref().is_some_and(misplaced);
-                    if !self.history_is_whole(row.get(0)?, job, recent)? {
-                        Some(format!("the history of {} is not whole", job.id()))
+                    if !self.is_history_complete(row.get(0)?, job, recent)? {
+                        Some(format!("the history of {} is incomplete", job.id()))
                     } else {
-                        misplaced
-                            .then(|| format!("{} is kept in the queue of another type", job.id()))
+                        misplaced.then(|| {
+                            format!("{} is stored in the queue of another type or tenant", job.id())
+                        })
                     }
                 }
-                Err(trouble) => {
+                Err(error) => {
                     all_read = false;
                     Some(match <[u8; 16]>::try_from(blob(row, 1)?) {
-                        Ok(id) => format!("job {}: {trouble}", JobId::from_bytes(id)),
-                        Err(_) => trouble.to_string(),
+                        Ok(id) => format!("job {}: {error}", JobId::from_bytes(id)),
+                        Err(_) => error.to_string(),
                     })
                 }
             };
             let Some(wrong) = wrong else { continue };
             damaged_jobs += 1;
-            if damaged_jobs <= TOLD_MAX {
+            if damaged_jobs <= LISTED_MAX {
                 self.damage(wrong);
             }
         }
-        if damaged_jobs > TOLD_MAX {
-            self.damage(format!("{} more jobs are damaged", damaged_jobs - TOLD_MAX));
+        if damaged_jobs > LISTED_MAX {
+            self.damage(format!("{} more jobs are damaged", damaged_jobs - LISTED_MAX));
         }
         self.actual_counts = all_read.then_some(actual_counts);
         let orphans = "select (select count(*) from job where no not in (select no from submission)) + \
             (select count(*) from job_ended where no not in (select no from submission))";
         let orphans: u64 = one(self.db, orphans, [])?;
         if orphans > 0 {
-            self.damage(format!("{orphans} jobs have a state, but were never submitted"));
+            self.damage(format!("{orphans} jobs have a state and have no submission"));
         }
         Ok(())
     }
@@ -249,29 +251,29 @@ impl<'a> Doctor<'a> {
             Ok(())
         })?;
         if misplaced > 0 {
-            self.damage(format!("{misplaced} history rows are in another's place"));
+            self.damage(format!("{misplaced} history rows are stored under another number"));
         }
         Ok(())
     }
 
     /// The rows in the history table come first; those in the job's row continue up to its last
     /// entry.
-    fn history_is_whole(&self, no: i64, job: &Job, recent: &[HistoryEntry]) -> Result<bool> {
+    fn is_history_complete(&self, no: i64, job: &Job, recent: &[HistoryEntry]) -> Result<bool> {
         let sql = "select count(*), coalesce(max(seq), 0) from history where no = ?1 and seq > 0";
-        let counted = first(self.db, sql, [no], pair)?;
-        let (count, last): (u64, u64) = counted.unwrap_or_default();
-        let goes_on = recent.iter().map(|entry| entry.seq).eq(last + 1..=job.seq);
-        Ok(count == last && goes_on)
+        let stored = first(self.db, sql, [no], pair)?;
+        let (count, last): (u64, u64) = stored.unwrap_or_default();
+        let continues = recent.iter().map(|entry| entry.seq).eq(last + 1..=job.seq);
+        Ok(count == last && continues)
     }
 
-    fn others(&mut self) -> Result<()> {
+    fn steps_and_events(&mut self) -> Result<()> {
         all::<_, ()>(self.db, "select no, body from step", [], |row| {
             Ok(from_row::<Step>(row.get(0)?, blob(row, 1)?).map(drop)?)
         })?;
-        all(self.db, "select event, sheet from outbox order by event", [], |row| {
-            for line in lines(row.get(0)?, blob(row, 1)?)? {
-                let (no, _) = event_about(line.number, line.sealed)?;
-                event_from_row(line.number, line.sealed, Arc::new(load::envelope(self.db, no)?))?;
+        all(self.db, "select first_event, page from outbox order by first_event", [], |row| {
+            for entry in entries(row.get(0)?, blob(row, 1)?)? {
+                let (no, _) = event_about(entry.number, entry.sealed)?;
+                event_from_row(entry.number, entry.sealed, Arc::new(load::envelope(self.db, no)?))?;
             }
             Ok(())
         })
@@ -285,17 +287,17 @@ impl<'a> Doctor<'a> {
         let counted = load_counts(self.db)?.counts;
         let queues = load_queues(self.db)?;
         for (no, queue) in queues.all() {
-            let said = counted.get(&no).copied().unwrap_or_default();
-            let mut is = actual_counts.get(&no).copied().unwrap_or_default();
+            let stored = counted.get(&no).copied().unwrap_or_default();
+            let mut actual = actual_counts.get(&no).copied().unwrap_or_default();
             // Erased jobs cannot be counted any more, so the stored number of them is taken as
             // true.
-            is.erased = said.erased;
-            is.submitted += said.erased;
-            if said != is {
+            actual.erased = stored.erased;
+            actual.submitted += stored.erased;
+            if stored != actual {
                 let Queue { job_type, tenant } = queue;
                 let what = format!(
-                    "the counters of {job_type} of {tenant} say {said:?}, \
-                    but there are {is:?}"
+                    "the counters of {job_type} of {tenant} say {stored:?}, \
+                    but there are {actual:?}"
                 );
                 self.damage(what);
             }
@@ -318,7 +320,7 @@ impl<'a> Doctor<'a> {
         self.health.keys = one(self.db, "select count(*) from key", [])?;
         let wrong = self.wrong_keys()?;
         if wrong > 0 {
-            self.damage(format!("{wrong} keys mean no job that has them"));
+            self.damage(format!("{wrong} keys point to jobs that do not have them"));
         }
         // Twice the longest window of the default policy: an operator who set a longer one has a
         // reason.
@@ -331,7 +333,7 @@ impl<'a> Doctor<'a> {
                 "{old} of {} keys belong to jobs that ended more than {days} days ago",
                 self.health.keys
             );
-            self.notice(what, TIDY);
+            self.notice(what, PRUNE);
         }
         Ok(())
     }
@@ -371,24 +373,30 @@ impl<'a> Doctor<'a> {
     }
 }
 
-fn read_whole(row: &rusqlite::Row<'_>) -> Result<(Job, Vec<HistoryEntry>)> {
+fn read_job_rows(row: &rusqlite::Row<'_>) -> Result<(Job, Vec<HistoryEntry>)> {
     let no = row.get(0)?;
     let id: Vec<u8> = row.get(1)?;
     let envelope: Envelope = from_row(no, blob(row, 2)?)?;
     if envelope.id.to_bytes()[..] != id[..] {
-        return Err(TransactionError::Impossible("a job is kept under another's id"));
+        return Err(TransactionError::Inconsistent("a job is stored under another id"));
     }
     unseal(Kind::Payload, no, blob(row, 3)?)?;
     let (live, ended) = (row.get_ref(4)?, row.get_ref(5)?);
     let body = match (live.as_blob_or_null(), ended.as_blob_or_null()) {
         (Ok(Some(body)), Ok(None)) | (Ok(None), Ok(Some(body))) => body,
-        (_, _) => return Err(TransactionError::Impossible("a job is live and ended, or neither")),
+        (_, _) => {
+            return Err(TransactionError::Inconsistent(
+                "a job is in both job tables, or in neither",
+            ));
+        }
     };
     let (job, recent) = job_from_row(no, body, Arc::new(envelope))?;
     if job.status().is_ended() != (live.as_blob_or_null() == Ok(None)) {
-        return Err(TransactionError::Impossible("a job has ended and is kept with the living"));
+        return Err(TransactionError::Inconsistent(
+            "the table of a job does not agree with its status",
+        ));
     }
-    let recent = recent.rows(no)?.into_iter().map(|noted| noted.entry).collect();
+    let recent = recent.rows(no)?.into_iter().map(|row| row.entry).collect();
     Ok((job, recent))
 }
 

@@ -19,7 +19,8 @@ pub(super) enum TransactionError {
     #[error(transparent)]
     Damage(#[from] Damage),
     #[error("{0}")]
-    Impossible(&'static str),
+    /// Stored rows contradict each other, so that no version of Consign can have written them.
+    Inconsistent(&'static str),
     #[error("another connection reads it")]
     Busy,
 }
@@ -33,13 +34,13 @@ impl TransactionError {
 
     /// Whether the error concerns one row only, so that work on other rows can go on.
     pub(super) fn is_about_a_row(&self) -> bool {
-        matches!(self, TransactionError::Damage(_) | TransactionError::Impossible(_))
+        matches!(self, TransactionError::Damage(_) | TransactionError::Inconsistent(_))
     }
 
     /// The error for the caller, when nothing was committed.
     pub(super) fn into_store_error(self) -> StoreError {
         let kind = match &self {
-            TransactionError::Damage(_) | TransactionError::Impossible(_) => StoreError::Damaged,
+            TransactionError::Damage(_) | TransactionError::Inconsistent(_) => StoreError::Damaged,
             TransactionError::Busy => StoreError::Unavailable,
             TransactionError::Sql(error) => match error.sqlite_error_code() {
                 Some(ErrorCode::DiskFull) => StoreError::Full,
@@ -81,17 +82,17 @@ pub enum OpenError {
     },
     /// A later version wrote the store.
     #[error(
-        "{} has schema {found}, and this version knows {known}; use the version that wrote it, \
-         or a later one (unless the file is damaged)",
+        "{} has schema {version}, and this version of Consign supports {supported_version}; use the \
+         version that wrote it, or a later one (unless the file is damaged)",
         path.display()
     )]
     TooNew {
         /// The store's file.
         path: PathBuf,
         /// The schema version of the file.
-        found: i64,
-        /// The newest schema version that this program knows.
-        known: i64,
+        version: i64,
+        /// The newest schema version that this program supports.
+        supported_version: i64,
     },
     /// The log is damaged: acknowledged transactions cannot be read any more.
     #[error(
@@ -106,7 +107,7 @@ pub enum OpenError {
         commits: u64,
     },
     /// The target exists and is not overwritten.
-    #[error("{} exists already, and is not written over; move it away first", path.display())]
+    #[error("{} exists already and is not overwritten; move it away first", path.display())]
     Exists {
         /// The existing file.
         path: PathBuf,
@@ -128,12 +129,12 @@ pub enum OpenError {
         what: String,
     },
     /// Another user or a link controls this file.
-    #[error("{} {why}", path.display())]
+    #[error("{} {reason}", path.display())]
     Untrusted {
         /// The file.
         path: PathBuf,
         /// What is wrong with it, and what repairs it.
-        why: String,
+        reason: String,
     },
     /// The file system reported an error.
     #[error("{} cannot be opened", path.display())]
@@ -155,11 +156,11 @@ pub enum OpenError {
 
 impl OpenError {
     /// Why the file at `path` cannot be used.
-    pub(super) fn unusable(path: &Path, trouble: TransactionError) -> Self {
+    pub(super) fn unusable(path: &Path, error: TransactionError) -> Self {
         let path = path.to_owned();
-        if trouble.is_no_database() {
+        if error.is_no_database() {
             return OpenError::NotOurs { path };
         }
-        OpenError::Store { path, source: trouble.into_store_error() }
+        OpenError::Store { path, source: error.into_store_error() }
     }
 }

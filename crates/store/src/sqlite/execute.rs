@@ -10,9 +10,9 @@ use super::{
 use crate::{
     queue::Queue,
     record::Records,
-    seen::{Name, room_for_worker, updated_worker},
     store::{Claimed, Reply, Request},
     unit_of_work::{Effect, OneWriter, Sink, Source, execute_requests},
+    workers::{WorkerKey, room_for_worker, updated_worker},
 };
 use engine::{
     AttemptRecord, ClaimRequest, Entropy, Host, IdempotencyKey, Job, JobId, JobType, LeaseToken,
@@ -24,7 +24,7 @@ impl Writer {
     pub(super) fn execute(&mut self, batch: Vec<Request>) -> Result<Vec<Reply>> {
         self.load_credentials(&batch)?;
         let replies = execute_requests(self, batch)?;
-        self.keep_up_listing()?;
+        self.index_if_far_behind()?;
         Ok(replies)
     }
 
@@ -49,45 +49,46 @@ impl OneWriter for Writer {
 
     fn record_worker(
         &mut self,
-        name: Name,
+        key: WorkerKey,
         host: Option<Host>,
         job_types: Option<Vec<JobType>>,
     ) -> Result<()> {
         let now = self.now();
         let mut workers = self.shared.workers();
-        if !workers.contains_key(&name) && self.shared.is_full(&name.0, now) {
+        if !workers.contains_key(&key) && self.shared.is_full(&key.0, now) {
             return Ok(());
         }
-        let Ok(forgotten) = room_for_worker(&workers, &name, &self.limits, now) else {
-            self.shared.note_full(name.0, now);
+        let Ok(removed) = room_for_worker(&workers, &key, &self.limits, now) else {
+            self.shared.record_full(key.0, now);
             return Ok(());
         };
-        if let Some(lost) = forgotten {
-            load::run(&self.db, sql::WORKER_DROP, (to_scope(&lost.0), lost.1.as_str()))?;
-            workers.remove(&lost);
+        if let Some(removed) = removed {
+            load::run(&self.db, sql::WORKER_DROP, (to_scope(&removed.0), removed.1.as_str()))?;
+            workers.remove(&removed);
         }
-        let before = workers.get(&name).cloned();
+        let before = workers.get(&key).cloned();
         let seen = updated_worker(before.clone(), host, job_types, now);
         // Writes the file only every few seconds: a worker that claims a thousand times a second is
         // alive, and after a restart the store needs to know no more than that.
         let is_written = before.is_some_and(|before| {
             (&before.host, &before.job_types, before.left) == (&seen.host, &seen.job_types, false)
-                && now.unix_ms() / SEEN_WRITTEN_MS == before.seen_at.unix_ms() / SEEN_WRITTEN_MS
+                && now.unix_ms() / SEEN_AT_WRITTEN_EVERY_MS
+                    == before.seen_at.unix_ms() / SEEN_AT_WRITTEN_EVERY_MS
         });
         if !is_written {
-            self.save_worker(&name.0, &name.1, &seen)?;
+            self.save_worker(&key.0, &key.1, &seen)?;
         }
-        workers.insert(name, seen);
+        workers.insert(key, seen);
         Ok(())
     }
 
-    fn leave(&mut self, name: Name) -> Result<()> {
+    fn leave(&mut self, key: WorkerKey) -> Result<()> {
         let now = self.now();
         let mut workers = self.shared.workers();
-        let Some(before) = workers.get(&name).cloned() else { return Ok(()) };
+        let Some(before) = workers.get(&key).cloned() else { return Ok(()) };
         let seen = StoredWorker { seen_at: now, left: true, ..before };
-        self.save_worker(&name.0, &name.1, &seen)?;
-        workers.insert(name, seen);
+        self.save_worker(&key.0, &key.1, &seen)?;
+        workers.insert(key, seen);
         Ok(())
     }
 }
@@ -107,8 +108,8 @@ impl Source for Writer {
     /// Ids begin with their time of creation, so nearly every new id is greater than all in the
     /// file, and no lookup is needed.
     fn find_new(&self, id: JobId) -> Result<Option<Arc<Stored>>> {
-        let may_be_there = self.cache.newest_id >= Some(id) || self.pending.number(id).is_some();
-        if may_be_there { self.find_by_id(id) } else { Ok(None) }
+        let may_exist = self.cache.newest_id >= Some(id) || self.pending.number(id).is_some();
+        if may_exist { self.find_by_id(id) } else { Ok(None) }
     }
 
     fn key_holder(&self, queue: &Queue, key: &IdempotencyKey) -> Result<Option<Arc<Stored>>> {
@@ -119,10 +120,12 @@ impl Source for Writer {
             return Ok(None);
         };
         let holder = self.find_by_no(holder)?.filter(|holder| {
-            let own = holder.job.envelope.key.as_ref();
-            holder.queue == no && own.is_some_and(|own| own.name == *key)
+            let job_key = holder.job.envelope.key.as_ref();
+            holder.queue == no && job_key.is_some_and(|job_key| job_key.name == *key)
         });
-        holder.ok_or(TransactionError::Impossible("a key means no job that has it")).map(Some)
+        holder
+            .ok_or(TransactionError::Inconsistent("a key points to a job that does not have it"))
+            .map(Some)
     }
 
     fn attempt_record(
@@ -146,14 +149,19 @@ impl Source for Writer {
         no.map_or(0, |no| self.cache.queued(no))
     }
 
-    fn check_queue(&self, queue: &Queue, records: &Records, opened: u64) -> Result<bool, Refusal> {
+    fn check_queue(
+        &self,
+        queue: &Queue,
+        records: &Records,
+        opened_types: u64,
+    ) -> Result<bool, Refusal> {
         let (queues, declared) = (&self.cache.queues, records.policies());
-        let is_there = queues.no(&queue.job_type, &queue.tenant).is_some();
-        if is_there || declared.contains_key(&queue.job_type) {
+        let exists = queues.no(&queue.job_type, &queue.tenant).is_some();
+        if exists || declared.contains_key(&queue.job_type) {
             return Ok(false);
         }
         let undeclared = queues.undeclared_types(&queue.tenant, declared);
-        self.limits.check(TenantLimit::JobTypes, undeclared + opened)?;
+        self.limits.check(TenantLimit::JobTypes, undeclared + opened_types)?;
         Ok(true)
     }
 
@@ -166,7 +174,7 @@ impl Source for Writer {
     }
 
     fn now(&self) -> Timestamp {
-        self.cache.used_until
+        self.cache.time
     }
 
     fn epoch(&self) -> u32 {
@@ -181,30 +189,33 @@ impl Source for Writer {
 impl Sink for Writer {
     fn write(&mut self, effect: Effect<'_, Arc<Stored>>) -> Result<()> {
         match effect {
-            Effect::Begin { new, change } => self.save_new(new, *change),
+            Effect::Insert { new, change } => self.save_new(new, *change),
             Effect::Change { before, change } => {
-                let before = self.row_of(before, change.job.id())?.ok_or(GONE)?;
+                let before = self.row_of(before, change.job.id())?.ok_or(JOB_MISSING)?;
                 self.save_change(&before, *change)
             }
             Effect::Erase { before, id } => {
-                let before = self.row_of(before, id)?.ok_or(GONE)?;
+                let before = self.row_of(before, id)?.ok_or(JOB_MISSING)?;
                 self.erase(&before)
             }
             Effect::PutRecord(record) => {
                 records::put(&self.db, &record)?;
                 let put = self.cache.records.put(record);
-                put.map_err(|_| TransactionError::Impossible("a record was changed on its way"))
+                put.map_err(|_| {
+                    TransactionError::Inconsistent("a record that was accepted cannot be read back")
+                })
             }
             Effect::RemoveRecord(name) => {
                 self.cache.records.remove(&name);
                 records::remove(&self.db, &name)
             }
-            Effect::Audit(note) => self.note(note.clone()),
+            Effect::Audit(note) => self.append_audit(note.clone()),
         }
     }
 }
 
-const GONE: TransactionError = TransactionError::Impossible("a job is gone that was decided about");
+const JOB_MISSING: TransactionError =
+    TransactionError::Inconsistent("a job is missing after the decision about it");
 
 /// How often a worker that goes on claiming is written to the file.
-const SEEN_WRITTEN_MS: i64 = Duration::from_secs(5).as_millis() as i64;
+const SEEN_AT_WRITTEN_EVERY_MS: i64 = Duration::from_secs(5).as_millis() as i64;

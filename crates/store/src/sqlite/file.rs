@@ -40,44 +40,44 @@ const OPEN_TRIES: usize = 8;
 /// Secures a file that SQLite left beside the store, if there is one. Refuses anything but a
 /// regular file of this user, and makes it private if an older version or another program left it
 /// wider.
-pub(super) fn secure(path: &Path) -> Result<(), OpenError> {
+pub(super) fn make_private(path: &Path) -> Result<(), OpenError> {
     open_present(path).map(drop)
 }
 
 /// Opens the file at `path`, unless another user or a link controls it.
 fn open_present(path: &Path) -> Result<Option<File>, OpenError> {
-    let untrusted = |why: String| OpenError::Untrusted { path: path.to_owned(), why };
+    let untrusted = |reason: String| OpenError::Untrusted { path: path.to_owned(), reason };
     let failed = |source| OpenError::File { path: path.to_owned(), source };
     let file = match options().open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
             return Err(match fs::symlink_metadata(path) {
-                Ok(found) if found.is_symlink() => {
+                Ok(metadata) if metadata.is_symlink() => {
                     untrusted("is a link; name the file that it leads to".into())
                 }
-                Ok(found) if !found.is_file() => untrusted(NO_REGULAR_FILE.into()),
+                Ok(metadata) if !metadata.is_file() => untrusted(NO_REGULAR_FILE.into()),
                 Ok(_) | Err(_) => failed(error),
             });
         }
     };
-    let found = file.metadata().map_err(failed)?;
-    if !found.is_file() {
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
         return Err(untrusted(NO_REGULAR_FILE.into()));
     }
     let user = rustix::process::geteuid().as_raw();
-    if found.uid() != user {
-        let owner = found.uid();
+    if metadata.uid() != user {
+        let owner = metadata.uid();
         return Err(untrusted(format!(
             "belongs to user {owner}, and this process is user {user}; run it as that user, or give it the \
              file: chown {user} {}",
             path.display()
         )));
     }
-    if found.mode() & 0o077 != 0 {
+    if metadata.mode() & 0o077 != 0 {
         set_mode_0600(&file).map_err(failed)?;
-        let (path, mode) = (path.display(), found.mode() & 0o777);
-        warn!(%path, "others could read or write this file (mode {mode:o}); it is for its owner alone now");
+        let (path, mode) = (path.display(), metadata.mode() & 0o777);
+        warn!(%path, "other users could read or write this file (mode {mode:o}); its mode is 0600 now");
     }
     Ok(Some(file))
 }
@@ -114,16 +114,16 @@ pub(super) fn sync_folder(of: &Path) -> io::Result<()> {
 /// sync, the system believes that nothing is left to write. Concurrent readers read the same bytes.
 pub(super) fn write_again(path: &Path) -> io::Result<()> {
     let mut file = OpenOptions::new().read(true).write(true).open(path)?;
-    let (mut piece, mut at) = (vec![0; 1 << 20], 0);
+    let (mut buffer, mut offset) = (vec![0; 1 << 20], 0);
     loop {
-        file.seek(SeekFrom::Start(at))?;
-        let length = file.read(&mut piece)?;
+        file.seek(SeekFrom::Start(offset))?;
+        let length = file.read(&mut buffer)?;
         if length == 0 {
             return file.sync_data();
         }
-        file.seek(SeekFrom::Start(at))?;
-        file.write_all(&piece[..length])?;
-        at += length as u64;
+        file.seek(SeekFrom::Start(offset))?;
+        file.write_all(&buffer[..length])?;
+        offset += length as u64;
     }
 }
 
@@ -132,8 +132,8 @@ pub(super) fn folder(of: &Path) -> &Path {
 }
 
 /// The path with a suffix, as SQLite names its own files.
-pub(super) fn with(path: &Path, ending: &str) -> PathBuf {
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
-    name.push(ending);
+    name.push(suffix);
     name.into()
 }

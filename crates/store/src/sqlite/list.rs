@@ -23,7 +23,7 @@ use engine::{Envelope, Scope, Timestamp};
 use rusqlite::Connection;
 
 /// One page reads at most this many jobs.
-const LOOKED_AT_MAX: usize = 10_000;
+const JOBS_READ_MAX: usize = 10_000;
 /// How many numbers are read from an index at a time.
 const STRIDE: usize = 256;
 /// A page merges at most this many index walks; if it needs more, it walks all jobs.
@@ -38,34 +38,34 @@ pub(super) fn list(db: &Connection, query: &Query) -> Result<Page> {
     };
     let mut walks = Walks::new(db, query)?;
     let mut page = Page { jobs: Vec::new(), next: None };
-    for looked_at in 0.. {
+    for jobs_read in 0.. {
         let Some(no) = walks.next(db, below)?.filter(|no| *no >= floor) else { return Ok(page) };
-        if looked_at == LOOKED_AT_MAX {
-            page.next = Some(place(below));
+        if jobs_read == JOBS_READ_MAX {
+            page.next = Some(cursor_below(below));
             return Ok(page);
         }
         let stored = load::job_by_no(db, no)?;
-        let shown = stored.filter(|stored| {
+        let matching = stored.filter(|stored| {
             query.scope.covers(&stored.job.envelope.tenant) && query.filter.matches(&stored.job)
         });
-        if shown.is_some() && page.jobs.len() == limit {
-            page.next = Some(place(below));
+        if matching.is_some() && page.jobs.len() == limit {
+            page.next = Some(cursor_below(below));
             return Ok(page);
         }
         below = no;
-        page.jobs.extend(shown.map(|stored| stored.job));
+        page.jobs.extend(matching.map(|stored| stored.job));
     }
     Ok(page)
 }
 
 /// The cursor of a page that goes on below this number.
-fn place(below: i64) -> Cursor {
+fn cursor_below(below: i64) -> Cursor {
     Cursor::new(below.unsigned_abs(), 0)
 }
 
 /// The number below which the page begins.
 fn start(db: &Connection, query: &Query) -> Result<i64> {
-    let from = query.before.map_or(i64::MAX, |place| to_i64(place.major()));
+    let from = query.before.map_or(i64::MAX, |cursor| to_i64(cursor.major()));
     // Jobs arrive in the order of their creation, and none ends before it was created.
     match query.filter.created_until() {
         Some(until) => Ok(from.min(first_created_after(db, until)?)),
@@ -102,42 +102,45 @@ struct Walk {
     /// The current bucket of the listing; the walk goes from the newest to the oldest.
     bucket: Option<i64>,
     /// Numbers that were read from the index and not used yet, the newest last.
-    ahead: Vec<i64>,
+    buffered: Vec<i64>,
     /// The index has no further entries.
-    whole: bool,
+    is_exhausted: bool,
 }
 
 impl Walk {
     fn new(sql: &'static str, key: Option<i64>) -> Self {
-        Walk { sql, key, bucket: None, ahead: Vec::new(), whole: false }
+        Walk { sql, key, bucket: None, buffered: Vec::new(), is_exhausted: false }
     }
 
-    /// A walk over the listing, which holds jobs up to the number `listed`.
-    fn listing(digest: i64, listed: i64) -> Self {
-        Walk { bucket: Some(digest::bucket(listed)), ..Walk::new(sql::LIST_DIGEST, Some(digest)) }
+    /// A walk over the index `listing`, which contains the jobs up to the number `last_indexed`.
+    fn listing(digest: i64, last_indexed: i64) -> Self {
+        Walk {
+            bucket: Some(digest::bucket(last_indexed)),
+            ..Walk::new(sql::LIST_DIGEST, Some(digest))
+        }
     }
 
     fn newest(&mut self, db: &Connection, below: i64) -> Result<Option<i64>> {
-        while self.ahead.last().is_some_and(|no| *no >= below) {
-            self.ahead.pop();
+        while self.buffered.last().is_some_and(|no| *no >= below) {
+            self.buffered.pop();
         }
-        while self.ahead.is_empty() && !self.whole {
+        while self.buffered.is_empty() && !self.is_exhausted {
             let stride = to_i64(STRIDE);
             let bucket = self.bucket.map(|bucket| bucket.min(digest::bucket(below)));
-            self.ahead = match (self.key, bucket) {
+            self.buffered = match (self.key, bucket) {
                 (Some(key), Some(bucket)) => {
                     load::numbers(db, self.sql, [below, stride, key, bucket])?
                 }
                 (Some(key), None) => load::numbers(db, self.sql, [below, stride, key])?,
                 (None, _) => load::numbers(db, self.sql, [below, stride])?,
             };
-            if self.ahead.len() < STRIDE {
+            if self.buffered.len() < STRIDE {
                 self.bucket = bucket.map(|bucket| bucket - 1);
-                self.whole = self.bucket.is_none_or(|bucket| bucket < 0);
+                self.is_exhausted = self.bucket.is_none_or(|bucket| bucket < 0);
             }
-            self.ahead.reverse();
+            self.buffered.reverse();
         }
-        Ok(self.ahead.last().copied())
+        Ok(self.buffered.last().copied())
     }
 }
 
@@ -168,8 +171,8 @@ impl Walks {
                 Scope::All => all(),
                 Scope::One(tenant) => {
                     let queues = load_queues(db)?;
-                    let theirs = queues.all().filter(|(_, queue)| queue.tenant == *tenant);
-                    with_tail(db, theirs.map(|(no, _)| no).collect())?
+                    let own = queues.all().filter(|(_, queue)| queue.tenant == *tenant);
+                    with_tail(db, own.map(|(no, _)| no).collect())?
                 }
             },
         };
@@ -186,11 +189,11 @@ impl Walks {
     }
 }
 
-/// Walks over the listing for `listing_keys`, and over the newest jobs, which are not in the
-/// listing yet.
+/// Walks over the index `listing` for `listing_keys`, and over the newest jobs, which it does not
+/// contain yet.
 fn with_tail(db: &Connection, listing_keys: Vec<i64>) -> Result<Vec<Walk>> {
-    let listed = load_store_meta(db)?.listed;
-    let listing_keys = listing_keys.into_iter().map(|digest| Walk::listing(digest, listed));
-    let tail = Walk::new(sql::LIST_TAIL, Some(listed));
+    let last_indexed = load_store_meta(db)?.last_indexed_job;
+    let listing_keys = listing_keys.into_iter().map(|digest| Walk::listing(digest, last_indexed));
+    let tail = Walk::new(sql::LIST_TAIL, Some(last_indexed));
     Ok(std::iter::once(tail).chain(listing_keys).collect())
 }

@@ -8,7 +8,7 @@ use super::{
     seal::{Kind, unseal},
     sql,
 };
-use crate::codec::stored::NOT_WHOLE;
+use crate::codec::stored::INCOMPLETE_HISTORY;
 pub(super) use crate::codec::stored::Stored;
 use engine::{Envelope, HistoryEntry, JobId, JsonText, LeaseToken, Scope, Step, StepName};
 use rusqlite::{
@@ -21,7 +21,7 @@ pub(super) fn job_by_id(db: &Connection, id: JobId) -> Result<Option<Stored>> {
     match first(db, sql::JOB_BY_ID, [&id.to_bytes()[..]], read_stored)? {
         // The column and its index have this id, but the sealed row has another one.
         Some(stored) if stored.job.id() != id => {
-            Err(TransactionError::Impossible("a job is kept under another's id"))
+            Err(TransactionError::Inconsistent("a job is stored under another id"))
         }
         found => Ok(found),
     }
@@ -43,44 +43,44 @@ fn read_stored(row: &Row<'_>) -> Result<Stored> {
     let live = row.get_ref(2)?;
     let body = if live == ValueRef::Null { blob(row, 3) } else { blob(row, 2) };
     let body =
-        body.map_err(|_| TransactionError::Impossible("a job was submitted and has no state"))?;
+        body.map_err(|_| TransactionError::Inconsistent("a job has a submission and no state"))?;
     let (job, recent) = job_from_row(no, body, Arc::new(envelope))?;
     Ok(Stored { no, queue: row.get(4)?, job, recent })
 }
 
 /// The live jobs from one number to another, each with the payload of its submit.
-pub(super) fn start(
+pub(super) fn jobs_to_start(
     db: &Connection,
     (first, last): (i64, i64),
-    mut found: impl FnMut(Result<(Stored, JsonText)>),
+    mut each: impl FnMut(Result<(Stored, JsonText)>),
 ) -> Result<()> {
-    let mut statement = db.prepare_cached(sql::START)?;
+    let mut statement = db.prepare_cached(sql::JOBS_TO_START)?;
     let mut rows = statement.query([first, last])?;
     while let Some(row) = rows.next()? {
         let no = row.get(0)?;
         let read = || Ok((read_stored(row)?, read_payload(no, blob(row, 5)?)?));
-        found(read());
+        each(read());
     }
     Ok(())
 }
 
 pub(super) fn payload(db: &Connection, no: i64) -> Result<JsonText> {
     let payload = first(db, sql::PAYLOAD, [no], |row| read_payload(no, blob(row, 0)?))?;
-    payload.ok_or(TransactionError::Impossible("a job has no payload"))
+    payload.ok_or(TransactionError::Inconsistent("a job has no payload"))
 }
 
 fn read_payload(no: i64, sealed: &[u8]) -> Result<JsonText> {
     let bytes = unseal(Kind::Payload, no, sealed)?;
     let text = std::str::from_utf8(bytes)
-        .map_err(|_| TransactionError::Impossible("a payload is no text"));
+        .map_err(|_| TransactionError::Inconsistent("a payload is not UTF-8"));
     Ok(JsonText::from_stored(text?))
 }
 
 /// The history of a job after row `after`.
 pub(super) fn history(db: &Connection, stored: &Stored, after: u64) -> Result<Vec<HistoryEntry>> {
     let values = (stored.no, to_i64(after));
-    let moved = all(db, sql::HISTORY, values, |row| entry(stored.no, row))?;
-    stored.history(moved, after)?.ok_or(TransactionError::Impossible(NOT_WHOLE))
+    let older = all(db, sql::HISTORY, values, |row| entry(stored.no, row))?;
+    stored.history(older, after)?.ok_or(TransactionError::Inconsistent(INCOMPLETE_HISTORY))
 }
 
 /// The record of the attempt that `token` ended.
@@ -90,9 +90,9 @@ pub(super) fn record(
     token: &LeaseToken,
 ) -> Result<Option<engine::AttemptRecord>> {
     let recent = stored.recent.rows(stored.no)?;
-    let found = recent.iter().rev().find_map(|noted| noted.entry.record_of(token));
+    let found = recent.iter().rev().find_map(|row| row.entry.record_of(token));
     // Only a long history has rows in the history table.
-    if found.is_some() || recent.first().is_none_or(|noted| noted.entry.seq == 1) {
+    if found.is_some() || recent.first().is_none_or(|row| row.entry.seq == 1) {
         return Ok(found);
     }
     let mut statement = db.prepare_cached(sql::HISTORY_NEWEST_FIRST)?;
@@ -104,22 +104,22 @@ pub(super) fn record(
 pub(super) fn events_of(db: &Connection, stored: &Stored, after: u64) -> Result<Vec<i64>> {
     let mut events = numbers(db, sql::EVENTS_OF_JOB, (stored.no, to_i64(after)))?;
     let recent: Vec<HistoryRow> = stored.recent.rows(stored.no)?;
-    let recent = recent.into_iter().filter(|noted| noted.entry.seq > after);
-    events.extend(recent.filter_map(|noted| noted.event));
+    let recent = recent.into_iter().filter(|row| row.entry.seq > after);
+    events.extend(recent.filter_map(|row| row.event));
     Ok(events)
 }
 
 /// The envelope of a job that events are about.
 pub(super) fn envelope(db: &Connection, no: i64) -> Result<Envelope> {
     let envelope = first(db, sql::ENVELOPE, [no], |row| Ok(from_row(no, blob(row, 0)?)?))?;
-    envelope.ok_or(TransactionError::Impossible("a query without a row"))
+    envelope.ok_or(TransactionError::Inconsistent("an event belongs to a job without an envelope"))
 }
 
 fn entry(no: i64, row: &Row<'_>) -> Result<HistoryEntry> {
     let seq: u64 = row.get(0)?;
     let entry: HistoryEntry = from_row(no, blob(row, 1)?)?;
     if entry.seq != seq {
-        return Err(TransactionError::Impossible("a history row is kept in another's place"));
+        return Err(TransactionError::Inconsistent("a history row is stored under another number"));
     }
     Ok(entry)
 }
@@ -128,7 +128,7 @@ pub(super) fn step(db: &Connection, no: i64, name: &StepName) -> Result<Option<S
     first(db, sql::STEP, (no, name.as_str()), |row| {
         let step: Step = from_row(no, blob(row, 0)?)?;
         if step.name != *name {
-            return Err(TransactionError::Impossible("a step has another's name"));
+            return Err(TransactionError::Inconsistent("a step is stored under another name"));
         }
         Ok(step)
     })
@@ -140,11 +140,11 @@ pub(super) fn steps_count(db: &Connection, no: i64) -> Result<u64> {
 
 /// The value, or nothing if a row is damaged: one job that cannot be read must not keep the others
 /// from being swept.
-pub(super) fn readable<T>(found: Result<T>) -> Result<Option<T>> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(trouble) if trouble.is_about_a_row() => Ok(None),
-        Err(trouble) => Err(trouble),
+pub(super) fn readable<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_about_a_row() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -31,7 +31,7 @@ const HEAD_BYTES: usize = 32;
 const FRAME_HEAD_BYTES: usize = 24;
 const PAGE_BYTES: usize = 4_096;
 /// Where the salts of a frame begin.
-const MARKS_AT: usize = 8;
+const SALTS_AT: usize = 8;
 /// No disk writes less than this at once.
 const SECTOR_BYTES: usize = 512;
 
@@ -44,7 +44,7 @@ struct WalReader {
     /// The checksum that the previous frame states for itself, damaged or not.
     stated_sums: [u32; 2],
     /// Whether every frame so far is valid.
-    whole: bool,
+    is_valid_so_far: bool,
     /// Where the next frame begins.
     offset: usize,
 }
@@ -53,17 +53,17 @@ impl WalReader {
     fn new(head: &[u8; HEAD_BYTES]) -> Self {
         let big_endian = head[3] & 1 == 1;
         let sums = sums([0, 0], &head[..24], big_endian);
-        let whole = is_sum(sums, &head[24..32]);
+        let is_valid_so_far = is_sum(sums, &head[24..32]);
         let page_bytes = number(&head[8..12]) as usize;
         let lawful = page_bytes.is_power_of_two() && (512..=65_536).contains(&page_bytes);
         WalReader {
             page_bytes: if lawful { page_bytes } else { PAGE_BYTES },
             big_endian,
             // A damaged header has no valid salts, so they are taken from the first frame.
-            salts: whole.then(|| head[16..24].try_into().expect("eight bytes")),
+            salts: is_valid_so_far.then(|| head[16..24].try_into().expect("eight bytes")),
             sums,
             stated_sums: [number(&head[24..28]), number(&head[28..32])],
-            whole,
+            is_valid_so_far,
             offset: HEAD_BYTES,
         }
     }
@@ -71,25 +71,25 @@ impl WalReader {
     /// Whether `frame` ends a transaction that SQLite will not find.
     fn is_lost_commit(&mut self, frame: &[u8]) -> bool {
         let salts: [u8; 8] = frame[8..16].try_into().expect("eight bytes");
-        let marked = *self.salts.get_or_insert(salts) == salts;
+        let has_salts = *self.salts.get_or_insert(salts) == salts;
         let sums =
             sums(sums(self.sums, &frame[..8], self.big_endian), &frame[24..], self.big_endian);
-        let goes_on = is_sum(sums, &frame[16..24]);
-        self.whole &= marked && goes_on;
+        let continues = is_sum(sums, &frame[16..24]);
+        self.is_valid_so_far &= has_salts && continues;
         self.sums = sums;
-        let commits = number(&frame[4..8]) != 0 && !self.is_mixed(frame);
+        let commits = number(&frame[4..8]) != 0 && !self.is_half_written(frame);
         self.stated_sums = [number(&frame[16..20]), number(&frame[20..24])];
         self.offset += frame.len();
         // The checksum does not cover the salts: if it continues, the frame is of this log and its
         // salts are damaged.
-        (marked || goes_on) && commits && !self.whole
+        (has_salts || continues) && commits && !self.is_valid_so_far
     }
 
     /// Whether a crash may have left `frame` with the salts of this log and the beginning of an
     /// earlier log's frame, which ended a transaction long ago. That happens where a sector border
     /// lies between the two, and only the second half of one write reached the disk.
-    fn is_mixed(&self, frame: &[u8]) -> bool {
-        let split = (self.offset + MARKS_AT).is_multiple_of(SECTOR_BYTES);
+    fn is_half_written(&self, frame: &[u8]) -> bool {
+        let split = (self.offset + SALTS_AT).is_multiple_of(SECTOR_BYTES);
         let own = sums(
             sums(self.stated_sums, &frame[..8], self.big_endian),
             &frame[24..],
@@ -161,7 +161,7 @@ mod tests {
 
     /// The first frame whose salts begin a sector.
     fn split_frame() -> usize {
-        (0..).find(|n| (frame(*n) + MARKS_AT).is_multiple_of(SECTOR_BYTES)).unwrap()
+        (0..).find(|n| (frame(*n) + SALTS_AT).is_multiple_of(SECTOR_BYTES)).unwrap()
     }
 
     #[test]

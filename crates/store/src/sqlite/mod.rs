@@ -78,17 +78,19 @@ pub struct Sqlite {
     // Dropped in this order. Readers go first: the last connection to close moves the log into the
     // file, and readers have no right to write. The lock goes last.
     /// Runs reads that may take long, so that no thread of the caller's runtime blocks.
-    slow: DedicatedThread<Arc<Readers>>,
-    /// Runs the reads of the sweeper and of the event relay, so that no listing delays them.
-    maintenance: DedicatedThread<Arc<Readers>>,
-    filler: DedicatedThread<()>,
+    slow_reads: DedicatedThread<Arc<Readers>>,
+    /// Runs the reads of the maintenance thread and of the numbered events, so that no listing
+    /// delays them.
+    maintenance_reads: DedicatedThread<Arc<Readers>>,
+    /// Adds jobs to the secondary index `listing` between batches.
+    listing_indexer: DedicatedThread<()>,
     readers: Arc<Readers>,
     /// A thread with a batch locks the writer and writes by itself. A panic poisons the mutex;
     /// after that nothing is written any more.
     writer: Arc<Mutex<Writer>>,
-    /// How many threads wait for the writer. The thread that fills the listing lets them go first.
-    waiting: Arc<AtomicUsize>,
-    is_filling: Arc<AtomicBool>,
+    /// How many threads wait for the writer. The listing indexer lets them go first.
+    writers_waiting: Arc<AtomicUsize>,
+    is_indexing: Arc<AtomicBool>,
     /// How many batches changed settings. No other process can write, so the number is not stored.
     settings_version: AtomicU64,
     fail_stop: FailStop,
@@ -102,7 +104,7 @@ pub struct Options {
     /// Names this process in the message to a second process: process, machine, since when.
     pub holder: String,
     /// New work is refused as [`StoreError::Full`] when the disk has less free space than this.
-    pub room_bytes_min: u64,
+    pub free_disk_bytes_min: u64,
     /// The log is moved into the file when it has grown by this many pages.
     pub log_pages: i64,
     /// What one tenant may have beside its jobs.
@@ -119,21 +121,21 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             holder: format!("process {}", std::process::id()),
-            room_bytes_min: ROOM_BYTES_MIN,
+            free_disk_bytes_min: FREE_DISK_BYTES_MIN,
             log_pages: LOG_PAGES,
             tenant_limits: TenantLimits::default(),
-            fail_stop: Arc::new(end_the_process),
+            fail_stop: Arc::new(end_process),
             vfs: None,
         }
     }
 }
 
-const ROOM_BYTES_MIN: u64 = 16 * 1024 * 1024;
+const FREE_DISK_BYTES_MIN: u64 = 16 * 1024 * 1024;
 const LOG_PAGES: i64 = 1_024;
 
 /// Prints the message for the operator and exits with `EX_IOERR`. The delay lets answers that are
 /// on their way reach their callers.
-fn end_the_process(reason: &str) {
+fn end_process(reason: &str) {
     // Ignores a failed write: the process's log may be on the full disk, and that must not keep the
     // process from ending.
     drop(writeln!(
@@ -157,49 +159,50 @@ impl Sqlite {
         write_class: WriteClass,
         work: impl FnOnce(&mut Writer) -> Result<R>,
     ) -> Result<R, StoreError> {
-        self.waiting.fetch_add(1, Ordering::SeqCst);
+        self.writers_waiting.fetch_add(1, Ordering::SeqCst);
         let writer = self.writer.lock();
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
-        let mut writer = writer.map_err(|_| StoreError::Unavailable(Some(GONE.into())))?;
+        self.writers_waiting.fetch_sub(1, Ordering::SeqCst);
+        let mut writer =
+            writer.map_err(|_| StoreError::Unavailable(Some(WRITER_PANICKED.into())))?;
         let guard = PanicGuard(&self.fail_stop);
-        let done = writer.transact(write_class, work);
+        let result = writer.transact(write_class, work);
         let is_behind = writer.is_listing_behind();
         drop(writer);
         drop(guard);
         if is_behind {
-            self.fill_listing();
+            self.index_in_background();
         }
-        done
+        result
     }
 
-    /// Brings the listing up to date between batches: a batch that arrives meanwhile waits for at
-    /// most one of these transactions.
-    fn fill_listing(&self) {
-        if self.is_filling.swap(true, Ordering::SeqCst) {
+    /// Brings the index `listing` up to date between batches: a batch that arrives meanwhile waits
+    /// for at most one of these transactions.
+    fn index_in_background(&self) {
+        if self.is_indexing.swap(true, Ordering::SeqCst) {
             return;
         }
-        let (writer, waiting) = (self.writer.clone(), self.waiting.clone());
-        let (is_filling, fail_stop) = (self.is_filling.clone(), self.fail_stop.clone());
-        drop(self.filler.ask(move |_| {
+        let (writer, writers_waiting) = (self.writer.clone(), self.writers_waiting.clone());
+        let (is_indexing, fail_stop) = (self.is_indexing.clone(), self.fail_stop.clone());
+        drop(self.listing_indexer.run(move |_| {
             let _guard = PanicGuard(&fail_stop);
             // Cleared first: a batch that falls behind from now on starts another run.
-            is_filling.store(false, Ordering::SeqCst);
-            while waiting.load(Ordering::SeqCst) == 0
-                && writer.lock().is_ok_and(|mut writer| writer.fill_listing())
+            is_indexing.store(false, Ordering::SeqCst);
+            while writers_waiting.load(Ordering::SeqCst) == 0
+                && writer.lock().is_ok_and(|mut writer| writer.index_pending_jobs())
             {}
         }));
     }
 
     /// Runs a read about one job, if the job exists and is in scope.
-    fn about<R>(
+    fn read_about_job<R>(
         &self,
         scope: &Scope,
         id: JobId,
-        question: impl FnOnce(&Connection, &load::Stored) -> Result<R>,
+        read: impl FnOnce(&Connection, &load::Stored) -> Result<R>,
     ) -> Result<Option<R>, StoreError> {
-        self.readers.ask(|db| {
+        self.readers.read(|db| {
             let stored = load::visible(db, scope, id)?;
-            stored.map(|stored| question(db, &stored)).transpose()
+            stored.map(|stored| read(db, &stored)).transpose()
         })
     }
 
@@ -212,7 +215,7 @@ impl Sqlite {
         }
         match self.write(WriteClass::Progress, |writer| Ok(writer.now())) {
             Err(StoreError::Full(_)) => Ok(tick.now), // the disk is full; reads go on
-            heard => heard,
+            result => result,
         }
     }
 }
@@ -223,21 +226,21 @@ struct PanicGuard<'a>(&'a FailStop);
 impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            (self.0)(GONE);
+            (self.0)(WRITER_PANICKED);
         }
     }
 }
 
 /// Why nothing is written after a panic.
-const GONE: &str = "a transaction panicked";
+const WRITER_PANICKED: &str = "a transaction panicked";
 
 /// Runs a read on a thread of readers. Fails if the thread is gone.
 async fn read_by<R: Send + 'static>(
     thread: &DedicatedThread<Arc<Readers>>,
-    question: impl FnOnce(&Connection) -> Result<R> + Send + 'static,
+    read: impl FnOnce(&Connection) -> Result<R> + Send + 'static,
 ) -> Result<R, StoreError> {
-    let asked = thread.ask(move |readers| readers.ask(question));
-    asked.await.map_err(|broken| StoreError::Unavailable(Some(Box::new(broken))))?
+    let receiver = thread.run(move |readers| readers.read(read));
+    receiver.await.map_err(|broken| StoreError::Unavailable(Some(Box::new(broken))))?
 }
 
 impl Execute for Sqlite {
@@ -245,11 +248,14 @@ impl Execute for Sqlite {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let write_class =
-            if batch.iter().any(Request::begins) { WriteClass::New } else { WriteClass::Progress };
-        let sets = batch.iter().any(Request::sets);
+        let write_class = if batch.iter().any(Request::submits_jobs) {
+            WriteClass::New
+        } else {
+            WriteClass::Progress
+        };
+        let changes_settings = batch.iter().any(Request::changes_settings);
         let replies = self.write(write_class, |writer| writer.execute(batch));
-        self.settings_version.fetch_add(u64::from(sets), Ordering::SeqCst);
+        self.settings_version.fetch_add(u64::from(changes_settings), Ordering::SeqCst);
         replies
     }
 }
@@ -257,12 +263,12 @@ impl Execute for Sqlite {
 #[async_trait]
 impl Store for Sqlite {
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
-        let stored = self.readers.ask_at_once(|db| load::visible(db, scope, id))?;
+        let stored = self.readers.read_one_statement(|db| load::visible(db, scope, id))?;
         Ok(stored.map(|stored| stored.job))
     }
 
     async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
-        self.about(scope, id, |db, stored| load::payload(db, stored.no))
+        self.read_about_job(scope, id, |db, stored| load::payload(db, stored.no))
     }
 
     async fn history(
@@ -271,29 +277,31 @@ impl Store for Sqlite {
         id: JobId,
         after: u64,
     ) -> Result<Vec<HistoryEntry>, StoreError> {
-        let history = self.about(scope, id, |db, stored| load::history(db, stored, after))?;
+        let history =
+            self.read_about_job(scope, id, |db, stored| load::history(db, stored, after))?;
         Ok(history.unwrap_or_default())
     }
 
-    async fn announced(
+    async fn events_of_job(
         &self,
         scope: &Scope,
         id: JobId,
         after: u64,
     ) -> Result<Vec<Event>, StoreError> {
-        let events = self.about(scope, id, |db, stored| reads::announced(db, stored, after))?;
+        let events =
+            self.read_about_job(scope, id, |db, stored| reads::events_of_job(db, stored, after))?;
         Ok(events.unwrap_or_default())
     }
 
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
         let query = query.clone();
-        read_by(&self.slow, move |db| list::list(db, &query)).await
+        read_by(&self.slow_reads, move |db| list::list(db, &query)).await
     }
 
     async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
         let (scope, now, workers) =
             (scope.clone(), self.now().await?, self.shared.workers_now(scope));
-        read_by(&self.slow, move |db| reads::queues(db, &workers, &scope, now)).await
+        read_by(&self.slow_reads, move |db| reads::queues(db, &workers, &scope, now)).await
     }
 
     async fn poison_counts(
@@ -302,13 +310,14 @@ impl Store for Sqlite {
         job_type: Option<&JobType>,
     ) -> Result<PoisonCounts, StoreError> {
         let (scope, job_type) = (scope.clone(), job_type.cloned());
-        read_by(&self.slow, move |db| reads::poison_counts(db, &scope, job_type.as_ref())).await
+        read_by(&self.slow_reads, move |db| reads::poison_counts(db, &scope, job_type.as_ref()))
+            .await
     }
 
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
         let (scope, now, workers) =
             (scope.clone(), self.now().await?, self.shared.workers_now(scope));
-        read_by(&self.slow, move |db| reads::workers(db, &workers, &scope, now)).await
+        read_by(&self.slow_reads, move |db| reads::workers(db, &workers, &scope, now)).await
     }
 
     async fn settings_version(&self) -> Result<u64, StoreError> {
@@ -321,7 +330,8 @@ impl Store for Sqlite {
         scope: Option<&Scope>,
         prefix: &str,
     ) -> Result<Vec<Record>, StoreError> {
-        self.readers.ask_at_once(|db| Ok(records::load(db, &[kind])?.list(kind, scope, prefix)))
+        self.readers
+            .read_one_statement(|db| Ok(records::load(db, &[kind])?.list(kind, scope, prefix)))
     }
 
     async fn audit(
@@ -331,7 +341,7 @@ impl Store for Sqlite {
         limit: usize,
     ) -> Result<Vec<AuditEntry>, StoreError> {
         let scope = scope.clone();
-        read_by(&self.slow, move |db| audit::page(db, &scope, before, limit)).await
+        read_by(&self.slow_reads, move |db| audit::page(db, &scope, before, limit)).await
     }
 
     async fn explain_facts(
@@ -341,12 +351,13 @@ impl Store for Sqlite {
     ) -> Result<Option<(Job, ExplainFacts)>, StoreError> {
         let (scope, now, workers) =
             (scope.clone(), self.now().await?, self.shared.workers_now(scope));
-        read_by(&self.slow, move |db| reads::explain_facts(db, &workers, &scope, id, now)).await
+        read_by(&self.slow_reads, move |db| reads::explain_facts(db, &workers, &scope, id, now))
+            .await
     }
 
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
         let now = self.now().await?;
-        read_by(&self.maintenance, move |db| reads::overdue_jobs(db, limit, now)).await
+        read_by(&self.maintenance_reads, move |db| reads::overdue_jobs(db, limit, now)).await
     }
 
     async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
@@ -356,7 +367,7 @@ impl Store for Sqlite {
         if after == Timestamp::MAX {
             return Ok(Upcoming { now, due_at: None });
         }
-        let due_at = read_by(&self.maintenance, move |db| reads::next_due(db, after)).await?;
+        let due_at = read_by(&self.maintenance_reads, move |db| reads::next_due(db, after)).await?;
         Ok(Upcoming { now, due_at })
     }
 
@@ -365,10 +376,10 @@ impl Store for Sqlite {
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
-        read_by(&self.maintenance, move |db| reads::events(db, after, limit)).await
+        read_by(&self.maintenance_reads, move |db| reads::events(db, after, limit)).await
     }
 
-    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
-        self.write(WriteClass::Progress, |writer| writer.prune(limit))
+    async fn prune_leftovers(&self, limit: usize) -> Result<usize, StoreError> {
+        self.write(WriteClass::Progress, |writer| writer.prune_leftovers(limit))
     }
 }

@@ -5,7 +5,7 @@ use super::{
     body::{StoreMeta, to_row},
     checkpoint::{Checkpoints, checkpoint_all},
     error::{OpenError, Result, TransactionError},
-    file::{folder, open_private, secure, sync_folder, with, write_again},
+    file::{folder, make_private, open_private, sync_folder, with_suffix, write_again},
     lock::LockFile,
     log::commits_out_of_reach,
     pending::PendingWrites,
@@ -52,24 +52,25 @@ impl Sqlite {
     ) -> Result<Self, OpenError> {
         let files = Files { path: path.into(), vfs: options.vfs.clone() };
         let lock = match &files.vfs {
-            None => Some(files.take(&options.holder)?),
+            None => Some(files.lock(&options.holder)?),
             Some(_) => None, // files of a test, which no other process can open
         };
         let unusable = |source| OpenError::Store { path: files.path.clone(), source };
-        let troubled = |trouble: TransactionError| OpenError::unusable(&files.path, trouble);
-        let mut db = files.connect(Role::Writer).map_err(troubled)?;
+        let unusable_error = |error: TransactionError| OpenError::unusable(&files.path, error);
+        let mut db = files.connect(Role::Writer).map_err(unusable_error)?;
         migrate(&mut db, &files.path)?;
         files.finish_log(&db)?;
-        let cache = WriterCache::load(&db).map_err(troubled)?;
-        let mut workers = load_workers(&db).map_err(troubled)?;
-        let (time, tick) = StoreClock::starting_at(cache.used_until, clock.read());
+        let cache = WriterCache::load(&db).map_err(unusable_error)?;
+        let mut workers = load_workers(&db).map_err(unusable_error)?;
+        let (time, tick) = StoreClock::starting_at(cache.time, clock.read());
         for seen in workers.values_mut() {
             seen.seen_at = seen.seen_at + tick.jumped;
         }
         let shared = Arc::new(Shared::new(clock, time, workers));
-        let checkpointer = files.connect(Role::Checkpointer).map_err(troubled)?;
+        let checkpointer = files.connect(Role::Checkpointer).map_err(unusable_error)?;
         let cannot_start = |source| OpenError::File { path: files.path.clone(), source };
-        let Options { log_pages, room_bytes_min, tenant_limits: limits, fail_stop, .. } = options;
+        let Options { log_pages, free_disk_bytes_min, tenant_limits: limits, fail_stop, .. } =
+            options;
         let checkpoints = Checkpoints::start(checkpointer, log_pages, fail_stop.clone());
         let checkpoints = checkpoints.map_err(cannot_start)?;
         let mut writer = Writer {
@@ -80,11 +81,11 @@ impl Sqlite {
             cache,
             shared: shared.clone(),
             counts_before: BTreeMap::new(),
-            served: HashMap::new(),
-            serves: 0,
-            jumped: tick.jumped,
+            last_served: HashMap::new(),
+            serve_count: 0,
+            unapplied_jump: tick.jumped,
             checkpoints,
-            has_room: disk_space_check(&files, room_bytes_min),
+            has_disk_space: disk_space_check(&files, free_disk_bytes_min),
             limits,
         };
         // Extends leases from here: no worker could send a heartbeat while the store was closed. On
@@ -94,14 +95,14 @@ impl Sqlite {
             Err(source) => return Err(unusable(source)),
         }
         let readers = Arc::new(Readers::new(files.clone()));
-        let read = |name| DedicatedThread::start(name, readers.clone()).map_err(cannot_start);
+        let reader = |name| DedicatedThread::start(name, readers.clone()).map_err(cannot_start);
         Ok(Sqlite {
-            slow: read("consign-reader")?,
-            maintenance: read("consign-chores")?,
-            filler: DedicatedThread::start("consign-listing", ()).map_err(cannot_start)?,
+            slow_reads: reader("consign-reader")?,
+            maintenance_reads: reader("consign-sweeper")?,
+            listing_indexer: DedicatedThread::start("consign-listing", ()).map_err(cannot_start)?,
             writer: Arc::new(Mutex::new(writer)),
-            waiting: Arc::default(),
-            is_filling: Arc::default(),
+            writers_waiting: Arc::default(),
+            is_indexing: Arc::default(),
             settings_version: AtomicU64::new(0),
             fail_stop,
             readers,
@@ -124,26 +125,26 @@ pub(super) enum Role {
     Checkpointer,
     WalReader,
     /// A one-time reader from outside the store, such as `doctor`.
-    Visitor,
+    ExternalReader,
 }
 
 impl Files {
     /// Locks the store for this process alone, and creates its file if it does not exist.
-    pub(super) fn take(&self, holder: &str) -> Result<LockFile, OpenError> {
+    pub(super) fn lock(&self, holder: &str) -> Result<LockFile, OpenError> {
         let failed = |source| OpenError::File { path: self.path.clone(), source };
-        let lock = LockFile::take(&self.path, holder)?;
+        let lock = LockFile::lock(&self.path, holder)?;
         for ending in ["-wal", "-shm", "-journal"] {
-            secure(&with(&self.path, ending))?;
+            make_private(&with_suffix(&self.path, ending))?;
         }
         self.check_log()?;
         drop(open_private(&self.path)?);
         sync_folder(&self.path).map_err(failed)?;
-        lock.and_file(&self.path)
+        lock.and_store_file(&self.path)
     }
 
-    /// The files at `path`, for a read from outside. A user without the right to read them gets
-    /// that error, and not "damage".
-    pub(super) fn of_visitor(path: &Path) -> Result<Self, OpenError> {
+    /// The files at `path`, for a reader outside the store. A user without the right to read them
+    /// gets that error, and not "damage".
+    pub(super) fn for_external_reader(path: &Path) -> Result<Self, OpenError> {
         let failed = |source| OpenError::File { path: path.to_owned(), source };
         // Checked before the file is opened: opening a FIFO would wait for a writer.
         if !fs::metadata(path).map_err(failed)?.is_file() {
@@ -154,7 +155,7 @@ impl Files {
     }
 
     fn has_log(&self) -> bool {
-        self.vfs.is_some() || with(&self.path, "-wal").exists()
+        self.vfs.is_some() || with_suffix(&self.path, "-wal").exists()
     }
 
     /// Makes sure that the content of the log is on the disk before any caller is served: after a
@@ -165,16 +166,16 @@ impl Files {
             // A backup reads an older snapshot and blocks the checkpoint. Then the log itself is
             // written again.
             Err(TransactionError::Busy) if self.vfs.is_none() => {
-                let path = with(&self.path, "-wal");
+                let path = with_suffix(&self.path, "-wal");
                 write_again(&path).map_err(|source| OpenError::File { path, source })
             }
-            Err(trouble) => Err(OpenError::unusable(&self.path, trouble)),
+            Err(error) => Err(OpenError::unusable(&self.path, error)),
         }
     }
 
     /// Refuses a log whose last commits SQLite would drop.
     pub(super) fn check_log(&self) -> Result<(), OpenError> {
-        let path = with(&self.path, "-wal");
+        let path = with_suffix(&self.path, "-wal");
         let failed = |source| OpenError::File { path: path.clone(), source };
         let log = match File::open(&path) {
             Ok(log) => log,
@@ -194,8 +195,8 @@ impl Files {
             Role::WalReader => OpenFlags::SQLITE_OPEN_READ_ONLY,
             // A read-only connection cannot delete the empty log that its reading creates. A closed
             // store has no log, and must be one file again afterwards.
-            Role::Visitor if self.has_log() => OpenFlags::SQLITE_OPEN_READ_ONLY,
-            Role::Visitor => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            Role::ExternalReader if self.has_log() => OpenFlags::SQLITE_OPEN_READ_ONLY,
+            Role::ExternalReader => OpenFlags::SQLITE_OPEN_READ_WRITE,
         };
         // Only one thread at a time uses a connection, so SQLite need not lock it as well.
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -229,26 +230,27 @@ const READER_CACHE_KIB: u32 = 4 * 1024;
 pub(super) fn migrate(db: &mut Connection, path: &Path) -> Result<(), OpenError> {
     let path = path.to_owned();
     let read = schema_of(db);
-    let unusable = |trouble: TransactionError| OpenError::unusable(&path, trouble);
-    let (application, found) = read.map_err(unusable)?;
-    let known = SCHEMA;
-    let is_new = found == 0 && is_empty(db).map_err(unusable)?;
+    let unusable = |error: TransactionError| OpenError::unusable(&path, error);
+    let (application, version) = read.map_err(unusable)?;
+    let is_new = version == 0 && is_empty(db).map_err(unusable)?;
     if !is_new {
-        refuse_foreign((application, found), &path)?;
+        refuse_foreign((application, version), &path)?;
     }
     // Only after the check: a file of another program stays as it is.
-    use_log(db).map_err(unusable)?;
-    if found == known {
+    use_wal(db).map_err(unusable)?;
+    if version == SCHEMA {
         return Ok(());
     }
-    let missing = &MIGRATIONS[usize::try_from(found).unwrap_or(0)..];
-    run(db, missing, found == 0).map_err(|error| unusable(error.into()))
+    let missing = &MIGRATIONS[usize::try_from(version).unwrap_or(0)..];
+    run(db, missing, version == 0).map_err(|error| unusable(error.into()))
 }
 
-fn use_log(db: &Connection) -> Result<()> {
+fn use_wal(db: &Connection) -> Result<()> {
     let mode: String = db.query_row("pragma journal_mode = wal", [], |row| row.get(0))?;
     if mode != "wal" {
-        return Err(TransactionError::Impossible("the file system cannot hold a write-ahead log"));
+        return Err(TransactionError::Inconsistent(
+            "SQLite cannot use a write-ahead log on this file system",
+        ));
     }
     Ok(())
 }
@@ -264,7 +266,8 @@ fn run(
     }
     if is_new {
         let store_meta = to_row(1, &StoreMeta::default());
-        transaction.execute("insert into store_meta (one, body) values (1, ?1)", [store_meta])?;
+        transaction
+            .execute("insert into store_meta (singleton, body) values (1, ?1)", [store_meta])?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", SCHEMA)?;
@@ -279,12 +282,14 @@ pub(super) fn schema_of(db: &Connection) -> Result<(i64, i64)> {
 
 /// Refuses a file that is not a store, or whose schema this version cannot read.
 pub(super) fn refuse_foreign(
-    (application, found): (i64, i64),
+    (application, version): (i64, i64),
     path: &Path,
 ) -> Result<(), OpenError> {
-    let (path, known) = (path.to_owned(), SCHEMA);
-    match (application, found) {
-        (APPLICATION_ID, found) if found > known => Err(OpenError::TooNew { path, found, known }),
+    let path = path.to_owned();
+    match (application, version) {
+        (APPLICATION_ID, version) if version > SCHEMA => {
+            Err(OpenError::TooNew { path, version, supported_version: SCHEMA })
+        }
         (APPLICATION_ID, 1..) => Ok(()),
         (_, _) => Err(OpenError::NotOurs { path }),
     }

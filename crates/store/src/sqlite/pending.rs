@@ -3,7 +3,7 @@
 //! Rows of one table are written together: the statement is prepared already, and adjacent rows lie
 //! on the same pages. A job that changes more than once in a transaction is written once, in its
 //! last state. A lookup of one job finds it here ([`PendingWrites::job`]); a query by an index
-//! needs everything written first ([`Writer::written`](super::writer::Writer::written)).
+//! needs everything written first ([`Writer::flushed_db`](super::writer::Writer::flushed_db)).
 
 use super::{
     body::{job_to_row_in, status_number, to_row_in},
@@ -39,8 +39,8 @@ struct New {
 
 /// A job that has changed: its row in the file, and its new state.
 struct ChangedJob {
-    was: Option<RowLocation>,
-    now: Arc<Stored>,
+    row_before: Option<RowLocation>,
+    after: Arc<Stored>,
 }
 
 /// In which table a job's row is.
@@ -57,18 +57,17 @@ impl PendingWrites {
     }
 
     /// Records the new state of a job; `before` is its old one.
-    pub(super) fn touch(&mut self, before: Option<&Stored>, now: Arc<Stored>) {
-        let touched = self.jobs.entry(now.no);
-        let touched = touched.or_insert_with(|| ChangedJob {
-            was: before.map(|before| RowLocation::of(&before.job)),
-            now: now.clone(),
+    pub(super) fn add_change(&mut self, before: Option<&Stored>, after: Arc<Stored>) {
+        let changed = self.jobs.entry(after.no).or_insert_with(|| ChangedJob {
+            row_before: before.map(|before| RowLocation::of(&before.job)),
+            after: after.clone(),
         });
-        touched.now = now;
+        changed.after = after;
     }
 
     /// The current state of a job, if it has changed since the last write.
     pub(super) fn job(&self, no: i64) -> Option<&Arc<Stored>> {
-        self.jobs.get(&no).map(|touched| &touched.now)
+        self.jobs.get(&no).map(|changed| &changed.after)
     }
 
     /// The number of a job that was submitted since the last write.
@@ -86,13 +85,13 @@ impl PendingWrites {
     }
 
     pub(super) fn write(self, db: &Connection) -> Result<()> {
-        write_handed(db, &self.new)?;
+        write_submissions(db, &self.new)?;
         write_jobs(db, &self.jobs)?;
         self.outbox_pages.written.into_iter().try_for_each(|page| run(db, sql::OUTBOX_INSERT, page))
     }
 }
 
-fn write_handed(db: &Connection, new: &[New]) -> Result<()> {
+fn write_submissions(db: &Connection, new: &[New]) -> Result<()> {
     let statements = (sql::SUBMISSION_INSERT, sql::SUBMISSION_INSERT_16);
     insert_all(db, statements, new, |values, New { stored, payload }| {
         let no = stored.no;
@@ -104,74 +103,74 @@ fn write_handed(db: &Connection, new: &[New]) -> Result<()> {
 
 /// Moves each job from its row in the file to its new state.
 fn write_jobs(db: &Connection, jobs: &BTreeMap<i64, ChangedJob>) -> Result<()> {
-    let (mut begun, mut moved, mut gone, mut ended) = (vec![], vec![], vec![], vec![]);
-    for ChangedJob { was, now } in jobs.values() {
-        let ends = now.job.status().is_ended();
-        match was {
-            Some(RowLocation::Live(was)) if !ends => {
-                moved.push((was, &**now));
+    let (mut inserted, mut updated, mut deleted, mut ended) = (vec![], vec![], vec![], vec![]);
+    for ChangedJob { row_before, after } in jobs.values() {
+        let is_ended = after.job.status().is_ended();
+        match row_before {
+            Some(RowLocation::Live(columns)) if !is_ended => {
+                updated.push((columns, &**after));
                 continue;
             }
-            Some(RowLocation::Live(_)) => gone.push(now.no),
-            Some(RowLocation::Ended) => run(db, sql::ENDED_DELETE, [now.no])?,
+            Some(RowLocation::Live(_)) => deleted.push(after.no),
+            Some(RowLocation::Ended) => run(db, sql::ENDED_DELETE, [after.no])?,
             None => {}
         }
-        if ends { ended.push(&**now) } else { begun.push(&**now) }
+        if is_ended { ended.push(&**after) } else { inserted.push(&**after) }
     }
-    update_all(db, &moved)?;
-    delete_all(db, &gone)?;
-    insert_all(db, (sql::JOB_INSERT, sql::JOB_INSERT_16), &begun, insert_live)?;
+    update_all(db, &updated)?;
+    delete_all(db, &deleted)?;
+    insert_all(db, (sql::JOB_INSERT, sql::JOB_INSERT_16), &inserted, insert_live)?;
     insert_all(db, (sql::ENDED_INSERT, sql::ENDED_INSERT_16), &ended, insert_ended)
 }
 
 /// Removes live jobs, adjacent numbers with one statement.
-fn delete_all(db: &Connection, gone: &[i64]) -> Result<()> {
-    let mut neighbours = gone.chunk_by(|one, next| one + 1 == *next);
-    neighbours.try_for_each(|all| run(db, sql::JOBS_DELETE, [all[0], all[all.len() - 1]]))
+fn delete_all(db: &Connection, deleted: &[i64]) -> Result<()> {
+    let mut runs = deleted.chunk_by(|number, next| number + 1 == *next);
+    runs.try_for_each(|run_of| run(db, sql::JOBS_DELETE, [run_of[0], run_of[run_of.len() - 1]]))
 }
 
-fn insert_live(values: &mut Values<'_, '_>, now: &&Stored) -> Result<()> {
-    let Columns { rank, run_at, expires_at, lease_until, claim, error } = Columns::of(&now.job);
-    let Stored { no, queue, .. } = now;
+fn insert_live(values: &mut Values<'_, '_>, after: &&Stored) -> Result<()> {
+    let Columns { rank, run_at, expires_at, lease_until, claim, error } = Columns::of(&after.job);
+    let Stored { no, queue, .. } = after;
     values.add(&[no, queue, &rank, &run_at, &expires_at, &lease_until, &claim, &error])?;
-    values.write(|buffer| job_to_row_in(buffer, now.no, &now.job, &now.recent))
+    values.write(|buffer| job_to_row_in(buffer, after.no, &after.job, &after.recent))
 }
 
-fn insert_ended(values: &mut Values<'_, '_>, now: &&Stored) -> Result<()> {
-    let Stored { no, queue, job, .. } = now;
+fn insert_ended(values: &mut Values<'_, '_>, after: &&Stored) -> Result<()> {
+    let Stored { no, queue, job, .. } = after;
     let (status, keyed) = (status_number(job.status()), job.envelope.key.is_some());
     let kept_since = engine::kept_since(job).map(engine::Timestamp::unix_ms);
     values.add(&[no, queue, &status, &error_of(job), &keyed, &kept_since])?;
-    values.write(|buffer| job_to_row_in(buffer, now.no, &now.job, &now.recent))
+    values.write(|buffer| job_to_row_in(buffer, after.no, &after.job, &after.recent))
 }
 
 /// Changes live jobs in place. Writes only columns that can have changed: SQLite writes an index
 /// whose column is named, changed or not.
-fn update_all(db: &Connection, moved: &[(&Columns, &Stored)]) -> Result<()> {
+fn update_all(db: &Connection, updated: &[(&Columns, &Stored)]) -> Result<()> {
     let mut states = Vec::new();
-    for (was, now) in moved {
-        let is = Columns::of(&now.job);
-        let body = || job_to_row_in(Vec::new(), now.no, &now.job, &now.recent);
-        let others = |of: &Columns| (of.rank, of.run_at, of.expires_at, of.claim, of.error);
-        if others(was) == others(&is) {
-            let values = (now.no, is.lease_until, body());
+    for (before, after) in updated {
+        let columns = Columns::of(&after.job);
+        let body = || job_to_row_in(Vec::new(), after.no, &after.job, &after.recent);
+        let except_lease = |of: &Columns| (of.rank, of.run_at, of.expires_at, of.claim, of.error);
+        if except_lease(before) == except_lease(&columns) {
+            let values = (after.no, columns.lease_until, body());
             run(db, sql::JOB_UPDATE_LEASE, values)?;
-        } else if was.error == is.error {
-            states.push((is, *now));
+        } else if before.error == columns.error {
+            states.push((columns, *after));
         } else {
-            let Columns { rank, run_at, expires_at, lease_until, claim, error } = is;
-            let values = (now.no, rank, run_at, expires_at, lease_until, claim, error, body());
+            let Columns { rank, run_at, expires_at, lease_until, claim, error } = columns;
+            let values = (after.no, rank, run_at, expires_at, lease_until, claim, error, body());
             run(db, sql::JOB_UPDATE, values)?;
         }
     }
     insert_all(db, (sql::JOB_UPDATE_STATE, sql::JOB_UPDATE_STATE_16), &states, update_state)
 }
 
-fn update_state(values: &mut Values<'_, '_>, (is, now): &(Columns, &Stored)) -> Result<()> {
-    let Stored { no, queue, .. } = now;
-    let Columns { rank, run_at, expires_at, lease_until, claim, error: _ } = is;
+fn update_state(values: &mut Values<'_, '_>, (columns, after): &(Columns, &Stored)) -> Result<()> {
+    let Stored { no, queue, .. } = after;
+    let Columns { rank, run_at, expires_at, lease_until, claim, error: _ } = columns;
     values.add(&[no, queue, rank, run_at, expires_at, lease_until, claim])?;
-    values.write(|buffer| job_to_row_in(buffer, now.no, &now.job, &now.recent))
+    values.write(|buffer| job_to_row_in(buffer, after.no, &after.job, &after.recent))
 }
 
 /// The values of a statement, one after another.
@@ -206,10 +205,10 @@ pub(super) fn insert_all<T>(
     rows: &[T],
     bind: impl Fn(&mut Values<'_, '_>, &T) -> Result<()>,
 ) -> Result<()> {
-    let whole = rows.len() - rows.len() % sql::ROWS_AT_ONCE;
-    let (together, alone) = rows.split_at(whole);
-    insert_chunks(db, many, together.chunks(sql::ROWS_AT_ONCE), &bind)?;
-    insert_chunks(db, one, alone.chunks(1), &bind)
+    let in_chunks = rows.len() - rows.len() % sql::ROWS_AT_ONCE;
+    let (chunks, rest) = rows.split_at(in_chunks);
+    insert_chunks(db, many, chunks.chunks(sql::ROWS_AT_ONCE), &bind)?;
+    insert_chunks(db, one, rest.chunks(1), &bind)
 }
 
 fn insert_chunks<'r, T: 'r>(

@@ -18,8 +18,8 @@ const WHOLE: &[(&str, &str)] = &[
     ("DELTAS", "as many rows as commits since the last roll-up"),
     ("DELTAS_FORGET", "as many rows as commits since the last roll-up"),
     ("AUDIT_HEAD", "the last row, and no other"),
-    ("RUNNING", "an index of running jobs only, and workers have slots"),
-    ("CLAIMS", "an index of running jobs only, and workers have slots"),
+    ("RUNNING_JOBS", "an index of running jobs only, and workers have slots"),
+    ("CLAIMED_JOBS", "an index of running jobs only, and workers have slots"),
     ("LIST_RUNNING", "an index of running jobs only, and workers have slots"),
 ];
 

@@ -22,33 +22,33 @@ impl Readers {
     }
 
     /// Runs a read of several statements on one snapshot.
-    pub(super) fn ask<R>(
+    pub(super) fn read<R>(
         &self,
-        question: impl FnOnce(&Connection) -> Result<R>,
+        read: impl FnOnce(&Connection) -> Result<R>,
     ) -> Result<R, StoreError> {
-        self.ask_at_once(|db| moment(db, question))
+        self.read_one_statement(|db| in_snapshot(db, read))
     }
 
     /// Runs a read of one statement, which needs no transaction for its snapshot.
-    pub(super) fn ask_at_once<R>(
+    pub(super) fn read_one_statement<R>(
         &self,
-        question: impl FnOnce(&Connection) -> Result<R>,
+        read: impl FnOnce(&Connection) -> Result<R>,
     ) -> Result<R, StoreError> {
-        let db = self.lend().map_err(TransactionError::into_store_error)?;
-        let answer = question(&db);
+        let db = self.checkout().map_err(TransactionError::into_store_error)?;
+        let answer = read(&db);
         // A connection that failed does not return to the pool.
         if answer.is_ok() {
-            self.take_back(db);
+            self.give_back(db);
         }
         answer.map_err(TransactionError::into_store_error)
     }
 
-    fn lend(&self) -> Result<Connection> {
+    fn checkout(&self) -> Result<Connection> {
         let idle = self.idle().pop();
         idle.map_or_else(|| self.files.connect(Role::WalReader), Ok)
     }
 
-    fn take_back(&self, db: Connection) {
+    fn give_back(&self, db: Connection) {
         let mut idle = self.idle();
         if idle.len() < IDLE_MAX {
             idle.push(db);
@@ -56,15 +56,15 @@ impl Readers {
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().expect("no code of ours panics with the connections in hand")
+        self.idle.lock().expect("no thread panics while it holds the lock on the connections")
     }
 }
 
-/// Runs `question` in one transaction, so that all its statements see the same commit.
-fn moment<R>(db: &Connection, question: impl FnOnce(&Connection) -> Result<R>) -> Result<R> {
+/// Runs `read` in one transaction, so that all its statements see the same commit.
+fn in_snapshot<R>(db: &Connection, read: impl FnOnce(&Connection) -> Result<R>) -> Result<R> {
     db.prepare_cached("begin")?.execute([])?;
-    let answer = question(db);
-    let ended = db.prepare_cached("rollback").and_then(|mut end| end.execute([]));
+    let answer = read(db);
+    let ended = db.prepare_cached("rollback").and_then(|mut rollback| rollback.execute([]));
     let answer = answer?;
     ended?;
     Ok(answer)

@@ -5,7 +5,7 @@ use super::{
     error::{Result, TransactionError},
     load::{self, pair},
     maintenance::{before, to_i64},
-    outbox_page::{OutboxLine, lines},
+    outbox_page::{OutboxEntry, entries},
     records, sql,
     writer_cache::{
         Workers, is_paused, load_counts_of, load_counts_of_few, load_queues, load_queues_of,
@@ -15,8 +15,8 @@ use super::{
 use crate::{
     queue::{LiveWorkers, Queue, QueueDepth, WorkerSeen, live_workers},
     record::RecordKind,
-    seen::{Leases, described, needs_leases},
     store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, reported_codes},
+    workers::{Leases, list_workers, needs_leases},
 };
 use engine::{ErrorCode, Event, ExplainFacts, Job, JobId, JobType, Scope, Timestamp, overdue};
 use rusqlite::Connection;
@@ -28,7 +28,7 @@ use std::{
 /// The leases of every worker. Running jobs are few: workers have slots.
 pub(super) fn leases(db: &Connection) -> Result<Leases> {
     let mut leases = Leases::default();
-    for no in load::numbers(db, sql::RUNNING, [])? {
+    for no in load::numbers(db, sql::RUNNING_JOBS, [])? {
         let stored = load::readable(load::job_by_no(db, no))?.flatten();
         stored.iter().for_each(|stored| leases.count(&stored.job));
     }
@@ -37,16 +37,16 @@ pub(super) fn leases(db: &Connection) -> Result<Leases> {
 
 pub(super) fn workers(
     db: &Connection,
-    known: &Workers,
+    workers: &Workers,
     scope: &Scope,
     now: Timestamp,
 ) -> Result<Vec<WorkerSeen>> {
-    Ok(described(known, &leases(db)?, scope, now))
+    Ok(list_workers(workers, &leases(db)?, scope, now))
 }
 
 pub(super) fn queues(
     db: &Connection,
-    known: &Workers,
+    workers: &Workers,
     scope: &Scope,
     now: Timestamp,
 ) -> Result<Vec<QueueDepth>> {
@@ -55,23 +55,23 @@ pub(super) fn queues(
     let records = records::load(db, &[RecordKind::Pause])?;
     // A worker that was seen recently counts as alive whatever it holds. If all were, the running
     // jobs need not be read.
-    let leases = if needs_leases(known, now) { leases(db)? } else { Leases::default() };
-    let workers = described(known, &leases, &Scope::All, now);
-    let live = LiveWorkers::of(&workers, queues.in_scope(scope).into_iter());
+    let leases = if needs_leases(workers, now) { leases(db)? } else { Leases::default() };
+    let listed = list_workers(workers, &leases, &Scope::All, now);
+    let live = LiveWorkers::of(&listed, queues.in_scope(scope).into_iter());
     let expired = expired(db, now)?;
     let mut depths = Vec::new();
     for (no, queue) in queues.in_scope(scope) {
         let counts = counts.get(&no).copied().unwrap_or_default();
-        let mut line =
+        let mut waiting =
             WaitingQueue { due: 0, not_due: expired.get(&no).copied().unwrap_or(0), oldest: None };
         for rank in ranks(db, no)? {
-            line.look(db, no, rank, now)?;
+            waiting.count_rank(db, no, rank, now)?;
         }
         depths.push(QueueDepth {
             queue: queue.clone(),
             counts,
-            due: line.due_of(counts.queued),
-            oldest_due_at: line.oldest.map(Timestamp::from_unix_ms),
+            due: waiting.due_of(counts.queued),
+            oldest_due_at: waiting.oldest.map(Timestamp::from_unix_ms),
             paused: is_paused(records.pauses(), queue),
             live_workers: live.count(queue),
         });
@@ -92,10 +92,10 @@ pub(super) fn poison_counts(
         let of_queue: Vec<(Option<i64>, u64)> = load::all(db, sql::POISON_COUNTS, [no], pair)?;
         groups.extend(of_queue.iter().filter_map(|(error, count)| Some((no, (*error)?, *count))));
     }
-    let (told, complete) = reported_codes(&groups);
+    let (reported, complete) = reported_codes(&groups);
     let mut names: HashMap<i64, Option<ErrorCode>> = HashMap::new();
     let mut counts = PoisonCounts { complete, ..PoisonCounts::default() };
-    for (no, error, count) in groups.iter().filter(|(_, error, _)| told.contains(error)) {
+    for (no, error, count) in groups.iter().filter(|(_, error, _)| reported.contains(error)) {
         let name = match names.entry(*error) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => unknown.insert(error_code(db, *no, *error)?),
@@ -124,7 +124,7 @@ struct WaitingQueue {
 impl WaitingQueue {
     /// Counts the jobs that are not due: most waiting jobs are due. Counts the due ones only if too
     /// many are not due, and never further than [`COUNTED_MAX`].
-    fn look(&mut self, db: &Connection, queue: i64, rank: i64, now: Timestamp) -> Result<()> {
+    fn count_rank(&mut self, db: &Connection, queue: i64, rank: i64, now: Timestamp) -> Result<()> {
         let values = (queue, rank, now.unix_ms(), COUNTED_MAX);
         self.not_due += load::one::<u64>(db, sql::NOT_DUE_COUNT, values)?;
         if self.not_due >= COUNTED_MAX {
@@ -157,7 +157,7 @@ fn expired(db: &Connection, now: Timestamp) -> Result<HashMap<i64, u64>> {
 
 pub(super) fn explain_facts(
     db: &Connection,
-    known: &Workers,
+    workers: &Workers,
     scope: &Scope,
     id: JobId,
     now: Timestamp,
@@ -171,7 +171,7 @@ pub(super) fn explain_facts(
     let explain_facts = ExplainFacts {
         now,
         paused: is_paused(records.pauses(), &queue),
-        live_workers: live_workers(&workers(db, known, &Scope::All, now)?, &queue),
+        live_workers: live_workers(&self::workers(db, workers, &Scope::All, now)?, &queue),
         ahead: ahead(db, &stored, now)?,
         running,
         concurrency: records.policy(&queue.job_type).concurrency,
@@ -204,32 +204,32 @@ fn ahead(db: &Connection, stored: &load::Stored, now: Timestamp) -> Result<u64> 
 
 pub(super) fn overdue_jobs(db: &Connection, limit: usize, now: Timestamp) -> Result<Vec<Overdue>> {
     let records = records::load(db, &[RecordKind::Policy])?;
-    let mut late = Vec::new();
-    let mut look = |numbers: Vec<i64>| -> Result<usize> {
+    let mut overdue_jobs = Vec::new();
+    let mut collect = |numbers: Vec<i64>| -> Result<usize> {
         for no in numbers {
             let Some(stored) = load::readable(load::job_by_no(db, no))?.flatten() else { continue };
             let policy = records.policy(&stored.job.envelope.job_type);
             let command = overdue(&stored.job, policy, now);
-            late.extend(command.map(|command| Overdue { id: stored.job.id(), command }));
+            overdue_jobs.extend(command.map(|command| Overdue { id: stored.job.id(), command }));
         }
-        Ok(limit.saturating_sub(late.len()))
+        Ok(limit.saturating_sub(overdue_jobs.len()))
     };
     let mut left = limit;
     for sql in [sql::OVERDUE_LEASES, sql::OVERDUE_EXPIRED] {
         let values = (now.unix_ms(), to_i64(left));
-        left = look(load::numbers(db, sql, values)?)?;
+        left = collect(load::numbers(db, sql, values)?)?;
     }
-    for (queue, names) in load_queues(db)?.all() {
+    for (no, queue) in load_queues(db)?.all() {
         for keyed in [false, true] {
             if left == 0 {
-                return Ok(late);
+                return Ok(overdue_jobs);
             }
-            let policy = records.policy(&names.job_type);
-            let values = (queue, keyed, before(now, policy.kept_for(keyed)), to_i64(left));
-            left = look(load::numbers(db, sql::OVERDUE_KEPT, values)?)?;
+            let policy = records.policy(&queue.job_type);
+            let values = (no, keyed, before(now, policy.kept_for(keyed)), to_i64(left));
+            left = collect(load::numbers(db, sql::OVERDUE_KEPT, values)?)?;
         }
     }
-    Ok(late)
+    Ok(overdue_jobs)
 }
 
 /// The first moment after `after` at which a waiting job may start.
@@ -245,26 +245,31 @@ pub(super) fn next_due(db: &Connection, after: Timestamp) -> Result<Option<Times
 }
 
 pub(super) fn events(db: &Connection, after: u64, limit: usize) -> Result<Vec<NumberedEvent>> {
-    let numbered = load_store_meta(db)?.numbered;
+    let last_published = load_store_meta(db)?.last_published_event;
     let after = to_i64(after);
     let limit = limit.min(PAGE_MAX);
     let mut statement = db.prepare_cached(sql::OUTBOX_PAGES)?;
-    let mut rows = statement.query((after.saturating_add(1), numbered))?;
+    let mut rows = statement.query((after.saturating_add(1), last_published))?;
     let mut events = Vec::new();
     while events.len() < limit
         && let Some(row) = rows.next()?
     {
-        let wanted = |line: &OutboxLine<'_>| line.number > after && line.number <= numbered;
-        let lines = lines(row.get(0)?, load::blob(row, 1)?)?;
-        for line in lines.into_iter().filter(wanted).take(limit - events.len()) {
-            events.push(event(db, line)?);
+        let wanted =
+            |entry: &OutboxEntry<'_>| entry.number > after && entry.number <= last_published;
+        let entries = entries(row.get(0)?, load::blob(row, 1)?)?;
+        for entry in entries.into_iter().filter(wanted).take(limit - events.len()) {
+            events.push(event(db, entry)?);
         }
     }
     Ok(events)
 }
 
 /// The events of one job after row `after` of its history, as far as they are kept.
-pub(super) fn announced(db: &Connection, stored: &load::Stored, after: u64) -> Result<Vec<Event>> {
+pub(super) fn events_of_job(
+    db: &Connection,
+    stored: &load::Stored,
+    after: u64,
+) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     for number in load::events_of(db, stored, after)? {
         if events.len() == PAGE_MAX {
@@ -272,9 +277,9 @@ pub(super) fn announced(db: &Connection, stored: &load::Stored, after: u64) -> R
         }
         // An event that is too old is gone.
         let event = load::first(db, sql::OUTBOX_PAGE_OF, [number], |row| {
-            let lines = lines(row.get(0)?, load::blob(row, 1)?)?;
-            let line = lines.iter().find(|line| line.number == number);
-            line.map(|line| event_of(line, stored)).transpose()
+            let entries = entries(row.get(0)?, load::blob(row, 1)?)?;
+            let entry = entries.iter().find(|entry| entry.number == number);
+            entry.map(|entry| event_of(entry, stored)).transpose()
         })?;
         events.extend(event.flatten());
     }
@@ -282,15 +287,18 @@ pub(super) fn announced(db: &Connection, stored: &load::Stored, after: u64) -> R
 }
 
 /// Decodes an event, which must be about this job.
-fn event_of(line: &OutboxLine<'_>, stored: &load::Stored) -> Result<Event> {
-    let (no, _) = event_about(line.number, line.sealed)?;
+fn event_of(entry: &OutboxEntry<'_>, stored: &load::Stored) -> Result<Event> {
+    let (no, _) = event_about(entry.number, entry.sealed)?;
     if no != stored.no {
-        return Err(TransactionError::Impossible("a history names an announcement of another job"));
+        return Err(TransactionError::Inconsistent("a history names an event of another job"));
     }
-    Ok(event_from_row(line.number, line.sealed, stored.job.envelope.clone())?)
+    Ok(event_from_row(entry.number, entry.sealed, stored.job.envelope.clone())?)
 }
 
-fn event(db: &Connection, OutboxLine { number, sealed }: OutboxLine<'_>) -> Result<NumberedEvent> {
+fn event(
+    db: &Connection,
+    OutboxEntry { number, sealed }: OutboxEntry<'_>,
+) -> Result<NumberedEvent> {
     let (no, _) = event_about(number, sealed)?;
     let envelope = Arc::new(load::envelope(db, no)?);
     let event = event_from_row(number, sealed, envelope)?;

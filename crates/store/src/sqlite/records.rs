@@ -13,7 +13,7 @@ use rusqlite::Connection;
 /// The records that decisions in batches need. A kind that this version does not know is a row of a
 /// later version, or a damaged one: neither may be ignored silently.
 pub(super) fn load_for_batches(db: &Connection) -> Result<Records> {
-    const UNKNOWN: TransactionError = TransactionError::Impossible(
+    const UNKNOWN: TransactionError = TransactionError::Inconsistent(
         "a record is of a kind that this version does not know: it is damaged, or of a later version",
     );
     all::<_, ()>(db, sql::RECORD_KINDS, [], |row| {
@@ -24,16 +24,16 @@ pub(super) fn load_for_batches(db: &Connection) -> Result<Records> {
 }
 
 pub(super) fn load(db: &Connection, kinds: &[RecordKind]) -> Result<Records> {
-    const UNLAWFUL: TransactionError =
-        TransactionError::Impossible("a record does not say what its name says");
+    const MISNAMED: TransactionError =
+        TransactionError::Inconsistent("the name of a record and its body do not agree");
     let mut records = Records::default();
     for kind in kinds {
         all(db, sql::RECORDS_OF_KIND, [kind.as_str()], |row| {
             let (scope, key): (String, String) = (row.get(1)?, row.get(2)?);
-            let scope = from_scope(&scope).ok_or(UNLAWFUL)?;
+            let scope = from_scope(&scope).ok_or(MISNAMED)?;
             let name = RecordName { kind: *kind, scope, key: key.into() };
             let record = record_from_row(name, blob(row, 3)?)?;
-            records.put(record).map_err(|_| UNLAWFUL)
+            records.put(record).map_err(|_| MISNAMED)
         })?
     }
     Ok(records)

@@ -7,7 +7,7 @@ use super::{
     error::Result,
     inline_history::InlineHistory,
     load::{self, Stored, pair},
-    outbox_page::{OutboxLine, OutboxPages, lines},
+    outbox_page::{OutboxEntry, OutboxPages, entries},
     pending::{claim_of, rank_of},
     sql,
     writer::Writer,
@@ -56,31 +56,32 @@ impl Writer {
         self.save_steps(no, &steps)?;
         // If nothing differs, the change only stored a step.
         if before.is_none_or(|before| before.job != after.job) {
-            self.pending.touch(before, after.clone());
-            self.note_ready(&after);
-            self.note_claim(before, &after);
+            self.pending.add_change(before, after.clone());
+            self.record_ready(&after);
+            self.record_claim(before, &after);
         }
         self.count(queue, before.map(|before| &before.job), Some(&after.job));
         Ok(after)
     }
 
-    fn note_ready(&mut self, after: &Stored) {
+    fn record_ready(&mut self, after: &Stored) {
         if let Some(run_at) = after.job.run_at() {
-            let ready = self.cache.ready.entry(after.queue).or_default();
-            ready.note(rank_of(&after.job), run_at);
+            let ready = self.cache.ready_queues.entry(after.queue).or_default();
+            ready.add(rank_of(&after.job), run_at);
         }
     }
 
-    fn note_claim(&mut self, before: Option<&Stored>, after: &Stored) {
-        let (was, is) = (before.and_then(|before| claim_of(&before.job)), claim_of(&after.job));
-        if was == is {
+    fn record_claim(&mut self, before: Option<&Stored>, after: &Stored) {
+        let (old_claim, new_claim) =
+            (before.and_then(|before| claim_of(&before.job)), claim_of(&after.job));
+        if old_claim == new_claim {
             return;
         }
-        if let Some(claim) = was {
-            self.cache.claims.remove(&(claim, after.no));
+        if let Some(claim) = old_claim {
+            self.cache.claimed_jobs.remove(&(claim, after.no));
         }
-        if let Some(claim) = is {
-            self.cache.claims.insert((claim, after.no));
+        if let Some(claim) = new_claim {
+            self.cache.claimed_jobs.insert((claim, after.no));
         }
     }
 
@@ -112,20 +113,20 @@ impl Writer {
             self.pending.outbox_pages.add(number, no, (kind, entry.at, &change.job));
             number
         });
-        let mut recent = self.make_room(no, recent)?;
+        let mut recent = self.spill_history(no, recent)?;
         recent.push(entry, event);
         Ok(recent)
     }
 
     /// Moves entries that no longer fit into the job's row to rows of their own.
-    fn make_room(&self, no: i64, recent: InlineHistory) -> Result<InlineHistory> {
+    fn spill_history(&self, no: i64, recent: InlineHistory) -> Result<InlineHistory> {
         if !recent.is_full() {
             return Ok(recent);
         }
         let mut insert = self.db.prepare_cached(sql::HISTORY_INSERT)?;
-        for noted in recent.rows(no)? {
-            let entry: &HistoryEntry = &noted.entry;
-            insert.execute((no, entry.seq, noted.event, to_row(no, entry)))?;
+        for row in recent.rows(no)? {
+            let entry: &HistoryEntry = &row.entry;
+            insert.execute((no, entry.seq, row.event, to_row(no, entry)))?;
         }
         Ok(InlineHistory::default())
     }
@@ -207,13 +208,13 @@ impl Writer {
         let page: Option<(i64, Vec<u8>)> =
             load::first(&self.db, sql::OUTBOX_PAGE_OF, [number], pair)?;
         let Some((first, page)) = page else { return Ok(None) };
-        let mut lines = lines(first, &page)?;
-        let place = usize::try_from(number - first).unwrap_or(usize::MAX);
-        let Some(line) = lines.get_mut(place) else { return Ok(None) };
-        let event = event_from_row(number, line.sealed, before.job.envelope.clone())?.redacted();
+        let mut entries = entries(first, &page)?;
+        let index = usize::try_from(number - first).unwrap_or(usize::MAX);
+        let Some(entry) = entries.get_mut(index) else { return Ok(None) };
+        let event = event_from_row(number, entry.sealed, before.job.envelope.clone())?.redacted();
         let sealed = event_to_row(number, before.no, &event);
-        *line = OutboxLine { number, sealed: &sealed };
-        let page = OutboxPages::one(&lines);
+        *entry = OutboxEntry { number, sealed: &sealed };
+        let page = OutboxPages::one(&entries);
         load::run(&self.db, sql::OUTBOX_PAGE_PUT, (first, page))?;
         Ok(Some(event.job.envelope))
     }

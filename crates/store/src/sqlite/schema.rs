@@ -1,7 +1,7 @@
 //! The schema version of a store, and its migration, for operators.
 
 use super::{
-    doctor::visit,
+    doctor::open_read_only,
     error::OpenError,
     open::{Files, MIGRATIONS, Role, SCHEMA, migrate as run, refuse_foreign, schema_of},
 };
@@ -9,35 +9,35 @@ use crate::{Migration, Schema};
 use std::{borrow::Cow, path::Path};
 
 impl Schema {
-    fn of(found: i64) -> Self {
+    fn of(version: i64) -> Self {
         let numbered = (1..).zip(MIGRATIONS.iter());
-        let missing = numbered.filter(|(number, _)| *number > found);
+        let missing = numbered.filter(|(number, _)| *number > version);
         let missing = missing.map(|(number, (name, sql))| Migration {
             number,
             name,
             sql: Cow::Borrowed(sql),
         });
-        Schema { found, known: SCHEMA, missing: missing.collect() }
+        Schema { version, supported_version: SCHEMA, missing: missing.collect() }
     }
 }
 
 /// Returns the schema version of the store at `path`. Works while the store is in use, and does not
 /// change it.
 pub fn schema(path: &Path) -> Result<Schema, OpenError> {
-    let (_, found) = visit(&Files::of_visitor(path)?)?;
-    Ok(Schema::of(found))
+    let (_, version) = open_read_only(&Files::for_external_reader(path)?)?;
+    Ok(Schema::of(version))
 }
 
 /// Migrates the store at `path`, and returns the schema version it had. Refused while another
 /// process has the store open.
 pub fn migrate(path: &Path, holder: &str) -> Result<Schema, OpenError> {
-    let files = Files::of_visitor(path)?;
-    let _lock = files.take(holder)?;
-    let unusable = |trouble| OpenError::unusable(path, trouble);
+    let files = Files::for_external_reader(path)?;
+    let _lock = files.lock(holder)?;
+    let unusable = |error| OpenError::unusable(path, error);
     let mut db = files.connect(Role::Writer).map_err(unusable)?;
-    let found = schema_of(&db).map_err(unusable)?;
+    let before = schema_of(&db).map_err(unusable)?;
     // An empty file would become a store, which only `open` may do.
-    refuse_foreign(found, path)?;
+    refuse_foreign(before, path)?;
     run(&mut db, path)?;
-    Ok(Schema::of(found.1))
+    Ok(Schema::of(before.1))
 }

@@ -21,8 +21,8 @@ use crate::{
     job_cache::JobCache,
     queue::Counts,
     random::RandomSource,
-    seen::{FULL_FOR, claiming_in},
     store::StoreError,
+    workers::{FULL_FOR, workers_claiming_in},
 };
 use engine::{JobId, Scope, TenantLimits, Timestamp, WorkerId, clock_jumped};
 use rusqlite::{Connection, ErrorCode};
@@ -33,7 +33,7 @@ use std::{
 };
 
 pub(super) struct Writer {
-    /// A query by an index must go through [`Writer::written`].
+    /// A query by an index must go through [`Writer::flushed_db`].
     pub(super) db: Connection,
     /// The decisions of this transaction that are not written yet.
     pub(super) pending: PendingWrites,
@@ -43,17 +43,19 @@ pub(super) struct Writer {
     pub(super) shared: Arc<Shared>,
     /// The old counts that this transaction has changed.
     pub(super) counts_before: BTreeMap<i64, Counts>,
-    /// When each queue was last served, counted in jobs: the queue that waited longest comes first.
-    pub(super) served: HashMap<i64, u64>,
-    pub(super) serves: u64,
+    /// When a claim last took a job from each queue, by the logical clock `serve_count`. The queue
+    /// with the earliest time is served first.
+    pub(super) last_served: HashMap<i64, u64>,
+    /// A logical clock: the number of jobs that claims have taken so far.
+    pub(super) serve_count: u64,
     /// A jump of the clock for which no lease has been extended yet.
-    pub(super) jumped: Duration,
+    pub(super) unapplied_jump: Duration,
     pub(super) checkpoints: Checkpoints,
     /// Whether there is disk space for a transaction.
     ///
     /// SQLite survives a full disk at any moment, but not always without ending the process: its
     /// index of the log is a file, too. So the store stops a little earlier.
-    pub(super) has_room: Box<dyn Fn(WriteClass) -> bool + Send>,
+    pub(super) has_disk_space: Box<dyn Fn(WriteClass) -> bool + Send>,
     pub(super) limits: TenantLimits,
 }
 
@@ -78,8 +80,8 @@ impl Shared {
     fn tick(&self) -> Tick {
         let tick = self.time().tick(self.clock.read());
         if tick.jumped > Duration::ZERO {
-            let later = |seen: &mut StoredWorker| seen.seen_at = seen.seen_at + tick.jumped;
-            self.workers().values_mut().for_each(later);
+            let extend = |seen: &mut StoredWorker| seen.seen_at = seen.seen_at + tick.jumped;
+            self.workers().values_mut().for_each(extend);
         }
         tick
     }
@@ -92,13 +94,13 @@ impl Shared {
     }
 
     fn time(&self) -> MutexGuard<'_, StoreClock> {
-        self.time.lock().expect("no code of ours panics with the time in hand")
+        self.time.lock().expect("no thread panics while it holds the lock on the time")
     }
 
     /// The current workers that may claim what `scope` covers. A copy: a slow reader would keep the
     /// writer waiting.
     pub(super) fn workers_now(&self, scope: &Scope) -> Workers {
-        claiming_in(&self.workers(), scope)
+        workers_claiming_in(&self.workers(), scope)
     }
 
     /// Whether a tenant had no space for another worker a moment ago.
@@ -106,16 +108,18 @@ impl Shared {
         self.full_scopes().get(scope).is_some_and(|until| now < *until)
     }
 
-    pub(super) fn note_full(&self, scope: Scope, now: Timestamp) {
+    pub(super) fn record_full(&self, scope: Scope, now: Timestamp) {
         self.full_scopes().insert(scope, now + FULL_FOR);
     }
 
     fn full_scopes(&self) -> MutexGuard<'_, BTreeMap<Scope, Timestamp>> {
-        self.full_scopes.lock().expect("no code of ours panics with these in hand")
+        self.full_scopes
+            .lock()
+            .expect("no thread panics while it holds the lock on the full scopes")
     }
 
     pub(super) fn workers(&self) -> MutexGuard<'_, Workers> {
-        self.workers.lock().expect("no code of ours panics with the workers in hand")
+        self.workers.lock().expect("no thread panics while it holds the lock on the workers")
     }
 }
 
@@ -124,7 +128,6 @@ impl Shared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteClass {
     New,
-
     Progress,
 }
 
@@ -135,7 +138,7 @@ pub type FailStop = Arc<dyn Fn(&str) + Send + Sync>;
 impl Writer {
     /// The store's time, as of the last tick.
     pub(super) fn now(&self) -> Timestamp {
-        self.cache.used_until
+        self.cache.time
     }
 
     /// Runs one transaction. The result of `work` is durable when this returns it.
@@ -147,25 +150,25 @@ impl Writer {
         if let Some(reason) = self.checkpoints.failure() {
             return Err(StoreError::Unavailable(Some(reason.into())));
         }
-        if !(self.has_room)(write_class) {
+        if !(self.has_disk_space)(write_class) {
             return Err(StoreError::Full(None));
         }
         let changes = self.db.total_changes();
-        let done = self.begin().and_then(|()| work(self)).and_then(|done| {
+        let result = self.begin().and_then(|()| work(self)).and_then(|result| {
             self.write_pending()?;
             self.write_deltas(changes)?;
-            Ok(done)
+            Ok(result)
         });
-        let done = match done {
-            Ok(done) => done,
-            Err(trouble) => return Err(self.roll_back(trouble)),
+        let result = match result {
+            Ok(result) => result,
+            Err(error) => return Err(self.roll_back(error)),
         };
         self.commit()?;
-        self.jumped = Duration::ZERO;
+        self.unapplied_jump = Duration::ZERO;
         if self.db.total_changes() != changes {
             self.checkpoints.after_commit(&self.db);
         }
-        Ok(done)
+        Ok(result)
     }
 
     /// Begins a transaction and updates the time. Neither a jump of the clock nor a time in which
@@ -173,16 +176,16 @@ impl Writer {
     fn begin(&mut self) -> Result<()> {
         load::run(&self.db, "begin immediate", [])?;
         let tick = self.shared.tick();
-        self.cache.used_until = tick.now;
-        self.jumped += tick.jumped;
-        if self.jumped > Duration::ZERO {
-            self.extend_leases(self.jumped)?;
+        self.cache.time = tick.now;
+        self.unapplied_jump += tick.jumped;
+        if self.unapplied_jump > Duration::ZERO {
+            self.extend_leases(self.unapplied_jump)?;
         }
         Ok(())
     }
 
     fn extend_leases(&mut self, by: Duration) -> Result<()> {
-        for no in load::numbers(self.written()?, sql::RUNNING, [])? {
+        for no in load::numbers(self.flushed_db()?, sql::RUNNING_JOBS, [])? {
             let Some(stored) = readable(self.must_find(no))? else { continue };
             if let Some(change) = clock_jumped(&stored.job, by) {
                 self.save_change(&stored, change)?;
@@ -201,15 +204,15 @@ impl Writer {
     }
 
     /// The connection, after all pending decisions were written.
-    pub(super) fn written(&mut self) -> Result<&Connection> {
+    pub(super) fn flushed_db(&mut self) -> Result<&Connection> {
         self.write_pending()?;
         Ok(&self.db)
     }
 
     /// The current state of one job.
     pub(super) fn find_by_no(&self, no: i64) -> Result<Option<Arc<Stored>>> {
-        let known = self.job_cache.get(no).map(|memory| &memory.stored);
-        if let Some(stored) = known.or_else(|| self.pending.job(no)) {
+        let cached = self.job_cache.get(no).map(|entry| &entry.stored);
+        if let Some(stored) = cached.or_else(|| self.pending.job(no)) {
             return Ok(Some(stored.clone()));
         }
         Ok(load::job_by_no(&self.db, no)?.map(Arc::new))
@@ -217,8 +220,8 @@ impl Writer {
 
     /// The current state of one job, by its id.
     pub(super) fn find_by_id(&self, id: JobId) -> Result<Option<Arc<Stored>>> {
-        if let Some(memory) = self.job_cache.by_id(id) {
-            return Ok(Some(memory.stored.clone()));
+        if let Some(cached) = self.job_cache.by_id(id) {
+            return Ok(Some(cached.stored.clone()));
         }
         if let Some(no) = self.pending.number(id) {
             return self.find_by_no(no);
@@ -261,7 +264,7 @@ impl Writer {
     }
 
     fn is_time_old(&self) -> bool {
-        self.now().since(self.cache.written_until) >= TIME_WRITTEN_EVERY
+        self.now().since(self.cache.time_on_disk) >= TIME_WRITTEN_EVERY
     }
 
     /// Writes the row that every commit leaves.
@@ -272,7 +275,7 @@ impl Writer {
         for (queue, before) in std::mem::take(&mut self.counts_before) {
             let counts = self.cache.counts.get(&queue).copied().unwrap_or_default();
             deltas.add(queue, &before, &counts);
-            self.cache.uncounted.insert(queue);
+            self.cache.dirty_counts.insert(queue);
         }
         if commit % ROLL_UP_COMMITS == 0 {
             self.roll_up(commit)?;
@@ -282,7 +285,7 @@ impl Writer {
         let row = Commit { at: self.now(), last_no, last_event, deltas };
         let values = (commit, to_row(commit, &row));
         load::run(&self.db, sql::DELTA_INSERT, values)?;
-        self.cache.written_until = self.now();
+        self.cache.time_on_disk = self.now();
         Ok(())
     }
 
@@ -295,7 +298,7 @@ impl Writer {
 
     /// Writes the counts themselves, so that their changes need not be kept.
     fn roll_up(&mut self, commit: i64) -> Result<()> {
-        for queue in std::mem::take(&mut self.cache.uncounted) {
+        for queue in std::mem::take(&mut self.cache.dirty_counts) {
             let counts = self.cache.counts.get(&queue).copied().unwrap_or_default();
             load::run(&self.db, sql::COUNTER_PUT, (queue, to_row(queue, &counts)))?;
         }
@@ -314,20 +317,20 @@ impl Writer {
     }
 
     /// Restores the state before the transaction, in memory as well.
-    fn roll_back(&mut self, trouble: TransactionError) -> StoreError {
+    fn roll_back(&mut self, error: TransactionError) -> StoreError {
         let rolled_back = self.db.is_autocommit() || self.db.execute_batch("rollback").is_ok();
         self.counts_before.clear();
         self.pending = PendingWrites::default();
         self.job_cache.forget_all();
-        let time = self.cache.used_until;
+        let time = self.cache.time;
         match WriterCache::load(&self.db) {
-            Ok(known) if rolled_back => {
-                self.cache = known;
-                self.cache.used_until = self.cache.used_until.max(time);
-                trouble.into_store_error()
+            Ok(reloaded) if rolled_back => {
+                self.cache = reloaded;
+                self.cache.time = self.cache.time.max(time);
+                error.into_store_error()
             }
             Ok(_) | Err(_) => {
-                self.stop(&format!("a transaction could not be rolled back after: {trouble}"))
+                self.stop(&format!("a transaction could not be rolled back after: {error}"))
             }
         }
     }

@@ -12,7 +12,7 @@ use super::{
     sql,
 };
 pub(super) use crate::queue::{Queues, is_paused};
-pub(super) use crate::seen::Workers;
+pub(super) use crate::workers::Workers;
 use crate::{
     queue::{Counts, Queue},
     record::Records,
@@ -24,9 +24,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct WriterCache {
     pub(super) store_meta: StoreMeta,
     /// The latest time that was ever used, so that a restart does not go back behind it.
-    pub(super) used_until: Timestamp,
+    pub(super) time: Timestamp,
     /// The last time that was written to the file.
-    pub(super) written_until: Timestamp,
+    pub(super) time_on_disk: Timestamp,
     pub(super) next_no: i64,
     pub(super) next_event: i64,
     pub(super) next_commit: i64,
@@ -36,40 +36,44 @@ pub(super) struct WriterCache {
     pub(super) records: Records,
     pub(super) counts: BTreeMap<i64, Counts>,
     /// Queues whose counts have changed since they were last written.
-    pub(super) uncounted: BTreeSet<i64>,
-    pub(super) ready: BTreeMap<i64, ReadyQueue>,
+    pub(super) dirty_counts: BTreeSet<i64>,
+    pub(super) ready_queues: BTreeMap<i64, ReadyQueue>,
     /// The digest of every claim that holds jobs, with the numbers of those jobs.
-    pub(super) claims: BTreeSet<(i64, i64)>,
-    /// The missing entries of the listing, so that jobs need not be read for them.
+    pub(super) claimed_jobs: BTreeSet<(i64, i64)>,
+    /// The entries that `listing` does not contain yet, so that no job is read again for them.
     pub(super) unindexed: Unindexed,
     /// Jobs that cannot be read. Claims skip them; `doctor` reports them.
-    pub(super) damaged: BTreeSet<i64>,
+    pub(super) damaged_jobs: BTreeSet<i64>,
 }
 
 impl WriterCache {
     pub(super) fn load(db: &Connection) -> Result<Self> {
         let store_meta = load_store_meta(db)?;
-        let Counted { counts, uncounted, last_commit, last } = load_counts(db)?;
-        let StoreMeta { numbered, listed, .. } = store_meta;
-        if !(0..=last.last_event).contains(&numbered) || !(0..=last.last_no).contains(&listed) {
-            return Err(TransactionError::Impossible("more is published or listed than there is"));
+        let LoadedCounts { counts, dirty_counts, last_commit_no, last_commit } = load_counts(db)?;
+        let StoreMeta { last_published_event, last_indexed_job, .. } = store_meta;
+        if !(0..=last_commit.last_event).contains(&last_published_event)
+            || !(0..=last_commit.last_no).contains(&last_indexed_job)
+        {
+            return Err(TransactionError::Inconsistent(
+                "store_meta names an event or a job that does not exist yet",
+            ));
         }
         Ok(WriterCache {
             store_meta,
-            used_until: last.at,
-            written_until: last.at,
-            next_no: last.last_no + 1,
-            next_event: last.last_event + 1,
-            next_commit: last_commit + 1,
+            time: last_commit.at,
+            time_on_disk: last_commit.at,
+            next_no: last_commit.last_no + 1,
+            next_event: last_commit.last_event + 1,
+            next_commit: last_commit_no + 1,
             newest_id: load_newest_id(db)?,
             queues: load_queues(db)?,
             records: records::load_for_batches(db)?,
             counts,
-            uncounted,
-            ready: BTreeMap::new(),
-            claims: all(db, sql::CLAIMS, [], pair)?,
-            unindexed: Unindexed { from: last.last_no + 1, entries: Vec::new() },
-            damaged: BTreeSet::new(),
+            dirty_counts,
+            ready_queues: BTreeMap::new(),
+            claimed_jobs: all(db, sql::CLAIMED_JOBS, [], pair)?,
+            unindexed: Unindexed { from: last_commit.last_no + 1, entries: Vec::new() },
+            damaged_jobs: BTreeSet::new(),
         })
     }
 
@@ -106,13 +110,13 @@ const RANKS: std::ops::RangeInclusive<u8> = Priority::LOWEST.number()..=Priority
 
 impl ReadyQueue {
     /// Records that a job waits in this queue.
-    pub(super) fn note(&mut self, rank: u8, run_at: Timestamp) {
+    pub(super) fn add(&mut self, rank: u8, run_at: Timestamp) {
         self.ranks |= 1 << rank;
         self.not_before = self.not_before.min(run_at);
     }
 
     /// Records that no job of this rank waits, due or not.
-    pub(super) fn none_of(&mut self, rank: u8) {
+    pub(super) fn remove_rank(&mut self, rank: u8) {
         self.ranks &= !(1 << rank);
     }
 
@@ -123,7 +127,7 @@ impl ReadyQueue {
 
 /// The listing entries of the newest jobs.
 pub(super) struct Unindexed {
-    /// All jobs from this number on are here, except erased ones and those entered already.
+    /// All jobs from this number on are here, except erased and indexed ones.
     pub(super) from: i64,
     /// Digests and numbers of jobs, in the order of the numbers.
     pub(super) entries: Vec<(i64, i64)>,
@@ -150,54 +154,56 @@ fn read_queues(db: &Connection, sql: &str, params: impl Params) -> Result<Queues
         let (no, job_type, tenant): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let queue: Queue = from_row(no, blob(row, 3)?)?;
         if (queue.job_type.as_str(), queue.tenant.as_str()) != (&job_type, &tenant) {
-            return Err(TransactionError::Impossible("a queue has another's name"));
+            return Err(TransactionError::Inconsistent("a queue is stored under another name"));
         }
         Ok((no, queue))
     };
     let mut queues = Queues::default();
-    let read: Vec<_> = all(db, sql, params, read)?;
-    read.into_iter().for_each(|(no, queue)| queues.add(no, queue));
+    let rows: Vec<_> = all(db, sql, params, read)?;
+    rows.into_iter().for_each(|(no, queue)| queues.add(no, queue));
     Ok(queues)
 }
 
 /// The counts as of the last commit.
-pub(super) struct Counted {
+pub(super) struct LoadedCounts {
     pub(super) counts: BTreeMap<i64, Counts>,
     /// Queues whose counts have changes that are not rolled up yet.
-    uncounted: BTreeSet<i64>,
-    last_commit: i64,
-    last: Commit,
+    dirty_counts: BTreeSet<i64>,
+    last_commit_no: i64,
+    last_commit: Commit,
 }
 
 pub(super) fn load_store_meta(db: &Connection) -> Result<StoreMeta> {
     let store_meta = first(db, sql::STORE_META, [], |row| Ok(from_row(1, blob(row, 0)?)?))?;
-    store_meta.ok_or(TransactionError::Impossible("store_meta has no row"))
+    store_meta.ok_or(TransactionError::Inconsistent("store_meta has no row"))
 }
 
 fn load_newest_id(db: &Connection) -> Result<Option<JobId>> {
     let newest: Option<Vec<u8>> = one(db, sql::NEWEST_ID, [])?;
     let id = |bytes: Vec<u8>| {
-        let bytes =
-            bytes.try_into().map_err(|_| TransactionError::Impossible("an id has 16 bytes"))?;
+        let bytes = bytes
+            .try_into()
+            .map_err(|_| TransactionError::Inconsistent("a job id does not have 16 bytes"))?;
         Ok(JobId::from_bytes(bytes))
     };
     newest.map(id).transpose()
 }
 
 /// The counts as last rolled up, with all changes since.
-pub(super) fn load_counts(db: &Connection) -> Result<Counted> {
-    let mut counts = all(db, sql::COUNTERS, [], numbered)?;
-    let (mut last_commit, mut last, mut uncounted) = (0, Commit::default(), BTreeSet::new());
+pub(super) fn load_counts(db: &Connection) -> Result<LoadedCounts> {
+    let mut counts = all(db, sql::COUNTERS, [], read_numbered)?;
+    let (mut last_commit_no, mut last_commit) = (0, Commit::default());
+    let mut dirty_counts = BTreeSet::new();
     for (no, commit) in load_commits(db)? {
         apply(no, &commit, &mut counts)?;
-        uncounted.extend(commit.deltas.0.keys());
-        (last_commit, last) = (no, commit);
+        dirty_counts.extend(commit.deltas.0.keys());
+        (last_commit_no, last_commit) = (no, commit);
     }
-    Ok(Counted { counts, uncounted, last_commit, last })
+    Ok(LoadedCounts { counts, dirty_counts, last_commit_no, last_commit })
 }
 
 fn load_commits(db: &Connection) -> Result<Vec<(i64, Commit)>> {
-    all(db, sql::DELTAS, [], numbered)
+    all(db, sql::DELTAS, [], read_numbered)
 }
 
 fn apply(no: i64, commit: &Commit, counts: &mut BTreeMap<i64, Counts>) -> Result<(), Damage> {
@@ -205,7 +211,7 @@ fn apply(no: i64, commit: &Commit, counts: &mut BTreeMap<i64, Counts>) -> Result
 }
 
 /// A row of a number and a body.
-fn numbered<T: Body>(row: &Row<'_>) -> Result<(i64, T)> {
+fn read_numbered<T: Body>(row: &Row<'_>) -> Result<(i64, T)> {
     let no = row.get(0)?;
     Ok((no, from_row(no, blob(row, 1)?)?))
 }
@@ -244,7 +250,7 @@ pub(super) fn load_workers(db: &Connection) -> Result<Workers> {
         let (scope, name): (String, String) = (row.get(0)?, row.get(1)?);
         let no = digest::of_name(&[&scope, &name]);
         let (Some(scope), Ok(name)) = (from_scope(&scope), WorkerId::parse(&name)) else {
-            return Err(TransactionError::Impossible("a worker has no lawful name"));
+            return Err(TransactionError::Inconsistent("a worker is stored under an invalid name"));
         };
         Ok(((scope, name), from_row(no, blob(row, 2)?)?))
     })

@@ -7,27 +7,27 @@ use tokio::runtime::Handle;
 
 /// Makes the tables at `address`, and makes their time follow `clock`. The test must move the clock
 /// outside the runtime that called this.
-pub async fn take_the_clock(
+pub async fn control_clock(
     address: &PostgresAddress,
     clock: &ManualClock,
 ) -> Result<(), PostgresError> {
     let (client, names) = clock_connection(address).await?;
     let failed = |source| PostgresError::Migrate { schema: address.schema().into(), source };
     let replace = names.of(
-        "create table if not exists consign.hand_clock (ms bigint not null); delete from consign.hand_clock; \
-         insert into consign.hand_clock values (0); \
+        "create table if not exists consign.test_clock (ms bigint not null); delete from consign.test_clock; \
+         insert into consign.test_clock values (0); \
          create or replace function consign.now_ms() returns bigint language sql volatile \
-         as $$ select ms from consign.hand_clock $$",
+         as $$ select ms from consign.test_clock $$",
     );
     client.batch_execute(&replace).await.map_err(failed)?;
     let (runtime, client) = (Handle::current(), Arc::new(client));
     let reading = crate::Clock::read(clock);
     let set =
-        move |ms: i64| names.of(&format!("update consign.hand_clock set ms = {ms}")).into_owned();
+        move |ms: i64| names.of(&format!("update consign.test_clock set ms = {ms}")).into_owned();
     client.batch_execute(&set(reading.wall.unix_ms())).await.map_err(failed)?;
     clock.set_follower(Box::new(move |reading| {
-        let told = runtime.block_on(client.batch_execute(&set(reading.wall.unix_ms())));
-        told.expect("the database is there as long as the test");
+        let moved = runtime.block_on(client.batch_execute(&set(reading.wall.unix_ms())));
+        moved.expect("the database outlives the test");
     }));
     Ok(())
 }
@@ -51,6 +51,6 @@ pub async fn wipe(address: &PostgresAddress) -> Result<(), PostgresError> {
 fn tables(schema: &str) -> String {
     format!(
         "select format('%I.%I', schemaname, tablename) from pg_tables where schemaname = '{schema}' \
-         and tablename not in ('migration', 'hand_clock')"
+         and tablename not in ('migration', 'test_clock')"
     )
 }

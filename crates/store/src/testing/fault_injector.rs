@@ -7,7 +7,7 @@ use std::sync::{Arc, RwLock};
 /// Executes batches through another [`Execute`], unless a test makes them fail. Reads are not
 /// wrapped.
 pub struct FaultInjector {
-    inside: Arc<dyn Execute>,
+    inner: Arc<dyn Execute>,
     inject: RwLock<Option<Arc<Inject>>>,
 }
 
@@ -17,9 +17,9 @@ pub struct FaultInjector {
 type Inject = dyn Fn(&[Request]) -> Option<(bool, StoreError)> + Send + Sync;
 
 impl FaultInjector {
-    /// Passes all batches to `inside` at first.
-    pub fn new(inside: Arc<dyn Execute>) -> Self {
-        FaultInjector { inside, inject: RwLock::default() }
+    /// Passes all batches to `inner` at first.
+    pub fn new(inner: Arc<dyn Execute>) -> Self {
+        FaultInjector { inner, inject: RwLock::default() }
     }
 
     /// Lets `inject` decide which batches fail from now on.
@@ -27,7 +27,8 @@ impl FaultInjector {
         &self,
         inject: impl Fn(&[Request]) -> Option<(bool, StoreError)> + Send + Sync + 'static,
     ) {
-        *self.inject.write().expect("nothing panics with this lock") = Some(Arc::new(inject));
+        *self.inject.write().expect("no thread panics while it holds the lock on the fault") =
+            Some(Arc::new(inject));
     }
 
     /// Fails every batch as unavailable, or passes them again.
@@ -42,17 +43,21 @@ impl Execute for FaultInjector {
         batch: Vec<Request>,
         notification: Notification,
     ) -> Result<Vec<Reply>, StoreError> {
-        let inject = self.inject.read().expect("nothing panics with this lock").clone();
-        let Some((done, error)) = inject.and_then(|inject| inject(&batch)) else {
-            return self.inside.execute(batch, notification);
+        let inject = self
+            .inject
+            .read()
+            .expect("no thread panics while it holds the lock on the fault")
+            .clone();
+        let Some((is_executed, error)) = inject.and_then(|inject| inject(&batch)) else {
+            return self.inner.execute(batch, notification);
         };
-        if done {
-            self.inside.execute(batch, notification)?;
+        if is_executed {
+            self.inner.execute(batch, notification)?;
         }
         Err(error)
     }
 
     fn notify_peers(&self, notification: Notification) {
-        self.inside.notify_peers(notification);
+        self.inner.notify_peers(notification);
     }
 }

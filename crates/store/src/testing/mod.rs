@@ -6,7 +6,7 @@ mod database;
 mod fault_injector;
 
 #[cfg(feature = "postgres")]
-pub use database::{take_the_clock, wipe};
+pub use database::{control_clock, wipe};
 pub use fault_injector::FaultInjector;
 
 use crate::{
@@ -53,17 +53,22 @@ impl ManualClock {
 
     /// Calls `follower` for every move from now on, before any reader sees the new time.
     pub(crate) fn set_follower(&self, follower: Follower) {
-        *self.follower.lock().expect("nothing panics with it in hand") = Some(follower);
+        *self.follower.lock().expect("no thread panics while it holds the lock on the follower") =
+            Some(follower);
     }
 
     fn notify_follower(&self, reading: Reading) {
-        if let Some(follower) = &*self.follower.lock().expect("nothing panics with it in hand") {
+        if let Some(follower) = &*self
+            .follower
+            .lock()
+            .expect("no thread panics while it holds the lock on the follower")
+        {
             follower(reading);
         }
     }
 
     fn current(&self) -> MutexGuard<'_, Reading> {
-        self.current.lock().expect("nothing panics with the clock in hand")
+        self.current.lock().expect("no thread panics while it holds the lock on the clock")
     }
 }
 
@@ -87,7 +92,8 @@ impl SeededRandom {
 
     /// The next 64 bits.
     pub fn next(&self) -> u64 {
-        let mut state = self.0.lock().expect("nothing panics with the dice in hand");
+        let mut state =
+            self.0.lock().expect("no thread panics while it holds the lock on the state");
         *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -15,8 +15,8 @@ mod view;
 use crate::{
     queue::Queue,
     record::{Record, RecordName, Records},
-    seen::Name,
     store::{Answer, Claimed, Reply, Request, phase},
+    workers::WorkerKey,
 };
 use engine::{
     AttemptRecord, AuditNote, Change, ClaimRequest, Command, Decision, Entropy, Facts, Host,
@@ -63,8 +63,13 @@ pub(crate) trait Source {
     fn queued(&self, queue: &Queue) -> u64;
 
     /// Checks that the tenant may have `queue`; returns whether the queue adds another undeclared
-    /// type to the tenant. The request has opened `opened` such types so far.
-    fn check_queue(&self, queue: &Queue, records: &Records, opened: u64) -> Result<bool, Refusal>;
+    /// type to the tenant. The request has added `opened_types` such types so far.
+    fn check_queue(
+        &self,
+        queue: &Queue,
+        records: &Records,
+        opened_types: u64,
+    ) -> Result<bool, Refusal>;
 
     fn records(&self) -> &Records;
 
@@ -113,7 +118,7 @@ pub(crate) trait Sink: Source {
 /// One write.
 pub(crate) enum Effect<'a, R> {
     /// A new job.
-    Begin {
+    Insert {
         new: &'a NewJob,
         change: Box<Change>,
     },
@@ -163,13 +168,13 @@ pub(crate) trait OneWriter: Sink {
     /// is not listed: claims and reports are never refused because of it.
     fn record_worker(
         &mut self,
-        name: Name,
+        key: WorkerKey,
         host: Option<Host>,
         job_types: Option<Vec<JobType>>,
     ) -> Result<(), Self::Error>;
 
     /// Records that a worker signs off. Does nothing for a worker that the store never saw.
-    fn leave(&mut self, name: Name) -> Result<(), Self::Error>;
+    fn leave(&mut self, key: WorkerKey) -> Result<(), Self::Error>;
 }
 
 /// Executes a batch in the order of its phases; replies keep the order of the requests.

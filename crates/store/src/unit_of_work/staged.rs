@@ -20,10 +20,10 @@ pub(super) struct Staged<'a, R> {
 
 /// A job that the request has changed.
 pub(super) struct StagedJob<R> {
-    /// The stored row; `None` where this request began the job.
+    /// The stored row; `None` where this request inserts the job.
     pub(super) row: Option<R>,
     /// The index of the latest effect on it.
-    pub(super) last: usize,
+    pub(super) last_effect: usize,
 }
 
 impl<R> Staged<'_, R> {
@@ -41,7 +41,7 @@ impl<R> Staged<'_, R> {
 
     /// The present state of a job that the request has changed; `None` where it was erased.
     pub(super) fn job(&self, staged: &StagedJob<R>) -> Option<&Job> {
-        self.effects[staged.last].change().map(|change| &change.job)
+        self.effects[staged.last_effect].change().map(|change| &change.job)
     }
 
     /// The changes of the request to a job, in order; `None` stands for its erasure.
@@ -52,25 +52,25 @@ impl<R> Staged<'_, R> {
 
     /// The steps that the request has put for a job, and whether the stored steps no longer count.
     pub(super) fn steps_of(&self, id: JobId) -> (HashMap<&StepName, &Step>, bool) {
-        let (mut steps, mut forgot) = (HashMap::new(), false);
+        let (mut steps, mut stored_steps_dropped) = (HashMap::new(), false);
         for change in self.changes_of(id) {
             match change.map(|change| &change.steps) {
                 Some(StepsChange::Kept) => {}
                 Some(StepsChange::Put(step)) => drop(steps.insert(&step.name, step)),
                 Some(StepsChange::Forgotten) | None => {
                     steps.clear();
-                    forgot = true;
+                    stored_steps_dropped = true;
                 }
             }
         }
-        (steps, forgot)
+        (steps, stored_steps_dropped)
     }
 }
 
 impl<R> Effect<'_, R> {
     pub(super) fn change(&self) -> Option<&Change> {
         match self {
-            Effect::Begin { change, .. } | Effect::Change { change, .. } => Some(change),
+            Effect::Insert { change, .. } | Effect::Change { change, .. } => Some(change),
             Effect::Erase { .. }
             | Effect::PutRecord(_)
             | Effect::RemoveRecord(_)
@@ -80,7 +80,7 @@ impl<R> Effect<'_, R> {
 
     pub(super) fn job_id(&self) -> Option<JobId> {
         match self {
-            Effect::Begin { change, .. } | Effect::Change { change, .. } => Some(change.job.id()),
+            Effect::Insert { change, .. } | Effect::Change { change, .. } => Some(change.job.id()),
             Effect::Erase { id, .. } => Some(*id),
             Effect::PutRecord(_) | Effect::RemoveRecord(_) | Effect::Audit(_) => None,
         }

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 enum JobView<R> {
     /// The stored job.
     Stored(R),
-    /// As the request has changed it; without a row where the request began it.
+    /// As the request has changed it; without a row where the request inserts it.
     Staged(Box<Job>, Option<R>),
 }
 
@@ -41,7 +41,7 @@ impl<R> JobView<R> {
     }
 
     /// The row, where the request has not changed the job.
-    fn unchanged(self) -> Option<R> {
+    fn unchanged_row(self) -> Option<R> {
         match self {
             JobView::Stored(row) => Some(row),
             JobView::Staged(..) => None,
@@ -69,7 +69,7 @@ impl<'a, S: Source> View<'_, 'a, S> {
             Request::PutRecord(change) => self.put_record(change)?,
             Request::Audit(note) => self.staged.effects.push(Effect::Audit(note)),
             Request::Claim { .. } | Request::WorkerAlive { .. } | Request::Leave { .. } => {
-                unreachable!("the store carries it out itself, and never as a part of a list")
+                unreachable!("the store executes it itself, and never as a part of a list")
             }
         }
         Ok(Answer::Done)
@@ -101,9 +101,11 @@ impl<'a, S: Source> View<'_, 'a, S> {
         {
             return Ok(submit_again(&holder, &key.content)?);
         }
-        let opened = self.staged.opened_types.get(&queue.tenant).map_or(0, BTreeSet::len) as u64;
-        let is_open = self.is_open(&queue);
-        let opens_type = !is_open && self.source.check_queue(&queue, self.records(), opened)?;
+        let opened_types =
+            self.staged.opened_types.get(&queue.tenant).map_or(0, BTreeSet::len) as u64;
+        let has_opened = self.has_opened(&queue);
+        let opens_type =
+            !has_opened && self.source.check_queue(&queue, self.records(), opened_types)?;
         let policy = self.policy(&new.job_type);
         let queued = policy.max_queued.map_or(0, |_| self.queued(&queue));
         let change = submit(new, policy, queued, self.source.now())?;
@@ -113,9 +115,9 @@ impl<'a, S: Source> View<'_, 'a, S> {
                 let types = self.staged.opened_types.entry(queue.tenant.clone()).or_default();
                 types.insert(queue.job_type.clone());
             }
-            self.overlay(None, &change);
+            self.stage_overlay(None, &change);
         }
-        self.staged.effects.push(Effect::Begin { new, change: Box::new(change) });
+        self.staged.effects.push(Effect::Insert { new, change: Box::new(change) });
         Ok(submitted)
     }
 
@@ -126,36 +128,36 @@ impl<'a, S: Source> View<'_, 'a, S> {
         id: JobId,
         command: &Command,
     ) -> Result<Answer, Stop<S::Error>> {
-        let found = self.find(id)?;
-        let visible = found.filter(|found| scope.covers(&found.job::<S>().envelope.tenant));
-        let found = visible.ok_or(Refusal::JobNotFound)?;
-        let decided = self.decide(&found, command)?;
+        let view = self.find(id)?;
+        let visible = view.filter(|view| scope.covers(&view.job::<S>().envelope.tenant));
+        let view = visible.ok_or(Refusal::JobNotFound)?;
+        let decided = self.decide(&view, command)?;
         match decided.effect {
             engine::Effect::Nothing => {}
-            engine::Effect::Change(change) => self.stage_change(found, change)?,
-            engine::Effect::Erase => self.stage_erase(found)?,
+            engine::Effect::Change(change) => self.stage_change(view, change)?,
+            engine::Effect::Erase => self.stage_erase(view)?,
         }
         Ok(Answer::Job(decided.answer))
     }
 
     fn decide(
         &self,
-        found: &JobView<S::Row>,
+        view: &JobView<S::Row>,
         command: &Command,
     ) -> Result<engine::Decided, Stop<S::Error>> {
-        let job = found.job::<S>();
+        let job = view.job::<S>();
         // The record of the attempt is only needed when the token is not the job's current one.
         let record = match stale_token(job, command) {
-            Some(token) => self.attempt_record(found, token)?,
+            Some(token) => self.attempt_record(view, token)?,
             None => None,
         };
         let step = match command.step() {
-            Some(name) => self.step(found, name)?,
+            Some(name) => self.step(view, name)?,
             None => None,
         };
         // The count matters only when the command begins another step.
         let steps = match (command.step(), &step) {
-            (Some(_), None) => self.steps_count(found)?,
+            (Some(_), None) => self.steps_count(view)?,
             (Some(_), Some(_)) | (None, _) => 0,
         };
         let facts = self.source.facts(self.policy(&job.envelope.job_type));
@@ -165,7 +167,7 @@ impl<'a, S: Source> View<'_, 'a, S> {
 
     fn stage_change(
         &mut self,
-        found: JobView<S::Row>,
+        view: JobView<S::Row>,
         mut change: Box<Change>,
     ) -> Result<(), Stop<S::Error>> {
         // A key that went to another job in the meantime stays with that job.
@@ -176,25 +178,25 @@ impl<'a, S: Source> View<'_, 'a, S> {
             change.takes_key = holder.is_none_or(|holder| holder.id() == change.job.id());
         }
         if self.staged.is_list {
-            self.overlay(found.row().cloned(), &change);
+            self.stage_overlay(view.row().cloned(), &change);
         }
-        self.staged.effects.push(Effect::Change { before: found.unchanged(), change });
+        self.staged.effects.push(Effect::Change { before: view.unchanged_row(), change });
         Ok(())
     }
 
-    fn stage_erase(&mut self, found: JobView<S::Row>) -> Result<(), Stop<S::Error>> {
-        let id = found.job::<S>().id();
+    fn stage_erase(&mut self, view: JobView<S::Row>) -> Result<(), Stop<S::Error>> {
+        let id = view.job::<S>().id();
         if self.staged.is_list {
-            if let Some(key) = &found.job::<S>().envelope.key {
-                let queue = Queue::of(found.job::<S>());
+            if let Some(key) = &view.job::<S>().envelope.key {
+                let queue = Queue::of(view.job::<S>());
                 // A key that went to another job in the meantime stays with that job.
                 if self.key_owner(&queue, &key.name)?.is_some_and(|owner| owner.id() == id) {
                     self.staged.keys.insert((queue, key.name.clone()), None);
                 }
             }
-            self.stage_job(id, found.row().cloned());
+            self.stage_job(id, view.row().cloned());
         }
-        self.staged.effects.push(Effect::Erase { before: found.unchanged(), id });
+        self.staged.effects.push(Effect::Erase { before: view.unchanged_row(), id });
         Ok(())
     }
 
@@ -236,15 +238,15 @@ impl<'a, S: Source> View<'_, 'a, S> {
     /// A tenant at its limit of keys loses one that has ended.
     fn make_room_for_key(&mut self, scope: &Scope) -> Result<(), Stop<S::Error>> {
         // A key for all tenants may have created keys of any tenant, so all keys are examined.
-        let of = (*scope != Scope::All).then_some(scope);
-        let kept = self.records().list(RecordKind::ApiKey, of, "");
-        let keys: Vec<ApiKey> = kept.iter().filter_map(Record::read).collect();
+        let listed_scope = (*scope != Scope::All).then_some(scope);
+        let records = self.records().list(RecordKind::ApiKey, listed_scope, "");
+        let keys: Vec<ApiKey> = records.iter().filter_map(Record::read).collect();
         let limits = self.source.limits();
         let ended = limits.room_for_key(keys.iter(), scope, self.source.now())?;
         let Some(ended) = ended else { return Ok(()) };
         let key = key_of_id(ended);
-        let dropped = kept.into_iter().find(|record| record.name.key == key);
-        dropped.map_or(Ok(()), |record| self.change_record(&RecordChange::remove(record.name)))
+        let removed = records.into_iter().find(|record| record.name.key == key);
+        removed.map_or(Ok(()), |record| self.change_record(&RecordChange::remove(record.name)))
     }
 
     fn change_record(&mut self, change: &RecordChange) -> Result<(), Stop<S::Error>> {
@@ -262,8 +264,8 @@ impl<'a, S: Source> View<'_, 'a, S> {
 impl<S: Source> View<'_, '_, S> {
     fn find(&self, id: JobId) -> Result<Option<JobView<S::Row>>, Stop<S::Error>> {
         if let Some(staged) = self.staged.jobs.get(&id) {
-            let found = |job: &Job| JobView::Staged(Box::new(job.clone()), staged.row.clone());
-            return Ok(self.staged.job(staged).map(found));
+            let as_view = |job: &Job| JobView::Staged(Box::new(job.clone()), staged.row.clone());
+            return Ok(self.staged.job(staged).map(as_view));
         }
         Ok(self.source.find(id).map_err(Stop::Failed)?.map(JobView::Stored))
     }
@@ -289,13 +291,13 @@ impl<S: Source> View<'_, '_, S> {
         let staged = || self.staged.keys.get(&(queue.clone(), key.clone()));
         match self.staged.is_list.then(staged).flatten() {
             Some(None) => Ok(None),
-            Some(Some(id)) => Ok(self.find(*id)?.map(|found| found.job::<S>().clone())),
+            Some(Some(id)) => Ok(self.find(*id)?.map(|view| view.job::<S>().clone())),
             None => {
                 let row = self.source.key_holder(queue, key).map_err(Stop::Failed)?;
                 // The request may have changed the job that the store names.
                 match row.map(|row| S::job(&row).clone()) {
                     Some(job) if self.staged.jobs.contains_key(&job.id()) => {
-                        Ok(self.find(job.id())?.map(|found| found.job::<S>().clone()))
+                        Ok(self.find(job.id())?.map(|view| view.job::<S>().clone()))
                     }
                     job => Ok(job),
                 }
@@ -305,35 +307,37 @@ impl<S: Source> View<'_, '_, S> {
 
     fn attempt_record(
         &self,
-        found: &JobView<S::Row>,
+        view: &JobView<S::Row>,
         token: &LeaseToken,
     ) -> Result<Option<AttemptRecord>, Stop<S::Error>> {
-        let changes = self.staged.changes_of(found.job::<S>().id()).rev().flatten();
+        let changes = self.staged.changes_of(view.job::<S>().id()).rev().flatten();
         let mut entries = changes.filter_map(|change| change.entry.as_ref());
         if let Some(record) = entries.find_map(|entry| entry.record_of(token)) {
             return Ok(Some(record));
         }
-        let Some(row) = found.row() else { return Ok(None) };
+        let Some(row) = view.row() else { return Ok(None) };
         self.source.attempt_record(row, token).map_err(Stop::Failed)
     }
 
     fn step(
         &self,
-        found: &JobView<S::Row>,
+        view: &JobView<S::Row>,
         name: &StepName,
     ) -> Result<Option<Step>, Stop<S::Error>> {
-        let (steps, forgot) = self.staged.steps_of(found.job::<S>().id());
+        let (steps, stored_steps_dropped) = self.staged.steps_of(view.job::<S>().id());
         let staged = steps.get(name).copied();
-        if staged.is_some() || forgot {
+        if staged.is_some() || stored_steps_dropped {
             return Ok(staged.cloned());
         }
-        let Some(row) = found.row() else { return Ok(None) };
+        let Some(row) = view.row() else { return Ok(None) };
         self.source.step(row, name).map_err(Stop::Failed)
     }
 
-    fn steps_count(&self, found: &JobView<S::Row>) -> Result<u64, Stop<S::Error>> {
-        let (steps, forgot) = self.staged.steps_of(found.job::<S>().id());
-        let Some(row) = found.row().filter(|_| !forgot) else { return Ok(steps.len() as u64) };
+    fn steps_count(&self, view: &JobView<S::Row>) -> Result<u64, Stop<S::Error>> {
+        let (steps, stored_steps_dropped) = self.staged.steps_of(view.job::<S>().id());
+        let Some(row) = view.row().filter(|_| !stored_steps_dropped) else {
+            return Ok(steps.len() as u64);
+        };
         let mut count = self.source.steps_count(row).map_err(Stop::Failed)?;
         for name in steps.into_keys() {
             let is_new = self.source.step(row, name).map_err(Stop::Failed)?.is_none();
@@ -348,7 +352,7 @@ impl<S: Source> View<'_, '_, S> {
     }
 
     /// Whether the request itself has opened the queue.
-    fn is_open(&self, queue: &Queue) -> bool {
+    fn has_opened(&self, queue: &Queue) -> bool {
         let types = self.staged.opened_types.get(&queue.tenant);
         types.is_some_and(|types| types.contains(&queue.job_type))
     }
@@ -364,7 +368,7 @@ impl<S: Source> View<'_, '_, S> {
 
 /// What later parts of the same request must see.
 impl<S: Source> View<'_, '_, S> {
-    fn overlay(&mut self, row: Option<S::Row>, change: &Change) {
+    fn stage_overlay(&mut self, row: Option<S::Row>, change: &Change) {
         let job = &change.job;
         let queue = Queue::of(job);
         let was_queued = self.was_queued(row.as_ref(), job.id());
@@ -386,7 +390,8 @@ impl<S: Source> View<'_, '_, S> {
 
     /// Notes that the effect to be staged next is the latest on this job.
     fn stage_job(&mut self, id: JobId, row: Option<S::Row>) {
-        let last = self.staged.effects.len();
-        self.staged.jobs.entry(id).or_insert(StagedJob { row, last }).last = last;
+        let last_effect = self.staged.effects.len();
+        let staged = self.staged.jobs.entry(id).or_insert(StagedJob { row, last_effect });
+        staged.last_effect = last_effect;
     }
 }

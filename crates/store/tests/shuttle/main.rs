@@ -77,8 +77,8 @@ fn every_request_to_a_dedicated_thread_is_answered() {
             Arc::new(DedicatedThread::start("keeper", Owned(seen.clone())).unwrap());
         let asker = |dedicated_thread: Arc<DedicatedThread<Owned>>| {
             thread::spawn(move || {
-                let first = block_on(dedicated_thread.ask(count)).unwrap();
-                let second = block_on(dedicated_thread.ask(count)).unwrap();
+                let first = block_on(dedicated_thread.run(count)).unwrap();
+                let second = block_on(dedicated_thread.run(count)).unwrap();
                 assert!(first < second);
             })
         };
@@ -96,7 +96,7 @@ fn dropping_a_dedicated_thread_runs_all_queued_work() {
         let seen = Counted::default();
         let dedicated_thread = DedicatedThread::start("keeper", Owned(seen.clone())).unwrap();
         let answers =
-            [dedicated_thread.ask(count), dedicated_thread.ask(count), dedicated_thread.ask(count)];
+            [dedicated_thread.run(count), dedicated_thread.run(count), dedicated_thread.run(count)];
         let waiter = thread::spawn(move || {
             let numbers = answers.map(|answer| block_on(answer).unwrap());
             assert_eq!(numbers, [0, 1, 2]);

@@ -1,4 +1,4 @@
-//! The codec of announcements.
+//! The codec of events.
 
 use super::{
     job::{read_job, write_job},
@@ -11,12 +11,12 @@ use crate::codec::{
 use engine::{Envelope, Event, EventKind, Job, Timestamp};
 use std::sync::Arc;
 
-/// The sealed bytes of an announcement about job `no`; the envelope is stored elsewhere.
+/// The sealed bytes of an event about job `no`; the envelope is stored elsewhere.
 pub(crate) fn event_to_row(number: i64, no: i64, event: &Event) -> Vec<u8> {
     event_to_row_in(Vec::new(), number, no, (event.kind, event.at, &event.job))
 }
 
-/// The parts of an announcement: its kind, its time and its job.
+/// The parts of an event: its kind, its time and its job.
 pub(crate) type EventParts<'a> = (EventKind, Timestamp, &'a Job);
 
 /// The same, in a reused buffer.
@@ -32,7 +32,7 @@ pub(crate) fn event_to_row_in(
     seal(Kind::Event, number, out.bytes)
 }
 
-/// The job that an announcement is about, and the time of the event.
+/// The job that an event is about, and its time.
 pub(crate) fn event_about(number: i64, sealed: &[u8]) -> Result<(i64, Timestamp), Damage> {
     open(Kind::Event, number, sealed, |mut from| {
         let (no, (_, at)) = About::read(&mut from)?;
@@ -40,7 +40,7 @@ pub(crate) fn event_about(number: i64, sealed: &[u8]) -> Result<(i64, Timestamp)
     })
 }
 
-/// Reassembles an announcement with its envelope.
+/// Reassembles an event with its envelope.
 pub(crate) fn event_from_row(
     number: i64,
     sealed: &[u8],

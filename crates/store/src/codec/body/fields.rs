@@ -59,13 +59,13 @@ macro_rules! variants {
 
 /// Enums that are only a number, with a function that returns it. The numbers never change.
 macro_rules! numbers {
-    ($($tell:ident: $name:ident { $($number:literal $variant:ident),+ })+) => {
-        $(pub(crate) fn $tell(value: $name) -> u64 {
+    ($($number_of:ident: $name:ident { $($number:literal $variant:ident),+ })+) => {
+        $(pub(crate) fn $number_of(value: $name) -> u64 {
             match value {
                 $($name::$variant => $number),+
             }
         })+
-        codecs! {$($name: |value, out| out.number($tell(*value)), |from| match from.number()? {
+        codecs! {$($name: |value, out| out.number($number_of(*value)), |from| match from.number()? {
             $($number => Some($name::$variant),)+
             _ => None,
         };)+}
@@ -123,7 +123,7 @@ fields! {
     StoredWorker { host, job_types, seen_at, left }
     Commit { at, last_no, last_event, deltas }
     Deltas { 0 }
-    StoreMeta { epoch, numbered, listed }
+    StoreMeta { epoch, last_published_event, last_indexed_job }
     Queue { job_type, tenant }
     Counts {
         submitted, queued, running, completed, failed, poisoned, discarded, cancelled, erased

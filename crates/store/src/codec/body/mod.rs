@@ -1,6 +1,6 @@
 //! The bytes of each stored type. The order of fields is the format: a new field goes to the end,
 //! never between others. A body that ends before a field was written before that field existed.
-//! Where that is ambiguous, the body takes a new form (`bytes::FORM`).
+//! Where that is ambiguous, the body takes a new form (`bytes::FORMAT`).
 
 mod event;
 mod fields;
@@ -51,7 +51,7 @@ pub(crate) fn to_row_in<T: Body>(buffer: Vec<u8>, no: i64, value: &T) -> Vec<u8>
 
 /// The value of row `no`, if it is as it was written.
 pub(crate) fn from_row<T: Body>(no: i64, sealed: &[u8]) -> Result<T, Damage> {
-    open(T::KIND, no, sealed, whole)
+    open(T::KIND, no, sealed, read_to_end)
 }
 
 /// Reads a sealed body.
@@ -65,7 +65,7 @@ fn open<'a, T>(
     Decoder::begin(bytes).and_then(read).ok_or(Damage { kind, no })
 }
 
-fn whole<T: Codec>(mut from: Decoder<'_>) -> Option<T> {
+fn read_to_end<T: Codec>(mut from: Decoder<'_>) -> Option<T> {
     let value = T::read(&mut from)?;
     from.end(value)
 }
@@ -78,7 +78,7 @@ pub(crate) fn to_plain<T: Body>(value: &T) -> Vec<u8> {
 }
 
 pub(crate) fn from_plain<T: Body>(bytes: &[u8]) -> Option<T> {
-    Decoder::begin(bytes).and_then(whole)
+    Decoder::begin(bytes).and_then(read_to_end)
 }
 
 #[cfg(test)]

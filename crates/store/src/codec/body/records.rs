@@ -10,13 +10,14 @@ use crate::{
     record::{Record, RecordName},
 };
 
-/// Records have no numbers: the digest of the name ties the row to its record.
-fn place(name: &RecordName) -> (Kind, i64) {
+/// The kind and number in the seal of a record. Records have no numbers: the digest of the name
+/// ties the row to its record.
+fn seal_key(name: &RecordName) -> (Kind, i64) {
     (name.kind.seal(), digest::of_name(&[name.kind.as_str(), to_scope(&name.scope), &name.key]))
 }
 
 pub(crate) fn record_to_row(record: &Record) -> Vec<u8> {
-    let (kind, no) = place(&record.name);
+    let (kind, no) = seal_key(&record.name);
     let mut out = Encoder::default();
     out.number(record.version);
     out.bytes(&record.body);
@@ -24,7 +25,7 @@ pub(crate) fn record_to_row(record: &Record) -> Vec<u8> {
 }
 
 pub(crate) fn record_from_row(name: RecordName, sealed: &[u8]) -> Result<Record, Damage> {
-    let (kind, no) = place(&name);
+    let (kind, no) = seal_key(&name);
     let bytes = unseal(kind, no, sealed)?;
     let mut from = Decoder::from(bytes);
     let version = from.number().ok_or(Damage { kind, no })?;

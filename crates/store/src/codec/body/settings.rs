@@ -93,8 +93,8 @@ pub(crate) struct Commit {
 pub(crate) struct StoreMeta {
     /// Raised by a restore, so that no earlier lease is valid.
     pub(crate) epoch: u32,
-    /// Announcements up to this number are published.
-    pub(crate) numbered: i64,
+    /// Events up to this number are published.
+    pub(crate) last_published_event: i64,
     /// Jobs up to this number are in `listing`.
-    pub(crate) listed: i64,
+    pub(crate) last_indexed_job: i64,
 }

@@ -130,8 +130,8 @@ fn jobs_and_announcements_come_back_as_they_went() {
         recent.push(&full_entry(), Some(7));
         recent.push(&full_entry(), None);
         let row = job_to_row_in(vec![7; 9], 3, &job, &recent);
-        let noted = [Some(7), None].map(|event| HistoryRow { event, entry: full_entry() });
-        assert_eq!(recent.rows(3), Ok(noted.to_vec()));
+        let rows = [Some(7), None].map(|event| HistoryRow { event, entry: full_entry() });
+        assert_eq!(recent.rows(3), Ok(rows.to_vec()));
         assert_eq!(job_from_row(3, &row, envelope.clone()), Ok((job.clone(), recent)));
         let event = Event { kind: EventKind::Redriven, at: at(1), job };
         assert_eq!(event_from_row(4, &event_to_row(4, 3, &event), envelope), Ok(event));
@@ -211,7 +211,7 @@ fn everything_comes_back_as_it_went_in_bytes_that_do_not_change() {
     let key = SigningKey { id: KeyId(7), secret: [8; 32], created_at: at(1), revoked_at: None };
     rows.check(SigningKey { revoked_at: Some(at(2)), ..key.clone() });
     rows.check(key);
-    rows.check(StoreMeta { epoch: u32::MAX, numbered: 1, listed: 2 });
+    rows.check(StoreMeta { epoch: u32::MAX, last_published_event: 1, last_indexed_job: 2 });
     let job_type = JobType::parse("a").unwrap();
     rows.check((job_type.clone(), Scope::All));
     rows.check(Queue { job_type, tenant: Tenant::default_tenant() });

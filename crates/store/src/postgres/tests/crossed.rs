@@ -11,7 +11,7 @@ use crate::{
         audit::recorded,
         fixture::{claim_request, claiming, email, ending, job_type, settling, tenant, token},
     },
-    take_the_clock,
+    control_clock,
 };
 use engine::{
     Command, JobDraft, JobId, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, ReleaseReason, Scope,
@@ -83,7 +83,7 @@ struct Environment {
 impl Environment {
     fn on(address: &PostgresAddress) -> Self {
         let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
-        RUNTIME.block_on(take_the_clock(address, &clock)).expect("it can be taken");
+        RUNTIME.block_on(control_clock(address, &clock)).expect("it can be taken");
         let open = |seed| open_at(address, &clock, &Arc::new(SeededRandom::new(seed)));
         let nodes = (0..NODES as u64).map(open).collect();
         Environment {
@@ -207,7 +207,7 @@ impl Environment {
             });
             store.execute(late.collect(), Notification::default()).expect("the store works");
             block_on(store.number_events(PAGE_MAX)).expect("the store works");
-            block_on(store.prune(100)).expect("the store works");
+            block_on(store.prune_leftovers(100)).expect("the store works");
         }
     }
 }

@@ -314,7 +314,7 @@ fn live_and_look(address: &PostgresAddress) {
     for id in [id, enqueued] {
         assert!(fixture.find(id).is_some());
     }
-    fixture.prune(10);
+    fixture.prune_leftovers(10);
     RUNTIME.block_on(store.number_events(10)).expect("the store works");
     RUNTIME.block_on(store.raise_epoch()).expect("the store works");
     RUNTIME.block_on(migrate_postgres(address)).expect("nothing is to be done");

@@ -1,11 +1,12 @@
 //! Compares the content of a disk after a crash with what the store had answered.
 
 use super::{
-    Stops, chain, open_counting,
+    Stops, chain,
+    facts::Fact,
+    open_counting,
     snapshot::{Snapshot, View, events},
     start,
     story::Story,
-    tell::Fact,
 };
 use crate::{
     Answer, EVENTS_KEPT, Execute, Notification, Reply, Request, Sqlite, Store, StoreError,
@@ -47,8 +48,8 @@ impl<'a> Checker<'a> {
         self.is_lawful(&found)?;
         self.keeps_facts(&found)?;
         examine(&store)?;
-        self.goes_on(&store, &found)?;
-        is_announced(&store, &found, self.now())?;
+        self.continues_work(&store, &found)?;
+        has_one_event_per_transition(&store, &found, self.now())?;
         drop(store);
         if stops.count() > 0 {
             return Err("the store wanted to end its process".into());
@@ -65,7 +66,7 @@ impl<'a> Checker<'a> {
         }
         let numbers = found.events.windows(2);
         if numbers.into_iter().any(|pair| pair[1].number != pair[0].number + 1) {
-            return Err("the announcements have a gap".into());
+            return Err("the events have a gap".into());
         }
         let differences: Vec<String> =
             self.lawful.iter().map_while(|snapshot| found.difference(snapshot)).collect();
@@ -86,7 +87,7 @@ impl<'a> Checker<'a> {
                 None => erased.contains(&fact.id()) || self.erases_now(fact.id()),
             };
             if !kept {
-                return Err(format!("told was {fact:?}, but there is {view:?}"));
+                return Err(format!("the store answered {fact:?}, but there is {view:?}"));
             }
         }
         Ok(())
@@ -107,7 +108,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A repeated request must get its first answer, and new work must be accepted.
-    fn goes_on(&self, store: &Sqlite, found: &Snapshot) -> Verdict {
+    fn continues_work(&self, store: &Sqlite, found: &Snapshot) -> Verdict {
         let now = self.now();
         let mut probes = vec![new_work()];
         let mut holders: BTreeMap<_, Vec<JobId>> = BTreeMap::new();
@@ -266,19 +267,19 @@ pub(super) fn health(files: &Files) -> Verdict<Vec<String>> {
 
 /// After all events are numbered, each transition that is announced must have exactly one event, as
 /// long as events are kept.
-fn is_announced(store: &Sqlite, found: &Snapshot, now: Timestamp) -> Verdict {
+fn has_one_event_per_transition(store: &Sqlite, found: &Snapshot, now: Timestamp) -> Verdict {
     into_verdict(block_on(store.number_events(1_000_000)))?;
     let events = into_verdict(events(store))?;
-    let mut announced = BTreeMap::new();
+    let mut events_by_id = BTreeMap::new();
     for numbered in &events {
-        if announced.insert(numbered.event.id(), &numbered.event).is_some() {
+        if events_by_id.insert(numbered.event.id(), &numbered.event).is_some() {
             return Err(format!("{:?} is announced twice", numbered.event.id()));
         }
     }
     for view in found.jobs.values() {
         let rows = view.history.iter().filter(|row| row.from != Some(row.to));
         for row in rows.filter(|row| row.at + EVENTS_KEPT > now) {
-            let event = announced.get(&(view.job.id(), row.seq));
+            let event = events_by_id.get(&(view.job.id(), row.seq));
             if !event.is_some_and(|e| e.at == row.at && e.job.status() == row.to) {
                 return Err(format!("{row:?} of {} is announced as {event:?}", view.job.id()));
             }

@@ -15,7 +15,8 @@ use pollster::block_on;
 use rusqlite::ffi;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-const PLAN: Plan = Plan { seed: 11, past: 0, quiet: 0, steps: 60, hasty: false };
+const PLAN: Plan =
+    Plan { seed: 11, past_steps: 0, empty_commits: 0, steps: 60, overlaps_checkpoints: false };
 
 #[test]
 fn the_store_stops_writing_after_a_failed_sync() {
@@ -48,7 +49,7 @@ fn every_fault(op: FaultyOp, code: i32, stride: usize) {
     let [unknown, nothing, checkpoint] = counts;
     assert!(unknown > 0 && checkpoint > 0, "{counts:?}");
     say(&format!(
-        "{moments} times a {kind} could fail, {} times it did and was heard of: {unknown} outcomes \
+        "{moments} times a {kind} could fail, {} failures reached a caller: {unknown} outcomes \
          unknown, {checkpoint} failed checkpoints, {nothing} failed starts; stopped once, nothing lost",
         counts.iter().sum::<usize>()
     ));
@@ -69,8 +70,8 @@ fn one_fault(sound: &Story, fault: Fault) -> Option<CallerError> {
     let mut runner = StoryRunner::new(PLAN, Disk::new());
     runner.open().expect("the disk is sound so far");
     runner.disk.fail(fault);
-    let lived = runner.live(PLAN.steps);
-    let Err(error) = lived else {
+    let result = runner.run_steps(PLAN.steps);
+    let Err(error) = result else {
         return None;
     };
     let caller_error = match error {
@@ -80,7 +81,9 @@ fn one_fault(sound: &Story, fault: Fault) -> Option<CallerError> {
             CallerError::Checkpoint
         }
         StoreError::Unavailable(_) => CallerError::Nothing,
-        StoreError::Full(_) | StoreError::Damaged(_) => panic!("{fault:?} was told as {error:?}"),
+        StoreError::Full(_) | StoreError::Damaged(_) => {
+            panic!("{fault:?} was reported as {error:?}")
+        }
     };
     // A failed restart returns its error: there is no running store that could call fail-stop.
     let expected = usize::from(runner.store.is_some());
@@ -91,16 +94,19 @@ fn one_fault(sound: &Story, fault: Fault) -> Option<CallerError> {
     }
     let (answered, disk) = (runner.calls.len(), runner.disk.clone());
     drop(runner);
-    let mut lawful = vec![sound.world_after(answered)];
+    let mut lawful = vec![sound.snapshot_after(answered)];
     let under_way = caller_error == CallerError::Unknown;
     if under_way {
-        lawful.push(sound.world_after(answered + 1));
+        lawful.push(sound.snapshot_after(answered + 1));
     }
     let checker = Checker { story: sound, answered, under_way, lawful };
-    for how in [StopKind::Killed, StopKind::Strict, StopKind::Entropy(1), StopKind::Entropy(2)] {
-        let found = checker.check(&how.image(&disk, disk.ops()));
+    for stop in [StopKind::Killed, StopKind::Strict, StopKind::Random(1), StopKind::Random(2)] {
+        let found = checker.check(&stop.image(&disk, disk.ops()));
         if let Err(wrong) = found {
-            panic!("{fault:?}, then {how}: {wrong}\n{}", sound.around(sound.calls[answered].begun));
+            panic!(
+                "{fault:?}, then {stop}: {wrong}\n{}",
+                sound.around(sound.calls[answered].begun)
+            );
         }
     }
     Some(caller_error)
@@ -114,7 +120,7 @@ fn is_refused_from_now_on(runner: &StoryRunner) {
         let answers = [
             store.execute(vec![seen()], Notification::default()).map(drop),
             block_on(store.number_events(1)).map(drop),
-            block_on(store.prune(1)).map(drop),
+            block_on(store.prune_leftovers(1)).map(drop),
         ];
         for answer in answers {
             assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");

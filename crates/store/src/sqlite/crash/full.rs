@@ -24,18 +24,18 @@ fn submits_are_refused_while_the_disk_is_full() {
     let store = open_counting(&disk, &stops).unwrap();
     disk.capacity(Some(used(&disk) + 400_000));
     let submissions = Submissions::submits(&store);
-    assert!(!submissions.taken.is_empty() && !submissions.refused.is_empty());
+    assert!(!submissions.accepted.is_empty() && !submissions.refused.is_empty());
     assert_eq!(stops.count(), 0, "a full disk ends no process");
     assert_eq!(health(&files(&disk)), Ok(vec![]));
     disk.capacity(None);
     let after = submissions.refused.first().expect("a submit was refused");
-    submit(&store, after).expect("there is room again");
+    submit(&store, after).expect("the disk has space again");
     submissions.is_found(&store, Some(after.id));
     drop(store);
     submissions.is_found(&open(&disk).unwrap(), Some(after.id));
     say(&format!(
-        "a full disk: {} taken, {} refused",
-        submissions.taken.len(),
+        "a full disk: {} accepted, {} refused",
+        submissions.accepted.len(),
         submissions.refused.len()
     ));
 }
@@ -59,19 +59,18 @@ fn a_submit_refused_on_a_full_disk_leaves_no_trace() {
             if submitted >= JOBS_MIN && !submissions.refused.is_empty() {
                 break;
             }
-            submissions.note(new_job(&random), &store);
+            submissions.submit(new_job(&random), &store);
         }
         assert!(!submissions.refused.is_empty(), "{size} bytes were enough");
         refusals += submissions.refused.len();
-        for how in [StopKind::Killed, StopKind::Strict, StopKind::Entropy(1), StopKind::Entropy(2)]
-        {
-            let found = how.image(&disk, disk.ops());
+        for stop in [StopKind::Killed, StopKind::Strict, StopKind::Random(1), StopKind::Random(2)] {
+            let found = stop.image(&disk, disk.ops());
             submissions.is_found(&open(&found).unwrap(), None);
-            assert_eq!(health(&files(&found)), Ok(vec![]), "{size}, {how}");
+            assert_eq!(health(&files(&found)), Ok(vec![]), "{size}, {stop}");
         }
         disk.capacity(None);
         (0..5).for_each(|_| submit(&store, &new_job(&random)).unwrap());
-        submissions.taken.iter().for_each(|new| assert!(is_there(&store, new)));
+        submissions.accepted.iter().for_each(|new| assert!(has_job(&store, new)));
         assert_eq!(stops.count(), 0);
     }
     say(&format!("{refusals} refusals on 60 full disks: nothing was done, nothing stopped"));
@@ -80,13 +79,14 @@ fn a_submit_refused_on_a_full_disk_leaves_no_trace() {
 /// A store with jobs in all states continues correctly after the disk was full.
 #[test]
 fn writer_caches_are_correct_after_a_full_disk() {
-    let plan = Plan { seed: 21, past: 0, quiet: 0, steps: 0, hasty: false };
+    let plan =
+        Plan { seed: 21, past_steps: 0, empty_commits: 0, steps: 0, overlaps_checkpoints: false };
     let mut runner = StoryRunner::new(plan, Disk::new());
     runner.open().unwrap();
     let random = SeededRandom::new(1);
     let large = || Request::Submit((0..100).map(|_| new_job(&random)).collect());
     for _ in 0..40 {
-        runner.live(5).unwrap();
+        runner.run_steps(5).unwrap();
         runner.disk.capacity(Some(0));
         let full = runner.execute(vec![large()]);
         assert!(matches!(full, Err(StoreError::Full(_))), "{full:?}");
@@ -100,7 +100,7 @@ fn writer_caches_are_correct_after_a_full_disk() {
 /// Which jobs were submitted, and which of them were accepted.
 #[derive(Default)]
 struct Submissions {
-    taken: Vec<NewJob>,
+    accepted: Vec<NewJob>,
     refused: Vec<NewJob>,
 }
 
@@ -118,10 +118,10 @@ impl Submissions {
                     for _ in 0..CALLS {
                         let new = new_job(&random);
                         let mut mine = Submissions::default();
-                        mine.note(new, store);
+                        mine.submit(new, store);
                         mine.is_found(store, None); // reads go on
                         let mut all = submissions.lock().unwrap();
-                        all.taken.extend(mine.taken);
+                        all.accepted.extend(mine.accepted);
                         all.refused.extend(mine.refused);
                     }
                 });
@@ -130,23 +130,26 @@ impl Submissions {
         submissions.into_inner().unwrap()
     }
 
-    fn note(&mut self, new: NewJob, store: &Sqlite) {
+    fn submit(&mut self, new: NewJob, store: &Sqlite) {
         match submit(store, &new) {
-            Ok(()) => self.taken.push(new),
+            Ok(()) => self.accepted.push(new),
             Err(StoreError::Full(_)) => self.refused.push(new),
-            Err(other) => panic!("a full disk was told as {other:?}"),
+            Err(other) => panic!("a full disk was reported as {other:?}"),
         }
     }
 
     #[track_caller]
     fn is_found(&self, store: &Sqlite, later: Option<JobId>) {
-        assert!(self.taken.iter().all(|new| is_there(store, new)), "what was taken is there");
+        assert!(
+            self.accepted.iter().all(|new| has_job(store, new)),
+            "accepted jobs are in the store"
+        );
         let mut refused = self.refused.iter().filter(|new| Some(new.id) != later);
-        assert!(refused.all(|new| !is_there(store, new)), "what was refused is not");
+        assert!(refused.all(|new| !has_job(store, new)), "refused jobs are not in the store");
     }
 }
 
-fn is_there(store: &Sqlite, new: &NewJob) -> bool {
+fn has_job(store: &Sqlite, new: &NewJob) -> bool {
     let payload = block_on(store.payload(&Scope::All, new.id)).expect("reads work");
     payload.is_some_and(|payload| {
         assert_eq!(payload, new.payload);

@@ -1,4 +1,4 @@
-//! A crash while the filler thread enters jobs into the listing.
+//! A crash while the listing indexer adds jobs to the index.
 
 use super::{
     super::writer_cache::load_store_meta, check::health, open, points::StopKind, say, start,
@@ -24,26 +24,26 @@ fn a_crash_while_the_listing_is_filled_hides_no_job() {
     let store = open(&disk).unwrap();
     let random = SeededRandom::new(5);
     let jobs: Vec<NewJob> = (0..JOBS).map(|number| new_job(&random, number)).collect();
-    let mut begun = 0;
+    let mut begin = 0;
     for list in jobs.chunks(900) {
-        begun = disk.ops();
+        begin = disk.ops();
         store.execute(vec![Request::Submit(list.to_vec())], Notification::default()).unwrap()[0]
             .clone()
             .unwrap();
     }
-    while listed(&store) == 0 {
-        std::thread::yield_now(); // the filler runs when no batch waits
+    while last_indexed(&store) == 0 {
+        std::thread::yield_now(); // the indexer runs when no batch waits
     }
     let ended = disk.ops();
     drop(store);
-    let stride = (ended - begun).div_ceil(POINTS);
-    for (at, seed) in (begun..=ended).rev().step_by(stride).zip(0..) {
-        let how = if seed % 2 == 0 { StopKind::Strict } else { StopKind::Entropy(seed) };
-        let found = open(&how.image(&disk, at)).unwrap();
+    let stride = (ended - begin).div_ceil(POINTS);
+    for (at, seed) in (begin..=ended).rev().step_by(stride).zip(0..) {
+        let stop = if seed % 2 == 0 { StopKind::Strict } else { StopKind::Random(seed) };
+        let found = open(&stop.image(&disk, at)).unwrap();
         lists_all(&found, &jobs);
-        assert_eq!(health(&found.files), Ok(vec![]), "at {at}, {how}");
+        assert_eq!(health(&found.files), Ok(vec![]), "at {at}, {stop}");
     }
-    say(&format!("{POINTS} crash points while {JOBS} jobs are entered into the listing"));
+    say(&format!("{POINTS} crash points while {JOBS} jobs are added to the listing index"));
 }
 
 /// The listings by job type and by subject have all jobs.
@@ -77,8 +77,8 @@ fn list(store: &Sqlite, filter: Filter) -> BTreeSet<JobId> {
     }
 }
 
-fn listed(store: &Sqlite) -> i64 {
-    store.readers.ask(load_store_meta).unwrap().listed
+fn last_indexed(store: &Sqlite) -> i64 {
+    store.readers.read(load_store_meta).unwrap().last_indexed_job
 }
 
 fn new_job(random: &SeededRandom, number: usize) -> NewJob {

@@ -5,6 +5,7 @@
 
 mod check;
 mod controls;
+mod facts;
 mod faults;
 mod full;
 mod listing;
@@ -12,7 +13,6 @@ mod points;
 mod rot;
 mod snapshot;
 mod story;
-mod tell;
 
 use super::{OpenError, Options, Sqlite, doctor::Chain, log::commits_out_of_reach};
 use crate::{ManualClock, SeededRandom};

@@ -29,8 +29,8 @@ fn acknowledged_jobs_survive_every_crash() {
     on_all_cores(stories, |number| {
         let seed = seed_base() + number;
         let story = Story::of(plan(seed));
-        for (at, how) in random_points(&story, seed).take(POINTS_PER_STORY as usize) {
-            must_hold(&story, Point { seed, at, how });
+        for (at, stop) in random_points(&story, seed).take(POINTS_PER_STORY as usize) {
+            must_hold(&story, Point { seed, at, stop });
             points.fetch_add(1, Ordering::Relaxed);
         }
     });
@@ -43,17 +43,17 @@ fn a_short_story_survives_a_crash_after_every_single_operation() {
     let story = Story::of(SHORT);
     let next = AtomicUsize::new(0);
     let points = AtomicUsize::new(0);
-    let ways =
-        [StopKind::Killed, StopKind::Strict].into_iter().chain((0..6).map(StopKind::Entropy));
-    let ways: Vec<StopKind> = ways.collect();
+    let stops =
+        [StopKind::Killed, StopKind::Strict].into_iter().chain((0..6).map(StopKind::Random));
+    let stops: Vec<StopKind> = stops.collect();
     on_all_cores(cores() as u64, |_| {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             if at > story.disk.ops() {
                 return;
             }
-            for how in &ways {
-                must_hold(&story, Point { seed: SHORT.seed, at, how: *how });
+            for stop in &stops {
+                must_hold(&story, Point { seed: SHORT.seed, at, stop: *stop });
                 points.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -62,7 +62,13 @@ fn a_short_story_survives_a_crash_after_every_single_operation() {
     say(&format!("{points} crash points, every one of {ops} operations: nothing lost"));
 }
 
-const SHORT: Plan = Plan { seed: 1_000_000, past: 0, quiet: 0, steps: 14, hasty: false };
+const SHORT: Plan = Plan {
+    seed: 1_000_000,
+    past_steps: 0,
+    empty_commits: 0,
+    steps: 14,
+    overlaps_checkpoints: false,
+};
 
 #[test]
 fn a_second_crash_while_the_store_recovers_changes_nothing() {
@@ -70,8 +76,8 @@ fn a_second_crash_while_the_store_recovers_changes_nothing() {
     on_all_cores(SECOND_CRASHES_OF, |number| {
         let seed = seed_base() + number;
         let story = Story::of(plan(seed));
-        for (at, how) in random_points(&story, !seed).take(8) {
-            points.fetch_add(crash_again(&story, at, how), Ordering::Relaxed);
+        for (at, stop) in random_points(&story, !seed).take(8) {
+            points.fetch_add(crash_again(&story, at, stop), Ordering::Relaxed);
         }
     });
     say(&format!("{} second crash points: nothing lost", points.into_inner()));
@@ -81,8 +87,8 @@ const SECOND_CRASHES_OF: u64 = 4;
 
 /// Recovers, and crashes after some of the operations of the recovery. What the store has shown
 /// after opening, it must show again.
-fn crash_again(story: &Story, at: usize, how: StopKind) -> usize {
-    let again = how.image(&story.disk, at);
+fn crash_again(story: &Story, at: usize, stop: StopKind) -> usize {
+    let again = stop.image(&story.disk, at);
     let before = again.ops();
     let store = open(&again).expect("it opens");
     let (opened, shown) = (again.ops(), Snapshot::read(&store).expect("it reads"));
@@ -96,7 +102,7 @@ fn crash_again(story: &Story, at: usize, how: StopKind) -> usize {
         }
         let found = checker.check(&again.after_power_loss(second, at as u64));
         if let Err(wrong) = found {
-            panic!("after a crash at {at} ({how}) and one at {second}: {wrong}");
+            panic!("after a crash at {at} ({stop}) and one at {second}: {wrong}");
         }
     });
     points.count()
@@ -104,7 +110,7 @@ fn crash_again(story: &Story, at: usize, how: StopKind) -> usize {
 
 #[test]
 fn the_same_seed_is_the_same_story() {
-    let plan = Plan { hasty: false, ..plan(1) };
+    let plan = Plan { overlaps_checkpoints: false, ..plan(1) };
     let [first, second] = [(), ()].map(|()| Story::of(plan));
     let trace = |story: &Story| story.disk.describe(0..story.disk.ops());
     assert_eq!(trace(&first), trace(&second));
@@ -118,32 +124,32 @@ fn replay() {
         let story = Story::of(SHORT);
         return must_hold(
             &story,
-            Point { seed: SHORT.seed, at: story.disk.ops(), how: StopKind::Strict },
+            Point { seed: SHORT.seed, at: story.disk.ops(), stop: StopKind::Strict },
         );
     };
     let plan = if seed == SHORT.seed { SHORT } else { plan(seed) };
     let at = setting("CONSIGN_CRASH_AT").expect("a number of operations");
-    let how =
+    let stop =
         text("CONSIGN_CRASH_SEED").expect("a seed").parse().expect("killed, strict or a seed");
-    must_hold(&Story::of(plan), Point { seed, at: at as usize, how });
+    must_hold(&Story::of(plan), Point { seed, at: at as usize, stop });
 }
 
 /// Stories of every age: some begin on an empty disk, others so late that counts are rolled up.
 pub(super) fn plan(seed: u64) -> Plan {
-    let (past, quiet) = [(0, 0), (40, 0), (30, 420), (90, 0)][(seed % 4) as usize];
-    Plan { seed, past, quiet, steps: 100, hasty: seed % 8 >= 4 }
+    let (past_steps, empty_commits) = [(0, 0), (40, 0), (30, 420), (90, 0)][(seed % 4) as usize];
+    Plan { seed, past_steps, empty_commits, steps: 100, overlaps_checkpoints: seed % 8 >= 4 }
 }
 
 pub(super) fn random_points(story: &Story, seed: u64) -> impl Iterator<Item = (usize, StopKind)> {
-    let (luck, ops) = (SeededRandom::new(seed), story.disk.ops());
+    let (random, ops) = (SeededRandom::new(seed), story.disk.ops());
     std::iter::repeat_with(move || {
-        let at = (luck.next() % (ops as u64 + 1)) as usize;
-        let how = match luck.next() % 8 {
+        let at = (random.next() % (ops as u64 + 1)) as usize;
+        let stop = match random.next() % 8 {
             0 => StopKind::Killed,
             1 => StopKind::Strict,
-            _ => StopKind::Entropy(luck.next() % 1_000_000),
+            _ => StopKind::Random(random.next() % 1_000_000),
         };
-        (at, how)
+        (at, stop)
     })
 }
 
@@ -155,7 +161,7 @@ pub(super) enum StopKind {
     /// Every write that was not synced was lost.
     Strict,
     /// Of the writes that were not synced, some were kept.
-    Entropy(u64),
+    Random(u64),
 }
 
 impl StopKind {
@@ -163,7 +169,7 @@ impl StopKind {
         match self {
             StopKind::Killed => disk.after_kill(at),
             StopKind::Strict => disk.after_power_loss_strict(at),
-            StopKind::Entropy(seed) => disk.after_power_loss(at, seed),
+            StopKind::Random(seed) => disk.after_power_loss(at, seed),
         }
     }
 }
@@ -173,7 +179,7 @@ impl fmt::Display for StopKind {
         match self {
             StopKind::Killed => f.write_str("killed"),
             StopKind::Strict => f.write_str("strict"),
-            StopKind::Entropy(seed) => write!(f, "{seed}"),
+            StopKind::Random(seed) => write!(f, "{seed}"),
         }
     }
 }
@@ -185,7 +191,7 @@ impl FromStr for StopKind {
         Ok(match text {
             "killed" => StopKind::Killed,
             "strict" => StopKind::Strict,
-            seed => StopKind::Entropy(seed.parse()?),
+            seed => StopKind::Random(seed.parse()?),
         })
     }
 }
@@ -194,53 +200,53 @@ impl FromStr for StopKind {
 pub(super) struct Point {
     pub(super) seed: u64,
     pub(super) at: usize,
-    pub(super) how: StopKind,
+    pub(super) stop: StopKind,
 }
 
-pub(super) fn holds(story: &Story, at: usize, how: StopKind) -> Verdict {
-    Checker::at(story, at).check(&how.image(&story.disk, at)).map(drop)
+pub(super) fn holds(story: &Story, at: usize, stop: StopKind) -> Verdict {
+    Checker::at(story, at).check(&stop.image(&story.disk, at)).map(drop)
 }
 
 fn must_hold(story: &Story, point: Point) {
-    if let Err(wrong) = holds(story, point.at, point.how) {
+    if let Err(wrong) = holds(story, point.at, point.stop) {
         panic!("{}", point.report(story, &wrong));
     }
 }
 
 impl Point {
     fn report(&self, story: &Story, wrong: &str) -> String {
-        let Point { seed, at, how } = self;
+        let Point { seed, at, stop } = self;
         let ops = story.disk.describe(at.saturating_sub(12)..(at + 4).min(story.disk.ops()));
         let (ops, calls) = (ops.join("\n  "), story.around(*at));
         format!(
-            "story {seed}, crashed after {at} operations ({how}): {wrong}\n{calls}  {ops}\n\
-             again: CONSIGN_CRASH_STORY={seed} CONSIGN_CRASH_AT={at} CONSIGN_CRASH_SEED={how} \
+            "story {seed}, crashed after {at} operations ({stop}): {wrong}\n{calls}  {ops}\n\
+             again: CONSIGN_CRASH_STORY={seed} CONSIGN_CRASH_AT={at} CONSIGN_CRASH_SEED={stop} \
              cargo test -p consign-store crash::points::replay\n\
-             (stories 4 to 7 of every 8 are hasty: their operations come in another order each time)"
+             (in stories 4 to 7 of every 8, calls overlap checkpoints: the operations come in another order each time)"
         )
     }
 }
 
-pub(super) fn on_all_cores(pieces: u64, work: impl Fn(u64) + Sync) {
+pub(super) fn on_all_cores(count: u64, work: impl Fn(u64) + Sync) {
     let next = AtomicU64::new(0);
     thread::scope(|scope| {
-        let hands: Vec<_> = (0..cores())
+        let threads: Vec<_> = (0..cores())
             .map(|_| {
                 scope.spawn(|| {
                     loop {
-                        let piece = next.fetch_add(1, Ordering::Relaxed);
-                        if piece >= pieces {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        if number >= count {
                             return;
                         }
-                        work(piece);
+                        work(number);
                     }
                 })
             })
             .collect();
-        for hand in hands {
+        for thread in threads {
             // The panic of the thread is the message.
-            if let Err(found) = hand.join() {
-                std::panic::resume_unwind(found);
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
             }
         }
     });

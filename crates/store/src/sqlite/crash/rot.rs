@@ -20,7 +20,8 @@ use std::{
     sync::Mutex,
 };
 
-const PLAN: Plan = Plan { seed: 9, past: 0, quiet: 0, steps: 90, hasty: false };
+const PLAN: Plan =
+    Plan { seed: 9, past_steps: 0, empty_commits: 0, steps: 90, overlaps_checkpoints: false };
 
 #[test]
 fn a_flipped_bit_of_the_file_is_seen_or_does_no_harm() {
@@ -71,9 +72,9 @@ fn a_flipped_bit_before_the_last_transaction_of_the_log_is_seen() {
     let (calls, files, last) = killed.expect("some log holds more than four transactions");
     let before_the_last = last[last.len() - 2];
     let found = rots_after("bits before the last transaction", &story, calls, 500, |number| {
-        let luck = SeededRandom::new(number);
-        let offset = 32 + luck.next() as usize % (before_the_last - 32);
-        flip(&files, WAL, offset, (luck.next() % 8) as u8)
+        let random = SeededRandom::new(number);
+        let offset = 32 + random.next() as usize % (before_the_last - 32);
+        flip(&files, WAL, offset, (random.next() % 8) as u8)
     });
     assert_eq!(found.get(&Verdict::Earlier), None, "what was acknowledged is forgotten in silence");
     assert!(found.contains_key(&Verdict::Detected));
@@ -118,9 +119,9 @@ fn copied(files: &Files) -> Disk {
 }
 
 fn flipped(files: &Files, name: &str, seed: u64) -> (Disk, String) {
-    let luck = SeededRandom::new(seed);
+    let random = SeededRandom::new(seed);
     let size = copied(files).contents(name).expect("it is there").len() as u64;
-    flip(files, name, (luck.next() % size) as usize, (luck.next() % 8) as u8)
+    flip(files, name, (random.next() % size) as usize, (random.next() % 8) as u8)
 }
 
 fn flip(files: &Files, name: &str, offset: usize, bit: u8) -> (Disk, String) {
@@ -130,13 +131,13 @@ fn flip(files: &Files, name: &str, offset: usize, bit: u8) -> (Disk, String) {
 }
 
 fn cut(files: &Files, name: &str, seed: u64) -> (Disk, String) {
-    let luck = SeededRandom::new(seed);
+    let random = SeededRandom::new(seed);
     let disk = copied(files);
     let size = disk.contents(name).expect("it is there").len() as u64;
-    let page = if luck.next().is_multiple_of(2) { 4_096 } else { 1 };
+    let page = if random.next().is_multiple_of(2) { 4_096 } else { 1 };
     // Never to zero bytes: a store that is being created begins like that, so that damage is
     // invisible.
-    let size = (luck.next() % size / page * page).max(1) as usize;
+    let size = (random.next() % size / page * page).max(1) as usize;
     disk.cut(name, size);
     (disk, format!("{name} cut to {size}"))
 }
@@ -169,11 +170,11 @@ fn rots_after(
     let tally: Mutex<BTreeMap<Verdict, usize>> = Mutex::default();
     let wrong: Mutex<Vec<String>> = Mutex::default();
     on_all_cores(times, |number| {
-        let (disk, how) = damage(number);
+        let (disk, description) = damage(number);
         let judged = catch_unwind(AssertUnwindSafe(|| judge(&disk, story, calls)));
         match judged.unwrap_or_else(|_| Err("it panicked".into())) {
             Ok(verdict) => *tally.lock().unwrap().entry(verdict).or_default() += 1,
-            Err(why) => wrong.lock().unwrap().push(format!("{how}: {why}")),
+            Err(error) => wrong.lock().unwrap().push(format!("{description}: {error}")),
         }
     });
     let tally = tally.into_inner().unwrap();
@@ -187,32 +188,32 @@ fn judge(disk: &Disk, story: &Story, calls: usize) -> Result<Verdict, String> {
     let has_log = disk.contents(WAL).is_some();
     let Ok(store) = open(disk) else { return Ok(Verdict::Detected) };
     let sound = health(&store.files).is_ok_and(|findings| findings.is_empty());
-    let snapshot = story.world_after(calls);
+    let snapshot = story.snapshot_after(calls);
     if sound && has_log && is_earlier(&store, story, calls) {
         return Ok(Verdict::Earlier);
     }
-    let mut reading = Reading { store: &store, told: !sound, missing: None };
+    let mut reading = Reading { store: &store, reported: !sound, missing: None };
     reading.read_all(snapshot)?;
     reading.work(snapshot)?;
-    match (reading.told, reading.missing) {
+    match (reading.reported, reading.missing) {
         (true, _) => Ok(Verdict::Detected),
         (false, None) => Ok(Verdict::Harmless),
-        (false, Some(what)) => Err(format!("{what} is not there, and no error says so")),
+        (false, Some(what)) => Err(format!("{what} is not there, and no error reports it")),
     }
 }
 
 /// Whether all is exactly as at an earlier moment of the story.
 fn is_earlier(store: &Sqlite, story: &Story, calls: usize) -> bool {
     let Ok(found) = Snapshot::read(store) else { return false };
-    let mut snapshots = (0..=calls).map(|calls| story.world_after(calls));
-    found != *story.world_after(calls) && snapshots.any(|snapshot| *snapshot == found)
+    let mut snapshots = (0..=calls).map(|calls| story.snapshot_after(calls));
+    found != *story.snapshot_after(calls) && snapshots.any(|snapshot| *snapshot == found)
 }
 
 /// Reads all that should be there. An answer may be an error or nothing, but never wrong data.
 struct Reading<'a> {
     store: &'a Sqlite,
     /// Whether a caller got an error about the damage.
-    told: bool,
+    reported: bool,
     missing: Option<String>,
 }
 
@@ -229,9 +230,9 @@ impl Reading<'_> {
         }
         // The number of published events is plain, and may be wrong; the events may not.
         let found = super::snapshot::events(self.store)
-            .or_else(|error| self.fails("announcements", &error).map(|()| Vec::new()))?;
-        match found.iter().zip(&*snapshot.events).find(|(found, told)| found != told) {
-            Some((found, told)) => Err(format!("{found:?} is announced, not {told:?}")),
+            .or_else(|error| self.fails("events", &error).map(|()| Vec::new()))?;
+        match found.iter().zip(&*snapshot.events).find(|(found, reported)| found != reported) {
+            Some((found, reported)) => Err(format!("{found:?} is announced, not {reported:?}")),
             None => Ok(()),
         }
     }
@@ -252,7 +253,7 @@ impl Reading<'_> {
     }
 
     fn fails(&mut self, what: &str, error: &StoreError) -> Result<(), String> {
-        self.told = true;
+        self.reported = true;
         let error = chain(error);
         // The error text of a broken `oneshot`: a thread of the store is gone.
         if error.contains("the sender is gone") { Err(format!("{what}: {error}")) } else { Ok(()) }
@@ -262,8 +263,8 @@ impl Reading<'_> {
     fn work(&mut self, snapshot: &Snapshot) -> Result<(), String> {
         let numbered = block_on(self.store.number_events(1_000));
         numbered.or_else(|error| self.fails("number events", &error).map(|()| 0))?;
-        let tidied = block_on(self.store.prune(100));
-        tidied.or_else(|error| self.fails("tidy", &error).map(|()| 0))?;
+        let pruned = block_on(self.store.prune_leftovers(100));
+        pruned.or_else(|error| self.fails("prune", &error).map(|()| 0))?;
         let overdue = block_on(self.store.overdue(100));
         overdue.map(drop).or_else(|error| self.fails("overdue", &error))?;
         let queues = block_on(self.store.queues(&Scope::All));
@@ -272,7 +273,7 @@ impl Reading<'_> {
         match claimed.as_deref() {
             Ok([Ok(Answer::Claimed(jobs))]) => {
                 for claimed in jobs {
-                    is_as_handed_over(snapshot, claimed.job.id(), &claimed.payload)?;
+                    is_as_submitted(snapshot, claimed.job.id(), &claimed.payload)?;
                 }
                 Ok(())
             }
@@ -282,7 +283,7 @@ impl Reading<'_> {
     }
 }
 
-fn is_as_handed_over(
+fn is_as_submitted(
     snapshot: &Snapshot,
     id: JobId,
     payload: &engine::JsonText,

@@ -59,8 +59,8 @@ impl Snapshot {
         self.policies = block_on(store.policies())?;
         self.audit = Arc::new(block_on(store.audit(&Scope::All, None, PAGE_MAX))?);
         let depths = block_on(store.queues(&Scope::All))?;
-        let told = depths.into_iter().map(|depth| (depth.queue, depth.counts, depth.paused));
-        self.queues = told.collect();
+        let reported = depths.into_iter().map(|depth| (depth.queue, depth.counts, depth.paused));
+        self.queues = reported.collect();
         Ok(())
     }
 
@@ -80,11 +80,13 @@ impl Snapshot {
         }
         if self.events != other.events {
             let (are, should) = (self.events.len(), other.events.len());
-            return Some(format!("the {are} announcements are not the {should} that were read"));
+            return Some(format!("the {are} events are not the {should} that were read"));
         }
         if self.audit != other.audit {
             let (are, should) = (self.audit.len(), other.audit.len());
-            return Some(format!("the {are} entries of the audit log are not the {should} noted"));
+            return Some(format!(
+                "the {are} entries of the audit log are not the {should} that were read"
+            ));
         }
         (self != other).then(|| {
             let Snapshot { queues, policies, .. } = self;

@@ -1,20 +1,20 @@
 //! A seeded run of calls to a store on a disk that can crash, with the answers.
 
-mod ask;
+mod requests;
 
 use super::{
     DB, Stops,
+    facts::{Fact, facts, touched},
     snapshot::Snapshot,
     start,
-    tell::{Fact, facts, touched},
 };
 use crate::{
     Clock, Execute, ManualClock, Notification, Request, SeededRandom, Sqlite, Store, StoreError,
 };
-use ask::about;
 use crash_disk::Disk;
 use engine::{Command, JobDraft, JobId, LeaseToken, Scope, Tenant, Timestamp, WorkerId};
 use pollster::block_on;
+use requests::command_request;
 use std::{sync::Arc, time::Duration};
 
 /// The record of a finished story.
@@ -23,14 +23,14 @@ pub(super) struct Story {
     /// The state before its first call.
     pub(super) first: Snapshot,
     /// All facts from before its first call.
-    pub(super) known: Vec<Fact>,
+    pub(super) past_facts: Vec<Fact>,
     pub(super) began: Timestamp,
     pub(super) calls: Vec<Call>,
 }
 
 /// One call, and its duration in operations of the disk.
 pub(super) struct Call {
-    pub(super) asked: String,
+    pub(super) request_text: String,
     pub(super) answered: String,
     /// How many operations the disk had seen when the call began.
     pub(super) begun: usize,
@@ -47,13 +47,13 @@ pub(super) struct Call {
 pub(super) struct Plan {
     pub(super) seed: u64,
     /// How many steps come first, on a disk that does not crash.
-    pub(super) past: usize,
+    pub(super) past_steps: usize,
     /// How many nearly empty commits come after those.
-    pub(super) quiet: usize,
+    pub(super) empty_commits: usize,
     pub(super) steps: usize,
     /// Whether the next call begins while a checkpoint is under way. Then the order of operations
     /// differs from run to run; otherwise a seed always gives the same story.
-    pub(super) hasty: bool,
+    pub(super) overlaps_checkpoints: bool,
 }
 
 impl Story {
@@ -61,12 +61,12 @@ impl Story {
     pub(super) fn of(plan: Plan) -> Story {
         let mut runner = StoryRunner::new(plan, Disk::new());
         runner.open().expect("the disk is sound");
-        if plan.past > 0 {
-            runner.live(plan.past).expect("the disk is sound");
-            runner.live_quietly(plan.quiet).expect("the disk is sound");
-            runner.begin_anew();
+        if plan.past_steps > 0 {
+            runner.run_steps(plan.past_steps).expect("the disk is sound");
+            runner.run_empty_commits(plan.empty_commits).expect("the disk is sound");
+            runner.restart_on_new_disk();
         }
-        runner.live(plan.steps).expect("the disk is sound");
+        runner.run_steps(plan.steps).expect("the disk is sound");
         runner.end()
     }
 
@@ -80,13 +80,13 @@ impl Story {
     pub(super) fn lawful(&self, at: usize) -> Vec<&Snapshot> {
         let answered = self.answered(at);
         let under_way = self.calls.get(answered).filter(|call| call.begun < at);
-        std::iter::once(self.world_after(answered))
+        std::iter::once(self.snapshot_after(answered))
             .chain(under_way.map(|call| &call.snapshot))
             .collect()
     }
 
     /// The state after `calls` answers.
-    pub(super) fn world_after(&self, calls: usize) -> &Snapshot {
+    pub(super) fn snapshot_after(&self, calls: usize) -> &Snapshot {
         calls.checked_sub(1).map_or(&self.first, |last| &self.calls[last].snapshot)
     }
 
@@ -98,7 +98,7 @@ impl Story {
     /// All facts from the first `calls` calls.
     pub(super) fn answer_facts(&self, calls: usize) -> impl Iterator<Item = &Fact> {
         let here = self.calls[..calls].iter().flat_map(|call| &call.answer_facts);
-        self.known.iter().chain(here)
+        self.past_facts.iter().chain(here)
     }
 
     /// The calls around a moment, for a failure message.
@@ -106,10 +106,14 @@ impl Story {
         let answered = self.answered(at);
         let calls = self.calls.iter().enumerate().skip(answered.saturating_sub(2)).take(4);
         let lines = calls.map(|(number, call)| {
-            let (asked, answered): (String, String) =
-                (call.asked.chars().take(300).collect(), call.answered.chars().take(300).collect());
+            let (request_text, answered): (String, String) = (
+                call.request_text.chars().take(300).collect(),
+                call.answered.chars().take(300).collect(),
+            );
             let Call { begun, done, .. } = call;
-            format!("  call {number}, operations {begun} to {done}: {asked}\n    {answered}\n")
+            format!(
+                "  call {number}, operations {begun} to {done}: {request_text}\n    {answered}\n"
+            )
         });
         lines.collect()
     }
@@ -126,11 +130,12 @@ pub(super) struct StoryRunner {
     pub(super) opened: fn(&Sqlite),
     plan: Plan,
     first: Snapshot,
-    known: Vec<Fact>,
+    past_facts: Vec<Fact>,
     began: Timestamp,
     snapshot: Snapshot,
     random: Arc<SeededRandom>,
-    luck: SeededRandom,
+    /// Chooses what the callers do next.
+    choices: SeededRandom,
     ids: Vec<JobId>,
     keyed: Vec<(JobDraft, Tenant)>,
     leases: Vec<(JobId, LeaseToken)>,
@@ -152,11 +157,11 @@ impl StoryRunner {
             opened: |_| {},
             plan,
             first: Snapshot::default(),
-            known: Vec::new(),
+            past_facts: Vec::new(),
             began: start(),
             snapshot: Snapshot::default(),
             random: Arc::new(SeededRandom::new(plan.seed)),
-            luck: SeededRandom::new(!plan.seed),
+            choices: SeededRandom::new(!plan.seed),
             ids: Vec::new(),
             keyed: Vec::new(),
             leases: Vec::new(),
@@ -173,11 +178,11 @@ impl StoryRunner {
         self.store = Some(opened.map_err(|error| StoreError::Unavailable(Some(Box::new(error))))?);
         (self.opened)(self.store());
         self.jumped = true;
-        self.note("open".into(), "open".into(), begun, Vec::new())
+        self.record_call("open".into(), "open".into(), begun, Vec::new())
     }
 
     /// Continues with the same files on a new disk, where all of them are durable.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn restart_on_new_disk(&mut self) {
         self.close().expect("the disk is sound");
         let names = self.disk.files().into_iter().map(|(name, _)| name);
         let held = names.map(|name| (name.clone(), self.disk.contents(&name).expect("listed")));
@@ -185,16 +190,16 @@ impl StoryRunner {
         self.disk = disk;
         self.first = self.snapshot.clone();
         self.began = self.clock.read().wall;
-        self.known
+        self.past_facts
             .extend(std::mem::take(&mut self.calls).into_iter().flat_map(|call| call.answer_facts));
         self.open().expect("the disk is sound");
     }
 
-    pub(super) fn live(&mut self, steps: usize) -> StepResult {
+    pub(super) fn run_steps(&mut self, steps: usize) -> StepResult {
         (0..steps).try_for_each(|_| self.step())
     }
 
-    fn live_quietly(&mut self, commits: usize) -> StepResult {
+    fn run_empty_commits(&mut self, commits: usize) -> StepResult {
         let worker = WorkerId::parse("w4").expect("lawful");
         for _ in 0..commits {
             // A worker that goes on claiming is written every few seconds.
@@ -208,11 +213,11 @@ impl StoryRunner {
     pub(super) fn end(mut self) -> Story {
         let seen = Snapshot::read(self.store()).expect("the disk is sound");
         let missed = seen.difference(&self.snapshot);
-        assert_eq!(missed, None, "the teller has not noticed what changed");
+        assert_eq!(missed, None, "the story has not recorded a change");
         self.close().expect("the disk is sound");
         assert_eq!(self.stops.count(), 0, "nothing went wrong");
-        let StoryRunner { disk, first, known, began, calls, .. } = self;
-        Story { disk, first, known, began, calls }
+        let StoryRunner { disk, first, past_facts, began, calls, .. } = self;
+        Story { disk, first, past_facts, began, calls }
     }
 
     pub(super) fn store(&self) -> &Sqlite {
@@ -224,9 +229,9 @@ impl StoryRunner {
         self.store = None;
         let (done, now) = (self.disk.ops(), self.clock.read().wall);
         let snapshot = self.snapshot.clone();
-        let (asked, answered) = ("close".into(), String::new());
+        let (request_text, answered) = ("close".into(), String::new());
         self.calls.push(Call {
-            asked,
+            request_text,
             answered,
             begun,
             done,
@@ -241,7 +246,7 @@ impl StoryRunner {
         match self.below(40) {
             0 | 1 => self.pass_time(),
             2 | 3 => self.number_events(),
-            4 => self.prune(),
+            4 => self.prune_leftovers(),
             5 | 6 => self.sweep(),
             7 if self.below(4) == 0 => self.restart(),
             8..=12 => {
@@ -261,7 +266,7 @@ impl StoryRunner {
             0 => {
                 self.clock.set_off(10_000);
                 self.jumped = true;
-                self.prune() // the next transaction or read notices the jump
+                self.prune_leftovers() // the next transaction or read notices the jump
             }
             _ => {
                 self.clock.pass(Duration::from_secs(seconds));
@@ -278,18 +283,18 @@ impl StoryRunner {
     fn number_events(&mut self) -> StepResult {
         let (begun, limit) = (self.disk.ops(), 1 + self.below(60));
         let numbered = block_on(self.store().number_events(limit))?;
-        self.note_all(format!("number {limit} events"), format!("{numbered}"), begun)
+        self.record_call_with_events(format!("number {limit} events"), format!("{numbered}"), begun)
     }
 
-    fn prune(&mut self) -> StepResult {
+    fn prune_leftovers(&mut self) -> StepResult {
         let begun = self.disk.ops();
-        let dropped = block_on(self.store().prune(100))?;
-        self.note_all("tidy".into(), format!("{dropped}"), begun)
+        let dropped = block_on(self.store().prune_leftovers(100))?;
+        self.record_call_with_events("prune".into(), format!("{dropped}"), begun)
     }
 
     fn sweep(&mut self) -> StepResult {
         let overdue = block_on(self.store().overdue(20))?;
-        let commands = overdue.into_iter().map(|late| about(late.id, late.command));
+        let commands = overdue.into_iter().map(|late| command_request(late.id, late.command));
         self.execute(commands.collect())
     }
 
@@ -300,7 +305,7 @@ impl StoryRunner {
         let answer_facts: Vec<Fact> =
             batch.iter().zip(&replies).flat_map(|(q, a)| facts(q, a)).collect();
         for (request, reply) in batch.iter().zip(&replies) {
-            self.remember(request, reply);
+            self.record_reply(request, reply);
         }
         let ids: Vec<JobId> = batch.iter().zip(&replies).flat_map(|(q, a)| touched(q, a)).collect();
         for id in ids {
@@ -312,29 +317,39 @@ impl StoryRunner {
             self.read_events()?;
         }
         debug_assert!(done <= self.disk.ops(), "reading writes nothing");
-        self.note_until(format!("{batch:?}"), format!("{replies:?}"), (begun, done), answer_facts)
+        self.record_call_until(
+            format!("{batch:?}"),
+            format!("{replies:?}"),
+            (begun, done),
+            answer_facts,
+        )
     }
 
-    fn note_all(&mut self, asked: String, answered: String, begun: usize) -> StepResult {
+    fn record_call_with_events(
+        &mut self,
+        request_text: String,
+        answered: String,
+        begun: usize,
+    ) -> StepResult {
         let done = self.disk.ops();
         self.read_events()?;
-        self.note_until(asked, answered, (begun, done), Vec::new())
+        self.record_call_until(request_text, answered, (begun, done), Vec::new())
     }
 
-    fn note(
+    fn record_call(
         &mut self,
-        asked: String,
+        request_text: String,
         answered: String,
         begun: usize,
         answer_facts: Vec<Fact>,
     ) -> StepResult {
         let done = self.disk.ops();
-        self.note_until(asked, answered, (begun, done), answer_facts)
+        self.record_call_until(request_text, answered, (begun, done), answer_facts)
     }
 
-    fn note_until(
+    fn record_call_until(
         &mut self,
-        asked: String,
+        request_text: String,
         answered: String,
         (begun, done): (usize, usize),
         answer_facts: Vec<Fact>,
@@ -347,14 +362,14 @@ impl StoryRunner {
         snapshot.read_settings(self.store())?;
         self.snapshot = snapshot.clone();
         let now = self.clock.read().wall;
-        self.calls.push(Call { asked, answered, begun, done, answer_facts, snapshot, now });
+        self.calls.push(Call { request_text, answered, begun, done, answer_facts, snapshot, now });
         self.wait_for_checkpoint();
         Ok(())
     }
 
     /// Waits for the checkpoint thread.
     fn wait_for_checkpoint(&self) {
-        if !self.plan.hasty {
+        if !self.plan.overlaps_checkpoints {
             let writer = self.store().writer.lock().expect("no transaction panicked");
             writer.checkpoints.wait();
         }

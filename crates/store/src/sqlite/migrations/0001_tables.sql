@@ -6,9 +6,9 @@
 
 -- One row about the store itself.
 create table store_meta (
-    one integer primary key check (one = 1),
+    singleton integer primary key check (singleton = 1),
     -- The epoch, which a restore raises so that no earlier lease is valid; the last published
-    -- event, and the last job that is in `listing`.
+    -- event; and the last job that `listing` contains.
     body blob not null
 ) strict;
 
@@ -104,8 +104,8 @@ create table step (
 -- Events, several per page (outbox_page.rs). A page is named by the number of its first event. The
 -- only writer numbers events as it writes them; `store_meta` says how far they are published.
 create table outbox (
-    event integer primary key,
-    sheet blob not null
+    first_event integer primary key,
+    page blob not null
 ) strict;
 
 -- The data that the events of an erased job may still show.
@@ -116,10 +116,10 @@ create table erased (
 ) strict;
 create index erased_event on erased (last_event);
 
--- Finds jobs by their submission: digests of subject, correlation, parent and queue. The writer
--- fills it later, not with each submit, in sorted batches; `store_meta` says how far. Jobs that
--- arrived together share a bucket (digest.rs), so that the cost of an entry does not grow with the
--- number of jobs.
+-- The secondary index for listings (`GET /api/jobs`): digests of subject, correlation, parent and
+-- queue. The writer fills it in sorted batches, after the submits; `store_meta` says how far. Jobs
+-- that arrived together share a bucket (digest.rs), so that the cost of an entry does not grow with
+-- the number of jobs.
 create table listing (
     bucket integer not null,
     digest integer not null,

@@ -14,17 +14,17 @@ select min(run_at) from job where queue = ?1 and rank = ?2 and run_at > ?3;
 -- The next priority of which jobs wait. The walk from priority to priority skips the empty ones.
 select min(rank) from job where queue = ?1 and rank > ?2 and run_at is not null;
 
--- name: START
+-- name: JOBS_TO_START
 -- All that a claim needs of jobs that wait. Neighbours are read together.
 select h.no, h.envelope, j.body, null, j.queue, h.payload
   from job j join submission h on h.no = j.no
  where j.no between ?1 and ?2;
 
--- name: CLAIMS
--- Which jobs each claim holds. The writer thread reads this once and keeps it in memory: a second
+-- name: CLAIMED_JOBS
+-- Which jobs each claim holds. The writer reads this once and keeps it in memory: a second
 -- index would cost more than all its look-ups.
 select claim, no from job where lease_until is not null;
 
--- name: RUNNING
+-- name: RUNNING_JOBS
 -- All running jobs, the first to lose its lease first.
 select no from job where lease_until is not null order by lease_until;

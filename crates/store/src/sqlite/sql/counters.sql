@@ -1,5 +1,5 @@
 -- How many jobs each queue has in each status. Commits write small deltas (`DELTA_INSERT` in
--- save.sql); the writer thread adds them up now and then.
+-- save.sql); the writer adds them up from time to time.
 
 -- name: COUNTERS
 -- The sums of all queues as of the last roll-up.

@@ -5,7 +5,7 @@
 select no from submission where no < ?1 order by no desc limit ?2;
 
 -- name: LIST_TAIL
--- The newest jobs, which are not entered in `listing` yet.
+-- The newest jobs, which `listing` does not contain yet.
 select no from submission where no < ?1 and no > ?3 order by no desc limit ?2;
 
 -- name: LIST_DIGEST
@@ -45,9 +45,9 @@ select max(no) from submission;
 -- them finds where a listing up to a time begins.
 select no, envelope from submission where no >= ?1 order by no limit 1;
 
--- name: UNLISTED
--- Jobs that are not entered in `listing` yet. The writer thread enters many at once: that is
--- cheaper than index entries at each submit.
+-- name: LISTING_MISSING
+-- Jobs that `listing` does not contain yet. The writer adds many at once: that is cheaper than index
+-- entries at each submit.
 select no, envelope from submission where no > ?1 order by no limit ?2;
 
 -- name: LISTING_INSERT

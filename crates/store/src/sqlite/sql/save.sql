@@ -95,7 +95,7 @@ delete from step where no = ?1;
 
 -- name: OUTBOX_INSERT
 -- A page of the outbox, under the number of its first event.
-insert into outbox (event, sheet) values (?1, ?2);
+insert into outbox (first_event, page) values (?1, ?2);
 
 -- name: DELTA_INSERT
 -- The changes of the counts by one commit. One small row instead of a row per queue.

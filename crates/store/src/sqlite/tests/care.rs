@@ -17,35 +17,38 @@ fn the_doctor_sees_what_is_wrong() {
         ("update counter set body = x'01'; update delta set body = x'01'", "not as it was written"),
         ("delete from delta", "the counters of email of default say"),
         ("update submission set payload = x'00' where no = 7", ": the payload of row 7"),
-        ("update submission set id = randomblob(16) where no = 7", "under another's id"),
+        ("update submission set id = randomblob(16) where no = 7", "stored under another id"),
         (
             "update submission set envelope = (select envelope from submission where no = 8) where no = 7",
             "submission of row 7",
         ),
-        ("insert into history values (7, 2, null, x'')", "is not whole"),
-        ("delete from submission where no = 9", "were never submitted"),
-        ("delete from job where no = 9", "live and ended, or neither"),
-        ("delete from submission where no = 1", "keys mean no job that has them"),
-        ("update outbox set sheet = x'' where event = 3", "announcement of row 3"),
+        ("insert into history values (7, 2, null, x'')", "is incomplete"),
+        ("delete from submission where no = 9", "have no submission"),
+        ("delete from job where no = 9", "in both job tables, or in neither"),
+        ("delete from submission where no = 1", "keys point to jobs that do not have them"),
+        ("update outbox set page = x'' where first_event = 3", "an event of row 3"),
         ("update step set body = x''", "a step of row"),
-        ("update key set name = 'other' where name = 'k1'", "1 keys mean no job that has them"),
+        (
+            "update key set name = 'other' where name = 'k1'",
+            "1 keys point to jobs that do not have them",
+        ),
         ("update store_meta set body = x'01'", "store metadata of row 1"),
-        ("update queue set tenant = 'acme'", "a queue has another's name"),
+        ("update queue set tenant = 'acme'", "a queue is stored under another name"),
         ("update record set body = x'00' where kind = 'api_key'", "an API key of row"),
         ("update record set body = x'00' where kind = 'signing_key'", "a signing key of row"),
         ("update record set key = 'x' where kind = 'signing_key'", "a signing key of row"),
         ("update record set body = x'00' where kind = 'policy'", "a policy of row"),
         ("delete from audit where number = 2", "the audit log is broken: entry 2 is missing"),
     ];
-    for (sql, said) in wrong {
+    for (sql, message) in wrong {
         let test_store = test_store();
         live_a_little(&test_store.fixture);
         (test_store.fixture.restart)();
         test_store.tamper(sql);
-        let found = test_store.found();
-        assert!(found.contains(said), "{sql}: {found}");
+        let text = test_store.findings_text();
+        assert!(text.contains(message), "{sql}: {text}");
         let findings = test_store.examine().findings;
-        assert!(findings.iter().all(|finding| finding.cure.contains("restore the last backup")));
+        assert!(findings.iter().all(|finding| finding.remedy.contains("restore the last backup")));
     }
 }
 
@@ -71,10 +74,14 @@ fn a_long_history_is_whole_and_the_doctor_sees_a_gap_in_it() {
     for seq in [1, 7, 8, 16, 32] {
         let (test_store, sql) =
             (&test_store, format!("delete from history where no = 1 and seq = {seq}"));
-        test_store.tamper("create table if not exists kept as select * from history");
+        test_store.tamper("create table if not exists saved as select * from history");
         test_store.tamper(&sql);
-        assert!(test_store.found().contains("is not whole"), "{sql}: {}", test_store.found());
-        test_store.tamper("insert or ignore into history select * from kept");
+        assert!(
+            test_store.findings_text().contains("is incomplete"),
+            "{sql}: {}",
+            test_store.findings_text()
+        );
+        test_store.tamper("insert or ignore into history select * from saved");
     }
 }
 
@@ -83,12 +90,14 @@ fn the_doctor_reports_unswept_leases_and_keys() {
     let test_store = test_store();
     live_a_little(&test_store.fixture);
     test_store.fixture.pass(120);
-    assert!(test_store.found().contains("notice: 1 leases are over for more than a minute"));
+    assert!(
+        test_store.findings_text().contains("notice: 1 leases are over for more than a minute")
+    );
     test_store.fixture.pass(15 * 86_400);
     assert!(
-        test_store.found().contains("notice: 2 of 20 keys belong to jobs that ended"),
+        test_store.findings_text().contains("notice: 2 of 20 keys belong to jobs that ended"),
         "{}",
-        test_store.found()
+        test_store.findings_text()
     );
 }
 
@@ -137,7 +146,7 @@ fn a_log_that_was_left_behind_is_not_restored_into() {
     let folder = test_store.path.parent().unwrap().to_owned();
     let (copy, other) = (folder.join("copy.db"), folder.join("other.db"));
     super::super::backup(&test_store.path, &copy).unwrap();
-    std::fs::write(super::super::file::with(&other, "-wal"), "left behind").unwrap();
+    std::fs::write(super::super::file::with_suffix(&other, "-wal"), "left behind").unwrap();
     let refused = super::super::restore(&copy, &other).unwrap_err().to_string();
     assert!(refused.contains("other.db-wal exists already"), "{refused}");
     let left: Vec<_> =

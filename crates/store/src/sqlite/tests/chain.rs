@@ -17,11 +17,11 @@ fn a_sound_log_is_whole_while_the_store_is_at_work_and_when_it_is_closed() {
     let test_store = test_store();
     assert_eq!(verify(&test_store), AuditChain::Whole { entries: 0, head: AuditHash::FIRST });
     live_a_little(&test_store.fixture);
-    let whole = AuditChain::Whole { entries: 3, head: last_hash(&test_store.fixture) };
-    assert_eq!(verify(&test_store), whole, "while it is open");
+    let intact = AuditChain::Whole { entries: 3, head: last_hash(&test_store.fixture) };
+    assert_eq!(verify(&test_store), intact, "while it is open");
     let TestStore { fixture, path, _folder } = test_store;
     drop(fixture);
-    assert_eq!(verify_audit(&path, &mut |_| {}).unwrap(), whole);
+    assert_eq!(verify_audit(&path, &mut |_| {}).unwrap(), intact);
 }
 
 #[test]
@@ -39,8 +39,12 @@ fn a_tampered_audit_log_is_reported_at_its_first_bad_entry() {
         live_a_little(&test_store.fixture);
         test_store.tamper(sql);
         assert_eq!(verify(&test_store), AuditChain::Broken { number }, "{sql}");
-        let said = format!("the audit log is broken: entry {number} is missing");
-        assert!(test_store.found().contains(&said), "{sql}: {}", test_store.found());
+        let message = format!("the audit log is broken: entry {number} is missing");
+        assert!(
+            test_store.findings_text().contains(&message),
+            "{sql}: {}",
+            test_store.findings_text()
+        );
     }
 }
 

@@ -29,12 +29,13 @@ fn a_log_that_rotted_is_not_taken_for_a_crash() {
         let Some(byte) = bytes.get_mut(flipped) else { break };
         *byte ^= 1;
         std::fs::write(&log, &bytes).unwrap();
-        let found = super::super::examine(&path, clock.read().wall, &mut |_| {}).unwrap().findings;
+        let findings =
+            super::super::examine(&path, clock.read().wall, &mut |_| {}).unwrap().findings;
         match Sqlite::open(&path, clock.clone(), random.clone(), options()) {
             Err(OpenError::LogDamaged { commits, .. }) => {
                 refused += 1;
                 assert!(commits > 1);
-                assert!(found.iter().any(|finding| finding.what.contains("acknowledged")));
+                assert!(findings.iter().any(|finding| finding.what.contains("acknowledged")));
             }
             // Damage to the last transaction cannot be distinguished from a crash in the middle of
             // it.
@@ -57,17 +58,24 @@ fn a_damaged_job_does_not_stop_the_others() {
     (fixture.restart)(); // drops the cache, so that the writer must read
     assert!(fixture.complete(&claimed[1]).is_ok());
     let both = claim_request("w2", "both", &["email"], 2);
-    let given = fixture.claim(both).iter().map(|c| c.job.id()).collect::<Vec<_>>();
-    assert_eq!(given, [waiting[1]], "the claim passes by what it cannot read");
+    let claimed_ids = fixture.claim(both).iter().map(|c| c.job.id()).collect::<Vec<_>>();
+    assert_eq!(claimed_ids, [waiting[1]], "the claim passes by what it cannot read");
     fixture.pass(3_600);
     let sent = block_on(fixture.store().job(&Scope::All, running[0]));
-    assert!(matches!(sent, Err(crate::StoreError::Damaged(_))), "but it is told: {sent:?}");
+    assert!(
+        matches!(sent, Err(crate::StoreError::Damaged(_))),
+        "its reader gets the error: {sent:?}"
+    );
     fixture.clock.set_off(3_600_000);
     (fixture.restart)();
     assert_eq!(block_on(fixture.store().workers(&Scope::All)).unwrap().len(), 2);
     fixture.pass(3_600);
     assert_eq!(fixture.sweep(), [waiting[1]], "its lease ends");
-    assert!(test_store.found().contains("the state of row 1"), "{}", test_store.found());
+    assert!(
+        test_store.findings_text().contains("the state of row 1"),
+        "{}",
+        test_store.findings_text()
+    );
 }
 
 #[test]

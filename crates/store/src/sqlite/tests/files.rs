@@ -8,9 +8,9 @@ fn a_second_open_is_refused_and_names_the_owning_process() {
     let (clock, random) = clock_and_random();
     let refused =
         Sqlite::open(&test_store.path, clock.clone(), random.clone(), options()).err().unwrap();
-    let said = refused.to_string();
+    let message = refused.to_string();
     let me = format!("is in use by process {}", std::process::id());
-    assert!(said.contains(&me) && said.contains("stop that process first"), "{said}");
+    assert!(message.contains(&me) && message.contains("stop that process first"), "{message}");
     let TestStore { fixture, path, _folder } = test_store;
     drop(fixture);
     Sqlite::open(path, clock, random, options()).unwrap();
@@ -28,7 +28,10 @@ fn a_foreign_file_and_a_later_schema_are_refused() {
     drop(Sqlite::open(&later, clock.clone(), random.clone(), options()).unwrap());
     Connection::open(&later).unwrap().execute_batch("pragma user_version = 99").unwrap();
     let refused = Sqlite::open(&later, clock.clone(), random.clone(), options()).err().unwrap();
-    assert!(matches!(refused, OpenError::TooNew { found: 99, known: 2, .. }), "{refused}");
+    assert!(
+        matches!(refused, OpenError::TooNew { version: 99, supported_version: 2, .. }),
+        "{refused}"
+    );
     let text = folder.path().join("text.db");
     std::fs::write(&text, "this is no database, but a long enough text to be read as one").unwrap();
     let refused = Sqlite::open(&text, clock, random, options()).err().unwrap();
@@ -56,7 +59,7 @@ fn wide_files_of_ours_become_private_and_planted_ones_are_refused() {
     let (clock, random) = clock_and_random();
     let TestStore { fixture, path, _folder } = test_store();
     drop(fixture);
-    let lock = super::super::file::with(&path, ".lock");
+    let lock = super::super::file::with_suffix(&path, ".lock");
     for file in [&path, &lock] {
         std::fs::set_permissions(file, PermissionsExt::from_mode(0o666)).unwrap();
     }
@@ -66,7 +69,7 @@ fn wide_files_of_ours_become_private_and_planted_ones_are_refused() {
     }
     let precious = path.with_file_name("precious");
     for ending in ["-wal", "-shm", "-journal", ".lock"] {
-        let planted = super::super::file::with(&path, ending);
+        let planted = super::super::file::with_suffix(&path, ending);
         for link in [true, false] {
             std::fs::write(&precious, "precious").unwrap();
             drop(std::fs::remove_file(&planted));
@@ -96,7 +99,7 @@ fn a_closed_store_is_one_file() {
     let TestStore { fixture, path, _folder } = test_store;
     drop(fixture);
     assert!(
-        !super::super::file::with(&path, "-wal").exists(),
+        !super::super::file::with_suffix(&path, "-wal").exists(),
         "a reader of the file has everything"
     );
 }

@@ -75,15 +75,15 @@ fn an_operator_sees_what_is_missing_and_brings_it_up_to_date() {
     let test_store = test_store();
     live_a_little(&test_store.fixture);
     let old = first_schema(&test_store, "old.db");
-    let known = MIGRATIONS.len() as i64;
+    let supported = MIGRATIONS.len() as i64;
     let seen = schema(&old).unwrap();
-    assert_eq!((seen.found, seen.known), (1, known));
+    assert_eq!((seen.version, seen.supported_version), (1, supported));
     let missing: Vec<i64> = seen.missing.iter().map(|migration| migration.number).collect();
-    assert_eq!(missing, (2..=known).collect::<Vec<_>>());
+    assert_eq!(missing, (2..=supported).collect::<Vec<_>>());
     assert_eq!(schema(&old).unwrap(), seen, "looking changes nothing");
     assert_eq!(migrate(&old, "a test").unwrap(), seen);
     assert_eq!(schema(&old).unwrap().missing, []);
-    assert_eq!(migrate(&old, "a test").unwrap().found, known);
+    assert_eq!(migrate(&old, "a test").unwrap().version, supported);
     let store = Sqlite::open(
         &old,
         test_store.fixture.clock.clone(),
@@ -94,7 +94,7 @@ fn an_operator_sees_what_is_missing_and_brings_it_up_to_date() {
     assert_eq!(listed(&store), test_store.fixture.list(Filter::Everything));
     let refused = migrate(&old, "a test");
     assert!(matches!(refused, Err(OpenError::InUse { .. })), "{refused:?}");
-    assert_eq!(schema(&old).unwrap().found, known, "which may be asked at any time");
+    assert_eq!(schema(&old).unwrap().version, supported, "which may be asked at any time");
 }
 
 #[test]

@@ -30,8 +30,8 @@ use tempfile::TempDir;
 /// A folder in memory if possible: these tests do not test the disk.
 pub(super) fn folder() -> TempDir {
     let in_memory = Path::new("/dev/shm");
-    let made = if in_memory.is_dir() { TempDir::new_in(in_memory) } else { TempDir::new() };
-    made.expect("there is room for a folder")
+    let folder = if in_memory.is_dir() { TempDir::new_in(in_memory) } else { TempDir::new() };
+    folder.expect("a folder can be made")
 }
 
 /// The default options, but a failure does not end the test's process.
@@ -64,14 +64,14 @@ fn open_in(folder: Arc<TempDir>) -> (Fixture, Arc<TempDir>) {
         let (opened, open, path) = (opened.clone(), open.clone(), path.clone());
         move || opened.reopen(|| open(path.clone()))
     });
-    let kept = folder.clone();
+    let folder_handle = folder.clone();
     let restored = Box::new(move || {
         let (copy, other) = (folder.path().join("backup.db"), folder.path().join("other.db"));
         super::backup(&path, &copy).expect("it can be copied");
         super::restore(&copy, &other).expect("it can be restored");
         open(other)
     });
-    (Fixture { open: opened, clock, random, restart, restored }, kept)
+    (Fixture { open: opened, clock, random, restart, restored }, folder_handle)
 }
 
 conformance!(super::open);
@@ -99,7 +99,7 @@ impl TestStore {
         Connection::open(&self.path).unwrap().execute_batch(sql).unwrap();
     }
 
-    fn found(&self) -> String {
+    fn findings_text(&self) -> String {
         let findings = self.examine().findings;
         findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }

@@ -52,7 +52,7 @@ fn listings_are_complete_with_many_jobs() {
 
 #[test]
 fn a_match_at_the_scan_limit_of_a_page_is_not_lost() {
-    const LOOKED_AT_MAX: usize = 10_000;
+    const JOBS_READ_MAX: usize = 10_000;
     let fixture = open();
     let rare = || JobDraft { subject_id: Some("rare".into()), ..email() };
     let edges: Vec<_> = (0..3).map(|_| fixture.submit(rare())).collect();
@@ -72,7 +72,7 @@ fn a_match_at_the_scan_limit_of_a_page_is_not_lost() {
         }
     }
     seen.reverse();
-    assert_eq!(seen, edges, "of {LOOKED_AT_MAX} and three jobs");
+    assert_eq!(seen, edges, "of {JOBS_READ_MAX} and three jobs");
 }
 
 #[test]

@@ -114,10 +114,10 @@ fn an_expired_key_is_free_swept_or_not() {
             reused(fixture.enqueue("'email', '2', key => 'k'"), first);
             fixture.clock.pass(Duration::from_secs(1));
             if swept {
-                RUNTIME.block_on(fixture.store.prune(100)).unwrap();
+                RUNTIME.block_on(fixture.store.prune_leftovers(100)).unwrap();
             }
             let second = fixture.must("'email', '2', key => 'k'");
-            RUNTIME.block_on(fixture.store.prune(100)).unwrap();
+            RUNTIME.block_on(fixture.store.prune_leftovers(100)).unwrap();
             assert_eq!(submit(&fixture, keyed("k", "2")), Ok((second, true)), "{word:?} {swept}");
         }
     }

@@ -45,7 +45,7 @@ fn every_question_is_answered_right_after_the_commit() {
             RUNTIME.block_on(fixture.store.history(&Scope::All, id, 0)).unwrap().len() == 1
         },
         |fixture, id| {
-            RUNTIME.block_on(fixture.store.announced(&Scope::All, id, 0)).unwrap().len() == 1
+            RUNTIME.block_on(fixture.store.events_of_job(&Scope::All, id, 0)).unwrap().len() == 1
         },
         |fixture, id| {
             RUNTIME.block_on(fixture.store.explain_facts(&Scope::All, id)).unwrap().is_some()

@@ -2,7 +2,7 @@
 
 use super::{StoryRunner, facts};
 use crate::{
-    Clock, RandomSource, Reply, Request, conformance::audit::recorded, sqlite::crash::tell::Fact,
+    Clock, RandomSource, Reply, Request, conformance::audit::recorded, sqlite::crash::facts::Fact,
 };
 use engine::{
     ClaimId, ClaimRequest, Command, EndingDraft, JobDraft, JobId, JobType, LeaseToken, NewJob,
@@ -31,12 +31,12 @@ impl StoryRunner {
             }),
             22 => self.step_of_a_job(),
             23 | 24 => self.operate(),
-            _ => self.set(),
+            _ => self.change_setting(),
         }
     }
 
     fn new_job(&mut self) -> NewJob {
-        let number = self.luck.next();
+        let number = self.choices.next();
         let pad = match self.below(12) {
             0 => 9_000 + self.below(9_000),
             1 | 2 => 1_000 + self.below(3_000),
@@ -60,29 +60,29 @@ impl StoryRunner {
         if draft.idempotency_key.is_some() {
             self.keyed.push((draft.clone(), owner.clone()));
         }
-        self.hand_over(draft, owner)
+        self.check_draft(draft, owner)
     }
 
-    fn hand_over(&mut self, draft: JobDraft, tenant: Tenant) -> NewJob {
+    fn check_draft(&mut self, draft: JobDraft, tenant: Tenant) -> NewJob {
         let id = JobId::new(self.clock.read().wall, self.random.entropy());
         let (entropy, payload_bytes_max) = (self.random.entropy(), PAYLOAD_BYTES_MAX);
         draft.check(SubmitContext { id, tenant, entropy, payload_bytes_max }).expect("lawful")
     }
 
     fn same_key_again(&mut self) -> Request {
-        let Some((draft, owner)) = self.one_of(|runner| &runner.keyed).cloned() else {
+        let Some((draft, owner)) = self.pick(|runner| &runner.keyed).cloned() else {
             return Request::Submit(vec![self.new_job()]);
         };
         let other = self.below(4) == 0;
         let payload = if other { Some("[]".to_owned()) } else { draft.payload.clone() };
-        Request::Submit(vec![self.hand_over(JobDraft { payload, ..draft }, owner)])
+        Request::Submit(vec![self.check_draft(JobDraft { payload, ..draft }, owner)])
     }
 
     fn claim(&mut self) -> Request {
         let claim_request = ClaimRequest {
             worker: WorkerId::parse(["w1", "w2"][self.below(2)]).expect("lawful"),
             host: None,
-            claim: ClaimId::parse(&format!("c{}", self.luck.next())).expect("lawful"),
+            claim: ClaimId::parse(&format!("c{}", self.choices.next())).expect("lawful"),
             job_types: TYPES.iter().map(|name| JobType::parse(name).expect("lawful")).collect(),
             max: 1 + self.below(4),
             lease: None,
@@ -91,10 +91,10 @@ impl StoryRunner {
     }
 
     fn with_lease(&mut self, make: impl FnOnce(&mut Self, LeaseToken) -> Command) -> Request {
-        let Some((id, token)) = self.one_of(|runner| &runner.leases).copied() else {
+        let Some((id, token)) = self.pick(|runner| &runner.leases).copied() else {
             return self.claim();
         };
-        about(id, make(self, token))
+        command_request(id, make(self, token))
     }
 
     fn settle(&mut self) -> Request {
@@ -110,7 +110,7 @@ impl StoryRunner {
                 retryable,
                 error_code: Some(format!("CODE_{}", runner.below(5))),
                 error_message: Some("it did not work".into()),
-                result: Some(format!("[{}]", runner.luck.next())),
+                result: Some(format!("[{}]", runner.choices.next())),
                 ..EndingDraft::new(outcome)
             };
             Command::Settle { token, ending: draft.check().expect("lawful") }
@@ -118,10 +118,10 @@ impl StoryRunner {
     }
 
     fn settle_again(&mut self) -> Request {
-        let Some((id, command)) = self.one_of(|runner| &runner.settled).cloned() else {
+        let Some((id, command)) = self.pick(|runner| &runner.settled).cloned() else {
             return self.settle();
         };
-        about(id, command)
+        command_request(id, command)
     }
 
     fn step_of_a_job(&mut self) -> Request {
@@ -130,13 +130,14 @@ impl StoryRunner {
             if runner.below(2) == 0 {
                 return Command::BeginStep { token, name };
             }
-            let result = check_step_result(&format!("[{}]", runner.luck.next())).expect("lawful");
+            let result =
+                check_step_result(&format!("[{}]", runner.choices.next())).expect("lawful");
             Command::FinishStep { token, name, result }
         })
     }
 
     fn operate(&mut self) -> Request {
-        let Some(id) = self.one_of(|runner| &runner.ids).copied() else {
+        let Some(id) = self.pick(|runner| &runner.ids).copied() else {
             return self.claim();
         };
         let reset_steps = self.below(2) == 0;
@@ -146,10 +147,10 @@ impl StoryRunner {
             4 => Command::Discard,
             _ => Command::Erase,
         };
-        recorded(&id.to_string(), about(id, command))
+        recorded(&id.to_string(), command_request(id, command))
     }
 
-    fn set(&mut self) -> Request {
+    fn change_setting(&mut self) -> Request {
         let (job_type, scope) = (self.job_type(), Scope::One(self.tenant()));
         match self.below(7) {
             0 => Request::Pause { scope, job_type },
@@ -163,7 +164,7 @@ impl StoryRunner {
         }
     }
 
-    pub(super) fn remember(&mut self, request: &Request, reply: &Reply) {
+    pub(super) fn record_reply(&mut self, request: &Request, reply: &Reply) {
         for fact in facts(request, reply) {
             match fact {
                 Fact::Submitted(_, submitted) if !submitted.duplicate => {
@@ -182,7 +183,7 @@ impl StoryRunner {
         }
     }
 
-    fn one_of<T>(&self, of: impl FnOnce(&Self) -> &Vec<T>) -> Option<&T> {
+    fn pick<T>(&self, of: impl FnOnce(&Self) -> &Vec<T>) -> Option<&T> {
         let all = of(self);
         // Prefers the newest: old leases and ended jobs are mostly refused.
         let back = self.below(all.len().clamp(1, 12));
@@ -198,12 +199,12 @@ impl StoryRunner {
     }
 
     pub(super) fn below(&self, end: usize) -> usize {
-        (self.luck.next() % end as u64) as usize
+        (self.choices.next() % end as u64) as usize
     }
 }
 
 const TYPES: [&str; 3] = ["email", "report", "import"];
 
-pub(super) fn about(id: JobId, command: Command) -> Request {
+pub(super) fn command_request(id: JobId, command: Command) -> Request {
     Request::Job { scope: Scope::All, id, command }
 }

@@ -4,34 +4,36 @@ use crate::{codec::body::StoredWorker, queue::WorkerSeen};
 use engine::{Host, Job, JobType, Refusal, Scope, TenantLimits, Timestamp, WorkerId, is_live};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Two tenants may both have a `worker-1`.
-pub(crate) type Name = (Scope, WorkerId);
-pub(crate) type Workers = BTreeMap<Name, StoredWorker>;
+/// A worker's scope and id. Two tenants may both have a `worker-1`.
+pub(crate) type WorkerKey = (Scope, WorkerId);
+pub(crate) type Workers = BTreeMap<WorkerKey, StoredWorker>;
 
 /// The leases of every worker.
 #[derive(Default)]
-pub(crate) struct Leases(BTreeMap<Name, WorkerLease>);
+pub(crate) struct Leases(BTreeMap<WorkerKey, WorkerLease>);
 
 struct WorkerLease {
     count: u64,
-    /// When the last of them ends.
-    until: Timestamp,
+    /// When the last of these leases ends.
+    last_expiry: Timestamp,
 }
 
 impl Leases {
     /// Counts the lease of a running job.
     pub(crate) fn count(&mut self, job: &Job) {
         let Some(lease) = job.lease() else { return };
-        let name = (lease.scope.clone(), lease.worker.clone());
-        let held =
-            self.0.entry(name).or_insert(WorkerLease { count: 0, until: Timestamp::default() });
-        held.count += 1;
-        held.until = held.until.max(lease.expires_at);
+        let key = (lease.scope.clone(), lease.worker.clone());
+        let total = self
+            .0
+            .entry(key)
+            .or_insert(WorkerLease { count: 0, last_expiry: Timestamp::default() });
+        total.count += 1;
+        total.last_expiry = total.last_expiry.max(lease.expires_at);
     }
 
     /// When the last lease of a worker ends.
-    pub(crate) fn until(&self, name: &Name) -> Option<Timestamp> {
-        self.0.get(name).map(|held| held.until)
+    pub(crate) fn last_expiry(&self, key: &WorkerKey) -> Option<Timestamp> {
+        self.0.get(key).map(|lease| lease.last_expiry)
     }
 }
 
@@ -42,9 +44,9 @@ pub(crate) fn may_claim(own: &Scope, scope: &Scope) -> bool {
 
 /// A copy of the workers that may claim what `scope` covers. A listing for one tenant must not cost
 /// what the workers of all others would.
-pub(crate) fn claiming_in(workers: &Workers, scope: &Scope) -> Workers {
-    let theirs = workers.iter().filter(|((own, _), _)| may_claim(own, scope));
-    theirs.map(|(name, seen)| (name.clone(), seen.clone())).collect()
+pub(crate) fn workers_claiming_in(workers: &Workers, scope: &Scope) -> Workers {
+    let claiming = workers.iter().filter(|((own, _), _)| may_claim(own, scope));
+    claiming.map(|(key, seen)| (key.clone(), seen.clone())).collect()
 }
 
 /// Whether a lease may be the only reason why one of these workers counts as alive.
@@ -59,15 +61,15 @@ pub(crate) const FULL_FOR: Duration = Duration::from_secs(1);
 /// go.
 pub(crate) fn room_for_worker(
     workers: &Workers,
-    name: &Name,
+    key: &WorkerKey,
     limits: &TenantLimits,
     now: Timestamp,
-) -> Result<Option<Name>, Refusal> {
-    if workers.contains_key(name) {
+) -> Result<Option<WorkerKey>, Refusal> {
+    if workers.contains_key(key) {
         return Ok(None);
     }
-    let own = workers.iter().filter(|((own, _), _)| *own == name.0);
-    let own = own.map(|(name, seen)| (name, seen.seen_at));
+    let own = workers.iter().filter(|((own, _), _)| *own == key.0);
+    let own = own.map(|(key, seen)| (key, seen.seen_at));
     Ok(limits.room_for_worker(own, now)?.cloned())
 }
 
@@ -85,7 +87,7 @@ pub(crate) fn updated_worker(
 }
 
 /// Workers in scope, as an operator sees them.
-pub(crate) fn described(
+pub(crate) fn list_workers(
     workers: &Workers,
     leases: &Leases,
     scope: &Scope,
@@ -93,17 +95,17 @@ pub(crate) fn described(
 ) -> Vec<WorkerSeen> {
     let visible = workers.iter().filter(|((own, _), _)| *scope == Scope::All || scope == own);
     // A worker that signed off is listed only while it holds a lease.
-    let there = visible.filter(|(name, seen)| !seen.left || leases.0.contains_key(name));
-    let described = there.map(|(name, seen)| WorkerSeen {
-        scope: name.0.clone(),
-        worker: name.1.clone(),
+    let present = visible.filter(|(key, seen)| !seen.left || leases.0.contains_key(key));
+    let listed = present.map(|(key, seen)| WorkerSeen {
+        scope: key.0.clone(),
+        worker: key.1.clone(),
         host: seen.host.clone(),
         job_types: seen.job_types.to_vec(),
         seen_at: seen.seen_at,
-        running: leases.0.get(name).map_or(0, |held| held.count),
-        live: !seen.left && is_live(seen.seen_at, leases.until(name), now),
+        running: leases.0.get(key).map_or(0, |lease| lease.count),
+        live: !seen.left && is_live(seen.seen_at, leases.last_expiry(key), now),
     });
-    described.collect()
+    listed.collect()
 }
 
 #[cfg(test)]
@@ -122,7 +124,7 @@ mod tests {
         let workers: Workers =
             scopes.iter().map(|scope| (worker(scope.clone()), seen.clone())).collect();
         let claiming = |scope: &Scope| -> Vec<Scope> {
-            claiming_in(&workers, scope).into_keys().map(|(own, _)| own).collect()
+            workers_claiming_in(&workers, scope).into_keys().map(|(own, _)| own).collect()
         };
         assert_eq!(claiming(&one("acme")), [one("acme"), Scope::All]);
         assert_eq!(claiming(&one("another")), [Scope::All]);

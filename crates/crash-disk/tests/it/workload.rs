@@ -34,9 +34,9 @@ pub(crate) enum Wrong {
     /// An acknowledged commit is missing.
     Lost(i64),
     /// A row is there before its commit began.
-    Ghost(i64),
+    Early(i64),
     /// A transaction is there in part.
-    Half(i64),
+    Partial(i64),
 }
 
 pub(crate) fn connect(disk: &Disk, mode: Mode) -> Connection {
@@ -83,7 +83,7 @@ pub(crate) fn try_commit(db: &Connection, id: i64) -> rusqlite::Result<()> {
 }
 
 /// Twenty commits, with checkpoints, a truncated log and a reopened database between them.
-pub(crate) fn live(disk: &Disk, mode: Mode) -> Vec<Commit> {
+pub(crate) fn run_workload(disk: &Disk, mode: Mode) -> Vec<Commit> {
     let db = connect(disk, mode);
     create_tables(&db);
     let mut commits: Vec<Commit> = (0..12).map(|id| commit(disk, &db, id)).collect();
@@ -98,18 +98,18 @@ pub(crate) fn live(disk: &Disk, mode: Mode) -> Vec<Commit> {
 }
 
 /// Opens a disk that crashed after `at` operations, and compares it with the commits.
-pub(crate) fn judge(found: &Disk, at: usize, commits: &[Commit]) -> Result<(), Wrong> {
+pub(crate) fn compare(found: &Disk, at: usize, commits: &[Commit]) -> Result<(), Wrong> {
     let (jobs, histories) = rows(found).map_err(|error| Wrong::Corrupt(error.to_string()))?;
     if let Some(half) = jobs.symmetric_difference(&histories).next() {
-        return Err(Wrong::Half(*half));
+        return Err(Wrong::Partial(*half));
     }
     for commit in commits {
-        let there = jobs.contains(&commit.id);
-        if commit.done <= at && !there {
+        let exists = jobs.contains(&commit.id);
+        if commit.done <= at && !exists {
             return Err(Wrong::Lost(commit.id));
         }
-        if commit.begun >= at && there {
-            return Err(Wrong::Ghost(commit.id));
+        if commit.begun >= at && exists {
+            return Err(Wrong::Early(commit.id));
         }
     }
     Ok(())
@@ -123,8 +123,8 @@ fn rows(found: &Disk) -> rusqlite::Result<(Ids, Ids)> {
     if verdict != "ok" {
         return Err(rusqlite::Error::InvalidColumnName(verdict));
     }
-    let made = "select 1 from sqlite_schema where name = 'job'";
-    if db.query_row(made, [], |_| Ok(())).optional()?.is_none() {
+    let has_table = "select 1 from sqlite_schema where name = 'job'";
+    if db.query_row(has_table, [], |_| Ok(())).optional()?.is_none() {
         return Ok(Default::default());
     }
     Ok((ids(&db, "select id from job")?, ids(&db, "select job from history")?))
