@@ -79,7 +79,7 @@ pub fn overdue(job: &Job, policy: &Policy, now: Timestamp) -> Option<Command> {
 
 /// What a jump of the store's clock does to a job: its lease moves by as much. The clock was wrong;
 /// the worker was not silent.
-pub fn clock_jumped(job: &Job, by: Duration) -> Option<Change> {
+pub fn after_clock_jump(job: &Job, by: Duration) -> Option<Change> {
     let lease = job.lease()?.shifted(by);
     Some(Job::touched(Job { state: State::Running(lease), ..job.clone() }))
 }
@@ -128,7 +128,7 @@ fn heartbeat(
     progress: Option<&ProgressReport>,
     facts: &Facts<'_>,
 ) -> Decision {
-    let Some(lease) = held_lease(job, token, facts) else {
+    let Some(lease) = current_lease(job, token, facts) else {
         let lease_state =
             if job.status().is_ended() { LeaseState::Ended } else { LeaseState::Lost };
         return Ok(Decided { effect: Effect::Nothing, answer: Answer::LeaseState(lease_state) });
@@ -161,7 +161,7 @@ fn lease_state_of(job: &Job, expires_at: Timestamp) -> LeaseState {
 
 fn settle(job: &Job, token: &LeaseToken, ending: &Ending, facts: &Facts<'_>) -> Decision {
     let digest = EndingDigest::of(ending);
-    let Some(lease) = held_lease(job, token, facts) else {
+    let Some(lease) = current_lease(job, token, facts) else {
         return answered_before(token, digest, facts);
     };
     let mut note = reported(lease, digest);
@@ -180,7 +180,7 @@ fn settle(job: &Job, token: &LeaseToken, ending: &Ending, facts: &Facts<'_>) -> 
             let delay = facts.policy.delay_after(job.life.attempt, facts.entropy);
             fail(job, life, failure, retry_after.unwrap_or(delay), now, note)
         }
-        EndingKind::FailedForGood(failure) => {
+        EndingKind::FailedPermanently(failure) => {
             failed(job, State::Failed(ended(now)), life, failure, now, note)
         }
         EndingKind::Poisoned(failure) => {
@@ -228,7 +228,7 @@ fn release(
     facts: &Facts<'_>,
 ) -> Decision {
     let digest = EndingDigest::given_back();
-    let Some(lease) = held_lease(job, token, facts) else {
+    let Some(lease) = current_lease(job, token, facts) else {
         return answered_before(token, digest, facts);
     };
     let now = facts.now;
@@ -370,7 +370,7 @@ fn redrive(job: &Job, max_attempts: Option<u32>, reset_steps: bool, now: Timesta
     change.job.expires_at = None;
     change.job.max_attempts = max_attempts.unwrap_or(job.max_attempts);
     if reset_steps {
-        change.steps = StepsChange::Forgotten;
+        change.steps = StepsChange::Cleared;
     }
     Ok(changed(change))
 }
@@ -408,7 +408,7 @@ fn purge(job: &Job, facts: &Facts<'_>) -> Decision {
 ///
 /// The token decides, not the clock. A worker that overran its lease, but whose job no other worker
 /// has taken, did the work. To refuse it would only make the job run a second time.
-pub(crate) fn held_lease<'a>(
+pub(crate) fn current_lease<'a>(
     job: &'a Job,
     token: &LeaseToken,
     facts: &Facts<'_>,
@@ -450,12 +450,13 @@ fn lapsed(lease: &Lease, now: Timestamp) -> bool {
 
 /// Retention is over, and the job does not wait for an operator.
 fn may_be_purged(job: &Job, policy: &Policy, now: Timestamp) -> bool {
-    kept_since(job).is_some_and(|since| since + policy.kept_for(job.envelope.key.is_some()) <= now)
+    retention_start(job)
+        .is_some_and(|since| since + policy.effective_retention(job.envelope.key.is_some()) <= now)
 }
 
 /// When the retention of an ended job begins; `None` for a poisoned job that still waits for an
 /// operator. Stores find old jobs by it, and the purge checks it again.
-pub fn kept_since(job: &Job) -> Option<Timestamp> {
+pub fn retention_start(job: &Job) -> Option<Timestamp> {
     match job.state {
         State::Queued { .. } | State::Running(_) => None,
         State::Completed(ended) | State::Failed(ended) | State::Cancelled(ended) => Some(ended.at),

@@ -328,7 +328,7 @@ impl Job {
 
     /// A change without a transition, and so without a history row.
     pub(crate) fn touched(job: Job) -> Change {
-        Change { job, entry: None, event: None, steps: StepsChange::Kept, takes_key: false }
+        Change { job, entry: None, event: None, steps: StepsChange::Unchanged, takes_key: false }
     }
 }
 

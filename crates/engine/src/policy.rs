@@ -104,7 +104,7 @@ impl Policy {
     ///
     /// A job outlives its key: a client that repeats the key is sent to the first job's status,
     /// which has to exist.
-    pub fn kept_for(&self, has_key: bool) -> Duration {
+    pub fn effective_retention(&self, has_key: bool) -> Duration {
         if has_key { self.retention.max(self.key_window) } else { self.retention }
     }
 }
@@ -176,18 +176,18 @@ impl PolicyDraft {
     pub fn check(&self) -> Result<Policy, Vec<FieldProblem>> {
         let usual = Policy::default();
         let mut findings = Findings::default();
-        let max_attempts = findings.keep_given(self.max_attempts.map(check_max_attempts));
+        let max_attempts = findings.keep_optional(self.max_attempts.map(check_max_attempts));
         let mut number = |field, given: Option<i64>, max: u32| {
-            findings.keep_given(given.map(|number| check_range(field, number, 1..=max)))
+            findings.keep_optional(given.map(|number| check_range(field, number, 1..=max)))
         };
         let lost = number("lostWorkersMax", self.lost_workers_max, ATTEMPTS_MAX);
         let queued = number("maxQueued", self.max_queued, 1_000_000_000);
         let slots = number("concurrency", self.concurrency, 10_000);
-        let factor = findings.keep_given(self.backoff_factor_hundredths.map(check_factor));
-        let schema = findings.keep_given(self.schema.as_deref().map(check_schema));
-        let handler = findings.keep_given(self.handler.as_ref().map(ReadyMadeDraft::check));
+        let factor = findings.keep_optional(self.backoff_factor_hundredths.map(check_factor));
+        let schema = findings.keep_optional(self.schema.as_deref().map(check_schema));
+        let handler = findings.keep_optional(self.handler.as_ref().map(ReadyMadeDraft::check));
         let mut span = |field, ms: Option<i64>, usual: Duration, range: [Span; 2]| {
-            findings.keep_given(ms.map(|ms| check_span(field, ms, range))).unwrap_or(usual)
+            findings.keep_optional(ms.map(|ms| check_span(field, ms, range))).unwrap_or(usual)
         };
         let policy = Policy {
             max_attempts: max_attempts.unwrap_or(usual.max_attempts),
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn a_keyed_job_is_kept_at_least_as_long_as_its_key() {
         let policy = Policy { retention: Duration::from_secs(DAY), ..Policy::default() };
-        assert_eq!(policy.kept_for(false), Duration::from_secs(DAY));
-        assert_eq!(policy.kept_for(true), Duration::from_secs(7 * DAY));
+        assert_eq!(policy.effective_retention(false), Duration::from_secs(DAY));
+        assert_eq!(policy.effective_retention(true), Duration::from_secs(7 * DAY));
     }
 }

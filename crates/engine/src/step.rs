@@ -2,7 +2,7 @@
 
 use crate::{
     command::{Answer, Decided, Decision, Effect, Facts},
-    decide::held_lease,
+    decide::current_lease,
     field::Checked,
     job::{Change, Job},
     json::JsonText,
@@ -44,11 +44,11 @@ pub enum StepAnswer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepsChange {
     /// Nothing.
-    Kept,
+    Unchanged,
     /// This step is new or changed.
     Put(Step),
     /// All steps are deleted: the redrive starts from the beginning.
-    Forgotten,
+    Cleared,
 }
 
 /// Checks the result of a step.
@@ -57,7 +57,7 @@ pub fn check_step_result(text: &str) -> Checked<JsonText> {
 }
 
 pub(crate) fn begin(job: &Job, token: &LeaseToken, name: &StepName, facts: &Facts<'_>) -> Decision {
-    held_lease(job, token, facts).ok_or(Refusal::LeaseLost)?;
+    current_lease(job, token, facts).ok_or(Refusal::LeaseLost)?;
     match facts.step {
         Some(Step { result: Some(result), .. }) => Ok(stands(StepAnswer::Done(result.clone()))),
         // Also when the same attempt asks again: it may have lost the answer, or have died in the
@@ -77,7 +77,7 @@ pub(crate) fn finish(
     result: &JsonText,
     facts: &Facts<'_>,
 ) -> Decision {
-    held_lease(job, token, facts).ok_or(Refusal::LeaseLost)?;
+    current_lease(job, token, facts).ok_or(Refusal::LeaseLost)?;
     let step = facts.step.ok_or(Refusal::StepNotBegun)?;
     // A step completes once: a second report gets the stored result.
     if let Some(first) = &step.result {

@@ -237,7 +237,7 @@ impl MaintenanceLoop {
 
     fn wake_after(&self) -> Duration {
         let every = if self.shared { WAKE_ALL_EVERY_SHARED } else { WAKE_ALL_EVERY };
-        self.platform.random.entropy().around(every)
+        self.platform.random.entropy().jittered(every)
     }
 
     /// Retries a failing store about a second later. Logs the failure once, not every second.
@@ -257,7 +257,7 @@ impl MaintenanceLoop {
                         "maintenance failed, and retries every second: jobs may start late"
                     );
                 }
-                self.platform.random.entropy().around(SWEEP_EVERY)
+                self.platform.random.entropy().jittered(SWEEP_EVERY)
             }
         }
     }

@@ -188,7 +188,7 @@ impl PeerLoop {
             return false;
         }
         let now = self.now();
-        self.next_read.get_or_insert(now + self.platform.random.entropy().around(READ_EVERY));
+        self.next_read.get_or_insert(now + self.platform.random.entropy().jittered(READ_EVERY));
         self.next_read().is_some_and(|next| now >= next)
     }
 
@@ -205,7 +205,7 @@ impl PeerLoop {
         let took = now.saturating_sub(self.read_began);
         let apart = (took * READ_INTERVAL_FACTOR).clamp(READ_INTERVAL_MIN, READ_EVERY);
         self.next_read_on_notification = now + apart;
-        self.next_read = Some(now + self.platform.random.entropy().around(READ_EVERY));
+        self.next_read = Some(now + self.platform.random.entropy().jittered(READ_EVERY));
         let versions = match seen {
             Ok(versions) => versions,
             Err(error) => return self.log_failure(&error),

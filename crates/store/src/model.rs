@@ -12,7 +12,7 @@ use crate::{
 };
 use engine::{
     ClaimId, ClaimRequest, Command, EndingDraft, Entropy, Filter, JobDraft, JobId, JobType,
-    LeaseToken, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, PolicyDraft, ReleaseReason, Scope,
+    LeaseToken, NewJob, Outcome, PAYLOAD_BYTES_MAX, Policy, PolicyDraft, ReleaseReason, Scope,
     Status, StepName, SubmitContext, Tenant, WorkerId,
 };
 use pollster::block_on;
@@ -39,7 +39,7 @@ enum Op {
     Submit { jobs: Vec<Draft> },
     Claim { worker: u8, claim: u8, types: u8, max: usize, tenant: Option<u8> },
     Settle { lease: usize, how: u8 },
-    Beat { lease: usize },
+    Heartbeat { lease: usize },
     Release { lease: usize, reason: u8, delay: u8 },
     Step { lease: usize, name: u8, finish: bool },
     Operator { job: usize, what: u8 },
@@ -88,7 +88,7 @@ fn op() -> impl Strategy<Value = Op> {
         5 => (0..3u8, 0..4u8, 1..4u8, 1..4usize, tenant()).prop_map(
             |(worker, claim, types, max, tenant)| Op::Claim { worker, claim, types, max, tenant }),
         5 => (any::<usize>(), 0..6u8).prop_map(|(lease, how)| Op::Settle { lease, how }),
-        2 => any::<usize>().prop_map(|lease| Op::Beat { lease }),
+        2 => any::<usize>().prop_map(|lease| Op::Heartbeat { lease }),
         1 => (any::<usize>(), 0..3u8, 0..3u8)
             .prop_map(|(lease, reason, delay)| Op::Release { lease, reason, delay }),
         1 => (any::<usize>(), 0..2u8, any::<bool>())
@@ -289,7 +289,7 @@ impl Pair {
                 let ending = ending(*how).check().expect("lawful");
                 self.with_lease(*lease, |token| Command::Settle { token, ending });
             }
-            Op::Beat { lease } => {
+            Op::Heartbeat { lease } => {
                 let progress = None;
                 self.with_lease(*lease, |token| Command::Heartbeat { token, progress });
             }
@@ -504,15 +504,13 @@ fn claim_request(worker: u8, claim: u8, types: u8, max: usize) -> ClaimRequest {
 
 fn ending(how: u8) -> EndingDraft {
     let failed =
-        EndingDraft { error_code: Some("BROKEN".into()), ..EndingDraft::new(OutcomeWord::Failed) };
+        EndingDraft { error_code: Some("BROKEN".into()), ..EndingDraft::new(Outcome::Failed) };
     match how {
-        0 | 1 => {
-            EndingDraft { result: Some("[1]".into()), ..EndingDraft::new(OutcomeWord::Completed) }
-        }
+        0 | 1 => EndingDraft { result: Some("[1]".into()), ..EndingDraft::new(Outcome::Completed) },
         2 => failed,
         3 => EndingDraft { retry_after_seconds: Some(0), ..failed },
         4 => EndingDraft { retryable: Some(false), ..failed },
-        _ => EndingDraft::new(OutcomeWord::Poisoned),
+        _ => EndingDraft::new(Outcome::Poisoned),
     }
 }
 

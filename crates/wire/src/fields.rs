@@ -78,7 +78,7 @@ pub static FIELD_DOCS: &[FieldDoc] = &[
     word("jobId", Id, "the job"),
     // The answer repeats an invalid job id as the report had it.
     word("SettledItem.jobId", Any, "which job, as the report said"),
-    word("Pulse.jobId", Any, "which job, as the heartbeat said"),
+    word("HeartbeatResult.jobId", Any, "which job, as the heartbeat said"),
     word("parentId", Id, "the job that submitted this one"),
     word("jobType", Form(LOWER_NAME), "names queue, handler and policy"),
     word("tenant", Any, "whose it is; only for those who see several tenants"),
@@ -190,11 +190,10 @@ pub static FIELD_DOCS: &[FieldDoc] = &[
 /// as null.
 pub const LEFT_OUT: &[&str] = &[
     "BulkAnswer.operationId",
-    "JobMore.payload",
+    "JobDetails.payload",
     "JobStatus.tenant",
     "Problem.errors",
     "Problem.jobId",
-    "Pulse.problem",
     "Reason.ahead",
     "Reason.at",
     "Reason.attempt",
@@ -233,7 +232,7 @@ mod tests {
     #[test]
     fn a_field_rule_of_one_shape_precedes_the_general_rule() {
         assert!(matches!(field_doc("JobStatus", "jobId").unwrap().rule, FieldRule::Id));
-        assert!(matches!(field_doc("Pulse", "jobId").unwrap().rule, FieldRule::Any));
+        assert!(matches!(field_doc("HeartbeatResult", "jobId").unwrap().rule, FieldRule::Any));
         assert!(field_doc("JobStatus", "max").is_none());
     }
 }

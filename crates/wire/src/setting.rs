@@ -5,8 +5,8 @@
 //! only the server reads a body as a setting.
 
 use crate::{
-    BulkRequest, KeyRequest, PauseRequest, PoisonRequest, PolicyShape, RedriveRequest,
-    ResumeRequest,
+    BulkRequest, KeyRequest, PauseRequest, PoisonRequest, RedriveRequest, ResumeRequest,
+    TypePolicy,
     body::{Unreadable, read},
 };
 use serde::{
@@ -31,7 +31,7 @@ impl SettingBody for PoisonRequest {}
 impl SettingBody for RedriveRequest {}
 impl SettingBody for ResumeRequest {}
 
-impl SettingBody for PolicyShape {
+impl SettingBody for TypePolicy {
     const SHOWN: &'static [&'static str] = &["jobType", "declared"];
 }
 
@@ -218,15 +218,15 @@ mod tests {
     #[test]
     fn a_field_that_is_not_known_is_refused_with_the_one_that_was_meant() {
         let meant = |name: &str| format!("is not known here; did you mean `{name}`?");
-        check::<PolicyShape>(
+        check::<TypePolicy>(
             r#"{"retentionSeconds": 60}"#,
             "/retentionSeconds",
             &meant("retention"),
         );
-        check::<PolicyShape>(r#"{"maxAtempts": 5}"#, "/maxAtempts", &meant("maxAttempts"));
+        check::<TypePolicy>(r#"{"maxAtempts": 5}"#, "/maxAtempts", &meant("maxAttempts"));
         let bse = r#"{"lease": "30s", "backoff": {"bse": "1s"}}"#;
-        check::<PolicyShape>(bse, "/backoff/bse", &meant("base"));
-        check::<PolicyShape>(r#"{"handler": {"htp": "x"}}"#, "/handler/htp", &meant("http"));
+        check::<TypePolicy>(bse, "/backoff/bse", &meant("base"));
+        check::<TypePolicy>(r#"{"handler": {"htp": "x"}}"#, "/handler/htp", &meant("http"));
         check::<KeyRequest>(r#"{"name": "x", "scope": ["work"]}"#, "/scope", &meant("scopes"));
         check::<RedriveRequest>(r#"{"resetStep": true}"#, "/resetStep", &meant("resetSteps"));
         check::<PoisonRequest>(r#"{"jobIDs": []}"#, "/jobIDs", &meant("jobIds"));
@@ -247,11 +247,11 @@ mod tests {
     fn a_setting_from_an_answer_can_be_sent_back() {
         let shown = r#"{"jobType": "email", "declared": true, "maxAttempts": 5, "backoff": null,
                         "schema": {"anything": {"goes": 1}}, "handler": {"exec": ["a"]}}"#;
-        let policy: PolicyShape = read_setting(shown.as_bytes()).unwrap();
+        let policy: TypePolicy = read_setting(shown.as_bytes()).unwrap();
         assert_eq!((policy.max_attempts, policy.schema.is_some()), (Some(5), true));
         assert_eq!(policy.handler.unwrap().exec.unwrap(), ["a"]);
         let nested = r#"{"backoff": {"jobType": "email"}}"#;
-        check::<PolicyShape>(
+        check::<TypePolicy>(
             nested,
             "/backoff/jobType",
             "is not known here, only base, factor, max and jitter are",
@@ -262,11 +262,11 @@ mod tests {
     #[test]
     fn wrong_kinds_are_found_as_by_any_reader() {
         for body in [r#"{"backoff": ["2s"]}"#, r#"{"backoff": ["2s", 2]}"#, r#"{"backoff": []}"#] {
-            check::<PolicyShape>(body, "/backoff", "must be an object");
+            check::<TypePolicy>(body, "/backoff", "must be an object");
         }
         let handler = r#"{"handler": ["http://a/"]}"#;
-        check::<PolicyShape>(handler, "/handler", "must be an object");
-        check::<PolicyShape>(r#"{"backoff": {"base": 5}}"#, "/backoff/base", "must be a string");
+        check::<TypePolicy>(handler, "/handler", "must be an object");
+        check::<TypePolicy>(r#"{"backoff": {"base": 5}}"#, "/backoff/base", "must be a string");
         check::<KeyRequest>(r#"{"scopes": "x"}"#, "/scopes", "must be a list");
         check::<KeyRequest>(r#"{"scopes": [[]]}"#, "/scopes/0", "must be a string");
         check::<RedriveRequest>(
@@ -279,9 +279,9 @@ mod tests {
     #[test]
     fn a_null_field_counts_as_absent() {
         let none = br#"{"backoff": null, "handler": null}"#;
-        let none: PolicyShape = read_setting(none).unwrap();
+        let none: TypePolicy = read_setting(none).unwrap();
         assert!(none.backoff.is_none() && none.handler.is_none());
-        let some: PolicyShape = read_setting(br#"{"backoff": {"base": "1s"}}"#).unwrap();
+        let some: TypePolicy = read_setting(br#"{"backoff": {"base": "1s"}}"#).unwrap();
         assert_eq!(some.backoff.unwrap().base.as_deref(), Some("1s"));
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     problem::Problem, secret::Secret,
 };
 use engine::{
-    Checked, Ending, EndingDraft, FieldProblem, Findings, ITEMS_MAX, JobId, OutcomeWord, Refusal,
+    Checked, Ending, EndingDraft, FieldProblem, Findings, ITEMS_MAX, JobId, Outcome, Refusal,
     Report, Status, check_count,
 };
 use serde::{Deserialize, Serialize};
@@ -101,12 +101,12 @@ impl SettleItem {
     }
 }
 
-fn parse_outcome(text: &str) -> Checked<OutcomeWord> {
+fn parse_outcome(text: &str) -> Checked<Outcome> {
     match text {
-        "completed" => Ok(OutcomeWord::Completed),
-        "failed" => Ok(OutcomeWord::Failed),
-        "poisoned" => Ok(OutcomeWord::Poisoned),
-        "cancelled" => Ok(OutcomeWord::Cancelled),
+        "completed" => Ok(Outcome::Completed),
+        "failed" => Ok(Outcome::Failed),
+        "poisoned" => Ok(Outcome::Poisoned),
+        "cancelled" => Ok(Outcome::Cancelled),
         _ => Err(FieldProblem::new("outcome", "must be completed, failed, poisoned or cancelled")),
     }
 }

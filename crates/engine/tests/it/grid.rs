@@ -341,7 +341,7 @@ fn submitted(job: &Job, when: Timestamp) -> String {
     if key_is_free(job, &Policy::default(), when) {
         return "a new job".into();
     }
-    match submit_again(job, &came) {
+    match submit_with_taken_key(job, &came) {
         Ok(_) => "this job, `duplicate`".into(),
         Err(refusal) => format!("`{}`", refusal.code()),
     }

@@ -94,7 +94,7 @@ fn drafts_refuse_by_field_and_never_panic() {
                 message: Some(text.clone()),
                 result: Some(text.clone()),
                 result_url: Some(text.clone()),
-                ..EndingDraft::new(OutcomeWord::Failed)
+                ..EndingDraft::new(Outcome::Failed)
             };
             let problems = ending.check().expect_err("no hostile text is a lawful errorCode");
             assert!(problems.iter().any(|problem| problem.field == "errorCode"));
@@ -113,7 +113,7 @@ fn the_sizes_are_the_contract_s() {
     assert!(submit(1_048_576, usize::MAX) && !submit(1_048_577, usize::MAX));
     let settle = |bytes| {
         let draft =
-            EndingDraft { result: Some(json(bytes)), ..EndingDraft::new(OutcomeWord::Completed) };
+            EndingDraft { result: Some(json(bytes)), ..EndingDraft::new(Outcome::Completed) };
         draft.check().is_ok()
     };
     assert!(settle(4_096) && !settle(4_097));

@@ -111,12 +111,12 @@ pub(crate) fn release(job: &Job, reason: ReleaseReason) -> Command {
 }
 
 pub(crate) fn completed() -> EndingDraft {
-    EndingDraft::new(OutcomeWord::Completed)
+    EndingDraft::new(Outcome::Completed)
 }
 
 pub(crate) fn failed() -> EndingDraft {
     let error_code = Some("SMTP_DOWN".into());
-    EndingDraft { error_code, ..EndingDraft::new(OutcomeWord::Failed) }
+    EndingDraft { error_code, ..EndingDraft::new(Outcome::Failed) }
 }
 
 pub(crate) fn failed_for_good() -> EndingDraft {
@@ -124,11 +124,11 @@ pub(crate) fn failed_for_good() -> EndingDraft {
 }
 
 pub(crate) fn poisoned() -> EndingDraft {
-    EndingDraft::new(OutcomeWord::Poisoned)
+    EndingDraft::new(Outcome::Poisoned)
 }
 
 pub(crate) fn cancelled() -> EndingDraft {
-    EndingDraft::new(OutcomeWord::Cancelled)
+    EndingDraft::new(Outcome::Cancelled)
 }
 
 /// A job that ended five seconds ago as `ending` says.

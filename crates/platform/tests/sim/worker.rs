@@ -7,10 +7,10 @@ use crate::{
     simulation::{RETRY_AFTER_MAX_S, Simulation},
 };
 use engine::{
-    ClaimId, ClaimRequest, Ending, EndingDraft, JobId, JobType, LeaseToken, OutcomeWord,
+    ClaimId, ClaimRequest, Ending, EndingDraft, JobId, JobType, LeaseToken, Outcome,
     ProgressReport, ReleaseReason, Scope, StepName, Tenant, WorkerId, check_step_result,
 };
-use platform::{Beat, Error, Release, Report, StepReport};
+use platform::{Error, Heartbeat, Release, Report, StepReport};
 use std::time::Duration;
 use store::Claimed;
 
@@ -48,7 +48,7 @@ enum PlannedEnding {
     Completed,
     Failed,
     FailedOtherwise,
-    FailedForGood,
+    FailedPermanently,
     Poisoned,
     Cancelled,
     GivenBack,
@@ -155,7 +155,7 @@ fn heartbeat(simulation: &mut Simulation, who: usize, rng: &mut Rng) -> Verdict 
     if held.is_empty() {
         return Ok(());
     }
-    let beats = held.iter().map(|held| Beat {
+    let beats = held.iter().map(|held| Heartbeat {
         id: held.id,
         token: held.token,
         progress: rng
@@ -340,7 +340,7 @@ fn way(simulation: &Simulation, rng: &mut Rng) -> PlannedEnding {
         0..7 => PlannedEnding::Completed,
         7..13 => PlannedEnding::Failed,
         13 => PlannedEnding::FailedOtherwise,
-        14 => PlannedEnding::FailedForGood,
+        14 => PlannedEnding::FailedPermanently,
         15 => PlannedEnding::Poisoned,
         16 => PlannedEnding::Cancelled,
         _ => PlannedEnding::GivenBack,
@@ -349,17 +349,17 @@ fn way(simulation: &Simulation, rng: &mut Rng) -> PlannedEnding {
 
 fn ending(way: PlannedEnding, rng: &mut Rng) -> Ending {
     let word = match way {
-        PlannedEnding::Completed => OutcomeWord::Completed,
-        PlannedEnding::Failed | PlannedEnding::FailedOtherwise | PlannedEnding::FailedForGood => {
-            OutcomeWord::Failed
-        }
-        PlannedEnding::Poisoned => OutcomeWord::Poisoned,
-        PlannedEnding::Cancelled => OutcomeWord::Cancelled,
+        PlannedEnding::Completed => Outcome::Completed,
+        PlannedEnding::Failed
+        | PlannedEnding::FailedOtherwise
+        | PlannedEnding::FailedPermanently => Outcome::Failed,
+        PlannedEnding::Poisoned => Outcome::Poisoned,
+        PlannedEnding::Cancelled => Outcome::Cancelled,
         PlannedEnding::GivenBack => unreachable!("given back is not settled"),
     };
     let retry_after = rng.entropy(30).then(|| rng.between(0, RETRY_AFTER_MAX_S as i64));
     let draft = EndingDraft {
-        retryable: (way == PlannedEnding::FailedForGood).then_some(false),
+        retryable: (way == PlannedEnding::FailedPermanently).then_some(false),
         error_code: (way == PlannedEnding::FailedOtherwise).then(|| "OTHER".to_owned()),
         retry_after_seconds: retry_after,
         ..EndingDraft::new(word)

@@ -6,7 +6,7 @@ use platform::{Node, SystemClock, SystemRandom};
 use server::{Server, Settings};
 use std::{net::TcpListener, sync::Arc, time::Duration};
 use store::Memory;
-use wire::{ClaimRequest, NodeShape, NodeState, Secret, SubmitRequest};
+use wire::{ClaimRequest, NodeState, NodeStatus, Secret, SubmitRequest};
 
 /// An upper bound that is reached only when something never happens.
 const BOUND: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ impl TestServer {
         self.client.submit(&job).await.unwrap().job_id
     }
 
-    async fn nodes(&self) -> Vec<NodeShape> {
+    async fn nodes(&self) -> Vec<NodeStatus> {
         self.client.nodes().await.unwrap().items
     }
 }
@@ -134,7 +134,7 @@ async fn each_node_lists_all_nodes_their_states_and_the_leader() {
     );
     assert_eq!(seen.iter().filter(|node| node.leader).count(), 1, "{seen:?}");
     let leads =
-        |nodes: &[NodeShape], id: &str| nodes.iter().any(|node| node.leader && node.node_id == id);
+        |nodes: &[NodeStatus], id: &str| nodes.iter().any(|node| node.leader && node.node_id == id);
     let (going, staying) = if leads(&seen, near.node.id()) { (near, far) } else { (far, near) };
     going.server.drain(Duration::ZERO).await;
     until("another leads", async || leads(&staying.nodes().await, staying.node.id())).await;

@@ -12,7 +12,7 @@ use crate::{
     clock::{Reading, StoreClock},
     codec::body::StoredWorker,
 };
-use engine::{JobId, Scope, Timestamp, clock_jumped};
+use engine::{JobId, Scope, Timestamp, after_clock_jump};
 use std::time::Duration;
 
 /// The time as this node has followed it.
@@ -172,7 +172,7 @@ impl Inner {
         }
         let mut transaction = Transaction::new(self, (now, 0), self.known(), Vec::new());
         for stored in load::live(db, &running).await?.into_values() {
-            if let Some(change) = clock_jumped(&stored.job, by) {
+            if let Some(change) = after_clock_jump(&stored.job, by) {
                 transaction.save_change(&stored, change)?;
             }
         }

@@ -225,7 +225,8 @@ pub(super) fn overdue_jobs(db: &Connection, limit: usize, now: Timestamp) -> Res
                 return Ok(late);
             }
             let policy = records.policy(&names.job_type);
-            let values = (queue, keyed, before(now, policy.kept_for(keyed)), to_i64(left));
+            let values =
+                (queue, keyed, before(now, policy.effective_retention(keyed)), to_i64(left));
             left = look(load::numbers(db, sql::OVERDUE_KEPT, values)?)?;
         }
     }

@@ -4,7 +4,7 @@ use super::{
     error::{Fault, FilterError, snippet},
     parse::parse,
     scan::Read,
-    tree::{Condition, Literal, Placed},
+    tree::{Condition, Literal, Spanned},
 };
 use crate::{catalogue::codes, time::parse_time};
 use engine::{
@@ -76,9 +76,9 @@ fn nothing() -> Filter {
 }
 
 /// No field of a job is a boolean.
-fn bare(name: &Placed<Box<str>>) -> Fault {
+fn bare(name: &Spanned<Box<str>>) -> Fault {
     match known(name) {
-        Ok((field, _)) => wrong_value(name.at, field, "must be compared with a value"),
+        Ok((field, _)) => wrong_value(name.offset, field, "must be compared with a value"),
         Err(unknown) => unknown,
     }
 }
@@ -87,27 +87,27 @@ fn wrong_value(at: usize, field: &str, detail: &str) -> Fault {
     Fault::syntax(at, format!("has a wrong value: {field} {detail}"))
 }
 
-fn known(name: &Placed<Box<str>>) -> Read<JobField> {
-    let found = FIELDS.into_iter().find(|(field, _)| *field == &*name.it);
+fn known(name: &Spanned<Box<str>>) -> Read<JobField> {
+    let found = FIELDS.into_iter().find(|(field, _)| *field == &*name.node);
     found.ok_or_else(|| {
-        let (named, known) = (snippet(&name.it), JOB_FIELDS.join(", "));
+        let (named, known) = (snippet(&name.node), JOB_FIELDS.join(", "));
         let detail = format!("names the field '{named}'; known are {known}");
-        Fault { at: name.at, code: codes::FILTER_FIELD, detail }
+        Fault { at: name.offset, code: codes::FILTER_FIELD, detail }
     })
 }
 
 fn compare(
-    name: &Placed<Box<str>>,
+    name: &Spanned<Box<str>>,
     comparison: Comparison,
-    value: &Placed<Literal>,
+    value: &Spanned<Literal>,
 ) -> Read<Filter> {
     let (field, read) = known(name)?;
-    let checked = if matches!(value.it, Literal::Null) {
+    let checked = if matches!(value.node, Literal::Null) {
         absent(field, comparison)
     } else {
-        read(field, &value.it).map(|field| Filter::Compare(comparison, field))
+        read(field, &value.node).map(|field| Filter::Compare(comparison, field))
     };
-    checked.map_err(|problem| wrong_value(value.at, field, &problem.detail))
+    checked.map_err(|problem| wrong_value(value.offset, field, &problem.detail))
 }
 
 /// Whether a job has the field at all. The engine's filters need no variant for it: a present value

@@ -3,7 +3,7 @@
 use super::{
     error::{Fault, snippet},
     literal,
-    tree::{Literal, Placed},
+    tree::{Literal, Spanned},
 };
 
 pub(super) type Read<T> = Result<T, Fault>;
@@ -29,7 +29,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The next token. After the end, it returns the end again.
-    pub(super) fn token(&mut self) -> Read<Placed<Token<'a>>> {
+    pub(super) fn token(&mut self) -> Read<Spanned<Token<'a>>> {
         self.take(|letter| letter.is_ascii_whitespace());
         let at = self.at;
         let token = match self.rest().chars().next() {
@@ -42,7 +42,7 @@ impl<'a> Scanner<'a> {
             Some(other) => Ok(self.sign(other, Token::Other(other))),
         };
         match token {
-            Ok(it) => Ok(Placed { at, it }),
+            Ok(node) => Ok(Spanned { offset: at, node }),
             Err(detail) => Err(Fault::syntax(at, detail)),
         }
     }

@@ -14,7 +14,7 @@ use crate::{
     take_the_clock,
 };
 use engine::{
-    Command, JobDraft, JobId, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, ReleaseReason, Scope,
+    Command, JobDraft, JobId, NewJob, Outcome, PAYLOAD_BYTES_MAX, Policy, ReleaseReason, Scope,
     SubmitContext, Timestamp, WorkerId,
 };
 use pollster::block_on;
@@ -254,9 +254,9 @@ fn report(held: &Claimed, random: &SeededRandom) -> Command {
             reason: ReleaseReason::Released,
             delay: Duration::ZERO,
         },
-        2 => settling(held, &ending(OutcomeWord::Poisoned)),
-        3 => settling(held, &ending(OutcomeWord::Failed)),
-        _ => settling(held, &ending(OutcomeWord::Completed)),
+        2 => settling(held, &ending(Outcome::Poisoned)),
+        3 => settling(held, &ending(Outcome::Failed)),
+        _ => settling(held, &ending(Outcome::Completed)),
     }
 }
 
