@@ -144,7 +144,7 @@ impl EndingDigest {
         Self::digest(&[word, code.code.as_str()])
     }
 
-    pub(crate) fn given_back() -> Self {
+    pub(crate) fn released() -> Self {
         Self::digest(&["given back"])
     }
 

@@ -118,7 +118,7 @@ impl JobDraft {
         else {
             return Err(findings.refusal());
         };
-        let fallback = || match &traceparent {
+        let default_correlation = || match &traceparent {
             Some(trace) => trace.trace_id(),
             None => fresh_correlation(context.entropy),
         };
@@ -126,7 +126,7 @@ impl JobDraft {
             id: context.id,
             tenant: context.tenant,
             job_type,
-            correlation: correlation.unwrap_or_else(fallback),
+            correlation: correlation.unwrap_or_else(default_correlation),
             key: name.map(|name| JobKey {
                 name,
                 content: ContentDigest::of(subject.as_ref(), &payload),

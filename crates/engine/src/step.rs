@@ -59,10 +59,10 @@ pub fn check_step_result(text: &str) -> Checked<JsonText> {
 pub(crate) fn begin(job: &Job, token: &LeaseToken, name: &StepName, facts: &Facts<'_>) -> Decision {
     current_lease(job, token, facts).ok_or(Refusal::LeaseLost)?;
     match facts.step {
-        Some(Step { result: Some(result), .. }) => Ok(stands(StepAnswer::Done(result.clone()))),
+        Some(Step { result: Some(result), .. }) => Ok(unchanged(StepAnswer::Done(result.clone()))),
         // Also when the same attempt asks again: it may have lost the answer, or have died in the
         // middle of the step and returned under its lease. Only the handler can find out.
-        Some(_) => Ok(stands(StepAnswer::Unfinished)),
+        Some(_) => Ok(unchanged(StepAnswer::Unfinished)),
         None if facts.steps >= STEPS_MAX => Err(Refusal::StepLimit { steps_max: STEPS_MAX }),
         None => {
             let step = Step { name: name.clone(), begun_at: facts.now, result: None };
@@ -81,17 +81,17 @@ pub(crate) fn finish(
     let step = facts.step.ok_or(Refusal::StepNotBegun)?;
     // A step completes once: a second report gets the stored result.
     if let Some(first) = &step.result {
-        return Ok(stands(StepAnswer::Done(first.clone())));
+        return Ok(unchanged(StepAnswer::Done(first.clone())));
     }
     let step = Step { result: Some(result.clone()), ..step.clone() };
     Ok(put(job, step, StepAnswer::Done(result.clone())))
 }
 
-fn stands(answer: StepAnswer) -> Decided {
+fn unchanged(answer: StepAnswer) -> Decided {
     Decided { effect: Effect::Nothing, answer: Answer::Step(answer) }
 }
 
 fn put(job: &Job, step: Step, answer: StepAnswer) -> Decided {
-    let change = Change { steps: StepsChange::Put(step), ..Job::touched(job.clone()) };
+    let change = Change { steps: StepsChange::Put(step), ..Job::without_transition(job.clone()) };
     Decided { effect: Effect::Change(Box::new(change)), answer: Answer::Step(answer) }
 }

@@ -97,7 +97,7 @@ pub fn submit(
         settled: None,
     };
     let event = Some(EventKind::Queued);
-    Ok(Change { entry: Some(entry), event, takes_key: true, ..Job::touched(job) })
+    Ok(Change { entry: Some(entry), event, takes_key: true, ..Job::without_transition(job) })
 }
 
 /// Whether the key of `holder` is free for another job.

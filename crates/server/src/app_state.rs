@@ -98,9 +98,9 @@ impl AppStateInner {
         unconfirmed_headers(self.wait_until_confirmed().await)
     }
 
-    /// Waits like [`Self::confirmation_headers`], and returns the number of nodes that have not confirmed the
-    /// change. The wait for a node ends after `NODE_LOST_AFTER`: from then on that node reads the
-    /// store before it serves.
+    /// Waits like [`Self::confirmation_headers`], and returns the number of nodes that have not
+    /// confirmed the change. The wait for a node ends after `NODE_LOST_AFTER`: from then on that
+    /// node reads the store before it serves.
     pub(crate) async fn wait_until_confirmed(&self) -> usize {
         let until = Instant::now() + NODE_LOST_AFTER;
         let mut attempts = 0;
@@ -164,7 +164,8 @@ pub(crate) fn unconfirmed_headers(nodes: usize) -> HeaderMap {
     }
     warn!(
         nodes,
-        "a change of settings was not confirmed by every live node; each unconfirmed node reads the store before it serves again"
+        "a change of settings was not confirmed by every live node: an unconfirmed node reads the \
+         store before it serves again"
     );
     HeaderMap::from_iter([(UNCONFIRMED_NODES, nodes.into())])
 }

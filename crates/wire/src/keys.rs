@@ -43,7 +43,7 @@ pub struct KeyCreated {
     pub key: Secret,
     /// The grant of the key, as lists show it.
     #[serde(flatten)]
-    pub granted: KeyGrant,
+    pub grant: KeyGrant,
     /// When it expires.
     pub expires_at: Option<Rfc3339>,
 }
@@ -129,23 +129,23 @@ fn patterns(field: &'static str, texts: &[String]) -> Checked<Vec<Pattern>> {
 impl KeyCreated {
     /// The answer to the creator of the key.
     pub fn new(key: &ApiKey, secret: &KeySecret) -> Self {
-        let (id, key_text) = (key.id.to_string(), Secret::new(secret.expose()));
-        let granted = KeyGrant::from(&key.grant);
-        KeyCreated { id, key: key_text, granted, expires_at: key.expires_at.map(Rfc3339) }
+        let (id, key_secret) = (key.id.to_string(), Secret::new(secret.expose()));
+        let grant = KeyGrant::from(&key.grant);
+        KeyCreated { id, key: key_secret, grant, expires_at: key.expires_at.map(Rfc3339) }
     }
 }
 
 impl From<&ApiKey> for KeyInfo {
     fn from(key: &ApiKey) -> Self {
-        let granted = KeyGrant::from(&key.grant);
+        let grant = KeyGrant::from(&key.grant);
         KeyInfo {
             id: key.id.to_string(),
             kind: KeyKind::Api,
             name: Some(key.name.as_str().into()),
-            tenant: Some(granted.tenant),
-            scopes: granted.scopes,
-            types: granted.types,
-            subjects: granted.subjects,
+            tenant: Some(grant.tenant),
+            scopes: grant.scopes,
+            types: grant.types,
+            subjects: grant.subjects,
             created_at: key.created_at.into(),
             created_by: Some((*key.created_by).into()),
             expires_at: key.expires_at.map(Rfc3339),

@@ -20,8 +20,8 @@ use std::fmt;
 
 /// A body that sets something.
 pub trait SettingBody: DeserializeOwned {
-    /// Fields that answers show beside the others. They may be sent back, and set nothing.
-    const SHOWN: &'static [&'static str] = &[];
+    /// Fields that answers show beside the others. A client may send them back; they set nothing.
+    const READ_ONLY_FIELDS: &'static [&'static str] = &[];
 }
 
 impl SettingBody for BulkRequest {}
@@ -32,7 +32,7 @@ impl SettingBody for RedriveRequest {}
 impl SettingBody for ResumeRequest {}
 
 impl SettingBody for TypePolicy {
-    const SHOWN: &'static [&'static str] = &["jobType", "declared"];
+    const READ_ONLY_FIELDS: &'static [&'static str] = &["jobType", "declared"];
 }
 
 /// Reads a body that sets something.
@@ -44,7 +44,7 @@ struct Setting<T>(T);
 
 impl<'de, T: SettingBody> Deserialize<'de> for Setting<T> {
     fn deserialize<D: Deserializer<'de>>(inner: D) -> Result<Self, D::Error> {
-        T::deserialize(Strict { inner, fields: None, shown: T::SHOWN }).map(Setting)
+        T::deserialize(Strict { inner, fields: None, read_only: T::READ_ONLY_FIELDS }).map(Setting)
     }
 }
 
@@ -57,11 +57,11 @@ struct Strict<T> {
     inner: T,
     /// The fields of the struct that is being read.
     fields: Option<Names>,
-    shown: Names,
+    read_only: Names,
 }
 
 fn within<T>(inner: T) -> Strict<T> {
-    Strict { inner, fields: None, shown: &[] }
+    Strict { inner, fields: None, read_only: &[] }
 }
 
 macro_rules! forward {
@@ -85,7 +85,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         fields: Names,
         inner: V,
     ) -> Result<V::Value, D::Error> {
-        let visitor = Strict { inner, fields: Some(fields), shown: self.shown };
+        let visitor = Strict { inner, fields: Some(fields), read_only: self.read_only };
         self.inner.deserialize_struct(name, fields, visitor)
     }
 
@@ -136,7 +136,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Strict<V> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
-        self.inner.visit_map(Strict { inner, fields: self.fields, shown: self.shown })
+        self.inner.visit_map(Strict { inner, fields: self.fields, read_only: self.read_only })
     }
 }
 
@@ -158,7 +158,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Strict<A> {
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, A::Error> {
-        let seed = Strict { inner: seed, fields: self.fields, shown: self.shown };
+        let seed = Strict { inner: seed, fields: self.fields, read_only: self.read_only };
         self.inner.next_key_seed(Name(seed))
     }
 
@@ -194,9 +194,9 @@ impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Name<S> {
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<S::Value, E> {
-        let Strict { inner, fields, shown } = self.0;
+        let Strict { inner, fields, read_only } = self.0;
         match fields {
-            Some(fields) if !fields.contains(&name) && !shown.contains(&name) => {
+            Some(fields) if !fields.contains(&name) && !read_only.contains(&name) => {
                 Err(E::unknown_field(name, fields))
             }
             Some(_) | None => inner.deserialize(name.into_deserializer()),
@@ -210,9 +210,13 @@ mod tests {
 
     #[track_caller]
     fn check<T: SettingBody>(body: &str, pointer: &str, detail: &str) {
-        let Err(no) = read_setting::<T>(body.as_bytes()) else { panic!("{body} was read") };
-        assert_eq!((no.pointer.as_deref(), no.detail.as_str()), (Some(pointer), detail), "{body}");
-        assert_eq!(no.code(), "INVALID_FIELD");
+        let Err(error) = read_setting::<T>(body.as_bytes()) else { panic!("{body} was read") };
+        assert_eq!(
+            (error.pointer.as_deref(), error.detail.as_str()),
+            (Some(pointer), detail),
+            "{body}"
+        );
+        assert_eq!(error.code(), "INVALID_FIELD");
     }
 
     #[test]
@@ -245,9 +249,9 @@ mod tests {
 
     #[test]
     fn a_setting_from_an_answer_can_be_sent_back() {
-        let shown = r#"{"jobType": "email", "declared": true, "maxAttempts": 5, "backoff": null,
+        let read_only = r#"{"jobType": "email", "declared": true, "maxAttempts": 5, "backoff": null,
                         "schema": {"anything": {"goes": 1}}, "handler": {"exec": ["a"]}}"#;
-        let policy: TypePolicy = read_setting(shown.as_bytes()).unwrap();
+        let policy: TypePolicy = read_setting(read_only.as_bytes()).unwrap();
         assert_eq!((policy.max_attempts, policy.schema.is_some()), (Some(5), true));
         assert_eq!(policy.handler.unwrap().exec.unwrap(), ["a"]);
         let nested = r#"{"backoff": {"jobType": "email"}}"#;

@@ -77,9 +77,9 @@ impl SettleItem {
     /// Checks one report and names every field that is wrong.
     pub fn check(&self) -> Result<Report, Refusal> {
         let mut findings = Findings::default();
-        let held = lease_reference(&self.job_id, &self.token, &mut findings);
+        let reference = lease_reference(&self.job_id, &self.token, &mut findings);
         let ending = self.checked_ending(&mut findings);
-        let (Some((id, token)), Some(ending)) = (held, ending) else {
+        let (Some((id, token)), Some(ending)) = (reference, ending) else {
             return Err(findings.refusal());
         };
         Ok(Report { id, token, ending })

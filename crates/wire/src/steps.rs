@@ -50,10 +50,10 @@ impl StepRequest {
     /// Checks every field and names all that are wrong.
     pub fn check(&self) -> Result<StepReport, Refusal> {
         let mut findings = Findings::default();
-        let held = lease_reference(&self.job_id, &self.token, &mut findings);
+        let reference = lease_reference(&self.job_id, &self.token, &mut findings);
         let name = findings.keep(StepName::parse(&self.name));
         let result = findings.keep(self.checked_result());
-        let (Some((id, token)), Some(name), Some(result)) = (held, name, result) else {
+        let (Some((id, token)), Some(name), Some(result)) = (reference, name, result) else {
             return Err(findings.refusal());
         };
         Ok(StepReport { id, token, name, result })

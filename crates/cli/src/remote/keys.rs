@@ -113,7 +113,7 @@ pub(crate) fn create(args: &KeysCreateArgs) -> Result<ExitCode> {
 }
 
 fn about(name: &str, created: &KeyCreated, now: Timestamp) -> [StyledLine; 2] {
-    let granted = &created.granted;
+    let granted = &created.grant;
     let limits = limits(&granted.types, &granted.subjects);
     let only = if limits.is_empty() { "" } else { "; only " };
     let may = format!("{}{only}{limits}", granted.scopes.join(" "));

@@ -82,10 +82,10 @@ impl CredentialLookup {
 fn state(credentials: &Credentials, secret: &KeySecret, app: &AppState) -> KeyState {
     let matching = credentials
         .key(secret.id())
-        .filter(|known_state| known_state.key.digest.is(&secret.digest()));
+        .filter(|known_state| known_state.key.digest.matches(&secret.digest()));
     let Some(known_state) = matching else { return KeyState::Unknown };
     let principal = known_state.principal.clone();
-    match known_state.key.is_good(app.now()) {
+    match known_state.key.is_valid(app.now()) {
         true => KeyState::Valid(principal),
         false => KeyState::Ended(principal),
     }

@@ -20,7 +20,7 @@ const FORMS: [Form; 4] = [
 ];
 
 /// A value with a prefix: `datetime'…'`.
-pub(super) fn formed(prefix: &str, body: &str) -> Read {
+pub(super) fn prefixed(prefix: &str, body: &str) -> Read {
     if let Some((_, read, form)) = FORMS.iter().find(|(word, ..)| *word == prefix) {
         return read(body).ok_or_else(|| format!("has {form}"));
     }
