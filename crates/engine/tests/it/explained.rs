@@ -15,8 +15,8 @@ fn idle_facts() -> ExplainFacts {
 }
 
 #[track_caller]
-fn check(job: &Job, around: ExplainFacts, expected: &[&str]) {
-    let reasons = explain(job, &around);
+fn check(job: &Job, facts: ExplainFacts, expected: &[&str]) {
+    let reasons = explain(job, &facts);
     let codes: Vec<_> = reasons.iter().map(Reason::code).collect();
     assert_eq!(codes, expected);
     assert!(reasons.iter().all(|reason| !reason.detail().is_empty()));

@@ -1,6 +1,6 @@
 //! Each sentence of the contract's state table, as a test.
 
-use crate::{grid::given_back, situation::*};
+use crate::{grid::released_times, situation::*};
 use engine::*;
 use std::time::Duration;
 
@@ -308,7 +308,7 @@ fn lease_expiry_and_timeout_are_distinct() {
 
 #[test]
 fn a_release_gives_the_attempt_back_twenty_times() {
-    let job = given_back(20);
+    let job = released_times(20);
     assert_eq!((job.life.attempt, job.life.releases), (1, 20));
     let counted = change(&job, &release(&job, ReleaseReason::Snoozed)).job;
     assert_eq!((counted.status(), counted.life.attempt), (Status::Queued, 1));
@@ -316,7 +316,7 @@ fn a_release_gives_the_attempt_back_twenty_times() {
 
 #[test]
 fn the_release_that_counts_poisons_when_no_attempt_is_left() {
-    let mut job = given_back(20);
+    let mut job = released_times(20);
     for _ in 0..2 {
         job = after(&job, &release(&job, ReleaseReason::Released), at(-9));
         job = claimed(&job, at(-9));

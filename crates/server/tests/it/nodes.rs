@@ -58,8 +58,8 @@ async fn two() -> (TestServer, TestServer) {
     let memory = Memory::shared(Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let (near, key) = TestServer::open(memory.another(), None).await;
     let (far, _) = TestServer::open(memory, Some(key)).await;
-    for house in [&near, &far] {
-        until("each knows both", async || house.nodes().await.len() == 2).await;
+    for test_server in [&near, &far] {
+        until("each knows both", async || test_server.nodes().await.len() == 2).await;
     }
     (near, far)
 }
@@ -94,29 +94,29 @@ async fn a_stream_at_one_node_shows_changes_made_at_another() {
     let (near, far) = two().await;
     let id = far.submit().await;
     let mut stream = near.client.watch(&id, None).await.unwrap();
-    let told = |told| match told {
+    let status_of = |event| match event {
         Some(StreamEvent::Status { status, .. }) => status.status.to_string(),
         other => panic!("not a status: {other:?}"),
     };
-    assert_eq!(told(stream.next().await.unwrap()), "Queued");
+    assert_eq!(status_of(stream.next().await.unwrap()), "Queued");
     far.client.cancel(&id).await.unwrap();
-    assert_eq!(told(stream.next().await.unwrap()), "Cancelled");
-    assert!(stream.next().await.unwrap().is_none(), "the story is over");
+    assert_eq!(status_of(stream.next().await.unwrap()), "Cancelled");
+    assert!(stream.next().await.unwrap().is_none(), "the stream is over");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_at_one_node_gets_a_job_submitted_at_another() {
     let (near, far) = two().await;
-    let wish = ClaimRequest {
+    let claim_request = ClaimRequest {
         worker_id: "w".into(),
         claim_id: "c".into(),
         job_types: vec!["email".into()],
         wait_seconds: Some(60),
         ..ClaimRequest::default()
     };
-    let claim = near.client.claim(&wish);
+    let claim = near.client.claim(&claim_request);
     let submit = async {
-        until("it stands", async || near.node.waiting().standing == 1).await;
+        until("the claim waits", async || near.node.waiting().standing == 1).await;
         far.submit().await
     };
     let (claimed, id) = tokio::join!(claim, submit);

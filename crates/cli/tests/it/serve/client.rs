@@ -291,7 +291,7 @@ impl Connection {
     }
 
     /// Sends bytes and closes, so that both arrive together: the server cannot answer in between.
-    pub(crate) fn say_and_hang_up(mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn send_and_close(mut self, bytes: &[u8]) -> io::Result<()> {
         sockopt::set_tcp_nodelay(self.stream.get_ref(), false)?;
         sockopt::set_tcp_cork(self.stream.get_ref(), true)?;
         self.write(bytes)

@@ -1,10 +1,10 @@
 //! Every code of the catalogue, provoked once from outside.
 
-mod broken;
+mod disk_faults;
 
 use super::{
     Answer, Customer, TestServer,
-    customer::{fresh, held, id_of},
+    customer::{fresh, id_of, lease_item},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc, thread};
@@ -58,7 +58,7 @@ const PROVOKED: &[(&str, Provoke)] = &[
     ("SCHEMA_MISMATCH",        Reply(other_shape)),
     ("STEP_LIMIT",             Reply(steps)),
     ("STEP_NOT_BEGUN",         Reply(step_not_begun)),
-    ("STORE_DAMAGED",          Reply(broken::damaged)),
+    ("STORE_DAMAGED",          Reply(disk_faults::damaged)),
     ("TENANT_LIMIT",           Reply(one_type_too_many)),
     ("UNAUTHENTICATED",        Reply(|c| c.test_server.anonymous().get("/api/jobs").send())),
     ("UNKNOWN_JOB_TYPE",       Reply(undeclared)),
@@ -66,7 +66,7 @@ const PROVOKED: &[(&str, Provoke)] = &[
     ("WORKER_LOST",            Job(|c| lost(c, 1, "Poisoned"))),
 ];
 
-/// Provoked by a disk that fails, which has a test of its own (`codes/broken.rs`).
+/// Provoked by a disk that fails, which has a test of its own (`codes/disk_faults.rs`).
 const BY_THE_DISK: &[&str] = &["OUTCOME_UNKNOWN", "STORE_FULL", "STORE_UNAVAILABLE"];
 
 /// Codes that cannot be provoked from outside, and why.
@@ -189,7 +189,7 @@ fn reused(customer: &Customer) -> Answer {
 fn lease_lost(customer: &Customer) -> Answer {
     let job = customer.running(&fresh("type"));
     customer.release(&job, json!({}));
-    let step = held(&job, json!({"name": "x", "action": "begin"}));
+    let step = lease_item(&job, json!({"name": "x", "action": "begin"}));
     customer.owner.post("/api/work/steps").json(&step).send()
 }
 
@@ -256,7 +256,7 @@ fn steps(customer: &Customer) -> Answer {
     let job = customer.running(&fresh("type"));
     let mut connection = customer.owner.connect().unwrap();
     for number in 0..=1_000 {
-        let step = held(&job, json!({"name": format!("step {number}"), "action": "begin"}));
+        let step = lease_item(&job, json!({"name": format!("step {number}"), "action": "begin"}));
         let ask = customer.owner.post("/api/work/steps").json(&step);
         let answer = connection.send(ask).unwrap();
         if answer.status != 200 {
@@ -268,7 +268,7 @@ fn steps(customer: &Customer) -> Answer {
 
 fn step_not_begun(customer: &Customer) -> Answer {
     let job = customer.running(&fresh("type"));
-    let step = held(&job, json!({"name": "x", "action": "finish"}));
+    let step = lease_item(&job, json!({"name": "x", "action": "finish"}));
     customer.owner.post("/api/work/steps").json(&step).send()
 }
 

@@ -181,9 +181,9 @@ impl<'a> FaultInjector<'a> {
 
     /// Stops the database until a client has noticed.
     fn stop_database(&mut self) {
-        let told = self.client_log.pages().counts.unanswered;
+        let told = self.client_log.records().counts.unanswered;
         self.server.stop_immediately();
-        wait_until("a client notices", || self.client_log.pages().counts.unanswered > told);
+        wait_until("a client notices", || self.client_log.records().counts.unanswered > told);
         self.server.restart();
         self.tell("the database is back");
         self.seen.stops += 1;

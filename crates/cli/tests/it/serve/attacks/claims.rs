@@ -108,9 +108,9 @@ fn a_result_url_is_an_address_of_the_web() {
         "https:evil.example",
         "https://bank.example@evil.example/",
     ] {
-        let told = customer.settle(&job, json!({"outcome": "completed", "resultUrl": wrong}));
-        assert_eq!(told["problem"]["errorCode"], "INVALID_FIELD", "{wrong}: {told}");
-        assert!(!told.to_string().contains("evil"), "{told}");
+        let answer = customer.settle(&job, json!({"outcome": "completed", "resultUrl": wrong}));
+        assert_eq!(answer["problem"]["errorCode"], "INVALID_FIELD", "{wrong}: {answer}");
+        assert!(!answer.to_string().contains("evil"), "{answer}");
     }
     let good = json!({"outcome": "completed", "resultUrl": "HTTPS://a.example:8443/x?y=z@1#e"});
     assert_eq!(customer.settle(&job, good)["status"], "Completed");

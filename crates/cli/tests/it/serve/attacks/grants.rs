@@ -113,8 +113,8 @@ fn revoking_a_key_can_take_its_descendants_with_it() {
     assert_eq!(ids.map(|id| revoked(id)), [1, 1, 1, 0], "{audit}");
     let (_, later) = make(&bystander, &["jobs:read"]);
     let prompt = Prompt::of(&test_server);
-    let told = prompt.types(&["keys", "revoke", &bystander_id, "--descendants"]);
-    assert!(told.well().contains("made with it"), "{}", told.out);
+    let output = prompt.types(&["keys", "revoke", &bystander_id, "--descendants"]);
+    assert!(output.well().contains("made with it"), "{}", output.out);
     assert_eq!([&bystander, &later].map(works), [401, 401]);
     let wrong = format!("/api/keys/{stolen_id}?descendent=true");
     test_server.admin().delete(&wrong).send().problem(400, "INVALID_FIELD");
@@ -138,9 +138,9 @@ fn a_key_that_was_revoked_meanwhile_makes_no_other() {
     );
     socket.write_all(head.as_bytes()).unwrap();
     // The server asks for its body: the key was valid.
-    let mut told = [0; 25];
-    socket.read_exact(&mut told).unwrap();
-    assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let mut continue_line = [0; 25];
+    socket.read_exact(&mut continue_line).unwrap();
+    assert_eq!(&continue_line, b"HTTP/1.1 100 Continue\r\n\r\n");
     let revoke = test_server.admin().delete(&format!("/api/keys/{id}?descendants=true"));
     assert_eq!(revoke.send().status, 204);
     socket.write_all(body.as_bytes()).unwrap();

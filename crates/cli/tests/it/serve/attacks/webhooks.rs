@@ -8,12 +8,12 @@ use crate::serve::{
 use serde_json::json;
 use std::{fs, sync::Arc};
 
-const WELL: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+const OK_RESPONSE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /// One secret signed for all types: a receiver of one type's jobs could forge another's.
 #[test]
 fn a_webhook_secret_signs_pushes_of_its_type_only() {
-    let (port, told) = receiver(&[WELL, WELL]);
+    let (port, requests) = receiver(&[OK_RESPONSE, OK_RESPONSE]);
     let test_server =
         Arc::new(TestServer::with(&format!("[outbound]\nallow = [\"127.0.0.1:{port}\"]")));
     let customer = Customer::of(&test_server);
@@ -29,7 +29,7 @@ fn a_webhook_secret_signs_pushes_of_its_type_only() {
     for job_type in ["mail", "fax"] {
         customer.policy(job_type, handler.clone());
         customer.queued(job_type);
-        pushed.push(told.recv().unwrap());
+        pushed.push(requests.recv().unwrap());
     }
     let [mail, fax] = ["mail", "fax"].map(secret);
     assert_ne!(mail, fax);

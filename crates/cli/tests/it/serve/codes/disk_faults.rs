@@ -17,13 +17,13 @@ pub(super) fn damaged(_: &Customer) -> Answer {
     let id = test_server.admin().post("/api/jobs").json(&job).send().ok(202)["jobId"].clone();
     assert!(test_server.stop().success(), "{}", test_server.log());
     let mut bytes = fs::read(test_server.store()).unwrap();
-    let places: Vec<usize> = bytes
+    let positions: Vec<usize> = bytes
         .windows(word.len())
         .enumerate()
         .filter_map(|(at, window)| (window == word.as_bytes()).then_some(at))
         .collect();
-    assert!(!places.is_empty(), "an orderly end moves everything into the file");
-    places.iter().for_each(|at| bytes[at + 5] ^= 1);
+    assert!(!positions.is_empty(), "an orderly end moves everything into the file");
+    positions.iter().for_each(|at| bytes[at + 5] ^= 1);
     fs::write(test_server.store(), bytes).unwrap();
     test_server.restart();
     test_server.admin().get(&format!("/api/jobs/{}", id.as_str().unwrap())).send()
@@ -95,31 +95,31 @@ fn a_commit_of_unknown_result_is_reported_as_such() {
     let job = |key: &str| json!({"jobType": "x", "idempotencyKey": key});
     customer.post("/api/jobs").json(&job("before")).send().ok(202);
     let _fault = Fault::strike(&test_server, "inject=fdatasync:error=EIO");
-    let told: Vec<(String, Answer)> = thread::scope(|scope| {
-        let crowd: Vec<_> = (0..8)
+    let answers: Vec<(String, Answer)> = thread::scope(|scope| {
+        let clients: Vec<_> = (0..8)
             .map(|_| {
                 let key = fresh("key");
                 scope.spawn({
                     let (customer, job) = (&customer, &job);
                     move || {
-                        let mut heard = Vec::new();
-                        let Ok(mut connection) = customer.connect() else { return heard };
+                        let mut received = Vec::new();
+                        let Ok(mut connection) = customer.connect() else { return received };
                         // The same again until the server stops answering.
                         while let Ok(answer) =
                             connection.send(customer.post("/api/jobs").json(&job(&key)))
                         {
-                            heard.push((key.clone(), answer));
+                            received.push((key.clone(), answer));
                         }
-                        heard
+                        received
                     }
                 })
             })
             .collect();
-        crowd.into_iter().flat_map(|one| one.join().unwrap()).collect()
+        clients.into_iter().flat_map(|one| one.join().unwrap()).collect()
     });
     wait_until("the process ends", || test_server.has_ended());
     let mut codes: BTreeMap<String, u32> = BTreeMap::new();
-    for (_, answer) in &told {
+    for (_, answer) in &answers {
         let problem = answer.json();
         let code = problem["errorCode"].as_str().unwrap_or("none").to_owned();
         answer.problem(503, &code);
@@ -129,12 +129,12 @@ fn a_commit_of_unknown_result_is_reported_as_such() {
         }
         *codes.entry(code).or_default() += 1;
     }
-    let heard: Vec<&String> = codes.keys().collect();
-    assert_eq!(heard, ["OUTCOME_UNKNOWN", "STORE_UNAVAILABLE"], "{codes:?}");
+    let seen_codes: Vec<&String> = codes.keys().collect();
+    assert_eq!(seen_codes, ["OUTCOME_UNKNOWN", "STORE_UNAVAILABLE"], "{codes:?}");
     test_server.restart();
     let again: Value = customer.post("/api/jobs").json(&job("before")).send().ok(202);
     assert_eq!(again["duplicate"], true, "what was acknowledged is there");
-    for (key, answer) in &told {
+    for (key, answer) in &answers {
         let promised = answer.json()["jobId"].clone();
         let again = customer.post("/api/jobs").json(&job(key)).send().ok(202);
         if again["duplicate"] == true && promised.is_string() {
