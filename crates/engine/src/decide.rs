@@ -483,13 +483,13 @@ fn has_lapsed(lease: &Lease, now: Timestamp) -> bool {
 
 /// Retention is over, and the job does not wait for an operator.
 fn may_be_purged(job: &Job, policy: &Policy, now: Timestamp) -> bool {
-    retention_start(job)
+    kept_since(job)
         .is_some_and(|since| since + policy.effective_retention(job.envelope.key.is_some()) <= now)
 }
 
 /// When the retention of an ended job begins; `None` for a poisoned job that still waits for an
 /// operator. Stores find old jobs by it, and the purge checks it again.
-pub fn retention_start(job: &Job) -> Option<Timestamp> {
+pub fn kept_since(job: &Job) -> Option<Timestamp> {
     match job.state {
         State::Queued { .. } | State::Running(_) => None,
         State::Completed(ended) | State::Failed(ended) | State::Cancelled(ended) => Some(ended.at),

@@ -53,8 +53,8 @@ pub use command::{
 };
 pub use credential::{ApiKey, KeyDigest, KeyDraft, KeyId, KeySecret, SigningKey, descendants};
 pub use decide::{
-    NOT_STARTED_MAX, RELEASES_MAX, after_clock_jump, claim, decide, is_claimable, overdue,
-    retention_start,
+    NOT_STARTED_MAX, RELEASES_MAX, after_clock_jump, claim, decide, is_claimable, kept_since,
+    overdue,
 };
 pub use entropy::Entropy;
 pub use explain::{ExplainFacts, Reason, explain};

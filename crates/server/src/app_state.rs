@@ -104,7 +104,7 @@ impl AppStateInner {
     pub(crate) async fn wait_until_confirmed(&self) -> usize {
         let until = Instant::now() + NODE_LOST_AFTER;
         let mut attempts = 0;
-        // Nodes that were alive at the change, or joined since.
+        // The ids of nodes that were alive at the change, or joined since.
         let mut seen_live: BTreeSet<String> = BTreeSet::new();
         loop {
             let is_last_try = Instant::now() >= until || self.is_closing();

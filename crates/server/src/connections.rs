@@ -56,7 +56,7 @@ struct State {
 /// a scan of all connections at the limit.
 const CANDIDATES_MAX: usize = 64;
 
-/// How long the accept loop waits for a place before it scans again for an idle connection.
+/// How long the accept loop waits for the end of a connection before it looks for an idle one again.
 const SCAN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The address already has its share of connections.
@@ -92,7 +92,7 @@ impl Connections {
         Arc::new(Connections { connections_max, shares, clock, state, freed })
     }
 
-    /// Admits a connection of `peer` as soon as there is a place. Only one accept loop calls this.
+    /// Admits a connection of `peer` as soon as the limit allows it. Only one accept loop calls this.
     pub(crate) async fn admit(self: &Arc<Self>, peer: IpAddr) -> Result<Admitted, ShareExceeded> {
         let address = counted_address(peer);
         if let Some(share) = self.shares.of(peer) {
@@ -193,7 +193,7 @@ impl State {
     }
 }
 
-/// A connection that has a place. Drop returns the place.
+/// A connection that counts towards the limit. Drop ends that.
 pub(crate) struct Admitted {
     connections: Arc<Connections>,
     pub(crate) connection: Arc<Connection>,
@@ -214,7 +214,7 @@ impl Admitted {
         BoundedStream::new(stream, self, first_byte_timeout, write_timeout)
     }
 
-    /// Waits until the connection has to yield.
+    /// Waits until this connection must close in favour of another.
     pub(crate) async fn close_requested(&self) {
         self.connection.close_requested.notified().await;
     }
@@ -429,7 +429,7 @@ mod tests {
         };
         let (new, ()) = tokio::join!(admit(&all, "192.0.2.4"), leaves);
         assert!(new.is_ok() && !is_closing(&served) && !is_closing(&younger));
-        // An answered connection keeps its place until the answer is written. Then it is as old as
+        // An answered connection does not yield until the answer is written. Then it is as old as
         // its last answer.
         drop(serving);
         assert_eq!(served.connection.idle_since(), None);

@@ -68,5 +68,5 @@ fn family(page: &mut String, name: &str, kind: &str, help: &str) {
 }
 
 fn line(page: &mut String, text: &str) {
-    writeln!(page, "{text}").expect("a string takes everything");
+    writeln!(page, "{text}").expect("writing to a string does not fail");
 }

@@ -288,8 +288,8 @@ mod tests {
     #[test]
     fn a_correlation_is_the_callers_or_that_of_its_trace_or_new() {
         let trace = ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
-        let given = correlation(&[("x-correlation-id", "mine"), trace]);
-        assert_eq!((given.id.as_str(), given.refused), ("mine", None));
+        let own = correlation(&[("x-correlation-id", "mine"), trace]);
+        assert_eq!((own.id.as_str(), own.refused), ("mine", None));
         assert_eq!(correlation(&[trace]).id.as_str(), "0af7651916cd43dd8448eb211c80319c");
         assert_eq!(correlation(&[("traceparent", "nonsense")]).id.as_str(), "new");
         let long = "x".repeat(129);

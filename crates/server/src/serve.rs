@@ -213,7 +213,7 @@ impl ServerContext {
             tokio::spawn(async move {
                 tokio::select! {
                     () = server_context.serve(stream, peer, &admitted) => {}
-                    () = admitted.close_requested() => debug!("an idle connection was closed to make room"),
+                    () = admitted.close_requested() => debug!("an idle connection was closed because the limit of connections is reached"),
                 }
                 drop((admitted, alive));
             });

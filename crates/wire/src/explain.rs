@@ -21,7 +21,6 @@ pub const REASON_CODES: [&str; 9] = [
 /// The status of a job, and everything that keeps it from running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
-#[schema(as = Explanation)]
 pub struct Explanation {
     pub status: String,
     pub reasons: Vec<ExplainReason>,

@@ -9,7 +9,6 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
-#[schema(as = Transition)]
 pub struct Transition {
     pub seq: u64,
     pub at: Rfc3339,

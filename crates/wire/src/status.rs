@@ -9,7 +9,6 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
-#[schema(as = JobStatus)]
 pub struct JobStatus {
     pub job_id: String,
     pub job_type: String,

@@ -54,7 +54,6 @@ pub struct BatchRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "said above")]
-#[schema(as = PayloadVersion)]
 pub enum PayloadVersion {
     Number(u32),
     Text(String),

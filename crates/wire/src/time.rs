@@ -18,7 +18,7 @@ const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 pub fn format_time(at: Timestamp) -> String {
     let date_time = EPOCH
         .checked_add(SignedDuration::from_millis(at.unix_ms()))
-        .expect("the engine's moments end with the year 9999");
+        .expect("the engine's timestamps end with the year 9999");
     let (date, time) = (date_time.date(), date_time.time());
     // Digit by digit: every status has several timestamps, and `format!` would take half of the
     // time to write one. jiff's printer takes half as long again (180 ns instead of 120).

@@ -101,7 +101,7 @@ impl PresentedCredential {
     pub(crate) async fn check_still_valid(&self, app: &AppState) -> Reply<()> {
         let path = self.0.extensions.get::<MatchedPath>();
         let route = path.and_then(|path| route_of(&self.0.method, path.as_str()));
-        let route = route.expect("it came by a route");
+        let route = route.expect("authorize found the route of this request");
         let recognised = recognise(app, route, &self.0).await;
         match recognised.map_err(|rejected| rejected.error)? {
             Some(caller) => check(route, &caller, &self.0),

@@ -135,7 +135,7 @@ pub(super) fn ended_row(stored: &Stored) -> EndedRow {
     let job = &stored.job;
     let (queue, is_keyed) = (queue_column(stored.queue), job.envelope.key.is_some());
     let status = i16::try_from(status_number(job.status())).expect("a small number");
-    let kept_since = engine::retention_start(job).map(Timestamp::unix_ms);
+    let kept_since = engine::kept_since(job).map(Timestamp::unix_ms);
     (queue, is_keyed, stored.no, status, error_of(job), kept_since, body_of(stored))
 }
 

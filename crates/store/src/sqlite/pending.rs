@@ -140,7 +140,7 @@ fn insert_live(values: &mut Values<'_, '_>, now: &&Stored) -> Result<()> {
 fn insert_ended(values: &mut Values<'_, '_>, now: &&Stored) -> Result<()> {
     let Stored { no, queue, job, .. } = now;
     let (status, keyed) = (status_number(job.status()), job.envelope.key.is_some());
-    let kept_since = engine::retention_start(job).map(engine::Timestamp::unix_ms);
+    let kept_since = engine::kept_since(job).map(engine::Timestamp::unix_ms);
     values.add(&[no, queue, &status, &error_of(job), &keyed, &kept_since])?;
     values.write(|buffer| job_to_row_in(buffer, now.no, &now.job, &now.recent))
 }

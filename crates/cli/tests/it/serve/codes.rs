@@ -82,9 +82,10 @@ const INSIDE: &[(&str, &str)] = &[
 fn every_code_of_the_catalogue_is_provoked() {
     let provoked = PROVOKED.iter().map(|(code, _)| *code);
     let inside = INSIDE.iter().map(|(code, _)| *code);
-    let known: BTreeSet<&str> = provoked.chain(BY_THE_DISK.iter().copied()).chain(inside).collect();
+    let tested: BTreeSet<&str> =
+        provoked.chain(BY_THE_DISK.iter().copied()).chain(inside).collect();
     let catalogue: BTreeSet<&str> = CATALOGUE.iter().map(|entry| entry.code).collect();
-    let open: Vec<_> = catalogue.symmetric_difference(&known).collect();
+    let open: Vec<_> = catalogue.symmetric_difference(&tested).collect();
     assert!(open.is_empty(), "no test provokes them, or the catalogue lacks them: {open:?}");
 }
 
@@ -97,8 +98,11 @@ fn every_code_comes_with_the_status_that_the_catalogue_gives_it() {
             .map(|(code, provoke)| (code, scope.spawn(|| check(&customer, code, provoke))))
             .collect();
         let broken = started.into_iter().filter_map(|(code, one)| {
-            let said = one.join().err()?;
-            Some(format!("{code}: {}", said.downcast_ref::<String>().cloned().unwrap_or_default()))
+            let panic_text = one.join().err()?;
+            Some(format!(
+                "{code}: {}",
+                panic_text.downcast_ref::<String>().cloned().unwrap_or_default()
+            ))
         });
         broken.collect()
     });
@@ -106,24 +110,28 @@ fn every_code_comes_with_the_status_that_the_catalogue_gives_it() {
 }
 
 fn check(customer: &Customer, code: &str, provoke: &Provoke) {
-    let known = entry(code).unwrap();
+    let catalogue_entry = entry(code).unwrap();
     match provoke {
         Reply(provoke) => {
             let answer = provoke(customer);
-            let problem = answer.problem(known.http_status.unwrap(), code);
-            assert_eq!(problem["title"], known.title);
+            let problem = answer.problem(catalogue_entry.http_status.unwrap(), code);
+            assert_eq!(problem["title"], catalogue_entry.title);
             let waits = answer.header("retry-after").is_some();
-            assert_eq!(waits, known.retryable && code != "REQUEST_TIMEOUT", "{code}: Retry-After");
+            assert_eq!(
+                waits,
+                catalogue_entry.retryable && code != "REQUEST_TIMEOUT",
+                "{code}: Retry-After"
+            );
         }
         Item(provoke) => {
             let problem = provoke(customer)["problem"].clone();
             assert_eq!(
                 (&problem["errorCode"], &problem["status"]),
-                (&json!(code), &json!(known.http_status))
+                (&json!(code), &json!(catalogue_entry.http_status))
             );
         }
         Job(provoke) => {
-            assert_eq!(known.http_status, None, "{code} stands on a job");
+            assert_eq!(catalogue_entry.http_status, None, "{code} stands on a job");
             assert_eq!(customer.status(&provoke(customer))["errorCode"], code);
         }
     }

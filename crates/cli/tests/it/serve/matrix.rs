@@ -366,9 +366,9 @@ fn every_route_admits_only_its_authorized_callers() {
         let walks: Vec<_> =
             ROUTES.iter().map(|route| (route, scope.spawn(|| walk(&callers, route)))).collect();
         let broken = walks.into_iter().filter_map(|(route, walk)| {
-            let said = walk.join().err()?;
-            let said = said.downcast_ref::<String>().cloned().unwrap_or_default();
-            Some(format!("{} {}: {said}", route.method, route.path))
+            let panic_text = walk.join().err()?;
+            let panic_text = panic_text.downcast_ref::<String>().cloned().unwrap_or_default();
+            Some(format!("{} {}: {panic_text}", route.method, route.path))
         });
         broken.collect()
     });

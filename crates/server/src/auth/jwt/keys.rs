@@ -130,7 +130,10 @@ impl Keyring {
 }
 
 fn log_read_error(error: &KeysError) {
-    warn!(error = error as &dyn std::error::Error, "keys of the token issuer not read");
+    warn!(
+        error = error as &dyn std::error::Error,
+        "the keys of the token issuer could not be read; the last ones stay in use"
+    );
 }
 
 enum Source {

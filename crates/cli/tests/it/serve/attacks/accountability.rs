@@ -35,7 +35,7 @@ fn the_audit_log_records_each_changed_field_of_a_type() {
         "maxAttempts": 7, "backoff": {"base": "1500ms", "factor": 1.5, "jitter": "none"}, "maxQueued": 5,
         "schema": schema, "handler": {"http": address},
     }));
-    for said in [
+    for change in [
         "backoff.base 2s → 1500ms",
         "backoff.factor 2 → 1.5",
         "backoff.jitter full → none",
@@ -44,7 +44,7 @@ fn the_audit_log_records_each_changed_field_of_a_type() {
         "schema none → sha256:",
         "handler none → http https://hooks.example sha256:",
     ] {
-        assert!(second.contains(said), "{said}: {second}");
+        assert!(second.contains(change), "{change}: {second}");
     }
     assert!(!second.contains("maxAttempts") && !second.contains("planted"), "{second}");
     assert!(second.len() < 2_048, "{}", second.len());

@@ -88,14 +88,14 @@ fn reports_have_memory_of_their_own_and_no_principal_takes_all_of_it() {
     report(&greedy).ok(200);
     // One worker fills its share: another of its own reports has to wait, and reports of other
     // workers do not.
-    let held = announced(&greedy, "/api/work/settle");
+    let reserved = announced(&greedy, "/api/work/settle");
     crate::serve::wait_until("its share is taken", || report(&greedy).status == 503);
     report(&greedy).problem(503, "OVERLOADED");
     report(&honest).ok(200);
     // A small report is never counted.
     let small = json!({"items": []});
     greedy.post("/api/work/settle").json(&small).send().ok(200);
-    drop((held, batches));
+    drop((reserved, batches));
     crate::serve::wait_until("its share is free again", || report(&greedy).status == 200);
 }
 

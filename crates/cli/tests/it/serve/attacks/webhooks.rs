@@ -20,10 +20,10 @@ fn a_webhook_secret_signs_pushes_of_its_type_only() {
     let handler = json!({"handler": {"http": format!("http://127.0.0.1:{port}/jobs")}});
     let store = format!("sqlite:{}", test_server.store().display());
     let secret = |job_type: &str| {
-        let said = consign(test_server.data(), &["keys", "webhook", job_type, "--store", &store]);
-        assert!(said.success, "{}", said.err);
-        assert!(said.out.starts_with("whsec_"), "{}", said.out);
-        said.out
+        let output = consign(test_server.data(), &["keys", "webhook", job_type, "--store", &store]);
+        assert!(output.success, "{}", output.err);
+        assert!(output.out.starts_with("whsec_"), "{}", output.out);
+        output.out
     };
     let mut pushed = Vec::new();
     for job_type in ["mail", "fax"] {

@@ -12,15 +12,15 @@ use std::{
 /// A payload that changed on disk: one letter of it is different.
 pub(super) fn damaged(_: &Customer) -> Answer {
     let test_server = TestServer::start();
-    let word = "this payload will rot on its disk";
-    let job = json!({"jobType": "rot", "payload": word});
+    let payload_text = "this payload will rot on its disk";
+    let job = json!({"jobType": "rot", "payload": payload_text});
     let id = test_server.admin().post("/api/jobs").json(&job).send().ok(202)["jobId"].clone();
     assert!(test_server.stop().success(), "{}", test_server.log());
     let mut bytes = fs::read(test_server.store()).unwrap();
     let positions: Vec<usize> = bytes
-        .windows(word.len())
+        .windows(payload_text.len())
         .enumerate()
-        .filter_map(|(at, window)| (window == word.as_bytes()).then_some(at))
+        .filter_map(|(at, window)| (window == payload_text.as_bytes()).then_some(at))
         .collect();
     assert!(!positions.is_empty(), "an orderly end moves everything into the file");
     positions.iter().for_each(|at| bytes[at + 5] ^= 1);
@@ -33,8 +33,8 @@ pub(super) fn damaged(_: &Customer) -> Answer {
 struct Fault(Child);
 
 impl Fault {
-    fn strike(test_server: &TestServer, expression: &str) -> Self {
-        let words = test_server.data().join("tracer");
+    fn inject(test_server: &TestServer, expression: &str) -> Self {
+        let trace_log = test_server.data().join("tracer");
         let child = Command::new("strace")
             .args([
                 "-f",
@@ -48,14 +48,14 @@ impl Fault {
             .args(["-o", "/dev/null"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(File::create(&words).unwrap())
+            .stderr(File::create(&trace_log).unwrap())
             .spawn()
             .expect("strace is there; `cargo xtask test` installs it");
         let mut fault = Fault(child);
         wait_until("strace has attached", || {
-            let said = fs::read_to_string(&words).unwrap();
-            assert!(fault.0.try_wait().unwrap().is_none(), "strace cannot trace: {said}");
-            said.contains("attached")
+            let trace = fs::read_to_string(&trace_log).unwrap();
+            assert!(fault.0.try_wait().unwrap().is_none(), "strace cannot trace: {trace}");
+            trace.contains("attached")
         });
         fault
     }
@@ -75,7 +75,7 @@ fn a_full_disk_refuses_submits_until_space_returns() {
     let job = json!({"jobType": "x"});
     let submit = || test_server.admin().post("/api/jobs").json(&job).send();
     submit().ok(202);
-    let fault = Fault::strike(&test_server, "inject=pwrite64:error=ENOSPC");
+    let fault = Fault::inject(&test_server, "inject=pwrite64:error=ENOSPC");
     let refused = submit();
     refused.problem(503, "STORE_FULL");
     assert!(refused.header("retry-after").is_some());
@@ -94,7 +94,7 @@ fn a_commit_of_unknown_result_is_reported_as_such() {
     let customer = test_server.admin();
     let job = |key: &str| json!({"jobType": "x", "idempotencyKey": key});
     customer.post("/api/jobs").json(&job("before")).send().ok(202);
-    let _fault = Fault::strike(&test_server, "inject=fdatasync:error=EIO");
+    let _fault = Fault::inject(&test_server, "inject=fdatasync:error=EIO");
     let answers: Vec<(String, Answer)> = thread::scope(|scope| {
         let clients: Vec<_> = (0..8)
             .map(|_| {

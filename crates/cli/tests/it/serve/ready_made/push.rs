@@ -53,8 +53,8 @@ impl Request {
     }
 
     fn header(&self, name: &str) -> &str {
-        let found = self.headers.iter().find(|(given, _)| given == name);
-        found.map_or_else(|| panic!("{name} is missing"), |(_, value)| value)
+        let header = self.headers.iter().find(|(field_name, _)| field_name == name);
+        header.map_or_else(|| panic!("{name} is missing"), |(_, value)| value)
     }
 }
 
@@ -72,8 +72,8 @@ pub(crate) fn is_signed(request: &Request, secret: &str) -> bool {
 fn verify_with_the_documented_python(request: &Request, secret: &str) {
     let page = include_str!("../../../../../../docs/handlers.md");
     let (_, rest) = page.split_once("```python\n").unwrap();
-    let (shown, _) = rest.split_once("```").unwrap();
-    let ask = "import json, sys\n\
+    let (documented, _) = rest.split_once("```").unwrap();
+    let verification = "import json, sys\n\
                told = json.loads(sys.argv[1])\n\
                body = told['body'].encode()\n\
                assert is_from_consign(told['secret'], told['headers'], body)\n\
@@ -81,7 +81,7 @@ fn verify_with_the_documented_python(request: &Request, secret: &str) {
     let headers: serde_json::Map<String, Value> =
         request.headers.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
     let input = json!({"secret": secret.trim(), "headers": headers, "body": request.body});
-    let script = format!("{shown}{ask}");
+    let script = format!("{documented}{verification}");
     let run = Command::new("python3").args(["-c", &script, &input.to_string()]).output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
 }
