@@ -56,7 +56,8 @@ struct State {
 /// a scan of all connections at the limit.
 const CANDIDATES_MAX: usize = 64;
 
-/// How long the accept loop waits for the end of a connection before it looks for an idle one again.
+/// How long the accept loop waits for the end of a connection before it looks for an idle one
+/// again.
 const SCAN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The address already has its share of connections.
@@ -92,7 +93,8 @@ impl Connections {
         Arc::new(Connections { connections_max, shares, clock, state, freed })
     }
 
-    /// Admits a connection of `peer` as soon as the limit allows it. Only one accept loop calls this.
+    /// Admits a connection of `peer` as soon as the limit allows it. Only one accept loop calls
+    /// this.
     pub(crate) async fn admit(self: &Arc<Self>, peer: IpAddr) -> Result<Admitted, ShareExceeded> {
         let address = counted_address(peer);
         if let Some(share) = self.shares.of(peer) {

@@ -190,7 +190,7 @@ pub static FIELD_DOCS: &[FieldDoc] = &[
 /// as null.
 pub const LEFT_OUT: &[&str] = &[
     "BulkAnswer.operationId",
-    "JobDetails.payload",
+    "JobMore.payload",
     "JobStatus.tenant",
     "Problem.errors",
     "Problem.jobId",

@@ -92,11 +92,11 @@ fn every_field_has_a_description_and_each_one_is_used() {
         found.insert(shape.clone());
         let parts = schema["allOf"].as_array().cloned().unwrap_or_default();
         for part in parts.iter().chain([schema]) {
-            for (field, operation) in part["properties"].as_object().into_iter().flatten() {
+            for (field, field_schema) in part["properties"].as_object().into_iter().flatten() {
                 found.extend([field.clone(), format!("{shape}.{field}")]);
-                let in_one_of = operation["oneOf"].as_array().into_iter().flatten();
+                let in_one_of = field_schema["oneOf"].as_array().into_iter().flatten();
                 let is_described =
-                    in_one_of.chain([operation]).any(|part| part["description"].is_string());
+                    in_one_of.chain([field_schema]).any(|part| part["description"].is_string());
                 if !is_described {
                     undescribed.push(format!("{shape}.{field}"));
                 }
