@@ -190,6 +190,7 @@ pub static FIELD_DOCS: &[FieldDoc] = &[
 /// as null.
 pub const LEFT_OUT: &[&str] = &[
     "BulkAnswer.operationId",
+    "HeartbeatResult.problem",
     "JobMore.payload",
     "JobStatus.tenant",
     "Problem.errors",
