@@ -10,7 +10,7 @@ use crate::{
     figures::Times,
     place::Site,
 };
-use engine::{ClaimId, ClaimRequest, Ending, EndingDraft, JobType, OutcomeWord, Scope, WorkerId};
+use engine::{ClaimId, ClaimRequest, Ending, EndingDraft, JobType, Outcome, Scope, WorkerId};
 use platform::Report as Settled;
 use std::time::Duration;
 use store::Claimed;
@@ -195,7 +195,7 @@ async fn settle(bench_node: &BenchNode, claimed: Vec<Claimed>) -> Result<(), Err
 }
 
 fn completed() -> Ending {
-    EndingDraft::new(OutcomeWord::Completed).check().expect("it says nothing else")
+    EndingDraft::new(Outcome::Completed).check().expect("it says nothing else")
 }
 
 #[cfg(test)]

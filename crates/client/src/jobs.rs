@@ -8,8 +8,8 @@ use reqwest::{
 use serde::Serialize;
 use std::time::Duration;
 use wire::{
-    BatchAnswer, BulkAnswer, BulkRequest, ExplainShape, HistoryShape, JobShape, Page,
-    RedriveRequest, StatusShape, SubmitRequest, SubmittedShape,
+    BatchAnswer, BulkAnswer, BulkRequest, Explanation, FullJob, JobStatus, Page, RedriveRequest,
+    SubmitRequest, SubmittedJob, Transition,
 };
 
 /// Which jobs a list shows.
@@ -35,7 +35,7 @@ pub enum Polled {
     /// The status has changed.
     Now {
         /// The status.
-        status: Box<StatusShape>,
+        status: Box<JobStatus>,
         /// What the next poll sends.
         since: Option<StatusVersion>,
         /// When the next poll is worth it; none after the end.
@@ -45,7 +45,7 @@ pub enum Polled {
 
 impl Client {
     /// Submits a job. With a key, the call is safe to repeat.
-    pub async fn submit(&self, job: &SubmitRequest) -> Result<SubmittedShape, ClientError> {
+    pub async fn submit(&self, job: &SubmitRequest) -> Result<SubmittedJob, ClientError> {
         self.post(&["api", "jobs"], job).await
     }
 
@@ -56,7 +56,7 @@ impl Client {
     }
 
     /// The status of a job.
-    pub async fn status(&self, id: &str) -> Result<StatusShape, ClientError> {
+    pub async fn status(&self, id: &str) -> Result<JobStatus, ClientError> {
         self.get(&["api", "jobs", id, "status"]).await
     }
 
@@ -88,22 +88,22 @@ impl Client {
     }
 
     /// The whole job, with its payload for callers who may see it.
-    pub async fn job(&self, id: &str) -> Result<JobShape, ClientError> {
+    pub async fn job(&self, id: &str) -> Result<FullJob, ClientError> {
         self.get(&["api", "jobs", id]).await
     }
 
     /// The history of a job.
-    pub async fn history(&self, id: &str) -> Result<Page<HistoryShape>, ClientError> {
+    pub async fn history(&self, id: &str) -> Result<Page<Transition>, ClientError> {
         self.every_page(&["api", "jobs", id, "history"]).await
     }
 
     /// Why a job is not running.
-    pub async fn explain(&self, id: &str) -> Result<ExplainShape, ClientError> {
+    pub async fn explain(&self, id: &str) -> Result<Explanation, ClientError> {
         self.get(&["api", "jobs", id, "explain"]).await
     }
 
     /// Cancels a job.
-    pub async fn cancel(&self, id: &str) -> Result<StatusShape, ClientError> {
+    pub async fn cancel(&self, id: &str) -> Result<JobStatus, ClientError> {
         self.read(self.request(Method::POST, &["api", "jobs", id, "cancel"])).await
     }
 
@@ -118,7 +118,7 @@ impl Client {
         &self,
         id: &str,
         options: &RedriveRequest,
-    ) -> Result<StatusShape, ClientError> {
+    ) -> Result<JobStatus, ClientError> {
         self.post(&["api", "jobs", id, "redrive"], options).await
     }
 
@@ -128,7 +128,7 @@ impl Client {
     }
 
     /// A page of jobs, newest first.
-    pub async fn list(&self, query: &ListQuery) -> Result<Page<StatusShape>, ClientError> {
+    pub async fn list(&self, query: &ListQuery) -> Result<Page<JobStatus>, ClientError> {
         self.read(self.request(Method::GET, &["api", "jobs"]).query(query)).await
     }
 }

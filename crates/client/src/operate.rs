@@ -7,8 +7,8 @@ use crate::{
 use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
 use wire::{
-    AuditShape, BulkAnswer, KeyCreated, KeyRequest, KeyShape, NodeShape, Page, PoisonAnswer,
-    PoisonRequest, PolicyShape, QueueShape, TypeShape, WorkerShape,
+    AuditLogEntry, BulkAnswer, KeyCreated, KeyInfo, KeyRequest, NodeStatus, Page, PoisonAnswer,
+    PoisonRequest, QueueStatus, TypePolicy, TypeWithPolicy, WorkerStatus,
 };
 
 /// The most entries of a page.
@@ -39,22 +39,22 @@ struct PageQuery<'a> {
 
 impl Client {
     /// Every queue.
-    pub async fn queues(&self) -> Result<Page<QueueShape>, ClientError> {
+    pub async fn queues(&self) -> Result<Page<QueueStatus>, ClientError> {
         self.every_page(&["api", "queues"]).await
     }
 
     /// One queue.
-    pub async fn queue(&self, job_type: &str) -> Result<QueueShape, ClientError> {
+    pub async fn queue(&self, job_type: &str) -> Result<QueueStatus, ClientError> {
         self.get(&["api", "queues", job_type]).await
     }
 
     /// Pauses a queue: no more jobs of the type start.
-    pub async fn pause(&self, job_type: &str) -> Result<QueueShape, ClientError> {
+    pub async fn pause(&self, job_type: &str) -> Result<QueueStatus, ClientError> {
         self.read(self.request(Method::POST, &["api", "queues", job_type, "pause"])).await
     }
 
     /// Resumes a queue: jobs of the type start again.
-    pub async fn resume(&self, job_type: &str) -> Result<QueueShape, ClientError> {
+    pub async fn resume(&self, job_type: &str) -> Result<QueueStatus, ClientError> {
         self.read(self.request(Method::POST, &["api", "queues", job_type, "resume"])).await
     }
 
@@ -74,17 +74,17 @@ impl Client {
     }
 
     /// All workers.
-    pub async fn workers(&self) -> Result<Page<WorkerShape>, ClientError> {
+    pub async fn workers(&self) -> Result<Page<WorkerStatus>, ClientError> {
         self.every_page(&["api", "workers"]).await
     }
 
     /// All nodes.
-    pub async fn nodes(&self) -> Result<Page<NodeShape>, ClientError> {
+    pub async fn nodes(&self) -> Result<Page<NodeStatus>, ClientError> {
         self.get(&["api", "nodes"]).await
     }
 
     /// Every type, with its policy.
-    pub async fn types(&self) -> Result<Page<TypeShape>, ClientError> {
+    pub async fn types(&self) -> Result<Page<TypeWithPolicy>, ClientError> {
         self.every_page(&["api", "types"]).await
     }
 
@@ -92,8 +92,8 @@ impl Client {
     pub async fn set_type(
         &self,
         job_type: &str,
-        policy: &PolicyShape,
-    ) -> Result<TypeShape, ClientError> {
+        policy: &TypePolicy,
+    ) -> Result<TypeWithPolicy, ClientError> {
         self.read(json(self.request(Method::PUT, &["api", "types", job_type]), policy)).await
     }
 
@@ -103,7 +103,7 @@ impl Client {
     }
 
     /// Every key, without its secret.
-    pub async fn keys(&self) -> Result<Page<KeyShape>, ClientError> {
+    pub async fn keys(&self) -> Result<Page<KeyInfo>, ClientError> {
         self.every_page(&["api", "keys"]).await
     }
 
@@ -126,7 +126,7 @@ impl Client {
         &self,
         top: Option<u32>,
         cursor: Option<&str>,
-    ) -> Result<Page<AuditShape>, ClientError> {
+    ) -> Result<Page<AuditLogEntry>, ClientError> {
         let query = PageQuery { top, cursor };
         self.read(self.request(Method::GET, &["api", "audit"]).query(&query)).await
     }

@@ -22,7 +22,7 @@ pub struct Client {
     http: reqwest::Client,
     address: Address,
     /// The address as errors name it.
-    shown: String,
+    display_address: String,
     key: Option<Secret>,
     authority: Option<Arc<[u8]>>,
     socket: Option<Arc<Socket>>,
@@ -31,14 +31,14 @@ pub struct Client {
 /// The Unix socket of a server.
 struct Socket {
     /// The path that errors name.
-    shown: PathBuf,
+    display_path: PathBuf,
     /// The path that the system gets; it may be shorter.
     path: PathBuf,
 }
 
 /// How long a healthy server takes at most, beside the wait that the request asks for.
-const ANSWER: Duration = Duration::from_secs(30);
-const CONNECT: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Client {
     /// A client of the server at `address`, such as `http://127.0.0.1:8470`, that sends `key`, if
@@ -48,14 +48,14 @@ impl Client {
     }
 
     /// A client over a Unix socket of that server: nothing goes over TCP. Errors name the socket as
-    /// `shown`, and the system gets `path`.
+    /// `display_path`, and the system gets `path`.
     pub fn over_socket(
         address: &str,
         key: Option<&Secret>,
-        shown: &Path,
+        display_path: &Path,
         path: &Path,
     ) -> Result<Self, ClientError> {
-        let socket = Socket { shown: shown.to_owned(), path: path.to_owned() };
+        let socket = Socket { display_path: display_path.to_owned(), path: path.to_owned() };
         Self::build(address, key, None, Some(Arc::new(socket)))
     }
 
@@ -75,14 +75,14 @@ impl Client {
         socket: Option<Arc<Socket>>,
     ) -> Result<Self, ClientError> {
         let mut address = Address::parse(address)?;
-        let shown = address.to_string();
+        let display_address = address.to_string();
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("consign/", env!("CARGO_PKG_VERSION")))
             .redirect(Policy::none()) // a credential goes only to the configured address
             .no_proxy()
             // A name server must not lead requests for this machine elsewhere.
             .resolve_to_addrs("localhost", &loopback())
-            .connect_timeout(CONNECT)
+            .connect_timeout(CONNECT_TIMEOUT)
             .default_headers(credential(key)?);
         if let Some(pem) = authority {
             let wrong = |_| setup("the certificates of the authority are not PEM");
@@ -95,24 +95,24 @@ impl Client {
         let wrong = |error| ClientError::Setup(format!("no http client can be set up: {error}"));
         let (key, authority) = (key.cloned(), authority.map(Arc::from));
         let http = builder.build().map_err(wrong)?;
-        Ok(Client { http, address, shown, key, authority, socket })
+        Ok(Client { http, address, display_address, key, authority, socket })
     }
 
     /// A client with connections of its own, for a thread that must not wait for the requests of
     /// others.
     pub fn apart(&self) -> Result<Self, ClientError> {
         let (key, authority) = (self.key.as_ref(), self.authority.as_deref());
-        Self::build(&self.shown, key, authority, self.socket.clone())
+        Self::build(&self.display_address, key, authority, self.socket.clone())
     }
 
     /// The address of the server.
     pub fn address(&self) -> &str {
-        &self.shown
+        &self.display_address
     }
 
     /// A request to the URL of these path segments.
     pub(crate) fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
-        self.http.request(method, self.address.below(path)).timeout(ANSWER)
+        self.http.request(method, self.address.below(path)).timeout(ANSWER_TIMEOUT)
     }
 
     /// A request whose answer the server may hold back for `wait`.
@@ -122,7 +122,7 @@ impl Client {
         path: &[&str],
         wait: Duration,
     ) -> RequestBuilder {
-        self.http.request(method, self.address.below(path)).timeout(ANSWER + wait)
+        self.http.request(method, self.address.below(path)).timeout(ANSWER_TIMEOUT + wait)
     }
 
     /// A request for an answer without end.
@@ -186,7 +186,7 @@ impl Client {
     pub(crate) fn failed(&self, error: reqwest::Error) -> ClientError {
         let (address, source) = (self.address().to_owned(), error.without_url());
         if source.is_connect() {
-            let socket = self.socket.as_ref().map(|socket| socket.shown.clone());
+            let socket = self.socket.as_ref().map(|socket| socket.display_path.clone());
             return ClientError::Unreachable { address, socket, source };
         }
         if source.is_timeout() {

@@ -6,7 +6,7 @@
 use crate::{Client, ClientError};
 use reqwest::{Response, StatusCode};
 use std::{collections::VecDeque, time::Duration};
-use wire::StatusShape;
+use wire::JobStatus;
 
 /// A subscription to the events of one job.
 pub struct JobStream {
@@ -26,7 +26,7 @@ pub enum StreamEvent {
         /// Sent as `last_event_id` to resume the stream.
         seq: String,
         /// The status.
-        status: Box<StatusShape>,
+        status: Box<JobStatus>,
     },
     /// The stream failed.
     Failed {

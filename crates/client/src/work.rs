@@ -5,7 +5,7 @@ use reqwest::Method;
 use std::time::Duration;
 use wire::{
     ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, LeaveAnswer, LeaveRequest,
-    ReleaseRequest, SettleAnswer, SettleRequest, StepRequest, StepShape,
+    ReleaseRequest, SettleAnswer, SettleRequest, StepRequest, StepStatus,
 };
 
 impl Client {
@@ -43,7 +43,7 @@ impl Client {
     }
 
     /// Begins or finishes a step.
-    pub async fn step(&self, step: &StepRequest) -> Result<StepShape, ClientError> {
+    pub async fn step(&self, step: &StepRequest) -> Result<StepStatus, ClientError> {
         self.post(&["api", "work", "steps"], step).await
     }
 }

@@ -53,7 +53,7 @@ pub use platform::{Changed, Error, Explanation, Node, Platform, Watch};
 pub use remote::{Remote, RemoteError};
 #[cfg(feature = "local")]
 pub use store::{Counts, OpenError, Page, Query, QueueDepth, WorkerSeen};
-pub use wire::{BatchItem, StatusShape, SubmittedShape};
+pub use wire::{BatchItem, JobStatus, SubmittedJob};
 #[cfg(feature = "testing")]
 pub use worker::testing;
 pub use worker::{
@@ -83,7 +83,7 @@ impl HasResult for Job {
     }
 }
 
-impl HasResult for StatusShape {
+impl HasResult for JobStatus {
     fn result_text(&self) -> Option<&str> {
         self.result.as_ref().map(wire::Json::as_str)
     }

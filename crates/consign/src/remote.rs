@@ -4,7 +4,7 @@ use client::{Client, ClientError, Polled};
 use engine::{Backoff, FieldProblem};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use wire::{BatchAnswer, RedriveRequest, Secret, StatusShape, SubmitRequest, SubmittedShape};
+use wire::{BatchAnswer, JobStatus, RedriveRequest, Secret, SubmitRequest, SubmittedJob};
 use worker::{JobRequest, Runner};
 
 /// A remote server and the key to use it with. Clones are equal.
@@ -67,7 +67,7 @@ impl Remote {
 
     /// Submits a job: when this returns, the job is on the server's disk. While that is unknown,
     /// the job is submitted again under the same key, so that only one job comes of it.
-    pub async fn submit(&self, request: JobRequest) -> Result<SubmittedShape, RemoteError> {
+    pub async fn submit(&self, request: JobRequest) -> Result<SubmittedJob, RemoteError> {
         let request = written(request)?;
         Ok(repeated(async || self.client.submit(&request).await).await?)
     }
@@ -84,12 +84,12 @@ impl Remote {
     }
 
     /// The status of a job now.
-    pub async fn status(&self, id: &str) -> Result<StatusShape, ClientError> {
+    pub async fn status(&self, id: &str) -> Result<JobStatus, ClientError> {
         repeated(async || self.client.status(id).await).await
     }
 
     /// Waits until a job has ended, at most `longest`, and returns it as it is then.
-    pub async fn wait(&self, id: &str, longest: Duration) -> Result<StatusShape, ClientError> {
+    pub async fn wait(&self, id: &str, longest: Duration) -> Result<JobStatus, ClientError> {
         let end = Instant::now() + longest.min(WAIT_MAX);
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -107,12 +107,12 @@ impl Remote {
     }
 
     /// Cancels a waiting job at once, and asks the handler of a running one to stop.
-    pub async fn cancel(&self, id: &str) -> Result<StatusShape, ClientError> {
+    pub async fn cancel(&self, id: &str) -> Result<JobStatus, ClientError> {
         repeated(async || self.client.cancel(id).await).await
     }
 
     /// Gives an ended job another life, with all its attempts.
-    pub async fn redrive(&self, id: &str) -> Result<StatusShape, ClientError> {
+    pub async fn redrive(&self, id: &str) -> Result<JobStatus, ClientError> {
         self.client.redrive(id, &RedriveRequest::default()).await
     }
 

@@ -31,7 +31,7 @@ pub enum EndingKind {
     /// The attempt failed. The handler may know better than the policy when to retry.
     Failed { failure: Failure, retry_after: Option<Duration> },
     /// A retry cannot help.
-    FailedForGood(Failure),
+    FailedPermanently(Failure),
     /// The handler cannot read the payload.
     Poisoned(Failure),
     /// The handler stopped because of a cancel request.
@@ -41,7 +41,7 @@ pub enum EndingKind {
 /// The contract's name for the outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the variants are the contract's own words")]
-pub enum OutcomeWord {
+pub enum Outcome {
     Completed,
     Failed,
     Poisoned,
@@ -52,7 +52,7 @@ pub enum OutcomeWord {
 #[derive(Clone)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct EndingDraft {
-    pub outcome: OutcomeWord,
+    pub outcome: Outcome,
     pub retryable: Option<bool>,
     pub error_code: Option<String>,
     pub error_message: Option<String>,
@@ -67,7 +67,7 @@ pub const RESULT_BYTES_MAX: usize = 4 * 1024;
 
 impl EndingDraft {
     /// A report with only an outcome.
-    pub fn new(outcome: OutcomeWord) -> Self {
+    pub fn new(outcome: Outcome) -> Self {
         EndingDraft {
             outcome,
             retryable: None,
@@ -87,24 +87,24 @@ impl EndingDraft {
         };
         let mut findings = Findings::default();
         let code = findings.keep(self.failure_code());
-        let message_text = findings.keep_given(text("errorMessage", &self.error_message));
+        let message_text = findings.keep_optional(text("errorMessage", &self.error_message));
         let retry_after = self.retry_after_seconds.map(|s| check_delay("retryAfterSeconds", s));
-        let retry_after = findings.keep_given(retry_after);
-        let message = findings.keep_given(text("message", &self.message));
+        let retry_after = findings.keep_optional(retry_after);
+        let message = findings.keep_optional(text("message", &self.message));
         let result = self.result.as_deref().map(|r| JsonText::parse("result", r, RESULT_BYTES_MAX));
-        let result = findings.keep_given(result);
-        let result_url = findings.keep_given(self.result_url.as_deref().map(ResultUrl::parse));
+        let result = findings.keep_optional(result);
+        let result_url = findings.keep_optional(self.result_url.as_deref().map(ResultUrl::parse));
 
         let (Some(code), true) = (code, findings.is_empty()) else {
             return Err(findings.into_problems());
         };
         let failure = Failure { code, message: message_text };
         let kind = match (self.outcome, self.retryable.unwrap_or(true)) {
-            (OutcomeWord::Completed, _) => EndingKind::Completed { result, result_url },
-            (OutcomeWord::Failed, true) => EndingKind::Failed { failure, retry_after },
-            (OutcomeWord::Failed, false) => EndingKind::FailedForGood(failure),
-            (OutcomeWord::Poisoned, _) => EndingKind::Poisoned(failure),
-            (OutcomeWord::Cancelled, _) => EndingKind::Cancelled,
+            (Outcome::Completed, _) => EndingKind::Completed { result, result_url },
+            (Outcome::Failed, true) => EndingKind::Failed { failure, retry_after },
+            (Outcome::Failed, false) => EndingKind::FailedPermanently(failure),
+            (Outcome::Poisoned, _) => EndingKind::Poisoned(failure),
+            (Outcome::Cancelled, _) => EndingKind::Cancelled,
         };
         Ok(Ending { kind, message })
     }
@@ -112,8 +112,8 @@ impl EndingDraft {
     fn failure_code(&self) -> Checked<ErrorCode> {
         match (&self.error_code, self.outcome) {
             (Some(code), _) => ErrorCode::parse(code),
-            (None, OutcomeWord::Poisoned) => Ok(ErrorCode::ours(failure_codes::MESSAGE_UNREADABLE)),
-            (None, OutcomeWord::Completed | OutcomeWord::Failed | OutcomeWord::Cancelled) => {
+            (None, Outcome::Poisoned) => Ok(ErrorCode::ours(failure_codes::MESSAGE_UNREADABLE)),
+            (None, Outcome::Completed | Outcome::Failed | Outcome::Cancelled) => {
                 Ok(ErrorCode::ours(failure_codes::HANDLER_FAILED))
             }
         }
@@ -137,14 +137,14 @@ impl EndingDigest {
                 return Self::digest(&["completed", &result, url]);
             }
             EndingKind::Failed { failure, .. } => ("failed", failure),
-            EndingKind::FailedForGood(failure) => ("failed for good", failure),
+            EndingKind::FailedPermanently(failure) => ("failed for good", failure),
             EndingKind::Poisoned(failure) => ("poisoned", failure),
             EndingKind::Cancelled => return Self::digest(&["cancelled"]),
         };
         Self::digest(&[word, code.code.as_str()])
     }
 
-    pub(crate) fn given_back() -> Self {
+    pub(crate) fn released() -> Self {
         Self::digest(&["given back"])
     }
 
@@ -183,10 +183,10 @@ mod tests {
         let kind = |outcome, retryable| {
             EndingDraft { retryable, ..EndingDraft::new(outcome) }.check().unwrap().kind
         };
-        assert!(matches!(kind(OutcomeWord::Failed, None), EndingKind::Failed { .. }));
-        assert!(matches!(kind(OutcomeWord::Failed, Some(true)), EndingKind::Failed { .. }));
-        assert!(matches!(kind(OutcomeWord::Failed, Some(false)), EndingKind::FailedForGood(_)));
-        assert!(matches!(kind(OutcomeWord::Completed, Some(false)), EndingKind::Completed { .. }));
+        assert!(matches!(kind(Outcome::Failed, None), EndingKind::Failed { .. }));
+        assert!(matches!(kind(Outcome::Failed, Some(true)), EndingKind::Failed { .. }));
+        assert!(matches!(kind(Outcome::Failed, Some(false)), EndingKind::FailedPermanently(_)));
+        assert!(matches!(kind(Outcome::Completed, Some(false)), EndingKind::Completed { .. }));
     }
 
     #[test]
@@ -198,7 +198,7 @@ mod tests {
             message: Some("\0".into()),
             result: Some(format!("\"{}\"", "x".repeat(RESULT_BYTES_MAX))),
             result_url: Some(String::new()),
-            ..EndingDraft::new(OutcomeWord::Completed)
+            ..EndingDraft::new(Outcome::Completed)
         };
         let fields: Vec<_> = draft.check().unwrap_err().into_iter().map(|p| p.field).collect();
         assert_eq!(
@@ -213,7 +213,7 @@ mod tests {
             let draft = EndingDraft {
                 error_code: Some(code.into()),
                 error_message: Some(message.into()),
-                ..EndingDraft::new(OutcomeWord::Failed)
+                ..EndingDraft::new(Outcome::Failed)
             };
             EndingDigest::of(&draft.check().unwrap())
         };

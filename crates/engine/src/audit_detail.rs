@@ -21,8 +21,8 @@ pub const AUDIT_DETAIL_BYTES_MAX: usize = 2_000;
 
 /// A list longer than this, in bytes, appears as its length and a digest.
 const LIST_BYTES_MAX: usize = 256;
-/// A longer word of a command or origin is cut.
-const WORD_CHARS_MAX: usize = 64;
+/// A longer program name or origin is cut.
+const NAME_CHARS_MAX: usize = 64;
 
 /// What changed in the policy of a type. A type without a policy of its own has the default.
 pub fn policy_change(before: Option<&Policy>, after: &Policy) -> Arc<str> {
@@ -70,8 +70,8 @@ pub fn pause_change(
 ) -> Arc<str> {
     let own = pauses.contains(&(job_type.clone(), scope.clone()));
     let detail_text = if own { "paused already" } else { "active → paused" };
-    let why = reason.map(|reason| format!("; reason: {reason}")).unwrap_or_default();
-    bounded(&format!("{}: {detail_text}{why}", tenants_of(scope)))
+    let reason_text = reason.map(|reason| format!("; reason: {reason}")).unwrap_or_default();
+    bounded(&format!("{}: {detail_text}{reason_text}", tenants_of(scope)))
 }
 
 /// What a resume of `scope` removes from `pauses`. A resume for all tenants removes every pause.
@@ -81,19 +81,19 @@ pub fn resume_change(
     job_type: &JobType,
 ) -> Arc<str> {
     let of_type = pauses.iter().filter(|(paused, _)| paused == job_type).map(|(_, of)| of);
-    let (lifted, kept): (Vec<&Scope>, Vec<&Scope>) =
+    let (removed, remaining): (Vec<&Scope>, Vec<&Scope>) =
         of_type.partition(|of| *scope == Scope::All || *of == scope);
-    let detail_text = match (scope, lifted.is_empty()) {
+    let detail_text = match (scope, removed.is_empty()) {
         (_, true) => "active already".to_owned(),
         (Scope::One(_), false) => "paused → active".to_owned(),
         (Scope::All, false) => {
-            let whose: Vec<String> = lifted.into_iter().map(tenants_of).collect();
-            format!("paused for {} → active", list(&whose))
+            let tenants: Vec<String> = removed.into_iter().map(tenants_of).collect();
+            format!("paused for {} → active", list(&tenants))
         }
     };
-    let still = kept.contains(&&Scope::All);
-    let still = if still { ", but paused for every tenant" } else { "" };
-    bounded(&format!("{}: {detail_text}{still}", tenants_of(scope)))
+    let still_paused = remaining.contains(&&Scope::All);
+    let suffix = if still_paused { ", but paused for every tenant" } else { "" };
+    bounded(&format!("{}: {detail_text}{suffix}", tenants_of(scope)))
 }
 
 /// Every field of a policy by its name in the API, in a fixed order.
@@ -127,12 +127,12 @@ fn handler(handler: &ReadyMade) -> String {
             let origin_end = url.as_str().splitn(4, '/').take(3).map(str::len).sum::<usize>() + 2;
             let origin = url.as_str().get(..origin_end).unwrap_or_default();
             let origin = origin.split(['?', '#']).next().unwrap_or_default();
-            format!("http {} {}", word(origin), digest(url.as_str().as_bytes()))
+            format!("http {} {}", shorten(origin), digest(url.as_str().as_bytes()))
         }
         ReadyMade::Exec(command) => {
             // A word has no NUL, so two different commands never have the same text.
-            let whole = command.words().join("\0");
-            format!("exec {} {}", word(command.program()), digest(whole.as_bytes()))
+            let joined = command.words().join("\0");
+            format!("exec {} {}", shorten(command.program()), digest(joined.as_bytes()))
         }
     }
 }
@@ -152,16 +152,17 @@ fn limit(name: &str, patterns: &[Pattern]) -> Option<String> {
 
 fn list(texts: &[impl AsRef<str>]) -> String {
     let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
-    let whole = texts.join(" ");
-    if whole.len() <= LIST_BYTES_MAX {
-        return whole;
+    let joined = texts.join(" ");
+    if joined.len() <= LIST_BYTES_MAX {
+        return joined;
     }
-    format!("{} {}", texts.len(), digest(whole.as_bytes()))
+    format!("{} {}", texts.len(), digest(joined.as_bytes()))
 }
 
-fn word(text: &str) -> String {
-    let cut: String = text.chars().take(WORD_CHARS_MAX).flat_map(char::escape_debug).collect();
-    if text.chars().count() > WORD_CHARS_MAX { cut + "…" } else { cut }
+fn shorten(text: &str) -> String {
+    let shortened: String =
+        text.chars().take(NAME_CHARS_MAX).flat_map(char::escape_debug).collect();
+    if text.chars().count() > NAME_CHARS_MAX { shortened + "…" } else { shortened }
 }
 
 fn digest(bytes: &[u8]) -> String {
@@ -315,8 +316,8 @@ mod tests {
         check(resume_change(&none, &acme, &job_type), "tenant acme: active already");
         let still = "tenant acme: paused → active, but paused for every tenant";
         check(resume_change(&both, &acme, &job_type), still);
-        let lifted = "every tenant: paused for tenant acme every tenant → active";
-        check(resume_change(&both, &all, &job_type), lifted);
+        let removed = "every tenant: paused for tenant acme every tenant → active";
+        check(resume_change(&both, &all, &job_type), removed);
     }
 
     #[test]

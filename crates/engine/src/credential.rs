@@ -26,8 +26,8 @@ impl KeyId {
 
     /// Reads the form that is shown: 16 lower-case hex digits.
     pub fn parse(text: &str) -> Checked<Self> {
-        let wrong = || FieldProblem::new("id", "must be the id of a key: 16 hex digits");
-        unhex::<8>(text).map(|bytes| KeyId(u64::from_be_bytes(bytes))).ok_or_else(wrong)
+        let malformed = || FieldProblem::new("id", "must be the id of a key: 16 hex digits");
+        unhex::<8>(text).map(|bytes| KeyId(u64::from_be_bytes(bytes))).ok_or_else(malformed)
     }
 }
 
@@ -101,7 +101,7 @@ pub struct KeyDigest(pub [u8; 32]);
 
 impl KeyDigest {
     /// Compares in constant time.
-    pub fn is(&self, other: &KeyDigest) -> bool {
+    pub fn matches(&self, other: &KeyDigest) -> bool {
         let differences = self.0.iter().zip(other.0).fold(0, |all, (a, b)| all | (a ^ b));
         std::hint::black_box(differences) == 0
     }
@@ -109,7 +109,7 @@ impl KeyDigest {
 
 impl PartialEq for KeyDigest {
     fn eq(&self, other: &Self) -> bool {
-        self.is(other)
+        self.matches(other)
     }
 }
 
@@ -138,7 +138,7 @@ pub struct ApiKey {
 
 impl ApiKey {
     /// Whether the key is valid at `now`.
-    pub fn is_good(&self, now: Timestamp) -> bool {
+    pub fn is_valid(&self, now: Timestamp) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|at| now < at)
     }
 }
@@ -153,14 +153,14 @@ pub fn descendants(keys: &[ApiKey], id: KeyId) -> Vec<&ApiKey> {
     loop {
         let made = keys.iter().filter(|key| makers.contains(&*key.created_by));
         let names: BTreeSet<String> = made.map(|key| key.id.principal()).collect();
-        let known = makers.len();
+        let count_before = makers.len();
         makers.extend(names);
-        if makers.len() == known {
+        if makers.len() == count_before {
             break;
         }
     }
-    let is_made = |key: &&ApiKey| key.id != id && makers.contains(&key.id.principal());
-    keys.iter().filter(is_made).collect()
+    let is_descendant = |key: &&ApiKey| key.id != id && makers.contains(&key.id.principal());
+    keys.iter().filter(is_descendant).collect()
 }
 
 /// A key that a caller asks for, checked and permitted.
@@ -269,8 +269,8 @@ mod tests {
     fn a_key_ends_by_expiry_or_revocation() {
         let at = Timestamp::from_unix_ms;
         let key = key(1, "test");
-        assert!(key.is_good(at(9)) && !key.is_good(at(10)));
-        assert!(!ApiKey { revoked_at: Some(at(1)), ..key.clone() }.is_good(at(5)));
-        assert!(ApiKey { expires_at: None, ..key }.is_good(at(i64::MAX)));
+        assert!(key.is_valid(at(9)) && !key.is_valid(at(10)));
+        assert!(!ApiKey { revoked_at: Some(at(1)), ..key.clone() }.is_valid(at(5)));
+        assert!(ApiKey { expires_at: None, ..key }.is_valid(at(i64::MAX)));
     }
 }

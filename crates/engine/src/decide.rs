@@ -11,7 +11,7 @@ use crate::{
         Answer, Claim, Command, Decided, Decision, Effect, Facts, LeaseState, ReleaseReason,
     },
     field::cut,
-    job::{Change, Ended, Job, Life, Note, Progress, ProgressReport, State, Status},
+    job::{Change, Ended, HistoryNote, Job, Life, Progress, ProgressReport, State, Status},
     lease::{Lease, LeaseToken},
     outcome::{Failure, MESSAGE_BYTES_MAX, failure_codes},
     policy::{Backoff, Policy},
@@ -68,8 +68,8 @@ pub fn is_claimable(job: &Job, now: Timestamp) -> bool {
 pub fn overdue(job: &Job, policy: &Policy, now: Timestamp) -> Option<Command> {
     match &job.state {
         State::Queued { .. } => has_expired(job, now).then_some(Command::Expire),
-        State::Running(lease) if timed_out(lease, now) => Some(Command::Timeout),
-        State::Running(lease) if lapsed(lease, now) => Some(Command::LeaseExpiry),
+        State::Running(lease) if has_timed_out(lease, now) => Some(Command::Timeout),
+        State::Running(lease) if has_lapsed(lease, now) => Some(Command::LeaseExpiry),
         State::Running(_) => None,
         State::Completed(_) | State::Failed(_) | State::Poisoned(_) | State::Cancelled(_) => {
             may_be_purged(job, policy, now).then_some(Command::Purge)
@@ -79,9 +79,9 @@ pub fn overdue(job: &Job, policy: &Policy, now: Timestamp) -> Option<Command> {
 
 /// What a jump of the store's clock does to a job: its lease moves by as much. The clock was wrong;
 /// the worker was not silent.
-pub fn clock_jumped(job: &Job, by: Duration) -> Option<Change> {
+pub fn after_clock_jump(job: &Job, by: Duration) -> Option<Change> {
     let lease = job.lease()?.shifted(by);
-    Some(Job::touched(Job { state: State::Running(lease), ..job.clone() }))
+    Some(Job::without_transition(Job { state: State::Running(lease), ..job.clone() }))
 }
 
 /// Decides whether a worker may take a job that its store has chosen.
@@ -116,10 +116,10 @@ pub fn claim(job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
         progress: None,
         ..job.life.clone()
     };
-    let note = Note { worker: Some(claim.worker.clone()), ..Note::default() };
-    let mut change = job.moved(State::Running(lease), life, now, note);
+    let note = HistoryNote { worker: Some(claim.worker.clone()), ..HistoryNote::default() };
+    let mut change = job.transition(State::Running(lease), life, now, note);
     change.job.fence = fence;
-    Ok(changed(change))
+    Ok(with_job(change))
 }
 
 fn heartbeat(
@@ -128,7 +128,7 @@ fn heartbeat(
     progress: Option<&ProgressReport>,
     facts: &Facts<'_>,
 ) -> Decision {
-    let Some(lease) = held_lease(job, token, facts) else {
+    let Some(lease) = current_lease(job, token, facts) else {
         let lease_state =
             if job.status().is_ended() { LeaseState::Ended } else { LeaseState::Lost };
         return Ok(Decided { effect: Effect::Nothing, answer: Answer::LeaseState(lease_state) });
@@ -148,7 +148,7 @@ fn heartbeat(
         job.version += 1;
     }
     let answer = Answer::LeaseState(lease_state_of(&job, expires_at));
-    Ok(Decided { effect: Effect::Change(Box::new(Job::touched(job))), answer })
+    Ok(Decided { effect: Effect::Change(Box::new(Job::without_transition(job))), answer })
 }
 
 fn lease_state_of(job: &Job, expires_at: Timestamp) -> LeaseState {
@@ -161,63 +161,63 @@ fn lease_state_of(job: &Job, expires_at: Timestamp) -> LeaseState {
 
 fn settle(job: &Job, token: &LeaseToken, ending: &Ending, facts: &Facts<'_>) -> Decision {
     let digest = EndingDigest::of(ending);
-    let Some(lease) = held_lease(job, token, facts) else {
-        return answered_before(token, digest, facts);
+    let Some(lease) = current_lease(job, token, facts) else {
+        return repeat_answer(token, digest, facts);
     };
-    let mut note = reported(lease, digest);
+    let mut note = settled_note(lease, digest);
     note.message = ending.message.clone();
     // A worker that reports is not lost, whatever it reports.
     let life = Life { losses: 0, message: ending.message.clone(), ..job.life.clone() };
     let now = facts.now;
-    Ok(settled(match &ending.kind {
+    Ok(with_status(match &ending.kind {
         // Also when a cancel was requested: the job has finished first.
         EndingKind::Completed { result, result_url } => {
             let (result, result_url) = (result.clone(), result_url.clone());
             let life = Life { last_failure: None, result, result_url, ..life };
-            job.moved(State::Completed(ended(now)), life, now, note)
+            job.transition(State::Completed(ended_at(now)), life, now, note)
         }
         EndingKind::Failed { failure, retry_after } => {
             let delay = facts.policy.delay_after(job.life.attempt, facts.entropy);
-            fail(job, life, failure, retry_after.unwrap_or(delay), now, note)
+            fail_retryable(job, life, failure, retry_after.unwrap_or(delay), now, note)
         }
-        EndingKind::FailedForGood(failure) => {
-            failed(job, State::Failed(ended(now)), life, failure, now, note)
+        EndingKind::FailedPermanently(failure) => {
+            fail_with(job, State::Failed(ended_at(now)), life, failure, now, note)
         }
         EndingKind::Poisoned(failure) => {
-            failed(job, State::Poisoned(ended(now)), life, failure, now, note)
+            fail_with(job, State::Poisoned(ended_at(now)), life, failure, now, note)
         }
-        EndingKind::Cancelled => job.moved(State::Cancelled(ended(now)), life, now, note),
+        EndingKind::Cancelled => job.transition(State::Cancelled(ended_at(now)), life, now, note),
     }))
 }
 
 /// What every retryable failure leads to, whether a worker or the sweeper states it.
-fn fail(
+fn fail_retryable(
     job: &Job,
     life: Life,
     failure: &Failure,
     delay: Duration,
     now: Timestamp,
-    note: Note,
+    note: HistoryNote,
 ) -> Change {
     let state = match (life.cancel_requested, job.has_attempts_left()) {
-        (true, _) => State::Cancelled(ended(now)),
-        (false, false) => State::Poisoned(ended(now)),
+        (true, _) => State::Cancelled(ended_at(now)),
+        (false, false) => State::Poisoned(ended_at(now)),
         (false, true) => State::Queued { run_at: now + delay },
     };
-    failed(job, state, life, failure, now, note)
+    fail_with(job, state, life, failure, now, note)
 }
 
-fn failed(
+fn fail_with(
     job: &Job,
     state: State,
     life: Life,
     failure: &Failure,
     now: Timestamp,
-    note: Note,
+    note: HistoryNote,
 ) -> Change {
     let life = Life { last_failure: Some(failure.clone()), ..life };
-    let note = Note { failure: Some(failure.clone()), ..note };
-    job.moved(state, life, now, note)
+    let note = HistoryNote { failure: Some(failure.clone()), ..note };
+    job.transition(state, life, now, note)
 }
 
 fn release(
@@ -227,78 +227,94 @@ fn release(
     delay: Duration,
     facts: &Facts<'_>,
 ) -> Decision {
-    let digest = EndingDigest::given_back();
-    let Some(lease) = held_lease(job, token, facts) else {
-        return answered_before(token, digest, facts);
+    let digest = EndingDigest::released();
+    let Some(lease) = current_lease(job, token, facts) else {
+        return repeat_answer(token, digest, facts);
     };
     let now = facts.now;
-    let note = Note { message: Some(reason.as_str().into()), ..reported(lease, digest) };
+    let note = HistoryNote { message: Some(reason.as_str().into()), ..settled_note(lease, digest) };
     let run_at = match reason {
         ReleaseReason::Undelivered => Some(lease.due_at),
         ReleaseReason::NotStarted => run_at_after_not_started(job, lease, now),
         ReleaseReason::Released | ReleaseReason::Snoozed => None,
     };
     if let Some(run_at) = run_at {
-        return Ok(settled(untried(job, lease, run_at, now, note)));
+        return Ok(with_status(requeue_unstarted(job, lease, run_at, now, note)));
     }
     let releases = job.life.releases + 1;
-    let free = releases <= RELEASES_MAX;
-    let attempt = job.life.attempt.saturating_sub(u32::from(free));
+    let is_free = releases <= RELEASES_MAX;
+    let attempt = job.life.attempt.saturating_sub(u32::from(is_free));
     // A worker that gives a job back is not lost.
     let life = Life { attempt, releases, losses: 0, ..job.life.clone() };
     if life.cancel_requested {
-        return Ok(settled(job.moved(State::Cancelled(ended(now)), life, now, note)));
+        return Ok(with_status(job.transition(State::Cancelled(ended_at(now)), life, now, note)));
     }
-    if !free && !job.has_attempts_left() {
+    if !is_free && !job.has_attempts_left() {
         let text = format!("given back more than {RELEASES_MAX} times, and no attempt is left");
         let failure = Failure::ours(failure_codes::RELEASE_LIMIT, text);
-        return Ok(settled(failed(job, State::Poisoned(ended(now)), life, &failure, now, note)));
+        return Ok(with_status(fail_with(
+            job,
+            State::Poisoned(ended_at(now)),
+            life,
+            &failure,
+            now,
+            note,
+        )));
     }
-    Ok(settled(job.moved(State::Queued { run_at: now + delay }, life, now, note)))
+    Ok(with_status(job.transition(State::Queued { run_at: now + delay }, life, now, note)))
 }
 
 /// When another worker may claim a job that was not started. `None` where the release is an
 /// ordinary one: the attempt showed that it began, or too many claims of the job were not started.
 fn run_at_after_not_started(job: &Job, lease: &Lease, now: Timestamp) -> Option<Timestamp> {
     let first_expiry = (lease.started_at + lease.length).min(lease.deadline);
-    let began = job.life.progress.is_some() || lease.expires_at > first_expiry;
+    let has_begun = job.life.progress.is_some() || lease.expires_at > first_expiry;
     // Claims that used up no attempt and were no release. Those of earlier lives count as well,
     // because they made history rows, too.
     let free_releases = job.life.releases.min(RELEASES_MAX);
-    let counted = u64::from(job.life.attempt) + u64::from(free_releases);
-    let untried = job.fence.saturating_sub(counted);
-    if began || untried >= NOT_STARTED_MAX {
+    let used_claims = u64::from(job.life.attempt) + u64::from(free_releases);
+    let not_started = job.fence.saturating_sub(used_claims);
+    if has_begun || not_started >= NOT_STARTED_MAX {
         return None;
     }
-    let claims = u32::try_from(untried + 1).unwrap_or(u32::MAX);
+    let claims = u32::try_from(not_started + 1).unwrap_or(u32::MAX);
     Some(now + NOT_STARTED_BACKOFF.ceiling(claims))
 }
 
 /// No handler saw this claim. It counts as no release, no heartbeat and no start.
-fn untried(job: &Job, lease: &Lease, run_at: Timestamp, now: Timestamp, note: Note) -> Change {
+fn requeue_unstarted(
+    job: &Job,
+    lease: &Lease,
+    run_at: Timestamp,
+    now: Timestamp,
+    note: HistoryNote,
+) -> Change {
     let first_start = job.life.started_at.filter(|started| *started != lease.started_at);
     let attempt = job.life.attempt.saturating_sub(1);
     let life = Life { attempt, started_at: first_start, ..job.life.clone() };
-    let state =
-        if life.cancel_requested { State::Cancelled(ended(now)) } else { State::Queued { run_at } };
-    job.moved(state, life, now, note)
+    let state = if life.cancel_requested {
+        State::Cancelled(ended_at(now))
+    } else {
+        State::Queued { run_at }
+    };
+    job.transition(state, life, now, note)
 }
 
 fn cancel(job: &Job, now: Timestamp) -> Decision {
     match &job.state {
         State::Queued { .. } => {
             let life = Life { cancel_requested: true, ..job.life.clone() };
-            let note = Note::saying("cancelled");
-            Ok(changed(job.moved(State::Cancelled(ended(now)), life, now, note)))
+            let note = HistoryNote::with_message("cancelled");
+            Ok(with_job(job.transition(State::Cancelled(ended_at(now)), life, now, note)))
         }
-        State::Running(_) if job.life.cancel_requested => Ok(stands(job)),
+        State::Running(_) if job.life.cancel_requested => Ok(unchanged(job)),
         State::Running(lease) => {
             let life = Life { cancel_requested: true, ..job.life.clone() };
             let worker = Some(lease.worker.clone());
-            let note = Note { worker, ..Note::saying("cancel requested") };
-            Ok(changed(job.moved(job.state.clone(), life, now, note)))
+            let note = HistoryNote { worker, ..HistoryNote::with_message("cancel requested") };
+            Ok(with_job(job.transition(job.state.clone(), life, now, note)))
         }
-        State::Cancelled(_) => Ok(stands(job)),
+        State::Cancelled(_) => Ok(unchanged(job)),
         State::Completed(_) | State::Failed(_) | State::Poisoned(_) => {
             Err(Refusal::AlreadyEnded { status: job.status() })
         }
@@ -320,40 +336,47 @@ fn expire(job: &Job, now: Timestamp) -> Decision {
     });
     let life = Life { message: message.or(job.life.message.clone()), ..job.life.clone() };
     let failure = Failure::ours(failure_codes::JOB_EXPIRED, "not started before its expiresAt");
-    Ok(changed(failed(job, State::Cancelled(ended(now)), life, &failure, now, Note::default())))
+    Ok(with_job(fail_with(
+        job,
+        State::Cancelled(ended_at(now)),
+        life,
+        &failure,
+        now,
+        HistoryNote::default(),
+    )))
 }
 
 fn timeout(job: &Job, facts: &Facts<'_>) -> Decision {
-    let lease = running(job)?;
-    if !timed_out(lease, facts.now) {
+    let lease = running_lease(job)?;
+    if !has_timed_out(lease, facts.now) {
         return Err(Refusal::NotDue);
     }
     let failure = Failure::ours(failure_codes::HANDLER_TIMEOUT, "ran longer than its timeout");
     let delay = facts.policy.delay_after(job.life.attempt, facts.entropy);
-    let note = Note { worker: Some(lease.worker.clone()), ..Note::default() };
-    Ok(changed(fail(job, job.life.clone(), &failure, delay, facts.now, note)))
+    let note = HistoryNote { worker: Some(lease.worker.clone()), ..HistoryNote::default() };
+    Ok(with_job(fail_retryable(job, job.life.clone(), &failure, delay, facts.now, note)))
 }
 
 fn lease_expiry(job: &Job, facts: &Facts<'_>) -> Decision {
-    let lease = running(job)?;
-    if !lapsed(lease, facts.now) {
+    let lease = running_lease(job)?;
+    if !has_lapsed(lease, facts.now) {
         return Err(Refusal::NotDue);
     }
     let losses = job.life.losses + 1;
     let life = Life { losses, ..job.life.clone() };
-    let note = Note { worker: Some(lease.worker.clone()), ..Note::default() };
+    let note = HistoryNote { worker: Some(lease.worker.clone()), ..HistoryNote::default() };
     let worker = &lease.worker;
     if losses >= facts.policy.lost_workers_max {
         let text = format!("{losses} workers in a row were lost, the last was {worker}");
         let failure = Failure::ours(failure_codes::WORKER_LOST, text);
         let state = if life.cancel_requested { State::Cancelled } else { State::Poisoned };
-        let state = state(ended(facts.now));
-        return Ok(changed(failed(job, state, life, &failure, facts.now, note)));
+        let state = state(ended_at(facts.now));
+        return Ok(with_job(fail_with(job, state, life, &failure, facts.now, note)));
     }
     let failure =
         Failure::ours(failure_codes::LEASE_EXPIRED, format!("no sign of life from {worker}"));
     let delay = facts.policy.delay_after(job.life.attempt, facts.entropy);
-    Ok(changed(fail(job, life, &failure, delay, facts.now, note)))
+    Ok(with_job(fail_retryable(job, life, &failure, delay, facts.now, note)))
 }
 
 fn redrive(job: &Job, max_attempts: Option<u32>, reset_steps: bool, now: Timestamp) -> Decision {
@@ -365,22 +388,32 @@ fn redrive(job: &Job, max_attempts: Option<u32>, reset_steps: bool, now: Timesta
         }
     }
     let life = Life::new(job.life.redrive_count + 1, now);
-    let mut change = job.moved(State::Queued { run_at: now }, life, now, Note::saying("redriven"));
+    let mut change = job.transition(
+        State::Queued { run_at: now },
+        life,
+        now,
+        HistoryNote::with_message("redriven"),
+    );
     change.takes_key = true;
     change.job.expires_at = None;
     change.job.max_attempts = max_attempts.unwrap_or(job.max_attempts);
     if reset_steps {
-        change.steps = StepsChange::Forgotten;
+        change.steps = StepsChange::Cleared;
     }
-    Ok(changed(change))
+    Ok(with_job(change))
 }
 
 fn discard(job: &Job, now: Timestamp) -> Decision {
     match job.state {
-        State::Poisoned(Ended { discarded_at: Some(_), .. }) => Ok(stands(job)),
+        State::Poisoned(Ended { discarded_at: Some(_), .. }) => Ok(unchanged(job)),
         State::Poisoned(Ended { at, discarded_at: None }) => {
             let state = State::Poisoned(Ended { at, discarded_at: Some(now) });
-            Ok(changed(job.moved(state, job.life.clone(), now, Note::saying("discarded"))))
+            Ok(with_job(job.transition(
+                state,
+                job.life.clone(),
+                now,
+                HistoryNote::with_message("discarded"),
+            )))
         }
         State::Queued { .. }
         | State::Running(_)
@@ -408,7 +441,7 @@ fn purge(job: &Job, facts: &Facts<'_>) -> Decision {
 ///
 /// The token decides, not the clock. A worker that overran its lease, but whose job no other worker
 /// has taken, did the work. To refuse it would only make the job run a second time.
-pub(crate) fn held_lease<'a>(
+pub(crate) fn current_lease<'a>(
     job: &'a Job,
     token: &LeaseToken,
     facts: &Facts<'_>,
@@ -419,7 +452,7 @@ pub(crate) fn held_lease<'a>(
 }
 
 /// Answers a report under a lease that no longer holds from the record of that attempt.
-fn answered_before(token: &LeaseToken, digest: EndingDigest, facts: &Facts<'_>) -> Decision {
+fn repeat_answer(token: &LeaseToken, digest: EndingDigest, facts: &Facts<'_>) -> Decision {
     let record = facts.record.filter(|record| record.token == *token);
     match record {
         Some(record) if record.ending == digest => {
@@ -430,7 +463,7 @@ fn answered_before(token: &LeaseToken, digest: EndingDigest, facts: &Facts<'_>) 
     }
 }
 
-fn running(job: &Job) -> Result<&Lease, Refusal> {
+fn running_lease(job: &Job) -> Result<&Lease, Refusal> {
     job.lease().ok_or(Refusal::NotDue)
 }
 
@@ -439,18 +472,19 @@ fn has_expired(job: &Job, now: Timestamp) -> bool {
 }
 
 /// The worker kept its lease alive up to the deadline, and the work took longer than that.
-fn timed_out(lease: &Lease, now: Timestamp) -> bool {
+fn has_timed_out(lease: &Lease, now: Timestamp) -> bool {
     now >= lease.deadline && lease.expires_at >= lease.deadline
 }
 
 /// The worker fell silent before the deadline.
-fn lapsed(lease: &Lease, now: Timestamp) -> bool {
+fn has_lapsed(lease: &Lease, now: Timestamp) -> bool {
     now >= lease.expires_at && lease.expires_at < lease.deadline
 }
 
 /// Retention is over, and the job does not wait for an operator.
 fn may_be_purged(job: &Job, policy: &Policy, now: Timestamp) -> bool {
-    kept_since(job).is_some_and(|since| since + policy.kept_for(job.envelope.key.is_some()) <= now)
+    kept_since(job)
+        .is_some_and(|since| since + policy.effective_retention(job.envelope.key.is_some()) <= now)
 }
 
 /// When the retention of an ended job begins; `None` for a poisoned job that still waits for an
@@ -463,28 +497,28 @@ pub fn kept_since(job: &Job) -> Option<Timestamp> {
     }
 }
 
-fn ended(at: Timestamp) -> Ended {
+fn ended_at(at: Timestamp) -> Ended {
     Ended { at, discarded_at: None }
 }
 
-fn reported(lease: &Lease, digest: EndingDigest) -> Note {
-    Note {
+fn settled_note(lease: &Lease, digest: EndingDigest) -> HistoryNote {
+    HistoryNote {
         worker: Some(lease.worker.clone()),
         settled: Some((lease.token, digest)),
-        ..Note::default()
+        ..HistoryNote::default()
     }
 }
 
-fn changed(change: Change) -> Decided {
+fn with_job(change: Change) -> Decided {
     let answer = Answer::Job(Box::new(change.job.clone()));
     Decided { effect: Effect::Change(Box::new(change)), answer }
 }
 
-fn settled(change: Change) -> Decided {
+fn with_status(change: Change) -> Decided {
     let answer = Answer::Settled(change.job.status());
     Decided { effect: Effect::Change(Box::new(change)), answer }
 }
 
-fn stands(job: &Job) -> Decided {
+fn unchanged(job: &Job) -> Decided {
     Decided { effect: Effect::Nothing, answer: Answer::Job(Box::new(job.clone())) }
 }

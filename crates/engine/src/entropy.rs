@@ -9,7 +9,7 @@ pub struct Entropy(pub u128);
 impl Entropy {
     /// About `span`: up to a fifth less, or up to a fifth more. Nodes that start together and wait
     /// this long do not poll together forever.
-    pub fn around(self, span: Duration) -> Duration {
+    pub fn jittered(self, span: Duration) -> Duration {
         span * 4 / 5 + self.up_to(span * 2 / 5)
     }
 
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn waits_around_a_span_differ_by_a_fifth_and_no_more() {
-        let ms = |roll| Entropy(roll).around(Duration::from_secs(1)).as_millis();
+        let ms = |roll| Entropy(roll).jittered(Duration::from_secs(1)).as_millis();
         assert_eq!((ms(0), ms(1 << 127), ms(u128::MAX)), (800, 1_000, 1_200));
     }
 

@@ -50,9 +50,9 @@ impl Reason {
 }
 
 /// All reasons why `job` does not run now, the most lasting one first.
-pub fn explain(job: &Job, around: &ExplainFacts) -> Vec<Reason> {
+pub fn explain(job: &Job, facts: &ExplainFacts) -> Vec<Reason> {
     match &job.state {
-        State::Queued { run_at } => waiting(job, *run_at, around),
+        State::Queued { run_at } => reasons_of_queued(job, *run_at, facts),
         State::Running(lease) => {
             let running = Reason::Running {
                 worker: lease.worker.clone(),
@@ -69,17 +69,17 @@ pub fn explain(job: &Job, around: &ExplainFacts) -> Vec<Reason> {
     }
 }
 
-fn waiting(job: &Job, run_at: Timestamp, around: &ExplainFacts) -> Vec<Reason> {
+fn reasons_of_queued(job: &Job, run_at: Timestamp, facts: &ExplainFacts) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let job_type = &job.envelope.job_type;
-    if around.paused {
+    if facts.paused {
         reasons.push(Reason::QueuePaused { job_type: job_type.clone() });
     }
-    if around.live_workers == 0 {
+    if facts.live_workers == 0 {
         reasons.push(Reason::NoLiveWorker { job_type: job_type.clone() });
     }
-    let failed = job.life.last_failure.as_ref();
-    match (run_at > around.now, failed) {
+    let last_failure = job.life.last_failure.as_ref();
+    match (run_at > facts.now, last_failure) {
         (true, Some(failure)) => reasons.push(Reason::RetryWait {
             run_at,
             attempt: job.life.attempt,
@@ -88,13 +88,13 @@ fn waiting(job: &Job, run_at: Timestamp, around: &ExplainFacts) -> Vec<Reason> {
         (true, None) => reasons.push(Reason::NotDue { run_at }),
         (false, _) => {}
     }
-    let limit = around.concurrency.filter(|limit| around.running >= u64::from(*limit));
+    let limit = facts.concurrency.filter(|limit| facts.running >= u64::from(*limit));
     if let Some(limit) = limit {
-        reasons.push(Reason::LimitReached { running: around.running, limit });
+        reasons.push(Reason::LimitReached { running: facts.running, limit });
     }
     // Only its position in the queue keeps it waiting, even if it is the first.
-    if around.ahead > 0 || reasons.is_empty() {
-        reasons.push(Reason::BehindOthers { ahead: around.ahead });
+    if facts.ahead > 0 || reasons.is_empty() {
+        reasons.push(Reason::BehindOthers { ahead: facts.ahead });
     }
     reasons
 }

@@ -103,7 +103,7 @@ impl Findings {
     }
 
     /// Keeps an optional value, or the problem; an absent value is no problem.
-    pub fn keep_given<T>(&mut self, checked: Option<Checked<T>>) -> Option<T> {
+    pub fn keep_optional<T>(&mut self, checked: Option<Checked<T>>) -> Option<T> {
         checked.and_then(|checked| self.keep(checked))
     }
 

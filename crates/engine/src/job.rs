@@ -274,22 +274,28 @@ pub struct Change {
 
 /// The contents of a history row beside the states.
 #[derive(Default)]
-pub(crate) struct Note {
+pub(crate) struct HistoryNote {
     pub(crate) worker: Option<WorkerId>,
     pub(crate) failure: Option<Failure>,
     pub(crate) message: Option<Box<str>>,
     pub(crate) settled: Option<(LeaseToken, EndingDigest)>,
 }
 
-impl Note {
-    pub(crate) fn saying(message: &str) -> Self {
-        Note { message: Some(message.into()), ..Note::default() }
+impl HistoryNote {
+    pub(crate) fn with_message(message: &str) -> Self {
+        HistoryNote { message: Some(message.into()), ..HistoryNote::default() }
     }
 }
 
 impl Job {
     /// A transition to `state` with `life`: numbered, dated, with a history row and an event.
-    pub(crate) fn moved(&self, state: State, life: Life, now: Timestamp, note: Note) -> Change {
+    pub(crate) fn transition(
+        &self,
+        state: State,
+        life: Life,
+        now: Timestamp,
+        note: HistoryNote,
+    ) -> Change {
         let (seq, version) = (self.seq + 1, self.version + 1);
         let job = Job { state, life, seq, version, changed_at: now, ..self.clone() };
         let (from, to) = (self.status(), job.status());
@@ -323,12 +329,12 @@ impl Job {
             message: failure_message.or(note.message),
             settled: note.settled,
         };
-        Change { entry: Some(entry), event, ..Job::touched(job) }
+        Change { entry: Some(entry), event, ..Job::without_transition(job) }
     }
 
     /// A change without a transition, and so without a history row.
-    pub(crate) fn touched(job: Job) -> Change {
-        Change { job, entry: None, event: None, steps: StepsChange::Kept, takes_key: false }
+    pub(crate) fn without_transition(job: Job) -> Change {
+        Change { job, entry: None, event: None, steps: StepsChange::Unchanged, takes_key: false }
     }
 }
 

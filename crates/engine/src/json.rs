@@ -65,21 +65,21 @@ const SPACE: &[char] = &[' ', '\t', '\n', '\r'];
 
 /// Strings and numbers stay slices of the text. Only the canonical form decodes them.
 enum Value<'a> {
-    Word(&'a str),
+    Keyword(&'a str),
     Number(&'a str),
     Text(&'a str),
     Array(Vec<Value<'a>>),
     Object(Vec<(&'a str, Value<'a>)>),
 }
 
-/// With `keeps`, the contents of arrays and objects are kept for the canonical form. The check
+/// With `keep_contents`, arrays and objects keep their contents for the canonical form. The check
 /// alone does not need them.
-fn scan(text: &str, keeps: bool) -> Result<Value<'_>, String> {
-    let mut scan = Scan { text, at: 0, keeps };
+fn scan(text: &str, keep_contents: bool) -> Result<Value<'_>, String> {
+    let mut scan = Scan { text, at: 0, keep_contents };
     let value = scan.value(0)?;
-    scan.space();
+    scan.skip_space();
     if scan.at < text.len() {
-        return Err(scan.wrong("something after the JSON value"));
+        return Err(scan.syntax_error("something after the JSON value"));
     }
     Ok(value)
 }
@@ -87,12 +87,12 @@ fn scan(text: &str, keeps: bool) -> Result<Value<'_>, String> {
 struct Scan<'a> {
     text: &'a str,
     at: usize,
-    keeps: bool,
+    keep_contents: bool,
 }
 
 impl<'a> Scan<'a> {
     fn value(&mut self, depth: usize) -> Result<Value<'a>, String> {
-        self.space();
+        self.skip_space();
         match self.peek() {
             Some(b'{' | b'[') if depth == JSON_DEPTH_MAX => {
                 Err(format!("must not nest deeper than {JSON_DEPTH_MAX}"))
@@ -101,37 +101,37 @@ impl<'a> Scan<'a> {
             Some(b'[') => self.array(depth),
             Some(b'"') => Ok(Value::Text(self.string()?)),
             Some(b'-' | b'0'..=b'9') => self.number(),
-            Some(_) | None => self.word(),
+            Some(_) | None => self.keyword(),
         }
     }
 
     fn object(&mut self, depth: usize) -> Result<Value<'a>, String> {
         let mut members = Vec::new();
         self.at += 1;
-        self.space();
+        self.skip_space();
         if self.take(b'}') {
             return Ok(Value::Object(members));
         }
         loop {
-            self.space();
+            self.skip_space();
             if self.peek() != Some(b'"') {
-                return Err(self.wrong("expected a name in quotes"));
+                return Err(self.syntax_error("expected a name in quotes"));
             }
             let name = self.string()?;
-            self.space();
+            self.skip_space();
             if !self.take(b':') {
-                return Err(self.wrong("expected ':'"));
+                return Err(self.syntax_error("expected ':'"));
             }
             let value = self.value(depth + 1)?;
-            if self.keeps {
+            if self.keep_contents {
                 members.push((name, value));
             }
-            self.space();
+            self.skip_space();
             if self.take(b'}') {
                 return Ok(Value::Object(members));
             }
             if !self.take(b',') {
-                return Err(self.wrong("expected ',' or '}'"));
+                return Err(self.syntax_error("expected ',' or '}'"));
             }
         }
     }
@@ -139,21 +139,21 @@ impl<'a> Scan<'a> {
     fn array(&mut self, depth: usize) -> Result<Value<'a>, String> {
         let mut items = Vec::new();
         self.at += 1;
-        self.space();
+        self.skip_space();
         if self.take(b']') {
             return Ok(Value::Array(items));
         }
         loop {
             let value = self.value(depth + 1)?;
-            if self.keeps {
+            if self.keep_contents {
                 items.push(value);
             }
-            self.space();
+            self.skip_space();
             if self.take(b']') {
                 return Ok(Value::Array(items));
             }
             if !self.take(b',') {
-                return Err(self.wrong("expected ',' or ']'"));
+                return Err(self.syntax_error("expected ',' or ']'"));
             }
         }
     }
@@ -169,8 +169,8 @@ impl<'a> Scan<'a> {
             match self.peek() {
                 Some(b'"') => break,
                 Some(b'\\') => drop(self.escape()?),
-                Some(_) => return Err(self.wrong("a control character in a string")),
-                None => return Err(self.wrong("a string without an end")),
+                Some(_) => return Err(self.syntax_error("a control character in a string")),
+                None => return Err(self.syntax_error("a string without an end")),
             }
         }
         let inner = &self.text[start..self.at];
@@ -180,7 +180,7 @@ impl<'a> Scan<'a> {
 
     fn escape(&mut self) -> Result<char, String> {
         self.at += 1;
-        let kind = self.peek().ok_or_else(|| self.wrong("a string without an end"))?;
+        let kind = self.peek().ok_or_else(|| self.syntax_error("a string without an end"))?;
         self.at += 1;
         Ok(match kind {
             b'"' | b'\\' | b'/' => char::from(kind),
@@ -190,31 +190,31 @@ impl<'a> Scan<'a> {
             b'r' => '\r',
             b't' => '\t',
             b'u' => return self.unicode_escape(),
-            _ => return Err(self.wrong("an unknown escape")),
+            _ => return Err(self.syntax_error("an unknown escape")),
         })
     }
 
     fn unicode_escape(&mut self) -> Result<char, String> {
-        let first = self.four_hex()?;
+        let first = self.hex_quad()?;
         let code = match first {
             0xD800..=0xDBFF => {
-                let second = if self.take(b'\\') && self.take(b'u') { self.four_hex()? } else { 0 };
+                let second = if self.take(b'\\') && self.take(b'u') { self.hex_quad()? } else { 0 };
                 if !(0xDC00..=0xDFFF).contains(&second) {
-                    return Err(self.wrong("half of a surrogate pair"));
+                    return Err(self.syntax_error("half of a surrogate pair"));
                 }
                 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00)
             }
             0 => return Err("must not contain U+0000".into()),
             other => other,
         };
-        char::from_u32(code).ok_or_else(|| self.wrong("half of a surrogate pair"))
+        char::from_u32(code).ok_or_else(|| self.syntax_error("half of a surrogate pair"))
     }
 
-    fn four_hex(&mut self) -> Result<u32, String> {
+    fn hex_quad(&mut self) -> Result<u32, String> {
         let digits = self.text.as_bytes().get(self.at..self.at + 4);
         let hex = digits.filter(|d| d.iter().all(u8::is_ascii_hexdigit));
         let hex = hex.and_then(|d| std::str::from_utf8(d).ok());
-        let hex = hex.ok_or_else(|| self.wrong("expected four hex digits"))?;
+        let hex = hex.ok_or_else(|| self.syntax_error("expected four hex digits"))?;
         self.at += 4;
         Ok(u32::from_str_radix(hex, 16).expect("four hex digits fit"))
     }
@@ -234,7 +234,7 @@ impl<'a> Scan<'a> {
             self.digits()?;
             // This also keeps the arithmetic of `Decimal` far from overflow.
             if self.at - from > 9 {
-                return Err(self.wrong("an exponent out of all proportion"));
+                return Err(self.syntax_error("an exponent out of all proportion"));
             }
         }
         Ok(Value::Number(&self.text[start..self.at]))
@@ -246,39 +246,39 @@ impl<'a> Scan<'a> {
             self.at += 1;
         }
         if self.at == start {
-            return Err(self.wrong("expected a digit"));
+            return Err(self.syntax_error("expected a digit"));
         }
         Ok(())
     }
 
-    fn word(&mut self) -> Result<Value<'a>, String> {
+    fn keyword(&mut self) -> Result<Value<'a>, String> {
         let rest = &self.text[self.at..];
         for word in ["null", "true", "false"] {
             if rest.starts_with(word) {
                 self.at += word.len();
-                return Ok(Value::Word(word));
+                return Ok(Value::Keyword(word));
             }
         }
-        Err(self.wrong("expected a JSON value"))
+        Err(self.syntax_error("expected a JSON value"))
     }
 
-    fn space(&mut self) {
+    fn skip_space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
         }
     }
 
-    fn take(&mut self, wanted: u8) -> bool {
-        let found = self.peek() == Some(wanted);
-        self.at += usize::from(found);
-        found
+    fn take(&mut self, byte: u8) -> bool {
+        let is_next = self.peek() == Some(byte);
+        self.at += usize::from(is_next);
+        is_next
     }
 
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    fn wrong(&self, what: &str) -> String {
+    fn syntax_error(&self, what: &str) -> String {
         format!("is not JSON: {what} at byte {}", self.at)
     }
 }
@@ -286,7 +286,7 @@ impl<'a> Scan<'a> {
 impl Value<'_> {
     fn write_canonical(&self, out: &mut String) {
         match self {
-            Value::Word(word) => out.push_str(word),
+            Value::Keyword(word) => out.push_str(word),
             Value::Number(number) => write_decimal(number, out),
             Value::Text(text) => write_text(&unescaped(text), out),
             Value::Array(items) => {
@@ -317,7 +317,7 @@ impl Value<'_> {
 
 fn unescaped(inner: &str) -> String {
     let mut out = String::with_capacity(inner.len());
-    let mut scan = Scan { text: inner, at: 0, keeps: false };
+    let mut scan = Scan { text: inner, at: 0, keep_contents: false };
     while let Some(next) = inner[scan.at..].chars().next() {
         if next == '\\' {
             out.push(scan.escape().expect("escapes were checked with the text"));

@@ -12,7 +12,7 @@ use std::{fmt, sync::Arc};
 
 const KEY_CHARS_MAX: usize = 1024;
 const STORED_AS_IS_CHARS_MAX: usize = 128;
-const HASHED: &str = "sha256:";
+const HASH_PREFIX: &str = "sha256:";
 
 /// An idempotency key in its stored form: short ones unchanged, long ones hashed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,9 +24,11 @@ impl IdempotencyKey {
         check_text("idempotencyKey", text, KEY_CHARS_MAX)?;
         // A key that only looks like a stored hash is hashed too, so that no client can write the
         // stored form of another key.
-        let long = text.chars().count() > STORED_AS_IS_CHARS_MAX;
-        if long || text.starts_with(HASHED) {
-            return Ok(IdempotencyKey(format!("{HASHED}{}", hex(&sha256(text.as_bytes()))).into()));
+        let is_long = text.chars().count() > STORED_AS_IS_CHARS_MAX;
+        if is_long || text.starts_with(HASH_PREFIX) {
+            return Ok(IdempotencyKey(
+                format!("{HASH_PREFIX}{}", hex(&sha256(text.as_bytes()))).into(),
+            ));
         }
         Ok(IdempotencyKey(text.into()))
     }

@@ -40,7 +40,7 @@ mod time;
 mod worker;
 
 pub use attempt::{
-    AttemptRecord, Ending, EndingDigest, EndingDraft, EndingKind, OutcomeWord, RESULT_BYTES_MAX,
+    AttemptRecord, Ending, EndingDigest, EndingDraft, EndingKind, Outcome, RESULT_BYTES_MAX,
 };
 pub use audit::{AuditEntry, AuditHash, AuditNote};
 pub use audit_detail::{
@@ -53,7 +53,8 @@ pub use command::{
 };
 pub use credential::{ApiKey, KeyDigest, KeyDraft, KeyId, KeySecret, SigningKey, descendants};
 pub use decide::{
-    NOT_STARTED_MAX, RELEASES_MAX, claim, clock_jumped, decide, is_claimable, kept_since, overdue,
+    NOT_STARTED_MAX, RELEASES_MAX, after_clock_jump, claim, decide, is_claimable, kept_since,
+    overdue,
 };
 pub use entropy::Entropy;
 pub use explain::{ExplainFacts, Reason, explain};
@@ -82,11 +83,11 @@ pub use ready_made::{
     EXEC_WORDS_MAX, ExecCommand, HandlerSource, HandlerSources, ReadyMade, ReadyMadeDraft,
 };
 pub use refusal::Refusal;
-pub use report::{Beat, Release, Report, StepReport};
+pub use report::{Heartbeat, Release, Report, StepReport};
 pub use step::{
     STEP_RESULT_BYTES_MAX, STEPS_MAX, Step, StepAnswer, StepsChange, check_step_result,
 };
-pub use submit::{Submitted, key_is_free, submit, submit_again, submit_same};
+pub use submit::{Submitted, key_is_free, submit, submit_known_id, submit_with_taken_key};
 pub use tenant_limits::{TenantLimit, TenantLimits};
 pub use text::{
     ClaimId, CorrelationId, ErrorCode, HandlerUrl, Host, JobType, KeyName, PauseReason, ResultUrl,

@@ -97,27 +97,28 @@ impl JobDraft {
         let mut findings = Findings::default();
         let job_type = findings.keep(JobType::parse(&self.job_type));
         let payload = findings.keep(JsonText::parse("payload", payload, bytes_max));
-        let subject = findings.keep_given(self.subject_id.as_deref().map(SubjectId::parse));
+        let subject = findings.keep_optional(self.subject_id.as_deref().map(SubjectId::parse));
         let correlation = self.correlation_id.as_deref().map(CorrelationId::parse);
-        let correlation = findings.keep_given(correlation);
-        let name = findings.keep_given(self.idempotency_key.as_deref().map(IdempotencyKey::parse));
-        let parent = findings.keep_given(self.parent_id.as_deref().map(parse_parent));
+        let correlation = findings.keep_optional(correlation);
+        let name =
+            findings.keep_optional(self.idempotency_key.as_deref().map(IdempotencyKey::parse));
+        let parent = findings.keep_optional(self.parent_id.as_deref().map(parse_parent));
         // By the standard, an unreadable trace context counts as absent: a proxy's header never
         // costs a job.
         let traceparent = self.traceparent.as_deref().and_then(|t| TraceParent::parse(t).ok());
-        let max_attempts = findings.keep_given(self.max_attempts.map(check_max_attempts));
+        let max_attempts = findings.keep_optional(self.max_attempts.map(check_max_attempts));
         let priority = findings.keep(self.checked_priority());
         let payload_version = findings.keep(self.checked_version()).flatten();
         let start = findings.keep(self.checked_start());
         let expires_at = self.expires_at.map(|at| Timestamp::parse("expiresAt", at));
-        let expires_at = findings.keep_given(expires_at);
+        let expires_at = findings.keep_optional(expires_at);
 
         let (Some(job_type), Some(payload), Some(priority), Some(start), true) =
             (job_type, payload, priority, start, findings.is_empty())
         else {
             return Err(findings.refusal());
         };
-        let fallback = || match &traceparent {
+        let default_correlation = || match &traceparent {
             Some(trace) => trace.trace_id(),
             None => fresh_correlation(context.entropy),
         };
@@ -125,7 +126,7 @@ impl JobDraft {
             id: context.id,
             tenant: context.tenant,
             job_type,
-            correlation: correlation.unwrap_or_else(fallback),
+            correlation: correlation.unwrap_or_else(default_correlation),
             key: name.map(|name| JobKey {
                 name,
                 content: ContentDigest::of(subject.as_ref(), &payload),

@@ -104,7 +104,7 @@ impl Policy {
     ///
     /// A job outlives its key: a client that repeats the key is sent to the first job's status,
     /// which has to exist.
-    pub fn kept_for(&self, has_key: bool) -> Duration {
+    pub fn effective_retention(&self, has_key: bool) -> Duration {
         if has_key { self.retention.max(self.key_window) } else { self.retention }
     }
 }
@@ -174,39 +174,49 @@ pub struct PolicyDraft {
 impl PolicyDraft {
     /// Checks every field and names all that are wrong, not only the first.
     pub fn check(&self) -> Result<Policy, Vec<FieldProblem>> {
-        let usual = Policy::default();
+        let default = Policy::default();
         let mut findings = Findings::default();
-        let max_attempts = findings.keep_given(self.max_attempts.map(check_max_attempts));
-        let mut number = |field, given: Option<i64>, max: u32| {
-            findings.keep_given(given.map(|number| check_range(field, number, 1..=max)))
+        let max_attempts = findings.keep_optional(self.max_attempts.map(check_max_attempts));
+        let mut number = |field, value: Option<i64>, max: u32| {
+            findings.keep_optional(value.map(|number| check_range(field, number, 1..=max)))
         };
         let lost = number("lostWorkersMax", self.lost_workers_max, ATTEMPTS_MAX);
         let queued = number("maxQueued", self.max_queued, 1_000_000_000);
         let slots = number("concurrency", self.concurrency, 10_000);
-        let factor = findings.keep_given(self.backoff_factor_hundredths.map(check_factor));
-        let schema = findings.keep_given(self.schema.as_deref().map(check_schema));
-        let handler = findings.keep_given(self.handler.as_ref().map(ReadyMadeDraft::check));
-        let mut span = |field, ms: Option<i64>, usual: Duration, range: [Span; 2]| {
-            findings.keep_given(ms.map(|ms| check_span(field, ms, range))).unwrap_or(usual)
+        let factor = findings.keep_optional(self.backoff_factor_hundredths.map(check_factor));
+        let schema = findings.keep_optional(self.schema.as_deref().map(check_schema));
+        let handler = findings.keep_optional(self.handler.as_ref().map(ReadyMadeDraft::check));
+        let mut span = |field, ms: Option<i64>, default: Duration, range: [Span; 2]| {
+            findings.keep_optional(ms.map(|ms| check_span(field, ms, range))).unwrap_or(default)
         };
         let policy = Policy {
-            max_attempts: max_attempts.unwrap_or(usual.max_attempts),
-            lease: span("lease", self.lease_ms, usual.lease, [SECOND, HOUR]),
-            timeout: span("timeout", self.timeout_ms, usual.timeout, [SECOND, MONTH]),
+            max_attempts: max_attempts.unwrap_or(default.max_attempts),
+            lease: span("lease", self.lease_ms, default.lease, [SECOND, HOUR]),
+            timeout: span("timeout", self.timeout_ms, default.timeout, [SECOND, MONTH]),
             backoff: Backoff {
                 base: span(
                     "backoff.base",
                     self.backoff_base_ms,
-                    usual.backoff.base,
+                    default.backoff.base,
                     [NOTHING, HOUR],
                 ),
-                factor_hundredths: factor.unwrap_or(usual.backoff.factor_hundredths),
-                max: span("backoff.max", self.backoff_max_ms, usual.backoff.max, [NOTHING, MONTH]),
-                jitter: self.jitter.unwrap_or(usual.backoff.jitter),
+                factor_hundredths: factor.unwrap_or(default.backoff.factor_hundredths),
+                max: span(
+                    "backoff.max",
+                    self.backoff_max_ms,
+                    default.backoff.max,
+                    [NOTHING, MONTH],
+                ),
+                jitter: self.jitter.unwrap_or(default.backoff.jitter),
             },
-            lost_workers_max: lost.unwrap_or(usual.lost_workers_max),
-            key_window: span("keyWindow", self.key_window_ms, usual.key_window, [NOTHING, DECADE]),
-            retention: span("retention", self.retention_ms, usual.retention, [NOTHING, DECADE]),
+            lost_workers_max: lost.unwrap_or(default.lost_workers_max),
+            key_window: span(
+                "keyWindow",
+                self.key_window_ms,
+                default.key_window,
+                [NOTHING, DECADE],
+            ),
+            retention: span("retention", self.retention_ms, default.retention, [NOTHING, DECADE]),
             max_queued: queued.map(u64::from),
             concurrency: slots,
             schema,
@@ -222,8 +232,9 @@ pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
 /// A schema is an object or a boolean.
 fn check_schema(text: &str) -> Checked<JsonText> {
     let schema = JsonText::parse("schema", text, SCHEMA_BYTES_MAX)?;
-    let lawful = schema.as_str().starts_with('{') || ["true", "false"].contains(&schema.as_str());
-    if !lawful {
+    let is_schema =
+        schema.as_str().starts_with('{') || ["true", "false"].contains(&schema.as_str());
+    if !is_schema {
         return Err(FieldProblem::new("schema", "must be a JSON Schema: an object, true or false"));
     }
     Ok(schema)
@@ -239,8 +250,8 @@ const DECADE: Span = ("3650d", 3_650 * DAY);
 
 fn check_span(field: &'static str, ms: i64, [min, max]: [Span; 2]) -> Checked<Duration> {
     let span = u64::try_from(ms).ok().map(Duration::from_millis);
-    let lawful = Duration::from_secs(min.1)..=Duration::from_secs(max.1);
-    span.filter(|span| lawful.contains(span)).ok_or_else(|| {
+    let valid_range = Duration::from_secs(min.1)..=Duration::from_secs(max.1);
+    span.filter(|span| valid_range.contains(span)).ok_or_else(|| {
         FieldProblem::new(field, format!("must be from {} to {}, but is {ms}ms", min.0, max.0))
     })
 }
@@ -342,7 +353,7 @@ mod tests {
     #[test]
     fn a_keyed_job_is_kept_at_least_as_long_as_its_key() {
         let policy = Policy { retention: Duration::from_secs(DAY), ..Policy::default() };
-        assert_eq!(policy.kept_for(false), Duration::from_secs(DAY));
-        assert_eq!(policy.kept_for(true), Duration::from_secs(7 * DAY));
+        assert_eq!(policy.effective_retention(false), Duration::from_secs(DAY));
+        assert_eq!(policy.effective_retention(true), Duration::from_secs(7 * DAY));
     }
 }

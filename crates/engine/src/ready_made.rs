@@ -101,8 +101,8 @@ impl ExecCommand {
     /// Checks that there is a program, and that no word is too long for the operating system.
     pub fn parse(words: &[impl AsRef<str>]) -> Checked<Self> {
         check_count(EXEC, words.len(), 1..=EXEC_WORDS_MAX)?;
-        for (place, word) in words.iter().map(AsRef::as_ref).enumerate() {
-            check_word(place, word).map_err(|problem| problem.within(format!("/{place}")))?;
+        for (index, word) in words.iter().map(AsRef::as_ref).enumerate() {
+            check_word(index, word).map_err(|problem| problem.within(format!("/{index}")))?;
         }
         Ok(ExecCommand(words.iter().map(|word| word.as_ref().into()).collect()))
     }
@@ -129,8 +129,8 @@ const HTTP: &str = "handler.http";
 pub const EXEC_WORDS_MAX: usize = 64;
 const EXEC_WORD_BYTES_MAX: usize = 4 * 1024;
 
-fn check_word(place: usize, word: &str) -> Checked<()> {
-    if place == 0 && word.is_empty() {
+fn check_word(index: usize, word: &str) -> Checked<()> {
+    if index == 0 && word.is_empty() {
         return Err(FieldProblem::new(EXEC, "must begin with a program, which has a name"));
     }
     if word.len() > EXEC_WORD_BYTES_MAX {
@@ -216,15 +216,15 @@ mod tests {
             };
         assert_eq!(check(All, Off, None, Some(&exec)), Ok(()));
         assert_eq!(check(Off, All, None, Some(&http)), Ok(()));
-        for closed in [File, Off] {
-            assert_eq!(check(closed, All, None, Some(&exec)), Err("handler.exec"));
-            assert_eq!(check(closed, All, Some(&http), Some(&exec)), Err("handler.exec"));
-            assert_eq!(check(All, closed, Some(&exec), Some(&http)), Err("handler.http"));
-            assert_eq!(check(closed, closed, Some(&exec), Some(&exec)), Ok(()), "as it was");
-            assert_eq!(check(closed, closed, Some(&exec), None), Ok(()), "it runs nothing");
+        for source in [File, Off] {
+            assert_eq!(check(source, All, None, Some(&exec)), Err("handler.exec"));
+            assert_eq!(check(source, All, Some(&http), Some(&exec)), Err("handler.exec"));
+            assert_eq!(check(All, source, Some(&exec), Some(&http)), Err("handler.http"));
+            assert_eq!(check(source, source, Some(&exec), Some(&exec)), Ok(()), "as it was");
+            assert_eq!(check(source, source, Some(&exec), None), Ok(()), "it runs nothing");
         }
-        let usual = HandlerSources::default();
-        assert_eq!((usual.exec, usual.http), (File, All));
+        let default = HandlerSources::default();
+        assert_eq!((default.exec, default.http), (File, All));
     }
 
     #[test]

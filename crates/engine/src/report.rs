@@ -17,7 +17,7 @@ use std::time::Duration;
 /// A heartbeat for one lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of Command::Heartbeat")]
-pub struct Beat {
+pub struct Heartbeat {
     pub id: JobId,
     pub token: LeaseToken,
     pub progress: Option<ProgressReport>,
@@ -52,10 +52,10 @@ pub struct StepReport {
     pub result: Option<JsonText>,
 }
 
-impl Beat {
+impl Heartbeat {
     /// The job, and the command for the store.
     pub fn into_command(self) -> (JobId, Command) {
-        let Beat { id, token, progress } = self;
+        let Heartbeat { id, token, progress } = self;
         (id, Command::Heartbeat { token, progress })
     }
 }

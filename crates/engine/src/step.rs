@@ -2,7 +2,7 @@
 
 use crate::{
     command::{Answer, Decided, Decision, Effect, Facts},
-    decide::held_lease,
+    decide::current_lease,
     field::Checked,
     job::{Change, Job},
     json::JsonText,
@@ -44,11 +44,11 @@ pub enum StepAnswer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepsChange {
     /// Nothing.
-    Kept,
+    Unchanged,
     /// This step is new or changed.
     Put(Step),
     /// All steps are deleted: the redrive starts from the beginning.
-    Forgotten,
+    Cleared,
 }
 
 /// Checks the result of a step.
@@ -57,12 +57,12 @@ pub fn check_step_result(text: &str) -> Checked<JsonText> {
 }
 
 pub(crate) fn begin(job: &Job, token: &LeaseToken, name: &StepName, facts: &Facts<'_>) -> Decision {
-    held_lease(job, token, facts).ok_or(Refusal::LeaseLost)?;
+    current_lease(job, token, facts).ok_or(Refusal::LeaseLost)?;
     match facts.step {
-        Some(Step { result: Some(result), .. }) => Ok(stands(StepAnswer::Done(result.clone()))),
+        Some(Step { result: Some(result), .. }) => Ok(unchanged(StepAnswer::Done(result.clone()))),
         // Also when the same attempt asks again: it may have lost the answer, or have died in the
         // middle of the step and returned under its lease. Only the handler can find out.
-        Some(_) => Ok(stands(StepAnswer::Unfinished)),
+        Some(_) => Ok(unchanged(StepAnswer::Unfinished)),
         None if facts.steps >= STEPS_MAX => Err(Refusal::StepLimit { steps_max: STEPS_MAX }),
         None => {
             let step = Step { name: name.clone(), begun_at: facts.now, result: None };
@@ -77,21 +77,21 @@ pub(crate) fn finish(
     result: &JsonText,
     facts: &Facts<'_>,
 ) -> Decision {
-    held_lease(job, token, facts).ok_or(Refusal::LeaseLost)?;
+    current_lease(job, token, facts).ok_or(Refusal::LeaseLost)?;
     let step = facts.step.ok_or(Refusal::StepNotBegun)?;
     // A step completes once: a second report gets the stored result.
     if let Some(first) = &step.result {
-        return Ok(stands(StepAnswer::Done(first.clone())));
+        return Ok(unchanged(StepAnswer::Done(first.clone())));
     }
     let step = Step { result: Some(result.clone()), ..step.clone() };
     Ok(put(job, step, StepAnswer::Done(result.clone())))
 }
 
-fn stands(answer: StepAnswer) -> Decided {
+fn unchanged(answer: StepAnswer) -> Decided {
     Decided { effect: Effect::Nothing, answer: Answer::Step(answer) }
 }
 
 fn put(job: &Job, step: Step, answer: StepAnswer) -> Decided {
-    let change = Change { steps: StepsChange::Put(step), ..Job::touched(job.clone()) };
+    let change = Change { steps: StepsChange::Put(step), ..Job::without_transition(job.clone()) };
     Decided { effect: Effect::Change(Box::new(change)), answer: Answer::Step(answer) }
 }

@@ -97,7 +97,7 @@ pub fn submit(
         settled: None,
     };
     let event = Some(EventKind::Queued);
-    Ok(Change { entry: Some(entry), event, takes_key: true, ..Job::touched(job) })
+    Ok(Change { entry: Some(entry), event, takes_key: true, ..Job::without_transition(job) })
 }
 
 /// Whether the key of `holder` is free for another job.
@@ -109,7 +109,7 @@ pub fn key_is_free(holder: &Job, policy: &Policy, now: Timestamp) -> bool {
 
 /// Answers a job whose id is already stored: a caller that does not know whether a commit happened
 /// may send the same job again. Consign makes all ids, so no other job can have this one.
-pub fn submit_same(stored: &Job, submitted: &NewJob) -> Result<Submitted, Refusal> {
+pub fn submit_known_id(stored: &Job, submitted: &NewJob) -> Result<Submitted, Refusal> {
     let same = stored.envelope.tenant == submitted.tenant
         && stored.envelope.job_type == submitted.job_type;
     if !same {
@@ -119,7 +119,10 @@ pub fn submit_same(stored: &Job, submitted: &NewJob) -> Result<Submitted, Refusa
 }
 
 /// Answers a key that is taken: the same job again, or a different one under a used key.
-pub fn submit_again(holder: &Job, submitted: &ContentDigest) -> Result<Submitted, Refusal> {
+pub fn submit_with_taken_key(
+    holder: &Job,
+    submitted: &ContentDigest,
+) -> Result<Submitted, Refusal> {
     let stored_content = holder.envelope.key.as_ref().map(|key| &key.content);
     if stored_content != Some(submitted) {
         return Err(Refusal::KeyReused { holder: holder.id() });

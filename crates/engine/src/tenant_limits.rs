@@ -60,14 +60,14 @@ impl TenantLimit {
 }
 
 impl TenantLimits {
-    /// Whether a tenant with `kept` entries may have one more.
-    pub fn check(&self, limit: TenantLimit, kept: u64) -> Result<(), Refusal> {
+    /// Whether a tenant with `count` entries may have one more.
+    pub fn check(&self, limit: TenantLimit, count: u64) -> Result<(), Refusal> {
         let max = match limit {
             TenantLimit::JobTypes => self.job_types_max,
             TenantLimit::ApiKeys => self.api_keys_max,
             TenantLimit::Workers => self.workers_max,
         };
-        if kept < max { Ok(()) } else { Err(Refusal::TenantLimit { limit, max }) }
+        if count < max { Ok(()) } else { Err(Refusal::TenantLimit { limit, max }) }
     }
 
     /// Whether there may be another key of `scope`, and which key the store removes for it: the one
@@ -75,19 +75,19 @@ impl TenantLimits {
     /// it. So a tenant that makes and revokes keys is not locked out, and each kept key can be
     /// traced to its maker.
     ///
-    /// `kept` has all keys that a key of `scope` may have made: those of the same tenant, or all
+    /// `keys` has all keys that a key of `scope` may have made: those of the same tenant, or all
     /// there are.
     pub fn room_for_key<'a>(
         &self,
-        kept: impl Iterator<Item = &'a ApiKey> + Clone,
+        keys: impl Iterator<Item = &'a ApiKey> + Clone,
         scope: &Scope,
         now: Timestamp,
     ) -> Result<Option<KeyId>, Refusal> {
-        let own = kept.clone().filter(|key| key.grant.scope == *scope);
+        let own = keys.clone().filter(|key| key.grant.scope == *scope);
         let Err(refusal) = self.check(TenantLimit::ApiKeys, own.clone().count() as u64) else {
             return Ok(None);
         };
-        let makers: BTreeSet<&str> = kept.map(|key| &*key.created_by).collect();
+        let makers: BTreeSet<&str> = keys.map(|key| &*key.created_by).collect();
         let ended = |key: &ApiKey| {
             let ends = [key.revoked_at, key.expires_at].into_iter().flatten().min()?;
             (ends <= now).then_some((ends, key.id))
@@ -106,8 +106,8 @@ impl TenantLimits {
         let Err(refusal) = self.check(TenantLimit::Workers, workers.clone().count() as u64) else {
             return Ok(None);
         };
-        let stalest = workers.min_by_key(|(_, seen_at)| *seen_at);
-        let lost = stalest.filter(|(_, seen_at)| *seen_at + WORKER_SILENCE_MAX <= now);
+        let longest_silent = workers.min_by_key(|(_, seen_at)| *seen_at);
+        let lost = longest_silent.filter(|(_, seen_at)| *seen_at + WORKER_SILENCE_MAX <= now);
         lost.map(|(name, _)| Some(name)).ok_or(refusal)
     }
 }

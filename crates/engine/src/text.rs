@@ -146,7 +146,7 @@ impl Tenant {
 impl ErrorCode {
     /// One of the engine's own codes, which are valid.
     pub(crate) fn ours(code: &'static str) -> Self {
-        debug_assert!(error_code("errorCode", code).is_ok(), "{code} is no lawful code");
+        debug_assert!(error_code("errorCode", code).is_ok(), "{code} is no valid code");
         ErrorCode(code.into())
     }
 }
@@ -223,20 +223,20 @@ fn is_name(text: &str, first: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -
 /// invalid, and later versions may have more parts.
 fn trace_parent(field: &'static str, text: &str) -> Checked<()> {
     let hex = |part: &str| part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    let set = |part: &str| part.bytes().any(|b| b != b'0');
+    let is_nonzero = |part: &str| part.bytes().any(|b| b != b'0');
     let parts: Vec<&str> = text.split('-').take(5).collect();
-    let lawful = match parts[..] {
+    let is_valid = match parts[..] {
         [version, trace, parent, flags, ref more @ ..] => {
             [version, trace, parent, flags].map(str::len) == [2, 32, 16, 2]
                 && [version, trace, parent, flags].into_iter().all(hex)
                 && version != "ff"
                 && (version != "00" || more.is_empty())
-                && set(trace)
-                && set(parent)
+                && is_nonzero(trace)
+                && is_nonzero(parent)
         }
         _ => false,
     };
-    if lawful && text.len() <= 256 {
+    if is_valid && text.len() <= 256 {
         return Ok(());
     }
     Err(FieldProblem::new(field, "must be a W3C traceparent: 00-<32 hex>-<16 hex>-<2 hex>"))
@@ -246,28 +246,29 @@ fn trace_parent(field: &'static str, text: &str) -> Checked<()> {
 /// what replaces a user and a password.
 fn check_web_address(field: &'static str, text: &str, instead: &str) -> Checked<()> {
     const BYTES_MAX: usize = 2_048;
-    let no = |detail: String| Err(FieldProblem::new(field, detail));
+    let refuse = |detail: String| Err(FieldProblem::new(field, detail));
     if text.len() > BYTES_MAX {
-        return no(format!("must have at most {BYTES_MAX} bytes"));
+        return refuse(format!("must have at most {BYTES_MAX} bytes"));
     }
     // Some URL parsers take a backslash for a slash, and would find another host.
-    let is_barred = |letter: char| is_deceptive(letter) || letter.is_whitespace() || letter == '\\';
-    if text.chars().any(is_barred) {
-        return no("must have no spaces, backslashes, control or format characters".into());
+    let is_forbidden =
+        |letter: char| is_deceptive(letter) || letter.is_whitespace() || letter == '\\';
+    if text.chars().any(is_forbidden) {
+        return refuse("must have no spaces, backslashes, control or format characters".into());
     }
     let after = |scheme: &str| {
         let (before, rest) = text.split_at_checked(scheme.len())?;
         before.eq_ignore_ascii_case(scheme).then_some(rest)
     };
     let Some(rest) = after("https://").or_else(|| after("http://")) else {
-        return no("must begin with https:// or http://".into());
+        return refuse("must begin with https:// or http://".into());
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') {
-        return no(format!("must not hold a user or a password{instead}"));
+        return refuse(format!("must not hold a user or a password{instead}"));
     }
     if authority.is_empty() || authority.starts_with(':') {
-        return no("must name a host".into());
+        return refuse("must name a host".into());
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! A job as the input of a ready-made handler.
 
 use serde::Serialize;
-use wire::{Json, PayloadVersionShape, Rfc3339};
+use wire::{Json, PayloadVersion, Rfc3339};
 
 /// One attempt at one job, for a program or a receiver that knows nothing of Consign. Its JSON is
 /// what they get: the names are those of a claimed job, and absent fields are null. It contains no
@@ -22,7 +22,7 @@ pub struct JobPayload {
     pub created_at: Rfc3339,
     pub parent_id: Option<String>,
     pub traceparent: Option<String>,
-    pub payload_version: Option<PayloadVersionShape>,
+    pub payload_version: Option<PayloadVersion>,
     pub payload: Json,
 }
 

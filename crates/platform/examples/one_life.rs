@@ -5,8 +5,7 @@
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 
 use engine::{
-    ClaimId, ClaimRequest, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Scope, Tenant,
-    WorkerId,
+    ClaimId, ClaimRequest, EndingDraft, JobDraft, JobId, JobType, Outcome, Scope, Tenant, WorkerId,
 };
 use platform::{Platform, Report, Settings, SystemClock, SystemRandom};
 use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc};
@@ -54,7 +53,7 @@ pub(crate) async fn one_life(path: Option<PathBuf>) -> Result<(), Box<dyn Error>
         error_code: Some("SMTP_DOWN".into()),
         error_message: Some("the mail server did not answer".into()),
         retry_after_seconds: Some(0),
-        ..EndingDraft::new(OutcomeWord::Failed)
+        ..EndingDraft::new(Outcome::Failed)
     };
     println!("reported failed:  it is {}", settle(&platform, &first, &failed).await?);
     println!(
@@ -63,7 +62,7 @@ pub(crate) async fn one_life(path: Option<PathBuf>) -> Result<(), Box<dyn Error>
     );
 
     let second = claim(&platform, "second try").await?;
-    let completed = EndingDraft::new(OutcomeWord::Completed);
+    let completed = EndingDraft::new(Outcome::Completed);
     println!("reported done:    it is {}", settle(&platform, &second, &completed).await?);
     explain(&platform, job.job_id).await?;
 

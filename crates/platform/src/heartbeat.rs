@@ -5,7 +5,7 @@ use crate::{
     execute::check_items,
     request::{TypedRequest, variant},
 };
-use engine::{Beat, LeaseState, Scope, WorkerId};
+use engine::{Heartbeat, LeaseState, Scope, WorkerId};
 use std::iter;
 use store::{Answer, Request};
 
@@ -16,7 +16,7 @@ impl Platform {
         &self,
         scope: &Scope,
         worker: &WorkerId,
-        beats: Vec<Beat>,
+        beats: Vec<Heartbeat>,
     ) -> Result<Vec<Result<LeaseState, Error>>, Error> {
         check_items("leases", beats.len())?;
         // A heartbeat without leases reports the worker itself as alive.
@@ -24,7 +24,7 @@ impl Platform {
         let worker_alive = iter::once(TypedRequest::new(worker_alive, |_| Some(None)));
         let read =
             |answer| variant!(answer, Answer::Job(engine::Answer::LeaseState(it)) => Some(it));
-        let beats = beats.into_iter().map(Beat::into_command);
+        let beats = beats.into_iter().map(Heartbeat::into_command);
         let beats = beats.map(|command| TypedRequest::job(scope, command, read));
         let mut lease_states = self.execute_each(worker_alive.chain(beats)).await?.into_iter();
         let worker_alive = lease_states.next().expect("one result for each request");

@@ -46,7 +46,7 @@ pub use batcher::{Batcher, ClaimWait, Limits, PendingReply, Waiting};
 pub use bulk::{
     JobPermission, JobSelection, POISON_COUNTED_MAX, PoisonPage, PoisonQuery, PoisonReasons,
 };
-pub use engine::{Beat, Release, Report, StepReport};
+pub use engine::{Heartbeat, Release, Report, StepReport};
 pub use error::Error;
 pub use explain::Explanation;
 pub use node::Node;

@@ -240,7 +240,7 @@ impl MaintenanceLoop {
 
     fn wake_after(&self) -> Duration {
         let every = if self.shared { WAKE_ALL_EVERY_SHARED } else { WAKE_ALL_EVERY };
-        self.platform.random.entropy().around(every)
+        self.platform.random.entropy().jittered(every)
     }
 
     /// Returns how long to wait: about a second after a failure. Logs a failure once, not every
@@ -261,7 +261,7 @@ impl MaintenanceLoop {
                         "maintenance failed, and retries every second: jobs may start late"
                     );
                 }
-                self.platform.random.entropy().around(SWEEP_EVERY)
+                self.platform.random.entropy().jittered(SWEEP_EVERY)
             }
         }
     }

@@ -199,7 +199,7 @@ impl PeerLoop {
             return false;
         }
         let now = self.now();
-        self.next_read.get_or_insert(now + self.platform.random.entropy().around(READ_EVERY));
+        self.next_read.get_or_insert(now + self.platform.random.entropy().jittered(READ_EVERY));
         self.next_read().is_some_and(|next| now >= next)
     }
 
@@ -217,7 +217,7 @@ impl PeerLoop {
         let read_duration = now.saturating_sub(self.read_began);
         let interval = (read_duration * READ_INTERVAL_FACTOR).clamp(READ_INTERVAL_MIN, READ_EVERY);
         self.next_read_on_notification = now + interval;
-        self.next_read = Some(now + self.platform.random.entropy().around(READ_EVERY));
+        self.next_read = Some(now + self.platform.random.entropy().jittered(READ_EVERY));
         let versions = match result {
             Ok(versions) => versions,
             Err(error) => return self.log_failure(&error),

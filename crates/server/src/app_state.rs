@@ -76,7 +76,7 @@ impl AppStateInner {
     pub(crate) fn new_correlation(&self) -> CorrelationId {
         let id =
             uuid::Builder::from_random_bytes(self.random.entropy().0.to_be_bytes()).into_uuid();
-        CorrelationId::parse(&id.to_string()).expect("a UUID is a lawful correlation")
+        CorrelationId::parse(&id.to_string()).expect("a UUID is a valid correlation id")
     }
 
     /// Makes a new URL-signing key, if one is due.
@@ -94,39 +94,40 @@ impl AppStateInner {
 
     /// Waits until every live node has confirmed the change. The headers count the nodes that have
     /// not.
-    pub(crate) async fn in_force(&self) -> HeaderMap {
-        unconfirmed_headers(self.unconfirmed_nodes().await)
+    pub(crate) async fn confirmation_headers(&self) -> HeaderMap {
+        unconfirmed_headers(self.wait_until_confirmed().await)
     }
 
-    /// Waits like [`Self::in_force`], and returns the number of nodes that have not confirmed the
-    /// change. The wait for a node ends after `NODE_LOST_AFTER`: from then on that node reads the
-    /// store before it serves.
-    pub(crate) async fn unconfirmed_nodes(&self) -> usize {
+    /// Waits like [`Self::confirmation_headers`], and returns the number of nodes that have not
+    /// confirmed the change. The wait for a node ends after `NODE_LOST_AFTER`: from then on that
+    /// node reads the store before it serves.
+    pub(crate) async fn wait_until_confirmed(&self) -> usize {
         let until = Instant::now() + NODE_LOST_AFTER;
-        let mut tries = 0;
-        // Nodes that were alive at the change, or joined since.
-        let mut awaited: BTreeSet<String> = BTreeSet::new();
+        let mut attempts = 0;
+        // The ids of nodes that were alive at the change, or joined since.
+        let mut seen_live: BTreeSet<String> = BTreeSet::new();
         loop {
-            let over = Instant::now() >= until || self.is_closing();
+            let is_last_try = Instant::now() >= until || self.is_closing();
             match self.node.unconfirmed_nodes().await {
                 Ok(unconfirmed) => {
                     let live = unconfirmed.iter().filter(|node| node.live);
-                    awaited.extend(live.clone().map(|node| node.id.clone()));
-                    if over || live.count() == 0 {
-                        let missing = unconfirmed.iter().filter(|node| awaited.contains(&node.id));
-                        return missing.count();
+                    seen_live.extend(live.clone().map(|node| node.id.clone()));
+                    if is_last_try || live.count() == 0 {
+                        let unconfirmed_seen_live =
+                            unconfirmed.iter().filter(|node| seen_live.contains(&node.id));
+                        return unconfirmed_seen_live.count();
                     }
                 }
                 // The store is unavailable. The change is committed; which nodes have confirmed it
                 // is unknown.
-                Err(_) if over => {
+                Err(_) if is_last_try => {
                     return self.node.nodes().iter().filter(|node| node.live).count();
                 }
                 Err(_) => {}
             }
-            tries += 1;
+            attempts += 1;
             tokio::select! {
-                () = sleep(CONFIRMED_BACKOFF.ceiling(tries)) => {}
+                () = sleep(CONFIRMED_BACKOFF.ceiling(attempts)) => {}
                 () = self.closed() => {}
             }
         }
@@ -161,13 +162,20 @@ pub(crate) fn unconfirmed_headers(nodes: usize) -> HeaderMap {
     if nodes == 0 {
         return HeaderMap::new();
     }
-    warn!(nodes, "a change of settings was not confirmed by every node");
+    warn!(
+        nodes,
+        "a change of settings was not confirmed by every live node: an unconfirmed node reads the \
+         store before it serves again"
+    );
     HeaderMap::from_iter([(UNCONFIRMED_NODES, nodes.into())])
 }
 
 /// The server has too many requests at once.
 pub(crate) fn overloaded(detail: &str) -> ApiError {
-    ApiError::Later(Box::new(ApiError::stated(codes::OVERLOADED, detail)), Duration::from_secs(5))
+    ApiError::RetryAfter(
+        Box::new(ApiError::with_code(codes::OVERLOADED, detail)),
+        Duration::from_secs(5),
+    )
 }
 
 impl From<NoWaitingSlot> for ApiError {

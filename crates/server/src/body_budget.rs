@@ -50,7 +50,7 @@ impl BodyBudget {
         principal: &Arc<str>,
         bytes: usize,
     ) -> Result<BodyPermit, ApiError> {
-        let kib = kib_of(bytes);
+        let kib = kib_for(bytes);
         self.take(principal, kib.min(self.share_kib_max), kib.min(self.kib_max)).await
     }
 
@@ -61,12 +61,13 @@ impl BodyBudget {
         permit: &mut BodyPermit,
         bytes: usize,
     ) -> Result<(), ApiError> {
-        let more = |held: &OwnedSemaphorePermit, kib_max: u32| {
-            let held = u32::try_from(held.num_permits()).unwrap_or(u32::MAX);
-            kib_of(bytes).min(kib_max).saturating_sub(held)
+        let missing_kib = |acquired: &OwnedSemaphorePermit, kib_max: u32| {
+            let acquired = u32::try_from(acquired.num_permits()).unwrap_or(u32::MAX);
+            kib_for(bytes).min(kib_max).saturating_sub(acquired)
         };
-        let of_share = more(&permit.share, self.share_kib_max);
-        let added = self.take(principal, of_share, more(&permit.of_all, self.kib_max)).await?;
+        let of_share_kib = missing_kib(&permit.share, self.share_kib_max);
+        let added =
+            self.take(principal, of_share_kib, missing_kib(&permit.of_all, self.kib_max)).await?;
         permit.share.merge(added.share);
         permit.of_all.merge(added.of_all);
         Ok(())
@@ -79,21 +80,22 @@ impl BodyBudget {
         of_all_kib: u32,
     ) -> Result<BodyPermit, ApiError> {
         let share = self.share_of(principal);
-        let both = async {
+        let acquire_both = async {
             let share = share.acquire_many_owned(of_share_kib).await?;
             // The principal's share comes first: a body that waits for its own share must not stand
             // in the queue of all.
             let of_all = self.all.clone().acquire_many_owned(of_all_kib).await?;
             Ok::<_, tokio::sync::AcquireError>(BodyPermit { share, of_all })
         };
-        match timeout(WAIT_MAX, both).await {
+        match timeout(WAIT_MAX, acquire_both).await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) | Err(_) => Err(overloaded("too many large bodies are being sent at once")),
         }
     }
 
     fn share_of(&self, principal: &Arc<str>) -> Arc<Semaphore> {
-        let mut shares = self.shares.lock().expect("nothing panics with the shares locked");
+        let mut shares =
+            self.shares.lock().expect("no code panics while it holds the lock of the shares");
         if shares.len() > PRINCIPALS_MAX {
             // A semaphore with waiters or permits has another owner.
             shares.retain(|_, share| Arc::strong_count(share) > 1);
@@ -103,7 +105,7 @@ impl BodyBudget {
     }
 }
 
-fn kib_of(bytes: usize) -> u32 {
+fn kib_for(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(1_024)).unwrap_or(u32::MAX)
 }
 
@@ -141,7 +143,8 @@ mod tests {
         let mut growing = budget.acquire(&principal, 10 * 1_024).await.ok().unwrap();
         let other = budget.acquire(&principal, 20 * 1_024).await.ok().unwrap();
         assert!(
-            now(budget.grow(&principal, &mut growing, 30 * 1_024)).is_some_and(|no| no.is_ok())
+            now(budget.grow(&principal, &mut growing, 30 * 1_024))
+                .is_some_and(|grown| grown.is_ok())
         );
         assert!(now(budget.grow(&principal, &mut growing, 31 * 1_024)).is_none(), "no share left");
         drop(other);

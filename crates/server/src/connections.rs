@@ -1,5 +1,5 @@
 //! The open connections of a listener: their number, their clients' addresses, and which one is
-//! closed when a new connection needs its place.
+//! closed when a new connection comes at the limit.
 //!
 //! A connection without a credential costs its client nothing. So a connection that serves no
 //! recognised caller yields: at the limit, the oldest of them is closed for the new one, even while
@@ -56,7 +56,8 @@ struct State {
 /// a scan of all connections at the limit.
 const CANDIDATES_MAX: usize = 64;
 
-/// How long the accept loop waits for a place before it scans again for an idle connection.
+/// How long the accept loop waits for the end of a connection before it looks for an idle one
+/// again.
 const SCAN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The address already has its share of connections.
@@ -92,11 +93,12 @@ impl Connections {
         Arc::new(Connections { connections_max, shares, clock, state, freed })
     }
 
-    /// Admits a connection of `peer` as soon as there is a place. Only one accept loop calls this.
+    /// Admits a connection of `peer` as soon as the limit allows it. Only one accept loop calls
+    /// this.
     pub(crate) async fn admit(self: &Arc<Self>, peer: IpAddr) -> Result<Admitted, ShareExceeded> {
         let address = counted_address(peer);
         if let Some(share) = self.shares.of(peer) {
-            self.state().cut_idle_of(address, share)?;
+            self.state().close_idle_of(address, share)?;
         }
         loop {
             {
@@ -104,7 +106,7 @@ impl Connections {
                 if state.open < self.connections_max {
                     return Ok(self.add(&mut state, address));
                 }
-                state.cut_oldest();
+                state.close_oldest_idle();
             }
             // Every connection is serving a request, so the new one waits until one of them ends.
             drop(timeout(SCAN_INTERVAL, self.freed.notified()).await);
@@ -116,8 +118,11 @@ impl Connections {
         state.next_id += 1;
         state.open += 1;
         let phase = AtomicU64::new(self.now_ms());
-        let connection =
-            Arc::new(Connection { phase, cut: Notify::new(), leasing: AtomicBool::new(false) });
+        let connection = Arc::new(Connection {
+            phase,
+            close_requested: Notify::new(),
+            leasing: AtomicBool::new(false),
+        });
         state.by_address.entry(address).or_default().insert(id, connection.clone());
         Admitted { connections: self.clone(), connection, address, id }
     }
@@ -128,7 +133,7 @@ impl Connections {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nothing panics with the connections in hand")
+        self.state.lock().expect("no code panics while it holds the lock of the connections")
     }
 }
 
@@ -143,7 +148,7 @@ fn counted_address(peer: IpAddr) -> IpAddr {
 
 impl State {
     /// Where `address` has used up its share, its oldest idle connection yields.
-    fn cut_idle_of(&self, address: IpAddr, share: usize) -> Result<(), ShareExceeded> {
+    fn close_idle_of(&self, address: IpAddr, share: usize) -> Result<(), ShareExceeded> {
         let Some(own) = self.by_address.get(&address).filter(|own| own.len() >= share) else {
             return Ok(());
         };
@@ -153,7 +158,7 @@ impl State {
         };
         // A connection that becomes busy in between is passed over, and the next one is tried.
         while let Some((since, one)) = oldest() {
-            if one.cut_if_idle_since(since) {
+            if one.close_if_idle_since(since) {
                 return Ok(());
             }
         }
@@ -161,16 +166,16 @@ impl State {
     }
 
     /// Closes the connection that has been idle for longest, if any is idle.
-    fn cut_oldest(&mut self) {
-        if !self.cut_a_candidate() {
+    fn close_oldest_idle(&mut self) {
+        if !self.close_candidate() {
             self.scan_for_candidates();
-            self.cut_a_candidate();
+            self.close_candidate();
         }
     }
 
-    fn cut_a_candidate(&mut self) -> bool {
+    fn close_candidate(&mut self) -> bool {
         while let Some((since, connection)) = self.candidates.pop() {
-            if connection.cut_if_idle_since(since) {
+            if connection.close_if_idle_since(since) {
                 return true;
             }
         }
@@ -190,7 +195,7 @@ impl State {
     }
 }
 
-/// A connection that has a place. Drop returns the place.
+/// A connection that counts towards the limit. Drop ends that.
 pub(crate) struct Admitted {
     connections: Arc<Connections>,
     pub(crate) connection: Arc<Connection>,
@@ -211,9 +216,9 @@ impl Admitted {
         BoundedStream::new(stream, self, first_byte_timeout, write_timeout)
     }
 
-    /// Waits until the connection has to yield.
-    pub(crate) async fn cut(&self) {
-        self.connection.cut.notified().await;
+    /// Waits until this connection must close in favour of another.
+    pub(crate) async fn close_requested(&self) {
+        self.connection.close_requested.notified().await;
     }
 }
 
@@ -237,7 +242,7 @@ pub(crate) struct Connection {
     /// Milliseconds since when the connection is idle (no request, an unfinished head, or a request
     /// without a recognised caller), or one of the constants below.
     phase: AtomicU64,
-    cut: Notify,
+    close_requested: Notify,
     /// Whether the answer may carry leases, which a client that has hung up must not get.
     leasing: AtomicBool,
 }
@@ -247,21 +252,21 @@ const BUSY: u64 = u64::MAX;
 /// The answer has ended, but is not yet fully written.
 const FLUSHING: u64 = u64::MAX - 1;
 /// The connection yields to another.
-const CUT: u64 = u64::MAX - 2;
+const CLOSING: u64 = u64::MAX - 2;
 const SINCE_MAX: u64 = u64::MAX - 3;
 
 impl Connection {
     /// A request begins. `None` means that the connection is being closed, and the request gets no
     /// answer.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<Serving> {
-        (self.phase.load(Ordering::Acquire) != CUT).then(|| Serving(self.clone()))
+        (self.phase.load(Ordering::Acquire) != CLOSING).then(|| Serving(self.clone()))
     }
 
     /// The caller is recognised, so the connection does not yield until the answer is written.
     /// `false` means that the connection is already being closed: then nothing may be done for the
     /// request.
     pub(crate) fn protect(&self) -> bool {
-        let busy = |phase: u64| (phase != CUT).then_some(BUSY);
+        let busy = |phase: u64| (phase != CLOSING).then_some(BUSY);
         self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, busy).is_ok()
     }
 
@@ -284,11 +289,11 @@ impl Connection {
     }
 
     /// Decides the race between a new request and the end of the connection: exactly one wins.
-    fn cut_if_idle_since(&self, since: u64) -> bool {
+    fn close_if_idle_since(&self, since: u64) -> bool {
         let order = (Ordering::AcqRel, Ordering::Acquire);
-        let won = self.phase.compare_exchange(since, CUT, order.0, order.1).is_ok();
+        let won = self.phase.compare_exchange(since, CLOSING, order.0, order.1).is_ok();
         if won {
-            self.cut.notify_one();
+            self.close_requested.notify_one();
         }
         won
     }
@@ -409,8 +414,8 @@ mod tests {
         admitted.connection.protect().then_some(serving)
     }
 
-    fn is_cut(admitted: &Admitted) -> bool {
-        admitted.connection.phase.load(Ordering::Acquire) == CUT
+    fn is_closing(admitted: &Admitted) -> bool {
+        admitted.connection.phase.load(Ordering::Acquire) == CLOSING
     }
 
     #[tokio::test(start_paused = true)]
@@ -421,12 +426,12 @@ mod tests {
         let oldest = admit(&all, "192.0.2.2").await.unwrap();
         let younger = admit(&all, "192.0.2.3").await.unwrap();
         let leaves = async {
-            oldest.cut().await;
+            oldest.close_requested().await;
             drop(oldest);
         };
         let (new, ()) = tokio::join!(admit(&all, "192.0.2.4"), leaves);
-        assert!(new.is_ok() && !is_cut(&served) && !is_cut(&younger));
-        // An answered connection keeps its place until the answer is written. Then it is as old as
+        assert!(new.is_ok() && !is_closing(&served) && !is_closing(&younger));
+        // An answered connection does not yield until the answer is written. Then it is as old as
         // its last answer.
         drop(serving);
         assert_eq!(served.connection.idle_since(), None);
@@ -443,7 +448,7 @@ mod tests {
         let stranger = admit(&all, "192.0.2.1").await.unwrap();
         let serving = stranger.connection.begin().unwrap();
         let leaves = async {
-            stranger.cut().await;
+            stranger.close_requested().await;
             drop((serving, stranger));
         };
         let (new, ()) = tokio::join!(admit(&all, "192.0.2.2"), leaves);
@@ -493,9 +498,9 @@ mod tests {
         let all = connections(1, AddressShare::Unlimited);
         let admitted = admit(&all, "192.0.2.1").await.unwrap();
         let since = admitted.connection.idle_since().unwrap();
-        assert!(admitted.connection.cut_if_idle_since(since));
+        assert!(admitted.connection.close_if_idle_since(since));
         assert!(admitted.connection.begin().is_none() && !admitted.connection.protect());
-        admitted.cut().await;
+        admitted.close_requested().await;
     }
 
     #[tokio::test]
@@ -536,7 +541,7 @@ mod tests {
         let oldest = admit(&all, "192.0.2.1").await.unwrap();
         let younger = admit(&all, "192.0.2.1").await.unwrap();
         let newest = admit(&all, "192.0.2.1").await.unwrap();
-        assert_eq!([&oldest, &younger, &newest].map(is_cut), [true, false, false]);
+        assert_eq!([&oldest, &younger, &newest].map(is_closing), [true, false, false]);
     }
 
     #[tokio::test(start_paused = true)]

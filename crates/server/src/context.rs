@@ -23,8 +23,9 @@ impl FromRequestParts<AppState> for RequestContext {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Infallible> {
-        let caller = parts.extensions.get().cloned().expect("the gate has let the caller in");
-        let correlation = parts.extensions.get().cloned().expect("the guard comes before all else");
+        let caller = parts.extensions.get().cloned().expect("authorize put the caller in");
+        let correlation =
+            parts.extensions.get().cloned().expect("request_middleware put the correlation in");
         Ok(RequestContext { app: app.clone(), caller, correlation })
     }
 }
@@ -55,7 +56,7 @@ impl RequestContext {
     }
 
     /// The list and scope that a cursor of this caller is bound to.
-    pub(crate) fn owns(&self, list: &'static str) -> CursorOwner<'_> {
+    pub(crate) fn cursor_owner(&self, list: &'static str) -> CursorOwner<'_> {
         CursorOwner { list, scope: self.scope() }
     }
 

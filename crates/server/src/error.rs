@@ -17,7 +17,7 @@ pub(crate) enum ApiError {
     /// The caller lacks a right.
     Denied(Denied),
     /// The server refuses the request under a code of its own.
-    Stated(&'static str, String),
+    Code(&'static str, String),
     /// The body could not be read.
     Unreadable(Unreadable),
     /// The filter could not be parsed.
@@ -27,7 +27,7 @@ pub(crate) enum ApiError {
     /// The store failed, and whether the change was committed is unknown.
     OutcomeUnknown(Vec<JobId>, StoreError),
     /// The same request may succeed after the given time.
-    Later(Box<ApiError>, Duration),
+    RetryAfter(Box<ApiError>, Duration),
 }
 
 /// A handler's result.
@@ -38,14 +38,14 @@ const STORE_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl ApiError {
     /// A refusal by the server itself.
-    pub(crate) fn stated(code: &'static str, detail: impl Into<String>) -> Self {
-        ApiError::Stated(code, detail.into())
+    pub(crate) fn with_code(code: &'static str, detail: impl Into<String>) -> Self {
+        ApiError::Code(code, detail.into())
     }
 
     /// For a full queue, adds the estimate of when the queue has space again.
-    pub(crate) fn later(self, pace: Duration) -> Self {
-        let is_full = matches!(&self, ApiError::Refused(refusal) if is_full(refusal));
-        if is_full { ApiError::Later(Box::new(self), pace) } else { self }
+    pub(crate) fn retry_after_if_full(self, estimate: Duration) -> Self {
+        let queue_is_full = matches!(&self, ApiError::Refused(refusal) if is_queue_full(refusal));
+        if queue_is_full { ApiError::RetryAfter(Box::new(self), estimate) } else { self }
     }
 
     /// The problem document for the client. The log gets another sentence.
@@ -55,11 +55,11 @@ impl ApiError {
             ApiError::Denied(denied) => {
                 Problem::new(codes::FORBIDDEN, denied.to_string(), correlation)
             }
-            ApiError::Stated(code, detail) => Problem::new(code, detail, correlation),
+            ApiError::Code(code, detail) => Problem::new(code, detail, correlation),
             ApiError::Unreadable(body) => Problem::unreadable(body, correlation),
             ApiError::Filter(error) => Problem::filter(error, correlation),
             ApiError::Store(error) => {
-                let (code, detail) = failure(error);
+                let (code, detail) = store_failure(error);
                 Problem::new(code, detail, correlation)
             }
             ApiError::OutcomeUnknown(jobs, _) => {
@@ -70,7 +70,7 @@ impl ApiError {
                     [..] => problem,
                 }
             }
-            ApiError::Later(no, _) => no.problem(correlation),
+            ApiError::RetryAfter(error, _) => error.problem(correlation),
         }
     }
 
@@ -78,7 +78,8 @@ impl ApiError {
     pub(crate) fn respond(&self, correlation: &CorrelationId) -> Response {
         let problem = self.problem(correlation);
         let body = serde_json::to_vec(&problem).expect("a problem is texts and numbers");
-        let status = StatusCode::from_u16(problem.status).expect("the catalogue has lawful ones");
+        let status =
+            StatusCode::from_u16(problem.status).expect("the catalogue has valid status codes");
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -93,15 +94,15 @@ impl ApiError {
 
     fn retry_after(&self) -> Option<Duration> {
         match self {
-            ApiError::Later(_, after) => Some(*after),
+            ApiError::RetryAfter(_, after) => Some(*after),
             // Damaged data does not heal with time.
             ApiError::Store(StoreError::Damaged(_)) => None,
             ApiError::Store(_) | ApiError::OutcomeUnknown(..) => Some(STORE_RETRY_AFTER),
-            ApiError::Refused(refusal) if is_full(refusal) => Some(STORE_RETRY_AFTER),
-            ApiError::Stated(code, _) if is_temporary(code) => Some(STORE_RETRY_AFTER),
+            ApiError::Refused(refusal) if is_queue_full(refusal) => Some(STORE_RETRY_AFTER),
+            ApiError::Code(code, _) if is_temporary(code) => Some(STORE_RETRY_AFTER),
             ApiError::Refused(_)
             | ApiError::Denied(_)
-            | ApiError::Stated(..)
+            | ApiError::Code(..)
             | ApiError::Unreadable(_)
             | ApiError::Filter(_) => None,
         }
@@ -114,17 +115,17 @@ impl ApiError {
                 let cause = error.source().map(ToString::to_string);
                 tracing::error!(%correlation, %error, cause, "the store failed a request");
             }
-            ApiError::Later(no, _) => no.log(correlation),
+            ApiError::RetryAfter(error, _) => error.log(correlation),
             ApiError::Refused(_)
             | ApiError::Denied(_)
-            | ApiError::Stated(..)
+            | ApiError::Code(..)
             | ApiError::Unreadable(_)
             | ApiError::Filter(_) => {}
         }
     }
 }
 
-fn is_full(refusal: &Refusal) -> bool {
+fn is_queue_full(refusal: &Refusal) -> bool {
     refusal.code() == "QUEUE_FULL"
 }
 
@@ -133,7 +134,7 @@ fn is_temporary(code: &str) -> bool {
     entry(code).is_some_and(|entry| matches!(entry.http_status, Some(429 | 503)))
 }
 
-fn failure(error: &StoreError) -> (&'static str, &'static str) {
+fn store_failure(error: &StoreError) -> (&'static str, &'static str) {
     match error {
         StoreError::Full(_) => (codes::STORE_FULL, "the store has no room left"),
         StoreError::Unavailable(_) => (codes::STORE_UNAVAILABLE, "the store cannot be reached"),
@@ -174,10 +175,10 @@ impl From<FieldProblem> for ApiError {
 }
 
 macro_rules! from {
-    ($($error:ident => $no:ident),*) => {
+    ($($error:ident => $variant:ident),*) => {
         $(impl From<$error> for ApiError {
             fn from(error: $error) -> Self {
-                ApiError::$no(error)
+                ApiError::$variant(error)
             }
         })*
     };
@@ -206,9 +207,9 @@ mod tests {
     #[test]
     fn every_429_and_503_response_has_retry_after() {
         let correlation = CorrelationId::parse("c").unwrap();
-        let passing = CATALOGUE.iter().filter(|of| matches!(of.http_status, Some(429 | 503)));
+        let passing = CATALOGUE.iter().filter(|entry| matches!(entry.http_status, Some(429 | 503)));
         for entry in passing {
-            let response = ApiError::stated(entry.code, "no").respond(&correlation);
+            let response = ApiError::with_code(entry.code, "no").respond(&correlation);
             assert!(response.headers().contains_key(header::RETRY_AFTER), "{}", entry.code);
         }
     }

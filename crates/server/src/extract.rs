@@ -108,15 +108,17 @@ async fn read(
         Kind::Report => (limits.page_bytes_max, &app.reports),
     };
     let (parts, body) = request.into_parts();
-    let announced = announced(&body);
-    let welcome = match announced {
+    let declared_length = declared_length(&body);
+    let acceptable = match declared_length {
         Some(0) => Ok(()),
         Some(bytes) if bytes > bytes_max => Err(too_large(bytes_max)),
-        Some(_) | None => check_kind(&parts.headers).and_then(|()| check_encoding(&parts.headers)),
+        Some(_) | None => {
+            check_content_type(&parts.headers).and_then(|()| check_encoding(&parts.headers))
+        }
     };
-    if let Err(no) = welcome {
+    if let Err(error) = acceptable {
         discard_body(&parts.headers, body).await;
-        return Err(no);
+        return Err(error);
     }
     let caller = parts.extensions.get::<Caller>();
     let mut memory = BodyMemory {
@@ -124,20 +126,20 @@ async fn read(
         bytes: UNCOUNTED_BYTES,
         permit: None,
     };
-    let (began, credentials) = (Instant::now(), app.node.credentials());
-    if let Some(bytes) = announced {
+    let (started, credentials) = (Instant::now(), app.node.credentials());
+    if let Some(bytes) = declared_length {
         memory.grow_to(bytes).await?;
     }
-    let whole = timeout(limits.body_timeout, gather(body, bytes_max, &mut memory)).await;
-    let whole = whole.map_err(|_| {
+    let body_bytes = timeout(limits.body_timeout, read_to_end(body, bytes_max, &mut memory)).await;
+    let body_bytes = body_bytes.map_err(|_| {
         let detail = format!("the body did not come within {} s", limits.body_timeout.as_secs());
-        ApiError::stated(codes::REQUEST_TIMEOUT, detail)
+        ApiError::with_code(codes::REQUEST_TIMEOUT, detail)
     })??;
     // A credential may end while the body of its request trickles in, or while it waits for memory.
-    if began.elapsed() >= SLOW_BODY || !is_current(app, credentials.as_ref()) {
-        PresentedCredential::with(&parts).is_good(app).await?;
+    if started.elapsed() >= SLOW_BODY || !is_current(app, credentials.as_ref()) {
+        PresentedCredential::with(&parts).check_still_valid(app).await?;
     }
-    Ok((whole, memory.permit))
+    Ok((body_bytes, memory.permit))
 }
 
 /// Whether the node still acts by the same credentials as before.
@@ -189,30 +191,30 @@ pub(crate) async fn discard_body(headers: &HeaderMap, mut body: Body) {
     if headers.contains_key(header::EXPECT) {
         return;
     }
-    let to_its_end = async {
-        let mut left = UNWANTED_BYTES_MAX;
+    let read_all = async {
+        let mut remaining = UNWANTED_BYTES_MAX;
         while let Some(Ok(frame)) = body.frame().await {
             let bytes = frame.data_ref().map_or(0, Bytes::len);
-            let Some(rest) = left.checked_sub(bytes) else { break };
-            left = rest;
+            let Some(rest) = remaining.checked_sub(bytes) else { break };
+            remaining = rest;
         }
     };
     // A client that is slower than this is cut off.
-    drop(timeout(UNWANTED_TIME_MAX, to_its_end).await);
+    drop(timeout(UNWANTED_TIME_MAX, read_all).await);
 }
 
 /// The length of the body, where it is known. It is the length of the body that will be read,
 /// whatever the headers claim.
-fn announced(body: &Body) -> Option<usize> {
+fn declared_length(body: &Body) -> Option<usize> {
     body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-fn check_kind(headers: &HeaderMap) -> Result<(), ApiError> {
+fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let Some(kind) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     if is_json(kind.to_str().unwrap_or_default()) {
         return Ok(());
     }
-    Err(ApiError::stated(
+    Err(ApiError::with_code(
         codes::UNSUPPORTED_MEDIA_TYPE,
         "the body must be JSON, sent with Content-Type: application/json",
     ))
@@ -231,43 +233,43 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     if plain {
         return Ok(());
     }
-    Err(ApiError::stated(
+    Err(ApiError::with_code(
         codes::UNSUPPORTED_MEDIA_TYPE,
         "the body must be sent as it is: no Content-Encoding but identity is taken",
     ))
 }
 
-async fn gather(
+async fn read_to_end(
     mut body: Body,
     bytes_max: usize,
     memory: &mut BodyMemory<'_>,
 ) -> Result<Bytes, ApiError> {
-    let mut whole = BytesMut::new();
+    let mut body_bytes = BytesMut::new();
     let mut first: Option<Bytes> = None;
     while let Some(frame) = body.frame().await {
-        let broken =
-            |_| ApiError::stated(codes::MALFORMED_BODY, "the body ended before it was complete");
-        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
-        let held = whole.len() + first.as_ref().map_or(0, Bytes::len);
-        if held + data.len() > bytes_max {
+        let incomplete =
+            |_| ApiError::with_code(codes::MALFORMED_BODY, "the body ended before it was complete");
+        let Ok(data) = frame.map_err(incomplete)?.into_data() else { continue };
+        let received = body_bytes.len() + first.as_ref().map_or(0, Bytes::len);
+        if received + data.len() > bytes_max {
             return Err(too_large(bytes_max));
         }
-        memory.fit(held + data.len(), bytes_max).await?;
+        memory.fit(received + data.len(), bytes_max).await?;
         // Most bodies come in one piece, and are never copied.
-        if whole.is_empty() && first.is_none() {
+        if body_bytes.is_empty() && first.is_none() {
             first = Some(data);
             continue;
         }
         if let Some(first) = first.take() {
-            whole.extend_from_slice(&first);
+            body_bytes.extend_from_slice(&first);
         }
-        whole.extend_from_slice(&data);
+        body_bytes.extend_from_slice(&data);
     }
-    Ok(first.unwrap_or_else(|| whole.freeze()))
+    Ok(first.unwrap_or_else(|| body_bytes.freeze()))
 }
 
 fn too_large(bytes_max: usize) -> ApiError {
-    ApiError::stated(codes::BODY_TOO_LARGE, format!("the body has more than {bytes_max} bytes"))
+    ApiError::with_code(codes::BODY_TOO_LARGE, format!("the body has more than {bytes_max} bytes"))
 }
 
 /// A job id from the path. Text that is no id names no job.
@@ -277,7 +279,7 @@ impl FromRequestParts<AppState> for Id {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, ApiError> {
-        let text = segment(parts, app).await;
+        let text = path_segment(parts, app).await;
         JobId::parse(&text).map(Id).map_err(|_| ApiError::Refused(Refusal::JobNotFound))
     }
 }
@@ -289,7 +291,7 @@ impl FromRequestParts<AppState> for Type {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, ApiError> {
-        Ok(Type(JobType::parse(&segment(parts, app).await)?))
+        Ok(Type(JobType::parse(&path_segment(parts, app).await)?))
     }
 }
 
@@ -300,21 +302,21 @@ impl FromRequestParts<AppState> for PathSegment {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, ApiError> {
-        Ok(PathSegment(segment(parts, app).await))
+        Ok(PathSegment(path_segment(parts, app).await))
     }
 }
 
 /// A segment that cannot be decoded matches nothing.
-async fn segment(parts: &mut Parts, app: &AppState) -> String {
+async fn path_segment(parts: &mut Parts, app: &AppState) -> String {
     let read = Path::<String>::from_request_parts(parts, app).await;
     read.map(|Path(text)| text).unwrap_or_default()
 }
 
-/// Whether the `If-None-Match` header `known` contains the quoted version `own`.
-pub(crate) fn is_known(known: &HeaderValue, own: &str) -> bool {
-    let Ok(known) = known.to_str() else { return false };
-    let is_own = |tag: &str| tag.trim().trim_start_matches("W/") == own;
-    known.trim() == "*" || known.split(',').any(is_own)
+/// Whether the header `If-None-Match` contains the quoted version `etag`.
+pub(crate) fn matches_etag(if_none_match: &HeaderValue, etag: &str) -> bool {
+    let Ok(tags) = if_none_match.to_str() else { return false };
+    let is_same = |tag: &str| tag.trim().trim_start_matches("W/") == etag;
+    tags.trim() == "*" || tags.split(',').any(is_same)
 }
 
 /// The parameters of the query, each given once.
@@ -334,11 +336,11 @@ impl QueryParams {
     pub(crate) fn of(query: Option<&str>) -> Result<Self, ApiError> {
         let Some(query) = query else { return Ok(QueryParams::default()) };
         let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query)
-            .map_err(|_| ApiError::stated("INVALID_FIELD", "the query is not form-encoded"))?;
+            .map_err(|_| ApiError::with_code("INVALID_FIELD", "the query is not form-encoded"))?;
         let mut params = BTreeMap::new();
         for (name, value) in pairs {
             if params.insert(name, value).is_some() {
-                return Err(ApiError::stated("INVALID_FIELD", "a parameter is given twice"));
+                return Err(ApiError::with_code("INVALID_FIELD", "a parameter is given twice"));
             }
         }
         Ok(QueryParams(params))
@@ -346,12 +348,12 @@ impl QueryParams {
 
     /// Refuses parameters that a list does not know. A misspelt condition would otherwise not
     /// restrict the list at all.
-    pub(crate) fn only(&self, known: &[&str]) -> Result<(), ApiError> {
+    pub(crate) fn refuse_unknown(&self, known: &[&str]) -> Result<(), ApiError> {
         if self.0.keys().all(|name| known.contains(&name.as_str())) {
             return Ok(());
         }
         let detail = format!("the parameters here are {}", known.join(", "));
-        Err(ApiError::stated("INVALID_FIELD", detail))
+        Err(ApiError::with_code("INVALID_FIELD", detail))
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
@@ -384,18 +386,18 @@ mod tests {
     #[test]
     fn a_streamed_body_announces_no_length() {
         let pieces = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"{}"))]);
-        assert_eq!(announced(&Body::from_stream(pieces)), None);
-        assert_eq!(announced(&Body::empty()), Some(0));
-        assert_eq!(announced(&Body::from("{}")), Some(2));
+        assert_eq!(declared_length(&Body::from_stream(pieces)), None);
+        assert_eq!(declared_length(&Body::empty()), Some(0));
+        assert_eq!(declared_length(&Body::from("{}")), Some(2));
     }
 
     #[test]
     fn a_body_without_fields_must_be_an_empty_object() {
         assert!(wire::read_setting::<NoFields>(b"{}").is_ok());
-        let Err(no) = wire::read_setting::<NoFields>(br#"{"dryRun": true}"#) else {
+        let Err(error) = wire::read_setting::<NoFields>(br#"{"dryRun": true}"#) else {
             panic!("a field was read")
         };
-        assert_eq!(no.pointer.as_deref(), Some("/dryRun"));
+        assert_eq!(error.pointer.as_deref(), Some("/dryRun"));
         assert!(wire::read_setting::<NoFields>(b"[]").is_err());
         assert!(wire::read_setting::<NoFields>(b"null").is_err());
     }

@@ -5,7 +5,7 @@ use std::{
     fmt::Write,
     sync::atomic::{AtomicU64, Ordering},
 };
-use wire::QueueShape;
+use wire::QueueStatus;
 
 /// The number of answers by class of status.
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl Metrics {
             line(page, &format!("consign_http_requests_total{{class=\"{class}xx\"}} {count}"));
         }
         let name = "consign_failed_credentials_total";
-        family(page, name, "counter", "Credentials that opened nothing, by what was wrong");
+        family(page, name, "counter", "Rejected credentials, by what was wrong");
         for (failure, reason) in CredentialFailure::ALL {
             let count = failures.total(failure);
             line(page, &format!("{name}{{reason=\"{reason}\"}} {count}"));
@@ -36,7 +36,7 @@ impl Metrics {
 }
 
 /// Writes the gauges of these queues.
-pub(crate) fn write_queues(page: &mut String, queues: &[QueueShape]) {
+pub(crate) fn write_queues(page: &mut String, queues: &[QueueStatus]) {
     for (name, help, value) in GAUGES {
         let name = format!("consign_queue_{name}");
         family(page, &name, "gauge", help);
@@ -49,13 +49,13 @@ pub(crate) fn write_queues(page: &mut String, queues: &[QueueShape]) {
 }
 
 /// One number of each queue: its name, help and value.
-type Gauge = (&'static str, &'static str, fn(&QueueShape) -> u64);
+type Gauge = (&'static str, &'static str, fn(&QueueStatus) -> u64);
 
 const GAUGES: [Gauge; 6] = [
     ("queued", "Jobs that wait, due or not", |queue| queue.queued),
     ("due", "Jobs that wait and could start now", |queue| queue.due),
     ("running", "Jobs that a worker holds", |queue| queue.running),
-    ("poisoned", "Jobs that wait for a person", |queue| queue.poisoned),
+    ("poisoned", "Poisoned jobs that wait for an operator", |queue| queue.poisoned),
     ("oldest_age_seconds", "How long the oldest due job has waited", |queue| {
         queue.oldest_age_seconds.unwrap_or(0)
     }),
@@ -68,5 +68,5 @@ fn family(page: &mut String, name: &str, kind: &str, help: &str) {
 }
 
 fn line(page: &mut String, text: &str) {
-    writeln!(page, "{text}").expect("a string takes everything");
+    writeln!(page, "{text}").expect("writing to a string does not fail");
 }

@@ -44,14 +44,14 @@ impl Correlation {
         let trace = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok());
         let traceparent = trace.and_then(|trace| TraceParent::parse(trace).ok());
         let mut refused = None;
-        let given = text(&X_CORRELATION_ID).and_then(|given| {
-            let plain = given.map_err(|_| {
+        let own = text(&X_CORRELATION_ID).and_then(|header| {
+            let plain = header.map_err(|_| {
                 FieldProblem::new("correlationId", "must be plain ASCII in X-Correlation-Id")
             });
             plain.and_then(CorrelationId::parse).map_err(|problem| refused = Some(problem)).ok()
         });
-        let of_trace = || traceparent.as_ref().map(TraceParent::trace_id);
-        let id = given.or_else(of_trace).unwrap_or_else(new);
+        let trace_correlation = || traceparent.as_ref().map(TraceParent::trace_id);
+        let id = own.or_else(trace_correlation).unwrap_or_else(new);
         Correlation { id, refused, traceparent }
     }
 }
@@ -61,7 +61,7 @@ impl Correlation {
 pub(crate) struct Requester(pub(crate) Arc<str>);
 
 /// The outermost middleware.
-pub(crate) async fn guard(
+pub(crate) async fn request_middleware(
     State(app): State<AppState>,
     mut request: Request,
     next: Next,
@@ -80,26 +80,28 @@ pub(crate) async fn guard(
     let limits = check_headers(&request, app.settings.limits.header_bytes_max)
         .and_then(|()| check_once(&request));
     request.extensions_mut().insert(correlation);
-    let answered = match limits {
+    let outcome = match limits {
         // `AssertUnwindSafe` holds: handlers share no state that a panic leaves half changed.
         Ok(()) => AssertUnwindSafe(next.run(request)).catch_unwind().await,
-        Err(no) => Ok(no.into_response()),
+        Err(error) => Ok(error.into_response()),
     };
-    let mut response = answered.unwrap_or_else(|_| {
-        let no = ApiError::stated(codes::INTERNAL, "we made a mistake, and it is in our log");
+    let mut response = outcome.unwrap_or_else(|_| {
+        let error = ApiError::with_code(codes::INTERNAL, "we made a mistake, and it is in our log");
         warn!(correlation = %id, %method, path, "a handler panicked");
-        no.respond(&id)
+        error.respond(&id)
     });
     let who = response.extensions_mut().remove::<Requester>().map(|who| who.0);
-    if let Some(PendingProblem(no)) = response.extensions_mut().remove::<PendingProblem>() {
-        no.log(&id);
+    if let Some(PendingProblem(error)) = response.extensions_mut().remove::<PendingProblem>() {
+        error.log(&id);
         let headers = std::mem::take(response.headers_mut());
-        response = no.respond(&id);
-        response.headers_mut().extend(headers.into_iter().filter(|(name, _)| kept(name.as_ref())));
+        response = error.respond(&id);
+        response
+            .headers_mut()
+            .extend(headers.into_iter().filter(|(name, _)| is_kept(name.as_ref())));
     }
-    let too_large = response.status() == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    let headers_too_large = response.status() == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
     let headers = response.headers_mut();
-    if too_large {
+    if headers_too_large {
         // The protocol does the same where it notices first.
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -176,7 +178,7 @@ fn loggable_path(path: &str) -> String {
 }
 
 /// Headers of a layer that hold whatever the answer is.
-fn kept(name: Option<&HeaderName>) -> bool {
+fn is_kept(name: Option<&HeaderName>) -> bool {
     name.is_some_and(|name| name == header::ALLOW || name.as_str().starts_with("ratelimit"))
 }
 
@@ -190,7 +192,7 @@ pub(crate) fn header_of(correlation: &CorrelationId) -> HeaderValue {
 /// credentials, of which the proxy checks one and the server uses the other.
 fn check_once(request: &Request) -> Result<(), ApiError> {
     let count = |name: HeaderName| request.headers().get_all(name).iter().take(2).count();
-    let malformed = |detail| Err(ApiError::stated(codes::MALFORMED_REQUEST, detail));
+    let malformed = |detail| Err(ApiError::with_code(codes::MALFORMED_REQUEST, detail));
     match count(header::HOST) {
         0 if request.version() >= Version::HTTP_11 => {
             return malformed("a request must have a Host header");
@@ -215,56 +217,58 @@ fn check_headers(request: &Request, bytes_max: usize) -> Result<(), ApiError> {
         lengths.map(|(name, value)| name.as_str().len() + value.len() + COLON_AND_BREAK).sum();
     if address > ADDRESS_BYTES_MAX {
         let detail = format!("the address has more than {ADDRESS_BYTES_MAX} bytes");
-        return Err(ApiError::stated(codes::HEADERS_TOO_LARGE, detail));
+        return Err(ApiError::with_code(codes::HEADERS_TOO_LARGE, detail));
     }
     if bytes > bytes_max {
         let detail = format!("the headers have {bytes} bytes, and at most {bytes_max} are taken");
-        return Err(ApiError::stated(codes::HEADERS_TOO_LARGE, detail));
+        return Err(ApiError::with_code(codes::HEADERS_TOO_LARGE, detail));
     }
     Ok(())
 }
 
 /// The path matches no route.
-pub(crate) async fn no_such_address() -> ApiError {
-    ApiError::stated(codes::NOT_FOUND, "there is nothing at this address")
+pub(crate) async fn not_found() -> ApiError {
+    ApiError::with_code(codes::NOT_FOUND, "there is nothing at this address")
 }
 
 /// The path matches a route, but the method does not.
-pub(crate) async fn no_such_method(path: Option<MatchedPath>) -> ApiError {
+pub(crate) async fn method_not_allowed(path: Option<MatchedPath>) -> ApiError {
     let detail = match path {
         Some(path) => format!("{} does not take this method", path.as_str()),
         None => "this address does not take this method".into(),
     };
-    ApiError::stated(codes::METHOD_NOT_ALLOWED, detail)
+    ApiError::with_code(codes::METHOD_NOT_ALLOWED, detail)
 }
 
 /// Refuses clients that accept none of the route's representations.
-pub(crate) fn accepts(headers: &HeaderMap, forms: &[&str]) -> Result<(), ApiError> {
-    let mut given = headers.get_all(header::ACCEPT).iter().peekable();
-    if given.peek().is_none() {
+pub(crate) fn accepts(headers: &HeaderMap, media_types: &[&str]) -> Result<(), ApiError> {
+    let mut accepts = headers.get_all(header::ACCEPT).iter().peekable();
+    if accepts.peek().is_none() {
         return Ok(());
     }
-    let ranges = given.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
-    let mut wanted = ranges.filter_map(|range| {
+    let ranges = accepts.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    let mut accepted_types = ranges.filter_map(|range| {
         let mut parts = range.split(';').map(str::trim);
         let kind = parts.next()?;
         let refused = parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
         (!refused).then_some(kind)
     });
     let fits = |range: &str| {
-        forms.iter().any(|form| {
-            let (group, _) = form.split_once('/').unwrap_or((form, ""));
-            range.eq_ignore_ascii_case(form)
+        media_types.iter().any(|media_type| {
+            let (group, _) = media_type.split_once('/').unwrap_or((media_type, ""));
+            range.eq_ignore_ascii_case(media_type)
                 || range == "*/*"
-                || range.strip_suffix("/*").is_some_and(|wanted| wanted.eq_ignore_ascii_case(group))
+                || range
+                    .strip_suffix("/*")
+                    .is_some_and(|accepted_types| accepted_types.eq_ignore_ascii_case(group))
         })
     };
-    if wanted.any(fits) {
+    if accepted_types.any(fits) {
         return Ok(());
     }
-    Err(ApiError::stated(
+    Err(ApiError::with_code(
         codes::NOT_ACCEPTABLE,
-        format!("this address answers in {}", forms.join(", ")),
+        format!("this address answers in {}", media_types.join(", ")),
     ))
 }
 
@@ -284,8 +288,8 @@ mod tests {
     #[test]
     fn a_correlation_is_the_callers_or_that_of_its_trace_or_new() {
         let trace = ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
-        let given = correlation(&[("x-correlation-id", "mine"), trace]);
-        assert_eq!((given.id.as_str(), given.refused), ("mine", None));
+        let own = correlation(&[("x-correlation-id", "mine"), trace]);
+        assert_eq!((own.id.as_str(), own.refused), ("mine", None));
         assert_eq!(correlation(&[trace]).id.as_str(), "0af7651916cd43dd8448eb211c80319c");
         assert_eq!(correlation(&[("traceparent", "nonsense")]).id.as_str(), "new");
         let long = "x".repeat(129);

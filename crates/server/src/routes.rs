@@ -10,8 +10,8 @@ use crate::{
         types, workers,
     },
     auth::authorize,
-    middleware::{guard, no_such_address, no_such_method},
-    openapi::{self as doc, Doc, ParamPlace},
+    middleware::{method_not_allowed, not_found, request_middleware},
+    openapi::{self as doc, Doc, ParamLocation},
     work::{claim, heartbeat, leave, release, settle, steps},
 };
 use axum::{
@@ -109,7 +109,7 @@ pub static ROUTES: &[Route] = &[
 
 impl Route {
     /// The media types that it answers in.
-    pub(crate) fn forms(&self) -> &'static [&'static str] {
+    pub(crate) fn media_types(&self) -> &'static [&'static str] {
         match self.path {
             "/api/jobs/{id}/events" => &["text/event-stream"],
             "/metrics" => &["text/plain"],
@@ -119,8 +119,9 @@ impl Route {
 
     /// Whether it changes something and takes no query parameters.
     pub(crate) fn refuses_query(&self) -> bool {
-        let takes_some = self.doc.takes.iter().any(|param| param.place == ParamPlace::Query);
-        self.method != "GET" && !takes_some
+        let has_query_parameters =
+            self.doc.parameters.iter().any(|param| param.location == ParamLocation::Query);
+        self.method != "GET" && !has_query_parameters
     }
 
     /// Whether workers report here.
@@ -133,8 +134,8 @@ impl Route {
 pub(crate) fn route_of(method: &Method, path: &str) -> Option<&'static Route> {
     static BY_PATH: LazyLock<HashMap<(&str, &str), &'static Route>> =
         LazyLock::new(|| ROUTES.iter().map(|route| ((route.path, route.method), route)).collect());
-    let asked = if method == Method::HEAD { &Method::GET } else { method };
-    BY_PATH.get(&(path, asked.as_str())).copied()
+    let method = if method == Method::HEAD { &Method::GET } else { method };
+    BY_PATH.get(&(path, method.as_str())).copied()
 }
 
 /// The router over all routes.
@@ -155,10 +156,10 @@ fn router_over(routes: impl Iterator<Item = &'static Route>, app: AppState) -> R
         router = router.route(route.path, (route.handler)());
     }
     router
-        .method_not_allowed_fallback(no_such_method)
+        .method_not_allowed_fallback(method_not_allowed)
         .route_layer(from_fn_with_state(app.clone(), authorize))
-        .fallback(no_such_address)
-        .layer(from_fn_with_state(app.clone(), guard))
+        .fallback(not_found)
+        .layer(from_fn_with_state(app.clone(), request_middleware))
         .with_state(app)
 }
 

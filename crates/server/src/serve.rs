@@ -115,7 +115,7 @@ impl Server {
         let unix = server_context(all, LOCAL_CONNECTIONS_MAX, none.clone(), None, true);
         let probes =
             server_context(health_router(app.clone()), HEALTH_CONNECTIONS_MAX, none, tls, false);
-        tokio::spawn(renew(app.clone()));
+        tokio::spawn(rotate_signing_keys(app.clone()));
         let accepting = tokio::spawn(tcp.accept(main));
         let accepting_locally = local.map(|listener| tokio::spawn(unix.accept(listener)));
         let health = health.map(|listener| tokio::spawn(probes.accept(listener)));
@@ -153,13 +153,13 @@ impl Server {
 }
 
 /// How late a new signing key may be made after it is due.
-const RENEW_INTERVAL: Duration = Duration::from_secs(5);
+const ROTATION_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Makes new signing keys in time until the server drains.
-async fn renew(app: AppState) {
+async fn rotate_signing_keys(app: AppState) {
     loop {
         tokio::select! {
-            () = sleep(RENEW_INTERVAL) => {}
+            () = sleep(ROTATION_CHECK_INTERVAL) => {}
             () = app.closed() => return,
         }
         if let Err(error) = app.rotate_signing_key().await {
@@ -213,7 +213,7 @@ impl ServerContext {
             tokio::spawn(async move {
                 tokio::select! {
                     () = server_context.serve(stream, peer, &admitted) => {}
-                    () = admitted.cut() => debug!("an idle connection was closed to make room"),
+                    () = admitted.close_requested() => debug!("an idle connection was closed because the limit of connections is reached"),
                 }
                 drop((admitted, alive));
             });
@@ -270,7 +270,7 @@ impl ServerContext {
     async fn serve(&self, stream: Stream, peer: Peer, admitted: &Admitted) {
         match stream {
             Stream::Tcp(stream) => self.serve_tcp(stream, peer, admitted).await,
-            Stream::Local(stream) => self.converse(stream, peer, admitted).await,
+            Stream::Local(stream) => self.serve_http(stream, peer, admitted).await,
         }
     }
 
@@ -283,16 +283,16 @@ impl ServerContext {
             return debug!("a new connection sent nothing in time");
         }
         match &self.tls {
-            None => self.converse(stream, peer, admitted).await,
+            None => self.serve_http(stream, peer, admitted).await,
             Some(tls) => match timeout(limits.header_timeout, tls.accept(stream)).await {
-                Ok(Ok(stream)) => self.converse(stream, peer, admitted).await,
+                Ok(Ok(stream)) => self.serve_http(stream, peer, admitted).await,
                 Ok(Err(error)) => debug!(%error, "a TLS handshake failed"),
                 Err(_) => debug!("a client did not finish its TLS handshake in time"),
             },
         }
     }
 
-    async fn converse(
+    async fn serve_http(
         &self,
         stream: impl AsyncRead + AsyncWrite + HangUp + Unpin + Send + 'static,
         peer: Peer,

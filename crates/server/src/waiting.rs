@@ -17,11 +17,11 @@ pub(crate) struct WaitingSlots {
     max: usize,
     per_principal_max: usize,
     per_job_max: usize,
-    held: Mutex<HeldSlots>,
+    counts: Mutex<SlotCounts>,
 }
 
 #[derive(Default)]
-struct HeldSlots {
+struct SlotCounts {
     count: usize,
     by_principal: HashMap<Arc<str>, usize>,
     by_job: HashMap<JobId, usize>,
@@ -29,7 +29,7 @@ struct HeldSlots {
 
 /// One slot, free again on drop.
 pub(crate) struct WaitingSlot {
-    places: Arc<WaitingSlots>,
+    slots: Arc<WaitingSlots>,
     principal: Arc<str>,
     job: Option<JobId>,
 }
@@ -46,7 +46,7 @@ impl WaitingSlots {
             max: limits.waiting_max,
             per_principal_max: limits.waiting_per_principal_max,
             per_job_max: limits.waiting_per_job_max,
-            held: Mutex::default(),
+            counts: Mutex::default(),
         })
     }
 
@@ -56,7 +56,7 @@ impl WaitingSlots {
         caller: &Caller,
         job: Option<&Job>,
     ) -> Result<WaitingSlot, NoWaitingSlot> {
-        self.take_for(caller.waits_as(job), job.map(|job| job.envelope.id))
+        self.take_for(caller.waiting_principal(job), job.map(|job| job.envelope.id))
     }
 
     fn take_for(
@@ -64,25 +64,25 @@ impl WaitingSlots {
         principal: Arc<str>,
         job: Option<JobId>,
     ) -> Result<WaitingSlot, NoWaitingSlot> {
-        let mut held = self.held();
+        let mut taken = self.counts();
         let full = |setting| Err(NoWaitingSlot { setting });
-        if held.count >= self.max {
+        if taken.count >= self.max {
             return full("limits.waiting");
         }
-        if count(&held.by_principal, &principal) >= self.per_principal_max {
+        if count(&taken.by_principal, &principal) >= self.per_principal_max {
             return full("limits.waiting_per_principal");
         }
-        if job.is_some_and(|job| count(&held.by_job, &job) >= self.per_job_max) {
+        if job.is_some_and(|job| count(&taken.by_job, &job) >= self.per_job_max) {
             return full("limits.waiting_per_job");
         }
-        held.count += 1;
-        *held.by_principal.entry(principal.clone()).or_default() += 1;
-        job.into_iter().for_each(|job| *held.by_job.entry(job).or_default() += 1);
-        Ok(WaitingSlot { places: self.clone(), principal, job })
+        taken.count += 1;
+        *taken.by_principal.entry(principal.clone()).or_default() += 1;
+        job.into_iter().for_each(|job| *taken.by_job.entry(job).or_default() += 1);
+        Ok(WaitingSlot { slots: self.clone(), principal, job })
     }
 
-    fn held(&self) -> MutexGuard<'_, HeldSlots> {
-        self.held.lock().expect("no code of ours panics with the places in hand")
+    fn counts(&self) -> MutexGuard<'_, SlotCounts> {
+        self.counts.lock().expect("no code panics while it holds the lock of the slots")
     }
 }
 
@@ -90,22 +90,22 @@ fn count<K: Hash + Eq>(counts: &HashMap<K, usize>, key: &K) -> usize {
     counts.get(key).copied().unwrap_or(0)
 }
 
-fn give_back<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
-    let left = counts.get_mut(key).map(|count| {
+fn release<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
+    let remaining = counts.get_mut(key).map(|count| {
         *count -= 1;
         *count
     });
-    if left == Some(0) {
+    if remaining == Some(0) {
         counts.remove(key);
     }
 }
 
 impl Drop for WaitingSlot {
     fn drop(&mut self) {
-        let mut held = self.places.held();
-        held.count -= 1;
-        give_back(&mut held.by_principal, &self.principal);
-        self.job.iter().for_each(|job| give_back(&mut held.by_job, job));
+        let mut taken = self.slots.counts();
+        taken.count -= 1;
+        release(&mut taken.by_principal, &self.principal);
+        self.job.iter().for_each(|job| release(&mut taken.by_job, job));
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use engine::{Entropy, Timestamp};
 
-    fn places(waiting_max: usize, per_principal: usize, per_job: usize) -> Arc<WaitingSlots> {
+    fn slots(waiting_max: usize, per_principal: usize, per_job: usize) -> Arc<WaitingSlots> {
         WaitingSlots::new(&Limits {
             waiting_max,
             waiting_per_principal_max: per_principal,
@@ -129,13 +129,13 @@ mod tests {
 
     #[track_caller]
     fn full(taken: Result<WaitingSlot, NoWaitingSlot>) -> &'static str {
-        taken.err().expect("there is no place").setting
+        taken.err().expect("no slot is left").setting
     }
 
     #[test]
     fn each_share_has_its_end_and_what_is_given_back_is_free() {
-        let places = places(4, 3, 2);
-        let take = |who: &str, job| places.take_for(who.into(), job);
+        let slots = slots(4, 3, 2);
+        let take = |who: &str, job| slots.take_for(who.into(), job);
         let first = take("a", job(1)).ok();
         let second = take("a", job(1)).ok();
         assert_eq!(full(take("b", job(1))), "limits.waiting_per_job");
@@ -146,7 +146,7 @@ mod tests {
         drop((first, third));
         assert!(take("a", job(1)).is_ok() && take("c", job(3)).is_ok());
         drop((second, other));
-        let held = places.held();
-        assert_eq!((held.count, held.by_principal.len(), held.by_job.len()), (0, 0, 0));
+        let taken = slots.counts();
+        assert_eq!((taken.count, taken.by_principal.len(), taken.by_job.len()), (0, 0, 0));
     }
 }

@@ -12,7 +12,7 @@ use crate::{
 };
 use engine::{
     ClaimId, ClaimRequest, Command, EndingDraft, Entropy, Filter, JobDraft, JobId, JobType,
-    LeaseToken, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, PolicyDraft, ReleaseReason, Scope,
+    LeaseToken, NewJob, Outcome, PAYLOAD_BYTES_MAX, Policy, PolicyDraft, ReleaseReason, Scope,
     Status, StepName, SubmitContext, Tenant, WorkerId,
 };
 use pollster::block_on;
@@ -506,15 +506,13 @@ fn claim_request(worker: u8, claim: u8, types: u8, max: usize) -> ClaimRequest {
 
 fn ending_of(number: u8) -> EndingDraft {
     let failed =
-        EndingDraft { error_code: Some("BROKEN".into()), ..EndingDraft::new(OutcomeWord::Failed) };
+        EndingDraft { error_code: Some("BROKEN".into()), ..EndingDraft::new(Outcome::Failed) };
     match number {
-        0 | 1 => {
-            EndingDraft { result: Some("[1]".into()), ..EndingDraft::new(OutcomeWord::Completed) }
-        }
+        0 | 1 => EndingDraft { result: Some("[1]".into()), ..EndingDraft::new(Outcome::Completed) },
         2 => failed,
         3 => EndingDraft { retry_after_seconds: Some(0), ..failed },
         4 => EndingDraft { retryable: Some(false), ..failed },
-        _ => EndingDraft::new(OutcomeWord::Poisoned),
+        _ => EndingDraft::new(Outcome::Poisoned),
     }
 }
 

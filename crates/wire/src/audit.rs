@@ -1,6 +1,6 @@
 //! The audit log, for callers who may see it.
 
-use crate::{keys::tenant_word, time::Rfc3339};
+use crate::{keys::tenant_name, time::Rfc3339};
 use engine::AuditEntry;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = AuditEntry)]
-pub struct AuditShape {
+pub struct AuditLogEntry {
     /// 1 for the first, without gaps; null for a caller who sees one tenant, because it counts all
     /// tenants.
     pub number: Option<u64>,
@@ -31,13 +31,13 @@ pub struct AuditShape {
     pub hash: String,
 }
 
-impl From<&AuditEntry> for AuditShape {
+impl From<&AuditEntry> for AuditLogEntry {
     fn from(entry: &AuditEntry) -> Self {
-        AuditShape {
+        AuditLogEntry {
             number: Some(entry.number),
             at: entry.at.into(),
             who: (*entry.who).into(),
-            tenant: tenant_word(&entry.scope),
+            tenant: tenant_name(&entry.scope),
             action: (*entry.action).into(),
             target: (*entry.target).into(),
             detail: entry.detail.as_deref().map(Into::into),

@@ -84,7 +84,7 @@ fn wrong_kind(path: &Path, text: &str) -> Unreadable {
     for (what, detail) in
         [("missing field `", "is missing"), ("duplicate field `", "must not be given twice")]
     {
-        if let Some(name) = named(text, what) {
+        if let Some(name) = field_name(text, what) {
             pointer.push_str(&format!("/{name}"));
             return Unreadable { pointer: Some(pointer), detail: detail.into() };
         }
@@ -94,12 +94,12 @@ fn wrong_kind(path: &Path, text: &str) -> Unreadable {
         pointer.truncate(pointer.rfind('/').unwrap_or_default());
     }
     if text.starts_with("unknown field") {
-        let detail = unknown(&pointer, text);
+        let detail = unknown_field(&pointer, text);
         return Unreadable { pointer: Some(pointer), detail };
     }
     // The body itself is of the wrong kind: there is no field to name.
     let pointer = Some(pointer).filter(|pointer| !pointer.is_empty());
-    Unreadable { pointer, detail: wanted(text) }
+    Unreadable { pointer, detail: expectation(text) }
 }
 
 fn pointer(path: &Path) -> String {
@@ -114,19 +114,19 @@ fn pointer(path: &Path) -> String {
 }
 
 /// The field that serde names behind `what`. The name is one of the contract's: serde knows it.
-fn named<'a>(text: &'a str, what: &str) -> Option<&'a str> {
+fn field_name<'a>(text: &'a str, what: &str) -> Option<&'a str> {
     text.strip_prefix(what)?.split('`').next()
 }
 
 /// The message for an unknown field. The text ends with the names of the known fields. The client's
 /// own name stands before them and may look like anything.
-fn unknown(pointer: &str, text: &str) -> String {
+fn unknown_field(pointer: &str, text: &str) -> String {
     let (_, known_fields) = text.rsplit_once("`, ").unwrap_or_default();
     let known_fields = match known_fields.starts_with("there are no fields") {
         true => Vec::new(),
         false => {
-            let (_, listed) = text.rsplit_once("`, expected ").unwrap_or_default();
-            listed.split('`').skip(1).step_by(2).collect::<Vec<_>>()
+            let (_, names) = text.rsplit_once("`, expected ").unwrap_or_default();
+            names.split('`').skip(1).step_by(2).collect::<Vec<_>>()
         }
     };
     let name = pointer.rsplit('/').next().unwrap_or_default().replace("~1", "/").replace("~0", "~");
@@ -142,7 +142,7 @@ fn unknown(pointer: &str, text: &str) -> String {
 }
 
 /// The expectation in serde's message, without the value it found.
-fn wanted(text: &str) -> String {
+fn expectation(text: &str) -> String {
     let Some((_, expected)) = text.rsplit_once(", expected ") else {
         return "must be a value that this field can hold".into();
     };
@@ -171,8 +171,8 @@ mod tests {
 
     #[track_caller]
     fn check(body: &str, pointer: Option<&str>, detail: &str) {
-        let found = read::<Request>(body.as_bytes()).unwrap_err();
-        assert_eq!((found.pointer.as_deref(), found.detail.as_str()), (pointer, detail), "{body}");
+        let error = read::<Request>(body.as_bytes()).unwrap_err();
+        assert_eq!((error.pointer.as_deref(), error.detail.as_str()), (pointer, detail), "{body}");
     }
 
     #[test]
@@ -196,12 +196,12 @@ mod tests {
 
     #[test]
     fn a_field_that_must_be_there_is_named_when_it_is_not() {
-        let found = read::<crate::SettleRequest>(b"{ \"item\": [] }").unwrap_err();
+        let error = read::<crate::SettleRequest>(b"{ \"item\": [] }").unwrap_err();
         assert_eq!(
-            (found.pointer.as_deref(), found.detail.as_str()),
+            (error.pointer.as_deref(), error.detail.as_str()),
             (Some("/items"), "is missing")
         );
-        assert_eq!(found.code(), "INVALID_FIELD");
+        assert_eq!(error.code(), "INVALID_FIELD");
     }
 
     #[test]
@@ -220,13 +220,13 @@ mod tests {
         check(r#"{"name":"secret"#, None, "is JSON that ends too early");
         check("{\"name\":secret}", None, "is not JSON, as of line 1 column 9");
         check(r#"{"name":"\ud800x"}"#, None, "is not JSON, as of line 1 column 16");
-        let found = read::<Request>(b"{\"name\":\"\xff\"}").unwrap_err();
-        assert_eq!(found.code(), "MALFORMED_BODY");
+        let error = read::<Request>(b"{\"name\":\"\xff\"}").unwrap_err();
+        assert_eq!(error.code(), "MALFORMED_BODY");
     }
 
     #[test]
     fn a_wrong_kind_error_never_repeats_the_value() {
-        let found = read::<Request>(br#"{"flag":"hunter2, expected nothing"}"#).unwrap_err();
-        assert_eq!(found.detail, "must be a boolean");
+        let error = read::<Request>(br#"{"flag":"hunter2, expected nothing"}"#).unwrap_err();
+        assert_eq!(error.detail, "must be a boolean");
     }
 }

@@ -26,12 +26,12 @@ pub struct CodeEntry {
 
 /// Looks a code up.
 pub fn entry(code: &str) -> Option<&'static CodeEntry> {
-    let place = CATALOGUE.binary_search_by(|entry| entry.code.cmp(code)).ok()?;
-    Some(&CATALOGUE[place])
+    let index = CATALOGUE.binary_search_by(|entry| entry.code.cmp(code)).ok()?;
+    Some(&CATALOGUE[index])
 }
 
 /// Whether a request that got this status may succeed when it is sent again unchanged.
-const fn passes_by_itself(http_status: Option<u16>) -> bool {
+const fn is_retryable(http_status: Option<u16>) -> bool {
     matches!(http_status, Some(408 | 429 | 503))
 }
 
@@ -51,7 +51,7 @@ macro_rules! catalogue {
         pub const CATALOGUE: &[CodeEntry] = &[$(CodeEntry {
             code: codes::$code,
             http_status: $status,
-            retryable: passes_by_itself($status),
+            retryable: is_retryable($status),
             title: $title,
             meaning: $meaning,
             what_to_do: $what_to_do,

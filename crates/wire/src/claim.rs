@@ -1,8 +1,8 @@
 //! Claim: a worker asks for jobs, and gets each with a lease.
 
 use crate::{
-    extended::{Extended, More},
-    job::JobShape,
+    extended::{Extended, ExtensionFields},
+    job::FullJob,
     list::at_most,
     secret::Secret,
     time::Rfc3339,
@@ -36,7 +36,7 @@ pub struct ClaimRequest {
 
 /// A claim that passed its checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClaimOrder {
+pub struct CheckedClaim {
     /// What the worker asks for.
     pub claim_request: engine::ClaimRequest,
     /// How long it waits for the first job; zero where it does not say.
@@ -51,20 +51,21 @@ pub struct ClaimAnswer {
 }
 
 /// A whole job with its payload and its lease.
-pub type ClaimedJob = Extended<JobShape, LeaseOf>;
+pub type ClaimedJob = Extended<FullJob, WithLease>;
 
 /// The lease of a claimed job.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct LeaseOf {
+#[schema(as = LeaseOf)]
+pub struct WithLease {
     /// The right to run the job.
-    pub lease: LeaseShape,
+    pub lease: JobLease,
 }
 
 /// The right to run a job for some time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Lease)]
-pub struct LeaseShape {
+pub struct JobLease {
     /// The token that the worker shows with every report.
     pub token: Secret,
     /// When the lease runs out without a heartbeat.
@@ -78,16 +79,16 @@ pub struct LeaseShape {
 
 impl ClaimRequest {
     /// Checks every field and names all that are wrong.
-    pub fn check(&self) -> Result<ClaimOrder, Refusal> {
+    pub fn check(&self) -> Result<CheckedClaim, Refusal> {
         let mut findings = Findings::default();
         let worker = findings.keep(WorkerId::parse(&self.worker_id));
         let claim = findings.keep(ClaimId::parse(&self.claim_id));
-        let host = findings.keep_given(self.host.as_deref().map(Host::parse));
+        let host = findings.keep_optional(self.host.as_deref().map(Host::parse));
         let job_types = findings.keep(self.checked_types());
         let max = findings.keep(check_range("max", self.max.unwrap_or(1), 1..=CLAIM_MAX as u32));
         let wait =
             findings.keep(check_range("waitSeconds", self.wait_seconds.unwrap_or(0), 0..=60));
-        let lease = findings.keep_given(self.lease_seconds.map(check_lease));
+        let lease = findings.keep_optional(self.lease_seconds.map(check_lease));
 
         let (Some(worker), Some(claim), Some(job_types), Some(max), Some(wait), true) =
             (worker, claim, job_types, max, wait, findings.is_empty())
@@ -96,7 +97,7 @@ impl ClaimRequest {
         };
         let claim_request =
             engine::ClaimRequest { worker, host, claim, job_types, max: max as usize, lease };
-        Ok(ClaimOrder { claim_request, wait: Duration::from_secs(wait.into()) })
+        Ok(CheckedClaim { claim_request, wait: Duration::from_secs(wait.into()) })
     }
 
     fn checked_types(&self) -> Checked<Vec<JobType>> {
@@ -112,22 +113,22 @@ impl ClaimRequest {
     }
 }
 
-impl More for LeaseOf {
-    const WHOLE: &'static str = "ClaimedJob";
+impl ExtensionFields for WithLease {
+    const SCHEMA_NAME: &'static str = "ClaimedJob";
 }
 
 impl ClaimedJob {
     /// The job as the worker that claimed it gets it.
     pub fn new(job: &Job, lease: &Lease, payload: &JsonText) -> Self {
-        let base = JobShape::new(job, Some(payload));
-        Extended { base, more: LeaseOf { lease: LeaseShape::from(lease) } }
+        let base = FullJob::new(job, Some(payload));
+        Extended { base, extension: WithLease { lease: JobLease::from(lease) } }
     }
 }
 
-impl From<&Lease> for LeaseShape {
+impl From<&Lease> for JobLease {
     fn from(lease: &Lease) -> Self {
         let token = Secret::new(lease.token.to_string());
-        LeaseShape {
+        JobLease {
             token,
             expires_at: lease.expires_at.into(),
             lease_seconds: lease.length.as_secs_f64(),

@@ -1,6 +1,6 @@
 //! Events about jobs, as CloudEvents 1.0.
 
-use crate::{extended::Extended, status::StatusShape, time::Rfc3339};
+use crate::{extended::Extended, status::JobStatus, time::Rfc3339};
 use engine::Event;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -33,12 +33,12 @@ pub struct CloudEvent {
 }
 
 /// The status of the job after the transition, and what an event adds.
-pub type EventData = Extended<StatusShape, Announced>;
+pub type EventData = Extended<JobStatus, EventDurations>;
 
 /// What an event has beside the status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Announced {
+pub struct EventDurations {
     /// How long this life took from its first start to its end.
     pub duration_ms: Option<u64>,
     /// How long this life waited for its first start.
@@ -65,8 +65,9 @@ impl From<&Event> for CloudEvent {
 }
 
 fn data(event: &Event) -> EventData {
-    let more = Announced { duration_ms: event.took().map(ms), wait_ms: event.waited().map(ms) };
-    Extended { base: StatusShape::from(&event.job).with_tenant(&event.job), more }
+    let extension =
+        EventDurations { duration_ms: event.took().map(ms), wait_ms: event.waited().map(ms) };
+    Extended { base: JobStatus::from(&event.job).with_tenant(&event.job), extension }
 }
 
 fn ms(span: Duration) -> u64 {

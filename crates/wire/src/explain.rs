@@ -21,10 +21,9 @@ pub const REASON_CODES: [&str; 9] = [
 /// The status of a job, and everything that keeps it from running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
-#[schema(as = Explanation)]
-pub struct ExplainShape {
+pub struct Explanation {
     pub status: String,
-    pub reasons: Vec<ReasonShape>,
+    pub reasons: Vec<ExplainReason>,
 }
 
 /// One reason. Each code has fields of its own; those of the others are left out.
@@ -32,7 +31,7 @@ pub struct ExplainShape {
 #[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are those of the engine's reasons")]
 #[schema(as = Reason)]
-pub struct ReasonShape {
+pub struct ExplainReason {
     pub code: String,
     pub detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,45 +60,45 @@ pub struct ReasonShape {
     pub at: Option<Rfc3339>,
 }
 
-impl ExplainShape {
+impl Explanation {
     /// The reasons of the engine.
     pub fn new(status: Status, reasons: &[Reason]) -> Self {
-        let reasons = reasons.iter().map(ReasonShape::from).collect();
-        ExplainShape { status: status.to_string(), reasons }
+        let reasons = reasons.iter().map(ExplainReason::from).collect();
+        Explanation { status: status.to_string(), reasons }
     }
 }
 
-impl From<&Reason> for ReasonShape {
+impl From<&Reason> for ExplainReason {
     fn from(reason: &Reason) -> Self {
-        let shape = ReasonShape {
+        let shape = ExplainReason {
             code: reason.code().into(),
             detail: reason.detail(),
-            ..ReasonShape::default()
+            ..ExplainReason::default()
         };
         match reason {
             Reason::NoLiveWorker { job_type } | Reason::QueuePaused { job_type } => {
-                ReasonShape { job_type: Some(job_type.to_string()), ..shape }
+                ExplainReason { job_type: Some(job_type.to_string()), ..shape }
             }
-            Reason::NotDue { run_at } => ReasonShape { run_at: Some(Rfc3339(*run_at)), ..shape },
-            Reason::RetryWait { run_at, attempt, error_code } => ReasonShape {
+            Reason::NotDue { run_at } => ExplainReason { run_at: Some(Rfc3339(*run_at)), ..shape },
+            Reason::RetryWait { run_at, attempt, error_code } => ExplainReason {
                 run_at: Some(Rfc3339(*run_at)),
                 attempt: Some(*attempt),
                 error_code: error_code.as_ref().map(ToString::to_string),
                 ..shape
             },
-            Reason::BehindOthers { ahead } => ReasonShape { ahead: Some(*ahead), ..shape },
+            Reason::BehindOthers { ahead } => ExplainReason { ahead: Some(*ahead), ..shape },
             Reason::LimitReached { running, limit } => {
-                ReasonShape { running: Some(*running), limit: Some(*limit), ..shape }
+                ExplainReason { running: Some(*running), limit: Some(*limit), ..shape }
             }
             Reason::CancelRequested => shape,
-            Reason::Running { worker, since, lease_expires_at } => ReasonShape {
+            Reason::Running { worker, since, lease_expires_at } => ExplainReason {
                 worker_id: Some(worker.to_string()),
                 since: Some(Rfc3339(*since)),
                 lease_expires_at: Some(Rfc3339(*lease_expires_at)),
                 ..shape
             },
             Reason::Ended { status, at } => {
-                ReasonShape { status: Some(status.to_string()), at: Some(Rfc3339(*at)), ..shape }
+                ExplainReason { status: Some(status.to_string()), at: Some(Rfc3339(*at)), ..shape }
             }
         }
     }

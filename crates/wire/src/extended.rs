@@ -8,7 +8,7 @@ use utoipa::{
     openapi::{AllOfBuilder, Ref, RefOr, Schema},
 };
 
-/// All fields of `base`, and then those of `more`, in one object.
+/// All fields of `base`, and then those of `extension`, in one object.
 #[derive(Clone, Debug, Serialize)]
 pub struct Extended<B, M> {
     /// The shape that other routes show alone.
@@ -16,29 +16,29 @@ pub struct Extended<B, M> {
     pub base: B,
     /// What this route adds.
     #[serde(flatten)]
-    pub more: M,
+    pub extension: M,
 }
 
 // Not derived: serde buffers the fields of a flattened object, and raw JSON does not survive that.
 // Both halves are tolerant readers, so each can read the whole object.
 impl<'de, B: DeserializeOwned, M: DeserializeOwned> Deserialize<'de> for Extended<B, M> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let whole = Box::<RawValue>::deserialize(deserializer)?;
-        let base = serde_json::from_str(whole.get()).map_err(D::Error::custom)?;
-        let more = serde_json::from_str(whole.get()).map_err(D::Error::custom)?;
-        Ok(Extended { base, more })
+        let object = Box::<RawValue>::deserialize(deserializer)?;
+        let base = serde_json::from_str(object.get()).map_err(D::Error::custom)?;
+        let extension = serde_json::from_str(object.get()).map_err(D::Error::custom)?;
+        Ok(Extended { base, extension })
     }
 }
 
 /// What an object has beyond another one.
-pub trait More: ToSchema {
+pub trait ExtensionFields: ToSchema {
     /// The name of both together.
-    const WHOLE: &'static str;
+    const SCHEMA_NAME: &'static str;
 }
 
-impl<B: ToSchema, M: More> ToSchema for Extended<B, M> {
+impl<B: ToSchema, M: ExtensionFields> ToSchema for Extended<B, M> {
     fn name() -> Cow<'static, str> {
-        M::WHOLE.into()
+        M::SCHEMA_NAME.into()
     }
 
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {

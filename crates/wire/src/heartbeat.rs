@@ -13,8 +13,8 @@ use crate::{
     time::Rfc3339,
 };
 use engine::{
-    Beat, Checked, FieldProblem, Findings, ITEMS_MAX, JobId, LeaseState, ProgressReport, Refusal,
-    Timestamp, WorkerId, check_count,
+    Checked, FieldProblem, Findings, Heartbeat, ITEMS_MAX, JobId, LeaseState, ProgressReport,
+    Refusal, Timestamp, WorkerId, check_count,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -78,9 +78,9 @@ fn progress_or_misread<'de, D: Deserializer<'de>>(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedHeartbeat {
     /// The heartbeat, and its job.
-    pub beat: Beat,
+    pub heartbeat: Heartbeat,
     /// What was wrong with the progress, which is then ignored.
-    pub left_out: Option<Refusal>,
+    pub ignored_progress: Option<Refusal>,
 }
 
 /// The state of the leases, in the order of the request.
@@ -93,12 +93,11 @@ pub struct HeartbeatAnswer {
 /// The state of one lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Pulse)]
 pub struct HeartbeatResult {
     /// The job of the lease.
     pub job_id: String,
     /// The state of the lease.
-    pub state: LeaseWord,
+    pub state: LeaseStateName,
     /// When the lease runs out, while it holds.
     pub expires_at: Option<Rfc3339>,
     /// What is wrong with the entry, if anything.
@@ -110,8 +109,8 @@ pub struct HeartbeatResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the variants are the contract's own words")]
-#[schema(as = PulseState)]
-pub enum LeaseWord {
+#[schema(as = LeaseState)]
+pub enum LeaseStateName {
     Extended,
     CancelRequested,
     Lost,
@@ -135,9 +134,9 @@ impl HeartbeatItem {
             return Err(findings.refusal());
         };
         let progress = self.progress.as_ref().map(ProgressRequest::check);
-        let progress = findings.keep_given(progress);
-        let left_out = (!findings.is_empty()).then(|| findings.refusal());
-        Ok(CheckedHeartbeat { beat: Beat { id, token, progress }, left_out })
+        let progress = findings.keep_optional(progress);
+        let ignored_progress = (!findings.is_empty()).then(|| findings.refusal());
+        Ok(CheckedHeartbeat { heartbeat: Heartbeat { id, token, progress }, ignored_progress })
     }
 }
 
@@ -155,7 +154,7 @@ impl ProgressRequest {
 impl HeartbeatResult {
     /// The engine's answer.
     pub fn new(job_id: JobId, lease_state: LeaseState) -> Self {
-        let (state, expires_at) = word(lease_state);
+        let (state, expires_at) = state_name(lease_state);
         let expires_at = expires_at.map(Rfc3339);
         HeartbeatResult { job_id: job_id.to_string(), state, expires_at, problem: None }
     }
@@ -163,15 +162,15 @@ impl HeartbeatResult {
     /// The answer to an entry that could not be read: it names no lease of this store.
     pub fn refused(job_id: &str, problem: Problem) -> Self {
         let (job_id, problem) = (job_id.into(), Some(problem));
-        HeartbeatResult { job_id, state: LeaseWord::Lost, expires_at: None, problem }
+        HeartbeatResult { job_id, state: LeaseStateName::Lost, expires_at: None, problem }
     }
 }
 
-fn word(lease_state: LeaseState) -> (LeaseWord, Option<Timestamp>) {
+fn state_name(lease_state: LeaseState) -> (LeaseStateName, Option<Timestamp>) {
     match lease_state {
-        LeaseState::Extended(until) => (LeaseWord::Extended, Some(until)),
-        LeaseState::CancelRequested(until) => (LeaseWord::CancelRequested, Some(until)),
-        LeaseState::Lost => (LeaseWord::Lost, None),
-        LeaseState::Ended => (LeaseWord::Ended, None),
+        LeaseState::Extended(until) => (LeaseStateName::Extended, Some(until)),
+        LeaseState::CancelRequested(until) => (LeaseStateName::CancelRequested, Some(until)),
+        LeaseState::Lost => (LeaseStateName::Lost, None),
+        LeaseState::Ended => (LeaseStateName::Ended, None),
     }
 }

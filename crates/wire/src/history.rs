@@ -9,8 +9,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
-#[schema(as = Transition)]
-pub struct HistoryShape {
+pub struct Transition {
     pub seq: u64,
     pub at: Rfc3339,
     pub from: Option<String>,
@@ -21,9 +20,9 @@ pub struct HistoryShape {
     pub message: Option<String>,
 }
 
-impl From<&HistoryEntry> for HistoryShape {
+impl From<&HistoryEntry> for Transition {
     fn from(entry: &HistoryEntry) -> Self {
-        HistoryShape {
+        Transition {
             seq: entry.seq,
             at: entry.at.into(),
             from: entry.from.map(|status| status.to_string()),

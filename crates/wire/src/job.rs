@@ -1,10 +1,10 @@
 //! The whole job: its status, and what the client submitted.
 
 use crate::{
-    extended::{Extended, More},
+    extended::{Extended, ExtensionFields},
     json::Json,
-    status::StatusShape,
-    submit::PayloadVersionShape,
+    status::JobStatus,
+    submit::PayloadVersion,
     time::Rfc3339,
 };
 use engine::{Job, JsonText};
@@ -12,20 +12,21 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// A job with all its fields.
-pub type JobShape = Extended<StatusShape, JobMore>;
+pub type FullJob = Extended<JobStatus, JobDetails>;
 
-impl More for JobMore {
-    const WHOLE: &'static str = "Job";
+impl ExtensionFields for JobDetails {
+    const SCHEMA_NAME: &'static str = "Job";
 }
 
 /// What the whole job has beside its status.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct JobMore {
+#[schema(as = JobMore)]
+pub struct JobDetails {
     /// The client's key in its stored form: a long one is its hash.
     pub idempotency_key: Option<String>,
     /// The client's name for the shape of the payload.
-    pub payload_version: Option<PayloadVersionShape>,
+    pub payload_version: Option<PayloadVersion>,
     /// 0 (last) to 9 (first).
     pub priority: u8,
     /// When this life was first due; a retry's time is `nextAttemptAt`.
@@ -41,13 +42,13 @@ pub struct JobMore {
     pub payload: Option<Json>,
 }
 
-impl JobShape {
+impl FullJob {
     /// Shows `job`, with `payload` for a caller who may see it.
     pub fn new(job: &Job, payload: Option<&JsonText>) -> Self {
         let envelope = &job.envelope;
-        let more = JobMore {
+        let extension = JobDetails {
             idempotency_key: envelope.key.as_ref().map(|key| key.name.as_str().into()),
-            payload_version: envelope.payload_version.as_ref().map(PayloadVersionShape::from),
+            payload_version: envelope.payload_version.as_ref().map(PayloadVersion::from),
             priority: envelope.priority.number(),
             run_at: job.life.due_at.into(),
             expires_at: job.expires_at.map(Rfc3339),
@@ -55,6 +56,6 @@ impl JobShape {
             discarded_at: job.ended().and_then(|ended| ended.discarded_at).map(Rfc3339),
             payload: payload.map(Json::from),
         };
-        Extended { base: StatusShape::from(job).with_tenant(job), more }
+        Extended { base: JobStatus::from(job).with_tenant(job), extension }
     }
 }

@@ -43,7 +43,7 @@ pub struct KeyCreated {
     pub key: Secret,
     /// The grant of the key, as lists show it.
     #[serde(flatten)]
-    pub granted: GrantShape,
+    pub grant: KeyGrant,
     /// When it expires.
     pub expires_at: Option<Rfc3339>,
 }
@@ -52,7 +52,7 @@ pub struct KeyCreated {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 #[schema(as = Grant)]
-pub struct GrantShape {
+pub struct KeyGrant {
     pub tenant: String,
     pub scopes: Vec<String>,
     pub types: Vec<String>,
@@ -64,7 +64,7 @@ pub struct GrantShape {
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 #[schema(as = Key)]
-pub struct KeyShape {
+pub struct KeyInfo {
     pub id: String,
     /// `api` authenticates callers; `signing` signs status URLs.
     pub kind: KeyKind,
@@ -105,7 +105,7 @@ impl KeyRequest {
         let types = findings.keep(patterns("types", &self.types));
         let subjects = findings.keep(patterns("subjects", &self.subjects));
         let expires_at = self.expires_at.as_deref().map(|text| parse_time("expiresAt", text));
-        let expires_at = findings.keep_given(expires_at);
+        let expires_at = findings.keep_optional(expires_at);
         let (Some(name), Some(scope), Some(rights), Some(types), Some(subjects), true) =
             (name, scope, rights, types, subjects, findings.is_empty())
         else {
@@ -129,23 +129,23 @@ fn patterns(field: &'static str, texts: &[String]) -> Checked<Vec<Pattern>> {
 impl KeyCreated {
     /// The answer to the creator of the key.
     pub fn new(key: &ApiKey, secret: &KeySecret) -> Self {
-        let (id, key_text) = (key.id.to_string(), Secret::new(secret.expose()));
-        let granted = GrantShape::from(&key.grant);
-        KeyCreated { id, key: key_text, granted, expires_at: key.expires_at.map(Rfc3339) }
+        let (id, key_secret) = (key.id.to_string(), Secret::new(secret.expose()));
+        let grant = KeyGrant::from(&key.grant);
+        KeyCreated { id, key: key_secret, grant, expires_at: key.expires_at.map(Rfc3339) }
     }
 }
 
-impl From<&ApiKey> for KeyShape {
+impl From<&ApiKey> for KeyInfo {
     fn from(key: &ApiKey) -> Self {
-        let granted = GrantShape::from(&key.grant);
-        KeyShape {
+        let grant = KeyGrant::from(&key.grant);
+        KeyInfo {
             id: key.id.to_string(),
             kind: KeyKind::Api,
             name: Some(key.name.as_str().into()),
-            tenant: Some(granted.tenant),
-            scopes: granted.scopes,
-            types: granted.types,
-            subjects: granted.subjects,
+            tenant: Some(grant.tenant),
+            scopes: grant.scopes,
+            types: grant.types,
+            subjects: grant.subjects,
             created_at: key.created_at.into(),
             created_by: Some((*key.created_by).into()),
             expires_at: key.expires_at.map(Rfc3339),
@@ -154,11 +154,11 @@ impl From<&ApiKey> for KeyShape {
     }
 }
 
-impl From<&Grant> for GrantShape {
+impl From<&Grant> for KeyGrant {
     fn from(grant: &Grant) -> Self {
         let texts = |patterns: &[Pattern]| patterns.iter().map(|p| p.as_str().into()).collect();
-        GrantShape {
-            tenant: tenant_word(&grant.scope),
+        KeyGrant {
+            tenant: tenant_name(&grant.scope),
             scopes: grant.rights.iter().map(|right| right.to_string()).collect(),
             types: texts(&grant.types),
             subjects: texts(&grant.subjects),
@@ -167,7 +167,7 @@ impl From<&Grant> for GrantShape {
 }
 
 /// A tenant's name, or `*` for all.
-pub fn tenant_word(scope: &Scope) -> String {
+pub fn tenant_name(scope: &Scope) -> String {
     match scope {
         Scope::One(tenant) => tenant.to_string(),
         Scope::All => "*".into(),

@@ -45,45 +45,46 @@ mod submit;
 mod time;
 mod workers;
 
-pub use audit::AuditShape;
+pub use audit::AuditLogEntry;
 pub use body::{Unreadable, read};
 pub use bulk::{BulkAnswer, BulkRequest};
 pub use catalogue::{CATALOGUE, CodeEntry, codes, entry};
-pub use claim::{ClaimAnswer, ClaimOrder, ClaimRequest, ClaimedJob, LeaseOf, LeaseShape};
-pub use event::{Announced, CloudEvent, EventData};
-pub use explain::{ExplainShape, REASON_CODES, ReasonShape};
+pub use claim::{CheckedClaim, ClaimAnswer, ClaimRequest, ClaimedJob, JobLease, WithLease};
+pub use event::{CloudEvent, EventData, EventDurations};
+pub use explain::{ExplainReason, Explanation, REASON_CODES};
 pub use extended::Extended;
 pub use fields::{
     FIELD_DOCS, FieldDoc, FieldRule, LEFT_OUT, LOWER_NAME, NO_NUL, SPAN, UUID, field_doc,
 };
 pub use filter::{FilterError, job_filter};
 pub use heartbeat::{
-    CheckedHeartbeat, HeartbeatAnswer, HeartbeatItem, HeartbeatRequest, HeartbeatResult, LeaseWord,
-    ProgressRequest,
+    CheckedHeartbeat, HeartbeatAnswer, HeartbeatItem, HeartbeatRequest, HeartbeatResult,
+    LeaseStateName, ProgressRequest,
 };
-pub use history::HistoryShape;
-pub use job::{JobMore, JobShape};
+pub use history::Transition;
+pub use job::{FullJob, JobDetails};
 pub use json::Json;
-pub use keys::{GrantShape, KeyCreated, KeyKind, KeyRequest, KeyShape, tenant_word};
+pub use keys::{KeyCreated, KeyGrant, KeyInfo, KeyKind, KeyRequest, tenant_name};
 pub use leave::{LeaveAnswer, LeaveRequest};
-pub use nodes::{NodeShape, NodeState};
+pub use nodes::{NodeState, NodeStatus};
 pub use page::Page;
 pub use page_item::{Misread, PageItem};
-pub use poison::{PoisonAnswer, PoisonOrder, PoisonRequest};
-pub use policy::{BackoffShape, Factor, HandlerShape, PolicyRequest, PolicyShape, TypeShape};
+pub use poison::{PoisonAnswer, PoisonRequest, PoisonSelection};
+pub use policy::{
+    BackoffPolicy, Factor, PolicyRequest, ReadyMadeHandler, TypePolicy, TypeWithPolicy,
+};
 pub use problem::{FieldError, Problem};
-pub use queues::{PauseRequest, QueueShape, ResumeRequest, named_scope};
+pub use queues::{PauseRequest, QueueStatus, ResumeRequest, named_scope};
 pub use redrive::RedriveRequest;
 pub use release::{ReleaseItem, ReleaseRequest};
 pub use secret::Secret;
 pub use setting::{SettingBody, read_setting};
 pub use settle::{SettleAnswer, SettleItem, SettleRequest, SettledItem};
 pub use span::{format_span, parse_span};
-pub use status::{ProgressShape, StatusShape};
-pub use steps::{StepRequest, StepShape, StepWord};
+pub use status::{JobProgress, JobStatus};
+pub use steps::{StepRequest, StepStateName, StepStatus};
 pub use submit::{
-    BatchAnswer, BatchItem, BatchRequest, PayloadVersionShape, SubmitRequest, SubmittedShape,
-    status_url,
+    BatchAnswer, BatchItem, BatchRequest, PayloadVersion, SubmitRequest, SubmittedJob, status_url,
 };
 pub use time::{Rfc3339, format_time, parse_time};
-pub use workers::{WorkerShape, WorkerState};
+pub use workers::{WorkerState, WorkerStatus};

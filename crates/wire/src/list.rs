@@ -72,8 +72,8 @@ impl<'de, const MAX: usize> Deserialize<'de> for OneTooMany<MAX> {
 #[cfg(test)]
 mod tests {
     use crate::{
-        BatchRequest, ClaimRequest, HeartbeatRequest, KeyRequest, PoisonRequest, PolicyShape,
-        ReleaseRequest, SettleRequest, Unreadable, read,
+        BatchRequest, ClaimRequest, HeartbeatRequest, KeyRequest, PoisonRequest, ReleaseRequest,
+        SettleRequest, TypePolicy, Unreadable, read,
     };
     use serde::de::DeserializeOwned;
 
@@ -107,6 +107,6 @@ mod tests {
         check::<KeyRequest>(r#"{"scopes":"#, r#""a""#, 100, "/scopes");
         check::<KeyRequest>(r#"{"types":"#, r#""a""#, 100, "/types");
         check::<KeyRequest>(r#"{"subjects":"#, r#""a""#, 100, "/subjects");
-        check::<PolicyShape>(r#"{"handler":{"exec":"#, r#""a""#, 64, "/handler/exec");
+        check::<TypePolicy>(r#"{"handler":{"exec":"#, r#""a""#, 64, "/handler/exec");
     }
 }

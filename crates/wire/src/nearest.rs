@@ -5,7 +5,7 @@ use strsim::osa_distance;
 /// Longer names are no typing errors, and would take long to compare.
 const NAME_BYTES_MAX: usize = 128;
 /// A shorter prefix says too little.
-const BEGINNING_BYTES_MIN: usize = 4;
+const PREFIX_BYTES_MIN: usize = 4;
 
 /// The candidate nearest to `name`, if any is near: by edit distance, or because `name` only adds
 /// to it (`retentionSeconds`, `retention`).
@@ -13,12 +13,12 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     if name.len() > NAME_BYTES_MAX {
         return None;
     }
-    let far = 1 + name.chars().count() / 4;
-    let measured = candidates.into_iter().map(|candidate| {
-        let adds = candidate.len() >= BEGINNING_BYTES_MIN && name.starts_with(candidate);
-        (osa_distance(name, candidate), adds, candidate)
+    let distance_max = 1 + name.chars().count() / 4;
+    let compared = candidates.into_iter().map(|candidate| {
+        let is_prefix = candidate.len() >= PREFIX_BYTES_MIN && name.starts_with(candidate);
+        (osa_distance(name, candidate), is_prefix, candidate)
     });
-    let near = measured.filter(|(distance, adds, _)| *distance <= far || *adds);
+    let near = compared.filter(|(distance, is_prefix, _)| *distance <= distance_max || *is_prefix);
     near.min_by_key(|(distance, _, candidate)| (*distance, *candidate))
         .map(|(_, _, candidate)| candidate)
 }

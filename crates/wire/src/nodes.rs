@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Node)]
-pub struct NodeShape {
+pub struct NodeStatus {
     /// Its id.
     pub node_id: String,
     /// The version of Consign that it runs.

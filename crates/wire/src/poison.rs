@@ -1,6 +1,6 @@
 //! The poison queue: jobs that wait for an operator, and what the operator decides.
 
-use crate::{list::at_most_or_null, status::StatusShape};
+use crate::{list::at_most_or_null, status::JobStatus};
 use engine::{Checked, FieldProblem, ITEMS_MAX, JobId, check_count};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ pub struct PoisonRequest {
 
 /// The poisoned jobs that a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PoisonOrder<'a> {
+pub enum PoisonSelection<'a> {
     /// These jobs, each once.
     Jobs(BTreeSet<JobId>),
     /// All poisoned jobs that this filter matches. [`some_jobs`](crate::filter::some_jobs) has yet
@@ -35,7 +35,7 @@ pub enum PoisonOrder<'a> {
 #[serde(rename_all = "camelCase")]
 pub struct PoisonAnswer {
     /// The jobs on the page.
-    pub items: Vec<StatusShape>,
+    pub items: Vec<JobStatus>,
     /// Where the next page begins; none after the last.
     pub next_cursor: Option<String>,
     /// How many jobs wait under each error code, on all pages together.
@@ -44,11 +44,11 @@ pub struct PoisonAnswer {
 
 impl PoisonRequest {
     /// Checks that the request selects jobs in exactly one of the two ways.
-    pub fn check(&self) -> Checked<PoisonOrder<'_>> {
+    pub fn check(&self) -> Checked<PoisonSelection<'_>> {
         let wrong = |detail| Err(FieldProblem::new(IDS, detail));
         match (&self.job_ids, &self.filter) {
-            (Some(ids), None) => checked_ids(ids).map(PoisonOrder::Jobs),
-            (None, Some(filter)) => Ok(PoisonOrder::Matching(filter)),
+            (Some(ids), None) => checked_ids(ids).map(PoisonSelection::Jobs),
+            (None, Some(filter)) => Ok(PoisonSelection::Matching(filter)),
             (None, None) => wrong("must be given where filter is not"),
             (Some(_), Some(_)) => wrong("must not be given together with filter"),
         }

@@ -17,14 +17,14 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = JobType)]
-pub struct TypeShape {
+pub struct TypeWithPolicy {
     /// The job type.
     pub job_type: String,
     /// Whether the type has a policy of its own; else it has the default.
     pub declared: bool,
     /// How its jobs are treated.
     #[serde(flatten)]
-    pub policy: PolicyShape,
+    pub policy: TypePolicy,
 }
 
 /// The policy of a type; what is absent takes the default.
@@ -32,11 +32,11 @@ pub struct TypeShape {
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 #[schema(as = Policy)]
-pub struct PolicyShape {
+pub struct TypePolicy {
     pub max_attempts: Option<i64>,
     pub lease: Option<String>,
     pub timeout: Option<String>,
-    pub backoff: Option<BackoffShape>,
+    pub backoff: Option<BackoffPolicy>,
     pub lost_workers_max: Option<i64>,
     pub key_window: Option<String>,
     pub retention: Option<String>,
@@ -44,7 +44,7 @@ pub struct PolicyShape {
     pub concurrency: Option<i64>,
     /// The JSON Schema that payloads must match.
     pub schema: Option<Json>,
-    pub handler: Option<HandlerShape>,
+    pub handler: Option<ReadyMadeHandler>,
 }
 
 /// The body that sets a policy: the policy, and the fields that lists show beside it, which set
@@ -60,7 +60,7 @@ pub struct PolicyRequest {
     max_attempts: Option<i64>,
     lease: Option<String>,
     timeout: Option<String>,
-    backoff: Option<BackoffShape>,
+    backoff: Option<BackoffPolicy>,
     lost_workers_max: Option<i64>,
     key_window: Option<String>,
     retention: Option<String>,
@@ -68,14 +68,14 @@ pub struct PolicyRequest {
     concurrency: Option<i64>,
     /// The JSON Schema that payloads must match.
     schema: Option<Json>,
-    handler: Option<HandlerShape>,
+    handler: Option<ReadyMadeHandler>,
 }
 
 /// A ready-made handler: exactly one of the two.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[schema(as = Handler)]
-pub struct HandlerShape {
+pub struct ReadyMadeHandler {
     /// The address that jobs are pushed to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<String>,
@@ -92,7 +92,7 @@ pub struct HandlerShape {
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 #[schema(as = Backoff)]
-pub struct BackoffShape {
+pub struct BackoffPolicy {
     pub base: Option<String>,
     pub factor: Option<Factor>,
     pub max: Option<String>,
@@ -104,16 +104,20 @@ pub struct BackoffShape {
 #[serde(transparent)]
 pub struct Factor(pub f64);
 
-impl TypeShape {
+impl TypeWithPolicy {
     /// The policy of `job_type`.
     pub fn new(job_type: &JobType, policy: &Policy, declared: bool) -> Self {
-        TypeShape { job_type: job_type.to_string(), declared, policy: PolicyShape::from(policy) }
+        TypeWithPolicy {
+            job_type: job_type.to_string(),
+            declared,
+            policy: TypePolicy::from(policy),
+        }
     }
 }
 
 // Not derived: serde buffers the fields of a flattened shape, and then a schema would not keep the
 // text that its author wrote.
-impl<'de> Deserialize<'de> for TypeShape {
+impl<'de> Deserialize<'de> for TypeWithPolicy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -122,18 +126,18 @@ impl<'de> Deserialize<'de> for TypeShape {
             #[serde(default)]
             declared: bool,
         }
-        let Extended { base, more: policy } =
-            Extended::<Named, PolicyShape>::deserialize(deserializer)?;
-        Ok(TypeShape { job_type: base.job_type, declared: base.declared, policy })
+        let Extended { base, extension: policy } =
+            Extended::<Named, TypePolicy>::deserialize(deserializer)?;
+        Ok(TypeWithPolicy { job_type: base.job_type, declared: base.declared, policy })
     }
 }
 
-impl PolicyShape {
+impl TypePolicy {
     /// The draft that the engine checks. Only spans and names are parsed here.
     pub fn to_draft(&self) -> Result<PolicyDraft, Refusal> {
         let mut findings = Findings::default();
         let mut span = |field, text: &Option<String>| {
-            findings.keep_given(text.as_deref().map(|text| parse_span(field, text)))
+            findings.keep_optional(text.as_deref().map(|text| parse_span(field, text)))
         };
         let backoff = self.backoff.clone().unwrap_or_default();
         let mut draft = PolicyDraft {
@@ -151,14 +155,15 @@ impl PolicyShape {
             ..PolicyDraft::default()
         };
         draft.backoff_factor_hundredths =
-            findings.keep_given(backoff.factor.map(Factor::hundredths));
-        draft.jitter = findings.keep_given(backoff.jitter.as_deref().map(parse_jitter));
-        draft.handler = findings.keep_given(self.handler.as_ref().map(HandlerShape::to_draft));
+            findings.keep_optional(backoff.factor.map(Factor::hundredths));
+        draft.jitter = findings.keep_optional(backoff.jitter.as_deref().map(parse_jitter));
+        draft.handler =
+            findings.keep_optional(self.handler.as_ref().map(ReadyMadeHandler::to_draft));
         if findings.is_empty() { Ok(draft) } else { Err(findings.refusal()) }
     }
 }
 
-impl HandlerShape {
+impl ReadyMadeHandler {
     fn to_draft(&self) -> Checked<ReadyMadeDraft> {
         match (&self.http, &self.exec) {
             (Some(url), None) => Ok(ReadyMadeDraft::Http(url.clone())),
@@ -204,25 +209,25 @@ fn parse_jitter(text: &str) -> Checked<Jitter> {
     }
 }
 
-impl From<&Policy> for PolicyShape {
+impl From<&Policy> for TypePolicy {
     fn from(policy: &Policy) -> Self {
-        PolicyShape {
+        TypePolicy {
             max_attempts: Some(policy.max_attempts.into()),
             lease: Some(format_span(policy.lease)),
             timeout: Some(format_span(policy.timeout)),
-            backoff: Some(BackoffShape::from(&policy.backoff)),
+            backoff: Some(BackoffPolicy::from(&policy.backoff)),
             lost_workers_max: Some(policy.lost_workers_max.into()),
             key_window: Some(format_span(policy.key_window)),
             retention: Some(format_span(policy.retention)),
             max_queued: policy.max_queued.map(i64::try_from).and_then(Result::ok),
             concurrency: policy.concurrency.map(i64::from),
             schema: policy.schema.as_ref().map(Json::from),
-            handler: policy.handler.as_ref().map(HandlerShape::from),
+            handler: policy.handler.as_ref().map(ReadyMadeHandler::from),
         }
     }
 }
 
-impl From<&ReadyMade> for HandlerShape {
+impl From<&ReadyMade> for ReadyMadeHandler {
     fn from(handler: &ReadyMade) -> Self {
         let (http, exec) = match handler {
             ReadyMade::Http(url) => (Some(url.to_string()), None),
@@ -230,17 +235,17 @@ impl From<&ReadyMade> for HandlerShape {
                 (None, Some(command.words().iter().map(|word| word.to_string()).collect()))
             }
         };
-        HandlerShape { http, exec }
+        ReadyMadeHandler { http, exec }
     }
 }
 
-impl From<&Backoff> for BackoffShape {
+impl From<&Backoff> for BackoffPolicy {
     fn from(backoff: &Backoff) -> Self {
         let jitter = match backoff.jitter {
             Jitter::Full => "full",
             Jitter::None => "none",
         };
-        BackoffShape {
+        BackoffPolicy {
             base: Some(format_span(backoff.base)),
             factor: Some(Factor(f64::from(backoff.factor_hundredths) / 100.0)),
             max: Some(format_span(backoff.max)),

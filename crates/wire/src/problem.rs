@@ -46,14 +46,14 @@ pub struct FieldError {
 impl Problem {
     /// A problem with a code of the catalogue. `detail` must hold neither payloads nor secrets.
     pub fn new(code: &str, detail: impl Into<String>, correlation: &CorrelationId) -> Self {
-        let known = entry_of(code);
+        let catalogue_entry = entry_of(code);
         Problem {
-            kind: format!("/errors/{}", known.code),
-            title: known.title.into(),
+            kind: format!("/errors/{}", catalogue_entry.code),
+            title: catalogue_entry.title.into(),
             // A code without a status should never reach a client: that is a bug of the server.
-            status: known.http_status.unwrap_or(500),
+            status: catalogue_entry.http_status.unwrap_or(500),
             detail: detail.into(),
-            error_code: known.code.into(),
+            error_code: catalogue_entry.code.into(),
             correlation_id: correlation.to_string(),
             job_id: None,
             errors: Vec::new(),
@@ -82,9 +82,9 @@ impl Problem {
     /// The problem for an invalid filter. In the query and in the body, it has the same name.
     pub fn filter(error: &FilterError, correlation: &CorrelationId) -> Self {
         let detail = error.to_string();
-        let whole = format!("the filter {detail}");
+        let detail_of_filter = format!("the filter {detail}");
         let errors = vec![FieldError { pointer: "/filter".into(), detail }];
-        Problem { errors, ..Problem::new(error.code, whole, correlation) }
+        Problem { errors, ..Problem::new(error.code, detail_of_filter, correlation) }
     }
 
     /// Names the job of this problem.
@@ -101,20 +101,20 @@ fn entry_of(code: &str) -> &'static CodeEntry {
 /// The fields of a refusal, with pointers into what was sent.
 fn field_errors(refusal: &Refusal) -> Vec<FieldError> {
     let mut errors: Vec<FieldError> = Vec::new();
-    let mut place = String::new();
-    let mut inner = refusal;
-    while let Refusal::Item { index, refusal } = inner {
-        place.push_str(&format!("/jobs/{index}"));
-        inner = refusal;
+    let mut prefix = String::new();
+    let mut innermost = refusal;
+    while let Refusal::Item { index, refusal } = innermost {
+        prefix.push_str(&format!("/jobs/{index}"));
+        innermost = refusal;
     }
-    for problem in inner.problems() {
+    for problem in innermost.problems() {
         let field = problem.field.replace('.', "/");
-        let pointer = format!("{place}/{field}{}", problem.within);
+        let pointer = format!("{prefix}/{field}{}", problem.within);
         errors.push(FieldError { pointer, detail: problem.detail.clone() });
     }
     // Also without a wrong field, the client must learn which of its jobs was refused.
-    if errors.is_empty() && !place.is_empty() {
-        errors.push(FieldError { pointer: place, detail: inner.to_string() });
+    if errors.is_empty() && !prefix.is_empty() {
+        errors.push(FieldError { pointer: prefix, detail: innermost.to_string() });
     }
     errors
 }

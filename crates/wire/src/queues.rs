@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Queue)]
-pub struct QueueShape {
+pub struct QueueStatus {
     /// The job type.
     pub job_type: String,
     /// Jobs that wait, due or not.
@@ -49,7 +49,7 @@ impl PauseRequest {
     pub fn check(&self, caller: &Scope) -> Result<(Scope, Option<PauseReason>), Refusal> {
         let mut findings = Findings::default();
         let scope = findings.keep(named_scope(caller, self.tenant.as_deref()));
-        let reason = findings.keep_given(self.reason.as_deref().map(PauseReason::parse));
+        let reason = findings.keep_optional(self.reason.as_deref().map(PauseReason::parse));
         match scope {
             Some(scope) if findings.is_empty() => Ok((scope, reason)),
             Some(_) | None => Err(findings.refusal()),

@@ -43,10 +43,10 @@ impl ReleaseItem {
     /// that was not started returns to its position in the queue, whatever the delay.
     pub fn check(&self) -> Result<Release, Refusal> {
         let mut findings = Findings::default();
-        let held = lease_reference(&self.job_id, &self.token, &mut findings);
+        let reference = lease_reference(&self.job_id, &self.token, &mut findings);
         let delay = self.delay_seconds.unwrap_or(0);
         let delay = findings.keep(check_delay("delaySeconds", delay));
-        let (Some((id, token)), Some(delay)) = (held, delay) else {
+        let (Some((id, token)), Some(delay)) = (reference, delay) else {
             return Err(findings.refusal());
         };
         let reason = match self.started {

@@ -5,8 +5,8 @@
 //! only the server reads a body as a setting.
 
 use crate::{
-    BulkRequest, KeyRequest, PauseRequest, PoisonRequest, PolicyShape, RedriveRequest,
-    ResumeRequest,
+    BulkRequest, KeyRequest, PauseRequest, PoisonRequest, RedriveRequest, ResumeRequest,
+    TypePolicy,
     body::{Unreadable, read},
 };
 use serde::{
@@ -20,8 +20,8 @@ use std::fmt;
 
 /// A body that sets something.
 pub trait SettingBody: DeserializeOwned {
-    /// Fields that answers show beside the others. They may be sent back, and set nothing.
-    const SHOWN: &'static [&'static str] = &[];
+    /// Fields that answers show beside the others. A client may send them back; they set nothing.
+    const READ_ONLY_FIELDS: &'static [&'static str] = &[];
 }
 
 impl SettingBody for BulkRequest {}
@@ -31,8 +31,8 @@ impl SettingBody for PoisonRequest {}
 impl SettingBody for RedriveRequest {}
 impl SettingBody for ResumeRequest {}
 
-impl SettingBody for PolicyShape {
-    const SHOWN: &'static [&'static str] = &["jobType", "declared"];
+impl SettingBody for TypePolicy {
+    const READ_ONLY_FIELDS: &'static [&'static str] = &["jobType", "declared"];
 }
 
 /// Reads a body that sets something.
@@ -44,7 +44,7 @@ struct Setting<T>(T);
 
 impl<'de, T: SettingBody> Deserialize<'de> for Setting<T> {
     fn deserialize<D: Deserializer<'de>>(inner: D) -> Result<Self, D::Error> {
-        T::deserialize(Strict { inner, fields: None, shown: T::SHOWN }).map(Setting)
+        T::deserialize(Strict { inner, fields: None, read_only: T::READ_ONLY_FIELDS }).map(Setting)
     }
 }
 
@@ -57,11 +57,11 @@ struct Strict<T> {
     inner: T,
     /// The fields of the struct that is being read.
     fields: Option<Names>,
-    shown: Names,
+    read_only: Names,
 }
 
 fn within<T>(inner: T) -> Strict<T> {
-    Strict { inner, fields: None, shown: &[] }
+    Strict { inner, fields: None, read_only: &[] }
 }
 
 macro_rules! forward {
@@ -85,7 +85,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         fields: Names,
         inner: V,
     ) -> Result<V::Value, D::Error> {
-        let visitor = Strict { inner, fields: Some(fields), shown: self.shown };
+        let visitor = Strict { inner, fields: Some(fields), read_only: self.read_only };
         self.inner.deserialize_struct(name, fields, visitor)
     }
 
@@ -136,7 +136,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Strict<V> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
-        self.inner.visit_map(Strict { inner, fields: self.fields, shown: self.shown })
+        self.inner.visit_map(Strict { inner, fields: self.fields, read_only: self.read_only })
     }
 }
 
@@ -158,7 +158,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Strict<A> {
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, A::Error> {
-        let seed = Strict { inner: seed, fields: self.fields, shown: self.shown };
+        let seed = Strict { inner: seed, fields: self.fields, read_only: self.read_only };
         self.inner.next_key_seed(Name(seed))
     }
 
@@ -194,9 +194,9 @@ impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Name<S> {
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<S::Value, E> {
-        let Strict { inner, fields, shown } = self.0;
+        let Strict { inner, fields, read_only } = self.0;
         match fields {
-            Some(fields) if !fields.contains(&name) && !shown.contains(&name) => {
+            Some(fields) if !fields.contains(&name) && !read_only.contains(&name) => {
                 Err(E::unknown_field(name, fields))
             }
             Some(_) | None => inner.deserialize(name.into_deserializer()),
@@ -210,23 +210,27 @@ mod tests {
 
     #[track_caller]
     fn check<T: SettingBody>(body: &str, pointer: &str, detail: &str) {
-        let Err(no) = read_setting::<T>(body.as_bytes()) else { panic!("{body} was read") };
-        assert_eq!((no.pointer.as_deref(), no.detail.as_str()), (Some(pointer), detail), "{body}");
-        assert_eq!(no.code(), "INVALID_FIELD");
+        let Err(error) = read_setting::<T>(body.as_bytes()) else { panic!("{body} was read") };
+        assert_eq!(
+            (error.pointer.as_deref(), error.detail.as_str()),
+            (Some(pointer), detail),
+            "{body}"
+        );
+        assert_eq!(error.code(), "INVALID_FIELD");
     }
 
     #[test]
     fn a_field_that_is_not_known_is_refused_with_the_one_that_was_meant() {
         let meant = |name: &str| format!("is not known here; did you mean `{name}`?");
-        check::<PolicyShape>(
+        check::<TypePolicy>(
             r#"{"retentionSeconds": 60}"#,
             "/retentionSeconds",
             &meant("retention"),
         );
-        check::<PolicyShape>(r#"{"maxAtempts": 5}"#, "/maxAtempts", &meant("maxAttempts"));
+        check::<TypePolicy>(r#"{"maxAtempts": 5}"#, "/maxAtempts", &meant("maxAttempts"));
         let bse = r#"{"lease": "30s", "backoff": {"bse": "1s"}}"#;
-        check::<PolicyShape>(bse, "/backoff/bse", &meant("base"));
-        check::<PolicyShape>(r#"{"handler": {"htp": "x"}}"#, "/handler/htp", &meant("http"));
+        check::<TypePolicy>(bse, "/backoff/bse", &meant("base"));
+        check::<TypePolicy>(r#"{"handler": {"htp": "x"}}"#, "/handler/htp", &meant("http"));
         check::<KeyRequest>(r#"{"name": "x", "scope": ["work"]}"#, "/scope", &meant("scopes"));
         check::<RedriveRequest>(r#"{"resetStep": true}"#, "/resetStep", &meant("resetSteps"));
         check::<PoisonRequest>(r#"{"jobIDs": []}"#, "/jobIDs", &meant("jobIds"));
@@ -245,13 +249,13 @@ mod tests {
 
     #[test]
     fn a_setting_from_an_answer_can_be_sent_back() {
-        let shown = r#"{"jobType": "email", "declared": true, "maxAttempts": 5, "backoff": null,
+        let read_only = r#"{"jobType": "email", "declared": true, "maxAttempts": 5, "backoff": null,
                         "schema": {"anything": {"goes": 1}}, "handler": {"exec": ["a"]}}"#;
-        let policy: PolicyShape = read_setting(shown.as_bytes()).unwrap();
+        let policy: TypePolicy = read_setting(read_only.as_bytes()).unwrap();
         assert_eq!((policy.max_attempts, policy.schema.is_some()), (Some(5), true));
         assert_eq!(policy.handler.unwrap().exec.unwrap(), ["a"]);
         let nested = r#"{"backoff": {"jobType": "email"}}"#;
-        check::<PolicyShape>(
+        check::<TypePolicy>(
             nested,
             "/backoff/jobType",
             "is not known here, only base, factor, max and jitter are",
@@ -262,11 +266,11 @@ mod tests {
     #[test]
     fn wrong_kinds_are_found_as_by_any_reader() {
         for body in [r#"{"backoff": ["2s"]}"#, r#"{"backoff": ["2s", 2]}"#, r#"{"backoff": []}"#] {
-            check::<PolicyShape>(body, "/backoff", "must be an object");
+            check::<TypePolicy>(body, "/backoff", "must be an object");
         }
         let handler = r#"{"handler": ["http://a/"]}"#;
-        check::<PolicyShape>(handler, "/handler", "must be an object");
-        check::<PolicyShape>(r#"{"backoff": {"base": 5}}"#, "/backoff/base", "must be a string");
+        check::<TypePolicy>(handler, "/handler", "must be an object");
+        check::<TypePolicy>(r#"{"backoff": {"base": 5}}"#, "/backoff/base", "must be a string");
         check::<KeyRequest>(r#"{"scopes": "x"}"#, "/scopes", "must be a list");
         check::<KeyRequest>(r#"{"scopes": [[]]}"#, "/scopes/0", "must be a string");
         check::<RedriveRequest>(
@@ -279,9 +283,9 @@ mod tests {
     #[test]
     fn a_null_field_counts_as_absent() {
         let none = br#"{"backoff": null, "handler": null}"#;
-        let none: PolicyShape = read_setting(none).unwrap();
+        let none: TypePolicy = read_setting(none).unwrap();
         assert!(none.backoff.is_none() && none.handler.is_none());
-        let some: PolicyShape = read_setting(br#"{"backoff": {"base": "1s"}}"#).unwrap();
+        let some: TypePolicy = read_setting(br#"{"backoff": {"base": "1s"}}"#).unwrap();
         assert_eq!(some.backoff.unwrap().base.as_deref(), Some("1s"));
     }
 }

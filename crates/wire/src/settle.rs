@@ -8,7 +8,7 @@ use crate::{
     problem::Problem, secret::Secret,
 };
 use engine::{
-    Checked, Ending, EndingDraft, FieldProblem, Findings, ITEMS_MAX, JobId, OutcomeWord, Refusal,
+    Checked, Ending, EndingDraft, FieldProblem, Findings, ITEMS_MAX, JobId, Outcome, Refusal,
     Report, Status, check_count,
 };
 use serde::{Deserialize, Serialize};
@@ -77,9 +77,9 @@ impl SettleItem {
     /// Checks one report and names every field that is wrong.
     pub fn check(&self) -> Result<Report, Refusal> {
         let mut findings = Findings::default();
-        let held = lease_reference(&self.job_id, &self.token, &mut findings);
+        let reference = lease_reference(&self.job_id, &self.token, &mut findings);
         let ending = self.checked_ending(&mut findings);
-        let (Some((id, token)), Some(ending)) = (held, ending) else {
+        let (Some((id, token)), Some(ending)) = (reference, ending) else {
             return Err(findings.refusal());
         };
         Ok(Report { id, token, ending })
@@ -101,12 +101,12 @@ impl SettleItem {
     }
 }
 
-fn parse_outcome(text: &str) -> Checked<OutcomeWord> {
+fn parse_outcome(text: &str) -> Checked<Outcome> {
     match text {
-        "completed" => Ok(OutcomeWord::Completed),
-        "failed" => Ok(OutcomeWord::Failed),
-        "poisoned" => Ok(OutcomeWord::Poisoned),
-        "cancelled" => Ok(OutcomeWord::Cancelled),
+        "completed" => Ok(Outcome::Completed),
+        "failed" => Ok(Outcome::Failed),
+        "poisoned" => Ok(Outcome::Poisoned),
+        "cancelled" => Ok(Outcome::Cancelled),
         _ => Err(FieldProblem::new("outcome", "must be completed, failed, poisoned or cancelled")),
     }
 }

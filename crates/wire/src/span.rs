@@ -16,7 +16,7 @@ pub fn format_span(span: Duration) -> String {
     let (unit, size) = UNITS
         .into_iter()
         .find(|(_, size)| ms.is_multiple_of(*size))
-        .expect("a millisecond divides every span");
+        .expect("every span is a whole number of milliseconds");
     format!("{}{unit}", ms / size)
 }
 

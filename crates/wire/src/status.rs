@@ -9,8 +9,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
-#[schema(as = JobStatus)]
-pub struct StatusShape {
+pub struct JobStatus {
     pub job_id: String,
     pub job_type: String,
     pub subject_id: Option<String>,
@@ -24,7 +23,7 @@ pub struct StatusShape {
     pub error_code: Option<String>,
     pub error_message: Option<String>,
     pub next_attempt_at: Option<Rfc3339>,
-    pub progress: Option<ProgressShape>,
+    pub progress: Option<JobProgress>,
     pub cancel_requested: bool,
     pub message: Option<String>,
     pub result: Option<Json>,
@@ -41,17 +40,17 @@ pub struct StatusShape {
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 #[schema(as = Progress)]
-pub struct ProgressShape {
+pub struct JobProgress {
     pub percent: u8,
     pub note: Option<String>,
     pub at: Rfc3339,
 }
 
-impl From<&Job> for StatusShape {
+impl From<&Job> for JobStatus {
     fn from(job: &Job) -> Self {
         let (envelope, life) = (&job.envelope, &job.life);
         let failure = life.last_failure.as_ref();
-        StatusShape {
+        JobStatus {
             job_id: job.id().to_string(),
             job_type: envelope.job_type.to_string(),
             subject_id: envelope.subject.as_ref().map(ToString::to_string),
@@ -65,7 +64,7 @@ impl From<&Job> for StatusShape {
             error_code: failure.map(|failure| failure.code.to_string()),
             error_message: failure.and_then(|failure| failure.message.as_deref().map(Into::into)),
             next_attempt_at: job.run_at().map(Rfc3339),
-            progress: life.progress.as_ref().map(ProgressShape::from),
+            progress: life.progress.as_ref().map(JobProgress::from),
             cancel_requested: life.cancel_requested,
             message: life.message.as_deref().map(Into::into),
             result: life.result.as_ref().map(Json::from),
@@ -77,16 +76,16 @@ impl From<&Job> for StatusShape {
     }
 }
 
-impl StatusShape {
+impl JobStatus {
     /// Adds the tenant, for callers who see several.
     pub fn with_tenant(self, job: &Job) -> Self {
-        StatusShape { tenant: Some(job.envelope.tenant.to_string()), ..self }
+        JobStatus { tenant: Some(job.envelope.tenant.to_string()), ..self }
     }
 }
 
-impl From<&Progress> for ProgressShape {
+impl From<&Progress> for JobProgress {
     fn from(progress: &Progress) -> Self {
-        ProgressShape {
+        JobProgress {
             percent: progress.report.percent,
             note: progress.report.note.as_deref().map(Into::into),
             at: progress.at.into(),

@@ -28,9 +28,9 @@ pub struct StepRequest {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = StepAnswer)]
-pub struct StepShape {
+pub struct StepStatus {
     /// The contract's name for the state.
-    pub state: StepWord,
+    pub state: StepStateName,
     /// The result, once the step is done.
     pub result: Option<Json>,
 }
@@ -40,7 +40,7 @@ pub struct StepShape {
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the variants are the contract's own words")]
 #[schema(as = StepState)]
-pub enum StepWord {
+pub enum StepStateName {
     New,
     Unfinished,
     Done,
@@ -50,10 +50,10 @@ impl StepRequest {
     /// Checks every field and names all that are wrong.
     pub fn check(&self) -> Result<StepReport, Refusal> {
         let mut findings = Findings::default();
-        let held = lease_reference(&self.job_id, &self.token, &mut findings);
+        let reference = lease_reference(&self.job_id, &self.token, &mut findings);
         let name = findings.keep(StepName::parse(&self.name));
         let result = findings.keep(self.checked_result());
-        let (Some((id, token)), Some(name), Some(result)) = (held, name, result) else {
+        let (Some((id, token)), Some(name), Some(result)) = (reference, name, result) else {
             return Err(findings.refusal());
         };
         Ok(StepReport { id, token, name, result })
@@ -72,13 +72,13 @@ impl StepRequest {
     }
 }
 
-impl From<&StepAnswer> for StepShape {
+impl From<&StepAnswer> for StepStatus {
     fn from(answer: &StepAnswer) -> Self {
         match answer {
-            StepAnswer::New => StepShape { state: StepWord::New, result: None },
-            StepAnswer::Unfinished => StepShape { state: StepWord::Unfinished, result: None },
+            StepAnswer::New => StepStatus { state: StepStateName::New, result: None },
+            StepAnswer::Unfinished => StepStatus { state: StepStateName::Unfinished, result: None },
             StepAnswer::Done(result) => {
-                StepShape { state: StepWord::Done, result: Some(Json::from(result)) }
+                StepStatus { state: StepStateName::Done, result: Some(Json::from(result)) }
             }
         }
     }

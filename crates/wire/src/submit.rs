@@ -8,8 +8,8 @@ use crate::{
     time::{format_time, parse_time},
 };
 use engine::{
-    FieldProblem, Findings, ITEMS_MAX, JobDraft, JobId, JsonText, PayloadVersion, Refusal,
-    Submitted, Timestamp, check_count,
+    FieldProblem, Findings, ITEMS_MAX, JobDraft, JobId, JsonText, Refusal, Submitted, Timestamp,
+    check_count,
 };
 use serde::{
     Deserialize, Deserializer, Serialize,
@@ -29,7 +29,7 @@ pub struct SubmitRequest {
     pub correlation_id: Option<String>,
     pub idempotency_key: Option<String>,
     pub payload: Option<Json>,
-    pub payload_version: Option<PayloadVersionShape>,
+    pub payload_version: Option<PayloadVersion>,
     pub priority: Option<i64>,
     pub run_at: Option<String>,
     pub delay_seconds: Option<i64>,
@@ -54,8 +54,7 @@ pub struct BatchRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "said above")]
-#[schema(as = PayloadVersion)]
-pub enum PayloadVersionShape {
+pub enum PayloadVersion {
     Number(u32),
     Text(String),
 }
@@ -65,7 +64,7 @@ pub enum PayloadVersionShape {
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 #[schema(as = Submitted)]
-pub struct SubmittedShape {
+pub struct SubmittedJob {
     pub job_id: String,
     pub subject_id: Option<String>,
     pub status_url: String,
@@ -89,7 +88,7 @@ pub struct BatchAnswer {
 #[serde(untagged)]
 #[expect(missing_docs, reason = "the variants are spelled out by what they hold")]
 pub enum BatchItem {
-    Submitted(SubmittedShape),
+    Submitted(SubmittedJob),
     Refused { problem: Problem },
 }
 
@@ -103,7 +102,9 @@ impl SubmitRequest {
     pub fn into_draft(self) -> Result<JobDraft, Refusal> {
         let mut findings = Findings::default();
         let mut time = |field, text: Option<String>| {
-            findings.keep_given(text.map(|text| parse_time(field, &text))).map(Timestamp::unix_ms)
+            findings
+                .keep_optional(text.map(|text| parse_time(field, &text)))
+                .map(Timestamp::unix_ms)
         };
         let run_at = time("runAt", self.run_at);
         let expires_at = time("expiresAt", self.expires_at);
@@ -116,7 +117,7 @@ impl SubmitRequest {
             correlation_id: self.correlation_id,
             idempotency_key: self.idempotency_key,
             payload: self.payload.map(|payload| payload.as_str().to_owned()),
-            payload_version: self.payload_version.map(PayloadVersion::from),
+            payload_version: self.payload_version.map(engine::PayloadVersion::from),
             priority: self.priority,
             run_at,
             delay_seconds: self.delay_seconds,
@@ -143,7 +144,7 @@ impl TryFrom<JobDraft> for SubmitRequest {
             correlation_id: draft.correlation_id,
             idempotency_key: draft.idempotency_key,
             payload: payload.as_ref().map(Json::from),
-            payload_version: draft.payload_version.as_ref().map(PayloadVersionShape::from),
+            payload_version: draft.payload_version.as_ref().map(PayloadVersion::from),
             priority: draft.priority,
             run_at: time(draft.run_at),
             delay_seconds: draft.delay_seconds,
@@ -167,9 +168,9 @@ impl BatchRequest {
     }
 }
 
-impl From<&Submitted> for SubmittedShape {
+impl From<&Submitted> for SubmittedJob {
     fn from(submitted: &Submitted) -> Self {
-        SubmittedShape {
+        SubmittedJob {
             job_id: submitted.job_id.to_string(),
             subject_id: submitted.subject.as_ref().map(ToString::to_string),
             status_url: status_url(submitted.job_id),
@@ -181,27 +182,27 @@ impl From<&Submitted> for SubmittedShape {
     }
 }
 
-impl From<&PayloadVersion> for PayloadVersionShape {
-    fn from(version: &PayloadVersion) -> Self {
+impl From<&engine::PayloadVersion> for PayloadVersion {
+    fn from(version: &engine::PayloadVersion) -> Self {
         match version {
-            PayloadVersion::Number(number) => PayloadVersionShape::Number(*number),
-            PayloadVersion::Text(text) => PayloadVersionShape::Text((**text).into()),
+            engine::PayloadVersion::Number(number) => PayloadVersion::Number(*number),
+            engine::PayloadVersion::Text(text) => PayloadVersion::Text((**text).into()),
         }
     }
 }
 
-impl From<PayloadVersionShape> for PayloadVersion {
-    fn from(shape: PayloadVersionShape) -> Self {
+impl From<PayloadVersion> for engine::PayloadVersion {
+    fn from(shape: PayloadVersion) -> Self {
         match shape {
-            PayloadVersionShape::Number(number) => PayloadVersion::Number(number),
-            PayloadVersionShape::Text(text) => PayloadVersion::Text(text.into()),
+            PayloadVersion::Number(number) => engine::PayloadVersion::Number(number),
+            PayloadVersion::Text(text) => engine::PayloadVersion::Text(text.into()),
         }
     }
 }
 
 // Not derived: an untagged enum forgets its position in the body, and then the error could not name
 // the field.
-impl<'de> Deserialize<'de> for PayloadVersionShape {
+impl<'de> Deserialize<'de> for PayloadVersion {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(NumberOrText)
     }
@@ -210,7 +211,7 @@ impl<'de> Deserialize<'de> for PayloadVersionShape {
 struct NumberOrText;
 
 impl Visitor<'_> for NumberOrText {
-    type Value = PayloadVersionShape;
+    type Value = PayloadVersion;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a whole number from 0 to {} or a text", u32::MAX)
@@ -218,12 +219,12 @@ impl Visitor<'_> for NumberOrText {
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
         match u32::try_from(number) {
-            Ok(number) => Ok(PayloadVersionShape::Number(number)),
+            Ok(number) => Ok(PayloadVersion::Number(number)),
             Err(_) => Err(E::invalid_value(Unexpected::Unsigned(number), &self)),
         }
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(PayloadVersionShape::Text(text.into()))
+        Ok(PayloadVersion::Text(text.into()))
     }
 }

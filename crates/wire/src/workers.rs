@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Worker)]
-pub struct WorkerShape {
+pub struct WorkerStatus {
     /// Its id.
     pub worker_id: String,
     /// The machine, as the worker names it.

@@ -9,7 +9,7 @@ use crate::{
     time::Time,
 };
 use engine::{
-    Beat, Ending, EndingDraft, JsonText, OutcomeWord, ProgressReport, ReleaseReason, SubjectId,
+    Ending, EndingDraft, Heartbeat, JsonText, Outcome, ProgressReport, ReleaseReason, SubjectId,
     TraceParent, WorkerId,
 };
 use futures_util::FutureExt;
@@ -108,9 +108,9 @@ impl Attempt {
     }
 
     /// A heartbeat for its lease, with the progress that none has sent yet.
-    pub(crate) fn heartbeat(&self) -> Beat {
+    pub(crate) fn heartbeat(&self) -> Heartbeat {
         let progress = self.signals().progress.take();
-        Beat { id: self.job.id, token: self.job.token, progress }
+        Heartbeat { id: self.job.id, token: self.job.token, progress }
     }
 
     pub(crate) fn signals(&self) -> MutexGuard<'_, HandlerSignals> {
@@ -134,7 +134,7 @@ impl Attempt {
 
     fn report(&self, answer: Result<Option<String>, Fail>) -> AttemptEnd {
         let draft = match answer {
-            Ok(result) => EndingDraft { result, ..EndingDraft::new(OutcomeWord::Completed) },
+            Ok(result) => EndingDraft { result, ..EndingDraft::new(Outcome::Completed) },
             Err(Fail { kind: Kind::Snooze(delay), .. }) => {
                 return AttemptEnd::GivenBack { reason: ReleaseReason::Snoozed, delay };
             }
@@ -233,7 +233,7 @@ mod tests {
         let draft = EndingDraft {
             result: Some(format!("\"{}\"", "x".repeat(5_000))),
             result_url: Some("https://example.org/result".into()),
-            ..EndingDraft::new(OutcomeWord::Completed)
+            ..EndingDraft::new(Outcome::Completed)
         };
         let ending = checked(draft);
         let message = ending.message.unwrap();

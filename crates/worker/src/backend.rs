@@ -3,8 +3,8 @@
 use crate::{job_info::JobInfo, system};
 use async_trait::async_trait;
 use engine::{
-    Beat, ClaimRequest, JobDraft, JobId, JobType, JsonText, PolicyDraft, Refusal, Release, Report,
-    StepAnswer, StepReport, Tenant, WorkerId,
+    ClaimRequest, Heartbeat, JobDraft, JobId, JobType, JsonText, PolicyDraft, Refusal, Release,
+    Report, StepAnswer, StepReport, Tenant, WorkerId,
 };
 use std::{borrow::Cow, error::Error, pin::Pin, time::Duration};
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,7 @@ pub(crate) trait Backend: Send + Sync {
     async fn claim(&self, request: ClaimRequest) -> ClaimResult;
 
     /// Extends leases; one answer for each, in their order.
-    async fn heartbeat(&self, worker: &WorkerId, heartbeats: Vec<Beat>) -> HeartbeatResult;
+    async fn heartbeat(&self, worker: &WorkerId, heartbeats: Vec<Heartbeat>) -> HeartbeatResult;
 
     /// Reports how attempts ended; one verdict for each, in their order.
     async fn settle(&self, reports: Vec<Report>) -> SettleResult;

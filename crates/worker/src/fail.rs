@@ -1,6 +1,6 @@
 //! How a handler says that its attempt did not succeed.
 
-use engine::{DELAY_SECONDS_MAX, EndingDraft, OutcomeWord};
+use engine::{DELAY_SECONDS_MAX, EndingDraft, Outcome};
 use std::{error::Error, fmt, time::Duration};
 
 /// Why an attempt did not succeed, and what should become of the job.
@@ -104,11 +104,11 @@ impl Fail {
     /// The report for the backend; empty for a failure that is sent as a release.
     pub(crate) fn draft(&self) -> EndingDraft {
         let (outcome, retryable, after) = match self.kind {
-            Kind::Retry { after } => (OutcomeWord::Failed, true, after),
-            Kind::ForGood => (OutcomeWord::Failed, false, None),
-            Kind::Poison => (OutcomeWord::Poisoned, false, None),
-            Kind::Cancelled => (OutcomeWord::Cancelled, false, None),
-            Kind::Snooze(_) | Kind::NotStarted => (OutcomeWord::Failed, true, Some(Duration::ZERO)),
+            Kind::Retry { after } => (Outcome::Failed, true, after),
+            Kind::ForGood => (Outcome::Failed, false, None),
+            Kind::Poison => (Outcome::Poisoned, false, None),
+            Kind::Cancelled => (Outcome::Cancelled, false, None),
+            Kind::Snooze(_) | Kind::NotStarted => (Outcome::Failed, true, Some(Duration::ZERO)),
         };
         EndingDraft {
             retryable: Some(retryable),
@@ -151,7 +151,7 @@ mod tests {
         let soon = Fail::retry("DOWN", "x").after(Duration::from_millis(1_001));
         let two = Some(Duration::from_secs(2));
         assert!(matches!(how(soon), EndingKind::Failed { retry_after, .. } if retry_after == two));
-        assert!(matches!(how(Fail::for_good("NO", "x")), EndingKind::FailedForGood(_)));
+        assert!(matches!(how(Fail::for_good("NO", "x")), EndingKind::FailedPermanently(_)));
         assert!(matches!(how(Fail::poison("BAD", "x")), EndingKind::Poisoned(_)));
         assert!(matches!(how(Fail::cancelled()), EndingKind::Cancelled));
     }

@@ -9,8 +9,8 @@ use crate::{
 };
 use async_trait::async_trait;
 use engine::{
-    Beat, ClaimRequest, Job, JobDraft, JobId, JobType, LeaseState, PolicyDraft, Release, Report,
-    Scope, StepAnswer, StepReport, Tenant, WorkerId,
+    ClaimRequest, Heartbeat, Job, JobDraft, JobId, JobType, LeaseState, PolicyDraft, Release,
+    Report, Scope, StepAnswer, StepReport, Tenant, WorkerId,
 };
 use platform::{Error, Node, Platform};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Backend for Local {
         Ok(claimed_jobs(self.platform().claim(&self.scope, request).await?))
     }
 
-    async fn heartbeat(&self, worker: &WorkerId, heartbeats: Vec<Beat>) -> HeartbeatResult {
+    async fn heartbeat(&self, worker: &WorkerId, heartbeats: Vec<Heartbeat>) -> HeartbeatResult {
         let lease_states = self.platform().heartbeat(&self.scope, worker, heartbeats).await?;
         Ok(lease_states.into_iter().map(lease_status).collect())
     }

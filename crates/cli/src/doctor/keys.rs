@@ -3,9 +3,9 @@
 use super::finding::{DoctorReport, quoted};
 use crate::remote::{KeyValidity, ago, validity};
 use engine::Timestamp;
-use wire::KeyShape;
+use wire::KeyInfo;
 
-pub(super) fn look(report: &mut DoctorReport, keys: &[KeyShape], now: Timestamp) {
+pub(super) fn look(report: &mut DoctorReport, keys: &[KeyInfo], now: Timestamp) {
     let before = report.0.len();
     for key in keys {
         let name = key.name.as_deref().unwrap_or_default();
@@ -31,7 +31,7 @@ pub(super) fn look(report: &mut DoctorReport, keys: &[KeyShape], now: Timestamp)
 }
 
 /// The command that makes a key with the same rights.
-fn successor(key: &KeyShape, name: &str) -> String {
+fn successor(key: &KeyInfo, name: &str) -> String {
     let mut words = vec!["consign keys create".to_owned(), quoted(name)];
     let mut flag = |flag: &str, value: &str| words.push(format!("{flag} {}", quoted(value)));
     key.tenant.iter().for_each(|tenant| flag("--tenant", tenant));
@@ -51,7 +51,7 @@ mod tests {
     fn a_key_that_ends_gets_a_successor_that_may_the_same() {
         let now = Timestamp::from_unix_ms(1_794_787_200_000);
         let after = |days: i64| Rfc3339(Timestamp::from_unix_ms(now.unix_ms() + days * 86_400_000));
-        let key = KeyShape {
+        let key = KeyInfo {
             id: "k1".into(),
             kind: KeyKind::Api,
             name: Some("the shop".into()),
@@ -64,7 +64,7 @@ mod tests {
             expires_at: Some(after(3)),
             revoked_at: None,
         };
-        let looked = |key: &KeyShape| {
+        let looked = |key: &KeyInfo| {
             let mut report = DoctorReport::default();
             look(&mut report, std::slice::from_ref(key), now);
             report.0
@@ -80,7 +80,7 @@ mod tests {
                 "  → when that one is in use everywhere: consign keys revoke k1",
             ]
         );
-        let good = KeyShape { expires_at: None, ..key };
+        let good = KeyInfo { expires_at: None, ..key };
         assert_eq!(looked(&good)[0].what, "keys: 1, and none ends within 14 days");
     }
 }

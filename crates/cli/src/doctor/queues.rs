@@ -4,14 +4,14 @@ use super::finding::{DoctorReport, quoted};
 use crate::remote::{QueueHealth, ago, queue_health, span};
 use engine::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
-use wire::{QueueShape, TypeShape, WorkerShape, WorkerState};
+use wire::{QueueStatus, TypeWithPolicy, WorkerState, WorkerStatus};
 
 /// The server's answers about its work.
 #[derive(Default)]
 pub(super) struct ServerState {
-    pub(super) queues: Vec<QueueShape>,
-    pub(super) workers: Vec<WorkerShape>,
-    pub(super) types: Vec<TypeShape>,
+    pub(super) queues: Vec<QueueStatus>,
+    pub(super) workers: Vec<WorkerStatus>,
+    pub(super) types: Vec<TypeWithPolicy>,
     /// Counts of poisoned jobs by type and code.
     pub(super) reasons: BTreeMap<String, BTreeMap<String, u64>>,
     /// Whether the server refuses jobs of types that were not declared.
@@ -34,7 +34,7 @@ pub(super) fn look(report: &mut DoctorReport, server_state: &ServerState, now: T
 fn stuck(
     report: &mut DoctorReport,
     server_state: &ServerState,
-    queue: &QueueShape,
+    queue: &QueueStatus,
     now: Timestamp,
 ) {
     let name = &queue.job_type;
@@ -61,7 +61,7 @@ fn stuck(
             let last = last_worker(server_state, name, now);
             let what = format!("queue {name}: {waits} and no worker asks for {them}{oldest}{last}");
             let is_ready_made =
-                |shown: &TypeShape| shown.job_type == *name && shown.policy.handler.is_some();
+                |shown: &TypeWithPolicy| shown.job_type == *name && shown.policy.handler.is_some();
             let (say, run) = if server_state.types.iter().any(is_ready_made) {
                 let say = "its ready-made handler should take them; the server's log says why not";
                 (say, format!("consign types {}", quoted(name)))
@@ -98,14 +98,14 @@ fn last_worker(server_state: &ServerState, name: &str, now: Timestamp) -> String
     })
 }
 
-fn placed(worker: &WorkerShape) -> String {
+fn placed(worker: &WorkerStatus) -> String {
     match &worker.host {
         Some(host) => format!("{} on {host}", worker.worker_id),
         None => worker.worker_id.clone(),
     }
 }
 
-fn poisoned(report: &mut DoctorReport, server_state: &ServerState, queue: &QueueShape) {
+fn poisoned(report: &mut DoctorReport, server_state: &ServerState, queue: &QueueStatus) {
     let name = &queue.job_type;
     if queue.poisoned == 0 {
         return;
@@ -124,7 +124,7 @@ fn poisoned(report: &mut DoctorReport, server_state: &ServerState, queue: &Queue
     }
 }
 
-fn undeclared(report: &mut DoctorReport, server_state: &ServerState, queue: &QueueShape) {
+fn undeclared(report: &mut DoctorReport, server_state: &ServerState, queue: &QueueStatus) {
     let name = &queue.job_type;
     let is_declared =
         server_state.types.iter().any(|shown| shown.job_type == *name && shown.declared);
@@ -142,8 +142,8 @@ const LOST_TOLD_MAX: usize = 10;
 /// A worker that was stopped in order looks like one that died. Only a queue without workers shows
 /// the difference, so a lost worker alone is a note.
 fn workers(report: &mut DoctorReport, server_state: &ServerState, now: Timestamp) {
-    let is_lost = |worker: &&WorkerShape| worker.state == WorkerState::Lost;
-    let lost: Vec<&WorkerShape> = server_state.workers.iter().filter(is_lost).collect();
+    let is_lost = |worker: &&WorkerStatus| worker.state == WorkerState::Lost;
+    let lost: Vec<&WorkerStatus> = server_state.workers.iter().filter(is_lost).collect();
     report.well("workers", format!("workers: {} live", server_state.workers.len() - lost.len()));
     for worker in lost.iter().take(LOST_TOLD_MAX) {
         let (of, seen) = (worker.job_types.join(", "), ago(worker.last_seen_at, now));
@@ -169,8 +169,8 @@ mod tests {
         Timestamp::from_unix_ms(1_794_787_200_000)
     }
 
-    fn queue(due: u64, live_workers: u64) -> QueueShape {
-        QueueShape {
+    fn queue(due: u64, live_workers: u64) -> QueueStatus {
+        QueueStatus {
             job_type: "email".into(),
             queued: due,
             due,
@@ -182,8 +182,8 @@ mod tests {
         }
     }
 
-    fn lost_worker() -> WorkerShape {
-        WorkerShape {
+    fn lost_worker() -> WorkerStatus {
+        WorkerStatus {
             worker_id: "w1".into(),
             host: Some("machine-1".into()),
             job_types: vec!["email".into()],
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_pause_and_poison_are_found_with_what_mends_them() {
-        let queue = QueueShape { paused: true, poisoned: 3, ..queue(1, 1) };
+        let queue = QueueStatus { paused: true, poisoned: 3, ..queue(1, 1) };
         let reasons = BTreeMap::from([("NO_PAGE".to_owned(), 3)]);
         told(
             ServerState {

@@ -15,7 +15,7 @@ use client::{Address, Client, ClientError, PoisonQuery};
 use engine::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::runtime::Builder;
-use wire::{NodeShape, NodeState, QueueShape};
+use wire::{NodeState, NodeStatus, QueueStatus};
 
 pub(super) fn look(
     report: &mut DoctorReport,
@@ -120,7 +120,7 @@ fn not_ready(
 }
 
 /// The versions of the nodes, and the nodes whose heartbeats stopped.
-fn served_by(report: &mut DoctorReport, address: &str, nodes: &[NodeShape]) {
+fn served_by(report: &mut DoctorReport, address: &str, nodes: &[NodeStatus]) {
     let (lost, there): (Vec<_>, Vec<_>) =
         nodes.iter().partition(|node| node.state == NodeState::Lost);
     let versions: BTreeSet<&str> = there.iter().map(|node| &*node.version).collect();
@@ -161,7 +161,7 @@ async fn gather(client: &Client, settings: Option<&Settings>) -> Result<ServerSt
     let queues = client.queues().await?.items;
     let mut reasons = BTreeMap::new();
     let poisoned = queues.iter().filter(|queue| queue.poisoned > 0);
-    for QueueShape { job_type, .. } in poisoned.take(REASONS_MAX) {
+    for QueueStatus { job_type, .. } in poisoned.take(REASONS_MAX) {
         let query = PoisonQuery {
             job_type: Some(job_type.clone()),
             top: Some(1),

@@ -5,7 +5,7 @@ use outbound::{Exec, Forbidden, HandlerEnding, HandlerOutcome, JobPayload, Push}
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tracing::warn;
-use wire::{Json, PayloadVersionShape};
+use wire::{Json, PayloadVersion};
 
 pub(super) enum Handler {
     Exec(Exec),
@@ -56,7 +56,7 @@ fn job_payload(context: &Context, payload: Json) -> JobPayload {
         created_at: job.created_at.into(),
         parent_id: job.parent.map(|parent| parent.to_string()),
         traceparent: job.traceparent.as_ref().map(ToString::to_string),
-        payload_version: job.payload_version.as_ref().map(PayloadVersionShape::from),
+        payload_version: job.payload_version.as_ref().map(PayloadVersion::from),
         payload,
     }
 }

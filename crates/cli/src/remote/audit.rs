@@ -11,7 +11,7 @@ use crate::{
 };
 use anyhow::Result;
 use std::process::ExitCode;
-use wire::{AuditShape, Page};
+use wire::{AuditLogEntry, Page};
 
 pub(crate) fn run(args: &AuditListArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &AuditListArgs) -> Result<ExitCode> {
     })
 }
 
-fn lines(session: &Session, page: &Page<AuditShape>) -> Vec<StyledLine> {
+fn lines(session: &Session, page: &Page<AuditLogEntry>) -> Vec<StyledLine> {
     if page.items.is_empty() {
         return vec![StyledLine::of(Style::Faint, "nothing was done yet")];
     }

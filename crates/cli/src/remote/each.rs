@@ -5,13 +5,13 @@ use crate::style::{Style, StyledLine};
 use anyhow::Result;
 use client::ClientError;
 use std::process::ExitCode;
-use wire::StatusShape;
+use wire::JobStatus;
 
 /// Acts on each job and prints its new state. A refusal for one job does not stop the others.
 pub(crate) async fn done(
     session: &Session,
     jobs: &[String],
-    act: impl AsyncFn(&str) -> Result<StatusShape, ClientError>,
+    act: impl AsyncFn(&str) -> Result<JobStatus, ClientError>,
 ) -> Result<ExitCode> {
     let mut refused = false;
     for job in jobs {

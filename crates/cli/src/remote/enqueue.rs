@@ -19,7 +19,7 @@ use engine::{JobId, Timestamp};
 use platform::SystemRandom;
 use std::{io, process::ExitCode};
 use store::RandomSource;
-use wire::{Json, PayloadVersionShape, SubmitRequest, SubmittedShape};
+use wire::{Json, PayloadVersion, SubmitRequest, SubmittedJob};
 
 pub(crate) fn run(args: &EnqueueArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| enqueue(session, args).await)
@@ -90,12 +90,11 @@ fn payload(said: &str) -> Result<Json> {
     })
 }
 
-fn version(said: &str) -> PayloadVersionShape {
-    said.parse()
-        .map_or_else(|_| PayloadVersionShape::Text(said.into()), PayloadVersionShape::Number)
+fn version(said: &str) -> PayloadVersion {
+    said.parse().map_or_else(|_| PayloadVersion::Text(said.into()), PayloadVersion::Number)
 }
 
-pub(crate) fn line(job: &SubmittedShape) -> StyledLine {
+pub(crate) fn line(job: &SubmittedJob) -> StyledLine {
     let note = job.duplicate.then_some("  (submitted before under this key)");
     each::line(&job.job_id, &job.status, note)
 }

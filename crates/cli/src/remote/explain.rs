@@ -12,7 +12,7 @@ use crate::{
 };
 use anyhow::Result;
 use std::process::ExitCode;
-use wire::{ExplainShape, ReasonShape};
+use wire::{ExplainReason, Explanation};
 
 pub(crate) fn run(args: &JobArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &JobArgs) -> Result<ExitCode> {
     })
 }
 
-fn lines(session: &Session, answer: &ExplainShape, job: &str) -> Vec<StyledLine> {
+fn lines(session: &Session, answer: &Explanation, job: &str) -> Vec<StyledLine> {
     let status =
         StyledLine::of(Style::Faint, "status  ").then(status_tone(&answer.status), &answer.status);
     let mut lines = vec![fact("job", 7, job), status];
@@ -34,7 +34,7 @@ fn lines(session: &Session, answer: &ExplainShape, job: &str) -> Vec<StyledLine>
 }
 
 /// The facts of a reason beside its sentence, and the remedy.
-fn facts(session: &Session, reason: &ReasonShape, job: &str) -> impl Iterator<Item = StyledLine> {
+fn facts(session: &Session, reason: &ExplainReason, job: &str) -> impl Iterator<Item = StyledLine> {
     let when = |at: Option<wire::Rfc3339>| {
         at.map(|at| format!("{} ({})", ago(at, session.now()), wire::format_time(at.0)))
     };

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use client::{ClientError, JobStream, StreamEvent};
 use engine::Backoff;
 use std::time::Duration;
-use wire::StatusShape;
+use wire::JobStatus;
 
 pub(crate) struct Follow<'a> {
     session: &'a Session,
@@ -29,7 +29,7 @@ enum Phase {
 
 pub(crate) enum FollowEvent {
     /// The status of the job after the transition with that number.
-    Status { seq: String, status: Box<StatusShape> },
+    Status { seq: String, status: Box<JobStatus> },
     /// No server answers; the next try follows.
     Lost { why: String },
     /// The job has ended, and the caller has its last status.
@@ -46,7 +46,7 @@ impl<'a> Follow<'a> {
     }
 
     /// Waits for the end of the job, and returns its last status.
-    pub(crate) async fn follow_to_end(mut self) -> Result<StatusShape> {
+    pub(crate) async fn follow_to_end(mut self) -> Result<JobStatus> {
         let mut last = None;
         loop {
             match self.next().await? {
@@ -120,7 +120,7 @@ impl<'a> Follow<'a> {
         Ok(Some(self.event_for(seq, Box::new(status))))
     }
 
-    fn event_for(&mut self, seq: String, status: Box<StatusShape>) -> FollowEvent {
+    fn event_for(&mut self, seq: String, status: Box<JobStatus>) -> FollowEvent {
         let ended = status.completed_at.is_some();
         self.phase = if ended { Phase::Over } else { Phase::Listening };
         self.pauses = 0;

@@ -8,12 +8,12 @@ use super::{
 use crate::{args::JobArgs, style::Style};
 use anyhow::Result;
 use std::process::ExitCode;
-use wire::PayloadVersionShape;
+use wire::PayloadVersion;
 
 pub(crate) fn show(args: &JobArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
         let job = session.client.job(&args.job).await?;
-        let (more, when) = (&job.more, |at| session.when(at));
+        let (more, when) = (&job.extension, |at| session.when(at));
         session.answer(&job, || {
             let mut lines = facts(session, &job.base);
             lines.extend(known([
@@ -31,10 +31,10 @@ pub(crate) fn show(args: &JobArgs) -> Result<ExitCode> {
     })
 }
 
-fn version(version: &PayloadVersionShape) -> String {
+fn version(version: &PayloadVersion) -> String {
     match version {
-        PayloadVersionShape::Number(number) => number.to_string(),
-        PayloadVersionShape::Text(text) => text.clone(),
+        PayloadVersion::Number(number) => number.to_string(),
+        PayloadVersion::Text(text) => text.clone(),
     }
 }
 

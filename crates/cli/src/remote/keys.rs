@@ -15,7 +15,7 @@ use engine::Timestamp;
 use serde_json::json;
 use std::{process::ExitCode, time::Duration};
 use wire::{
-    KeyCreated, KeyKind, KeyRequest, KeyShape, Rfc3339, format_time, parse_span, parse_time,
+    KeyCreated, KeyInfo, KeyKind, KeyRequest, Rfc3339, format_time, parse_span, parse_time,
 };
 
 /// A key that ends sooner than this should have a successor.
@@ -28,7 +28,7 @@ pub(crate) fn list(args: &RemoteArgs) -> Result<ExitCode> {
     })
 }
 
-fn lines(session: &Session, keys: &[KeyShape]) -> Vec<StyledLine> {
+fn lines(session: &Session, keys: &[KeyInfo]) -> Vec<StyledLine> {
     let never = || Cell::toned(Style::Faint, "never");
     Table::of(keys)
         .column("id", |key| &key.id)
@@ -53,7 +53,7 @@ fn lines(session: &Session, keys: &[KeyShape]) -> Vec<StyledLine> {
         .lines(&session.show)
 }
 
-fn state(key: &KeyShape, now: Timestamp) -> (Style, String) {
+fn state(key: &KeyInfo, now: Timestamp) -> (Style, String) {
     match validity(key, now) {
         KeyValidity::Good => (Style::Good, "good".into()),
         KeyValidity::EndsSoon => (Style::Waiting, "ends soon".into()),
@@ -75,7 +75,7 @@ pub(crate) enum KeyValidity {
     Revoked,
 }
 
-pub(crate) fn validity(key: &KeyShape, now: Timestamp) -> KeyValidity {
+pub(crate) fn validity(key: &KeyInfo, now: Timestamp) -> KeyValidity {
     if key.revoked_at.is_some() {
         return KeyValidity::Revoked;
     }
@@ -113,7 +113,7 @@ pub(crate) fn create(args: &KeysCreateArgs) -> Result<ExitCode> {
 }
 
 fn about(name: &str, created: &KeyCreated, now: Timestamp) -> [StyledLine; 2] {
-    let granted = &created.granted;
+    let granted = &created.grant;
     let limits = limits(&granted.types, &granted.subjects);
     let only = if limits.is_empty() { "" } else { "; only " };
     let may = format!("{}{only}{limits}", granted.scopes.join(" "));
@@ -207,7 +207,7 @@ mod tests {
         let after =
             |days: i64| Rfc3339(Timestamp::from_unix_ms(now().unix_ms() + days * 86_400_000));
         let check = |expires: Option<i64>, revoked: Option<i64>, expected: KeyValidity| {
-            let key = KeyShape {
+            let key = KeyInfo {
                 id: "k".into(),
                 kind: KeyKind::Api,
                 name: None,

@@ -13,7 +13,7 @@ use crate::{
 use anyhow::Result;
 use client::ListQuery;
 use std::process::ExitCode;
-use wire::{Page, StatusShape};
+use wire::{JobStatus, Page};
 
 pub(crate) fn run(args: &ListArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<ExitCode> {
     })
 }
 
-fn lines(session: &Session, page: &Page<StatusShape>) -> Vec<StyledLine> {
+fn lines(session: &Session, page: &Page<JobStatus>) -> Vec<StyledLine> {
     if page.items.is_empty() {
         return vec![StyledLine::of(Style::Faint, "no job fits")];
     }

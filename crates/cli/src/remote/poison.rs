@@ -13,7 +13,7 @@ use crate::{
 use anyhow::Result;
 use client::PoisonQuery;
 use std::{collections::BTreeMap, process::ExitCode};
-use wire::{Page, PoisonAnswer, StatusShape};
+use wire::{JobStatus, Page, PoisonAnswer};
 
 pub(crate) fn run(args: &PoisonArgs) -> Result<ExitCode> {
     match &args.command {
@@ -54,7 +54,7 @@ fn lines(session: &Session, answer: &PoisonAnswer) -> Vec<StyledLine> {
     lines
 }
 
-fn jobs<'a>(session: &'a Session, jobs: &'a [StatusShape]) -> Table<'a, StatusShape> {
+fn jobs<'a>(session: &'a Session, jobs: &'a [JobStatus]) -> Table<'a, JobStatus> {
     Table::of(jobs)
         .column("job", |job| &job.job_id)
         .column("tenant", |job| Cell::maybe(job.tenant.as_ref()))
@@ -71,7 +71,7 @@ fn jobs<'a>(session: &'a Session, jobs: &'a [StatusShape]) -> Table<'a, StatusSh
 }
 
 /// The actions that are possible for jobs such as this one.
-fn next(job: &StatusShape) -> [StyledLine; 3] {
+fn next(job: &JobStatus) -> [StyledLine; 3] {
     let (id, job_type) = (&job.job_id, &job.job_type);
     let code = job.error_code.as_deref().unwrap_or("CODE");
     [

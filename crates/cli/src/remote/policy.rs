@@ -3,10 +3,10 @@
 use super::{exit::Usage, read};
 use crate::args::{Bound, TypesSetArgs};
 use anyhow::Result;
-use wire::{Factor, HandlerShape, Json, PolicyShape};
+use wire::{Factor, Json, ReadyMadeHandler, TypePolicy};
 
 /// Every setting with its value, in the order of the contract.
-pub(crate) fn settings(policy: &PolicyShape) -> [(&'static str, String); 14] {
+pub(crate) fn settings(policy: &TypePolicy) -> [(&'static str, String); 14] {
     let text = |text: &Option<String>| text.clone().unwrap_or_else(none);
     let number = |number: Option<i64>| number.map_or_else(none, |number| number.to_string());
     let backoff = policy.backoff.clone().unwrap_or_default();
@@ -35,14 +35,14 @@ fn none() -> String {
 }
 
 /// The kind of the handler, and its program or address.
-pub(crate) fn handler(policy: &PolicyShape) -> Option<(&'static str, String)> {
-    let HandlerShape { http, exec } = policy.handler.as_ref()?;
+pub(crate) fn handler(policy: &TypePolicy) -> Option<(&'static str, String)> {
+    let ReadyMadeHandler { http, exec } = policy.handler.as_ref()?;
     let http = http.as_ref().map(|url| ("http", url.clone()));
     http.or_else(|| Some(("exec", typed(exec.as_ref()?))))
 }
 
 /// The waits between attempts in a few words: `2s ×2 ≤10m`.
-pub(crate) fn backoff(policy: &PolicyShape) -> String {
+pub(crate) fn backoff(policy: &TypePolicy) -> String {
     let Some(backoff) = &policy.backoff else { return String::new() };
     let (base, max) = (backoff.base.as_deref(), backoff.max.as_deref());
     let factor = backoff.factor.map_or(String::new(), |factor| format!(" ×{}", factor.0));
@@ -50,7 +50,7 @@ pub(crate) fn backoff(policy: &PolicyShape) -> String {
 }
 
 /// The policy with the given flags applied; everything else stays.
-pub(crate) fn changed(mut policy: PolicyShape, said: &TypesSetArgs) -> Result<PolicyShape> {
+pub(crate) fn changed(mut policy: TypePolicy, said: &TypesSetArgs) -> Result<TypePolicy> {
     fn put<T: Clone>(place: &mut Option<T>, said: &Option<T>) {
         if said.is_some() {
             place.clone_from(said);
@@ -80,12 +80,12 @@ pub(crate) fn changed(mut policy: PolicyShape, said: &TypesSetArgs) -> Result<Po
         policy.handler = None;
     }
     if said.handler_http.is_some() {
-        policy.handler = Some(HandlerShape { http: said.handler_http.clone(), exec: None });
+        policy.handler = Some(ReadyMadeHandler { http: said.handler_http.clone(), exec: None });
     }
     if let Some(command) = &said.handler_exec {
         let exec = words(command);
         let exec = exec.map_err(|wrong| Usage::new(format!("--handler-exec: {wrong}")))?;
-        policy.handler = Some(HandlerShape { http: None, exec: Some(exec) });
+        policy.handler = Some(ReadyMadeHandler { http: None, exec: Some(exec) });
     }
     Ok(policy)
 }
@@ -135,20 +135,20 @@ mod tests {
     }
     use engine::Policy;
 
-    fn usual() -> PolicyShape {
-        PolicyShape::from(&Policy::default())
+    fn usual() -> TypePolicy {
+        TypePolicy::from(&Policy::default())
     }
 
     #[test]
     fn types_set_keeps_fields_that_no_option_names() {
-        let set = PolicyShape {
+        let set = TypePolicy {
             max_queued: Some(9),
-            handler: Some(HandlerShape { http: Some("https://x/".into()), exec: None }),
+            handler: Some(ReadyMadeHandler { http: Some("https://x/".into()), exec: None }),
             ..usual()
         };
         let said = TypesSetArgs { lease: Some("1m".into()), ..Default::default() };
         let lease = Some("1m".into());
-        assert_eq!(changed(set.clone(), &said).unwrap(), PolicyShape { lease, ..set.clone() });
+        assert_eq!(changed(set.clone(), &said).unwrap(), TypePolicy { lease, ..set.clone() });
         let said = TypesSetArgs {
             max_queued: Some(Bound(None)),
             no_handler: true,

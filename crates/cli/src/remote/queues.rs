@@ -11,7 +11,7 @@ use crate::{
 };
 use anyhow::Result;
 use std::{process::ExitCode, slice, time::Duration};
-use wire::QueueShape;
+use wire::QueueStatus;
 
 /// A due job that waits longer than this is reported, whatever the workers do.
 const OLD: Duration = Duration::from_secs(15 * 60);
@@ -52,7 +52,7 @@ async fn look(session: &Session, args: &QueuesArgs) -> Result<Rendering> {
 }
 
 /// Prints a queue, and for people the next command to type.
-fn changed(session: &Session, queue: &QueueShape, next: Option<&str>) -> Result<()> {
+fn changed(session: &Session, queue: &QueueStatus, next: Option<&str>) -> Result<()> {
     session.answer(queue, || {
         let mut lines = lines(session, slice::from_ref(queue));
         lines.extend(next.map(|told| StyledLine::of(Style::Faint, told)));
@@ -60,7 +60,7 @@ fn changed(session: &Session, queue: &QueueShape, next: Option<&str>) -> Result<
     })
 }
 
-fn lines(session: &Session, queues: &[QueueShape]) -> Vec<StyledLine> {
+fn lines(session: &Session, queues: &[QueueStatus]) -> Vec<StyledLine> {
     Table::of(queues)
         .column("queue", |queue| &queue.job_type)
         .number("queued", |queue| Cell::count(Style::Idle, queue.queued))
@@ -78,7 +78,7 @@ fn lines(session: &Session, queues: &[QueueShape]) -> Vec<StyledLine> {
         .lines(&session.show)
 }
 
-fn oldest(queue: &QueueShape) -> Cell {
+fn oldest(queue: &QueueStatus) -> Cell {
     let Some(age) = queue.oldest_age_seconds else { return Cell::from("") };
     let age = Duration::from_secs(age);
     Cell::toned(if age > OLD { Style::Bad } else { Style::Plain }, span(age))
@@ -95,7 +95,7 @@ pub(crate) enum QueueHealth {
     Open,
 }
 
-pub(crate) fn queue_health(queue: &QueueShape) -> QueueHealth {
+pub(crate) fn queue_health(queue: &QueueStatus) -> QueueHealth {
     if queue.paused {
         return QueueHealth::Paused;
     }
@@ -110,8 +110,8 @@ pub(crate) fn queue_health(queue: &QueueShape) -> QueueHealth {
 mod tests {
     use super::*;
 
-    fn queue(due: u64, live_workers: u64, paused: bool, age: u64) -> QueueShape {
-        QueueShape {
+    fn queue(due: u64, live_workers: u64, paused: bool, age: u64) -> QueueStatus {
+        QueueStatus {
             job_type: "email".into(),
             queued: due,
             due,

@@ -1,8 +1,8 @@
 //! Remedies for the reasons that `explain` reports: the command to type.
 
-use wire::ReasonShape;
+use wire::ExplainReason;
 
-pub(crate) fn remedy(reason: &ReasonShape, job: &str) -> Option<String> {
+pub(crate) fn remedy(reason: &ExplainReason, job: &str) -> Option<String> {
     let job_type = reason.job_type.as_deref().unwrap_or("TYPE");
     Some(match reason.code.as_str() {
         "NO_LIVE_WORKER" => {
@@ -32,9 +32,9 @@ pub(crate) fn remedy(reason: &ReasonShape, job: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn of(code: &str) -> ReasonShape {
+    fn of(code: &str) -> ExplainReason {
         let (job_type, status) = (Some("email".into()), Some("Poisoned".into()));
-        ReasonShape { code: code.into(), job_type, status, ..ReasonShape::default() }
+        ExplainReason { code: code.into(), job_type, status, ..ExplainReason::default() }
     }
 
     #[test]

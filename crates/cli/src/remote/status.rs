@@ -13,7 +13,7 @@ use crate::{
 use anyhow::Result;
 use engine::Timestamp;
 use std::process::ExitCode;
-use wire::{ProgressShape, StatusShape};
+use wire::{JobProgress, JobStatus};
 
 pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode> {
 }
 
 /// Everything that is known about a job, one line each.
-pub(crate) fn facts(session: &Session, job: &StatusShape) -> Vec<StyledLine> {
+pub(crate) fn facts(session: &Session, job: &JobStatus) -> Vec<StyledLine> {
     let when = |at| session.when(at);
     let doing = job.progress.as_ref().filter(|_| job.completed_at.is_none());
     let mut lines = known([
@@ -63,11 +63,11 @@ pub(crate) fn known<const N: usize>(facts: [(&str, Option<String>); N]) -> Vec<S
     lines.collect()
 }
 
-fn progress(said: &ProgressShape) -> String {
+fn progress(said: &JobProgress) -> String {
     format!("{} %  {}", said.percent, said.note.as_deref().unwrap_or_default())
 }
 
-fn failure(job: &StatusShape) -> Option<String> {
+fn failure(job: &JobStatus) -> Option<String> {
     let code = job.error_code.as_ref()?;
     Some(match &job.error_message {
         Some(message) => format!("{code}: {message}"),
@@ -76,7 +76,7 @@ fn failure(job: &StatusShape) -> Option<String> {
 }
 
 /// A few words about a job, beside its state.
-pub(crate) fn note(job: &StatusShape, now: Timestamp) -> String {
+pub(crate) fn note(job: &JobStatus, now: Timestamp) -> String {
     match job.status.as_str() {
         "Queued" => waiting(job, now),
         "Running" if job.cancel_requested => "asked to stop".into(),
@@ -86,7 +86,7 @@ pub(crate) fn note(job: &StatusShape, now: Timestamp) -> String {
     }
 }
 
-fn waiting(job: &StatusShape, now: Timestamp) -> String {
+fn waiting(job: &JobStatus, now: Timestamp) -> String {
     let later = job.next_attempt_at.filter(|at| at.0 > now).map(|at| ago(at, now));
     match (failure(job), later) {
         (Some(failed), Some(later)) => format!("again {later}: {failed}"),

@@ -14,7 +14,7 @@ use crate::{
 use anyhow::Result;
 use engine::Policy;
 use std::process::ExitCode;
-use wire::{PolicyShape, TypeShape};
+use wire::{TypePolicy, TypeWithPolicy};
 
 pub(crate) fn run(args: &TypesArgs) -> Result<ExitCode> {
     if let Some(TypesCommand::Set(args)) = &args.command {
@@ -35,7 +35,7 @@ async fn list(session: &Session) -> Result<()> {
     })
 }
 
-fn lines(session: &Session, types: &[TypeShape]) -> Vec<StyledLine> {
+fn lines(session: &Session, types: &[TypeWithPolicy]) -> Vec<StyledLine> {
     let number = |number: Option<i64>| Cell::maybe(number.map(|number| number.to_string()));
     let yes = |yes| if yes { Cell::from("yes") } else { Cell::toned(Style::Faint, "no") };
     Table::of(types)
@@ -63,12 +63,12 @@ async fn one(session: &Session, job_type: &str) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn find(session: &Session, job_type: &str) -> Result<Option<TypeShape>> {
+async fn find(session: &Session, job_type: &str) -> Result<Option<TypeWithPolicy>> {
     let all = session.client.types().await?.items;
     Ok(all.into_iter().find(|shown| shown.job_type == job_type))
 }
 
-fn facts(shown: &TypeShape) -> Vec<StyledLine> {
+fn facts(shown: &TypeWithPolicy) -> Vec<StyledLine> {
     let declared = if shown.declared { "yes" } else { "no: these are the defaults" };
     let head = [("type", shown.job_type.clone()), ("declared", declared.into())];
     let facts = head.into_iter().chain(policy::settings(&shown.policy));
@@ -78,15 +78,15 @@ fn facts(shown: &TypeShape) -> Vec<StyledLine> {
 /// The API sets whole policies: the command reads the current one, changes it, and writes it back.
 async fn set(session: &Session, args: &TypesSetArgs) -> Result<()> {
     let known = find(session, &args.job_type).await?;
-    let usual = || PolicyShape::from(&Policy::default());
+    let usual = || TypePolicy::from(&Policy::default());
     let before = known.map_or_else(usual, |known| known.policy);
-    let base = if args.reset { PolicyShape::default() } else { before.clone() };
+    let base = if args.reset { TypePolicy::default() } else { before.clone() };
     let wanted = policy::changed(base, args)?;
     let set = session.client.set_type(&args.job_type, &wanted).await?;
     session.answer(&set, || changes(&args.job_type, &before, &set.policy))
 }
 
-fn changes(job_type: &str, before: &PolicyShape, after: &PolicyShape) -> Vec<StyledLine> {
+fn changes(job_type: &str, before: &TypePolicy, after: &TypePolicy) -> Vec<StyledLine> {
     const ROOM: usize = 60;
     let mut lines = vec![StyledLine::of(Style::Strong, job_type)];
     for ((name, old), (_, new)) in policy::settings(before).into_iter().zip(policy::settings(after))
@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn only_what_changed_is_shown() {
-        let before = PolicyShape::from(&Policy::default());
-        let after = PolicyShape { lease: Some("1m".into()), max_queued: Some(7), ..before.clone() };
+        let before = TypePolicy::from(&Policy::default());
+        let after = TypePolicy { lease: Some("1m".into()), max_queued: Some(7), ..before.clone() };
         let text: Vec<String> =
             changes("email", &before, &after).iter().map(StyledLine::text).collect();
         assert_eq!(text, ["email", "  lease            30s → 1m", "  max queued       none → 7"]);

@@ -18,7 +18,7 @@ use anyhow::Result;
 use engine::Timestamp;
 use serde::Serialize;
 use std::{pin::pin, process::ExitCode, time::Duration};
-use wire::{StatusShape, format_time};
+use wire::{JobStatus, format_time};
 
 const FRAME: Duration = Duration::from_millis(120);
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠇", "⠏", "⠟"];
@@ -63,13 +63,13 @@ async fn follow_to_end(session: &Session, job: &str, view: &mut LiveView<'_>) ->
 struct LiveView<'a> {
     session: &'a Session,
     screen: Option<Screen>,
-    last: Option<StatusShape>,
+    last: Option<JobStatus>,
     lost: bool,
     frame: usize,
 }
 
 impl LiveView<'_> {
-    fn tell(&mut self, status: StatusShape) -> Result<()> {
+    fn tell(&mut self, status: JobStatus) -> Result<()> {
         self.lost = false;
         let moved = self.last.as_ref().is_none_or(|last| is_transition(last, &status));
         let line = transition_line(&status, self.session.now());
@@ -109,8 +109,8 @@ fn cut(line: StyledLine, screen: &Screen) -> StyledLine {
 }
 
 /// Whether more than the progress changed.
-fn is_transition(last: &StatusShape, status: &StatusShape) -> bool {
-    let of = |status: &StatusShape| {
+fn is_transition(last: &JobStatus, status: &JobStatus) -> bool {
+    let of = |status: &JobStatus| {
         let asked = status.cancel_requested;
         (status.status.clone(), status.attempt, status.next_attempt_at, status.redrive_count, asked)
     };
@@ -141,18 +141,18 @@ pub(crate) fn events(args: &JobArgs) -> Result<ExitCode> {
 struct WatchedEvent<'a> {
     id: &'a str,
     event: &'static str,
-    data: &'a StatusShape,
+    data: &'a JobStatus,
 }
 
 /// The permanent line: time, state, attempt, and a few words.
-fn transition_line(status: &StatusShape, now: Timestamp) -> StyledLine {
+fn transition_line(status: &JobStatus, now: Timestamp) -> StyledLine {
     StyledLine::of(Style::Faint, format!("{}  ", format_time(at(status, now))))
         .and(state(status))
         .then(Style::Plain, note(status, now))
 }
 
 /// When the job entered its state, as far as the status says.
-fn at(status: &StatusShape, now: Timestamp) -> Timestamp {
+fn at(status: &JobStatus, now: Timestamp) -> Timestamp {
     let first = (status.attempt == 0).then_some(status.created_at);
     let said = match status.status.as_str() {
         "Queued" => first,
@@ -162,14 +162,14 @@ fn at(status: &StatusShape, now: Timestamp) -> Timestamp {
     said.map_or(now, |moment| moment.0)
 }
 
-fn state(status: &StatusShape) -> StyledLine {
+fn state(status: &JobStatus) -> StyledLine {
     let tries = format!("{}/{}", status.attempt, status.max_attempts);
     StyledLine::of(status_tone(&status.status), format!("{:<9}", status.status))
         .then(Style::Plain, format!("  {tries:>3}  "))
 }
 
 /// The live line: the worker's progress as a bar, and the time so far.
-fn live(status: &StatusShape, spinner: &str, lost: bool, now: Timestamp) -> StyledLine {
+fn live(status: &JobStatus, spinner: &str, lost: bool, now: Timestamp) -> StyledLine {
     let line = StyledLine::of(Style::Busy, format!("{spinner} ")).and(state(status));
     if lost {
         return line.then(Style::Bad, "the connection is lost; trying again");
@@ -192,13 +192,13 @@ fn live(status: &StatusShape, spinner: &str, lost: bool, now: Timestamp) -> Styl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::{ProgressShape, Rfc3339};
+    use wire::{JobProgress, Rfc3339};
 
     fn now() -> Timestamp {
         Timestamp::parse("now", 1_794_787_212_000).unwrap()
     }
 
-    fn running() -> StatusShape {
+    fn running() -> JobStatus {
         let text = r#"{"jobId":"j","jobType":"report","subjectId":null,"correlationId":"c","status":"Running",
             "attempt":1,"maxAttempts":3,"createdAt":"2026-11-16T00:00:00.000Z","startedAt":"2026-11-16T00:00:00.000Z",
             "completedAt":null,"errorCode":null,"errorMessage":null,"nextAttemptAt":null,"progress":null,
@@ -206,10 +206,10 @@ mod tests {
         serde_json::from_str(text).unwrap()
     }
 
-    fn with_progress(percent: u8) -> StatusShape {
+    fn with_progress(percent: u8) -> JobStatus {
         let note = Some("month 4 of 12".into());
-        let progress = Some(ProgressShape { percent, note, at: Rfc3339(now()) });
-        StatusShape { progress, ..running() }
+        let progress = Some(JobProgress { percent, note, at: Rfc3339(now()) });
+        JobStatus { progress, ..running() }
     }
 
     #[test]
@@ -224,8 +224,8 @@ mod tests {
     #[test]
     fn progress_is_no_transition() {
         assert!(!is_transition(&running(), &with_progress(50)));
-        assert!(is_transition(&running(), &StatusShape { cancel_requested: true, ..running() }));
-        assert!(is_transition(&running(), &StatusShape { attempt: 2, ..running() }));
+        assert!(is_transition(&running(), &JobStatus { cancel_requested: true, ..running() }));
+        assert!(is_transition(&running(), &JobStatus { attempt: 2, ..running() }));
     }
 
     #[test]

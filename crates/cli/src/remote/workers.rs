@@ -11,7 +11,7 @@ use crate::{
 };
 use anyhow::Result;
 use std::process::ExitCode;
-use wire::{NodeState, WorkerShape, WorkerState};
+use wire::{NodeState, WorkerState, WorkerStatus};
 
 pub(crate) fn workers(args: &WorkersArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
@@ -23,7 +23,7 @@ pub(crate) fn workers(args: &WorkersArgs) -> Result<ExitCode> {
     })
 }
 
-fn lines(session: &Session, workers: &[WorkerShape]) -> Vec<StyledLine> {
+fn lines(session: &Session, workers: &[WorkerStatus]) -> Vec<StyledLine> {
     if workers.is_empty() {
         let told = "no worker has asked for jobs yet: consign work --type TYPE --exec CMD";
         return vec![StyledLine::of(Style::Faint, told)];

@@ -9,7 +9,7 @@ use super::{
 };
 use engine::{FieldProblem, JobType, Policy, PolicyDraft, Refusal};
 use std::path::Path;
-use wire::{BackoffShape, Factor, HandlerShape, PolicyShape, nearest::hint};
+use wire::{BackoffPolicy, Factor, ReadyMadeHandler, TypePolicy, nearest::hint};
 
 #[derive(Clone, Debug)]
 pub(crate) struct DeclaredType {
@@ -24,9 +24,9 @@ pub(crate) struct DeclaredType {
 /// The values of a type, with those of nested tables.
 #[derive(Default)]
 pub(super) struct TypeValues {
-    policy: PolicyShape,
-    backoff: BackoffShape,
-    handler: HandlerShape,
+    policy: TypePolicy,
+    backoff: BackoffPolicy,
+    handler: ReadyMadeHandler,
     schema_file: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum Slot<'a> {
 
 impl TypeValues {
     pub(super) fn of(policy: &Policy, schema_file: Option<String>) -> Self {
-        let mut policy = PolicyShape::from(policy);
+        let mut policy = TypePolicy::from(policy);
         let backoff = policy.backoff.take().unwrap_or_default();
         let handler = policy.handler.take().unwrap_or_default();
         TypeValues { policy, backoff, handler, schema_file }
@@ -68,10 +68,10 @@ impl TypeValues {
         ]
     }
 
-    fn shape(self) -> PolicyShape {
+    fn shape(self) -> TypePolicy {
         let TypeValues { policy, backoff, handler, .. } = self;
-        let handler = (handler != HandlerShape::default()).then_some(handler);
-        PolicyShape { backoff: Some(backoff), handler, ..policy }
+        let handler = (handler != ReadyMadeHandler::default()).then_some(handler);
+        TypePolicy { backoff: Some(backoff), handler, ..policy }
     }
 }
 

@@ -177,11 +177,11 @@ fn tables() -> [(&'static str, String); 6] {
     ];
     [
         ("grid", grid(&states())),
-        ("queued", closer(&queued_cases(), &["claim", "cancel", "expire"])),
-        ("running", closer(&running_cases(), &running)),
-        ("ended", closer(&ended_cases(), &ended)),
-        ("tokens", closer(&token_cases(), &reports)),
-        ("steps", closer(&step_cases(), &["begin step", "finish step"])),
+        ("queued", table_of(&queued_cases(), &["claim", "cancel", "expire"])),
+        ("running", table_of(&running_cases(), &running)),
+        ("ended", table_of(&ended_cases(), &ended)),
+        ("tokens", table_of(&token_cases(), &reports)),
+        ("steps", table_of(&step_cases(), &["begin step", "finish step"])),
     ]
 }
 
@@ -222,11 +222,11 @@ fn running_cases() -> Cases {
         ("silent on its last attempt", case(silent(3))),
         ("silent, two workers lost before", case(lost_twice())),
         ("the same, cancel requested", with_cancel(&lost_twice())),
-        ("alive past its timeout", case(overtime(1))),
-        ("alive past it, cancel requested", with_cancel(&overtime(1))),
-        ("alive past it on its last attempt", case(overtime(3))),
-        ("given back 20 times", case(given_back(20))),
-        ("given back 22 times, last attempt", case(given_back(22))),
+        ("alive past its timeout", case(past_timeout(1))),
+        ("alive past it, cancel requested", with_cancel(&past_timeout(1))),
+        ("alive past it on its last attempt", case(past_timeout(3))),
+        ("given back 20 times", case(released_times(20))),
+        ("given back 22 times, last attempt", case(released_times(22))),
     ]
 }
 
@@ -293,7 +293,7 @@ fn lost_twice() -> Job {
     claimed(&job, at(-100))
 }
 
-fn overtime(attempt: u32) -> Job {
+fn past_timeout(attempt: u32) -> Job {
     let mut job = started_on(attempt, at(-900));
     for seconds in (-880..0).step_by(20) {
         job = after(&job, &Command::Heartbeat { token: token(&job), progress: None }, at(seconds));
@@ -302,7 +302,7 @@ fn overtime(attempt: u32) -> Job {
 }
 
 /// Released `times` times, and running again.
-pub(crate) fn given_back(times: u32) -> Job {
+pub(crate) fn released_times(times: u32) -> Job {
     let mut job = running();
     for _ in 0..times {
         job = after(&job, &release(&job, ReleaseReason::Released), at(-10));
@@ -323,7 +323,7 @@ fn grid(cases: &Cases) -> String {
 }
 
 /// One row per situation, one column for each of a few commands.
-fn closer(cases: &Cases, rows: &[&str]) -> String {
+fn table_of(cases: &Cases, rows: &[&str]) -> String {
     let mut out = header(rows);
     for (name, case) in cases {
         let cells: Vec<_> = rows.iter().map(|row| case.cell(row)).collect();
@@ -337,11 +337,11 @@ fn header(names: &[&str]) -> String {
 }
 
 fn submitted(job: &Job, when: Timestamp) -> String {
-    let came = job.envelope.key.as_ref().expect("these jobs have keys").content;
+    let content = job.envelope.key.as_ref().expect("these jobs have keys").content;
     if key_is_free(job, &Policy::default(), when) {
         return "a new job".into();
     }
-    match submit_again(job, &came) {
+    match submit_with_taken_key(job, &content) {
         Ok(_) => "this job, `duplicate`".into(),
         Err(refusal) => format!("`{}`", refusal.code()),
     }
@@ -351,12 +351,14 @@ fn describe(before: &Job, decision: &Decision) -> String {
     match decision {
         Err(refusal) => format!("`{}`", refusal.code()),
         Ok(Decided { effect: Effect::Erase, .. }) => "erased".into(),
-        Ok(Decided { effect: Effect::Nothing, answer }) => standing(answer),
-        Ok(Decided { effect: Effect::Change(change), answer }) => moved(before, change, answer),
+        Ok(Decided { effect: Effect::Nothing, answer }) => describe_no_change(answer),
+        Ok(Decided { effect: Effect::Change(change), answer }) => {
+            describe_change(before, change, answer)
+        }
     }
 }
 
-fn standing(answer: &Answer) -> String {
+fn describe_no_change(answer: &Answer) -> String {
     match answer {
         Answer::Job(_) => "stands".into(),
         Answer::Settled(status) => format!("answered as before: {status}"),
@@ -372,7 +374,7 @@ fn standing(answer: &Answer) -> String {
     }
 }
 
-fn moved(before: &Job, change: &Change, answer: &Answer) -> String {
+fn describe_change(before: &Job, change: &Change, answer: &Answer) -> String {
     let (from, to) = (before.status(), change.job.status());
     let code = change.entry.as_ref().and_then(|entry| entry.error_code.as_ref());
     let code = code.map(|code| format!(" `{code}`")).unwrap_or_default();

@@ -94,9 +94,9 @@ fn drafts_refuse_by_field_and_never_panic() {
                 message: Some(text.clone()),
                 result: Some(text.clone()),
                 result_url: Some(text.clone()),
-                ..EndingDraft::new(OutcomeWord::Failed)
+                ..EndingDraft::new(Outcome::Failed)
             };
-            let problems = ending.check().expect_err("no hostile text is a lawful errorCode");
+            let problems = ending.check().expect_err("no hostile text is a valid errorCode");
             assert!(problems.iter().any(|problem| problem.field == "errorCode"));
         }
     }
@@ -113,7 +113,7 @@ fn the_sizes_are_the_contract_s() {
     assert!(submit(1_048_576, usize::MAX) && !submit(1_048_577, usize::MAX));
     let settle = |bytes| {
         let draft =
-            EndingDraft { result: Some(json(bytes)), ..EndingDraft::new(OutcomeWord::Completed) };
+            EndingDraft { result: Some(json(bytes)), ..EndingDraft::new(Outcome::Completed) };
         draft.check().is_ok()
     };
     assert!(settle(4_096) && !settle(4_097));
@@ -162,8 +162,8 @@ fn decisions_survive_the_ends_of_time_and_of_counting() {
     for job in [&extreme, &queued(), &ended(poisoned())] {
         for command in &commands {
             for moment in [Timestamp::default(), now(), Timestamp::MAX] {
-                let _lawful_or_not = claim_at(job, moment);
-                let _lawful_or_not = decide(job, command, &facts(&policy, moment));
+                let _any_decision = claim_at(job, moment);
+                let _any_decision = decide(job, command, &facts(&policy, moment));
                 let _some_or_none = overdue(job, &policy, moment);
             }
         }

@@ -1,6 +1,6 @@
 //! Each sentence of the contract's state table, as a test.
 
-use crate::{grid::given_back, situation::*};
+use crate::{grid::released_times, situation::*};
 use engine::*;
 use std::time::Duration;
 
@@ -263,13 +263,13 @@ fn history_records_the_worker_of_each_entry() {
 fn a_clock_jump_shifts_only_the_lease() {
     let job = running();
     let by = Duration::from_secs(3_600);
-    let change = clock_jumped(&job, by).unwrap();
+    let change = after_clock_jump(&job, by).unwrap();
     let (before, after) = (job.lease().unwrap(), change.job.lease().unwrap());
     assert_eq!(after.expires_at, before.expires_at + by);
     assert_eq!(after.deadline, before.deadline + by);
     assert_eq!((change.entry, change.event), (None, None));
     assert_eq!((change.job.version, change.job.seq), (job.version, job.seq));
-    assert_eq!(clock_jumped(&queued(), by), None);
+    assert_eq!(after_clock_jump(&queued(), by), None);
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn lease_expiry_and_timeout_are_distinct() {
 
 #[test]
 fn a_release_gives_the_attempt_back_twenty_times() {
-    let job = given_back(20);
+    let job = released_times(20);
     assert_eq!((job.life.attempt, job.life.releases), (1, 20));
     let counted = change(&job, &release(&job, ReleaseReason::Snoozed)).job;
     assert_eq!((counted.status(), counted.life.attempt), (Status::Queued, 1));
@@ -316,7 +316,7 @@ fn a_release_gives_the_attempt_back_twenty_times() {
 
 #[test]
 fn the_release_that_counts_poisons_when_no_attempt_is_left() {
-    let mut job = given_back(20);
+    let mut job = released_times(20);
     for _ in 0..2 {
         job = after(&job, &release(&job, ReleaseReason::Released), at(-9));
         job = claimed(&job, at(-9));
@@ -408,7 +408,7 @@ fn a_redrive_is_a_new_life() {
     assert_eq!((life.attempt, life.redrive_count, life.started_at), (0, 1, None));
     assert_eq!((change.job.id(), change.job.seq), (job.id(), job.seq + 1));
     assert_eq!((change.job.max_attempts, change.job.expires_at), (7, None));
-    assert_eq!((change.event, change.steps), (Some(EventKind::Redriven), StepsChange::Forgotten));
+    assert_eq!((change.event, change.steps), (Some(EventKind::Redriven), StepsChange::Cleared));
     assert!(change.job.fence == job.fence, "the fence goes on: it only grows");
     assert!(change.takes_key, "and its key is its own again, if no other job has it");
 }

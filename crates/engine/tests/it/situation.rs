@@ -49,8 +49,8 @@ pub(crate) fn queued() -> Job {
 pub(crate) fn by_w1() -> Claim {
     Claim {
         scope: Scope::All,
-        worker: WorkerId::parse("w1").expect("lawful"),
-        id: ClaimId::parse("c1").expect("lawful"),
+        worker: WorkerId::parse("w1").expect("a valid value"),
+        id: ClaimId::parse("c1").expect("a valid value"),
         lease: None,
     }
 }
@@ -69,13 +69,13 @@ pub(crate) fn claimed_as(job: &Job, claim: &Claim, when: Timestamp) -> Job {
 
 #[track_caller]
 fn changed(decision: Decision) -> Job {
-    match decision.expect("lawful").effect {
+    match decision.expect("a valid value").effect {
         Effect::Change(change) => change.job,
         other => panic!("nothing changed: {other:?}"),
     }
 }
 
-/// `job` after `command` at `when`; the command must be lawful.
+/// `job` after `command` at `when`; the engine must not refuse the command.
 #[track_caller]
 pub(crate) fn after(job: &Job, command: &Command, when: Timestamp) -> Job {
     let policy = Policy::default();
@@ -111,12 +111,12 @@ pub(crate) fn release(job: &Job, reason: ReleaseReason) -> Command {
 }
 
 pub(crate) fn completed() -> EndingDraft {
-    EndingDraft::new(OutcomeWord::Completed)
+    EndingDraft::new(Outcome::Completed)
 }
 
 pub(crate) fn failed() -> EndingDraft {
     let error_code = Some("SMTP_DOWN".into());
-    EndingDraft { error_code, ..EndingDraft::new(OutcomeWord::Failed) }
+    EndingDraft { error_code, ..EndingDraft::new(Outcome::Failed) }
 }
 
 pub(crate) fn failed_for_good() -> EndingDraft {
@@ -124,11 +124,11 @@ pub(crate) fn failed_for_good() -> EndingDraft {
 }
 
 pub(crate) fn poisoned() -> EndingDraft {
-    EndingDraft::new(OutcomeWord::Poisoned)
+    EndingDraft::new(Outcome::Poisoned)
 }
 
 pub(crate) fn cancelled() -> EndingDraft {
-    EndingDraft::new(OutcomeWord::Cancelled)
+    EndingDraft::new(Outcome::Cancelled)
 }
 
 /// A job that ended five seconds ago as `ending` says.
@@ -145,14 +145,14 @@ pub(crate) fn status_of(decision: &Decision) -> Option<Status> {
 }
 
 pub(crate) fn step(name: &str) -> StepName {
-    StepName::parse(name).expect("lawful")
+    StepName::parse(name).expect("a valid value")
 }
 
 /// The change that `command` makes now.
 #[track_caller]
 pub(crate) fn change(job: &Job, command: &Command) -> Change {
     let policy = Policy::default();
-    match decide(job, command, &facts(&policy, now())).expect("lawful").effect {
+    match decide(job, command, &facts(&policy, now())).expect("a valid value").effect {
         Effect::Change(change) => *change,
         other => panic!("no change: {other:?}"),
     }

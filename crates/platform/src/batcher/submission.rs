@@ -125,7 +125,7 @@ fn text_bytes(command: &Command) -> usize {
                         result.as_ref().map_or(0, |result| result.as_str().len())
                     }
                     EndingKind::Failed { failure, .. }
-                    | EndingKind::FailedForGood(failure)
+                    | EndingKind::FailedPermanently(failure)
                     | EndingKind::Poisoned(failure) => length(&failure.message),
                     EndingKind::Cancelled => 0,
                 }

@@ -121,7 +121,7 @@ fn may_queue_again(command: &Command) -> bool {
         Command::Settle { ending: Ending { kind, .. }, .. } => match kind {
             EndingKind::Failed { retry_after, .. } => retry_after.is_none_or(|wait| wait.is_zero()),
             EndingKind::Completed { .. }
-            | EndingKind::FailedForGood(_)
+            | EndingKind::FailedPermanently(_)
             | EndingKind::Poisoned(_)
             | EndingKind::Cancelled => false,
         },

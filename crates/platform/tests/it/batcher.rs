@@ -573,7 +573,7 @@ fn the_verbs_do_not_know_the_difference() {
     let tenant = engine::Tenant::default_tenant();
     let id = block_on(platform.submit(&tenant, draft("email"))).unwrap().job_id;
     let claimed = block_on(claim).unwrap().remove(0);
-    let ending = engine::EndingDraft::new(engine::OutcomeWord::Completed).check().unwrap();
+    let ending = engine::EndingDraft::new(engine::Outcome::Completed).check().unwrap();
     let token = claimed.job.lease().unwrap().token;
     let report = platform::Report { id, token, ending };
     let results = block_on(platform.settle(&Scope::All, vec![report])).unwrap();

@@ -6,7 +6,7 @@ use crate::{
 };
 use engine::{
     ClaimRequest, EndingDraft, ErrorCode, Field, Filter, Grant, Job, JobDraft, JobId, JobType,
-    OutcomeWord, Pattern, Right, Scope, Status, Tenant, WorkerId,
+    Outcome, Pattern, Right, Scope, Status, Tenant, WorkerId,
 };
 use platform::{Error, JobPermission, JobSelection, Platform, PoisonQuery, Report, Settings};
 use pollster::block_on;
@@ -63,10 +63,8 @@ fn poison(
         let claim_request = crate::fixture::claim_request(&format!("{code}-{page}"), 1_000);
         let claim_request = ClaimRequest { job_types: vec![job_type(name)], ..claim_request };
         let claimed = block_on(platform.claim(&Scope::All, claim_request)).unwrap();
-        let unreadable = EndingDraft {
-            error_code: Some(code.into()),
-            ..EndingDraft::new(OutcomeWord::Poisoned)
-        };
+        let unreadable =
+            EndingDraft { error_code: Some(code.into()), ..EndingDraft::new(Outcome::Poisoned) };
         let ending = unreadable.check().unwrap();
         let report = |claimed: &store::Claimed| Report {
             id: claimed.job.id(),

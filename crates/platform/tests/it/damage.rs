@@ -2,10 +2,10 @@
 
 use crate::controlled_store::{ControlledStore, claim_request};
 use engine::{
-    EndingDraft, JobDraft, JobId, LeaseState, LeaseToken, OutcomeWord, Refusal, ReleaseReason,
-    Scope, Status, Tenant, Timestamp, WorkerId,
+    EndingDraft, JobDraft, JobId, LeaseState, LeaseToken, Outcome, Refusal, ReleaseReason, Scope,
+    Status, Tenant, Timestamp, WorkerId,
 };
-use platform::{Beat, Error, Platform, Release, Report, Settings};
+use platform::{Error, Heartbeat, Platform, Release, Report, Settings};
 use pollster::block_on;
 use std::{sync::Arc, time::Duration};
 use store::StoreError;
@@ -35,15 +35,15 @@ impl DamageFixture {
     }
 
     fn reports(&self) -> Vec<Report> {
-        let ending = EndingDraft::new(OutcomeWord::Completed).check().unwrap();
+        let ending = EndingDraft::new(Outcome::Completed).check().unwrap();
         let report = |(id, token): &_| Report { id: *id, token: *token, ending: ending.clone() };
         self.leases.iter().map(report).collect()
     }
 
-    fn beats(&self) -> Vec<Beat> {
+    fn beats(&self) -> Vec<Heartbeat> {
         self.leases
             .iter()
-            .map(|(id, token)| Beat { id: *id, token: *token, progress: None })
+            .map(|(id, token)| Heartbeat { id: *id, token: *token, progress: None })
             .collect()
     }
 

@@ -1,8 +1,8 @@
 //! A platform over an empty memory store, with a manual clock.
 
 use engine::{
-    ClaimId, ClaimRequest, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Refusal, Scope,
-    Status, Tenant, Timestamp, WorkerId,
+    ClaimId, ClaimRequest, EndingDraft, JobDraft, JobId, JobType, Outcome, Refusal, Scope, Status,
+    Tenant, Timestamp, WorkerId,
 };
 use platform::{Error, Platform, Report, Settings, SettleResult};
 use pollster::block_on;
@@ -32,7 +32,7 @@ impl Fixture {
         block_on(self.platform.claim(&Scope::All, claim_request(name, 10))).unwrap()
     }
 
-    pub(crate) fn settle(&self, claimed: &Claimed, word: OutcomeWord) -> Result<Status, Refusal> {
+    pub(crate) fn settle(&self, claimed: &Claimed, word: Outcome) -> Result<Status, Refusal> {
         let token = claimed.job.lease().unwrap().token;
         let draft = EndingDraft { retry_after_seconds: Some(0), ..EndingDraft::new(word) };
         let report = Report { id: claimed.job.id(), token, ending: draft.check().unwrap() };

@@ -3,10 +3,10 @@
 use crate::fixture::{Fixture, claim_request, refused_fields, status_or_refusal};
 use engine::{
     ClaimRequest, EndingDraft, Entropy, Filter, JobDraft, JobId, JobType, LeaseState, LeaseToken,
-    OutcomeWord, PolicyDraft, Refusal, ReleaseReason, Scope, StepName, Tenant, Timestamp, WorkerId,
+    Outcome, PolicyDraft, Refusal, ReleaseReason, Scope, StepName, Tenant, Timestamp, WorkerId,
     check_step_result,
 };
-use platform::{Beat, Error, Release, Report, StepReport};
+use platform::{Error, Heartbeat, Release, Report, StepReport};
 use pollster::block_on;
 use std::time::Duration;
 use store::{Cursor, Query};
@@ -71,12 +71,12 @@ fn reports_are_refused_one_by_one() {
     let id = fixture.submit();
     fixture.claim("c");
     let scope = Scope::All;
-    let ending = EndingDraft::new(OutcomeWord::Completed).check().unwrap();
+    let ending = EndingDraft::new(Outcome::Completed).check().unwrap();
     let platform = &fixture.platform;
     let worker = WorkerId::parse("w1").unwrap();
     let many = vec![Report { id, token: TOKENS[0], ending: ending.clone() }; 1_001];
     assert_eq!(refused_fields(block_on(platform.settle(&scope, many))), ["items"]);
-    let many = vec![Beat { id, token: TOKENS[0], progress: None }; 1_001];
+    let many = vec![Heartbeat { id, token: TOKENS[0], progress: None }; 1_001];
     assert_eq!(refused_fields(block_on(platform.heartbeat(&scope, &worker, many))), ["leases"]);
     let (reason, delay) = (ReleaseReason::Snoozed, Duration::MAX);
     let endless = Release { id, token: TOKENS[0], reason, delay };
@@ -90,7 +90,7 @@ fn reports_are_refused_one_by_one() {
         let back = Release { id, token, reason, delay: Duration::ZERO };
         let mut results = block_on(platform.release(&scope, vec![back])).unwrap();
         assert_eq!(status_or_refusal(results.remove(0)), Err(Refusal::LeaseLost));
-        let beat = |id| Beat { id, token, progress: None };
+        let beat = |id| Heartbeat { id, token, progress: None };
         let beats = vec![beat(id), beat(unknown_job())];
         let lease_states = block_on(platform.heartbeat(&scope, &worker, beats)).unwrap();
         assert!(

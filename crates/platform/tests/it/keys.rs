@@ -82,7 +82,7 @@ fn a_revoked_key_stays_revoked() {
     let revoked = revoke(&fixture, &only("acme"), key.id).unwrap();
     let at = revoked.revoked_at.unwrap();
     assert_eq!(at.since(key.created_at), Duration::from_secs(60));
-    assert!(!revoked.is_good(at));
+    assert!(!revoked.is_valid(at));
     fixture.clock.pass(Duration::from_secs(60));
     assert_eq!(revoke(&fixture, &Scope::All, key.id).unwrap(), revoked, "twice changes nothing");
     assert_eq!(block_on(fixture.platform.keys(&Scope::All)).unwrap(), [revoked]);

@@ -2,7 +2,7 @@
 
 use crate::fixture::Fixture;
 use engine::{
-    AuditHash, CorrelationId, EventKind, JobType, OutcomeWord, PolicyDraft, Refusal, Scope, Status,
+    AuditHash, CorrelationId, EventKind, JobType, Outcome, PolicyDraft, Refusal, Scope, Status,
     Tenant,
 };
 use platform::{Actor, Error};
@@ -43,12 +43,12 @@ fn every_verb_of_operators_is_done_and_noted() {
     block_on(ops.pause(&one, email(), None, by)).unwrap();
     assert!(fixture.claim("a").is_empty());
     block_on(ops.resume(&Scope::All, email(), by)).unwrap();
-    fixture.settle(&fixture.claim("b")[0], OutcomeWord::Poisoned).unwrap();
+    fixture.settle(&fixture.claim("b")[0], Outcome::Poisoned).unwrap();
     assert_eq!(
         block_on(ops.redrive(&one, id, Some(3), true, by)).unwrap().status(),
         Status::Queued
     );
-    fixture.settle(&fixture.claim("c")[0], OutcomeWord::Poisoned).unwrap();
+    fixture.settle(&fixture.claim("c")[0], Outcome::Poisoned).unwrap();
     block_on(ops.discard(&one, id, by)).unwrap();
     block_on(ops.redrive(&one, id, None, false, by)).unwrap();
     assert_eq!(block_on(ops.cancel(&one, id, by)).unwrap().status(), Status::Cancelled);
@@ -94,7 +94,7 @@ fn refused_commands_leave_no_audit_entry() {
 fn a_status_stream_resumes_where_it_was() {
     let fixture = Fixture::new();
     let id = fixture.submit();
-    fixture.settle(&fixture.claim("a")[0], OutcomeWord::Completed).unwrap();
+    fixture.settle(&fixture.claim("a")[0], Outcome::Completed).unwrap();
     let after = |after| {
         let events = block_on(fixture.platform.events_of_job(&Scope::All, id, after)).unwrap();
         events.iter().map(|event| (event.job.seq, event.kind)).collect::<Vec<_>>()

@@ -1,7 +1,7 @@
 //! The verbs together, from the view of a caller.
 
 use crate::fixture::Fixture;
-use engine::{OutcomeWord, Refusal, Scope, Status};
+use engine::{Outcome, Refusal, Scope, Status};
 use platform::Error;
 use pollster::block_on;
 use std::time::Duration;
@@ -11,13 +11,13 @@ fn a_settle_repeated_after_the_job_went_on_is_answered_as_the_first_time() {
     let fixture = Fixture::new();
     fixture.submit();
     let first = fixture.claim("a").remove(0);
-    assert_eq!(fixture.settle(&first, OutcomeWord::Failed), Ok(Status::Queued));
+    assert_eq!(fixture.settle(&first, Outcome::Failed), Ok(Status::Queued));
     let second = fixture.claim("b").remove(0);
     assert_eq!(second.job.life.attempt, 2);
-    assert_eq!(fixture.settle(&first, OutcomeWord::Failed), Ok(Status::Queued));
-    assert_eq!(fixture.settle(&second, OutcomeWord::Completed), Ok(Status::Completed));
-    assert_eq!(fixture.settle(&first, OutcomeWord::Failed), Ok(Status::Queued));
-    let other = fixture.settle(&first, OutcomeWord::Completed);
+    assert_eq!(fixture.settle(&first, Outcome::Failed), Ok(Status::Queued));
+    assert_eq!(fixture.settle(&second, Outcome::Completed), Ok(Status::Completed));
+    assert_eq!(fixture.settle(&first, Outcome::Failed), Ok(Status::Queued));
+    let other = fixture.settle(&first, Outcome::Completed);
     assert_eq!(other, Err(Refusal::AlreadyEnded { status: Status::Queued }));
 }
 
@@ -27,7 +27,7 @@ fn a_cancelled_job_never_runs_again() {
     let id = fixture.submit();
     let claimed = fixture.claim("a").remove(0);
     block_on(fixture.platform.cancel(&Scope::All, id, None)).unwrap();
-    assert_eq!(fixture.settle(&claimed, OutcomeWord::Failed), Ok(Status::Cancelled));
+    assert_eq!(fixture.settle(&claimed, Outcome::Failed), Ok(Status::Cancelled));
     fixture.clock.pass(Duration::from_secs(86_400));
     block_on(fixture.platform.sweep()).unwrap();
     assert!(fixture.claim("b").is_empty());
@@ -69,7 +69,7 @@ fn the_sweeper_finds_a_silent_worker_and_is_idle_afterwards() {
 fn outcomes_can_be_read_in_their_order() {
     let fixture = Fixture::new();
     let id = fixture.submit();
-    fixture.settle(&fixture.claim("a")[0], OutcomeWord::Completed).unwrap();
+    fixture.settle(&fixture.claim("a")[0], Outcome::Completed).unwrap();
     assert!(!block_on(fixture.platform.number_events()).unwrap());
     let events = block_on(fixture.platform.events(0, 10)).unwrap();
     let seen: Vec<_> =

@@ -7,10 +7,10 @@ use crate::{
     simulation::{RETRY_AFTER_MAX_S, Simulation},
 };
 use engine::{
-    ClaimId, ClaimRequest, Ending, EndingDraft, JobId, JobType, LeaseToken, OutcomeWord,
+    ClaimId, ClaimRequest, Ending, EndingDraft, JobId, JobType, LeaseToken, Outcome,
     ProgressReport, ReleaseReason, Scope, StepName, Tenant, WorkerId, check_step_result,
 };
-use platform::{Beat, Error, Release, Report, StepReport};
+use platform::{Error, Heartbeat, Release, Report, StepReport};
 use std::time::Duration;
 use store::Claimed;
 
@@ -48,7 +48,7 @@ enum PlannedEnding {
     Completed,
     Failed,
     FailedOtherwise,
-    FailedForGood,
+    FailedPermanently,
     Poisoned,
     Cancelled,
     Released,
@@ -157,7 +157,7 @@ fn heartbeat(simulation: &mut Simulation, worker_index: usize, rng: &mut Rng) ->
     if leased_jobs.is_empty() {
         return Ok(());
     }
-    let beats = leased_jobs.iter().map(|leased_job| Beat {
+    let beats = leased_jobs.iter().map(|leased_job| Heartbeat {
         id: leased_job.id,
         token: leased_job.token,
         progress: rng
@@ -365,7 +365,7 @@ fn plan_ending(simulation: &Simulation, rng: &mut Rng) -> PlannedEnding {
         0..7 => PlannedEnding::Completed,
         7..13 => PlannedEnding::Failed,
         13 => PlannedEnding::FailedOtherwise,
-        14 => PlannedEnding::FailedForGood,
+        14 => PlannedEnding::FailedPermanently,
         15 => PlannedEnding::Poisoned,
         16 => PlannedEnding::Cancelled,
         _ => PlannedEnding::Released,
@@ -374,17 +374,17 @@ fn plan_ending(simulation: &Simulation, rng: &mut Rng) -> PlannedEnding {
 
 fn make_ending(planned: PlannedEnding, rng: &mut Rng) -> Ending {
     let word = match planned {
-        PlannedEnding::Completed => OutcomeWord::Completed,
-        PlannedEnding::Failed | PlannedEnding::FailedOtherwise | PlannedEnding::FailedForGood => {
-            OutcomeWord::Failed
-        }
-        PlannedEnding::Poisoned => OutcomeWord::Poisoned,
-        PlannedEnding::Cancelled => OutcomeWord::Cancelled,
+        PlannedEnding::Completed => Outcome::Completed,
+        PlannedEnding::Failed
+        | PlannedEnding::FailedOtherwise
+        | PlannedEnding::FailedPermanently => Outcome::Failed,
+        PlannedEnding::Poisoned => Outcome::Poisoned,
+        PlannedEnding::Cancelled => Outcome::Cancelled,
         PlannedEnding::Released => unreachable!("a release is not settled"),
     };
     let retry_after = rng.chance(30).then(|| rng.between(0, RETRY_AFTER_MAX_S as i64));
     let draft = EndingDraft {
-        retryable: (planned == PlannedEnding::FailedForGood).then_some(false),
+        retryable: (planned == PlannedEnding::FailedPermanently).then_some(false),
         error_code: (planned == PlannedEnding::FailedOtherwise).then(|| "OTHER".to_owned()),
         retry_after_seconds: retry_after,
         ..EndingDraft::new(word)

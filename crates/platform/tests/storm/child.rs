@@ -5,12 +5,12 @@ use crate::{
     text,
 };
 use engine::{
-    ClaimId, ClaimRequest, EndingDraft, JobDraft, JobId, JobType, LeaseState, LeaseToken,
-    OutcomeWord, PolicyDraft, ReleaseReason, Scope, Tenant, WorkerId,
+    ClaimId, ClaimRequest, EndingDraft, JobDraft, JobId, JobType, LeaseState, LeaseToken, Outcome,
+    PolicyDraft, ReleaseReason, Scope, Tenant, WorkerId,
 };
 use platform::{
-    Batcher, Beat, Error, Limits, Platform, Release, Report, Settings, SettleResult, SystemClock,
-    SystemRandom, Writes,
+    Batcher, Error, Heartbeat, Limits, Platform, Release, Report, Settings, SettleResult,
+    SystemClock, SystemRandom, Writes,
 };
 use pollster::block_on;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -174,7 +174,7 @@ async fn beat(platform: &Platform, rest: &str) -> Result<String, Error> {
     let (worker, items) = rest.split_once(' ').unwrap();
     let beats = items.split(' ').map(|item| {
         let [id, token] = fields(item);
-        Beat { id: job_id(id), token: lease_token(token), progress: None }
+        Heartbeat { id: job_id(id), token: lease_token(token), progress: None }
     });
     let worker = WorkerId::parse(worker).unwrap();
     let lease_states = platform.heartbeat(&Scope::All, &worker, beats.collect()).await?;
@@ -195,9 +195,9 @@ async fn settle(platform: &Platform, rest: &str) -> Result<String, Error> {
     let reports = rest.split(' ').map(|item| {
         let [id, token, outcome] = fields(item);
         let word = match outcome {
-            "completed" => OutcomeWord::Completed,
-            "poisoned" => OutcomeWord::Poisoned,
-            _ => OutcomeWord::Failed,
+            "completed" => Outcome::Completed,
+            "poisoned" => Outcome::Poisoned,
+            _ => Outcome::Failed,
         };
         let ending = EndingDraft::new(word).check().unwrap();
         Report { id: job_id(id), token: lease_token(token), ending }

@@ -13,36 +13,36 @@ use axum::{
 use maud::{PreEscaped, html};
 use wire::{CATALOGUE, CodeEntry, Page, codes, entry};
 
-const FORMS: [&str; 2] = ["application/json", "text/html"];
+const MEDIA_TYPES: [&str; 2] = ["application/json", "text/html"];
 
 pub(crate) async fn all(headers: HeaderMap) -> Reply<Response> {
-    accepts(&headers, &FORMS)?;
-    if wants_page(&headers) {
+    accepts(&headers, &MEDIA_TYPES)?;
+    if wants_html(&headers) {
         return Ok(page("All codes", CATALOGUE));
     }
     Ok(Json(Page { items: CATALOGUE.to_vec(), next_cursor: None }).into_response())
 }
 
 pub(crate) async fn one(PathSegment(code): PathSegment, headers: HeaderMap) -> Reply<Response> {
-    accepts(&headers, &FORMS)?;
-    let Some(found) = entry(&code) else {
-        return Err(ApiError::stated(
+    accepts(&headers, &MEDIA_TYPES)?;
+    let Some(code_entry) = entry(&code) else {
+        return Err(ApiError::with_code(
             codes::NOT_FOUND,
             "there is no such code; GET /errors lists all",
         ));
     };
-    if wants_page(&headers) {
-        return Ok(page(found.code, std::slice::from_ref(found)));
+    if wants_html(&headers) {
+        return Ok(page(code_entry.code, std::slice::from_ref(code_entry)));
     }
-    Ok(Json(*found).into_response())
+    Ok(Json(*code_entry).into_response())
 }
 
 /// Browsers name HTML in `Accept`; programs that do not care get JSON.
-fn wants_page(headers: &HeaderMap) -> bool {
+fn wants_html(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let accept = accept.unwrap_or_default();
-    let place = |form: &str| accept.find(form).unwrap_or(usize::MAX);
-    place("text/html") < place("application/json")
+    let position = |media_type: &str| accept.find(media_type).unwrap_or(usize::MAX);
+    position("text/html") < position("application/json")
 }
 
 fn page(title: &str, entries: &[CodeEntry]) -> Response {

@@ -1,6 +1,6 @@
 //! Whether this node is alive, whether it can serve, and its metrics.
 
-use super::queues::seen;
+use super::queues::visible_queues;
 use crate::{
     AppState,
     app_state::overloaded,
@@ -40,9 +40,10 @@ pub(crate) async fn ready(State(app): State<AppState>) -> Reply<Json<Health>> {
     if app.is_closing() {
         return Err(overloaded("this node is about to end"));
     }
-    let asked = tokio::time::timeout(STORE_TIMEOUT, app.node.policies()).await;
-    asked
-        .map_err(|_| ApiError::stated(codes::STORE_UNAVAILABLE, "the store does not answer"))??;
+    let answered = tokio::time::timeout(STORE_TIMEOUT, app.node.policies()).await;
+    answered.map_err(|_| {
+        ApiError::with_code(codes::STORE_UNAVAILABLE, "the store does not answer")
+    })??;
     Ok(Json(Health { status: "ready" }))
 }
 
@@ -52,7 +53,7 @@ pub(crate) async fn metrics(context: RequestContext) -> Reply<Response> {
     if *context.scope() == Scope::All {
         context.app.metrics.write_requests(&mut page, &context.app.authenticator.failures);
     }
-    write_queues(&mut page, &seen(&context, context.scope()).await?);
+    write_queues(&mut page, &visible_queues(&context, context.scope()).await?);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Ok(([(header::CONTENT_TYPE, kind)], page).into_response())
 }

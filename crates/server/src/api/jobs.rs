@@ -3,7 +3,10 @@
 use super::{
     page::PageQuery,
     status::status_of,
-    submission::{draft, key_header, pace, shown, with_key, with_signed_url, without_hidden_job},
+    submission::{
+        draft, first_retry_after, key_header, submitted_job, with_key, with_signed_url,
+        without_hidden_job,
+    },
 };
 use crate::{
     context::RequestContext,
@@ -19,9 +22,7 @@ use axum::{
 use engine::{Job, JobDraft, JobId, Right, Scope, Tenant};
 use platform::Actor;
 use tracing::info;
-use wire::{
-    ExplainShape, HistoryShape, JobShape, Page, RedriveRequest, StatusShape, SubmitRequest,
-};
+use wire::{Explanation, FullJob, JobStatus, Page, RedriveRequest, SubmitRequest, Transition};
 
 pub(crate) async fn submit(
     context: RequestContext,
@@ -33,19 +34,23 @@ pub(crate) async fn submit(
     let request = with_key(request, key_header(&headers)?)?;
     let draft = draft(request, &context)?;
     let tenant = tenant_of(&context, &draft).await?;
-    let pace = pace(context.node(), &tenant, &draft);
+    let retry_after = first_retry_after(context.node(), &tenant, &draft);
     let submitted = match context.node().submit(&tenant, draft).await {
         Ok(submitted) => submitted,
-        Err(error) => return Err(without_hidden_job(&context, error.into()).await.later(pace)),
+        Err(error) => {
+            return Err(without_hidden_job(&context, error.into())
+                .await
+                .retry_after_if_full(retry_after));
+        }
     };
-    let shape = shown(&context.app, &submitted, signed);
-    let location = HeaderValue::from_str(&shape.status_url).expect("an id is plain ASCII");
+    let submitted_job = submitted_job(&context.app, &submitted, signed);
+    let location = HeaderValue::from_str(&submitted_job.status_url).expect("an id is plain ASCII");
     let headers = [
         (header::LOCATION, location),
-        (header::RETRY_AFTER, whole_seconds(pace)),
+        (header::RETRY_AFTER, whole_seconds(retry_after)),
         (X_CORRELATION_ID, header_of(&submitted.correlation)),
     ];
-    Ok((StatusCode::ACCEPTED, headers, Json(shape)).into_response())
+    Ok((StatusCode::ACCEPTED, headers, Json(submitted_job)).into_response())
 }
 
 /// The tenant of a new job: the caller's. A worker that acts for all tenants submits children into
@@ -66,7 +71,7 @@ async fn tenant_of(context: &RequestContext, draft: &JobDraft) -> Reply<Tenant> 
     }
 }
 
-pub(crate) async fn show(context: RequestContext, Id(id): Id) -> Reply<Json<JobShape>> {
+pub(crate) async fn show(context: RequestContext, Id(id): Id) -> Reply<Json<FullJob>> {
     let job = context.job(id).await?;
     let payload = match context.caller.may(Right::JobsPayload) {
         true => Some(context.node().payload(context.scope(), id).await?),
@@ -78,31 +83,31 @@ pub(crate) async fn show(context: RequestContext, Id(id): Id) -> Reply<Json<JobS
         let (who, correlation) = (&*context.caller.0.who, &context.correlation.id);
         info!(job = %id, tenant = %job.envelope.tenant, who, %correlation, "payload read");
     }
-    Ok(Json(JobShape::new(&job, payload.as_ref())))
+    Ok(Json(FullJob::new(&job, payload.as_ref())))
 }
 
 pub(crate) async fn history(
     context: RequestContext,
     Id(id): Id,
     params: QueryParams,
-) -> Reply<Json<Page<HistoryShape>>> {
+) -> Reply<Json<Page<Transition>>> {
     let query = PageQuery::of(&params)?;
     context.job(id).await?;
     let rows = context.node().history(context.scope(), id, query.after_number()).await?;
-    Ok(Json(query.cut(rows, |row| row.seq.to_be_bytes().to_vec(), |row| HistoryShape::from(row))))
+    Ok(Json(query.page_of(rows, |row| row.seq.to_be_bytes().to_vec(), |row| Transition::from(row))))
 }
 
-pub(crate) async fn explain(context: RequestContext, Id(id): Id) -> Reply<Json<ExplainShape>> {
+pub(crate) async fn explain(context: RequestContext, Id(id): Id) -> Reply<Json<Explanation>> {
     context.job(id).await?;
-    let explained = context.node().explain(context.scope(), id).await?;
-    Ok(Json(ExplainShape::new(explained.status, &explained.reasons)))
+    let explanation = context.node().explain(context.scope(), id).await?;
+    Ok(Json(Explanation::new(explanation.status, &explanation.reasons)))
 }
 
 pub(crate) async fn cancel(
     context: RequestContext,
     Id(id): Id,
     _: OptionalSettingsBody<NoFields>,
-) -> Reply<(StatusCode, Json<StatusShape>)> {
+) -> Reply<(StatusCode, Json<JobStatus>)> {
     let actor = actor_on(&context.job(id).await?, &context);
     let job = context.node().cancel(context.scope(), id, Some(&actor)).await?;
     Ok((StatusCode::ACCEPTED, Json(status_of(&context.caller, &job))))
@@ -112,12 +117,12 @@ pub(crate) async fn redrive(
     context: RequestContext,
     Id(id): Id,
     OptionalSettingsBody(request): OptionalSettingsBody<RedriveRequest>,
-) -> Reply<(StatusCode, Json<StatusShape>)> {
+) -> Reply<(StatusCode, Json<JobStatus>)> {
     let actor = actor_on(&context.job(id).await?, &context);
     request.check()?;
     let RedriveRequest { max_attempts, reset_steps } = request;
-    let (scope, again) = (context.scope(), reset_steps.unwrap_or(false));
-    let job = context.node().redrive(scope, id, max_attempts, again, Some(&actor)).await?;
+    let (scope, reset_steps) = (context.scope(), reset_steps.unwrap_or(false));
+    let job = context.node().redrive(scope, id, max_attempts, reset_steps, Some(&actor)).await?;
     Ok((StatusCode::ACCEPTED, Json(status_of(&context.caller, &job))))
 }
 

@@ -1,6 +1,6 @@
 //! Keys: create, list, revoke.
 
-use super::{bulk::in_full, page::PageQuery};
+use super::{bulk::run_to_completion, page::PageQuery};
 use crate::{
     app_state::unconfirmed_headers,
     auth::PresentedCredential,
@@ -13,7 +13,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
 };
 use engine::{ApiKey, FieldProblem, KeyId, Refusal, Scope};
-use wire::{KeyCreated, KeyKind, KeyRequest, KeyShape, Page, Rfc3339};
+use wire::{KeyCreated, KeyInfo, KeyKind, KeyRequest, Page, Rfc3339};
 
 /// How many rounds search for descendants of a key. The number of descendants is bounded: each
 /// round revokes all keys that could make more.
@@ -21,7 +21,7 @@ const GENERATIONS_MAX: usize = 16;
 
 pub(crate) async fn create(
     context: RequestContext,
-    shown: PresentedCredential,
+    credential: PresentedCredential,
     SettingsBody(request): SettingsBody<KeyRequest>,
 ) -> Reply<(StatusCode, HeaderMap, Json<KeyCreated>)> {
     let RequestContext { app, caller, correlation } = context;
@@ -32,13 +32,13 @@ pub(crate) async fn create(
         return Err(FieldProblem::new("expiresAt", "must be a time to come").into());
     }
     let (key, secret) = app.node.create_key(&caller.0, correlation.id.clone(), draft).await?;
-    let headers = app.in_force().await;
+    let headers = app.confirmation_headers().await;
     // The caller's own key may have been revoked since this request was admitted, and its
     // descendants listed before this new key was stored. By now this node acts by that revocation,
     // and has not shown the new key.
-    if let Err(no) = shown.is_good(&app).await {
+    if let Err(error) = credential.check_still_valid(&app).await {
         app.node.revoke_key(&caller.0, correlation.id, &key.grant.scope, key.id).await?;
-        return Err(no);
+        return Err(error);
     }
     Ok((StatusCode::CREATED, headers, Json(KeyCreated::new(&key, &secret))))
 }
@@ -46,14 +46,14 @@ pub(crate) async fn create(
 pub(crate) async fn all(
     context: RequestContext,
     params: QueryParams,
-) -> Reply<Json<Page<KeyShape>>> {
+) -> Reply<Json<Page<KeyInfo>>> {
     let query = PageQuery::of(&params)?;
     let keys = context.node().keys(context.scope()).await?;
-    let within = keys.iter().filter(|key| context.grant().may_grant(&key.grant).is_ok());
-    let mut items: Vec<KeyShape> = within.map(KeyShape::from).collect();
+    let manageable = keys.iter().filter(|key| context.grant().may_grant(&key.grant).is_ok());
+    let mut items: Vec<KeyInfo> = manageable.map(KeyInfo::from).collect();
     // URL-signing keys belong to the installation, and to no tenant.
     if *context.scope() == Scope::All && context.grant().may_everything().is_ok() {
-        items.extend(context.node().signing_keys().await?.iter().map(|key| KeyShape {
+        items.extend(context.node().signing_keys().await?.iter().map(|key| KeyInfo {
             id: key.id.to_string(),
             kind: KeyKind::Signing,
             name: None,
@@ -67,11 +67,11 @@ pub(crate) async fn all(
             revoked_at: key.revoked_at.map(Rfc3339),
         }));
     }
-    Ok(Json(query.cut(items, order, KeyShape::clone)))
+    Ok(Json(query.page_of(items, sort_key, KeyInfo::clone)))
 }
 
 /// API keys first, the oldest of each kind first.
-fn order(key: &KeyShape) -> Vec<u8> {
+fn sort_key(key: &KeyInfo) -> Vec<u8> {
     let kind = match key.kind {
         KeyKind::Api => 0,
         KeyKind::Signing => 1,
@@ -87,17 +87,17 @@ pub(crate) async fn revoke(
     _: OptionalSettingsBody<NoFields>,
 ) -> Reply<(StatusCode, HeaderMap)> {
     // A misspelt parameter would leave keys valid that were meant to be revoked.
-    params.only(&["descendants"])?;
+    params.refuse_unknown(&["descendants"])?;
     let descendants = params.flag("descendants")?;
     let id = KeyId::parse(&id).map_err(|_| Refusal::KeyNotFound)?;
     // Runs to its end: a client that hangs up after the first key must not keep its descendants
     // alive.
-    let unconfirmed = in_full(end(context, id, descendants)).await?;
+    let unconfirmed = run_to_completion(revoke_and_confirm(context, id, descendants)).await?;
     Ok((StatusCode::NO_CONTENT, unconfirmed_headers(unconfirmed)))
 }
 
 /// Revokes a key, and returns the number of nodes that have not confirmed it.
-async fn end(context: RequestContext, id: KeyId, descendants: bool) -> Reply<usize> {
+async fn revoke_and_confirm(context: RequestContext, id: KeyId, descendants: bool) -> Reply<usize> {
     let RequestContext { app, caller, correlation } = &context;
     let is_signing = *caller.scope() == Scope::All
         && app.node.signing_keys().await?.iter().any(|key| key.id == id);
@@ -105,7 +105,7 @@ async fn end(context: RequestContext, id: KeyId, descendants: bool) -> Reply<usi
         caller.grant().may_everything()?;
         app.node.revoke_signing_key(&caller.0, correlation.id.clone(), id).await?;
         app.rotate_signing_key().await?;
-        return Ok(app.unconfirmed_nodes().await);
+        return Ok(app.wait_until_confirmed().await);
     }
     // A caller that could not have made a key cannot revoke it.
     let keys = app.node.keys(caller.scope()).await?;
@@ -113,9 +113,9 @@ async fn end(context: RequestContext, id: KeyId, descendants: bool) -> Reply<usi
         caller.grant().may_grant(&key.grant)?;
     }
     app.node.revoke_key(&caller.0, correlation.id.clone(), caller.scope(), id).await?;
-    let unconfirmed = app.unconfirmed_nodes().await;
+    let unconfirmed = app.wait_until_confirmed().await;
     match descendants {
-        true => Ok(unconfirmed.max(end_descendants(&context, id).await?)),
+        true => Ok(unconfirmed.max(revoke_descendants_of(&context, id).await?)),
         false => Ok(unconfirmed),
     }
 }
@@ -126,15 +126,19 @@ async fn end(context: RequestContext, id: KeyId, descendants: bool) -> Reply<usi
 ///
 /// Returns the largest number of nodes that have not confirmed a generation. A node whose
 /// confirmation timed out counts as lost in later rounds, so the last number would miss it.
-async fn end_descendants(context: &RequestContext, id: KeyId) -> Reply<usize> {
+async fn revoke_descendants_of(context: &RequestContext, id: KeyId) -> Reply<usize> {
     let RequestContext { app, caller, correlation } = context;
-    let may = |key: &ApiKey| Ok(caller.grant().may_grant(&key.grant)?);
+    let may_revoke = |key: &ApiKey| Ok(caller.grant().may_grant(&key.grant)?);
     let mut unconfirmed = 0;
     for _ in 0..GENERATIONS_MAX {
-        if !app.node.revoke_descendants::<ApiError>(&caller.0, &correlation.id, id, may).await? {
+        if !app
+            .node
+            .revoke_descendants::<ApiError>(&caller.0, &correlation.id, id, may_revoke)
+            .await?
+        {
             break;
         }
-        unconfirmed = unconfirmed.max(app.unconfirmed_nodes().await);
+        unconfirmed = unconfirmed.max(app.wait_until_confirmed().await);
     }
     Ok(unconfirmed)
 }

@@ -11,7 +11,7 @@ use crate::{
 use axum::Json;
 use engine::{FieldProblem, Filter, check_range};
 use store::{Cursor, PAGE_MAX, Query};
-use wire::{Page, StatusShape, codes, job_filter};
+use wire::{JobStatus, Page, codes, job_filter};
 
 /// The default length of a page.
 const TOP: i64 = 50;
@@ -19,10 +19,10 @@ const TOP: i64 = 50;
 pub(crate) async fn list(
     context: RequestContext,
     params: QueryParams,
-) -> Reply<Json<Page<StatusShape>>> {
-    params.only(&["filter", "$filter", "top", "$top", "cursor"])?;
+) -> Reply<Json<Page<JobStatus>>> {
+    params.refuse_unknown(&["filter", "$filter", "top", "$top", "cursor"])?;
     let filter = filter(&params)?.map_or(Ok(Filter::Everything), job_filter)?;
-    let (owner, limit) = (context.owns("/api/jobs"), top(&params)?);
+    let (owner, limit) = (context.cursor_owner("/api/jobs"), top(&params)?);
     let before = cursor(&context.app, &params, owner).await?;
     let query = Query { scope: context.scope().clone(), filter, before, limit };
     let page = context.node().list_permitted(&query, &|job| context.caller.reaches(job)).await?;
@@ -54,7 +54,7 @@ pub(super) async fn cursor(
     params: &QueryParams,
     owner: CursorOwner<'_>,
 ) -> Reply<Option<Cursor>> {
-    Ok(position(app, params, owner).await?.map(Cursor::from_bytes))
+    Ok(cursor_position(app, params, owner).await?.map(Cursor::from_bytes))
 }
 
 /// The cursor for the next page.
@@ -63,19 +63,19 @@ pub(super) fn next_cursor(
     owner: CursorOwner<'_>,
     next: Option<Cursor>,
 ) -> Reply<Option<String>> {
-    next.map(|cursor| sealed(app, owner, &cursor.to_bytes())).transpose()
+    next.map(|cursor| seal_position(app, owner, &cursor.to_bytes())).transpose()
 }
 
 /// The position in the caller's cursor, with the fixed length that positions of this list have.
-pub(super) async fn position<const BYTES: usize>(
+pub(super) async fn cursor_position<const BYTES: usize>(
     app: &AppState,
     params: &QueryParams,
     owner: CursorOwner<'_>,
 ) -> Reply<Option<[u8; BYTES]>> {
     let Some(text) = params.get("cursor") else { return Ok(None) };
-    let opened = signing::open_cursor(app, owner, text).await?;
-    let opened = opened.and_then(|bytes| bytes.try_into().ok());
-    Ok(Some(opened.ok_or_else(wrong_cursor)?))
+    let position = signing::open_cursor(app, owner, text).await?;
+    let position = position.and_then(|bytes| bytes.try_into().ok());
+    Ok(Some(position.ok_or_else(wrong_cursor)?))
 }
 
 pub(super) fn wrong_cursor() -> FieldProblem {
@@ -83,8 +83,12 @@ pub(super) fn wrong_cursor() -> FieldProblem {
 }
 
 /// Seals a position for the client.
-pub(super) fn sealed(app: &AppState, owner: CursorOwner<'_>, position: &[u8]) -> Reply<String> {
-    let away =
-        || ApiError::stated(codes::STORE_UNAVAILABLE, "there is no key to seal a cursor with");
-    signing::seal_cursor(&app.node, owner, position).ok_or_else(away)
+pub(super) fn seal_position(
+    app: &AppState,
+    owner: CursorOwner<'_>,
+    position_bytes: &[u8],
+) -> Reply<String> {
+    let no_key =
+        || ApiError::with_code(codes::STORE_UNAVAILABLE, "there is no key to seal a cursor with");
+    signing::seal_cursor(&app.node, owner, position_bytes).ok_or_else(no_key)
 }

@@ -24,8 +24,8 @@ impl PageQuery {
     }
 
     /// Reads the page parameters of a list that also takes the parameters `more`.
-    pub(super) fn with(params: &QueryParams, more: &[&str]) -> Reply<Self> {
-        params.only(&[&["top", "$top", "cursor"], more].concat())?;
+    pub(super) fn with(params: &QueryParams, extra_params: &[&str]) -> Reply<Self> {
+        params.refuse_unknown(&[&["top", "$top", "cursor"], extra_params].concat())?;
         let key = |text| key_of(text).ok_or_else(wrong_cursor);
         let after = params.get("cursor").map(key).transpose()?;
         Ok(PageQuery { top: top(params)?, after })
@@ -38,20 +38,20 @@ impl PageQuery {
     }
 
     /// Cuts the page out of all items.
-    pub(super) fn cut<T, S>(
+    pub(super) fn page_of<T, S>(
         self,
         items: Vec<T>,
         key: impl Fn(&T) -> Vec<u8>,
-        shown: impl Fn(&T) -> S,
+        convert: impl Fn(&T) -> S,
     ) -> Page<S> {
         let mut keyed: Vec<(Vec<u8>, T)> =
             items.into_iter().map(|item| (key(&item), item)).collect();
         keyed.retain(|(key, _)| self.after.as_ref().is_none_or(|after| key > after));
         keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let more = keyed.len() > self.top;
+        let has_more = keyed.len() > self.top;
         keyed.truncate(self.top);
-        let next_cursor = keyed.last().filter(|_| more).map(|(key, _)| hex(key));
-        Page { items: keyed.iter().map(|(_, item)| shown(item)).collect(), next_cursor }
+        let next_cursor = keyed.last().filter(|_| has_more).map(|(key, _)| hex(key));
+        Page { items: keyed.iter().map(|(_, item)| convert(item)).collect(), next_cursor }
     }
 }
 
@@ -73,24 +73,24 @@ mod tests {
     #[test]
     fn pages_are_sorted_and_hold_every_item() {
         let items = || vec!["c", "a", "e", "b", "d"];
-        let (mut told, mut cursor, mut pages) = (Vec::new(), None, 0);
+        let (mut all_items, mut cursor, mut pages) = (Vec::new(), None, 0);
         loop {
             let key = |item: &&str| item.as_bytes().to_vec();
-            let page = query(2, cursor.as_deref()).cut(items(), key, |item| *item);
-            told.extend(page.items);
+            let page = query(2, cursor.as_deref()).page_of(items(), key, |item| *item);
+            all_items.extend(page.items);
             pages += 1;
             cursor = page.next_cursor;
             if cursor.is_none() {
                 break;
             }
         }
-        assert_eq!((told, pages), (vec!["a", "b", "c", "d", "e"], 3));
+        assert_eq!((all_items, pages), (vec!["a", "b", "c", "d", "e"], 3));
     }
 
     #[test]
     fn a_cursor_stays_good_when_its_item_is_gone() {
         let page =
-            query(9, Some("62")).cut(vec!["a", "c"], |item| item.as_bytes().to_vec(), |i| *i);
+            query(9, Some("62")).page_of(vec!["a", "c"], |item| item.as_bytes().to_vec(), |i| *i);
         assert_eq!((page.items, page.next_cursor), (vec!["c"], None));
     }
 

@@ -1,7 +1,7 @@
-//! The poison queue: jobs that wait for a person, and what the person decides.
+//! The poison queue: jobs that wait for an operator, and what the operator decides.
 
 use super::{
-    bulk::in_full,
+    bulk::run_to_completion,
     list::{cursor, next_cursor, top},
     status::status_of,
 };
@@ -13,16 +13,16 @@ use crate::{
 use axum::{Json, http::StatusCode};
 use engine::{ErrorCode, JobType};
 use platform::{JobSelection, PoisonQuery};
-use wire::{BulkAnswer, PoisonAnswer, PoisonOrder, PoisonRequest, filter::some_jobs};
+use wire::{BulkAnswer, PoisonAnswer, PoisonRequest, PoisonSelection, filter::some_jobs};
 
 pub(crate) async fn list(
     context: RequestContext,
     params: QueryParams,
 ) -> Reply<Json<PoisonAnswer>> {
-    params.only(&["jobType", "errorCode", "top", "$top", "cursor"])?;
+    params.refuse_unknown(&["jobType", "errorCode", "top", "$top", "cursor"])?;
     let job_type = params.get("jobType").map(JobType::parse).transpose()?;
     let error_code = params.get("errorCode").map(ErrorCode::parse).transpose()?;
-    let owner = context.owns("/api/poison");
+    let owner = context.cursor_owner("/api/poison");
     let (before, limit) = (cursor(&context.app, &params, owner).await?, top(&params)?);
     let scope = context.scope().clone();
     let query = PoisonQuery { scope, job_type, error_code, before, limit };
@@ -39,10 +39,10 @@ pub(crate) async fn redrive(
     context: RequestContext,
     SettingsBody(request): SettingsBody<PoisonRequest>,
 ) -> Reply<(StatusCode, Json<BulkAnswer>)> {
-    let chosen = chosen(&context, &request, "poison.redrive").await?;
-    let matched = in_full(async move {
-        let may = |job: &_| context.caller.reaches(job);
-        context.node().redrive_matching(context.scope(), chosen, &may).await
+    let selection = select_jobs(&context, &request, "poison.redrive").await?;
+    let matched = run_to_completion(async move {
+        let may_touch = |job: &_| context.caller.reaches(job);
+        context.node().redrive_matching(context.scope(), selection, &may_touch).await
     });
     Ok((StatusCode::ACCEPTED, Json(BulkAnswer { matched: matched.await?, operation_id: None })))
 }
@@ -51,29 +51,29 @@ pub(crate) async fn discard(
     context: RequestContext,
     SettingsBody(request): SettingsBody<PoisonRequest>,
 ) -> Reply<(StatusCode, Json<BulkAnswer>)> {
-    let chosen = chosen(&context, &request, "poison.discard").await?;
-    let matched = in_full(async move {
-        let may = |job: &_| context.caller.reaches(job);
-        context.node().discard_matching(context.scope(), chosen, &may).await
+    let selection = select_jobs(&context, &request, "poison.discard").await?;
+    let matched = run_to_completion(async move {
+        let may_touch = |job: &_| context.caller.reaches(job);
+        context.node().discard_matching(context.scope(), selection, &may_touch).await
     });
     Ok((StatusCode::ACCEPTED, Json(BulkAnswer { matched: matched.await?, operation_id: None })))
 }
 
 /// Selects the jobs. The action is recorded before the first of them is touched: each job's history
 /// tells the rest.
-async fn chosen(
+async fn select_jobs(
     context: &RequestContext,
     request: &PoisonRequest,
     action: &'static str,
 ) -> Reply<JobSelection> {
-    let chosen = match request.check()? {
-        PoisonOrder::Jobs(ids) => JobSelection::Ids(ids.into_iter().collect()),
-        PoisonOrder::Matching(filter) => JobSelection::Matching(some_jobs(filter)?),
+    let selection = match request.check()? {
+        PoisonSelection::Jobs(ids) => JobSelection::Ids(ids.into_iter().collect()),
+        PoisonSelection::Matching(filter) => JobSelection::Matching(some_jobs(filter)?),
     };
     let target = match (&request.filter, &request.job_ids) {
         (Some(filter), _) => filter.clone(),
         (None, ids) => ids.as_ref().map_or_else(String::new, |ids| ids.join(" ")),
     };
     context.node().record_action(&context.actor(), action, &target, None).await?;
-    Ok(chosen)
+    Ok(selection)
 }

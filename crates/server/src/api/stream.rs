@@ -31,71 +31,72 @@ use tokio::time::sleep;
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) async fn events(context: RequestContext, Id(id): Id, request: Parts) -> Reply<Response> {
-    let seen = last_event_id(&request.headers)?;
+    let last_seen = last_event_id(&request.headers)?;
     let watch = context.node().watch(id);
     let job = context.job(id).await?;
     // By the standard, 204 tells a browser not to reconnect: it has seen the end.
-    if job.status().is_ended() && seen.is_some_and(|seen| seen >= job.seq) {
+    if job.status().is_ended() && last_seen.is_some_and(|seq| seq >= job.seq) {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let (place, shown) = (context.waiting_slot(Some(&job))?, PresentedCredential::with(&request));
-    shown.protect_connection().await;
-    let version = match seen {
-        Some(seen) => version_at(&context, id, seen).await?.unwrap_or(0),
+    let (slot, credential) =
+        (context.waiting_slot(Some(&job))?, PresentedCredential::with(&request));
+    credential.protect_connection().await;
+    let version = match last_seen {
+        Some(seq) => version_at(&context, id, seq).await?.unwrap_or(0),
         None => 0,
     };
-    let story = StreamState {
+    let stream = StreamState {
         context,
-        shown,
+        credential,
         id,
         watch,
-        seen: seen.unwrap_or(0),
-        version,
-        ready: VecDeque::new(),
-        phase: if seen.is_some() { Phase::Read } else { Phase::Greet },
-        _place: place,
+        last_sent: last_seen.unwrap_or(0),
+        last_version: version,
+        frames: VecDeque::new(),
+        phase: if last_seen.is_some() { Phase::Read } else { Phase::SendCurrent },
+        _slot: slot,
     };
-    let body = unfold(story, async |mut story| {
-        let told = story.next().await?;
-        Some((Ok::<Bytes, Infallible>(told), story))
+    let body = unfold(stream, async |mut stream| {
+        let frame = stream.next().await?;
+        Some((Ok::<Bytes, Infallible>(frame), stream))
     });
     let kind = HeaderValue::from_static("text/event-stream");
     Ok(([(header::CONTENT_TYPE, kind)], Body::from_stream(body)).into_response())
 }
 
 fn last_event_id(headers: &HeaderMap) -> Reply<Option<u64>> {
-    let Some(given) = headers.get("last-event-id") else { return Ok(None) };
-    let number = given.to_str().ok().map(str::trim).and_then(|text| text.parse().ok());
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let number = value.to_str().ok().map(str::trim).and_then(|text| text.parse().ok());
     let wrong = || FieldProblem::new("lastEventId", "must be the id of an event of this stream");
     Ok(Some(number.ok_or_else(wrong)?))
 }
 
 /// The version that the job had right after transition `seq`, if the store still keeps it.
 async fn version_at(context: &RequestContext, id: JobId, seq: u64) -> Reply<Option<u64>> {
-    let told = context.node().events_of_job(context.scope(), id, seq.saturating_sub(1)).await?;
-    Ok(told.first().filter(|event| event.job.seq == seq).map(|event| event.job.version))
+    let events = context.node().events_of_job(context.scope(), id, seq.saturating_sub(1)).await?;
+    Ok(events.first().filter(|event| event.job.seq == seq).map(|event| event.job.version))
 }
 
 /// The state of one stream: what was sent, and what comes next.
 struct StreamState {
     context: RequestContext,
     /// Checked again before each send: a key may end before its streams do.
-    shown: PresentedCredential,
+    credential: PresentedCredential,
     id: JobId,
     watch: Watch,
     /// The last transition that was sent.
-    seen: u64,
+    last_sent: u64,
     /// The last version that was sent.
-    version: u64,
-    ready: VecDeque<Bytes>,
+    last_version: u64,
+    frames: VecDeque<Bytes>,
     phase: Phase,
-    _place: WaitingSlot,
+    _slot: WaitingSlot,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// A new stream sends the current state first.
-    Greet,
+    SendCurrent,
     /// Read what has happened since.
     Read,
     /// Nothing new: wait.
@@ -107,14 +108,14 @@ enum Phase {
 impl StreamState {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(told) = self.ready.pop_front() {
-                return Some(told);
+            if let Some(frame) = self.frames.pop_front() {
+                return Some(frame);
             }
             match self.phase {
                 Phase::Ended => return None,
-                Phase::Greet | Phase::Read => {
-                    if let Err(no) = self.look().await {
-                        self.fail(&no);
+                Phase::SendCurrent | Phase::Read => {
+                    if let Err(error) = self.read_changes().await {
+                        self.fail(&error);
                     }
                 }
                 Phase::Wait => tokio::select! {
@@ -132,20 +133,20 @@ impl StreamState {
         }
     }
 
-    async fn look(&mut self) -> Reply<()> {
+    async fn read_changes(&mut self) -> Reply<()> {
         let context = &self.context;
-        self.shown.is_good(&context.app).await?;
+        self.credential.check_still_valid(&context.app).await?;
         let job = context.job(self.id).await?;
-        while self.phase == Phase::Read && job.seq > self.seen {
+        while self.phase == Phase::Read && job.seq > self.last_sent {
             let (node, scope) = (self.context.node(), self.context.scope());
-            let missed = node.events_of_job(scope, self.id, self.seen).await?;
+            let missed = node.events_of_job(scope, self.id, self.last_sent).await?;
             let mut missed = missed.iter().filter(|event| event.job.seq < job.seq).peekable();
             if missed.peek().is_none() {
                 break;
             }
             missed.for_each(|event| self.send(&event.job));
         }
-        if job.version != self.version {
+        if job.version != self.last_version {
             self.send(&job);
         }
         self.phase = if job.status().is_ended() { Phase::Ended } else { Phase::Wait };
@@ -155,17 +156,17 @@ impl StreamState {
     fn send(&mut self, job: &Job) {
         let data = serde_json::to_string(&status_of(&self.context.caller, job));
         let data = data.expect("a status is texts and numbers");
-        self.ready.push_back(format!("id: {}\nevent: status\ndata: {data}\n\n", job.seq).into());
-        (self.seen, self.version) = (job.seq, job.version);
+        self.frames.push_back(format!("id: {}\nevent: status\ndata: {data}\n\n", job.seq).into());
+        (self.last_sent, self.last_version) = (job.seq, job.version);
     }
 
     /// Tells the client that the stream broke, and with which code.
-    fn fail(&mut self, no: &ApiError) {
+    fn fail(&mut self, error: &ApiError) {
         let correlation = &self.context.correlation.id;
-        no.log(correlation);
-        let code = no.problem(correlation).error_code;
+        error.log(correlation);
+        let code = error.problem(correlation).error_code;
         let data = json!({ "errorCode": code, "correlationId": correlation.as_str() });
-        self.ready.push_back(format!("event: error\ndata: {data}\n\n").into());
+        self.frames.push_back(format!("event: error\ndata: {data}\n\n").into());
         self.phase = Phase::Ended;
     }
 }

@@ -13,7 +13,7 @@ use engine::{
 };
 use platform::Node;
 use std::time::Duration;
-use wire::{SubmitRequest, SubmittedShape};
+use wire::{SubmitRequest, SubmittedJob};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -49,13 +49,13 @@ fn check_reach(draft: &JobDraft, caller: &Caller) -> Reply<()> {
 
 /// The key from the header, with or without double quotes.
 pub(super) fn key_header(headers: &HeaderMap) -> Reply<Option<String>> {
-    let mut given = headers.get_all(IDEMPOTENCY_KEY).iter();
-    let Some(value) = given.next() else { return Ok(None) };
-    let wrong = |detail| FieldProblem::new("idempotencyKey", detail);
-    if given.next().is_some() {
-        return Err(wrong("must not be given in two headers").into());
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let problem = |detail| FieldProblem::new("idempotencyKey", detail);
+    if values.next().is_some() {
+        return Err(problem("must not be given in two headers").into());
     }
-    let text = value.to_str().map_err(|_| wrong("must be plain ASCII in its header"))?.trim();
+    let text = value.to_str().map_err(|_| problem("must be plain ASCII in its header"))?.trim();
     let unquoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     Ok(Some(unquoted.unwrap_or(text).to_owned()))
 }
@@ -74,24 +74,24 @@ pub(super) fn with_key(mut request: SubmitRequest, key: Option<String>) -> Reply
 /// Whether the client asks for signed URLs. They open a status, so the caller must have the right
 /// to read it.
 pub(super) fn with_signed_url(params: &QueryParams, caller: &Caller) -> Reply<bool> {
-    let wanted = params.flag("withSignedUrl")?;
-    if wanted {
+    let is_wanted = params.flag("withSignedUrl")?;
+    if is_wanted {
         caller.grant().may(Right::JobsRead)?;
     }
-    Ok(wanted)
+    Ok(is_wanted)
 }
 
 /// Removes from a refusal the id of a job that the caller may not see. A key counts for all
 /// subjects of a type, so a job about a subject beyond the caller's limits may hold it.
-pub(super) async fn without_hidden_job(context: &RequestContext, no: ApiError) -> ApiError {
-    let ApiError::Refused(refusal) = no else { return no };
+pub(super) async fn without_hidden_job(context: &RequestContext, error: ApiError) -> ApiError {
+    let ApiError::Refused(refusal) = error else { return error };
     let Some(holder) = refusal.key_holder() else { return ApiError::Refused(refusal) };
-    let seen = context.caller.may(Right::JobsRead) && context.job(holder).await.is_ok();
-    ApiError::Refused(if seen { refusal } else { refusal.without_key_holder() })
+    let is_visible = context.caller.may(Right::JobsRead) && context.job(holder).await.is_ok();
+    ApiError::Refused(if is_visible { refusal } else { refusal.without_key_holder() })
 }
 
 /// When the client should first poll for a job that is submitted now.
-pub(super) fn pace(node: &Node, tenant: &Tenant, draft: &JobDraft) -> Duration {
+pub(super) fn first_retry_after(node: &Node, tenant: &Tenant, draft: &JobDraft) -> Duration {
     let start = match (draft.run_at, draft.delay_seconds) {
         (Some(at), _) => Start::At(Timestamp::from_unix_ms(at)),
         (None, Some(delay)) => Start::After(Duration::from_secs(delay.max(0).unsigned_abs())),
@@ -104,10 +104,10 @@ pub(super) fn pace(node: &Node, tenant: &Tenant, draft: &JobDraft) -> Duration {
 }
 
 /// The answer for a submitted job.
-pub(super) fn shown(app: &AppState, submitted: &Submitted, signed: bool) -> SubmittedShape {
-    let mut shape = SubmittedShape::from(submitted);
+pub(super) fn submitted_job(app: &AppState, submitted: &Submitted, signed: bool) -> SubmittedJob {
+    let mut submitted_job = SubmittedJob::from(submitted);
     if signed {
-        shape.signed_status_url = app.signed_status_url(submitted.job_id);
+        submitted_job.signed_status_url = app.signed_status_url(submitted.job_id);
     }
-    shape
+    submitted_job
 }

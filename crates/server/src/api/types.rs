@@ -16,51 +16,55 @@ use engine::{Denied, FieldProblem, JobType, PolicyDraft, ReadyMadeDraft, Right, 
 use platform::JobTypePolicy;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use wire::{Page, PolicyShape, TypeShape};
+use wire::{Page, TypePolicy, TypeWithPolicy};
 
 pub(crate) async fn all(
     context: RequestContext,
     params: QueryParams,
-) -> Reply<Json<Page<TypeShape>>> {
+) -> Reply<Json<Page<TypeWithPolicy>>> {
     let query = PageQuery::of(&params)?;
-    let mut known = context.node().types(context.scope()).await?;
-    known.retain(|known| context.grant().may_type(&known.job_type).is_ok());
+    let mut types = context.node().types(context.scope()).await?;
+    types.retain(|known_type| context.grant().may_type(&known_type.job_type).is_ok());
     // Internal URLs and command lines are shown only to callers who could have set them.
     let shows_handlers = *context.scope() == Scope::All && context.caller.may(Right::Admin);
-    let key = |known: &JobTypePolicy| known.job_type.as_str().as_bytes().to_vec();
-    let shape = |known: &JobTypePolicy| {
-        let mut shape = TypeShape::new(&known.job_type, &known.policy, known.declared);
-        shape.policy.handler = shape.policy.handler.filter(|_| shows_handlers);
-        shape
+    let key = |known_type: &JobTypePolicy| known_type.job_type.as_str().as_bytes().to_vec();
+    let to_type = |known_type: &JobTypePolicy| {
+        let mut with_policy =
+            TypeWithPolicy::new(&known_type.job_type, &known_type.policy, known_type.declared);
+        with_policy.policy.handler = with_policy.policy.handler.filter(|_| shows_handlers);
+        with_policy
     };
-    Ok(Json(query.cut(known, key, shape)))
+    Ok(Json(query.page_of(types, key, to_type)))
 }
 
 /// A policy holds for all tenants, so only a caller for all tenants may set it.
 pub(crate) async fn set(
     context: RequestContext,
     Type(job_type): Type,
-    PolicyBody { policy, named }: PolicyBody,
-) -> Reply<(HeaderMap, Json<TypeShape>)> {
+    PolicyBody { policy, body_type }: PolicyBody,
+) -> Reply<(HeaderMap, Json<TypeWithPolicy>)> {
     if *context.scope() != Scope::All {
         return Err(Denied::Tenants.into());
     }
     context.grant().may_whole_type(&job_type)?;
-    if named.is_some_and(|named| named != job_type.as_str()) {
+    if body_type.is_some_and(|body_type| body_type != job_type.as_str()) {
         return Err(FieldProblem::new("jobType", "must be the type in the path").into());
     }
     let draft = policy.to_draft()?;
     check_handler(&context, &job_type, &draft).await?;
     let actor = context.actor();
     let policy = context.node().set_policy(job_type.clone(), &draft, Some(&actor)).await?;
-    Ok((context.app.in_force().await, Json(TypeShape::new(&job_type, &policy, true))))
+    Ok((
+        context.app.confirmation_headers().await,
+        Json(TypeWithPolicy::new(&job_type, &policy, true)),
+    ))
 }
 
 /// A policy, and the type that its body names. A body copied from a list is accepted, but only for
 /// the type that it came from.
 pub(crate) struct PolicyBody {
-    policy: PolicyShape,
-    named: Option<String>,
+    policy: TypePolicy,
+    body_type: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -76,8 +80,8 @@ impl FromRequest<AppState> for PolicyBody {
         let JsonBody(body, _permit) = JsonBody::<Box<RawValue>>::from_request(request, app).await?;
         let body = body.get().as_bytes();
         let policy = wire::read_setting(body)?;
-        let NamedType { job_type: named } = wire::read(body)?;
-        Ok(PolicyBody { policy, named })
+        let NamedType { job_type: body_type } = wire::read(body)?;
+        Ok(PolicyBody { policy, body_type })
     }
 }
 

@@ -5,39 +5,40 @@ use crate::{context::RequestContext, error::Reply, extract::QueryParams};
 use axum::Json;
 use engine::Scope;
 use store::{NodeStatus, WorkerSeen};
-use wire::{NodeShape, NodeState, Page, Rfc3339, WorkerShape, WorkerState};
+use wire::{NodeState, Page, Rfc3339, WorkerState, WorkerStatus};
 
 pub(crate) async fn workers(
     context: RequestContext,
     params: QueryParams,
-) -> Reply<Json<Page<WorkerShape>>> {
+) -> Reply<Json<Page<WorkerStatus>>> {
     let query = PageQuery::of(&params)?;
-    let mut seen = context.node().workers(context.scope()).await?;
+    let mut workers = context.node().workers(context.scope()).await?;
     let grant = context.grant();
     // Workers that serve only types beyond the caller's limits are hidden.
-    seen.retain(|seen| {
-        grant.types.is_empty() || seen.job_types.iter().any(|of| grant.may_type(of).is_ok())
+    workers.retain(|worker| {
+        grant.types.is_empty()
+            || worker.job_types.iter().any(|job_type| grant.may_type(job_type).is_ok())
     });
-    Ok(Json(query.cut(seen, key, shown)))
+    Ok(Json(query.page_of(workers, key, worker_status)))
 }
 
 /// Two tenants may both have a `worker-1`.
-fn key(seen: &WorkerSeen) -> Vec<u8> {
-    let tenant = match &seen.scope {
+fn key(worker: &WorkerSeen) -> Vec<u8> {
+    let tenant = match &worker.scope {
         Scope::One(tenant) => tenant.as_str(),
         Scope::All => "*",
     };
-    format!("{}\0{tenant}", seen.worker).into_bytes()
+    format!("{}\0{tenant}", worker.worker).into_bytes()
 }
 
 /// All nodes of the store, as this node last read them.
-pub(crate) async fn nodes(context: RequestContext) -> Json<Page<NodeShape>> {
-    let items = context.node().nodes().into_iter().map(node).collect();
+pub(crate) async fn nodes(context: RequestContext) -> Json<Page<wire::NodeStatus>> {
+    let items = context.node().nodes().into_iter().map(node_status).collect();
     Json(Page { items, next_cursor: None })
 }
 
-fn node(NodeStatus { info, seen_at, live, leads }: NodeStatus) -> NodeShape {
-    NodeShape {
+fn node_status(NodeStatus { info, seen_at, live, leads }: NodeStatus) -> wire::NodeStatus {
+    wire::NodeStatus {
         node_id: info.id,
         version: info.version,
         started_at: Rfc3339(info.started_at),
@@ -47,13 +48,13 @@ fn node(NodeStatus { info, seen_at, live, leads }: NodeStatus) -> NodeShape {
     }
 }
 
-fn shown(seen: &WorkerSeen) -> WorkerShape {
-    WorkerShape {
-        worker_id: seen.worker.to_string(),
-        host: seen.host.as_ref().map(ToString::to_string),
-        job_types: seen.job_types.iter().map(ToString::to_string).collect(),
-        running: seen.running,
-        last_seen_at: Rfc3339(seen.seen_at),
-        state: WorkerState::of(seen.live),
+fn worker_status(worker: &WorkerSeen) -> WorkerStatus {
+    WorkerStatus {
+        worker_id: worker.worker.to_string(),
+        host: worker.host.as_ref().map(ToString::to_string),
+        job_types: worker.job_types.iter().map(ToString::to_string).collect(),
+        running: worker.running,
+        last_seen_at: Rfc3339(worker.seen_at),
+        state: WorkerState::of(worker.live),
     }
 }

@@ -39,15 +39,15 @@ pub(crate) async fn authorize(
     if matches!(&recognised, Ok(Some(caller)) if !caller.is_signed()) {
         protect_connection(&parts).await;
     }
-    let entered = recognised.and_then(|caller| {
+    let authorized = recognised.and_then(|caller| {
         let checked = caller.map(|caller| check(route, &caller, &parts).map(|()| caller));
         checked.transpose().map_err(Rejected::from)
     });
-    let caller = match entered {
+    let caller = match authorized {
         Ok(caller) => caller,
         Err(rejected) => {
             discard_body(&parts.headers, body).await;
-            let mut response = rejected.no.into_response();
+            let mut response = rejected.error.into_response();
             // The log names the caller of a refused request, too.
             let who = who.or_else(|| rejected.who.map(Requester));
             who.map(|who| response.extensions_mut().insert(who));
@@ -56,16 +56,16 @@ pub(crate) async fn authorize(
     };
     request = Request::from_parts(parts, body);
     let (Some(caller), Some(who)) = (caller, who) else { return next.run(request).await };
-    let (limits, passes) = limit(&app, route, &caller);
-    let mut response = match passes {
+    let (limits, within_limit) = check_rate(&app, route, &caller);
+    let mut response = match within_limit {
         Ok(()) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Err(over) => {
+        Err(error) => {
             let (parts, body) = request.into_parts();
             discard_body(&parts.headers, body).await;
-            over.into_response()
+            error.into_response()
         }
     };
     response.headers_mut().extend(limits);
@@ -98,12 +98,12 @@ impl PresentedCredential {
     }
 
     /// Whether the credential is still valid for the route.
-    pub(crate) async fn is_good(&self, app: &AppState) -> Reply<()> {
+    pub(crate) async fn check_still_valid(&self, app: &AppState) -> Reply<()> {
         let path = self.0.extensions.get::<MatchedPath>();
         let route = path.and_then(|path| route_of(&self.0.method, path.as_str()));
-        let route = route.expect("it came by a route");
+        let route = route.expect("authorize found the route of this request");
         let recognised = recognise(app, route, &self.0).await;
-        match recognised.map_err(|rejected| rejected.no)? {
+        match recognised.map_err(|rejected| rejected.error)? {
             Some(caller) => check(route, &caller, &self.0),
             None => Ok(()),
         }
@@ -120,13 +120,13 @@ impl<S: Sync> FromRequestParts<S> for PresentedCredential {
 
 /// Why a request is refused, and its caller: a revoked key still names its owner.
 struct Rejected {
-    no: ApiError,
+    error: ApiError,
     who: Option<Arc<str>>,
 }
 
 impl From<ApiError> for Rejected {
-    fn from(no: ApiError) -> Self {
-        Rejected { no, who: None }
+    fn from(error: ApiError) -> Self {
+        Rejected { error, who: None }
     }
 }
 
@@ -141,7 +141,7 @@ async fn recognise(
     }
     let caller = match (route.access, signature(parts)?) {
         (Access::Signed(_), Some(sig)) if !parts.headers.contains_key(header::AUTHORIZATION) => {
-            signed(app, parts.uri.path(), &sig).await?
+            signed_caller(app, parts.uri.path(), &sig).await?
         }
         (Access::Open | Access::Right(_) | Access::Signed(_), _) => {
             authenticate(app, parts).await?
@@ -156,7 +156,7 @@ fn check(route: &Route, caller: &Caller, parts: &Parts) -> Reply<()> {
         Access::Open => {}
         Access::Right(right) | Access::Signed(right) => caller.grant().may(right)?,
     }
-    accepts(&parts.headers, route.forms())?;
+    accepts(&parts.headers, route.media_types())?;
     check_query(route, parts.uri.query())
 }
 
@@ -168,45 +168,46 @@ fn check_query(route: &Route, query: Option<&str>) -> Reply<()> {
         return Ok(());
     }
     // A signature does not limit the request, and a client may DELETE the signed URL that it has.
-    let known = QueryParams::of(query)?.only(&["sig"]);
-    known.map_err(|_| {
-        ApiError::stated("INVALID_FIELD", "this address takes no parameters in its query")
+    let checked = QueryParams::of(query)?.refuse_unknown(&["sig"]);
+    checked.map_err(|_| {
+        ApiError::with_code("INVALID_FIELD", "this address takes no parameters in its query")
     })
 }
 
 async fn authenticate(app: &AppState, parts: &Parts) -> Result<Caller, Rejected> {
-    let note = |failure| app.authenticator.failures.note(failure);
-    let none = || {
-        note(CredentialFailure::Missing);
-        missing()
+    let count_failure = |failure| app.authenticator.failures.count(failure);
+    let missing_credential = || {
+        count_failure(CredentialFailure::Missing);
+        missing_error()
     };
-    let given = parts.headers.get(header::AUTHORIZATION).ok_or_else(none)?;
-    let bearer = given.to_str().ok().and_then(bearer).ok_or_else(none)?;
+    let header = parts.headers.get(header::AUTHORIZATION).ok_or_else(missing_credential)?;
+    let bearer = header.to_str().ok().and_then(bearer).ok_or_else(missing_credential)?;
     if let Some(secret) = KeySecret::parse(bearer) {
         let who = match app.authenticator.credentials.find(app, &secret).await? {
-            KeyState::Good(principal) => return Ok(Caller(principal)),
+            KeyState::Valid(principal) => return Ok(Caller(principal)),
             KeyState::Ended(principal) => Some(principal.who.clone()),
             KeyState::Unknown => None,
         };
-        note(CredentialFailure::Key);
-        return Err(Rejected { no: unknown(), who });
+        count_failure(CredentialFailure::Key);
+        return Err(Rejected { error: invalid_error(), who });
     }
     let Some(jwt) = &app.authenticator.jwt else {
-        note(CredentialFailure::Token);
-        return Err(unknown().into());
+        count_failure(CredentialFailure::Token);
+        return Err(invalid_error().into());
     };
     let verified = jwt.verify(bearer, app.now()).await;
     let principal = verified.map_err(|refused| {
-        let correlation = parts.extensions.get::<Correlation>().map(|known| known.id.to_string());
+        let correlation =
+            parts.extensions.get::<Correlation>().map(|correlation| correlation.id.to_string());
         // At `debug`, not `info`: a client without a credential can send many, and they are
         // counted.
         tracing::debug!(correlation, %refused, "a token was refused");
         if refused.is_unavailable() {
-            let no = ApiError::stated(codes::ISSUER_UNAVAILABLE, refused.client_message());
-            return ApiError::Later(Box::new(no), ISSUER_RETRY_AFTER);
+            let error = ApiError::with_code(codes::ISSUER_UNAVAILABLE, refused.client_message());
+            return ApiError::RetryAfter(Box::new(error), ISSUER_RETRY_AFTER);
         }
-        note(CredentialFailure::Token);
-        ApiError::stated(codes::UNAUTHENTICATED, refused.client_message())
+        count_failure(CredentialFailure::Token);
+        ApiError::with_code(codes::UNAUTHENTICATED, refused.client_message())
     })?;
     Ok(Caller(Arc::new(principal)))
 }
@@ -219,12 +220,12 @@ fn bearer(text: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-fn missing() -> ApiError {
-    ApiError::stated(codes::UNAUTHENTICATED, "send Authorization: Bearer with a key or a token")
+fn missing_error() -> ApiError {
+    ApiError::with_code(codes::UNAUTHENTICATED, "send Authorization: Bearer with a key or a token")
 }
 
-fn unknown() -> ApiError {
-    ApiError::stated(codes::UNAUTHENTICATED, "the credential is unknown, expired or revoked")
+fn invalid_error() -> ApiError {
+    ApiError::with_code(codes::UNAUTHENTICATED, "the credential is unknown, expired or revoked")
 }
 
 fn signature(parts: &Parts) -> Reply<Option<String>> {
@@ -232,15 +233,15 @@ fn signature(parts: &Parts) -> Reply<Option<String>> {
 }
 
 /// The caller of a signed URL: it may read this one job. The handlers behind it read no other job.
-async fn signed(app: &AppState, path: &str, sig: &str) -> Reply<Caller> {
+async fn signed_caller(app: &AppState, path: &str, sig: &str) -> Reply<Caller> {
     let job = path.split('/').nth(3).and_then(|id| JobId::parse(id).ok());
     let refused = |client_message| {
-        app.authenticator.failures.note(CredentialFailure::Signature);
-        ApiError::stated(codes::UNAUTHENTICATED, client_message)
+        app.authenticator.failures.count(CredentialFailure::Signature);
+        ApiError::with_code(codes::UNAUTHENTICATED, client_message)
     };
     let job = job.ok_or_else(|| refused("the address was not signed for this job"))?;
     let verified = signing::verify(app, job, sig).await?;
-    verified.map_err(|no| refused(no.client_message()))?;
+    verified.map_err(|error| refused(error.client_message()))?;
     let grant = Grant {
         scope: Scope::All,
         rights: [Right::JobsRead].into_iter().collect(),
@@ -253,22 +254,23 @@ async fn signed(app: &AppState, path: &str, sig: &str) -> Reply<Caller> {
 
 /// Adds the rate limit headers, and refuses where nothing is left. Workers' reports are never
 /// delayed: a late report costs a lease, and then the job runs twice.
-fn limit(app: &AppState, route: &Route, caller: &Caller) -> (HeaderMap, Reply<()>) {
+fn check_rate(app: &AppState, route: &Route, caller: &Caller) -> (HeaderMap, Reply<()>) {
     let Some(rate) = app.authenticator.rate.as_ref().filter(|_| !route.is_report()) else {
         return (HeaderMap::new(), Ok(()));
     };
-    let counted = rate.check(&caller.0.who);
+    let rate_state = rate.check(&caller.0.who);
     let policy = HeaderValue::from_str(&rate.policy()).expect("numbers are plain ASCII");
     let headers = [
-        ("ratelimit-limit", counted.limit.into()),
-        ("ratelimit-remaining", counted.remaining.into()),
-        ("ratelimit-reset", counted.reset_seconds.into()),
+        ("ratelimit-limit", rate_state.limit.into()),
+        ("ratelimit-remaining", rate_state.remaining.into()),
+        ("ratelimit-reset", rate_state.reset_seconds.into()),
         ("ratelimit-policy", policy),
     ];
     let headers = headers.map(|(name, value)| (HeaderName::from_static(name), value));
-    let over = counted.retry_after_seconds.map(|seconds| {
-        let no = ApiError::stated(codes::RATE_LIMITED, "too many requests with this credential");
-        ApiError::Later(Box::new(no), Duration::from_secs(seconds))
+    let refusal = rate_state.retry_after_seconds.map(|seconds| {
+        let error =
+            ApiError::with_code(codes::RATE_LIMITED, "too many requests with this credential");
+        ApiError::RetryAfter(Box::new(error), Duration::from_secs(seconds))
     });
-    (HeaderMap::from_iter(headers), over.map_or(Ok(()), Err))
+    (HeaderMap::from_iter(headers), refusal.map_or(Ok(()), Err))
 }

@@ -52,19 +52,19 @@ pub(super) fn seal(key: &SigningKey, owner: CursorOwner<'_>, position: &[u8]) ->
 
 /// Decrypts the position that one of `keys` sealed for this owner.
 pub(super) fn open(keys: &[SigningKey], owner: CursorOwner<'_>, text: &str) -> Option<Vec<u8>> {
-    let sealed = unhexed(text)?;
-    let good = keys.iter().filter(|key| key.revoked_at.is_none());
-    let mut opened = good.filter_map(|key| {
+    let sealed = decode_hex(text)?;
+    let valid_keys = keys.iter().filter(|key| key.revoked_at.is_none());
+    let mut positions = valid_keys.filter_map(|key| {
         let mut bytes = sealed.clone();
         let opened = cipher(key).open_in_place(nonce(), owner.associated_data(), &mut bytes);
         opened.ok().map(|position| position.to_vec())
     });
-    opened.next()
+    positions.next()
 }
 
 /// Whether a text could be a cursor of ours, under any key.
 pub(super) fn may_be_sealed(text: &str) -> bool {
-    unhexed(text).is_some_and(|sealed| sealed.len() >= TAG_BYTES)
+    decode_hex(text).is_some_and(|sealed| sealed.len() >= TAG_BYTES)
 }
 
 /// The cipher of cursors. Its key differs from the signing key, so that neither use weakens the
@@ -84,7 +84,7 @@ fn nonce() -> Nonce {
 }
 
 /// Accepts lower-case digits only, so that a cursor has one spelling.
-fn unhexed(text: &str) -> Option<Vec<u8>> {
+fn decode_hex(text: &str) -> Option<Vec<u8>> {
     if text.is_empty() || text.len() > 2 * (TAG_BYTES + PLAIN_BYTES_MAX) {
         return None;
     }
@@ -132,10 +132,10 @@ mod tests {
         let acme = tenant("acme");
         let owner = CursorOwner { list: "/api/jobs", scope: &acme };
         let sealed = seal(&key(1), owner, &7_u64.to_be_bytes());
-        for place in 0..sealed.len() {
-            let mut bent = sealed.clone().into_bytes();
-            bent[place] = if bent[place] == b'0' { b'1' } else { b'0' };
-            assert_eq!(open(&[key(1)], owner, &String::from_utf8(bent).unwrap()), None);
+        for position in 0..sealed.len() {
+            let mut altered = sealed.clone().into_bytes();
+            altered[position] = if altered[position] == b'0' { b'1' } else { b'0' };
+            assert_eq!(open(&[key(1)], owner, &String::from_utf8(altered).unwrap()), None);
         }
         for wrong in ["", "0", "00", "7", "1-0", &sealed[2..], &sealed.to_uppercase(), "ä"] {
             assert_eq!(open(&[key(1)], owner, wrong), None, "{wrong}");

@@ -55,7 +55,7 @@ struct Kind {
 struct Pending {
     count: u64,
     /// A line was just written, and the next one is scheduled.
-    is_quiet: bool,
+    line_is_scheduled: bool,
 }
 
 impl CredentialFailures {
@@ -65,15 +65,15 @@ impl CredentialFailures {
     }
 
     /// Counts a failure, and logs it now or a little later.
-    pub(crate) fn note(&self, failure: CredentialFailure) {
+    pub(crate) fn count(&self, failure: CredentialFailure) {
         let kind = &self.0[failure as usize];
         kind.total.fetch_add(1, Ordering::Relaxed);
         let mut pending = kind.pending.lock().expect(UNPOISONED);
-        if pending.is_quiet {
+        if pending.line_is_scheduled {
             pending.count += 1;
             return;
         }
-        pending.is_quiet = true;
+        pending.line_is_scheduled = true;
         drop(pending);
         write_line(failure, 1);
         // One task for each kind at most. It ends after an interval without a failure.
@@ -83,7 +83,7 @@ impl CredentialFailures {
                 sleep(LOG_INTERVAL).await;
                 let mut pending = failures.0[failure as usize].pending.lock().expect(UNPOISONED);
                 let count = std::mem::take(&mut pending.count);
-                pending.is_quiet = count > 0;
+                pending.line_is_scheduled = count > 0;
                 drop(pending);
                 if count == 0 {
                     break;
@@ -98,7 +98,7 @@ fn write_line(failure: CredentialFailure, count: u64) {
     warn!(reason = CredentialFailure::ALL[failure as usize].1, count, "credentials refused");
 }
 
-const UNPOISONED: &str = "nothing panics with the failures in hand";
+const UNPOISONED: &str = "no code panics while it holds the lock of the failures";
 
 #[cfg(test)]
 mod tests {
@@ -109,18 +109,18 @@ mod tests {
         let failures = CredentialFailures::default();
         let state = || {
             let pending = failures.0[CredentialFailure::Key as usize].pending.lock().unwrap();
-            (pending.count, pending.is_quiet)
+            (pending.count, pending.line_is_scheduled)
         };
         for _ in 0..100 {
-            failures.note(CredentialFailure::Key);
+            failures.count(CredentialFailure::Key);
         }
         assert_eq!((state(), failures.total(CredentialFailure::Key)), ((99, true), 100));
         assert_eq!(failures.total(CredentialFailure::Token), 0);
         sleep(LOG_INTERVAL + Duration::from_millis(1)).await;
-        assert_eq!(state(), (0, true), "they were told, and the next line waits");
+        assert_eq!(state(), (0, true), "they were logged, and the next line is scheduled");
         sleep(LOG_INTERVAL).await;
         assert_eq!(state(), (0, false), "a whole interval brought nothing");
-        failures.note(CredentialFailure::Key);
+        failures.count(CredentialFailure::Key);
         assert_eq!(state(), (0, true));
     }
 }

@@ -98,7 +98,7 @@ impl Jwt {
 /// Other token types mean something else: a login, a logout, or an event.
 fn is_access_token(typ: &str) -> bool {
     const TYPES: [&str; 4] = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"];
-    TYPES.iter().any(|known| known.eq_ignore_ascii_case(typ))
+    TYPES.iter().any(|allowed| allowed.eq_ignore_ascii_case(typ))
 }
 
 fn signed_claims(
@@ -127,9 +127,9 @@ fn check_algorithms(names: &[String]) -> Result<Vec<Algorithm>, JwtSetupError> {
 }
 
 fn check_algorithm(name: &str) -> Result<Algorithm, JwtSetupError> {
-    let known = name.parse::<Algorithm>().ok();
+    let parsed = name.parse::<Algorithm>().ok();
     // With a shared secret, every party that can check a token can make one.
-    let public = known.filter(|algorithm| algorithm.family() != AlgorithmFamily::Hmac);
+    let public = parsed.filter(|algorithm| algorithm.family() != AlgorithmFamily::Hmac);
     public.ok_or_else(|| JwtSetupError::Algorithm(name.to_owned()))
 }
 

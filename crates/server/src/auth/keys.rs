@@ -21,7 +21,7 @@ pub(crate) struct CredentialLookup {
 /// The state of a key that a client sent.
 pub(super) enum KeyState {
     /// The key is valid now, and this is its owner.
-    Good(Arc<Principal>),
+    Valid(Arc<Principal>),
     /// The key is revoked or has expired. Its secret was right, so the log may name its owner.
     Ended(Arc<Principal>),
     /// No key has this secret.
@@ -38,7 +38,7 @@ impl CredentialLookup {
         if let Some(credentials) = node.credentials() {
             return Ok(credentials);
         }
-        let _looking = self.refresh_lock.lock().await;
+        let _refreshing = self.refresh_lock.lock().await;
         if let Some(credentials) = node.credentials() {
             return Ok(credentials);
         }
@@ -47,14 +47,14 @@ impl CredentialLookup {
 
     /// The current state of the key with this secret.
     pub(super) async fn find(&self, app: &AppState, secret: &KeySecret) -> Reply<KeyState> {
-        let known = self.current(&app.node).await?;
-        match state(&known, secret, app) {
+        let credentials = self.current(&app.node).await?;
+        match state(&credentials, secret, app) {
             // A known key that is revoked or expired stays so: no read is needed.
             KeyState::Unknown => {
-                let known = self.read_for_unknown(&app.node).await?;
-                Ok(state(&known, secret, app))
+                let credentials = self.read_for_unknown(&app.node).await?;
+                Ok(state(&credentials, secret, app))
             }
-            found @ (KeyState::Good(_) | KeyState::Ended(_)) => Ok(found),
+            known @ (KeyState::Valid(_) | KeyState::Ended(_)) => Ok(known),
         }
     }
 
@@ -65,11 +65,11 @@ impl CredentialLookup {
         node: &Node,
     ) -> Result<Arc<Credentials>, platform::Error> {
         if node.is_shared() {
-            let asked = Instant::now();
+            let called_at = Instant::now();
             let mut last = self.refresh_lock.lock().await;
-            if last.is_none_or(|began| began < asked) {
-                if let Some(began) = *last {
-                    sleep_until(began + READ_INTERVAL_MIN).await;
+            if last.is_none_or(|read_began| read_began < called_at) {
+                if let Some(read_began) = *last {
+                    sleep_until(read_began + READ_INTERVAL_MIN).await;
                 }
                 *last = Some(Instant::now());
                 return node.refresh_credentials().await;
@@ -79,12 +79,14 @@ impl CredentialLookup {
     }
 }
 
-fn state(known: &Credentials, secret: &KeySecret, app: &AppState) -> KeyState {
-    let same = known.key(secret.id()).filter(|known| known.key.digest.is(&secret.digest()));
-    let Some(known) = same else { return KeyState::Unknown };
-    let principal = known.principal.clone();
-    match known.key.is_good(app.now()) {
-        true => KeyState::Good(principal),
+fn state(credentials: &Credentials, secret: &KeySecret, app: &AppState) -> KeyState {
+    let matching = credentials
+        .key(secret.id())
+        .filter(|known_state| known_state.key.digest.matches(&secret.digest()));
+    let Some(known_state) = matching else { return KeyState::Unknown };
+    let principal = known_state.principal.clone();
+    match known_state.key.is_valid(app.now()) {
+        true => KeyState::Valid(principal),
         false => KeyState::Ended(principal),
     }
 }

@@ -88,7 +88,7 @@ impl Caller {
 
     /// The name under which it waits for `job`. A tenant can have any number of URLs signed. All of
     /// them share the allowance of one principal, and take nothing from those of another tenant.
-    pub(crate) fn waits_as(&self, job: Option<&Job>) -> Arc<str> {
+    pub(crate) fn waiting_principal(&self, job: Option<&Job>) -> Arc<str> {
         match job {
             Some(job) if self.is_signed() => format!("{SIGNED}{}", job.envelope.tenant).into(),
             Some(_) | None => self.0.who.clone(),

@@ -35,7 +35,7 @@ type Buckets = governor::RateLimiter<Arc<str>, Principals, Monotonic, StateInfor
 
 /// The remaining allowance of a principal after a counted request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counted {
+pub(crate) struct RateState {
     /// Requests at once, after a pause.
     pub(crate) limit: u32,
     /// Requests that would pass now.
@@ -55,7 +55,7 @@ impl RateLimiter {
     }
 
     /// Counts one request of `who`.
-    pub(crate) fn check(&self, who: &Arc<str>) -> Counted {
+    pub(crate) fn check(&self, who: &Arc<str>) -> RateState {
         self.prune_idle();
         let limit = self.rate.burst.get();
         let (remaining, retry_after_seconds) = match self.buckets.check_key(who) {
@@ -66,7 +66,7 @@ impl RateLimiter {
             }
         };
         let reset_seconds = self.refill_seconds(limit - remaining);
-        Counted { limit, remaining, reset_seconds, retry_after_seconds }
+        RateState { limit, remaining, reset_seconds, retry_after_seconds }
     }
 
     /// The value of the header `RateLimit-Policy`: so many requests in so many seconds.
@@ -83,8 +83,9 @@ impl RateLimiter {
     /// a request within the last `burst / per_second` seconds, and each had to present a
     /// credential.
     fn prune_idle(&self) {
-        let look = self.requests.fetch_add(1, Ordering::Relaxed).is_multiple_of(REQUESTS_PER_CHECK);
-        if look && self.buckets.len() > PRINCIPALS_MAX {
+        let is_check_due =
+            self.requests.fetch_add(1, Ordering::Relaxed).is_multiple_of(REQUESTS_PER_CHECK);
+        if is_check_due && self.buckets.len() > PRINCIPALS_MAX {
             self.buckets.retain_recent();
             self.buckets.shrink_to_fit();
         }
@@ -128,7 +129,7 @@ mod tests {
     struct ManualClock(Mutex<Duration>);
 
     impl ManualClock {
-        fn moves(&self, ms: u64) {
+        fn advance(&self, ms: u64) {
             *self.0.lock().unwrap() += Duration::from_millis(ms);
         }
     }
@@ -141,9 +142,9 @@ mod tests {
 
     fn limiter(per_second: u32, burst: u32) -> (RateLimiter, Arc<ManualClock>) {
         let number = |n| NonZeroU32::new(n).unwrap();
-        let hand = Arc::new(ManualClock::default());
+        let clock = Arc::new(ManualClock::default());
         let rate = Rate { per_second: number(per_second), burst: number(burst) };
-        (RateLimiter::new(rate, hand.clone()), hand)
+        (RateLimiter::new(rate, clock.clone()), clock)
     }
 
     fn passes(limiter: &RateLimiter, who: &Arc<str>) -> bool {
@@ -152,34 +153,35 @@ mod tests {
 
     #[test]
     fn a_burst_passes_and_then_the_rate_holds() {
-        let (limiter, hand) = limiter(2, 4);
+        let (limiter, clock) = limiter(2, 4);
         let who: Arc<str> = "key:1".into();
         for (remaining, reset_seconds) in [(3, 1), (2, 1), (1, 2), (0, 2)] {
-            let allowed = Counted { limit: 4, remaining, reset_seconds, retry_after_seconds: None };
+            let allowed =
+                RateState { limit: 4, remaining, reset_seconds, retry_after_seconds: None };
             assert_eq!(limiter.check(&who), allowed);
         }
         let (reset_seconds, retry_after_seconds) = (2, Some(1));
-        let exceeded = Counted { limit: 4, remaining: 0, reset_seconds, retry_after_seconds };
+        let exceeded = RateState { limit: 4, remaining: 0, reset_seconds, retry_after_seconds };
         assert_eq!(limiter.check(&who), exceeded);
-        hand.moves(499);
+        clock.advance(499);
         assert!(!passes(&limiter, &who));
-        hand.moves(1);
+        clock.advance(1);
         assert_eq!(limiter.check(&who).remaining, 0);
         assert!(!passes(&limiter, &who));
-        hand.moves(60_000);
+        clock.advance(60_000);
         assert_eq!(limiter.check(&who).remaining, 3);
         assert_eq!(limiter.policy(), "4;w=2");
     }
 
     #[test]
     fn a_limited_caller_passes_after_its_retry_after() {
-        let (limiter, hand) = limiter(1, 1);
+        let (limiter, clock) = limiter(1, 1);
         let who: Arc<str> = "key:1".into();
         assert!(passes(&limiter, &who));
         for _ in 0..5 {
-            hand.moves(300);
-            let client_message = limiter.check(&who).retry_after_seconds.unwrap();
-            hand.moves(client_message * 1_000);
+            clock.advance(300);
+            let retry_after = limiter.check(&who).retry_after_seconds.unwrap();
+            clock.advance(retry_after * 1_000);
             assert!(passes(&limiter, &who));
         }
     }
@@ -194,15 +196,15 @@ mod tests {
 
     #[test]
     fn the_rate_limiter_forgets_only_idle_callers() {
-        let (limiter, hand) = limiter(1, 1);
+        let (limiter, clock) = limiter(1, 1);
         let busy: Arc<str> = "key:busy".into();
         for i in 0..3 * PRINCIPALS_MAX {
             assert!(passes(&limiter, &format!("jwt:{i}").into()));
         }
         assert!(limiter.buckets.len() > PRINCIPALS_MAX);
-        hand.moves(10_000);
+        clock.advance(10_000);
         assert!(passes(&limiter, &busy));
-        hand.moves(500);
+        clock.advance(500);
         for _ in 0..REQUESTS_PER_CHECK {
             assert!(!passes(&limiter, &busy));
         }

@@ -24,7 +24,7 @@ pub(crate) fn sign(node: &Node, job: JobId, expires_at: Timestamp) -> Option<Str
 /// An opaque cursor; `None` while every key is revoked.
 pub(crate) fn seal_cursor(node: &Node, owner: CursorOwner<'_>, position: &[u8]) -> Option<String> {
     let credentials = node.last_credentials();
-    Some(cursors::seal(url_signing::signing(&credentials.signing_keys)?, owner, position))
+    Some(cursors::seal(url_signing::signing_key(&credentials.signing_keys)?, owner, position))
 }
 
 /// The position in a cursor that was sealed for this owner. If no known key opens a cursor, another
@@ -34,9 +34,9 @@ pub(crate) async fn open_cursor(
     owner: CursorOwner<'_>,
     text: &str,
 ) -> Reply<Option<Vec<u8>>> {
-    let opened = cursors::open(&app.node.last_credentials().signing_keys, owner, text);
-    if opened.is_some() || !cursors::may_be_sealed(text) {
-        return Ok(opened);
+    let position = cursors::open(&app.node.last_credentials().signing_keys, owner, text);
+    if position.is_some() || !cursors::may_be_sealed(text) {
+        return Ok(position);
     }
     let credentials = app.authenticator.credentials.read_for_unknown(&app.node).await?;
     Ok(cursors::open(&credentials.signing_keys, owner, text))
@@ -51,9 +51,9 @@ pub(crate) async fn verify(
 ) -> Reply<Result<(), SignedRefused>> {
     let (lookup, now) = (&app.authenticator.credentials, app.now());
     let credentials = lookup.current(&app.node).await?;
-    let known = url_signing::verify(&credentials.signing_keys, job, sig, now);
-    if known != Err(SignedRefused::UnknownKey) {
-        return Ok(known);
+    let verified = url_signing::verify(&credentials.signing_keys, job, sig, now);
+    if verified != Err(SignedRefused::UnknownKey) {
+        return Ok(verified);
     }
     let credentials = lookup.read_for_unknown(&app.node).await?;
     Ok(url_signing::verify(&credentials.signing_keys, job, sig, now))

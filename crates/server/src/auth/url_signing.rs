@@ -47,19 +47,19 @@ impl SignedRefused {
 }
 
 /// The key that signs: the newest that is not revoked.
-pub(super) fn signing(keys: &[SigningKey]) -> Option<&SigningKey> {
-    let good = keys.iter().filter(|key| key.revoked_at.is_none());
-    good.max_by_key(|key| (key.created_at, key.id))
+pub(super) fn signing_key(keys: &[SigningKey]) -> Option<&SigningKey> {
+    let valid = keys.iter().filter(|key| key.revoked_at.is_none());
+    valid.max_by_key(|key| (key.created_at, key.id))
 }
 
 /// Whether a new key is due.
 pub(super) fn new_is_due(keys: &[SigningKey], now: Timestamp) -> bool {
-    signing(keys).is_none_or(|key| now.since(key.created_at) >= ROTATION)
+    signing_key(keys).is_none_or(|key| now.since(key.created_at) >= ROTATION)
 }
 
 /// The signature that opens the status of `job` until `expires_at`; `None` without a valid key.
 pub(super) fn sign(keys: &[SigningKey], job: JobId, expires_at: Timestamp) -> Option<String> {
-    let key = signing(keys)?;
+    let key = signing_key(keys)?;
     let code = mac(key, job, expires_at).finalize().into_bytes();
     Some(format!("{}{}", head(key.id, expires_at), hex(&code)))
 }
@@ -116,8 +116,9 @@ impl SignatureParts {
         let expires_at = Timestamp::parse("sig", i64::from_str_radix(expires_at, 16).ok()?).ok()?;
         // Only our own spelling is accepted: numbers have other spellings that parse to the same
         // value.
-        let ours = sig.starts_with(&self::head(key, expires_at)) && fields.next().is_none();
-        ours.then_some(SignatureParts { key, expires_at, code: unhex(code)? })
+        let is_our_spelling =
+            sig.starts_with(&self::head(key, expires_at)) && fields.next().is_none();
+        is_our_spelling.then_some(SignatureParts { key, expires_at, code: unhex(code)? })
     }
 }
 
@@ -155,17 +156,17 @@ mod tests {
     const NOW: i64 = 1_000_000_000_000;
 
     #[track_caller]
-    fn refuses(sig: &str, reason: SignedRefused) {
+    fn check_refused(sig: &str, reason: SignedRefused) {
         assert_eq!(verify(&keys(), job(7), sig, at(NOW)), Err(reason), "{sig}");
     }
 
-    fn good() -> String {
+    fn valid_signature() -> String {
         sign(&keys(), job(7), at(NOW + 5)).unwrap()
     }
 
     #[test]
     fn a_signed_url_opens_its_job_until_it_expires() {
-        let sig = good();
+        let sig = valid_signature();
         assert_eq!(sig.len(), 1 + 1 + 16 + 1 + 12 + 1 + 64);
         assert!(sig.starts_with("1.0000000000000abc.00e8d4a51005."), "{sig}");
         assert!(sig.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.'));
@@ -178,46 +179,52 @@ mod tests {
 
     #[test]
     fn a_signed_url_opens_no_other_job() {
-        assert_eq!(verify(&keys(), job(8), &good(), at(NOW)), Err(SignedRefused::Forged));
+        assert_eq!(
+            verify(&keys(), job(8), &valid_signature(), at(NOW)),
+            Err(SignedRefused::Forged)
+        );
     }
 
     #[test]
     fn no_byte_of_it_may_change() {
-        let sig = good();
-        for place in 0..sig.len() {
+        let sig = valid_signature();
+        for position in 0..sig.len() {
             for bit in 0..7 {
                 let mut bytes = sig.clone().into_bytes();
-                bytes[place] ^= 1 << bit;
+                bytes[position] ^= 1 << bit;
                 let forged = String::from_utf8(bytes).unwrap();
-                let verdict = verify(&keys(), job(7), &forged, at(0));
-                assert!(verdict.is_err(), "{forged} at {place}");
-                assert_eq!(
-                    verdict.unwrap_err().client_message(),
-                    "the signed address is not valid"
-                );
+                let result = verify(&keys(), job(7), &forged, at(0));
+                assert!(result.is_err(), "{forged} at {position}");
+                assert_eq!(result.unwrap_err().client_message(), "the signed address is not valid");
             }
         }
     }
 
     #[test]
     fn neither_end_nor_key_nor_code_comes_from_another() {
-        let sig = good();
-        refuses(&sig.replace("00e8d4a51005", "00e8d4a51006"), SignedRefused::Forged);
-        refuses(&sig.replace("0000000000000abc", "0000000000000001"), SignedRefused::Forged);
-        refuses(&sig.replace("0000000000000abc", "0000000000000002"), SignedRefused::UnknownKey);
-        let later = sign(&keys(), job(7), at(NOW + 6)).unwrap();
-        refuses(&format!("{}{}", &sig[..32], &later[32..]), SignedRefused::Forged);
+        let sig = valid_signature();
+        check_refused(&sig.replace("00e8d4a51005", "00e8d4a51006"), SignedRefused::Forged);
+        check_refused(&sig.replace("0000000000000abc", "0000000000000001"), SignedRefused::Forged);
+        check_refused(
+            &sig.replace("0000000000000abc", "0000000000000002"),
+            SignedRefused::UnknownKey,
+        );
+        let retry_after_if_full = sign(&keys(), job(7), at(NOW + 6)).unwrap();
+        check_refused(
+            &format!("{}{}", &sig[..32], &retry_after_if_full[32..]),
+            SignedRefused::Forged,
+        );
     }
 
     #[test]
     fn another_key_under_the_same_name_is_another_key() {
         let other = [SigningKey { secret: [9; 32], ..key(0xabc, day(1)) }];
-        refuses(&sign(&other, job(7), at(NOW + 5)).unwrap(), SignedRefused::Forged);
+        check_refused(&sign(&other, job(7), at(NOW + 5)).unwrap(), SignedRefused::Forged);
     }
 
     #[test]
     fn there_is_one_spelling() {
-        let sig = good();
+        let sig = valid_signature();
         let (head, code) = sig.rsplit_once('.').unwrap();
         for other in [
             String::new(),
@@ -253,13 +260,13 @@ mod tests {
             sig.replace("abc", "äb"),
         ] {
             assert_ne!(other, sig);
-            refuses(&other, SignedRefused::Malformed);
+            check_refused(&other, SignedRefused::Malformed);
         }
     }
 
     #[test]
     fn urls_of_a_revoked_key_fail_and_the_next_older_key_signs() {
-        let sig = good();
+        let sig = valid_signature();
         let keys = [key(1, day(0)), revoked(key(0xabc, day(1)))];
         assert_eq!(verify(&keys, job(7), &sig, at(NOW)), Err(SignedRefused::Revoked));
         let next = sign(&keys, job(7), at(NOW + 5)).unwrap();
@@ -272,29 +279,29 @@ mod tests {
     fn the_code_is_the_same_tomorrow() {
         // Clients hold signatures: a change of what is signed needs a new version.
         let code = "528f67b008864fd0b9487252651e9dd8ca0604848ce993d75d3af6afb502f34e";
-        assert_eq!(good().rsplit_once('.').unwrap().1, code);
+        assert_eq!(valid_signature().rsplit_once('.').unwrap().1, code);
     }
 
     #[track_caller]
-    fn plans(keys: &[SigningKey], now: Timestamp, signs: Option<u64>, due: bool) {
-        assert_eq!(signing(keys).map(|key| key.id), signs.map(KeyId));
+    fn check_rotation(keys: &[SigningKey], now: Timestamp, signs: Option<u64>, due: bool) {
+        assert_eq!(signing_key(keys).map(|key| key.id), signs.map(KeyId));
         assert_eq!(new_is_due(keys, now), due);
     }
 
     #[test]
     fn a_key_signs_for_thirty_days() {
-        plans(&[], day(0), None, true);
-        plans(&[key(1, day(0))], day(29), Some(1), false);
-        plans(&[key(1, day(0))], day(30), Some(1), true);
-        plans(&[key(1, day(0))], day(400), Some(1), true);
-        plans(&[key(2, day(30)), key(1, day(0))], day(30), Some(2), false);
+        check_rotation(&[], day(0), None, true);
+        check_rotation(&[key(1, day(0))], day(29), Some(1), false);
+        check_rotation(&[key(1, day(0))], day(30), Some(1), true);
+        check_rotation(&[key(1, day(0))], day(400), Some(1), true);
+        check_rotation(&[key(2, day(30)), key(1, day(0))], day(30), Some(2), false);
     }
 
     #[test]
     fn a_revoked_key_does_not_sign() {
         let keys = [key(1, day(0)), revoked(key(2, day(10)))];
-        plans(&keys, day(20), Some(1), false);
-        plans(&keys, day(41), Some(1), true);
-        plans(&keys[1..], day(20), None, true);
+        check_rotation(&keys, day(20), Some(1), false);
+        check_rotation(&keys, day(41), Some(1), true);
+        check_rotation(&keys[1..], day(20), None, true);
     }
 }

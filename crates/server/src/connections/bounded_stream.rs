@@ -66,11 +66,11 @@ impl<S> BoundedStream<S> {
             self.stalled = None;
             return polled;
         }
-        if is_over(&mut self.stalled, self.write_timeout, cx) { timed_out() } else { polled }
+        if has_expired(&mut self.stalled, self.write_timeout, cx) { timed_out() } else { polled }
     }
 
     /// Passes on the result of a write, unless a client that was not recognised takes too long.
-    fn bounded<T>(
+    fn with_answer_limit<T>(
         &mut self,
         cx: &mut Context<'_>,
         polled: Poll<io::Result<T>>,
@@ -80,12 +80,12 @@ impl<S> BoundedStream<S> {
             self.answer = None;
             return polled;
         }
-        if is_over(&mut self.answer, self.write_timeout, cx) { timed_out() } else { polled }
+        if has_expired(&mut self.answer, self.write_timeout, cx) { timed_out() } else { polled }
     }
 }
 
 /// Polls the timer, starting it if needed: whether it has expired.
-fn is_over(timer: &mut Option<Timer>, timeout: Duration, cx: &mut Context<'_>) -> bool {
+fn has_expired(timer: &mut Option<Timer>, timeout: Duration, cx: &mut Context<'_>) -> bool {
     timer.get_or_insert_with(|| Box::pin(sleep(timeout))).as_mut().poll(cx).is_ready()
 }
 
@@ -138,8 +138,9 @@ impl<S: AsyncRead + HangUp + Unpin> AsyncRead for BoundedStream<S> {
         if self.connection.is_leasing() && self.stream.has_hung_up() {
             return Poll::Ready(Ok(())); // the end of the stream, by which hyper drops the request
         }
-        let late = self.first_byte.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
-        if late { timed_out() } else { Poll::Pending }
+        let first_byte_late =
+            self.first_byte.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
+        if first_byte_late { timed_out() } else { Poll::Pending }
     }
 }
 
@@ -150,7 +151,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.bounded(cx, polled)
+        self.with_answer_limit(cx, polled)
     }
 
     fn poll_write_vectored(
@@ -159,7 +160,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.bounded(cx, polled)
+        self.with_answer_limit(cx, polled)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -173,7 +174,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
             self.connection.flushed(|| self.connections.now_ms());
             return polled;
         }
-        self.bounded(cx, polled)
+        self.with_answer_limit(cx, polled)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

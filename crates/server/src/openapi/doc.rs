@@ -17,7 +17,7 @@ pub(crate) struct Doc {
     /// More detail.
     pub(crate) about: &'static str,
     /// Its parameters, besides those of its path.
-    pub(crate) takes: &'static [Param],
+    pub(crate) parameters: &'static [Param],
     pub(crate) body: Option<Body>,
     /// Its successful answers.
     pub(crate) answers: &'static [ResponseDoc],
@@ -27,7 +27,7 @@ pub(crate) struct Doc {
 
 impl Doc {
     pub(crate) const fn new(id: &'static str, tag: &'static str, title: &'static str) -> Self {
-        Doc { id, tag, title, about: "", takes: &[], body: None, answers: &[], codes: &[] }
+        Doc { id, tag, title, about: "", parameters: &[], body: None, answers: &[], codes: &[] }
     }
 }
 
@@ -35,13 +35,13 @@ impl Doc {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Param {
     pub(crate) name: &'static str,
-    pub(crate) place: ParamPlace,
+    pub(crate) location: ParamLocation,
     pub(crate) kind: Kind,
     pub(crate) meaning: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ParamPlace {
+pub(crate) enum ParamLocation {
     Query,
     Header,
 }
@@ -56,11 +56,11 @@ pub(crate) enum Kind {
 
 impl Param {
     pub(crate) const fn query(name: &'static str, kind: Kind, meaning: &'static str) -> Self {
-        Param { name, place: ParamPlace::Query, kind, meaning }
+        Param { name, location: ParamLocation::Query, kind, meaning }
     }
 
     pub(crate) const fn header(name: &'static str, kind: Kind, meaning: &'static str) -> Self {
-        Param { name, place: ParamPlace::Header, kind, meaning }
+        Param { name, location: ParamLocation::Header, kind, meaning }
     }
 
     /// A header that may hold any text.
@@ -99,7 +99,7 @@ impl Body {
 pub(crate) struct ResponseDoc {
     pub(crate) status: u16,
     pub(crate) meaning: &'static str,
-    pub(crate) form: Option<Representation>,
+    pub(crate) representation: Option<Representation>,
     /// Whether browsers get it as a page.
     pub(crate) or_page: bool,
     /// Its headers, besides those that all answers have.
@@ -108,7 +108,7 @@ pub(crate) struct ResponseDoc {
 
 impl ResponseDoc {
     pub(crate) const fn empty(status: u16, meaning: &'static str) -> Self {
-        ResponseDoc { status, meaning, form: None, or_page: false, headers: &[] }
+        ResponseDoc { status, meaning, representation: None, or_page: false, headers: &[] }
     }
 
     pub(crate) const fn json<T: ToSchema>(
@@ -116,16 +116,17 @@ impl ResponseDoc {
         meaning: &'static str,
         example: &'static str,
     ) -> Self {
-        let form =
+        let representation =
             Representation { media: "application/json", shape: Some(Shape::of::<T>()), example };
-        ResponseDoc { form: Some(form), ..ResponseDoc::empty(status, meaning) }
+        ResponseDoc { representation: Some(representation), ..ResponseDoc::empty(status, meaning) }
     }
 
     /// A page of a list; the example is one item of it.
     pub(crate) const fn page<T: ToSchema>(meaning: &'static str, example: &'static str) -> Self {
         let shape = Shape { is_page: true, ..Shape::of::<T>() };
-        let form = Representation { media: "application/json", shape: Some(shape), example };
-        ResponseDoc { form: Some(form), ..ResponseDoc::empty(200, meaning) }
+        let representation =
+            Representation { media: "application/json", shape: Some(shape), example };
+        ResponseDoc { representation: Some(representation), ..ResponseDoc::empty(200, meaning) }
     }
 
     pub(crate) const fn text(
@@ -133,8 +134,8 @@ impl ResponseDoc {
         meaning: &'static str,
         example: &'static str,
     ) -> Self {
-        let form = Representation { media, shape: None, example };
-        ResponseDoc { form: Some(form), ..ResponseDoc::empty(200, meaning) }
+        let representation = Representation { media, shape: None, example };
+        ResponseDoc { representation: Some(representation), ..ResponseDoc::empty(200, meaning) }
     }
 
     pub(crate) const fn or_page(self) -> Self {
@@ -145,10 +146,10 @@ impl ResponseDoc {
         ResponseDoc { headers, ..self }
     }
 
-    pub(crate) fn forms(&self) -> impl Iterator<Item = Representation> {
+    pub(crate) fn representations(&self) -> impl Iterator<Item = Representation> {
         const PAGE: Representation =
             Representation { media: "text/html", shape: None, example: "" };
-        self.form.into_iter().chain(self.or_page.then_some(PAGE))
+        self.representation.into_iter().chain(self.or_page.then_some(PAGE))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The OpenAPI document: every route of the table, with its requests and answers.
 
 use super::{
-    doc::{Body, Kind, Param, ParamPlace, Representation, ResponseDoc, Shape},
+    doc::{Body, Kind, Param, ParamLocation, Representation, ResponseDoc, Shape},
     schema_rules::{Shapes, constrain, with_rules},
     shared_parameters::{
         CACHE_CONTROL, CHALLENGE, CODE_FORM, CORRELATED, CORRELATION, ETAG, RATE, RETRY_AFTER, TAGS,
@@ -11,7 +11,7 @@ use crate::routes::{Access, ROUTES, Route};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use utoipa::openapi::{
-    ArrayBuilder, Components, ContentBuilder, Header as HeaderOf, HttpMethod, InfoBuilder,
+    ArrayBuilder, Components, ContentBuilder, Header as HeaderDoc, HttpMethod, InfoBuilder,
     LicenseBuilder, Object, ObjectBuilder, OpenApi, OpenApiBuilder, PathsBuilder, Ref, RefOr,
     Required, Response, ResponseBuilder, ResponsesBuilder, Schema, SecurityRequirement, Server,
     Type,
@@ -70,10 +70,10 @@ fn operation(route: &Route) -> Operation {
         .securities(Some(security(route)));
     let mut responses = ResponsesBuilder::new();
     for answer in doc.answers {
-        responses = responses.response(answer.status.to_string(), good(route, answer));
+        responses = responses.response(answer.status.to_string(), success_response(route, answer));
     }
-    for (status, codes) in reasons(route) {
-        responses = responses.response(status.to_string(), no(route, status, &codes));
+    for (status, codes) in error_codes(route) {
+        responses = responses.response(status.to_string(), error_response(route, status, &codes));
     }
     operation = operation.responses(responses.build());
     operation.build()
@@ -102,13 +102,14 @@ const BEARER: &str = "bearer";
 const SIGNED: &str = "signedAddress";
 
 fn parameters(route: &Route) -> Vec<Parameter> {
-    let own = route.doc.takes.iter();
-    let usual = Some(&CORRELATION).filter(|usual| !own.clone().any(|own| own.name == usual.name));
-    of_path(route).into_iter().chain(own.chain(usual).map(parameter)).collect()
+    let own = route.doc.parameters.iter();
+    let correlation = Some(&CORRELATION)
+        .filter(|correlation| !own.clone().any(|own| own.name == correlation.name));
+    path_parameter(route).into_iter().chain(own.chain(correlation).map(parameter)).collect()
 }
 
 /// The one variable segment of the path.
-fn of_path(route: &Route) -> Option<Parameter> {
+fn path_parameter(route: &Route) -> Option<Parameter> {
     let (_, rest) = route.path.split_once('{')?;
     let (name, _) = rest.split_once('}')?;
     let (rule, meaning, example) = match (name, route.path.starts_with("/api/keys")) {
@@ -130,11 +131,11 @@ fn of_path(route: &Route) -> Option<Parameter> {
 }
 
 fn parameter(param: &Param) -> Parameter {
-    let place = match param.place {
-        ParamPlace::Query => ParameterIn::Query,
-        ParamPlace::Header => ParameterIn::Header,
+    let location = match param.location {
+        ParamLocation::Query => ParameterIn::Query,
+        ParamLocation::Header => ParameterIn::Header,
     };
-    let parameter = ParameterBuilder::new().name(param.name).parameter_in(place);
+    let parameter = ParameterBuilder::new().name(param.name).parameter_in(location);
     let parameter = parameter.required(Required::False).description(Some(param.meaning));
     parameter.schema(Some(kind(param.kind))).build()
 }
@@ -164,11 +165,13 @@ fn read(example: &str) -> Value {
     serde_json::from_str(example).expect("a test reads every example")
 }
 
-fn good(route: &Route, answer: &ResponseDoc) -> Response {
+fn success_response(route: &Route, answer: &ResponseDoc) -> Response {
     let mut response = ResponseBuilder::new().description(answer.meaning);
-    for form in answer.forms() {
-        let content = ContentBuilder::new().schema(Some(schema(&form))).example(example(&form));
-        response = response.content(form.media, content.build());
+    for representation in answer.representations() {
+        let content = ContentBuilder::new()
+            .schema(Some(schema(&representation)))
+            .example(example(&representation));
+        response = response.content(representation.media, content.build());
     }
     // The one answer that names a single job links to all routes about that job.
     if (route.method, route.path) == ("POST", "/api/jobs") {
@@ -178,15 +181,15 @@ fn good(route: &Route, answer: &ResponseDoc) -> Response {
             response = response.link(next.doc.id, link.build());
         }
     }
-    with_headers(response, usual(route).chain(answer.headers)).build()
+    with_headers(response, shared_headers(route).chain(answer.headers)).build()
 }
 
 const JSON: &str = "application/json";
 const PROBLEM: &str = "application/problem+json";
 
-fn example(form: &Representation) -> Option<Value> {
-    let is_page = form.shape.is_some_and(|shape| shape.is_page);
-    match (form.media, form.example) {
+fn example(representation: &Representation) -> Option<Value> {
+    let is_page = representation.shape.is_some_and(|shape| shape.is_page);
+    match (representation.media, representation.example) {
         (_, "") => None,
         (JSON, item) if is_page => Some(json!({ "items": [read(item)], "nextCursor": null })),
         (JSON, text) => Some(read(text)),
@@ -194,8 +197,8 @@ fn example(form: &Representation) -> Option<Value> {
     }
 }
 
-fn schema(form: &Representation) -> RefOr<Schema> {
-    match (form.shape, form.media) {
+fn schema(representation: &Representation) -> RefOr<Schema> {
+    match (representation.shape, representation.media) {
         (Some(shape), _) => Ref::from_schema_name(name(shape)).into(),
         (None, JSON) => Schema::Object(Object::with_type(Type::Object)).into(),
         (None, _) => Schema::Object(Object::with_type(Type::String)).into(),
@@ -208,7 +211,7 @@ fn name(shape: Shape) -> String {
 }
 
 /// The headers of every answer of a route.
-fn usual(route: &Route) -> impl Iterator<Item = &'static Param> {
+fn shared_headers(route: &Route) -> impl Iterator<Item = &'static Param> {
     let limited = route.access != Access::Open && !route.is_report();
     [&CORRELATED, &CACHE_CONTROL].into_iter().chain(RATE.iter().filter(move |_| limited))
 }
@@ -218,16 +221,17 @@ fn with_headers<'a>(
     headers: impl Iterator<Item = &'a Param>,
 ) -> ResponseBuilder {
     for header in headers {
-        let place = format!("#/components/headers/{}", header.name);
-        response = response.header_ref(header.name, Ref::new(place));
+        let reference = format!("#/components/headers/{}", header.name);
+        response = response.header_ref(header.name, Ref::new(reference));
     }
     response
 }
 
 /// An error response, with the codes that it may carry.
-fn no(route: &Route, status: u16, codes: &BTreeSet<&'static str>) -> Response {
-    let listed = codes.iter().filter_map(|code| entry(code));
-    let listed = listed.map(|of| format!("[`{0}`](/errors/{0}): {1}", of.code, of.title));
+fn error_response(route: &Route, status: u16, codes: &BTreeSet<&'static str>) -> Response {
+    let descriptions = codes.iter().filter_map(|code| entry(code));
+    let descriptions =
+        descriptions.map(|of| format!("[`{0}`](/errors/{0}): {1}", of.code, of.title));
     let examples = codes.iter().map(|code| (*code, example_of(code)));
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem")));
     let content = content.examples_from_iter(examples);
@@ -236,8 +240,10 @@ fn no(route: &Route, status: u16, codes: &BTreeSet<&'static str>) -> Response {
         429 | 503 => &[RETRY_AFTER],
         _ => &[],
     };
-    let response = ResponseBuilder::new().description(listed.collect::<Vec<_>>().join("\n\n"));
-    with_headers(response.content(PROBLEM, content.build()), usual(route).chain(own)).build()
+    let response =
+        ResponseBuilder::new().description(descriptions.collect::<Vec<_>>().join("\n\n"));
+    with_headers(response.content(PROBLEM, content.build()), shared_headers(route).chain(own))
+        .build()
 }
 
 fn example_of(code: &str) -> RefOr<Example> {
@@ -245,9 +251,9 @@ fn example_of(code: &str) -> RefOr<Example> {
 }
 
 /// All error codes of a route, by status.
-fn reasons(route: &Route) -> BTreeMap<u16, BTreeSet<&'static str>> {
+fn error_codes(route: &Route) -> BTreeMap<u16, BTreeSet<&'static str>> {
     let mut all: BTreeMap<u16, BTreeSet<&'static str>> = BTreeMap::new();
-    for code in route.doc.codes.iter().copied().chain(of_kind(route)) {
+    for code in route.doc.codes.iter().copied().chain(common_codes(route)) {
         let status = entry(code).and_then(|entry| entry.http_status);
         all.entry(status.expect("a route answers codes with a status")).or_default().insert(code);
     }
@@ -255,7 +261,7 @@ fn reasons(route: &Route) -> BTreeMap<u16, BTreeSet<&'static str>> {
 }
 
 /// The error codes that every route of this kind may answer with.
-fn of_kind(route: &Route) -> Vec<&'static str> {
+fn common_codes(route: &Route) -> Vec<&'static str> {
     let mut all = vec![codes::HEADERS_TOO_LARGE, codes::INTERNAL, codes::MALFORMED_REQUEST];
     if route.access != Access::Open {
         all.extend([codes::UNAUTHENTICATED, codes::FORBIDDEN, codes::NOT_ACCEPTABLE]);
@@ -281,7 +287,7 @@ fn components() -> Components {
     let mut components = Components::new();
     components.schemas = shapes();
     for header in headers() {
-        let mut of = HeaderOf::new(kind(header.kind));
+        let mut of = HeaderDoc::new(kind(header.kind));
         of.description = Some(header.meaning.into());
         components.headers.insert(header.name.into(), of.into());
     }
@@ -311,28 +317,30 @@ fn headers() -> impl Iterator<Item = &'static Param> {
 
 /// The schemas of all requests and answers.
 fn shapes() -> Shapes {
-    let (mut all, mut asked) = (Shapes::new(), Shapes::new());
+    let (mut all, mut request_shapes) = (Shapes::new(), Shapes::new());
     for route in ROUTES {
         if let Some(body) = &route.doc.body {
-            collect(body.shape, &mut asked);
+            collect(body.shape, &mut request_shapes);
         }
-        let forms = route.doc.answers.iter().filter_map(|answer| answer.form);
-        forms.filter_map(|form| form.shape).for_each(|shape| collect(shape, &mut all));
+        let representations = route.doc.answers.iter().filter_map(|answer| answer.representation);
+        representations
+            .filter_map(|representation| representation.shape)
+            .for_each(|shape| collect(shape, &mut all));
     }
     collect(Shape::of::<Problem>(), &mut all);
-    let names: BTreeSet<String> = asked.keys().cloned().collect();
-    all.extend(asked);
+    let names: BTreeSet<String> = request_shapes.keys().cloned().collect();
+    all.extend(request_shapes);
     let mut shapes = with_rules(all, &names);
     let bodies = ROUTES.iter().filter_map(|route| route.doc.body.as_ref());
     for body in bodies.filter(|body| body.is_setting) {
-        close(&(body.shape.name)(), &mut shapes);
+        refuse_unknown_fields(&(body.shape.name)(), &mut shapes);
     }
     shapes
 }
 
 /// Declares that the shape refuses unknown fields. Shapes within it are shared with answers, whose
 /// readers should be tolerant.
-fn close(name: &str, shapes: &mut Shapes) {
+fn refuse_unknown_fields(name: &str, shapes: &mut Shapes) {
     if let Some(RefOr::T(Schema::Object(object))) = shapes.get_mut(name) {
         object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
     }

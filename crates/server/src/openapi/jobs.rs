@@ -9,17 +9,17 @@ use super::{
     },
 };
 use wire::{
-    BatchAnswer, BatchRequest, BulkAnswer, BulkRequest, ExplainShape, FieldRule, HistoryShape,
-    JobShape, RedriveRequest, StatusShape, SubmitRequest, SubmittedShape,
+    BatchAnswer, BatchRequest, BulkAnswer, BulkRequest, Explanation, FieldRule, FullJob, JobStatus,
+    RedriveRequest, SubmitRequest, SubmittedJob, Transition,
 };
 
 pub(crate) static ENQUEUE: Doc = Doc {
     about: "With `202` the job is on disk. A 4xx is final: nothing was stored. After a `503`, or \
             no answer at all, send the same again with the same `Idempotency-Key`: one job comes \
             of it.",
-    takes: &[IDEMPOTENCY_KEY, CORRELATION_OF_JOB, TRACEPARENT, WITH_SIGNED_URL],
+    parameters: &[IDEMPOTENCY_KEY, CORRELATION_OF_JOB, TRACEPARENT, WITH_SIGNED_URL],
     body: Some(Body::of::<SubmitRequest>(example::SUBMIT)),
-    answers: &[ResponseDoc::json::<SubmittedShape>(
+    answers: &[ResponseDoc::json::<SubmittedJob>(
         202,
         "the job is stored, or was before (`duplicate`)",
         example::SUBMITTED,
@@ -32,7 +32,7 @@ pub(crate) static ENQUEUE: Doc = Doc {
 pub(crate) static ENQUEUE_BATCH: Doc = Doc {
     about: "All or none; with `partial=true`, each has a result of its own. Keys stand in the jobs: \
             one header cannot name them all.",
-    takes: &[
+    parameters: &[
         Param::query("partial", Kind::Flag, "whether the others are stored when one is refused"),
         TRACEPARENT,
         WITH_SIGNED_URL,
@@ -57,7 +57,7 @@ const ENQUEUE_CODES: &[&str] = &[
 
 pub(crate) static LIST: Doc = Doc {
     about: "The newest first. A page may be short, and even empty, and still have a next one.",
-    takes: &[
+    parameters: &[
         Param::query(
             "filter",
             Kind::Text(FieldRule::Cut),
@@ -68,7 +68,7 @@ pub(crate) static LIST: Doc = Doc {
         TOP,
         CURSOR,
     ],
-    answers: &[ResponseDoc::page::<StatusShape>("a page of jobs", example::STATUS_QUEUED)],
+    answers: &[ResponseDoc::page::<JobStatus>("a page of jobs", example::STATUS_QUEUED)],
     codes: &["FILTER_FIELD", "FILTER_SYNTAX"],
     ..Doc::new("listJobs", JOBS, "List jobs")
 };
@@ -87,7 +87,7 @@ pub(crate) static CANCEL_MANY: Doc = Doc {
 
 pub(crate) static SHOW: Doc = Doc {
     about: "The payload is there for those who have the scope `jobs:payload`.",
-    answers: &[ResponseDoc::json::<JobShape>(200, "the whole job", example::JOB)],
+    answers: &[ResponseDoc::json::<FullJob>(200, "the whole job", example::JOB)],
     ..Doc::new("getJob", JOBS, "Show a whole job")
 };
 
@@ -101,13 +101,13 @@ pub(crate) static ERASE: Doc = Doc {
 pub(crate) static STATUS: Doc = Doc {
     about: "With `If-None-Match`, answered as soon as the version differs; without it, a wait ends \
             with the job. At the time limit the answer is as usual.",
-    takes: &[
+    parameters: &[
         Param::query("wait", Kind::Number(0, 60), "seconds to wait for something new"),
         Param::text("Prefer", "`wait=30` is another way to say `?wait=30`"),
         KNOWN_VERSION,
     ],
     answers: &[
-        ResponseDoc::json::<StatusShape>(200, "the status", example::STATUS).with(STATUS_HEADERS),
+        ResponseDoc::json::<JobStatus>(200, "the status", example::STATUS).with(STATUS_HEADERS),
         ResponseDoc::empty(304, "nothing new").with(STATUS_HEADERS),
     ],
     ..Doc::new("getJobStatus", JOBS, "Show the status of a job")
@@ -120,7 +120,7 @@ pub(crate) static EVENTS: Doc = Doc {
     about: "Server-sent events: first how things stand, then every transition, until the end. `id` \
             is the number of the transition, `event` is `status`, `data` the status. A failure \
             ends the stream with `event: error`.",
-    takes: &[Param::header(
+    parameters: &[Param::header(
         "Last-Event-ID",
         Kind::Number(0, i64::MAX),
         "the last transition that you heard of: the rest is told",
@@ -138,8 +138,8 @@ pub(crate) static EVENTS: Doc = Doc {
 };
 
 pub(crate) static HISTORY: Doc = Doc {
-    takes: &[TOP, CURSOR_OF_NAMES],
-    answers: &[ResponseDoc::page::<HistoryShape>(
+    parameters: &[TOP, CURSOR_OF_NAMES],
+    answers: &[ResponseDoc::page::<Transition>(
         "a page of its transitions, the oldest first",
         example::TRANSITION,
     )],
@@ -147,7 +147,7 @@ pub(crate) static HISTORY: Doc = Doc {
 };
 
 pub(crate) static EXPLAIN: Doc = Doc {
-    answers: &[ResponseDoc::json::<ExplainShape>(
+    answers: &[ResponseDoc::json::<Explanation>(
         200,
         "where it stands, and everything that keeps it there",
         example::EXPLAINED,
@@ -182,4 +182,4 @@ pub(crate) static REDRIVE: Doc = Doc {
 };
 
 const STATUS_AFTER: &[ResponseDoc] =
-    &[ResponseDoc::json::<StatusShape>(202, "the status", example::STATUS)];
+    &[ResponseDoc::json::<JobStatus>(202, "the status", example::STATUS)];

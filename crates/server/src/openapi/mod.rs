@@ -16,13 +16,13 @@ mod system;
 mod tests;
 mod work;
 
-pub(crate) use doc::{Doc, ParamPlace};
+pub(crate) use doc::{Doc, ParamLocation};
 pub(crate) use jobs::*;
 pub(crate) use operators::*;
 pub(crate) use system::*;
 pub(crate) use work::*;
 
-use crate::{error::Reply, extract::is_known, middleware::accepts};
+use crate::{error::Reply, extract::matches_etag, middleware::accepts};
 use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
@@ -33,7 +33,7 @@ use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 use utoipa::openapi::OpenApi;
 
-static DOCUMENT_ITSELF: LazyLock<OpenApi> = LazyLock::new(document::document);
+static OPENAPI: LazyLock<OpenApi> = LazyLock::new(document::document);
 
 /// A text that is constant for this version of the program, and its ETag.
 struct StaticText {
@@ -49,14 +49,16 @@ impl StaticText {
         StaticText { text: text.into(), etag }
     }
 
-    fn answer(&'static self, asked: &HeaderMap, kind: &'static str) -> Response {
+    fn answer(&'static self, request_headers: &HeaderMap, kind: &'static str) -> Response {
         let own = self.etag.to_str().expect("hex is plain ASCII");
-        let known = asked.get(header::IF_NONE_MATCH).is_some_and(|known| is_known(known, own));
+        let is_current = request_headers
+            .get(header::IF_NONE_MATCH)
+            .is_some_and(|if_none_match| matches_etag(if_none_match, own));
         let headers = [
             (header::ETAG, self.etag.clone()),
             (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
         ];
-        if known {
+        if is_current {
             return (StatusCode::NOT_MODIFIED, headers).into_response();
         }
         let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(kind))];
@@ -67,7 +69,7 @@ impl StaticText {
 /// The document for programs.
 pub(crate) async fn document(headers: HeaderMap) -> Reply<Response> {
     static JSON: LazyLock<StaticText> = LazyLock::new(|| {
-        StaticText::new(DOCUMENT_ITSELF.to_json().expect("a document is texts and numbers"))
+        StaticText::new(OPENAPI.to_json().expect("a document is texts and numbers"))
     });
     accepts(&headers, &["application/json"])?;
     Ok(JSON.answer(&headers, "application/json"))
@@ -75,8 +77,7 @@ pub(crate) async fn document(headers: HeaderMap) -> Reply<Response> {
 
 /// The document for people.
 pub(crate) async fn docs(headers: HeaderMap) -> Reply<Response> {
-    static HTML: LazyLock<StaticText> =
-        LazyLock::new(|| StaticText::new(page::page(&DOCUMENT_ITSELF)));
+    static HTML: LazyLock<StaticText> = LazyLock::new(|| StaticText::new(page::page(&OPENAPI)));
     accepts(&headers, &["text/html"])?;
     let mut response = HTML.answer(&headers, "text/html; charset=utf-8");
     let policy = HeaderValue::from_str(&page::policy()).expect("a hash is plain ASCII");

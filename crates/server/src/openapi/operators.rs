@@ -9,21 +9,21 @@ use super::{
     },
 };
 use wire::{
-    AuditShape, BulkAnswer, FieldRule, KeyCreated, KeyRequest, KeyShape, NodeShape, PauseRequest,
-    PoisonAnswer, PoisonRequest, PolicyRequest, QueueShape, ResumeRequest, TypeShape, WorkerShape,
-    codes,
+    AuditLogEntry, BulkAnswer, FieldRule, KeyCreated, KeyInfo, KeyRequest, NodeStatus,
+    PauseRequest, PoisonAnswer, PoisonRequest, PolicyRequest, QueueStatus, ResumeRequest,
+    TypeWithPolicy, WorkerStatus, codes,
 };
 
 pub(crate) static LIST_QUEUES: Doc = Doc {
     about: "Whole queues of the caller's tenant.",
-    takes: &[TENANT, TOP, CURSOR_OF_NAMES],
-    answers: &[ResponseDoc::page::<QueueShape>("the queues", example::QUEUE)],
+    parameters: &[TENANT, TOP, CURSOR_OF_NAMES],
+    answers: &[ResponseDoc::page::<QueueStatus>("the queues", example::QUEUE)],
     ..Doc::new("listQueues", QUEUES, "List queues")
 };
 
 pub(crate) static SHOW_QUEUE: Doc = Doc {
-    takes: &[TENANT],
-    answers: &[ResponseDoc::json::<QueueShape>(200, "the queue", example::QUEUE)],
+    parameters: &[TENANT],
+    answers: &[ResponseDoc::json::<QueueStatus>(200, "the queue", example::QUEUE)],
     codes: &[codes::QUEUE_NOT_FOUND],
     ..Doc::new("getQueue", QUEUES, "Show a queue")
 };
@@ -48,7 +48,7 @@ pub(crate) static RESUME: Doc = Doc {
 };
 
 const SET_QUEUE: ResponseDoc =
-    ResponseDoc::json::<QueueShape>(200, "the queue", example::QUEUE).with(&[UNCONFIRMED_NODES]);
+    ResponseDoc::json::<QueueStatus>(200, "the queue", example::QUEUE).with(&[UNCONFIRMED_NODES]);
 
 const TENANT: Param = Param::query(
     "tenant",
@@ -59,7 +59,7 @@ const TENANT: Param = Param::query(
 pub(crate) static LIST_POISON: Doc = Doc {
     about: "The counts are of all pages together, with the first page only; of more than 1,000 \
             codes those with the most jobs.",
-    takes: &[
+    parameters: &[
         JOB_TYPE,
         Param::query(
             "errorCode",
@@ -100,8 +100,11 @@ const MATCHED: &[ResponseDoc] =
     &[ResponseDoc::json::<BulkAnswer>(202, "so many jobs were meant", r#"{"matched": 2}"#)];
 
 pub(crate) static LIST_TYPES: Doc = Doc {
-    takes: &[TOP, CURSOR_OF_NAMES],
-    answers: &[ResponseDoc::page::<TypeShape>("the types, each with its policy", example::TYPE)],
+    parameters: &[TOP, CURSOR_OF_NAMES],
+    answers: &[ResponseDoc::page::<TypeWithPolicy>(
+        "the types, each with its policy",
+        example::TYPE,
+    )],
     ..Doc::new("listTypes", TYPES, "List job types")
 };
 
@@ -110,8 +113,12 @@ pub(crate) static SET_TYPE: Doc = Doc {
             only a credential for `*` may set it. A `jobType` in the body must be that of the \
             path.",
     body: Some(Body::setting::<PolicyRequest>(example::POLICY)),
-    answers: &[ResponseDoc::json::<TypeShape>(200, "the policy that holds now", example::TYPE_SET)
-        .with(&[UNCONFIRMED_NODES])],
+    answers: &[ResponseDoc::json::<TypeWithPolicy>(
+        200,
+        "the policy that holds now",
+        example::TYPE_SET,
+    )
+    .with(&[UNCONFIRMED_NODES])],
     ..Doc::new("setType", TYPES, "Set the policy of a job type")
 };
 
@@ -125,13 +132,13 @@ pub(crate) static CREATE_KEY: Doc = Doc {
 };
 
 pub(crate) static LIST_KEYS: Doc = Doc {
-    takes: &[TOP, CURSOR_OF_NAMES],
-    answers: &[ResponseDoc::page::<KeyShape>("the keys, without their secrets", example::KEY)],
+    parameters: &[TOP, CURSOR_OF_NAMES],
+    answers: &[ResponseDoc::page::<KeyInfo>("the keys, without their secrets", example::KEY)],
     ..Doc::new("listKeys", ADMINISTRATION, "List keys")
 };
 
 pub(crate) static REVOKE_KEY: Doc = Doc {
-    takes: &[Param::query(
+    parameters: &[Param::query(
         "descendants",
         Kind::Flag,
         "also ends every key that was made with it, by itself or through others; each is in the \
@@ -143,8 +150,8 @@ pub(crate) static REVOKE_KEY: Doc = Doc {
 };
 
 pub(crate) static AUDIT: Doc = Doc {
-    takes: &[TOP, cursor("^[0-9a-f]{48}$")],
-    answers: &[ResponseDoc::page::<AuditShape>(
+    parameters: &[TOP, cursor("^[0-9a-f]{48}$")],
+    answers: &[ResponseDoc::page::<AuditLogEntry>(
         "what people did, the newest first",
         example::AUDIT_ENTRY,
     )],
@@ -152,12 +159,12 @@ pub(crate) static AUDIT: Doc = Doc {
 };
 
 pub(crate) static WORKERS: Doc = Doc {
-    takes: &[TOP, CURSOR_OF_NAMES],
-    answers: &[ResponseDoc::page::<WorkerShape>("the workers", example::WORKER)],
+    parameters: &[TOP, CURSOR_OF_NAMES],
+    answers: &[ResponseDoc::page::<WorkerStatus>("the workers", example::WORKER)],
     ..Doc::new("listWorkers", ADMINISTRATION, "List workers")
 };
 
 pub(crate) static NODES: Doc = Doc {
-    answers: &[ResponseDoc::page::<NodeShape>("the nodes", example::NODE)],
+    answers: &[ResponseDoc::page::<NodeStatus>("the nodes", example::NODE)],
     ..Doc::new("listNodes", ADMINISTRATION, "List the processes that serve this store")
 };

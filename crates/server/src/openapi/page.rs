@@ -7,7 +7,7 @@ use self::{
     fields::{fields_of, kind_of, table},
     prose::{example, prose, prose_line},
 };
-use super::{document::method, schema_rules::said, shared_parameters::TAGS};
+use super::{document::method, schema_rules::description_of, shared_parameters::TAGS};
 use crate::{
     openapi::Doc,
     routes::{Access, ROUTES, Route},
@@ -139,7 +139,7 @@ fn parameters(operation: &Operation) -> Markup {
 }
 
 fn row(parameter: &Parameter) -> Markup {
-    let place = match parameter.parameter_in {
+    let location = match parameter.parameter_in {
         ParameterIn::Query => "query",
         ParameterIn::Path => "path",
         ParameterIn::Header => "header",
@@ -148,7 +148,7 @@ fn row(parameter: &Parameter) -> Markup {
     html! {
         tr {
             td { code { (parameter.name) } @if parameter.required == Required::True { span.needed { "needed" } } }
-            td { (place) }
+            td { (location) }
             td { @if let Some(schema) = &parameter.schema { (kind_of(schema)) } }
             td { (prose_line(parameter.description.as_deref().unwrap_or_default())) }
         }
@@ -193,15 +193,16 @@ fn answers(operation: &Operation) -> Markup {
             RefOr::T(response) => Some((status, response)),
             RefOr::Ref(_) => None,
         });
-    let (good, bad): (Vec<_>, Vec<_>) = all.partition(|(status, _)| status.as_str() < "400");
+    let (successes, errors): (Vec<_>, Vec<_>) =
+        all.partition(|(status, _)| status.as_str() < "400");
     html! {
         h4 { "Answers" }
-        @for (status, response) in good { (good_answer(status, response)) }
+        @for (status, response) in successes { (good_answer(status, response)) }
         details {
-            summary { "Reasons to say no" }
+            summary { "Errors" }
             div.wide { table {
                 tr { th { "status" } th { "codes" } }
-                @for (status, response) in bad {
+                @for (status, response) in errors {
                     tr { td { (status) } td { (prose(&response.description)) } }
                 }
             } }
@@ -221,8 +222,8 @@ fn good_answer(status: &str, response: &Response) -> Markup {
             p.headers { "Headers: " @for name in response.headers.keys() { code { (name) } " " } }
         }
         @for content in response.content.values() {
-            @if let RefOr::T(content) = content && let Some(shown) = &content.example {
-                @let text = shown.as_str().map_or_else(|| pretty(shown), ToOwned::to_owned);
+            @if let RefOr::T(content) = content && let Some(example_value) = &content.example {
+                @let text = example_value.as_str().map_or_else(|| pretty(example_value), ToOwned::to_owned);
                 details { summary { "Example" } (example(&text)) }
             }
         }
@@ -242,8 +243,8 @@ fn shapes(document: &OpenApi) -> Markup {
             @for (name, schema) in shapes {
                 article id={ "shape-" (name) } {
                     h3 { a href={ "#shape-" (name) } { (name) } }
-                    @let said = said(schema);
-                    @if !said.is_empty() { (prose(&said)) }
+                    @let description = description_of(schema);
+                    @if !description.is_empty() { (prose(&description)) }
                     @let fields = fields_of(document, schema);
                     @if fields.is_empty() { p { (kind_of(schema)) } } @else { (table(&fields)) }
                 }

@@ -13,16 +13,16 @@ pub(super) type Shapes = BTreeMap<String, RefOr<Schema>>;
 
 /// Applies the rules to all schemas. A schema that only answers use requires its fields, which are
 /// present even if null.
-pub(super) fn with_rules(shapes: Shapes, asked: &BTreeSet<String>) -> Shapes {
+pub(super) fn with_rules(shapes: Shapes, request_shapes: &BTreeSet<String>) -> Shapes {
     let plain: Shapes =
         shapes.iter().filter(|(_, shape)| is_plain(shape)).map(without_description).collect();
     let mut done = Shapes::new();
-    let mut rules = SchemaRules { plain: &plain, sets: Shapes::new() };
+    let mut rules = SchemaRules { plain: &plain, enums: Shapes::new() };
     for (name, mut shape) in shapes.into_iter().filter(|(name, _)| !plain.contains_key(name)) {
-        rules.schema_rules(&name, &mut shape, !asked.contains(&name));
+        rules.schema_rules(&name, &mut shape, !request_shapes.contains(&name));
         done.insert(name, shape);
     }
-    done.extend(rules.sets);
+    done.extend(rules.enums);
     done
 }
 
@@ -53,7 +53,7 @@ pub(super) fn of_type(types: &SchemaType, wanted: &Type) -> bool {
 struct SchemaRules<'a> {
     plain: &'a Shapes,
     /// The sets of enum values, each under its name.
-    sets: Shapes,
+    enums: Shapes,
 }
 
 impl SchemaRules<'_> {
@@ -66,8 +66,8 @@ impl SchemaRules<'_> {
             }
             Schema::OneOf(one) => {
                 one.items.iter_mut().for_each(|part| self.schema_rules(name, part, is_answer));
-                if let Some(word) = field_doc("", name) {
-                    self.apply(word.rule, shape);
+                if let Some(doc) = field_doc("", name) {
+                    self.apply(doc.rule, shape);
                 }
             }
             Schema::AnyOf(_) | Schema::Array(_) | _ => {}
@@ -78,19 +78,20 @@ impl SchemaRules<'_> {
         for (field, schema) in &mut object.properties {
             self.inline(schema);
             forget_default(schema);
-            let Some(word) = field_doc(shape, field) else { continue };
-            self.apply(word.rule, schema);
-            explain(schema, word.meaning);
+            let Some(doc) = field_doc(shape, field) else { continue };
+            self.apply(doc.rule, schema);
+            explain(schema, doc.meaning);
         }
         if is_answer {
-            let there = |field: &&String| !LEFT_OUT.contains(&format!("{shape}.{field}").as_str());
-            object.required = object.properties.keys().filter(there).cloned().collect();
+            let is_present =
+                |field: &&String| !LEFT_OUT.contains(&format!("{shape}.{field}").as_str());
+            object.required = object.properties.keys().filter(is_present).cloned().collect();
         }
     }
 
     /// Replaces a reference to a plain type by the type itself.
     fn inline(&self, schema: &mut RefOr<Schema>) {
-        let said = said(schema);
+        let description = description_of(schema);
         match schema {
             RefOr::Ref(named) => {
                 let Some(plain) = self.plain.get(name_of(named)) else { return };
@@ -107,17 +108,17 @@ impl SchemaRules<'_> {
             }
             RefOr::T(_) => {}
         }
-        explain(schema, &said);
+        explain(schema, &description);
     }
 
     fn apply(&mut self, rule: FieldRule, schema: &mut RefOr<Schema>) {
         let RefOr::T(bare) = schema else { return };
         match (rule, bare) {
-            (FieldRule::OneOf(name, words), Schema::Object(object)) if is_text(object) => {
+            (FieldRule::OneOf(name, values), Schema::Object(object)) if is_text(object) => {
                 let nullable = of_type(&object.schema_type, &Type::Null);
-                let said = object.description.take().unwrap_or_default();
-                *schema = self.set(name, words(), nullable);
-                explain(schema, &said);
+                let description = object.description.take().unwrap_or_default();
+                *schema = self.set(name, values(), nullable);
+                explain(schema, &description);
             }
             (rule, Schema::Object(object)) => constrain(object, rule),
             (FieldRule::List(min, max, rule), Schema::Array(list)) => {
@@ -133,10 +134,10 @@ impl SchemaRules<'_> {
     }
 
     /// Registers a set of values under a name, and returns a reference to it.
-    fn set(&mut self, name: &str, words: Vec<&str>, nullable: bool) -> RefOr<Schema> {
+    fn set(&mut self, name: &str, values: Vec<&str>, nullable: bool) -> RefOr<Schema> {
         let mut set = Object::with_type(Type::String);
-        set.enum_values = Some(words.into_iter().map(Into::into).collect());
-        self.sets.insert(name.into(), Schema::Object(set).into());
+        set.enum_values = Some(values.into_iter().map(Into::into).collect());
+        self.enums.insert(name.into(), Schema::Object(set).into());
         let named = Ref::from_schema_name(name);
         if !nullable {
             return named.into();
@@ -219,7 +220,7 @@ pub(super) fn constrain(object: &mut Object, rule: FieldRule) {
 
 /// The shape's own description of a field takes precedence over the general meaning of its name.
 fn explain(schema: &mut RefOr<Schema>, meaning: &str) {
-    if meaning.is_empty() || !said(schema).is_empty() {
+    if meaning.is_empty() || !description_of(schema).is_empty() {
         return;
     }
     match schema {
@@ -233,19 +234,20 @@ fn explain(schema: &mut RefOr<Schema>, meaning: &str) {
 }
 
 /// The description that a schema already has.
-pub(super) fn said(schema: &RefOr<Schema>) -> String {
-    let told = match schema {
+pub(super) fn description_of(schema: &RefOr<Schema>) -> String {
+    let description = match schema {
         RefOr::Ref(named) => return named.description.clone(),
         RefOr::T(Schema::Object(object)) => &object.description,
         RefOr::T(Schema::Array(list)) => &list.description,
         RefOr::T(Schema::OneOf(one)) if one.description.is_none() => {
             // A nullable reference has its description beside the name.
-            let named = |item: &RefOr<Schema>| matches!(item, RefOr::Ref(_)).then(|| said(item));
+            let named =
+                |item: &RefOr<Schema>| matches!(item, RefOr::Ref(_)).then(|| description_of(item));
             return one.items.iter().find_map(named).unwrap_or_default();
         }
         RefOr::T(Schema::OneOf(one)) => &one.description,
         RefOr::T(Schema::AllOf(all)) => &all.description,
         RefOr::T(_) => &None,
     };
-    told.clone().unwrap_or_default()
+    description.clone().unwrap_or_default()
 }

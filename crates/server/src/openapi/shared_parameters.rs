@@ -16,7 +16,7 @@ pub(super) const TAGS: [(&str, &str); 7] = [
     (JOBS, "Submit jobs, follow them, cancel them, redrive them."),
     (WORK, "For workers in any language: claim, heartbeat, settle."),
     (QUEUES, "What waits, which workers could claim it, and pauses."),
-    (POISON, "Jobs that wait for a person, and what the person decides."),
+    (POISON, "Poisoned jobs that wait for an operator, and what the operator decides."),
     (TYPES, "Job types and how their jobs are treated."),
     (ADMINISTRATION, "Keys, the audit log, workers and nodes."),
     (SYSTEM, "Health, metrics, codes and this document; most of it needs no credential."),

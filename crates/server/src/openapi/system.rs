@@ -41,14 +41,14 @@ pub(crate) static SHOW_ERROR: Doc = Doc {
 };
 
 pub(crate) static DOCUMENT: Doc = Doc {
-    takes: &[KNOWN_VERSION],
+    parameters: &[KNOWN_VERSION],
     answers: &[ResponseDoc::text("application/json", "this document", "{}").with(&[ETAG]), SAME],
     codes: &[codes::NOT_ACCEPTABLE],
     ..Doc::new("getOpenapi", SYSTEM, "This document, for programs")
 };
 
 pub(crate) static PAGE: Doc = Doc {
-    takes: &[KNOWN_VERSION],
+    parameters: &[KNOWN_VERSION],
     answers: &[ResponseDoc::text("text/html", "this document", "").with(&[ETAG, POLICY]), SAME],
     codes: &[codes::NOT_ACCEPTABLE],
     ..Doc::new("getDocs", SYSTEM, "This document, for people")

@@ -7,7 +7,7 @@ use super::{
 };
 use wire::{
     ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, LeaveAnswer, LeaveRequest,
-    ReleaseRequest, SettleAnswer, SettleRequest, StepRequest, StepShape,
+    ReleaseRequest, SettleAnswer, SettleRequest, StepRequest, StepStatus,
 };
 
 pub(crate) static CLAIM: Doc = Doc {
@@ -58,7 +58,7 @@ pub(crate) static STEPS: Doc = Doc {
     about: "A step completes once per job: on a retry a finished one answers its result, an \
             unfinished one says so.",
     body: Some(Body::of::<StepRequest>(example::STEP)),
-    answers: &[ResponseDoc::json::<StepShape>(
+    answers: &[ResponseDoc::json::<StepStatus>(
         200,
         "how the step stands",
         r#"{"state": "new", "result": null}"#,

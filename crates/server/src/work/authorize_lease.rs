@@ -34,11 +34,11 @@ pub(super) async fn check_each<T, R, K>(
         let checked =
             item.read().map_err(|wrong| ApiError::Unreadable(wrong.clone())).and_then(&check);
         entries.push(match checked {
-            Ok((id, report, kept)) => may_report(context, id).await.map(|()| {
+            Ok((id, report, extra)) => may_report(context, id).await.map(|()| {
                 reports.push(report);
-                (id, kept)
+                (id, extra)
             }),
-            Err(no) => Err(no),
+            Err(error) => Err(error),
         });
     }
     (reports, entries)
@@ -49,18 +49,18 @@ pub(super) async fn check_each<T, R, K>(
 pub(super) fn answer_each<K, V, A>(
     context: &RequestContext,
     entries: Vec<Reply<(JobId, K)>>,
-    verdicts: Vec<V>,
+    results: Vec<V>,
     accepted: impl Fn(JobId, K, V) -> Reply<A>,
     refused: impl Fn(usize, wire::Problem) -> A,
 ) -> Vec<A> {
-    let (correlation, mut verdicts) = (&context.correlation.id, verdicts.into_iter());
+    let (correlation, mut results) = (&context.correlation.id, results.into_iter());
     let answers = entries.into_iter().enumerate().map(|(index, entry)| {
-        let answered = entry.and_then(|(id, kept)| {
-            accepted(id, kept, verdicts.next().expect("one verdict for each report"))
+        let reply = entry.and_then(|(id, extra)| {
+            accepted(id, extra, results.next().expect("one result for each report"))
         });
-        answered.unwrap_or_else(|no| {
-            no.log(correlation);
-            refused(index, no.problem(correlation))
+        reply.unwrap_or_else(|error| {
+            error.log(correlation);
+            refused(index, error.problem(correlation))
         })
     });
     answers.collect()

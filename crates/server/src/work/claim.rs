@@ -22,16 +22,16 @@ use std::{
 };
 use store::Claimed;
 use tokio::{runtime::Handle, task::yield_now, time::sleep};
-use wire::{ClaimAnswer, ClaimOrder, ClaimRequest, ClaimedJob};
+use wire::{CheckedClaim, ClaimAnswer, ClaimRequest, ClaimedJob};
 
 pub(crate) async fn claim(
     context: RequestContext,
-    shown: PresentedCredential,
+    credential: PresentedCredential,
     Extension(connection): Extension<Arc<Connection>>,
     JsonBody(request, _): JsonBody<ClaimRequest>,
 ) -> Reply<Response> {
     connection.begin_leasing();
-    let ClaimOrder { mut claim_request, wait } = request.check()?;
+    let CheckedClaim { mut claim_request, wait } = request.check()?;
     context.grant().may_claim(&claim_request.job_types)?;
     // Names of claims can be guessed: only the credential that sent a claim gets its leases again.
     claim_request.claim = claim_request.claim.of_principal(&context.caller.0.who);
@@ -39,24 +39,24 @@ pub(crate) async fn claim(
         true => context.node().claim(context.scope(), claim_request).await?,
         false => wait_for_work(&context, claim_request, wait).await?,
     };
-    let leased = UndeliveredLeases { claimed, app: context.app };
+    let undelivered = UndeliveredLeases { claimed, app: context.app };
     if !wait.is_zero() {
         // A credential may end before the wait does. Then the jobs are released without using up an
         // attempt.
-        shown.is_good(&leased.app).await?;
+        credential.check_still_valid(&undelivered.app).await?;
     }
-    if !leased.claimed.is_empty() {
+    if !undelivered.claimed.is_empty() {
         // The connection reads once more before it writes, and drops this request if its client is
         // gone. Without this yield, a store that answers at once would leave it no chance to read.
         yield_now().await;
     }
-    let jobs = leased
+    let jobs = undelivered
         .claimed
         .iter()
         .filter_map(|Claimed { job, payload }| Some(ClaimedJob::new(job, job.lease()?, payload)));
     let answer = ClaimAnswer { jobs: jobs.collect() };
     let bytes = serde_json::to_vec(&answer).expect("an answer is texts and numbers");
-    let body = Body::new(ClaimBody { bytes: Some(bytes.into()), leased: Some(leased) });
+    let body = Body::new(ClaimBody { bytes: Some(bytes.into()), undelivered: Some(undelivered) });
     let kind = HeaderValue::from_static("application/json");
     Ok(([(header::CONTENT_TYPE, kind)], body).into_response())
 }
@@ -67,8 +67,8 @@ async fn wait_for_work(
     claim_request: engine::ClaimRequest,
     wait: Duration,
 ) -> Reply<Vec<Claimed>> {
-    let _place = match context.waiting_slot(None) {
-        Ok(place) => place,
+    let _slot = match context.waiting_slot(None) {
+        Ok(slot) => slot,
         // Work that is available is returned all the same. Only a claim that would have to wait is
         // refused.
         Err(no_slot) => {
@@ -76,20 +76,20 @@ async fn wait_for_work(
             return if claimed.is_empty() { Err(no_slot.into()) } else { Ok(claimed) };
         }
     };
-    let mut standing = context.node().claim_waiting(context.scope().clone(), claim_request);
+    let mut waiting_claim = context.node().claim_waiting(context.scope().clone(), claim_request);
     tokio::select! {
-        claimed = &mut standing => return Ok(claimed?),
+        claimed = &mut waiting_claim => return Ok(claimed?),
         () = sleep(wait) => {}
         () = context.app.closed() => {}
     }
-    Ok(standing.withdraw().await?)
+    Ok(waiting_claim.withdraw().await?)
 }
 
 /// The body of a claim's answer. If it is never sent, its jobs are released without using up an
 /// attempt.
 struct ClaimBody {
     bytes: Option<Bytes>,
-    leased: Option<UndeliveredLeases>,
+    undelivered: Option<UndeliveredLeases>,
 }
 
 /// Leased jobs that are not delivered yet. Drop releases them.
@@ -106,8 +106,8 @@ impl http_body::Body for ClaimBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(leased) = self.leased.take() {
-            leased.keep(); // it is being sent
+        if let Some(undelivered) = self.undelivered.take() {
+            undelivered.mark_delivered(); // it is being sent
         }
         Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -123,25 +123,25 @@ impl http_body::Body for ClaimBody {
 
 impl UndeliveredLeases {
     /// The worker has the jobs.
-    fn keep(mut self) {
+    fn mark_delivered(mut self) {
         self.claimed.clear();
     }
 }
 
 impl Drop for UndeliveredLeases {
     fn drop(&mut self) {
-        let back: Vec<Release> = self.claimed.iter().filter_map(undelivered).collect();
-        if back.is_empty() {
+        let releases: Vec<Release> = self.claimed.iter().filter_map(release_of).collect();
+        if releases.is_empty() {
             return;
         }
         let app = self.app.clone();
         let Ok(runtime) = Handle::try_current() else { return };
         // If this fails, the leases expire by themselves.
-        runtime.spawn(async move { drop(app.node.release(&Scope::All, back).await) });
+        runtime.spawn(async move { drop(app.node.release(&Scope::All, releases).await) });
     }
 }
 
-fn undelivered(claimed: &Claimed) -> Option<Release> {
+fn release_of(claimed: &Claimed) -> Option<Release> {
     Some(Release {
         id: claimed.job.id(),
         token: claimed.job.lease()?.token,

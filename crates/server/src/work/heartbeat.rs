@@ -15,18 +15,19 @@ pub(crate) async fn heartbeat(
 ) -> Reply<Json<HeartbeatAnswer>> {
     let worker = request.check()?;
     let check = |item: &HeartbeatItem| {
-        let CheckedHeartbeat { beat, left_out } = item.check()?;
-        Ok((beat.id, beat, left_out))
+        let CheckedHeartbeat { heartbeat, ignored_progress } = item.check()?;
+        Ok((heartbeat.id, heartbeat, ignored_progress))
     };
-    let (beats, entries) = check_each(&context, &request.leases, check).await;
-    let lease_states = context.node().heartbeat(context.scope(), &worker, beats).await?;
+    let (heartbeats, entries) = check_each(&context, &request.leases, check).await;
+    let lease_states = context.node().heartbeat(context.scope(), &worker, heartbeats).await?;
     let correlation = &context.correlation.id;
     let leases = answer_each(
         &context,
         entries,
         lease_states,
-        |id, left_out, lease_state| {
-            let problem = left_out.map(|refusal| ApiError::Refused(refusal).problem(correlation));
+        |id, ignored_progress, lease_state| {
+            let problem =
+                ignored_progress.map(|refusal| ApiError::Refused(refusal).problem(correlation));
             Ok(HeartbeatResult { problem, ..HeartbeatResult::new(id, lease_state?) })
         },
         |index, problem| {

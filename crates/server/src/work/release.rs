@@ -15,6 +15,6 @@ pub(crate) async fn release(
         Ok((release.id, release, ()))
     };
     let (releases, entries) = check_each(&context, &request.items, check).await;
-    let verdicts = context.node().release(context.scope(), releases).await?;
-    Ok(Json(settled(&context, &request.items, entries, verdicts, |item| &item.job_id)))
+    let results = context.node().release(context.scope(), releases).await?;
+    Ok(Json(settled(&context, &request.items, entries, results, |item| &item.job_id)))
 }

@@ -17,18 +17,18 @@ pub(crate) async fn settle(
         Ok((report.id, report, ()))
     };
     let (reports, entries) = check_each(&context, &request.items, check).await;
-    let verdicts = context.node().settle(context.scope(), reports).await?;
-    Ok(Json(settled(&context, &request.items, entries, verdicts, |item| &item.job_id)))
+    let results = context.node().settle(context.scope(), reports).await?;
+    Ok(Json(settled(&context, &request.items, entries, results, |item| &item.job_id)))
 }
 
 pub(super) fn settled<T>(
     context: &RequestContext,
     items: &[PageItem<T>],
     entries: Vec<Reply<(JobId, ())>>,
-    verdicts: Vec<SettleResult>,
+    results: Vec<SettleResult>,
     named: fn(&T) -> &str,
 ) -> SettleAnswer {
     let accepted = |id, (), verdict: SettleResult| Ok(SettledItem::settled(id, verdict?));
     let refused = |index: usize, problem| SettledItem::refused(items[index].job_id(named), problem);
-    SettleAnswer { items: answer_each(context, entries, verdicts, accepted, refused) }
+    SettleAnswer { items: answer_each(context, entries, results, accepted, refused) }
 }

@@ -6,7 +6,7 @@ use platform::{Node, SystemClock, SystemRandom};
 use server::{Server, Settings};
 use std::{net::TcpListener, sync::Arc, time::Duration};
 use store::Memory;
-use wire::{ClaimRequest, NodeShape, NodeState, Secret, SubmitRequest};
+use wire::{ClaimRequest, NodeState, NodeStatus, Secret, SubmitRequest};
 
 /// An upper bound that is reached only when something never happens.
 const BOUND: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ impl TestServer {
         self.client.submit(&job).await.unwrap().job_id
     }
 
-    async fn nodes(&self) -> Vec<NodeShape> {
+    async fn nodes(&self) -> Vec<NodeStatus> {
         self.client.nodes().await.unwrap().items
     }
 }
@@ -58,8 +58,8 @@ async fn two() -> (TestServer, TestServer) {
     let memory = Memory::shared(Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let (near, key) = TestServer::open(memory.another(), None).await;
     let (far, _) = TestServer::open(memory, Some(key)).await;
-    for house in [&near, &far] {
-        until("each knows both", async || house.nodes().await.len() == 2).await;
+    for test_server in [&near, &far] {
+        until("each knows both", async || test_server.nodes().await.len() == 2).await;
     }
     (near, far)
 }
@@ -94,29 +94,29 @@ async fn a_stream_at_one_node_shows_changes_made_at_another() {
     let (near, far) = two().await;
     let id = far.submit().await;
     let mut stream = near.client.watch(&id, None).await.unwrap();
-    let told = |told| match told {
+    let status_of = |event| match event {
         Some(StreamEvent::Status { status, .. }) => status.status.to_string(),
         other => panic!("not a status: {other:?}"),
     };
-    assert_eq!(told(stream.next().await.unwrap()), "Queued");
+    assert_eq!(status_of(stream.next().await.unwrap()), "Queued");
     far.client.cancel(&id).await.unwrap();
-    assert_eq!(told(stream.next().await.unwrap()), "Cancelled");
-    assert!(stream.next().await.unwrap().is_none(), "the story is over");
+    assert_eq!(status_of(stream.next().await.unwrap()), "Cancelled");
+    assert!(stream.next().await.unwrap().is_none(), "the stream is over");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_at_one_node_gets_a_job_submitted_at_another() {
     let (near, far) = two().await;
-    let wish = ClaimRequest {
+    let claim_request = ClaimRequest {
         worker_id: "w".into(),
         claim_id: "c".into(),
         job_types: vec!["email".into()],
         wait_seconds: Some(60),
         ..ClaimRequest::default()
     };
-    let claim = near.client.claim(&wish);
+    let claim = near.client.claim(&claim_request);
     let submit = async {
-        until("it stands", async || near.node.waiting().waiting_claims == 1).await;
+        until("the claim waits", async || near.node.waiting().waiting_claims == 1).await;
         far.submit().await
     };
     let (claimed, id) = tokio::join!(claim, submit);
@@ -134,7 +134,7 @@ async fn each_node_lists_all_nodes_their_states_and_the_leader() {
     );
     assert_eq!(seen.iter().filter(|node| node.leader).count(), 1, "{seen:?}");
     let leads =
-        |nodes: &[NodeShape], id: &str| nodes.iter().any(|node| node.leader && node.node_id == id);
+        |nodes: &[NodeStatus], id: &str| nodes.iter().any(|node| node.leader && node.node_id == id);
     let (going, staying) = if leads(&seen, near.node.id()) { (near, far) } else { (far, near) };
     going.server.drain(Duration::ZERO).await;
     until("another leads", async || leads(&staying.nodes().await, staying.node.id())).await;

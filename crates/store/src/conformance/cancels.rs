@@ -2,7 +2,7 @@
 
 use super::fixture::{Fixture, claim_request, email, ending, settling, token};
 use crate::{Claimed, Request};
-use engine::{Command, LeaseState, OutcomeWord, Refusal, ReleaseReason, Scope, Status};
+use engine::{Command, LeaseState, Outcome, Refusal, ReleaseReason, Scope, Status};
 use std::time::Duration;
 
 pub(crate) fn a_waiting_job_is_cancelled_at_once(fixture: &Fixture) {
@@ -20,7 +20,7 @@ pub(crate) fn cancelling_a_running_job_asks_its_worker_to_stop(fixture: &Fixture
     fixture.must(id, Command::Cancel);
     assert!(fixture.job(id).life.cancel_requested);
     assert!(matches!(fixture.beat(&claimed), LeaseState::CancelRequested(_)));
-    assert_eq!(fixture.settle(&claimed, &ending(OutcomeWord::Cancelled)), Ok(Status::Cancelled));
+    assert_eq!(fixture.settle(&claimed, &ending(Outcome::Cancelled)), Ok(Status::Cancelled));
 }
 
 pub(crate) fn a_cancelled_job_never_runs_again(fixture: &Fixture) {
@@ -52,7 +52,7 @@ pub(crate) fn a_cancel_and_a_settle_race_to_one_outcome(fixture: &Fixture) {
     for cancel_first in [true, false] {
         let id = fixture.submit(email());
         let claimed = fixture.take();
-        let done = settling(&claimed, &ending(OutcomeWord::Completed));
+        let done = settling(&claimed, &ending(Outcome::Completed));
         let mut batch =
             [Command::Cancel, done].map(|command| Request::Job { scope: Scope::All, id, command });
         if !cancel_first {

@@ -2,17 +2,17 @@
 
 use super::fixture::{Fixture, email, ending, job_type, only, settling};
 use crate::{Counts, POISON_CODES_MAX, PoisonCounts, Request};
-use engine::{Command, EndingDraft, JobDraft, JobType, OutcomeWord, Scope};
+use engine::{Command, EndingDraft, JobDraft, JobType, Outcome, Scope};
 use pollster::block_on;
 use std::collections::BTreeMap;
 
 pub(crate) fn every_state_is_counted(fixture: &Fixture) {
-    for word in [OutcomeWord::Completed, OutcomeWord::Poisoned, OutcomeWord::Cancelled] {
+    for word in [Outcome::Completed, Outcome::Poisoned, Outcome::Cancelled] {
         fixture.submit(email());
         fixture.settle(&fixture.take(), &ending(word)).unwrap();
     }
     fixture.submit(email());
-    let for_good = EndingDraft { retryable: Some(false), ..ending(OutcomeWord::Failed) };
+    let for_good = EndingDraft { retryable: Some(false), ..ending(Outcome::Failed) };
     fixture.settle(&fixture.take(), &for_good).unwrap();
     fixture.submit(email());
     fixture.take();
@@ -71,7 +71,7 @@ fn poison_with(fixture: &Fixture, name: &str, owner: &str, codes: &[String]) {
         assert_eq!(claimed_jobs.len(), codes.len());
         let settles = claimed_jobs.iter().zip(codes).map(|(claimed, code)| {
             let error_code = Some(code.clone());
-            let draft = EndingDraft { error_code, ..ending(OutcomeWord::Poisoned) };
+            let draft = EndingDraft { error_code, ..ending(Outcome::Poisoned) };
             let (id, command) = (claimed.job.id(), settling(claimed, &draft));
             Request::Job { scope: Scope::All, id, command }
         });

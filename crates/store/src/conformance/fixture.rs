@@ -7,8 +7,8 @@ use crate::{
 };
 use engine::{
     ClaimId, ClaimRequest, Command, EndingDraft, Filter, HistoryEntry, Job, JobDraft, JobId,
-    JobType, LeaseState, LeaseToken, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, Refusal,
-    Scope, Status, SubmitContext, Submitted, Tenant, WorkerId,
+    JobType, LeaseState, LeaseToken, NewJob, Outcome, PAYLOAD_BYTES_MAX, Policy, Refusal, Scope,
+    Status, SubmitContext, Submitted, Tenant, WorkerId,
 };
 use pollster::block_on;
 use std::{
@@ -70,7 +70,7 @@ pub(crate) fn only(name: &str) -> Scope {
     Scope::One(tenant(name))
 }
 
-pub(crate) fn ending(word: OutcomeWord) -> EndingDraft {
+pub(crate) fn ending(word: Outcome) -> EndingDraft {
     EndingDraft::new(word)
 }
 
@@ -196,16 +196,16 @@ impl Fixture {
     }
 
     pub(crate) fn complete(&self, claimed: &Claimed) -> Result<Status, Refusal> {
-        self.settle(claimed, &ending(OutcomeWord::Completed))
+        self.settle(claimed, &ending(Outcome::Completed))
     }
 
     pub(crate) fn fail(&self, claimed: &Claimed) -> Result<Status, Refusal> {
-        let draft = EndingDraft { retry_after_seconds: Some(0), ..ending(OutcomeWord::Failed) };
+        let draft = EndingDraft { retry_after_seconds: Some(0), ..ending(Outcome::Failed) };
         self.settle(claimed, &draft)
     }
 
     pub(crate) fn poison(&self, claimed: &Claimed) {
-        let poisoned = self.settle(claimed, &ending(OutcomeWord::Poisoned));
+        let poisoned = self.settle(claimed, &ending(Outcome::Poisoned));
         assert_eq!(poisoned, Ok(Status::Poisoned));
     }
 

@@ -2,7 +2,7 @@
 
 use super::fixture::{Fixture, claim_request, claiming, email, ending, settling, token};
 use crate::{Answer, Notification, Request};
-use engine::{Command, LeaseState, OutcomeWord, Refusal, ReleaseReason, Scope, Status, WorkerId};
+use engine::{Command, LeaseState, Outcome, Refusal, ReleaseReason, Scope, Status, WorkerId};
 use pollster::block_on;
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ pub(crate) fn a_restore_voids_every_lease(fixture: &Fixture) {
     let id = fixture.submit(email());
     let claimed = fixture.claim(claim_request("w", "c", &["email"], 1));
     let store = (fixture.restored)();
-    let settle = settling(&claimed[0], &ending(OutcomeWord::Completed));
+    let settle = settling(&claimed[0], &ending(Outcome::Completed));
     let request = Request::Job { scope: Scope::All, id, command: settle };
     let again = claiming(claim_request("w", "c", &["email"], 1));
     let replies = store.execute(vec![request, again], Notification::default()).unwrap();

@@ -3,7 +3,7 @@
 use super::fixture::{Fixture, email, ending, job_type};
 use engine::{
     Command, Comparison, CorrelationId, EndingDraft, ErrorCode, Field, Filter, JobDraft, JobId,
-    OutcomeWord, Status, SubjectId,
+    Outcome, Status, SubjectId,
 };
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ fn three_different_jobs(fixture: &Fixture) -> [JobId; 3] {
     let failed = fixture.submit(scan);
     let claimed = fixture.take_from("scan");
     let (error_code, retryable) = (Some("NO_FILE".into()), Some(false));
-    let draft = EndingDraft { error_code, retryable, ..ending(OutcomeWord::Failed) };
+    let draft = EndingDraft { error_code, retryable, ..ending(Outcome::Failed) };
     fixture.settle(&claimed, &draft).unwrap();
     fixture.pass(10);
     [parent, failed, fixture.submit(email())]

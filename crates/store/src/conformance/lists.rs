@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{Answer, Clock, Request};
 use engine::{
-    Command, JobId, OutcomeWord, Policy, Refusal, Scope, Status, StepAnswer, StepName,
-    TenantLimits, check_step_result,
+    Command, JobId, Outcome, Policy, Refusal, Scope, Status, StepAnswer, StepName, TenantLimits,
+    check_step_result,
 };
 use pollster::block_on;
 
@@ -171,10 +171,10 @@ pub(crate) fn an_attempt_ends_once_within_a_list(fixture: &Fixture) {
     let claimed = fixture.take();
     let id = claimed.job.id();
     let ends = |word| about(id, settling(&claimed, &ending(word)));
-    let both = Request::All(vec![ends(OutcomeWord::Completed), ends(OutcomeWord::Failed)]);
+    let both = Request::All(vec![ends(Outcome::Completed), ends(Outcome::Failed)]);
     assert!(fixture.one(both).is_err(), "another ending stands");
     assert_eq!(fixture.status(id), Status::Running, "and nothing has happened");
-    let again = Request::All(vec![ends(OutcomeWord::Completed), ends(OutcomeWord::Completed)]);
+    let again = Request::All(vec![ends(Outcome::Completed), ends(Outcome::Completed)]);
     let completed = Answer::Job(engine::Answer::Settled(Status::Completed));
     assert_eq!(fixture.one(again), Ok(Answer::All(vec![completed.clone(), completed])));
     assert_eq!(fixture.status(id), Status::Completed);

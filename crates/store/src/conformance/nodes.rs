@@ -11,7 +11,7 @@ use crate::{
     NodeStatus, Notification, Reply, Request, Store, UnconfirmedNode,
 };
 use engine::{
-    Command, Entropy, JobId, LeaseState, OutcomeWord, Policy, Refusal, Scope, SigningKey, Status,
+    Command, Entropy, JobId, LeaseState, Outcome, Policy, Refusal, Scope, SigningKey, Status,
     Timestamp,
 };
 use pollster::block_on;
@@ -316,7 +316,7 @@ fn beating(claimed: &Claimed) -> Command {
 }
 
 fn completing(claimed: &Claimed) -> Command {
-    settling(claimed, &ending(OutcomeWord::Completed))
+    settling(claimed, &ending(Outcome::Completed))
 }
 
 const COMPLETED: Reply = Ok(Answer::Job(engine::Answer::Settled(Status::Completed)));

@@ -2,7 +2,7 @@
 
 use super::fixture::{Fixture, claim_request, claiming, email, ending, keyed, settling, submitted};
 use crate::{Answer, Notification, Request};
-use engine::{Command, JobId, OutcomeWord, Scope, Status};
+use engine::{Command, JobId, Outcome, Scope, Status};
 use std::{collections::BTreeSet, thread};
 
 /// Runs each request on a thread of its own, all at once, and returns the replies.
@@ -47,7 +47,7 @@ pub(crate) fn a_settle_and_a_sweep_race_to_one_outcome(fixture: &Fixture) {
         let id = fixture.submit(email());
         let claimed = fixture.take();
         fixture.pass(3_600);
-        let done = settling(&claimed, &ending(OutcomeWord::Completed));
+        let done = settling(&claimed, &ending(Outcome::Completed));
         let commands = [done.clone(), Command::LeaseExpiry, done, Command::LeaseExpiry];
         let requests = commands.map(|command| Request::Job { scope: Scope::All, id, command });
         let won = at_once(fixture, requests.into()).into_iter().filter(Result::is_ok).count();

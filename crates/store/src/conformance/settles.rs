@@ -2,7 +2,7 @@
 
 use super::fixture::{Fixture, email, ending, settling, token};
 use crate::Request;
-use engine::{Answer, Command, EndingDraft, OutcomeWord, Refusal, ReleaseReason, Scope, Status};
+use engine::{Answer, Command, EndingDraft, Outcome, Refusal, ReleaseReason, Scope, Status};
 use std::time::Duration;
 
 pub(crate) fn an_attempt_completes(fixture: &Fixture) {
@@ -13,7 +13,7 @@ pub(crate) fn an_attempt_completes(fixture: &Fixture) {
         message: Some("sent".into()),
         result: Some("{\"n\": 1}".into()),
         result_url: Some("https://example.org/r/1".into()),
-        ..ending(OutcomeWord::Completed)
+        ..ending(Outcome::Completed)
     };
     assert_eq!(fixture.settle(&claimed, &draft), Ok(Status::Completed));
     let job = fixture.job(id);
@@ -64,8 +64,8 @@ pub(crate) fn another_ending_is_refused(fixture: &Fixture) {
 pub(crate) fn a_repeat_within_one_batch_is_a_repeat(fixture: &Fixture) {
     let id = fixture.submit(email());
     let claimed = fixture.take();
-    let failed = settling(&claimed, &ending(OutcomeWord::Failed));
-    let completed = settling(&claimed, &ending(OutcomeWord::Completed));
+    let failed = settling(&claimed, &ending(Outcome::Failed));
+    let completed = settling(&claimed, &ending(Outcome::Completed));
     let request = |command| Request::Job { scope: Scope::All, id, command };
     let replies = fixture.run(vec![request(failed.clone()), request(failed), request(completed)]);
     let queued = Ok(crate::Answer::Job(Answer::Settled(Status::Queued)));

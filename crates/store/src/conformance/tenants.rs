@@ -2,7 +2,7 @@
 
 use super::fixture::{Fixture, claim_request, email, ending, only, settling};
 use crate::{Query, Request};
-use engine::{Command, Filter, OutcomeWord, Refusal, Scope, Status};
+use engine::{Command, Filter, Outcome, Refusal, Scope, Status};
 use pollster::block_on;
 
 pub(crate) fn a_tenant_cannot_see_jobs_of_another(fixture: &Fixture) {
@@ -32,7 +32,7 @@ pub(crate) fn a_tenant_cannot_change_jobs_of_another(fixture: &Fixture) {
         Command::Discard,
         Command::Erase,
         Command::Redrive { max_attempts: None, reset_steps: true },
-        settling(&claimed, &ending(OutcomeWord::Completed)),
+        settling(&claimed, &ending(Outcome::Completed)),
     ];
     for command in commands {
         let reply = fixture.one(Request::Job { scope: only("birch"), id, command });

@@ -11,7 +11,7 @@ use crate::{
 use engine::{
     AuditEntry, Change, ClaimId, Event, HistoryEntry, IdempotencyKey, Job, JobId, JobType,
     JsonText, Priority, Scope, Step, StepName, StepsChange, Tenant, TenantLimits, Timestamp,
-    WorkerId, clock_jumped, key_is_free,
+    WorkerId, after_clock_jump, key_is_free,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -116,7 +116,7 @@ impl Tables {
         if tick.jumped == Duration::ZERO {
             return;
         }
-        let jumped = |job: &Job| clock_jumped(job, tick.jumped);
+        let jumped = |job: &Job| after_clock_jump(job, tick.jumped);
         let changes: Vec<Change> = self.jobs.values().filter_map(jumped).collect();
         for change in changes {
             self.save(change);
@@ -158,11 +158,11 @@ impl Tables {
         self.outbox.extend(event.map(|(kind, at)| Event { kind, at, job: job.clone() }));
         self.history.entry(id).or_default().extend(entry);
         match steps {
-            StepsChange::Kept => {}
+            StepsChange::Unchanged => {}
             StepsChange::Put(step) => {
                 self.steps.entry(id).or_default().insert(step.name.clone(), step);
             }
-            StepsChange::Forgotten => drop(self.steps.remove(&id)),
+            StepsChange::Cleared => drop(self.steps.remove(&id)),
         }
         let before = self.jobs.insert(id, job.clone());
         self.reindex(before.as_ref(), Some(&job));

@@ -153,7 +153,7 @@ impl Inner {
                 if left == 0 {
                     return Ok(found);
                 }
-                let kept = settings.records.policy(&names.job_type).kept_for(keyed);
+                let kept = settings.records.policy(&names.job_type).effective_retention(keyed);
                 let (queue, until) = (queue_column(queue), before(now, kept));
                 let rows = db.rows(sql::OVERDUE_KEPT, &[&queue, &keyed, &until, &left]).await?;
                 add_overdue(db, &settings, numbers(&rows)?, now, &mut found).await?;

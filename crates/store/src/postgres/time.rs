@@ -19,7 +19,7 @@ use crate::{
     clock::{Reading, StoreClock},
     codec::body::StoredWorker,
 };
-use engine::{JobId, Scope, Timestamp, clock_jumped};
+use engine::{JobId, Scope, Timestamp, after_clock_jump};
 use std::time::Duration;
 
 /// This node's view of the store's time.
@@ -184,7 +184,7 @@ impl Inner {
         }
         let mut transaction = Transaction::new(self, (now, 0), self.cached_settings(), Vec::new());
         for stored in load::live(db, &running).await?.into_values() {
-            if let Some(change) = clock_jumped(&stored.job, by) {
+            if let Some(change) = after_clock_jump(&stored.job, by) {
                 transaction.save_change(&stored, change)?;
             }
         }

@@ -262,14 +262,14 @@ impl Transaction {
 
     fn change_steps(&mut self, no: i64, change: &StepsChange) {
         match change {
-            StepsChange::Kept => {}
+            StepsChange::Unchanged => {}
             StepsChange::Put(step) => {
                 let (name, steps) = (step.name.as_str(), self.steps.entry(no).or_default());
                 let new = steps.by_name.insert(name.into(), step.clone()).is_none();
                 steps.count += u64::from(new);
                 self.pending.steps.insert((no, name.into()), step.clone());
             }
-            StepsChange::Forgotten => {
+            StepsChange::Cleared => {
                 self.pending.steps.retain(|(of, _), _| *of != no);
                 self.pending.steps_forgotten.push(no);
                 self.steps.insert(no, Steps::default());

@@ -225,7 +225,7 @@ pub(super) fn overdue_jobs(db: &Connection, limit: usize, now: Timestamp) -> Res
                 return Ok(overdue_jobs);
             }
             let policy = records.policy(&queue.job_type);
-            let values = (no, keyed, before(now, policy.kept_for(keyed)), to_i64(left));
+            let values = (no, keyed, before(now, policy.effective_retention(keyed)), to_i64(left));
             left = collect(load::numbers(db, sql::OVERDUE_KEPT, values)?)?;
         }
     }

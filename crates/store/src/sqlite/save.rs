@@ -133,12 +133,12 @@ impl Writer {
 
     fn save_steps(&mut self, no: i64, steps: &StepsChange) -> Result<()> {
         match steps {
-            StepsChange::Kept => Ok(()),
+            StepsChange::Unchanged => Ok(()),
             StepsChange::Put(step) => {
                 let values = (no, step.name.as_str(), to_row(no, step));
                 load::run(&self.db, sql::STEP_PUT, values)
             }
-            StepsChange::Forgotten => load::run(&self.db, sql::STEPS_FORGET, [no]),
+            StepsChange::Cleared => load::run(&self.db, sql::STEPS_FORGET, [no]),
         }
     }
 

@@ -24,7 +24,7 @@ use crate::{
     store::StoreError,
     workers::{FULL_FOR, workers_claiming_in},
 };
-use engine::{JobId, Scope, TenantLimits, Timestamp, WorkerId, clock_jumped};
+use engine::{JobId, Scope, TenantLimits, Timestamp, WorkerId, after_clock_jump};
 use rusqlite::{Connection, ErrorCode};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -187,7 +187,7 @@ impl Writer {
     fn extend_leases(&mut self, by: Duration) -> Result<()> {
         for no in load::numbers(self.flushed_db()?, sql::RUNNING_JOBS, [])? {
             let Some(stored) = readable(self.must_find(no))? else { continue };
-            if let Some(change) = clock_jumped(&stored.job, by) {
+            if let Some(change) = after_clock_jump(&stored.job, by) {
                 self.save_change(&stored, change)?;
             }
         }

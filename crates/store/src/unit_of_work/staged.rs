@@ -55,9 +55,9 @@ impl<R> Staged<'_, R> {
         let (mut steps, mut stored_steps_dropped) = (HashMap::new(), false);
         for change in self.changes_of(id) {
             match change.map(|change| &change.steps) {
-                Some(StepsChange::Kept) => {}
+                Some(StepsChange::Unchanged) => {}
                 Some(StepsChange::Put(step)) => drop(steps.insert(&step.name, step)),
-                Some(StepsChange::Forgotten) | None => {
+                Some(StepsChange::Cleared) | None => {
                     steps.clear();
                     stored_steps_dropped = true;
                 }

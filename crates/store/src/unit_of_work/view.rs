@@ -12,8 +12,8 @@ use crate::{
 };
 use engine::{
     ApiKey, AttemptRecord, Change, Command, Facts, IdempotencyKey, Job, JobId, JobType, LeaseToken,
-    NewJob, Policy, Refusal, Scope, Step, StepName, Submitted, key_is_free, submit, submit_again,
-    submit_same,
+    NewJob, Policy, Refusal, Scope, Step, StepName, Submitted, key_is_free, submit,
+    submit_known_id, submit_with_taken_key,
 };
 use std::collections::BTreeSet;
 
@@ -89,17 +89,17 @@ impl<'a, S: Source> View<'_, 'a, S> {
     fn submit(&mut self, new: &'a NewJob) -> Result<Submitted, Stop<S::Error>> {
         if let Some(staged) = self.staged.jobs.get(&new.id) {
             let job = self.staged.job(staged).ok_or(Refusal::JobNotFound)?;
-            return Ok(submit_same(job, new)?);
+            return Ok(submit_known_id(job, new)?);
         }
         // A client that could not know whether its first submit was committed repeats it.
         if let Some(row) = self.source.find_new(new.id).map_err(Stop::Failed)? {
-            return Ok(submit_same(S::job(&row), new)?);
+            return Ok(submit_known_id(S::job(&row), new)?);
         }
         let queue = Queue::of_new(new);
         if let Some(key) = &new.key
             && let Some(holder) = self.key_holder(&queue, &key.name)?
         {
-            return Ok(submit_again(&holder, &key.content)?);
+            return Ok(submit_with_taken_key(&holder, &key.content)?);
         }
         let opened_types =
             self.staged.opened_types.get(&queue.tenant).map_or(0, BTreeSet::len) as u64;

@@ -4,7 +4,7 @@ use super::{
     error::{Fault, FilterError, snippet},
     parse::parse,
     scan::Read,
-    tree::{Condition, Literal, Placed},
+    tree::{Condition, Literal, Spanned},
 };
 use crate::{catalogue::codes, time::parse_time};
 use engine::{
@@ -58,7 +58,7 @@ fn filter(condition: Condition) -> Read<Filter> {
     Ok(match condition {
         Condition::Always(true) => Filter::Everything,
         Condition::Always(false) => nothing(),
-        Condition::Holds(name) => return Err(bare(&name)),
+        Condition::Holds(name) => return Err(name_alone(&name)),
         Condition::Compare { name, comparison, value } => compare(&name, comparison, &value)?,
         Condition::And(all) => Filter::And(filters(all)?),
         Condition::Or(any) => Filter::Or(filters(any)?),
@@ -76,9 +76,9 @@ fn nothing() -> Filter {
 }
 
 /// No field of a job is a boolean.
-fn bare(name: &Placed<Box<str>>) -> Fault {
-    match known(name) {
-        Ok((field, _)) => wrong_value(name.at, field, "must be compared with a value"),
+fn name_alone(name: &Spanned<Box<str>>) -> Fault {
+    match field_named(name) {
+        Ok((field, _)) => wrong_value(name.offset, field, "must be compared with a value"),
         Err(unknown) => unknown,
     }
 }
@@ -87,27 +87,27 @@ fn wrong_value(at: usize, field: &str, detail: &str) -> Fault {
     Fault::syntax(at, format!("has a wrong value: {field} {detail}"))
 }
 
-fn known(name: &Placed<Box<str>>) -> Read<JobField> {
-    let found = FIELDS.into_iter().find(|(field, _)| *field == &*name.it);
-    found.ok_or_else(|| {
-        let (named, known) = (snippet(&name.it), JOB_FIELDS.join(", "));
-        let detail = format!("names the field '{named}'; known are {known}");
-        Fault { at: name.at, code: codes::FILTER_FIELD, detail }
+fn field_named(name: &Spanned<Box<str>>) -> Read<JobField> {
+    let job_field = FIELDS.into_iter().find(|(field, _)| *field == &*name.node);
+    job_field.ok_or_else(|| {
+        let (name_text, known_names) = (snippet(&name.node), JOB_FIELDS.join(", "));
+        let detail = format!("names the field '{name_text}'; known are {known_names}");
+        Fault { at: name.offset, code: codes::FILTER_FIELD, detail }
     })
 }
 
 fn compare(
-    name: &Placed<Box<str>>,
+    name: &Spanned<Box<str>>,
     comparison: Comparison,
-    value: &Placed<Literal>,
+    value: &Spanned<Literal>,
 ) -> Read<Filter> {
-    let (field, read) = known(name)?;
-    let checked = if matches!(value.it, Literal::Null) {
+    let (field, read) = field_named(name)?;
+    let checked = if matches!(value.node, Literal::Null) {
         absent(field, comparison)
     } else {
-        read(field, &value.it).map(|field| Filter::Compare(comparison, field))
+        read(field, &value.node).map(|field| Filter::Compare(comparison, field))
     };
-    checked.map_err(|problem| wrong_value(value.at, field, &problem.detail))
+    checked.map_err(|problem| wrong_value(value.offset, field, &problem.detail))
 }
 
 /// Whether a job has the field at all. The engine's filters need no variant for it: a present value
@@ -120,10 +120,10 @@ fn absent(field: &'static str, comparison: Comparison) -> Checked<Filter> {
         "parentId" => Field::ParentId(JobId::from_bytes([0; 16])),
         _ => return Err(FieldProblem::new(field, "is never null")),
     };
-    let given = Filter::Compare(Comparison::Ge, least);
+    let is_present = Filter::Compare(Comparison::Ge, least);
     match comparison {
-        Comparison::Eq => Ok(Filter::Not(Box::new(given))),
-        Comparison::Ne => Ok(given),
+        Comparison::Eq => Ok(Filter::Not(Box::new(is_present))),
+        Comparison::Ne => Ok(is_present),
         Comparison::Gt | Comparison::Ge | Comparison::Lt | Comparison::Le => {
             Err(FieldProblem::new(field, "is neither less nor greater than null"))
         }
@@ -134,12 +134,12 @@ fn text<'a>(field: &'static str, value: &'a Literal) -> Checked<&'a str> {
     if let Literal::Text(text) = value {
         return Ok(text);
     }
-    Err(wanted(field, "a text in single quotes", value))
+    Err(mismatch(field, "a text in single quotes", value))
 }
 
 fn status(text: &str) -> Checked<Status> {
-    let found = Status::ALL.into_iter().find(|status| status.as_str() == text);
-    found.ok_or_else(|| {
+    let status = Status::ALL.into_iter().find(|status| status.as_str() == text);
+    status.ok_or_else(|| {
         let names = Status::ALL.map(Status::as_str).join(", ");
         FieldProblem::new("status", format!("must be one of {names}"))
     })
@@ -152,7 +152,7 @@ fn time(field: &'static str, value: &Literal) -> Checked<Timestamp> {
     if let Literal::Text(text) = value {
         return parse_time(field, text);
     }
-    Err(wanted(field, "a time such as datetime'2026-11-15T08:00:00Z'", value))
+    Err(mismatch(field, "a time such as datetime'2026-11-15T08:00:00Z'", value))
 }
 
 fn job_id(field: &'static str, value: &Literal) -> Checked<JobId> {
@@ -162,12 +162,12 @@ fn job_id(field: &'static str, value: &Literal) -> Checked<JobId> {
     if let Literal::Text(text) = value {
         return JobId::parse(text);
     }
-    Err(wanted(field, "a UUID in single quotes", value))
+    Err(mismatch(field, "a UUID in single quotes", value))
 }
 
-fn wanted(field: &'static str, wanted: &str, found: &Literal) -> FieldProblem {
+fn mismatch(field: &'static str, expected: &str, literal: &Literal) -> FieldProblem {
     FieldProblem::new(
         field,
-        format!("must be compared with {wanted}, and not with {}", found.kind()),
+        format!("must be compared with {expected}, and not with {}", literal.kind()),
     )
 }

@@ -20,7 +20,7 @@ const FORMS: [Form; 4] = [
 ];
 
 /// A value with a prefix: `datetime'…'`.
-pub(super) fn formed(prefix: &str, body: &str) -> Read {
+pub(super) fn prefixed(prefix: &str, body: &str) -> Read {
     if let Some((_, read, form)) = FORMS.iter().find(|(word, ..)| *word == prefix) {
         return read(body).ok_or_else(|| format!("has {form}"));
     }
@@ -55,7 +55,7 @@ pub(super) fn number(text: &str) -> Read {
     if !is_double(digits) {
         return Err("has a number that is not written like 42, 42L, 4.2 or 4.2e1".into());
     }
-    let number: f64 = text.parse().expect("its digits were looked at");
+    let number: f64 = text.parse().expect("is_double checked the digits");
     if number.is_finite() { Ok(Literal::Double(number)) } else { Err(out_of_range()) }
 }
 

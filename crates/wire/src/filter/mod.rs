@@ -15,7 +15,7 @@ mod tree;
 pub use error::FilterError;
 pub use jobs::{JOB_FIELDS, job_filter, some_jobs};
 pub use parse::parse;
-pub use tree::{Condition, Literal, Placed};
+pub use tree::{Condition, Literal, Spanned};
 
 /// A filter has at most this many bytes.
 pub const FILTER_BYTES_MAX: usize = 8 * 1024;

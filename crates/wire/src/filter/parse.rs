@@ -13,7 +13,7 @@ use super::{
     error::{Fault, FilterError, snippet},
     literal::lower_case,
     scan::{Read, Scanner, Token},
-    tree::{Condition, Literal, Placed},
+    tree::{Condition, Literal, Spanned},
 };
 use engine::Comparison;
 
@@ -53,11 +53,11 @@ fn read(text: &str) -> Read<Condition> {
     let mut scanner = Scanner::new(text);
     let ahead = scanner.token()?;
     let mut parser = Parser { scanner, ahead, depth: 0, comparisons: 0 };
-    if matches!(parser.ahead.it, Token::End) {
+    if matches!(parser.ahead.node, Token::End) {
         return Ok(Condition::Always(true));
     }
     let condition = parser.or()?;
-    match parser.ahead.it {
+    match parser.ahead.node {
         Token::End => Ok(condition),
         Token::Open | Token::Close | Token::Word(_) | Token::Literal(_) | Token::Other(_) => {
             Err(parser.unexpected(CONNECTIVE))
@@ -68,15 +68,15 @@ fn read(text: &str) -> Read<Condition> {
 struct Parser<'a> {
     scanner: Scanner<'a>,
     /// The lookahead: a token that was read and not consumed.
-    ahead: Placed<Token<'a>>,
+    ahead: Spanned<Token<'a>>,
     /// Open parentheses and nots.
     depth: usize,
     comparisons: usize,
 }
 
 enum Operand {
-    Name(Placed<Box<str>>),
-    Value(Placed<Literal>),
+    Name(Spanned<Box<str>>),
+    Value(Spanned<Literal>),
 }
 
 impl<'a> Parser<'a> {
@@ -97,7 +97,7 @@ impl<'a> Parser<'a> {
     }
 
     fn unary(&mut self) -> Read<Condition> {
-        match self.ahead.it {
+        match self.ahead.node {
             Token::Word("not") => {
                 self.enter()?;
                 let inner = self.unary()?;
@@ -121,13 +121,13 @@ impl<'a> Parser<'a> {
         self.depth += 1;
         if self.depth > FILTER_DEPTH_MAX {
             let detail = format!("nests parentheses and not deeper than {FILTER_DEPTH_MAX}");
-            return Err(Fault::syntax(self.ahead.at, detail));
+            return Err(Fault::syntax(self.ahead.offset, detail));
         }
         self.advance()
     }
 
     fn close(&mut self) -> Read<()> {
-        if !matches!(self.ahead.it, Token::Close) {
+        if !matches!(self.ahead.node, Token::Close) {
             return Err(self.unexpected(CLOSING));
         }
         self.depth -= 1;
@@ -138,12 +138,12 @@ impl<'a> Parser<'a> {
         self.comparisons += 1;
         if self.comparisons > FILTER_COMPARISONS_MAX {
             let detail = format!("has more than {FILTER_COMPARISONS_MAX} comparisons");
-            return Err(Fault::syntax(self.ahead.at, detail));
+            return Err(Fault::syntax(self.ahead.offset, detail));
         }
         let left = self.operand(CONDITION)?;
-        let Some((comparison, turned)) = self.comparison() else { return self.bare(left) };
+        let Some((comparison, swapped)) = self.comparison() else { return self.bare(left) };
         self.advance()?;
-        let right_at = self.ahead.at;
+        let right_at = self.ahead.offset;
         let right = self.operand(OPERAND)?;
         let fault = |detail| Err(Fault::syntax(right_at, detail));
         match (left, right) {
@@ -151,7 +151,7 @@ impl<'a> Parser<'a> {
                 Ok(Condition::Compare { name, comparison, value })
             }
             (Operand::Value(value), Operand::Name(name)) => {
-                Ok(Condition::Compare { name, comparison: turned, value })
+                Ok(Condition::Compare { name, comparison: swapped, value })
             }
             (Operand::Name(_), Operand::Name(_)) => fault(
                 "compares two names; one side must be a value, and texts stand in single quotes",
@@ -165,10 +165,10 @@ impl<'a> Parser<'a> {
     /// A name or a boolean may stand alone, unless something follows that looks like the rest of a
     /// comparison.
     fn bare(&mut self, operand: Operand) -> Read<Condition> {
-        let ends = matches!(self.ahead.it, Token::End | Token::Close | Token::Word("and" | "or"));
+        let ends = matches!(self.ahead.node, Token::End | Token::Close | Token::Word("and" | "or"));
         match operand {
             Operand::Name(name) if ends => Ok(Condition::Holds(name)),
-            Operand::Value(Placed { it: Literal::Boolean(always), .. }) if ends => {
+            Operand::Value(Spanned { node: Literal::Boolean(always), .. }) if ends => {
                 Ok(Condition::Always(always))
             }
             Operand::Name(_) | Operand::Value(_) => Err(self.unexpected(COMPARISON)),
@@ -176,10 +176,10 @@ impl<'a> Parser<'a> {
     }
 
     fn operand(&mut self, expected: &str) -> Read<Operand> {
-        match &self.ahead.it {
+        match &self.ahead.node {
             Token::Word(word) => self.name_or_constant(word, expected),
             Token::Literal(literal) => {
-                let value = Placed { at: self.ahead.at, it: literal.clone() };
+                let value = Spanned { offset: self.ahead.offset, node: literal.clone() };
                 self.advance()?;
                 Ok(Operand::Value(value))
             }
@@ -190,7 +190,7 @@ impl<'a> Parser<'a> {
     }
 
     fn name_or_constant(&mut self, word: &'a str, expected: &str) -> Read<Operand> {
-        let at = self.ahead.at;
+        let at = self.ahead.offset;
         let constant = match word {
             "true" => Some(Literal::Boolean(true)),
             "false" => Some(Literal::Boolean(false)),
@@ -199,26 +199,26 @@ impl<'a> Parser<'a> {
             _ => None,
         };
         self.advance()?;
-        if let Some(it) = constant {
-            return Ok(Operand::Value(Placed { at, it }));
+        if let Some(literal) = constant {
+            return Ok(Operand::Value(Spanned { offset: at, node: literal }));
         }
-        if matches!(self.ahead.it, Token::Open) {
+        if matches!(self.ahead.node, Token::Open) {
             let detail = format!("calls '{}', and there are no functions here", snippet(word));
             return Err(Fault::syntax(at, detail));
         }
-        Ok(Operand::Name(Placed { at, it: word.into() }))
+        Ok(Operand::Name(Spanned { offset: at, node: word.into() }))
     }
 
     /// The operator ahead, and the operator for swapped operands.
     fn comparison(&self) -> Option<(Comparison, Comparison)> {
-        let Token::Word(word) = self.ahead.it else { return None };
+        let Token::Word(word) = self.ahead.node else { return None };
         let found = COMPARISONS.into_iter().find(|(name, ..)| *name == word);
-        found.map(|(_, comparison, turned)| (comparison, turned))
+        found.map(|(_, comparison, swapped)| (comparison, swapped))
     }
 
     /// Consumes the word if it is ahead, and returns whether it was.
     fn skip(&mut self, word: &str) -> Read<bool> {
-        let is_ahead = matches!(self.ahead.it, Token::Word(found) if found == word);
+        let is_ahead = matches!(self.ahead.node, Token::Word(found) if found == word);
         if is_ahead {
             self.advance()?;
         }
@@ -232,14 +232,14 @@ impl<'a> Parser<'a> {
 
     /// The error for a wrong token ahead. Perhaps the token is only in the wrong case.
     fn unexpected(&self, expected: &str) -> Fault {
-        let mut detail = self.ahead.it.instead_of(expected);
-        if let Token::Word(word) = self.ahead.it
+        let mut detail = self.ahead.node.instead_of(expected);
+        if let Token::Word(word) = self.ahead.node
             && let Some(keyword) =
                 KEYWORDS.into_iter().find(|keyword| is_in_other_case(word, keyword))
         {
             detail = lower_case(keyword);
         }
-        Fault::syntax(self.ahead.at, detail)
+        Fault::syntax(self.ahead.offset, detail)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{
     error::{Fault, snippet},
     literal,
-    tree::{Literal, Placed},
+    tree::{Literal, Spanned},
 };
 
 pub(super) type Read<T> = Result<T, Fault>;
@@ -29,20 +29,20 @@ impl<'a> Scanner<'a> {
     }
 
     /// The next token. After the end, it returns the end again.
-    pub(super) fn token(&mut self) -> Read<Placed<Token<'a>>> {
+    pub(super) fn token(&mut self) -> Read<Spanned<Token<'a>>> {
         self.take(|letter| letter.is_ascii_whitespace());
         let at = self.at;
         let token = match self.rest().chars().next() {
             None => Ok(Token::End),
-            Some('(') => Ok(self.sign('(', Token::Open)),
-            Some(')') => Ok(self.sign(')', Token::Close)),
+            Some('(') => Ok(self.symbol('(', Token::Open)),
+            Some(')') => Ok(self.symbol(')', Token::Close)),
             Some('\'') => self.quoted().map(|text| Token::Literal(Literal::Text(text))),
             Some('0'..='9' | '-') => literal::number(self.digits()).map(Token::Literal),
             Some(letter) if begins_name(letter) => self.word(),
-            Some(other) => Ok(self.sign(other, Token::Other(other))),
+            Some(other) => Ok(self.symbol(other, Token::Other(other))),
         };
         match token {
-            Ok(it) => Ok(Placed { at, it }),
+            Ok(node) => Ok(Spanned { offset: at, node }),
             Err(detail) => Err(Fault::syntax(at, detail)),
         }
     }
@@ -51,15 +51,15 @@ impl<'a> Scanner<'a> {
         &self.text[self.at..]
     }
 
-    fn sign(&mut self, sign: char, token: Token<'a>) -> Token<'a> {
-        self.at += sign.len_utf8();
+    fn symbol(&mut self, symbol: char, token: Token<'a>) -> Token<'a> {
+        self.at += symbol.len_utf8();
         token
     }
 
-    /// Everything up to the first character that is not `wanted`.
-    fn take(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
+    /// Everything up to the first character that is not accepted.
+    fn take(&mut self, accepts: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
-        let end = rest.find(|letter| !wanted(letter)).unwrap_or(rest.len());
+        let end = rest.find(|letter| !accepts(letter)).unwrap_or(rest.len());
         self.at += end;
         &rest[..end]
     }
@@ -71,7 +71,7 @@ impl<'a> Scanner<'a> {
             return Ok(Token::Word(word));
         }
         let body = self.quoted()?;
-        literal::formed(word, &body).map(Token::Literal)
+        literal::prefixed(word, &body).map(Token::Literal)
     }
 
     /// The text between two quotes, in which a doubled quote stands for one.
@@ -112,7 +112,7 @@ impl Token<'_> {
     /// The message for this token in place of `expected`. It never contains a value, which may be
     /// confidential.
     pub(super) fn instead_of(&self, expected: &str) -> String {
-        let found = match self {
+        let token = match self {
             Token::End => return format!("ends where {expected} should follow"),
             Token::Open => "'('".into(),
             Token::Close => "')'".into(),
@@ -120,6 +120,6 @@ impl Token<'_> {
             Token::Literal(literal) => literal.kind().into(),
             Token::Other(other) => format!("'{}'", other.escape_debug()),
         };
-        format!("has {found} where {expected} should follow")
+        format!("has {token} where {expected} should follow")
     }
 }

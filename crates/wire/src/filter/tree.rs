@@ -8,15 +8,15 @@ pub enum Condition {
     /// `true`, `false`; a blank filter is always true.
     Always(bool),
     /// A property that stands alone and is true: `IsActive`.
-    Holds(Placed<Box<str>>),
+    Holds(Spanned<Box<str>>),
     /// A property compared with a value. `5 lt Age` is read as `Age gt 5`.
     Compare {
         /// The property.
-        name: Placed<Box<str>>,
+        name: Spanned<Box<str>>,
         /// The comparison of the property with the value.
         comparison: Comparison,
         /// The value.
-        value: Placed<Literal>,
+        value: Spanned<Literal>,
     },
     /// All of these hold; there are at least two.
     And(Vec<Condition>),
@@ -29,9 +29,9 @@ pub enum Condition {
 /// A part of a filter, and the byte at which it begins.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are what the type says")]
-pub struct Placed<T> {
-    pub at: usize,
-    pub it: T,
+pub struct Spanned<T> {
+    pub offset: usize,
+    pub node: T,
 }
 
 /// A value in a filter.

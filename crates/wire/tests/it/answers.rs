@@ -10,14 +10,14 @@ use wire::*;
 
 #[test]
 fn a_status_has_the_seed_s_fields_first_and_nulls_for_what_is_absent() {
-    check("status_plain", &StatusShape::from(&jobs::plain()));
-    check("status_stopping", &StatusShape::from(&jobs::stopping()));
-    check("status_retrying", &StatusShape::from(&jobs::retrying()));
-    check("status_completed", &StatusShape::from(&jobs::completed()));
-    check("status_poisoned", &StatusShape::from(&jobs::poisoned()));
+    check("status_plain", &JobStatus::from(&jobs::plain()));
+    check("status_stopping", &JobStatus::from(&jobs::stopping()));
+    check("status_retrying", &JobStatus::from(&jobs::retrying()));
+    check("status_completed", &JobStatus::from(&jobs::completed()));
+    check("status_poisoned", &JobStatus::from(&jobs::poisoned()));
     let redrive = Command::Redrive { max_attempts: Some(9), reset_steps: false };
     let redriven = jobs::after(&jobs::poisoned(), &redrive, 200);
-    check("status_redriven", &StatusShape::from(&redriven));
+    check("status_redriven", &JobStatus::from(&redriven));
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn the_seed_s_twelve_fields_come_first_and_in_its_order() {
         "errorCode",
         "errorMessage",
     ];
-    let text = serde_json::to_string(&StatusShape::from(&jobs::plain())).unwrap();
+    let text = serde_json::to_string(&JobStatus::from(&jobs::plain())).unwrap();
     let places: Vec<_> = SEED.iter().map(|name| text.find(&format!("\"{name}\":"))).collect();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");
     assert!(places.last().unwrap() < &text.find("\"nextAttemptAt\":"), "{text}");
@@ -44,7 +44,7 @@ fn the_seed_s_twelve_fields_come_first_and_in_its_order() {
 
 #[test]
 fn the_next_attempt_appears_only_while_the_job_waits() {
-    let next = |job: &Job| StatusShape::from(job).next_attempt_at.map(|at| at.0);
+    let next = |job: &Job| JobStatus::from(job).next_attempt_at.map(|at| at.0);
     assert_eq!(next(&jobs::plain()), Some(jobs::at(0)));
     assert_eq!(next(&jobs::retrying()), Some(jobs::at(160)));
     for job in [jobs::stopping(), jobs::completed(), jobs::poisoned()] {
@@ -54,12 +54,12 @@ fn the_next_attempt_appears_only_while_the_job_waits() {
 
 #[test]
 fn a_whole_job_shows_its_payload_only_where_it_is_given() {
-    check("job_plain", &JobShape::new(&jobs::plain(), None));
-    check("job_full", &JobShape::new(&jobs::full(), Some(&jobs::payload())));
+    check("job_plain", &FullJob::new(&jobs::plain(), None));
+    check("job_full", &FullJob::new(&jobs::full(), Some(&jobs::payload())));
     let discarded = jobs::after(&jobs::poisoned(), &Command::Discard, 140);
     check(
         "job_discarded",
-        &JobShape::new(&discarded, Some(&JsonText::parse("payload", "null", 4).unwrap())),
+        &FullJob::new(&discarded, Some(&JsonText::parse("payload", "null", 4).unwrap())),
     );
 }
 
@@ -78,7 +78,10 @@ fn a_client_reads_what_a_server_wrote() {
     let answer = ClaimAnswer { jobs: vec![claimed] };
     let text = serde_json::to_string(&answer).unwrap();
     let read: ClaimAnswer = serde_json::from_str(&text).unwrap();
-    assert_eq!(read.jobs[0].base.more.payload.as_ref().unwrap().as_str(), jobs::payload().as_str());
+    assert_eq!(
+        read.jobs[0].base.extension.payload.as_ref().unwrap().as_str(),
+        jobs::payload().as_str()
+    );
     assert_eq!(serde_json::to_string(&read).unwrap(), text);
     let event = CloudEvent::from(&jobs::event(EventKind::Completed, jobs::completed(), 130));
     let text = serde_json::to_string(&event).unwrap();
@@ -88,11 +91,11 @@ fn a_client_reads_what_a_server_wrote() {
 
 #[test]
 fn a_submit_answer_has_the_status_url() {
-    let first = SubmittedShape::from(&Submitted::of(&jobs::full(), false));
+    let first = SubmittedJob::from(&Submitted::of(&jobs::full(), false));
     check("submitted", &first);
     let signed_status_url = Some(format!("{}?sig=x", first.status_url));
-    check("submitted_signed", &SubmittedShape { signed_status_url, ..first });
-    let again = SubmittedShape::from(&Submitted::of(&jobs::completed(), true));
+    check("submitted_signed", &SubmittedJob { signed_status_url, ..first });
+    let again = SubmittedJob::from(&Submitted::of(&jobs::completed(), true));
     let problem =
         Problem::refused(&Refusal::KeyReused { holder: jobs::id() }, &jobs::correlation());
     let items = vec![BatchItem::Submitted(again), BatchItem::Refused { problem }];
@@ -113,7 +116,7 @@ fn a_history_row_has_actor_change_and_time() {
     let running = jobs::running(&full);
     let began = entry(engine::claim(&full, &jobs::by_worker_1(), &jobs::facts(&policy, 100)));
     let lost = entry(decide(&running, &Command::LeaseExpiry, &jobs::facts(&policy, 130)));
-    let items = [began, lost].iter().map(HistoryShape::from).collect();
+    let items = [began, lost].iter().map(Transition::from).collect();
     check("history", &Page { items, next_cursor: None });
 }
 
@@ -137,7 +140,7 @@ fn each_reason_has_its_own_fields_and_no_others() {
         },
         Reason::Ended { status: Status::Completed, at: jobs::at(130) },
     ];
-    check("explain", &ExplainShape::new(Status::Queued, &reasons));
+    check("explain", &Explanation::new(Status::Queued, &reasons));
 }
 
 #[test]
@@ -157,32 +160,32 @@ fn the_answers_to_a_worker_s_reports() {
         SettledItem::refused(&jobs::id().to_string(), lost),
     ];
     check("settle_answer", &SettleAnswer { items });
-    check("step_new", &StepShape::from(&StepAnswer::New));
-    check("step_unfinished", &StepShape::from(&StepAnswer::Unfinished));
-    check("step_done", &StepShape::from(&StepAnswer::Done(jobs::payload())));
+    check("step_new", &StepStatus::from(&StepAnswer::New));
+    check("step_unfinished", &StepStatus::from(&StepAnswer::Unfinished));
+    check("step_done", &StepStatus::from(&StepAnswer::Done(jobs::payload())));
 }
 
 #[test]
 fn a_type_shows_its_policy_as_a_person_would_write_it() {
     let email = JobType::parse("email").unwrap();
     let mut policy = Policy::default();
-    check("type_default", &TypeShape::new(&email, &policy, false));
+    check("type_default", &TypeWithPolicy::new(&email, &policy, false));
     policy.backoff.factor_hundredths = 150;
     policy.max_queued = Some(10_000);
     policy.concurrency = Some(8);
-    check("type_own", &TypeShape::new(&email, &policy, true));
-    let read = PolicyShape::from(&policy).to_draft().unwrap().check();
+    check("type_own", &TypeWithPolicy::new(&email, &policy, true));
+    let read = TypePolicy::from(&policy).to_draft().unwrap().check();
     assert_eq!(read, Ok(policy.clone()), "what is shown can be sent back");
     policy.schema = Some(JsonText::from_stored(r#"{"type": "object", "required": ["to"]}"#));
     policy.handler = Some(ReadyMade::Http(HandlerUrl::parse("https://hooks.example/a").unwrap()));
-    check("type_http", &TypeShape::new(&email, &policy, true));
-    let read = PolicyShape::from(&policy).to_draft().unwrap().check();
+    check("type_http", &TypeWithPolicy::new(&email, &policy, true));
+    let read = TypePolicy::from(&policy).to_draft().unwrap().check();
     assert_eq!(read, Ok(policy.clone()), "what is shown can be sent back");
     policy.handler = Some(ReadyMade::Exec(ExecCommand::parse(&["convert", "-"]).unwrap()));
-    let shown = TypeShape::new(&email, &policy, true);
+    let shown = TypeWithPolicy::new(&email, &policy, true);
     check("type_exec", &shown);
     let text = serde_json::to_string(&shown).unwrap();
-    assert_eq!(serde_json::from_str::<TypeShape>(&text).unwrap(), shown);
+    assert_eq!(serde_json::from_str::<TypeWithPolicy>(&text).unwrap(), shown);
     assert_eq!(
         shown.policy.to_draft().unwrap().check(),
         Ok(policy),
@@ -192,7 +195,7 @@ fn a_type_shows_its_policy_as_a_person_would_write_it() {
 
 #[test]
 fn queues_and_workers_and_pages() {
-    let queue = QueueShape {
+    let queue = QueueStatus {
         job_type: "email".into(),
         queued: 12,
         due: 9,
@@ -203,7 +206,7 @@ fn queues_and_workers_and_pages() {
         live_workers: 2,
     };
     check("queues", &Page { items: vec![queue], next_cursor: None });
-    let worker = |state| WorkerShape {
+    let worker = |state| WorkerStatus {
         worker_id: "worker-1".into(),
         host: Some("node-7".into()),
         job_types: vec!["email".into()],
@@ -218,7 +221,7 @@ fn queues_and_workers_and_pages() {
 #[test]
 fn the_poison_queue_counts_its_jobs_by_reason() {
     let answer = PoisonAnswer {
-        items: vec![StatusShape::from(&jobs::poisoned())],
+        items: vec![JobStatus::from(&jobs::poisoned())],
         next_cursor: Some("bmV4dA".into()),
         counts: [("SMTP_BUSY".into(), 7), ("MESSAGE_UNREADABLE".into(), 1)].into(),
     };
@@ -242,7 +245,7 @@ fn a_bulk_action_tells_how_many_it_found() {
 
 #[test]
 fn nodes_say_what_they_do() {
-    let node = |state| NodeShape {
+    let node = |state| NodeStatus {
         node_id: "node-7".into(),
         version: "0.1.0".into(),
         started_at: jobs::at(0).into(),

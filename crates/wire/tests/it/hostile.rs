@@ -43,7 +43,7 @@ const CLAIM: BodyCheck = |body| enter(body, |request: ClaimRequest| request.chec
 const HEARTBEAT: BodyCheck =
     |body| enter(body, |request: HeartbeatRequest| request.check().map(drop));
 const BEAT: BodyCheck = |body| {
-    enter(body, |item: HeartbeatItem| match item.check()?.left_out {
+    enter(body, |item: HeartbeatItem| match item.check()?.ignored_progress {
         Some(left_out) => Err(left_out),
         None => Ok(()),
     })
@@ -55,12 +55,12 @@ const REDRIVE: BodyCheck = |body| enter(body, |request: RedriveRequest| request.
 const BULK: BodyCheck = |body| order(body, |request: BulkRequest| Ok(request.check()));
 const POISON: BodyCheck = |body| {
     order(body, |request: PoisonRequest| match request.check()? {
-        PoisonOrder::Jobs(_) => Ok(Ok(Filter::Everything)),
-        PoisonOrder::Matching(filter) => Ok(some_jobs(filter)),
+        PoisonSelection::Jobs(_) => Ok(Ok(Filter::Everything)),
+        PoisonSelection::Matching(filter) => Ok(some_jobs(filter)),
     })
 };
 const POLICY: BodyCheck = |body| {
-    enter(body, |shape: PolicyShape| shape.to_draft()?.check().map(drop).map_err(Refusal::Invalid))
+    enter(body, |shape: TypePolicy| shape.to_draft()?.check().map(drop).map_err(Refusal::Invalid))
 };
 
 /// Sends `good` with `field` replaced by each value. Every time the problem must name that field

@@ -2,7 +2,7 @@
 
 use engine::{
     Claim, ClaimId, Command, CorrelationId, Effect, EndingDraft, Entropy, Event, Facts, Job,
-    JobDraft, JobId, JsonText, LeaseToken, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, PayloadVersion,
+    JobDraft, JobId, JsonText, LeaseToken, NewJob, Outcome, PAYLOAD_BYTES_MAX, PayloadVersion,
     Policy, ProgressReport, Scope, SubmitContext, Tenant, Timestamp, WorkerId, decide, submit,
 };
 use std::time::Duration;
@@ -115,7 +115,7 @@ pub(crate) fn completed() -> Job {
         message: Some("sent".into()),
         result: Some(r#"{"sent":1,"id":9007199254740993}"#.into()),
         result_url: Some("https://example.org/mails/1".into()),
-        ..EndingDraft::new(OutcomeWord::Completed)
+        ..EndingDraft::new(Outcome::Completed)
     };
     settled(&running(&full()), &draft)
 }
@@ -125,13 +125,13 @@ pub(crate) fn retrying() -> Job {
         error_code: Some("SMTP_BUSY".into()),
         error_message: Some("the server said 421".into()),
         retry_after_seconds: Some(30),
-        ..EndingDraft::new(OutcomeWord::Failed)
+        ..EndingDraft::new(Outcome::Failed)
     };
     settled(&running(&full()), &draft)
 }
 
 pub(crate) fn poisoned() -> Job {
-    settled(&running(&plain()), &EndingDraft::new(OutcomeWord::Poisoned))
+    settled(&running(&plain()), &EndingDraft::new(Outcome::Poisoned))
 }
 
 /// A running job with progress and a cancel request.

@@ -4,7 +4,7 @@ use engine::{
     ApiKey, AuditEntry, AuditHash, AuditNote, CorrelationId, Entropy, KeyDraft, KeySecret, Right,
     Scope, Tenant, Timestamp,
 };
-use wire::{AuditShape, KeyCreated, KeyRequest, KeyShape, read, read_setting};
+use wire::{AuditLogEntry, KeyCreated, KeyInfo, KeyRequest, read, read_setting};
 
 fn request(body: &str) -> KeyRequest {
     read(body.as_bytes()).unwrap()
@@ -66,7 +66,7 @@ fn a_key_is_shown_once_and_then_never_again() {
     let created = serde_json::to_string(&KeyCreated::new(&key, &secret)).unwrap();
     assert!(created.starts_with(r#"{"id":"0000000000000009","key":"csk_0000000000000009_"#));
     assert!(!format!("{:?}", KeyCreated::new(&key, &secret)).contains("csk_"));
-    let listed = serde_json::to_string(&KeyShape::from(&key)).unwrap();
+    let listed = serde_json::to_string(&KeyInfo::from(&key)).unwrap();
     assert!(!listed.contains("csk_") && !listed.contains("digest"), "{listed}");
     assert!(
         listed.contains(r#""scopes":["work"],"types":["mail.*"],"subjects":["a*"]"#),
@@ -85,7 +85,7 @@ fn an_audit_entry_names_its_tenant() {
         correlation: CorrelationId::parse("c").unwrap(),
     };
     let at = Timestamp::from_unix_ms(0);
-    let shape = AuditShape::from(&AuditEntry::new(1, at, note, AuditHash::FIRST));
+    let shape = AuditLogEntry::from(&AuditEntry::new(1, at, note, AuditHash::FIRST));
     assert_eq!((shape.tenant.as_str(), shape.action.as_str()), ("*", "queue.pause"));
     assert_eq!(shape.hash.len(), 64);
 }

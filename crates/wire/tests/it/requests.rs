@@ -2,8 +2,8 @@
 
 use crate::jobs;
 use engine::{
-    Command, EndingKind, Field, Filter, LeaseToken, OutcomeWord, PayloadVersion, ReleaseReason,
-    Start, Status, Timestamp,
+    Command, EndingKind, Field, Filter, LeaseToken, Outcome, PayloadVersion, ReleaseReason, Start,
+    Status, Timestamp,
 };
 use std::time::Duration;
 use wire::*;
@@ -55,7 +55,7 @@ fn the_least_a_client_must_say_is_the_type() {
     assert_eq!(new.payload.as_str(), "null");
     assert_eq!(new.start, Start::After(Duration::from_secs(5)));
     let version: SubmitRequest = parse(r#"{"jobType":"email","payloadVersion":3}"#);
-    assert_eq!(version.payload_version, Some(PayloadVersionShape::Number(3)));
+    assert_eq!(version.payload_version, Some(wire::PayloadVersion::Number(3)));
 }
 
 #[test]
@@ -94,8 +94,11 @@ fn a_heartbeat_carries_progress() {
     let request: HeartbeatRequest = parse(&format!(r#"{{"workerId":"w","leases":[{item}]}}"#));
     assert_eq!(request.check().unwrap().as_str(), "w");
     let beat = request.leases[0].read().unwrap().check().unwrap();
-    assert_eq!((beat.beat.id, beat.beat.token, beat.left_out), (jobs::id(), token(), None));
-    let progress = beat.beat.progress.unwrap();
+    assert_eq!(
+        (beat.heartbeat.id, beat.heartbeat.token, beat.ignored_progress),
+        (jobs::id(), token(), None)
+    );
+    let progress = beat.heartbeat.progress.unwrap();
     assert_eq!((progress.percent, progress.note.as_deref()), (40, Some("2 of 5")));
 }
 
@@ -103,8 +106,8 @@ fn a_heartbeat_carries_progress() {
 fn a_bad_progress_does_not_cost_the_lease() {
     let item: HeartbeatItem = parse(&report(r#""progress": {"percent": 101}"#));
     let beat = item.check().unwrap();
-    assert_eq!(beat.beat.progress, None);
-    assert_eq!(beat.left_out.unwrap().problems()[0].field, "progress.percent");
+    assert_eq!(beat.heartbeat.progress, None);
+    assert_eq!(beat.ignored_progress.unwrap().problems()[0].field, "progress.percent");
 }
 
 fn ending_kind(rest: &str) -> EndingKind {
@@ -130,7 +133,7 @@ fn a_settle_request_is_read_as_its_ending() {
     assert_eq!((failure.code.as_str(), retry_after), ("E", Some(Duration::ZERO)));
     assert!(matches!(
         ending_kind(r#""outcome": "failed", "retryable": false"#),
-        EndingKind::FailedForGood(_)
+        EndingKind::FailedPermanently(_)
     ));
     assert!(matches!(ending_kind(r#""outcome": "poisoned""#), EndingKind::Poisoned(_)));
     assert!(matches!(ending_kind(r#""outcome": "cancelled""#), EndingKind::Cancelled));
@@ -140,14 +143,12 @@ fn a_settle_request_is_read_as_its_ending() {
 fn every_engine_outcome_has_a_name_in_settle_requests() {
     // A new outcome fails to compile here; it needs its name in `wire`.
     let word = |outcome| match outcome {
-        OutcomeWord::Completed => "completed",
-        OutcomeWord::Failed => "failed",
-        OutcomeWord::Poisoned => "poisoned",
-        OutcomeWord::Cancelled => "cancelled",
+        Outcome::Completed => "completed",
+        Outcome::Failed => "failed",
+        Outcome::Poisoned => "poisoned",
+        Outcome::Cancelled => "cancelled",
     };
-    for outcome in
-        [OutcomeWord::Completed, OutcomeWord::Failed, OutcomeWord::Poisoned, OutcomeWord::Cancelled]
-    {
+    for outcome in [Outcome::Completed, Outcome::Failed, Outcome::Poisoned, Outcome::Cancelled] {
         ending_kind(&format!(r#""outcome": "{}""#, word(outcome)));
     }
 }
@@ -185,7 +186,7 @@ fn a_redrive_may_change_the_new_life() {
 
 #[test]
 fn a_policy_is_read_as_a_person_wrote_it() {
-    let shape: PolicyShape = parse(
+    let shape: TypePolicy = parse(
         r#"{"maxAttempts": 5, "lease": "45s", "timeout": "1h", "retention": "90d",
             "backoff": {"base": "500ms", "factor": 1.5, "max": "5m", "jitter": "none"}}"#,
     );
@@ -210,9 +211,9 @@ fn poisoned_jobs_are_named_by_their_ids_or_by_a_filter() {
     let id = jobs::id();
     let ids = format!(r#"{{"jobIds": ["{id}", "{id}"], "filter": null}}"#);
     let named: PoisonRequest = parse(&ids);
-    assert_eq!(named.check(), Ok(PoisonOrder::Jobs([id].into())), "each once");
+    assert_eq!(named.check(), Ok(PoisonSelection::Jobs([id].into())), "each once");
     let matching: PoisonRequest = parse(r#"{"filter": "errorCode eq 'SMTP_BUSY'"}"#);
-    assert_eq!(matching.check(), Ok(PoisonOrder::Matching("errorCode eq 'SMTP_BUSY'")));
+    assert_eq!(matching.check(), Ok(PoisonSelection::Matching("errorCode eq 'SMTP_BUSY'")));
 }
 
 #[test]

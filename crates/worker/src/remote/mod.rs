@@ -11,14 +11,14 @@ use crate::backend::{Backend, BackendResult, ClaimResult, HeartbeatResult, Settl
 use async_trait::async_trait;
 use client::{Client, ClientError};
 use engine::{
-    Beat, ClaimRequest, JobDraft, JobId, JobType, PolicyDraft, Refusal, Release, Report,
+    ClaimRequest, Heartbeat, JobDraft, JobId, JobType, PolicyDraft, Refusal, Release, Report,
     StepAnswer, StepReport, Tenant, WorkerId,
 };
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use wire::{
-    HeartbeatRequest, LeaveRequest, PolicyShape, ReleaseRequest, SettleRequest, SubmitRequest,
+    HeartbeatRequest, LeaveRequest, ReleaseRequest, SettleRequest, SubmitRequest, TypePolicy,
 };
 
 pub(crate) struct Remote {
@@ -84,7 +84,7 @@ impl Backend for Remote {
         self.ask(&request, Duration::ZERO).await
     }
 
-    async fn heartbeat(&self, worker: &WorkerId, heartbeats: Vec<Beat>) -> HeartbeatResult {
+    async fn heartbeat(&self, worker: &WorkerId, heartbeats: Vec<Heartbeat>) -> HeartbeatResult {
         let leases = heartbeats.into_iter().map(|heartbeat| write::heartbeat(heartbeat).into());
         let leases: Vec<_> = leases.collect();
         let count = leases.len();
@@ -129,8 +129,7 @@ impl Backend for Remote {
 
     async fn set_policy(&self, job_type: JobType, policy: &PolicyDraft) -> BackendResult<()> {
         let policy = policy.check().map_err(Refusal::Invalid)?;
-        let set =
-            self.handler_client.set_type(job_type.as_str(), &PolicyShape::from(&policy)).await;
+        let set = self.handler_client.set_type(job_type.as_str(), &TypePolicy::from(&policy)).await;
         Ok(set.map(drop)?)
     }
 

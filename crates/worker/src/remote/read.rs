@@ -11,12 +11,14 @@ use engine::{
 };
 use std::time::Duration;
 use tracing::error;
-use wire::{HeartbeatResult, Json, LeaseWord, Problem, SettleAnswer, StepShape, StepWord};
+use wire::{
+    HeartbeatResult, Json, LeaseStateName, Problem, SettleAnswer, StepStateName, StepStatus,
+};
 
 /// A claimed job. One that this version cannot read is logged and left until its lease ends.
 pub(super) fn claimed_job(job: wire::ClaimedJob) -> Option<ClaimedJob> {
     let id = job.base.base.job_id.clone();
-    let payload = job.base.more.payload.as_ref().map_or("null", Json::as_str);
+    let payload = job.base.extension.payload.as_ref().map_or("null", Json::as_str);
     let payload = JsonText::from_stored(payload); // it was read as JSON with the whole answer
     match job_info(job) {
         Ok(info) => Some(ClaimedJob { info, payload }),
@@ -28,7 +30,7 @@ pub(super) fn claimed_job(job: wire::ClaimedJob) -> Option<ClaimedJob> {
 }
 
 fn job_info(job: wire::ClaimedJob) -> Checked<JobInfo> {
-    let (status, more, lease) = (job.base.base, job.base.more, job.more.lease);
+    let (status, more, lease) = (job.base.base, job.base.extension, job.extension.lease);
     Ok(JobInfo {
         id: JobId::parse(&status.job_id)?,
         job_type: JobType::parse(&status.job_type)?,
@@ -59,9 +61,9 @@ fn seconds(field: &'static str, seconds: f64) -> Checked<Duration> {
 
 pub(super) fn lease_status(lease_state: &HeartbeatResult) -> LeaseStatus {
     match lease_state.state {
-        LeaseWord::Extended => LeaseStatus::Kept,
-        LeaseWord::CancelRequested => LeaseStatus::CancelRequested,
-        LeaseWord::Lost | LeaseWord::Ended => LeaseStatus::Lost,
+        LeaseStateName::Extended => LeaseStatus::Kept,
+        LeaseStateName::CancelRequested => LeaseStatus::CancelRequested,
+        LeaseStateName::Lost | LeaseStateName::Ended => LeaseStatus::Lost,
     }
 }
 
@@ -87,12 +89,12 @@ pub(super) fn whole<T>(parts: Vec<T>, count: usize) -> Result<Vec<T>, BackendErr
     Err(unknown(&format!("there were {count} questions and {} answers", parts.len())))
 }
 
-pub(super) fn step(StepShape { state, result }: StepShape) -> StepAnswer {
+pub(super) fn step(StepStatus { state, result }: StepStatus) -> StepAnswer {
     let result = result.as_ref().map_or("null", Json::as_str);
     match state {
-        StepWord::New => StepAnswer::New,
-        StepWord::Unfinished => StepAnswer::Unfinished,
-        StepWord::Done => StepAnswer::Done(JsonText::from_stored(result)),
+        StepStateName::New => StepAnswer::New,
+        StepStateName::Unfinished => StepAnswer::Unfinished,
+        StepStateName::Done => StepAnswer::Done(JsonText::from_stored(result)),
     }
 }
 

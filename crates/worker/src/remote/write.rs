@@ -3,7 +3,7 @@
 use super::CLAIM_MAX;
 use crate::fail::whole_seconds;
 use engine::{
-    Beat, EndingKind, Failure, LeaseToken, ProgressReport, Release, ReleaseReason, Report,
+    EndingKind, Failure, Heartbeat, LeaseToken, ProgressReport, Release, ReleaseReason, Report,
     StepReport,
 };
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) fn claim(request: &engine::ClaimRequest, wait: Duration) -> ClaimRequ
     }
 }
 
-pub(super) fn heartbeat(heartbeat: Beat) -> HeartbeatItem {
+pub(super) fn heartbeat(heartbeat: Heartbeat) -> HeartbeatItem {
     HeartbeatItem {
         job_id: heartbeat.id.to_string(),
         token: secret(heartbeat.token),
@@ -55,7 +55,7 @@ pub(super) fn report(report: &Report) -> SettleItem {
             retry_after_seconds: retry_after.map(whole_seconds),
             ..failed(worded("failed"), failure, true)
         },
-        EndingKind::FailedForGood(failure) => failed(worded("failed"), failure, false),
+        EndingKind::FailedPermanently(failure) => failed(worded("failed"), failure, false),
         EndingKind::Poisoned(failure) => failed(worded("poisoned"), failure, false),
         EndingKind::Cancelled => worded("cancelled"),
     }
@@ -99,7 +99,7 @@ fn secret(token: LeaseToken) -> Secret {
 mod tests {
     use super::*;
     use crate::fail::Fail;
-    use engine::{EndingDraft, Entropy, JobId, OutcomeWord, Timestamp};
+    use engine::{EndingDraft, Entropy, JobId, Outcome, Timestamp};
 
     fn settled(draft: &EndingDraft) -> Report {
         Report {
@@ -128,13 +128,13 @@ mod tests {
             message: Some("done".into()),
             result: Some("[1]".into()),
             result_url: Some("https://example.org/1".into()),
-            ..EndingDraft::new(OutcomeWord::Completed)
+            ..EndingDraft::new(Outcome::Completed)
         });
     }
 
     #[test]
     fn a_release_request_keeps_its_reason_and_delay() {
-        let Report { id, token, .. } = settled(&EndingDraft::new(OutcomeWord::Completed));
+        let Report { id, token, .. } = settled(&EndingDraft::new(Outcome::Completed));
         for (delay, reason) in [
             (Duration::ZERO, engine::ReleaseReason::Released),
             (Duration::from_secs(9), engine::ReleaseReason::Snoozed),

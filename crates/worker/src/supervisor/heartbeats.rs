@@ -5,7 +5,7 @@ use crate::{
     attempt::Attempt,
     backend::{BackendError, LogOnce},
 };
-use engine::{Beat, ITEMS_MAX};
+use engine::{Heartbeat, ITEMS_MAX};
 use futures_util::future::join_all;
 use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -67,7 +67,7 @@ async fn send_due(runner: &RunnerState, now: Instant, alive: bool) -> Result<(),
 async fn send_of(
     runner: &RunnerState,
     poller: usize,
-    due: Vec<(Arc<Attempt>, Beat)>,
+    due: Vec<(Arc<Attempt>, Heartbeat)>,
 ) -> Result<(), BackendError> {
     let worker = &runner.pollers[poller].worker;
     if due.is_empty() {
@@ -88,7 +88,7 @@ async fn send_of(
 }
 
 /// Puts unsent progress back for the next heartbeat, unless there is newer progress.
-fn restore_progress((attempt, heartbeat): &(Arc<Attempt>, Beat)) {
+fn restore_progress((attempt, heartbeat): &(Arc<Attempt>, Heartbeat)) {
     let mut signals = attempt.signals();
     signals.progress = signals.progress.take().or_else(|| heartbeat.progress.clone());
 }

@@ -5,7 +5,7 @@ use crate::{
     attempt::AttemptEnd,
     backend::{BackendError, BackendFuture, Backoff, LogOnce, Verdict},
 };
-use engine::{Beat, ITEMS_MAX, LeaseToken, Release, Report};
+use engine::{Heartbeat, ITEMS_MAX, LeaseToken, Release, Report};
 use futures_util::future::join_all;
 use std::sync::Arc;
 use tokio::{sync::mpsc, time::sleep};
@@ -46,7 +46,7 @@ async fn send_last_progress(runner: &RunnerState, page: &mut [AttemptReport]) {
     let mut heartbeats = vec![Vec::new(); runner.pollers.len()];
     for AttemptReport { poller, id, token, progress, .. } in page {
         if let Some(progress) = progress.take() {
-            let heartbeat = Beat { id: *id, token: *token, progress: Some(progress) };
+            let heartbeat = Heartbeat { id: *id, token: *token, progress: Some(progress) };
             heartbeats[*poller].push(heartbeat);
         }
     }

@@ -10,7 +10,7 @@ use crate::{
     runner::RunnerStats,
 };
 use async_task::Task;
-use engine::{Beat, ClaimId, JobId, JsonText, LeaseToken, ProgressReport, ReleaseReason};
+use engine::{ClaimId, Heartbeat, JobId, JsonText, LeaseToken, ProgressReport, ReleaseReason};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, Weak},
@@ -228,7 +228,11 @@ impl RunnerState {
     }
 
     /// The heartbeats that are due: a third of the lease is used up, or the handler made progress.
-    pub(super) fn due_heartbeats(&self, poller: usize, now: Instant) -> Vec<(Arc<Attempt>, Beat)> {
+    pub(super) fn due_heartbeats(
+        &self,
+        poller: usize,
+        now: Instant,
+    ) -> Vec<(Arc<Attempt>, Heartbeat)> {
         let due = |lease: &&HeldLease| {
             let every = (lease.attempt.job.lease / 3).min(HEARTBEAT_EVERY_MAX);
             lease.poller == poller

@@ -11,28 +11,28 @@ const MISSING: &str = "01a1e17f-dec5-7ff8-81e3-73a73ebb528a";
 fn refusals_are_printed_with_code_correlation_and_hint() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
-    let told = prompt.types(&["status", MISSING]);
-    assert_eq!((told.code, told.out.as_str()), (Some(1), ""), "{told:?}");
-    let lines: Vec<&str> = told.err.lines().collect();
-    assert!(lines[0].starts_with("consign: "), "{}", told.err);
+    let output = prompt.types(&["status", MISSING]);
+    assert_eq!((output.code, output.out.as_str()), (Some(1), ""), "{output:?}");
+    let lines: Vec<&str> = output.err.lines().collect();
+    assert!(lines[0].starts_with("consign: "), "{}", output.err);
     assert_eq!(lines[1], "  code         JOB_NOT_FOUND");
-    assert!(lines[2].starts_with("  correlation  "), "{}", told.err);
-    assert!(lines[3].starts_with("  hint         ids look like"), "{}", told.err);
+    assert!(lines[2].starts_with("  correlation  "), "{}", output.err);
+    assert!(lines[3].starts_with("  hint         ids look like"), "{}", output.err);
 
-    let told = prompt.types(&["status", MISSING, "--json"]);
-    let problem: Value = serde_json::from_str(&told.err).unwrap();
-    assert_eq!((problem["errorCode"].as_str(), told.code), (Some("JOB_NOT_FOUND"), Some(1)));
+    let output = prompt.types(&["status", MISSING, "--json"]);
+    let problem: Value = serde_json::from_str(&output.err).unwrap();
+    assert_eq!((problem["errorCode"].as_str(), output.code), (Some("JOB_NOT_FOUND"), Some(1)));
 }
 
 #[test]
 fn fields_that_are_wrong_are_pointed_at() {
     let test_server = TestServer::start();
-    let told = Prompt::of(&test_server).types(&["enqueue", "Email", "--priority", "10"]);
-    assert_eq!(told.code, Some(1), "{told:?}");
+    let output = Prompt::of(&test_server).types(&["enqueue", "Email", "--priority", "10"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
     assert!(
-        told.err.contains("\n  /jobType ") && told.err.contains("\n  /priority "),
+        output.err.contains("\n  /jobType ") && output.err.contains("\n  /priority "),
         "{}",
-        told.err
+        output.err
     );
 }
 
@@ -41,12 +41,12 @@ fn a_missing_or_wrong_key_is_refused_with_the_remedy() {
     let test_server = TestServer::start();
     let anonymous = Prompt::unconfigured().set("CONSIGN_URL", &url(&test_server));
     for prompt in [&anonymous, &Prompt::of(&test_server).set("CONSIGN_KEY", "csk_wrong")] {
-        let told = prompt.types(&["list"]);
-        assert_eq!(told.code, Some(1), "{told:?}");
+        let output = prompt.types(&["list"]);
+        assert_eq!(output.code, Some(1), "{output:?}");
         assert!(
-            told.err.contains("UNAUTHENTICATED") && told.err.contains("CONSIGN_KEY"),
+            output.err.contains("UNAUTHENTICATED") && output.err.contains("CONSIGN_KEY"),
             "{}",
-            told.err
+            output.err
         );
     }
 }
@@ -63,17 +63,17 @@ fn the_key_of_the_data_folder_is_found_on_this_machine() {
 #[test]
 fn a_server_that_is_not_there_is_an_ending_of_its_own() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let told = Prompt::unconfigured().types(&["queues", "--url", &format!("http://{free}")]);
-    assert_eq!(told.code, Some(4), "{told:?}");
+    let output = Prompt::unconfigured().types(&["queues", "--url", &format!("http://{free}")]);
+    assert_eq!(output.code, Some(4), "{output:?}");
     assert!(
-        told.err.contains("cannot be reached") && told.err.contains("consign serve"),
+        output.err.contains("cannot be reached") && output.err.contains("consign serve"),
         "{}",
-        told.err
+        output.err
     );
-    let told =
+    let output =
         Prompt::unconfigured().types(&["enqueue", "email", "--url", &format!("http://{free}")]);
-    assert_eq!(told.code, Some(4), "{told:?}");
-    assert_eq!(told.err.matches("trying again").count(), 3, "{}", told.err);
+    assert_eq!(output.code, Some(4), "{output:?}");
+    assert_eq!(output.err.matches("trying again").count(), 3, "{}", output.err);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn wrong_arguments_are_usage_errors() {
         &["list", "--since", "yesterday"],
         &["enqueue"],
     ] {
-        let told = unconfigured.types(words);
-        assert_eq!((told.code, told.out.as_str()), (Some(2), ""), "{words:?} {told:?}");
+        let output = unconfigured.types(words);
+        assert_eq!((output.code, output.out.as_str()), (Some(2), ""), "{words:?} {output:?}");
     }
 }

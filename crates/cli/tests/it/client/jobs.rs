@@ -9,9 +9,9 @@ fn enqueue_submits_a_job_and_status_shows_it() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     let words = ["enqueue", "email", "--payload", r#"{"to":"ada"}"#, "-s", "order/7", "-k", "k-1"];
-    let told = prompt.types(&words);
-    let id = told.well().split("  ").next().unwrap().to_owned();
-    assert!(told.out.contains("Queued") && told.err.is_empty(), "{told:?}");
+    let output = prompt.types(&words);
+    let id = output.well().split("  ").next().unwrap().to_owned();
+    assert!(output.out.contains("Queued") && output.err.is_empty(), "{output:?}");
     let again = prompt.types(&words);
     assert!(again.well().starts_with(&id) && again.out.contains("before"), "{again:?}");
 
@@ -36,11 +36,11 @@ fn payloads_come_from_files_and_pipes() {
     let id = prompt.enqueues(&["email", "-p", "@p.json", "--payload-version", "2"]);
     assert!(of(&id).text().contains("12345678901234567890"), "digits stay");
     assert_eq!(of(&id).json()["payloadVersion"], 2);
-    let told = prompt.types_into(&["enqueue", "email", "-p", "-", "--json"], "[1, 2]");
-    assert_eq!(of(told.json()["jobId"].as_str().unwrap()).json()["payload"], json!([1, 2]));
-    let told = prompt.types(&["enqueue", "email", "-p", "hello"]);
-    assert_eq!(told.code, Some(2), "{told:?}");
-    assert!(told.err.contains("the payload is no JSON"), "{}", told.err);
+    let output = prompt.types_into(&["enqueue", "email", "-p", "-", "--json"], "[1, 2]");
+    assert_eq!(of(output.json()["jobId"].as_str().unwrap()).json()["payload"], json!([1, 2]));
+    let output = prompt.types(&["enqueue", "email", "-p", "hello"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.err.contains("the payload is no JSON"), "{}", output.err);
 }
 
 #[test]
@@ -54,11 +54,11 @@ fn lists_are_tables_for_people_and_pages_for_programs() {
     }
     let report = prompt.enqueues(&["report", "--correlation", "c-9"]);
 
-    let told = prompt.types(&["list", "--type", "email", "--since", "1h", "--status", "queued"]);
-    let lines: Vec<&str> = told.well().lines().collect();
-    assert_eq!(lines.len(), 4, "{}", told.out);
-    assert!(lines[0].starts_with("JOB ") && lines[0].contains("SUBJECT"), "{}", told.out);
-    assert!(lines[1].contains("order/2") && lines[1].contains("in 59 min"), "{}", told.out);
+    let output = prompt.types(&["list", "--type", "email", "--since", "1h", "--status", "queued"]);
+    let lines: Vec<&str> = output.well().lines().collect();
+    assert_eq!(lines.len(), 4, "{}", output.out);
+    assert!(lines[0].starts_with("JOB ") && lines[0].contains("SUBJECT"), "{}", output.out);
+    assert!(lines[1].contains("order/2") && lines[1].contains("in 59 min"), "{}", output.out);
     let page = prompt.types(&["list", "--correlation", "c-9", "--json"]).json();
     assert_eq!(page["items"][0]["jobId"], json!(report));
     assert_eq!(page["nextCursor"], json!(null));
@@ -85,9 +85,9 @@ fn server_text_cannot_control_the_terminal() {
     let evil = "a\u{9b}2J\u{202e}b";
     let id = prompt.enqueues(&["email", "-s", evil]);
     for words in [&["status", &id][..], &["list"], &["list", "-o", "wide"], &["list", "--json"]] {
-        let told = prompt.types(words);
+        let output = prompt.types(words);
         let bad = |letter: char| (letter.is_control() && letter != '\n') || letter == '\u{202e}';
-        assert!(!told.well().contains(bad), "{words:?}: {:?}", told.out);
+        assert!(!output.well().contains(bad), "{words:?}: {:?}", output.out);
     }
     let subject = prompt.types(&["status", &id, "--json"]).json()["subjectId"].clone();
     assert_eq!(subject, evil, "and programs read what was written");

@@ -21,16 +21,16 @@ fn history_and_show_print_the_life_of_a_job() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     let id = poisoned(&test_server, &prompt);
-    let told = prompt.types(&["history", &id]);
-    let lines: Vec<&str> = told.well().lines().collect();
-    assert!(lines[0].contains("FROM") && lines.len() == 4, "{}", told.out);
-    assert!(lines[3].contains("Poisoned") && lines[3].contains("SMTP_DOWN"), "{}", told.out);
+    let output = prompt.types(&["history", &id]);
+    let lines: Vec<&str> = output.well().lines().collect();
+    assert!(lines[0].contains("FROM") && lines.len() == 4, "{}", output.out);
+    assert!(lines[3].contains("Poisoned") && lines[3].contains("SMTP_DOWN"), "{}", output.out);
     let http = test_server.admin().get(&format!("/api/jobs/{id}/history")).send().json();
     assert_eq!(prompt.types(&["history", &id, "--json"]).json(), http);
 
-    let told = prompt.types(&["show", &id]);
-    assert!(told.well().contains(r#"payload      {"to": "ada"}"#), "{}", told.out);
-    assert!(told.out.contains("SMTP_DOWN: noroute"), "{}", told.out);
+    let output = prompt.types(&["show", &id]);
+    assert!(output.well().contains(r#"payload      {"to": "ada"}"#), "{}", output.out);
+    assert!(output.out.contains("SMTP_DOWN: noroute"), "{}", output.out);
     let http = test_server.admin().get(&format!("/api/jobs/{id}")).send().json();
     assert_eq!(prompt.types(&["show", &id, "--json"]).json(), http);
 }
@@ -40,13 +40,13 @@ fn every_reason_comes_with_what_mends_it() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     let id = prompt.enqueues(&["email"]);
-    let told = prompt.types(&["explain", &id]);
-    assert!(told.well().contains("NO_LIVE_WORKER: "), "{}", told.out);
-    assert!(told.out.contains("consign work --type email"), "{}", told.out);
+    let output = prompt.types(&["explain", &id]);
+    assert!(output.well().contains("NO_LIVE_WORKER: "), "{}", output.out);
+    assert!(output.out.contains("consign work --type email"), "{}", output.out);
     let paused = test_server.admin().post("/api/queues/email/pause").send();
     assert_eq!(paused.status, 200, "{}", paused.text());
-    let told = prompt.types(&["explain", &id]);
-    assert!(told.well().contains("cure    consign queues resume email"), "{}", told.out);
+    let output = prompt.types(&["explain", &id]);
+    assert!(output.well().contains("cure    consign queues resume email"), "{}", output.out);
     let later = prompt.enqueues(&["report", "--delay", "2h"]);
     assert!(prompt.types(&["explain", &later]).well().contains("when    in 119 min ("));
     let codes = prompt.types(&["explain", &id, "--json"]).json();
@@ -60,8 +60,8 @@ fn ended_jobs_get_another_life_and_waiting_ones_are_stopped() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     let id = poisoned(&test_server, &prompt);
-    let told = prompt.types(&["explain", &id]);
-    assert!(told.well().contains(&format!("consign redrive {id}")), "{}", told.out);
+    let output = prompt.types(&["explain", &id]);
+    assert!(output.well().contains(&format!("consign redrive {id}")), "{}", output.out);
     assert!(prompt.types(&["redrive", &id, "--max-attempts", "9"]).well().contains("Queued"));
     assert_eq!(prompt.types(&["status", &id, "--json"]).json()["maxAttempts"], 9);
     assert!(prompt.types(&["cancel", &id]).well().contains("Cancelled"));
@@ -101,8 +101,8 @@ fn many_jobs_come_from_json_lines() {
     let lines: String = (0..1_500)
         .map(|at| format!("{{\"subjectId\": \"order/{at}\", \"idempotencyKey\": \"k{at}\"}}\n"))
         .collect();
-    let told = prompt.types_into(&["enqueue", "email", "--batch", "-", "--json"], &lines);
-    assert_eq!(told.well().lines().count(), 1_500);
+    let output = prompt.types_into(&["enqueue", "email", "--batch", "-", "--json"], &lines);
+    assert_eq!(output.well().lines().count(), 1_500);
     let queue = test_server.admin().get("/api/queues/email").send().json();
     assert_eq!(queue["queued"], 1_500);
     let again = prompt.types_into(&["enqueue", "email", "--batch", "-"], &lines);
@@ -111,8 +111,8 @@ fn many_jobs_come_from_json_lines() {
     assert_eq!(test_server.admin().get("/api/queues/email").send().json()["queued"], 1_500);
 
     let wrong = "{\"jobType\": \"email\"}\n\nnonsense\n";
-    let told = prompt.types_into(&["enqueue", "--batch", "-"], wrong);
-    assert!(told.code == Some(2) && told.err.contains("line 3"), "{told:?}");
-    let told = prompt.types_into(&["enqueue", "--batch", "-"], "{}\n");
-    assert!(told.code == Some(2) && told.err.contains("no jobType"), "{told:?}");
+    let output = prompt.types_into(&["enqueue", "--batch", "-"], wrong);
+    assert!(output.code == Some(2) && output.err.contains("line 3"), "{output:?}");
+    let output = prompt.types_into(&["enqueue", "--batch", "-"], "{}\n");
+    assert!(output.code == Some(2) && output.err.contains("no jobType"), "{output:?}");
 }

@@ -12,8 +12,8 @@ use std::{
 fn shells_can_read_the_completions() {
     let prompt = Prompt::unconfigured();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        let told = prompt.types(&["completions", shell]);
-        assert!(told.well().contains("enqueue"), "{shell}");
+        let output = prompt.types(&["completions", shell]);
+        assert!(output.well().contains("enqueue"), "{shell}");
     }
     let text = prompt.types(&["completions", "bash"]).out;
     let mut bash = Command::new("bash")
@@ -53,10 +53,10 @@ fn commands() -> BTreeSet<String> {
 #[test]
 fn the_page_for_people_has_every_command() {
     let page = include_str!("../../../../../docs/cli.md");
-    let told: BTreeSet<String> = page
+    let documented: BTreeSet<String> = page
         .lines()
         .filter_map(|line| line.strip_prefix("### `consign "))
         .map(|line| line.split(['`', ' ']).next().unwrap().to_owned())
         .collect();
-    assert_eq!(told, commands(), "docs/cli.md has a heading for each command");
+    assert_eq!(documented, commands(), "docs/cli.md has a heading for each command");
 }

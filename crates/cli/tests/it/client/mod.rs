@@ -95,8 +95,8 @@ impl Prompt {
     /// Submits a job and returns its id.
     #[track_caller]
     pub(crate) fn enqueues(&self, words: &[&str]) -> String {
-        let told = self.types(&[&["enqueue"], words, &["--json"]].concat());
-        told.json()["jobId"].as_str().unwrap().into()
+        let output = self.types(&[&["enqueue"], words, &["--json"]].concat());
+        output.json()["jobId"].as_str().unwrap().into()
     }
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn claim(test_server: &TestServer, job_type: &str) -> Value {
 /// Settles an attempt.
 #[track_caller]
 pub(crate) fn settle(test_server: &TestServer, job: &Value, ending: Value) {
-    let body = json!({"items": [held(job, ending)]});
+    let body = json!({"items": [lease_item(job, ending)]});
     let answer = test_server.admin().post("/api/work/settle").json(&body).send();
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert!(answer.json()["items"][0]["problem"].is_null(), "{}", answer.text());
@@ -129,14 +129,14 @@ pub(crate) fn settle(test_server: &TestServer, job: &Value, ending: Value) {
 
 /// Sends a heartbeat with progress.
 #[track_caller]
-pub(crate) fn beat(test_server: &TestServer, job: &Value, percent: u8, note: &str) {
+pub(crate) fn send_heartbeat(test_server: &TestServer, job: &Value, percent: u8, note: &str) {
     let progress = json!({"progress": {"percent": percent, "note": note}});
-    let body = json!({"workerId": "w1", "leases": [held(job, progress)]});
+    let body = json!({"workerId": "w1", "leases": [lease_item(job, progress)]});
     let answer = test_server.admin().post("/api/work/heartbeat").json(&body).send();
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
-fn held(job: &Value, more: Value) -> Value {
+fn lease_item(job: &Value, more: Value) -> Value {
     let mut item = json!({"jobId": job["jobId"], "token": job["lease"]["token"]});
     item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     item

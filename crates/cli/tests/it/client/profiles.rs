@@ -38,7 +38,7 @@ fn profiles_that_others_can_read_are_refused() {
     prompt.types(&["profile", "add", "x", "--url", "http://127.0.0.1:1", "--key", "k"]).well();
     let path = prompt.home().join(".config/consign/profiles.toml");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-    let told = prompt.types(&["queues"]);
-    assert_eq!(told.code, Some(1), "{told:?}");
-    assert!(told.err.contains("chmod 600"), "{}", told.err);
+    let output = prompt.types(&["queues"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.err.contains("chmod 600"), "{}", output.err);
 }

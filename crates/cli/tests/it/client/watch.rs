@@ -1,6 +1,6 @@
 //! `--watch`: a live line on a terminal, a line per change elsewhere.
 
-use super::{Prompt, beat, claim, settle};
+use super::{Prompt, claim, send_heartbeat, settle};
 use crate::{
     demo::terminal,
     serve::{TestServer, wait_until},
@@ -16,41 +16,41 @@ use std::{
 };
 
 /// A command in a terminal, and everything that it drew.
-struct Drawing {
+struct TerminalCommand {
     child: Child,
-    drawn: Arc<Mutex<String>>,
+    screen: Arc<Mutex<String>>,
     reader: JoinHandle<()>,
 }
 
-impl Drawing {
+impl TerminalCommand {
     fn start(prompt: &Prompt, words: &[&str]) -> Self {
         let (outside, inside) = terminal();
         let child = prompt.command(words).stdout(inside).stderr(Stdio::null()).spawn().unwrap();
-        let drawn = Arc::new(Mutex::new(String::new()));
-        let into = drawn.clone();
-        let reader = thread::spawn(move || read(outside, &into));
-        Drawing { child, drawn, reader }
+        let screen = Arc::new(Mutex::new(String::new()));
+        let buffer = screen.clone();
+        let reader = thread::spawn(move || read(outside, &buffer));
+        TerminalCommand { child, screen, reader }
     }
 
     #[track_caller]
-    fn waits_for(&self, what: &str) {
-        wait_until(what, || self.drawn.lock().unwrap().contains(what));
+    fn wait_for_text(&self, what: &str) {
+        wait_until(what, || self.screen.lock().unwrap().contains(what));
     }
 
     /// Waits for the end: exit code, and everything that was drawn.
-    fn ends(mut self) -> (Option<i32>, String) {
+    fn wait(mut self) -> (Option<i32>, String) {
         let code = self.child.wait().unwrap().code();
         self.reader.join().unwrap();
-        (code, self.drawn.lock().unwrap().clone())
+        (code, self.screen.lock().unwrap().clone())
     }
 }
 
 /// When the last process closes a terminal, reading from it fails: that is the end.
-fn read(mut terminal: File, into: &Mutex<String>) {
+fn read(mut terminal: File, buffer: &Mutex<String>) {
     let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
     while let Ok(length @ 1..) = terminal.read(&mut piece) {
         bytes.extend_from_slice(&piece[..length]);
-        *into.lock().unwrap() = String::from_utf8_lossy(&bytes).into_owned();
+        *buffer.lock().unwrap() = String::from_utf8_lossy(&bytes).into_owned();
     }
 }
 
@@ -63,18 +63,18 @@ fn a_terminal_has_a_live_line_and_gets_its_cursor_back() {
     let test_server = TestServer::start();
     let prompt = at_a_terminal(&test_server);
     let id = prompt.enqueues(&["report"]);
-    let drawing = Drawing::start(&prompt, &["status", &id, "--watch"]);
-    drawing.waits_for("\x1b[34mQueued");
+    let command = TerminalCommand::start(&prompt, &["status", &id, "--watch"]);
+    command.wait_for_text("\x1b[34mQueued");
     let job = claim(&test_server, "report");
-    drawing.waits_for("\x1b[36mRunning");
-    beat(&test_server, &job, 33, "month 4 of 12\x1b[2J");
-    drawing.waits_for("███\x1b[0m\x1b[2m░░░░░░░░░\x1b[0m   33 %  month 4 of 12");
+    command.wait_for_text("\x1b[36mRunning");
+    send_heartbeat(&test_server, &job, 33, "month 4 of 12\x1b[2J");
+    command.wait_for_text("███\x1b[0m\x1b[2m░░░░░░░░░\x1b[0m   33 %  month 4 of 12");
     settle(&test_server, &job, json!({"outcome": "completed", "message": "twelve months"}));
-    let (code, drawn) = drawing.ends();
-    assert_eq!(code, Some(0), "{drawn:?}");
-    assert!(drawn.contains("\x1b[32mCompleted") && drawn.contains("twelve months"), "{drawn:?}");
-    assert!(!drawn.contains("\x1b[2J"), "no other command clears the screen: {drawn:?}");
-    assert!(drawn.rfind("\x1b[?25l") < drawn.rfind("\x1b[?25h"), "{drawn:?}");
+    let (code, screen) = command.wait();
+    assert_eq!(code, Some(0), "{screen:?}");
+    assert!(screen.contains("\x1b[32mCompleted") && screen.contains("twelve months"), "{screen:?}");
+    assert!(!screen.contains("\x1b[2J"), "no other command clears the screen: {screen:?}");
+    assert!(screen.rfind("\x1b[?25l") < screen.rfind("\x1b[?25h"), "{screen:?}");
 }
 
 #[test]
@@ -83,12 +83,12 @@ fn ctrl_c_leaves_the_terminal_as_it_was() {
     let prompt = at_a_terminal(&test_server);
     prompt.enqueues(&["report"]);
     for words in [&["queues", "--watch"][..], &["list", "--watch"]] {
-        let drawing = Drawing::start(&prompt, words);
-        drawing.waits_for("report");
-        kill_process(Pid::from_child(&drawing.child), Signal::INT).unwrap();
-        let (code, drawn) = drawing.ends();
-        assert_eq!(code, Some(130), "{drawn:?}");
-        assert!(drawn.ends_with("\x1b[?25h"), "{drawn:?}");
+        let command = TerminalCommand::start(&prompt, words);
+        command.wait_for_text("report");
+        kill_process(Pid::from_child(&command.child), Signal::INT).unwrap();
+        let (code, screen) = command.wait();
+        assert_eq!(code, Some(130), "{screen:?}");
+        assert!(screen.ends_with("\x1b[?25h"), "{screen:?}");
     }
 }
 
@@ -97,13 +97,13 @@ fn a_table_is_drawn_again_in_place() {
     let test_server = TestServer::start();
     let prompt = at_a_terminal(&test_server);
     prompt.enqueues(&["report"]);
-    let drawing = Drawing::start(&prompt, &["queues", "--watch"]);
-    drawing.waits_for("report");
+    let command = TerminalCommand::start(&prompt, &["queues", "--watch"]);
+    command.wait_for_text("report");
     prompt.enqueues(&["email"]);
-    drawing.waits_for("email");
-    kill_process(Pid::from_child(&drawing.child), Signal::INT).unwrap();
-    let (_, drawn) = drawing.ends();
-    assert!(drawn.contains("\x1b[2A\r"), "over the last table: {drawn:?}");
+    command.wait_for_text("email");
+    kill_process(Pid::from_child(&command.child), Signal::INT).unwrap();
+    let (_, screen) = command.wait();
+    assert!(screen.contains("\x1b[2A\r"), "over the last table: {screen:?}");
 }
 
 #[test]
@@ -113,14 +113,14 @@ fn colours_can_be_declined() {
     for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
         let prompt = at_a_terminal(&test_server).set(name, value);
         for words in [&["status", &id][..], &["list"], &["queues"]] {
-            let (code, drawn) = Drawing::start(&prompt, words).ends();
-            assert!(code == Some(0) && !drawn.contains('\x1b'), "{words:?} {drawn:?}");
+            let (code, screen) = TerminalCommand::start(&prompt, words).wait();
+            assert!(code == Some(0) && !screen.contains('\x1b'), "{words:?} {screen:?}");
         }
     }
-    let (_, drawn) = Drawing::start(&at_a_terminal(&test_server), &["list"]).ends();
-    assert!(drawn.contains("\x1b[34mQueued"), "{drawn:?}");
-    let widest = drawn.lines().map(|line| line.split("\x1b[").count()).max();
-    assert!(widest > Some(1), "{drawn:?}");
+    let (_, screen) = TerminalCommand::start(&at_a_terminal(&test_server), &["list"]).wait();
+    assert!(screen.contains("\x1b[34mQueued"), "{screen:?}");
+    let widest = screen.lines().map(|line| line.split("\x1b[").count()).max();
+    assert!(widest > Some(1), "{screen:?}");
 }
 
 /// A command whose output is read line by line.
@@ -136,18 +136,18 @@ fn without_a_terminal_there_is_a_line_per_change_also_over_a_restart() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
     let id = prompt.enqueues(&["report"]);
-    let (mut child, mut told) = lines(&prompt, &["status", &id, "--watch"]);
-    assert!(told.next().unwrap().contains("Queued"));
+    let (mut child, mut output_lines) = lines(&prompt, &["status", &id, "--watch"]);
+    assert!(output_lines.next().unwrap().contains("Queued"));
     test_server.kill();
     test_server.restart_in_place();
     let job = claim(&test_server, "report");
-    let next = told.next().unwrap();
+    let next = output_lines.next().unwrap();
     assert!(next.contains("Running") && next.contains("1/3"), "{next}");
     let failed = json!({"outcome": "failed", "retryable": false, "errorCode": "NO_PAPER"});
     settle(&test_server, &job, failed);
-    let last = told.next().unwrap();
+    let last = output_lines.next().unwrap();
     assert!(last.contains("Failed") && last.contains("NO_PAPER"), "{last}");
-    assert_eq!(told.next(), None);
+    assert_eq!(output_lines.next(), None);
     assert_eq!(child.wait().unwrap().code(), Some(3), "it ended otherwise");
     let mut err = String::new();
     child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
@@ -161,13 +161,13 @@ fn watching_an_ended_job_returns_at_once() {
     let prompt = Prompt::of(&test_server);
     let id = prompt.enqueues(&["report"]);
     settle(&test_server, &claim(&test_server, "report"), json!({"outcome": "completed"}));
-    let told = prompt.types(&["status", &id, "--watch", "--json"]);
-    let last: Value = serde_json::from_str(told.well().lines().last().unwrap()).unwrap();
+    let output = prompt.types(&["status", &id, "--watch", "--json"]);
+    let last: Value = serde_json::from_str(output.well().lines().last().unwrap()).unwrap();
     assert_eq!(last["status"], "Completed");
-    let told = prompt.types(&["events", &id]);
-    assert!(told.well().lines().last().unwrap().contains("Completed"), "{}", told.out);
-    let told = prompt.types(&["events", &id, "--json"]);
-    let last: Value = serde_json::from_str(told.well().lines().last().unwrap()).unwrap();
+    let output = prompt.types(&["events", &id]);
+    assert!(output.well().lines().last().unwrap().contains("Completed"), "{}", output.out);
+    let output = prompt.types(&["events", &id, "--json"]);
+    let last: Value = serde_json::from_str(output.well().lines().last().unwrap()).unwrap();
     assert_eq!((&last["event"], &last["data"]["status"]), (&json!("status"), &json!("Completed")));
 }
 

@@ -56,9 +56,9 @@ fn exec_exit_codes_map_to_documented_outcomes() {
     let [fine, bad, later] =
         ["fine", "bad", "later"].map(|how| submit(&test_server, "a", json!(how)));
     let script = r#"in=$(cat); case "$in" in *'"bad"'*) echo no >&2; exit 3;; *'"later"'*) exit 75;; esac; echo "done by $CONSIGN_JOB_ID""#;
-    let told =
+    let output =
         prompt.types(&["work", "--type", "a", "--until-empty", "--exec", "sh", "-c", script]);
-    assert_eq!(told.code, Some(0), "{}", told.err);
+    assert_eq!(output.code, Some(0), "{}", output.err);
     let workers = test_server.admin().get("/api/workers").send().ok(200);
     assert_eq!(workers["items"], json!([]), "it signed off");
     let status = |id: &str| status(&test_server, id);
@@ -73,7 +73,7 @@ fn exec_exit_codes_map_to_documented_outcomes() {
     assert_eq!(status(&later)["errorCode"], "EXEC_EXIT_75");
     for (id, outcome) in [(fine, "completed"), (bad, "failed for good"), (later, "failed")] {
         let line = |line: &&str| line.contains(&id) && line.contains(outcome);
-        assert!(told.err.lines().any(|said| line(&said)), "{id} {outcome}: {}", told.err);
+        assert!(output.err.lines().any(|said| line(&said)), "{id} {outcome}: {}", output.err);
     }
 }
 
@@ -149,7 +149,7 @@ fn work_with_an_invalid_key_fails_at_once() {
     let prompt = Prompt::unconfigured()
         .set("CONSIGN_URL", &url(&test_server))
         .set("CONSIGN_KEY", "csk_wrong");
-    let told = prompt.types(&["work", "--type", "a", "--exec", "true"]);
-    assert_ne!(told.code, Some(0));
-    assert!(told.err.contains("UNAUTHENTICATED"), "{}", told.err);
+    let output = prompt.types(&["work", "--type", "a", "--exec", "true"]);
+    assert_ne!(output.code, Some(0));
+    assert!(output.err.contains("UNAUTHENTICATED"), "{}", output.err);
 }

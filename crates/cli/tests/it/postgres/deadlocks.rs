@@ -8,7 +8,7 @@
 use super::{fresh, text};
 use crate::serve::{
     Answer, Ask, Client, TestServer,
-    storm::{client_log::said, named},
+    storm::{client_log::item_result, named},
     wait_until,
 };
 use serde_json::{Value, json};
@@ -190,7 +190,7 @@ impl SharedState<'_> {
             self.node_client(contender).post("/api/work/settle").json(&json!({"items": items})),
         );
         for item in answer.ok(200)["items"].as_array().unwrap() {
-            match said(item) {
+            match item_result(item) {
                 Ok(_) => drop(self.taken_count.fetch_add(1, Ordering::SeqCst)),
                 // Another client was faster, and redrove or erased it.
                 Err(code) => assert!(EXPECTED_CODES.contains(&code.as_str()), "{item}"),

@@ -1,7 +1,7 @@
 //! A setting that one node has acknowledged is in force at every live node.
 
 use super::{fresh, schema_at};
-use crate::serve::{Client, PATIENCE, TestServer, wait_until};
+use crate::serve::{Client, TestServer, WAIT_MAX, wait_until};
 use engine::{Entropy, KeySecret};
 use platform::SystemClock;
 use rustix::process::Signal;
@@ -134,10 +134,10 @@ fn a_paused_node_delays_a_revocation_for_a_while_and_never_serves_the_key_again(
     // The request waits in the socket; the node serves it when it resumes.
     let request = thread::spawn({
         let other_client = other_client.clone();
-        move || other_client.get("/api/queues").within(PATIENCE * 2).send().status
+        move || other_client.get("/api/queues").within(WAIT_MAX * 2).send().status
     });
     let begun = SystemClock::new();
-    let revoked = one.admin().delete(&format!("/api/keys/{id}")).within(PATIENCE * 2).send();
+    let revoked = one.admin().delete(&format!("/api/keys/{id}")).within(WAIT_MAX * 2).send();
     let took = begun.read().monotonic;
     two.send(Signal::CONT);
     assert_eq!(revoked.status, 204, "{}", revoked.text());
@@ -155,14 +155,14 @@ fn a_paused_node_delays_a_revocation_for_a_while_and_never_serves_the_key_again(
     // And it takes part again.
     wait_until("it confirms again", || {
         let (_, id) = make_key_slowly(&one.admin());
-        let answer = one.admin().delete(&format!("/api/keys/{id}")).within(PATIENCE * 2).send();
+        let answer = one.admin().delete(&format!("/api/keys/{id}")).within(WAIT_MAX * 2).send();
         answer.status == 204 && answer.header(HEADER).is_none()
     });
 }
 
 fn make_key_slowly(admin: &Client) -> (String, String) {
     let grant = json!({"name": "k", "tenant": "acme", "scopes": ["jobs:read"]});
-    let key_made = admin.post("/api/keys").json(&grant).within(PATIENCE * 2).send().ok(201);
+    let key_made = admin.post("/api/keys").json(&grant).within(WAIT_MAX * 2).send().ok(201);
     (key_made["key"].as_str().unwrap().into(), key_made["id"].as_str().unwrap().into())
 }
 

@@ -31,7 +31,7 @@ const REFUSALS: usize = 30;
 /// No request takes longer than this.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
 /// Longer than the outage and all that follows from it.
-const PATIENCE: Duration = Duration::from_secs(90);
+const WAIT_MAX: Duration = Duration::from_secs(90);
 const HOLDERS_LEASE_SECONDS: u64 = 6;
 /// A heartbeat every third of the lease, as the contract tells workers.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
@@ -111,7 +111,7 @@ impl ClientLog {
 
     /// Repeats a request until the answer is neither "not now" nor "outcome unknown".
     fn ask(&self, what: &str, ask: &Ask) -> Answer {
-        wait_for_within(PATIENCE, what, || self.try_ask(ask))
+        wait_for_within(WAIT_MAX, what, || self.try_ask(ask))
     }
 
     fn try_ask(&self, ask: &Ask) -> Option<Answer> {

@@ -105,7 +105,7 @@ impl Ask {
 
     /// Leaves a header out.
     pub(crate) fn without(mut self, name: &str) -> Self {
-        self.headers.retain(|(given, _)| !given.eq_ignore_ascii_case(name));
+        self.headers.retain(|(field_name, _)| !field_name.eq_ignore_ascii_case(name));
         self
     }
 
@@ -157,8 +157,8 @@ impl Ask {
     /// Sends it and reads the answer as a stream of events.
     #[track_caller]
     pub(crate) fn events(self) -> Events {
-        let asked = format!("{} {}", self.method, self.path);
-        self.try_events().unwrap_or_else(|refused| panic!("{asked}: {}", refused.text()))
+        let request = format!("{} {}", self.method, self.path);
+        self.try_events().unwrap_or_else(|refused| panic!("{request}: {}", refused.text()))
     }
 
     /// The same, where the server may refuse it.
@@ -181,8 +181,9 @@ impl Ask {
     /// The bytes of the request, for tests that send them in pieces.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut text = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
-        let has =
-            |name: &str| self.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+        let has = |name: &str| {
+            self.headers.iter().any(|(field_name, _)| field_name.eq_ignore_ascii_case(name))
+        };
         if !has("host") {
             text += &format!("host: {}\r\n", address(&self.port));
         }
@@ -213,7 +214,10 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(field_name, _)| field_name == name)
+            .map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn text(&self) -> String {
@@ -246,7 +250,7 @@ impl Answer {
         assert_eq!(problem["type"], format!("/errors/{code}"), "{text}");
         for field in ["title", "detail", "correlationId"] {
             assert!(
-                problem[field].as_str().is_some_and(|said| !said.is_empty()),
+                problem[field].as_str().is_some_and(|value| !value.is_empty()),
                 "{field}: {text}"
             );
         }
@@ -291,7 +295,7 @@ impl Connection {
     }
 
     /// Sends bytes and closes, so that both arrive together: the server cannot answer in between.
-    pub(crate) fn say_and_hang_up(mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn send_and_close(mut self, bytes: &[u8]) -> io::Result<()> {
         sockopt::set_tcp_nodelay(self.stream.get_ref(), false)?;
         sockopt::set_tcp_cork(self.stream.get_ref(), true)?;
         self.write(bytes)
@@ -314,7 +318,7 @@ impl Connection {
         let version = words.next();
         let status = words.next().and_then(|status| status.parse().ok());
         let (Some("HTTP/1.1"), Some(status)) = (version, status) else {
-            return Err(strange(&line));
+            return Err(not_http(&line));
         };
         let mut headers = Vec::new();
         loop {
@@ -322,7 +326,7 @@ impl Connection {
             if line.is_empty() {
                 return Ok(Answer { status, headers, body: Vec::new() });
             }
-            let (name, value) = line.split_once(':').ok_or_else(|| strange(&line))?;
+            let (name, value) = line.split_once(':').ok_or_else(|| not_http(&line))?;
             headers.push((name.to_ascii_lowercase(), value.trim().into()));
         }
     }
@@ -350,11 +354,11 @@ fn read_line(stream: &mut BufReader<TcpStream>) -> io::Result<String> {
     match line.strip_suffix(b"\r\n") {
         Some(line) => Ok(String::from_utf8_lossy(line).into_owned()),
         None if line.is_empty() => Err(io::ErrorKind::UnexpectedEof.into()),
-        None => Err(strange(&String::from_utf8_lossy(&line))),
+        None => Err(not_http(&String::from_utf8_lossy(&line))),
     }
 }
 
-fn strange(line: &str) -> io::Error {
+fn not_http(line: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("this is no HTTP/1.1: {line:?}"))
 }
 
@@ -378,11 +382,11 @@ impl BodyLength {
             }
             BodyLength::Chunks => {
                 let line = read_line(stream)?;
-                let size = usize::from_str_radix(&line, 16).map_err(|_| strange(&line))?;
+                let size = usize::from_str_radix(&line, 16).map_err(|_| not_http(&line))?;
                 let mut chunk = vec![0; size];
                 stream.read_exact(&mut chunk)?;
                 if !read_line(stream)?.is_empty() {
-                    return Err(strange("more than the chunk announced"));
+                    return Err(not_http("more than the chunk announced"));
                 }
                 if size == 0 {
                     *self = BodyLength::Left(0);
@@ -452,7 +456,7 @@ impl Event {
         let fields: Vec<(&str, &str)> =
             block.lines().filter_map(|line| line.split_once(':')).collect();
         let all = |name: &str| -> Vec<&str> {
-            let named = fields.iter().filter(|(given, _)| *given == name);
+            let named = fields.iter().filter(|(field_name, _)| *field_name == name);
             named.map(|(_, value)| value.strip_prefix(' ').unwrap_or(value)).collect()
         };
         let data = all("data");

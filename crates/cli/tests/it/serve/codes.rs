@@ -1,10 +1,10 @@
 //! Every code of the catalogue, provoked once from outside.
 
-mod broken;
+mod disk_faults;
 
 use super::{
     Answer, Customer, TestServer,
-    customer::{fresh, held, id_of},
+    customer::{fresh, id_of, lease_item},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc, thread};
@@ -58,7 +58,7 @@ const PROVOKED: &[(&str, Provoke)] = &[
     ("SCHEMA_MISMATCH",        Reply(other_shape)),
     ("STEP_LIMIT",             Reply(steps)),
     ("STEP_NOT_BEGUN",         Reply(step_not_begun)),
-    ("STORE_DAMAGED",          Reply(broken::damaged)),
+    ("STORE_DAMAGED",          Reply(disk_faults::damaged)),
     ("TENANT_LIMIT",           Reply(one_type_too_many)),
     ("UNAUTHENTICATED",        Reply(|c| c.test_server.anonymous().get("/api/jobs").send())),
     ("UNKNOWN_JOB_TYPE",       Reply(undeclared)),
@@ -66,7 +66,7 @@ const PROVOKED: &[(&str, Provoke)] = &[
     ("WORKER_LOST",            Job(|c| lost(c, 1, "Poisoned"))),
 ];
 
-/// Provoked by a disk that fails, which has a test of its own (`codes/broken.rs`).
+/// Provoked by a disk that fails, which has a test of its own (`codes/disk_faults.rs`).
 const BY_THE_DISK: &[&str] = &["OUTCOME_UNKNOWN", "STORE_FULL", "STORE_UNAVAILABLE"];
 
 /// Codes that cannot be provoked from outside, and why.
@@ -82,9 +82,10 @@ const INSIDE: &[(&str, &str)] = &[
 fn every_code_of_the_catalogue_is_provoked() {
     let provoked = PROVOKED.iter().map(|(code, _)| *code);
     let inside = INSIDE.iter().map(|(code, _)| *code);
-    let known: BTreeSet<&str> = provoked.chain(BY_THE_DISK.iter().copied()).chain(inside).collect();
+    let tested: BTreeSet<&str> =
+        provoked.chain(BY_THE_DISK.iter().copied()).chain(inside).collect();
     let catalogue: BTreeSet<&str> = CATALOGUE.iter().map(|entry| entry.code).collect();
-    let open: Vec<_> = catalogue.symmetric_difference(&known).collect();
+    let open: Vec<_> = catalogue.symmetric_difference(&tested).collect();
     assert!(open.is_empty(), "no test provokes them, or the catalogue lacks them: {open:?}");
 }
 
@@ -97,8 +98,11 @@ fn every_code_comes_with_the_status_that_the_catalogue_gives_it() {
             .map(|(code, provoke)| (code, scope.spawn(|| check(&customer, code, provoke))))
             .collect();
         let broken = started.into_iter().filter_map(|(code, one)| {
-            let said = one.join().err()?;
-            Some(format!("{code}: {}", said.downcast_ref::<String>().cloned().unwrap_or_default()))
+            let panic_text = one.join().err()?;
+            Some(format!(
+                "{code}: {}",
+                panic_text.downcast_ref::<String>().cloned().unwrap_or_default()
+            ))
         });
         broken.collect()
     });
@@ -106,24 +110,28 @@ fn every_code_comes_with_the_status_that_the_catalogue_gives_it() {
 }
 
 fn check(customer: &Customer, code: &str, provoke: &Provoke) {
-    let known = entry(code).unwrap();
+    let catalogue_entry = entry(code).unwrap();
     match provoke {
         Reply(provoke) => {
             let answer = provoke(customer);
-            let problem = answer.problem(known.http_status.unwrap(), code);
-            assert_eq!(problem["title"], known.title);
+            let problem = answer.problem(catalogue_entry.http_status.unwrap(), code);
+            assert_eq!(problem["title"], catalogue_entry.title);
             let waits = answer.header("retry-after").is_some();
-            assert_eq!(waits, known.retryable && code != "REQUEST_TIMEOUT", "{code}: Retry-After");
+            assert_eq!(
+                waits,
+                catalogue_entry.retryable && code != "REQUEST_TIMEOUT",
+                "{code}: Retry-After"
+            );
         }
         Item(provoke) => {
             let problem = provoke(customer)["problem"].clone();
             assert_eq!(
                 (&problem["errorCode"], &problem["status"]),
-                (&json!(code), &json!(known.http_status))
+                (&json!(code), &json!(catalogue_entry.http_status))
             );
         }
         Job(provoke) => {
-            assert_eq!(known.http_status, None, "{code} stands on a job");
+            assert_eq!(catalogue_entry.http_status, None, "{code} stands on a job");
             assert_eq!(customer.status(&provoke(customer))["errorCode"], code);
         }
     }
@@ -189,7 +197,7 @@ fn reused(customer: &Customer) -> Answer {
 fn lease_lost(customer: &Customer) -> Answer {
     let job = customer.running(&fresh("type"));
     customer.release(&job, json!({}));
-    let step = held(&job, json!({"name": "x", "action": "begin"}));
+    let step = lease_item(&job, json!({"name": "x", "action": "begin"}));
     customer.owner.post("/api/work/steps").json(&step).send()
 }
 
@@ -256,7 +264,7 @@ fn steps(customer: &Customer) -> Answer {
     let job = customer.running(&fresh("type"));
     let mut connection = customer.owner.connect().unwrap();
     for number in 0..=1_000 {
-        let step = held(&job, json!({"name": format!("step {number}"), "action": "begin"}));
+        let step = lease_item(&job, json!({"name": format!("step {number}"), "action": "begin"}));
         let ask = customer.owner.post("/api/work/steps").json(&step);
         let answer = connection.send(ask).unwrap();
         if answer.status != 200 {
@@ -268,7 +276,7 @@ fn steps(customer: &Customer) -> Answer {
 
 fn step_not_begun(customer: &Customer) -> Answer {
     let job = customer.running(&fresh("type"));
-    let step = held(&job, json!({"name": "x", "action": "finish"}));
+    let step = lease_item(&job, json!({"name": "x", "action": "finish"}));
     customer.owner.post("/api/work/steps").json(&step).send()
 }
 

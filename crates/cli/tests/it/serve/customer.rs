@@ -76,8 +76,8 @@ impl Customer {
     #[track_caller]
     pub(crate) fn ended(&self, job_type: &str, ending: Value) -> String {
         let job = self.running(job_type);
-        let told = self.settle(&job, ending);
-        assert!(told["problem"].is_null(), "{told}");
+        let answer = self.settle(&job, ending);
+        assert!(answer["problem"].is_null(), "{answer}");
         id_of(&job)
     }
 
@@ -110,21 +110,21 @@ impl Customer {
     /// Reports how a claimed job ended: the answer for this item.
     #[track_caller]
     pub(crate) fn settle(&self, job: &Value, ending: Value) -> Value {
-        let item = held(job, ending);
+        let item = lease_item(job, ending);
         let answer = self.owner.post("/api/work/settle").json(&json!({"items": [item]})).send();
         answer.ok(200)["items"][0].clone()
     }
 
     #[track_caller]
     pub(crate) fn release(&self, job: &Value, more: Value) -> Value {
-        let item = held(job, more);
+        let item = lease_item(job, more);
         let answer = self.owner.post("/api/work/release").json(&json!({"items": [item]})).send();
         answer.ok(200)["items"][0].clone()
     }
 
     #[track_caller]
     pub(crate) fn heartbeat(&self, job: &Value, more: Value) -> Value {
-        let leases = json!({"workerId": "w1", "leases": [held(job, more)]});
+        let leases = json!({"workerId": "w1", "leases": [lease_item(job, more)]});
         let answer = self.owner.post("/api/work/heartbeat").json(&leases).send();
         answer.ok(200)["leases"][0].clone()
     }
@@ -164,7 +164,7 @@ pub(crate) fn id_of(job: &Value) -> String {
 }
 
 /// A worker's report item about a job that it holds.
-pub(crate) fn held(job: &Value, more: Value) -> Value {
+pub(crate) fn lease_item(job: &Value, more: Value) -> Value {
     let mut item = json!({"jobId": job["jobId"], "token": job["lease"]["token"]});
     item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     item

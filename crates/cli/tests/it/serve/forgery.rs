@@ -41,7 +41,7 @@ impl Issuer {
 
     pub(super) fn token(&self, claims: &Value) -> String {
         let head = json!({"typ": "JWT", "alg": "EdDSA", "kid": "one"});
-        sealed(&head, claims, |text| self.key.sign(text).unwrap())
+        signed_token(&head, claims, |text| self.key.sign(text).unwrap())
     }
 }
 
@@ -59,7 +59,7 @@ fn but(mut claims: Value, name: &str, value: Value) -> Value {
     claims
 }
 
-fn sealed(head: &Value, claims: &Value, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> String {
+fn signed_token(head: &Value, claims: &Value, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> String {
     let text = format!(
         "{}.{}",
         base64(head.to_string().as_bytes()),
@@ -98,18 +98,19 @@ fn only_jwts_of_the_configured_issuer_are_accepted() {
     let other = Issuer::new();
     let hs256 = |secret: &[u8]| {
         let head = json!({"typ": "JWT", "alg": "HS256", "kid": "one"});
-        sealed(&head, &good, |text| {
+        signed_token(&head, &good, |text| {
             let mut mac = Hmac::<Sha256>::new_from_slice(secret).unwrap();
             mac.update(text);
             mac.finalize().into_bytes().to_vec()
         })
     };
-    let none = |name: &str| sealed(&json!({"typ": "JWT", "alg": name}), &good, |_| Vec::new());
+    let none =
+        |name: &str| signed_token(&json!({"typ": "JWT", "alg": name}), &good, |_| Vec::new());
     let own_key =
         json!({"typ": "JWT", "alg": "EdDSA", "jwk": other.jwk(), "jku": "https://a.test"});
     let past = good["exp"].as_i64().unwrap() - 7_200;
-    let whole = issuer.token(&good);
-    let (text, signature) = whole.rsplit_once('.').unwrap();
+    let valid_token = issuer.token(&good);
+    let (text, signature) = valid_token.rsplit_once('.').unwrap();
     let richer = base64(but(good.clone(), "scope", json!("admin")).to_string().as_bytes());
     let head = text.split('.').next().unwrap();
     let forged = [
@@ -118,7 +119,10 @@ fn only_jwts_of_the_configured_issuer_are_accepted() {
         ("the public key as a shared secret", hs256(&public)),
         ("the same as text", hs256(pem.as_bytes())),
         ("another issuer's key", other.token(&good)),
-        ("a key that it brings itself", sealed(&own_key, &good, |t| other.key.sign(t).unwrap())),
+        (
+            "a key that it brings itself",
+            signed_token(&own_key, &good, |t| other.key.sign(t).unwrap()),
+        ),
         ("another issuer", issuer.token(&but(good.clone(), "iss", json!("https://evil.test")))),
         ("another audience", issuer.token(&but(good.clone(), "aud", json!("others")))),
         ("over", issuer.token(&but(good.clone(), "exp", json!(past)))),
@@ -172,11 +176,11 @@ fn a_signed_url_grants_only_status_and_events_of_one_job() {
     refused("cancel", "POST", &one.replace("/status?", "/cancel?"));
     refused("no signature", "GET", &format!("{path}?sig="));
     refused("half of it", "GET", &format!("{path}?sig={}", &sig[..sig.len() / 2]));
-    for place in [2, sig.len() / 2, sig.len() - 1] {
-        let mut bent = sig.as_bytes().to_vec();
-        bent[place] = if bent[place] == b'0' { b'1' } else { b'0' };
-        let bent = String::from_utf8(bent).unwrap();
-        refused("a bent digit", "GET", &format!("{path}?sig={bent}"));
+    for position in [2, sig.len() / 2, sig.len() - 1] {
+        let mut altered = sig.as_bytes().to_vec();
+        altered[position] = if altered[position] == b'0' { b'1' } else { b'0' };
+        let altered = String::from_utf8(altered).unwrap();
+        refused("a bent digit", "GET", &format!("{path}?sig={altered}"));
     }
     assert_eq!(anonymous.get(&one).send().ok(200)["status"], "Queued", "it was not cancelled");
 

@@ -33,20 +33,20 @@ const MORE_MIB_MAX: u64 = 120;
 const P99_MAX: Duration = Duration::from_secs(3);
 
 /// Only one of these tests at a time: each loads the whole machine.
-pub(super) fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+pub(super) fn exclusive() -> MutexGuard<'static, ()> {
+    static EXCLUSIVE: Mutex<()> = Mutex::new(());
+    let guard = EXCLUSIVE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut files = getrlimit(Resource::Nofile);
     files.current = files.maximum;
     setrlimit(Resource::Nofile, files).unwrap();
-    turn
+    guard
 }
 
 /// Runs `attack` while a normal client works. Checks that memory and that client stay within
 /// bounds, and that nothing of the attack remains.
 #[track_caller]
-fn survive(attack: impl FnOnce(&TestServer, &Client)) {
-    let _turn = alone();
+fn check_under_attack(attack: impl FnOnce(&TestServer, &Client)) {
+    let _exclusive = exclusive();
     let test_server = TestServer::with(SETTINGS);
     let client = test_server.admin();
     for _ in 0..50 {
@@ -123,10 +123,10 @@ fn many(client: &Client, count: usize) -> Vec<Connection> {
 
 #[test]
 fn half_open_connections_and_headers_that_never_end() {
-    survive(|test_server, client| {
+    check_under_attack(|test_server, client| {
         let silent = many(client, 1_000);
-        let mut begun = many(client, 1_000);
-        for (number, connection) in begun.iter_mut().enumerate() {
+        let mut unfinished = many(client, 1_000);
+        for (number, connection) in unfinished.iter_mut().enumerate() {
             // The first letters are also those of HTTP/2.
             let starts = ["GET /healthz HTTP/1.1\r\nhost: a\r\n", "P", "PRI * HT", "\r\n"];
             connection.write(starts[number % starts.len()].as_bytes()).unwrap();
@@ -134,18 +134,18 @@ fn half_open_connections_and_headers_that_never_end() {
         // Some send a little all the time, which must not keep their connections open.
         let quiet = files(test_server.id()).saturating_sub(2_000);
         wait_until("they are sent home", || {
-            for connection in begun.iter_mut().step_by(40) {
+            for connection in unfinished.iter_mut().step_by(40) {
                 drop(connection.write(b"x")); // fails when it is closed
             }
             files(test_server.id()) < quiet + 100
         });
-        drop((silent, begun));
+        drop((silent, unfinished));
     });
 }
 
 #[test]
 fn bodies_that_do_not_come() {
-    survive(|_, client| {
+    check_under_attack(|_, client| {
         let mut slow = many(client, 500);
         let head = client.post("/api/jobs").header("content-type", "application/json");
         let head = head.header("content-length", "60000").bytes();
@@ -161,7 +161,7 @@ fn bodies_that_do_not_come() {
 
 #[test]
 fn bodies_that_are_huge() {
-    survive(|_, client| {
+    check_under_attack(|_, client| {
         let json = client.post("/api/jobs").header("content-type", "application/json");
         for length in ["1048577", "1000000000000"] {
             let mut connection = client.connect().unwrap();
@@ -191,7 +191,7 @@ fn bodies_that_are_huge() {
 
 #[test]
 fn json_that_is_deep() {
-    survive(|_, client| {
+    check_under_attack(|_, client| {
         for depth in [200, 10_000, 100_000] {
             for (open, close) in [("[", "]"), (r#"{"a":"#, "1}")] {
                 let (open, close) = (open.repeat(depth), close.repeat(depth));
@@ -215,13 +215,13 @@ fn json_that_is_deep() {
 
 #[test]
 fn clients_that_never_read_answers_are_cut_off() {
-    survive(|test_server, client| {
-        let mut deaf = many(client, 60);
-        let asked = client.get("/errors").bytes().repeat(3_000);
+    check_under_attack(|test_server, client| {
+        let mut unread = many(client, 60);
+        let requests = client.get("/errors").bytes().repeat(3_000);
         thread::scope(|scope| {
-            for connection in &mut deaf {
+            for connection in &mut unread {
                 // The server cuts it off, or has buffers for everything that was asked.
-                scope.spawn(|| drop(connection.write(&asked)));
+                scope.spawn(|| drop(connection.write(&requests)));
             }
         });
         wait_until("they are cut off", || files(test_server.id()) < 40);
@@ -230,7 +230,7 @@ fn clients_that_never_read_answers_are_cut_off() {
 
 #[test]
 fn streams_that_are_abandoned() {
-    survive(|test_server, client| {
+    check_under_attack(|test_server, client| {
         let job = json!({"jobType": "watched", "payload": "x".repeat(1_000)});
         let taken = client.post("/api/jobs").json(&job).send().ok(202);
         let path = format!("/api/jobs/{}/events", taken["jobId"].as_str().unwrap());

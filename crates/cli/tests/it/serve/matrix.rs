@@ -2,7 +2,7 @@
 
 use super::{
     Answer, Client, Customer,
-    customer::{SCOPES, fresh, held, id_of},
+    customer::{SCOPES, fresh, id_of, lease_item},
 };
 use serde_json::{Value, json};
 use server::{Access, ROUTES, Route};
@@ -22,18 +22,18 @@ struct Sample {
 #[derive(Clone, Copy)]
 enum Foreign {
     /// A refusal.
-    No(u16, &'static str),
+    Refused(u16, &'static str),
     /// A refusal of the one item, inside a 200.
-    Inside(&'static str),
+    ItemRefused(&'static str),
     /// LEASE_LOST.
-    Lost,
+    LeaseLost,
     /// The normal answer, with no effect.
-    Nothing,
+    NoEffect,
     /// The normal answer: the route concerns no object.
-    Anybody,
+    Unrestricted,
 }
 
-use Foreign::{Anybody, Inside, Lost, No, Nothing};
+use Foreign::{ItemRefused, LeaseLost, NoEffect, Refused, Unrestricted};
 
 pub(super) struct Row {
     method: &'static str,
@@ -46,8 +46,8 @@ pub(super) struct Row {
     other_type: Foreign,
 }
 
-const NOT_FOUND: Foreign = No(404, "JOB_NOT_FOUND");
-const FORBIDDEN: Foreign = No(403, "FORBIDDEN");
+const NOT_FOUND: Foreign = Refused(404, "JOB_NOT_FOUND");
+const FORBIDDEN: Foreign = Refused(403, "FORBIDDEN");
 
 const fn row(
     method: &'static str,
@@ -62,15 +62,16 @@ const fn row(
 /// The answers to requests about one job by its id.
 const ONE_JOB: [Foreign; 3] = [NOT_FOUND, FORBIDDEN, FORBIDDEN];
 /// The answers to reports about one job among several.
-const ONE_ITEM: [Foreign; 3] = [Inside("JOB_NOT_FOUND"), Inside("FORBIDDEN"), Inside("FORBIDDEN")];
-const UNSEEN: [Foreign; 3] = [Nothing, Nothing, Nothing];
+const ONE_ITEM: [Foreign; 3] =
+    [ItemRefused("JOB_NOT_FOUND"), ItemRefused("FORBIDDEN"), ItemRefused("FORBIDDEN")];
+const UNSEEN: [Foreign; 3] = [NoEffect, NoEffect, NoEffect];
 
 /// A sample for every route.
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    row("POST",   "/api/jobs",                    202, submit,       [Anybody, FORBIDDEN, FORBIDDEN]),
+    row("POST",   "/api/jobs",                    202, submit,       [Unrestricted, FORBIDDEN, FORBIDDEN]),
     row("GET",    "/api/jobs",                    200, list,         UNSEEN),
-    row("POST",   "/api/jobs/batch",              202, batch,        [Anybody, FORBIDDEN, FORBIDDEN]),
+    row("POST",   "/api/jobs/batch",              202, batch,        [Unrestricted, FORBIDDEN, FORBIDDEN]),
     row("POST",   "/api/jobs/cancel",             202, cancel_many,  UNSEEN),
     row("GET",    "/api/jobs/{id}",               200, |c| waiting(c, ""),         ONE_JOB),
     row("DELETE", "/api/jobs/{id}",               204, |c| over(c, ""),            ONE_JOB),
@@ -81,42 +82,42 @@ const ROWS: &[Row] = &[
     row("GET",    "/api/jobs/{id}/explain",       200, |c| waiting(c, "/explain"), ONE_JOB),
     row("POST",   "/api/jobs/{id}/cancel",        202, |c| waiting(c, "/cancel"),  ONE_JOB),
     row("POST",   "/api/jobs/{id}/redrive",       202, redrive,      ONE_JOB),
-    row("GET",    "/api/queues",                  200, queues,       [Nothing, Anybody, Nothing]),
+    row("GET",    "/api/queues",                  200, queues,       [NoEffect, Unrestricted, NoEffect]),
     row("GET",    "/api/queues/{jobType}",        200, |c| queue(c, ""),
-        [No(404, "QUEUE_NOT_FOUND"), Anybody, FORBIDDEN]),
+        [Refused(404, "QUEUE_NOT_FOUND"), Unrestricted, FORBIDDEN]),
     // In another tenant it is another queue.
-    row("POST",   "/api/queues/{jobType}/pause",  200, |c| queue(c, "/pause"),  [Anybody, FORBIDDEN, FORBIDDEN]),
-    row("POST",   "/api/queues/{jobType}/resume", 200, |c| queue(c, "/resume"), [Anybody, FORBIDDEN, FORBIDDEN]),
+    row("POST",   "/api/queues/{jobType}/pause",  200, |c| queue(c, "/pause"),  [Unrestricted, FORBIDDEN, FORBIDDEN]),
+    row("POST",   "/api/queues/{jobType}/resume", 200, |c| queue(c, "/resume"), [Unrestricted, FORBIDDEN, FORBIDDEN]),
     row("GET",    "/api/poison",                  200, poison,       UNSEEN),
     row("POST",   "/api/poison/redrive",          202, |c| poisoned(c, "redrive"), UNSEEN),
     row("POST",   "/api/poison/discard",          202, |c| poisoned(c, "discard"), UNSEEN),
-    row("GET",    "/api/workers",                 200, workers,      [Nothing, Anybody, Nothing]),
-    row("GET",    "/api/nodes",                   200, |_| plain("/api/nodes"), [Anybody, Anybody, Anybody]),
-    row("GET",    "/api/types",                   200, types,        [Nothing, Anybody, Nothing]),
+    row("GET",    "/api/workers",                 200, workers,      [NoEffect, Unrestricted, NoEffect]),
+    row("GET",    "/api/nodes",                   200, |_| plain("/api/nodes"), [Unrestricted, Unrestricted, Unrestricted]),
+    row("GET",    "/api/types",                   200, types,        [NoEffect, Unrestricted, NoEffect]),
     row("PUT",    "/api/types/{jobType}",         200, set_type,     [FORBIDDEN, FORBIDDEN, FORBIDDEN]),
     row("POST",   "/api/keys",                    201, make_key,     [FORBIDDEN, FORBIDDEN, FORBIDDEN]),
     row("GET",    "/api/keys",                    200, keys,         UNSEEN),
-    row("DELETE", "/api/keys/{id}",               204, revoke,       [No(404, "KEY_NOT_FOUND"), FORBIDDEN, FORBIDDEN]),
-    row("GET",    "/api/audit",                   200, audit,        [Nothing, FORBIDDEN, FORBIDDEN]),
-    row("POST",   "/api/work/claim",              200, claim,        [Nothing, FORBIDDEN, FORBIDDEN]),
-    row("POST",   "/api/work/heartbeat",          200, heartbeat,    [Lost, Inside("FORBIDDEN"), Inside("FORBIDDEN")]),
+    row("DELETE", "/api/keys/{id}",               204, revoke,       [Refused(404, "KEY_NOT_FOUND"), FORBIDDEN, FORBIDDEN]),
+    row("GET",    "/api/audit",                   200, audit,        [NoEffect, FORBIDDEN, FORBIDDEN]),
+    row("POST",   "/api/work/claim",              200, claim,        [NoEffect, FORBIDDEN, FORBIDDEN]),
+    row("POST",   "/api/work/heartbeat",          200, heartbeat,    [LeaseLost, ItemRefused("FORBIDDEN"), ItemRefused("FORBIDDEN")]),
     row("POST",   "/api/work/settle",             200, settle,       ONE_ITEM),
     row("POST",   "/api/work/release",            200, release,      ONE_ITEM),
     row("POST",   "/api/work/steps",              200, steps,        ONE_JOB),
-    row("POST",   "/api/work/leave",              200, leave,        [Anybody, Anybody, Anybody]),
-    row("GET",    "/metrics",                     200, metrics,      [Nothing, Anybody, Nothing]),
-    row("GET",    "/healthz",                     200, |_| plain("/healthz"),       [Anybody, Anybody, Anybody]),
-    row("GET",    "/readyz",                      200, |_| plain("/readyz"),        [Anybody, Anybody, Anybody]),
-    row("GET",    "/errors",                      200, |_| plain("/errors"),        [Anybody, Anybody, Anybody]),
-    row("GET",    "/errors/{code}",               200, |_| plain("/errors/LEASE_LOST"), [Anybody, Anybody, Anybody]),
-    row("GET",    "/openapi.json",                200, |_| plain("/openapi.json"),  [Anybody, Anybody, Anybody]),
-    row("GET",    "/docs",                        200, |_| plain("/docs"),          [Anybody, Anybody, Anybody]),
+    row("POST",   "/api/work/leave",              200, leave,        [Unrestricted, Unrestricted, Unrestricted]),
+    row("GET",    "/metrics",                     200, metrics,      [NoEffect, Unrestricted, NoEffect]),
+    row("GET",    "/healthz",                     200, |_| plain("/healthz"),       [Unrestricted, Unrestricted, Unrestricted]),
+    row("GET",    "/readyz",                      200, |_| plain("/readyz"),        [Unrestricted, Unrestricted, Unrestricted]),
+    row("GET",    "/errors",                      200, |_| plain("/errors"),        [Unrestricted, Unrestricted, Unrestricted]),
+    row("GET",    "/errors/{code}",               200, |_| plain("/errors/LEASE_LOST"), [Unrestricted, Unrestricted, Unrestricted]),
+    row("GET",    "/openapi.json",                200, |_| plain("/openapi.json"),  [Unrestricted, Unrestricted, Unrestricted]),
+    row("GET",    "/docs",                        200, |_| plain("/docs"),          [Unrestricted, Unrestricted, Unrestricted]),
 ];
 
 pub(super) fn row_of(route: &Route) -> &'static Row {
     let mut rows = ROWS.iter();
-    let found = rows.find(|row| (row.method, row.path) == (route.method, route.path));
-    found.unwrap_or_else(|| panic!("{} {} has no sample", route.method, route.path))
+    let row = rows.find(|row| (row.method, row.path) == (route.method, route.path));
+    row.unwrap_or_else(|| panic!("{} {} has no sample", route.method, route.path))
 }
 
 fn plain(path: &str) -> Sample {
@@ -243,26 +244,25 @@ fn claim(customer: &Customer) -> Sample {
 
 fn heartbeat(customer: &Customer) -> Sample {
     let job = customer.running(&fresh("type"));
-    let body =
-        json!({"workerId": "w1", "leases": [held(&job, json!({"progress": {"percent": 5}}))]});
+    let body = json!({"workerId": "w1", "leases": [lease_item(&job, json!({"progress": {"percent": 5}}))]});
     about("/api/work/heartbeat".into(), Some(body), &id_of(&job), &[])
 }
 
 fn settle(customer: &Customer) -> Sample {
     let job = customer.running(&fresh("type"));
-    let body = json!({"items": [held(&job, json!({"outcome": "completed"}))]});
+    let body = json!({"items": [lease_item(&job, json!({"outcome": "completed"}))]});
     about("/api/work/settle".into(), Some(body), &id_of(&job), &[])
 }
 
 fn release(customer: &Customer) -> Sample {
     let job = customer.running(&fresh("type"));
-    let body = json!({"items": [held(&job, json!({}))]});
+    let body = json!({"items": [lease_item(&job, json!({}))]});
     about("/api/work/release".into(), Some(body), &id_of(&job), &[])
 }
 
 fn steps(customer: &Customer) -> Sample {
     let job = customer.running(&fresh("type"));
-    let body = held(&job, json!({"name": "one", "action": "begin"}));
+    let body = lease_item(&job, json!({"name": "one", "action": "begin"}));
     about("/api/work/steps".into(), Some(body), &id_of(&job), &[])
 }
 
@@ -289,7 +289,7 @@ struct Callers {
 }
 
 impl Callers {
-    fn gather() -> Self {
+    fn new() -> Self {
         let customer = Customer::new();
         let other_tenant = Customer::of(&customer.test_server).owner;
         Callers {
@@ -328,7 +328,7 @@ fn rightful(customer: &Customer, route: &Route) -> Client {
 }
 
 /// The answer to a caller with all rights.
-pub(super) fn walk_right(customer: &Customer, route: &Route) -> Answer {
+pub(super) fn ask_as_owner(customer: &Customer, route: &Route) -> Answer {
     ask(&rightful(customer, route), route, &(row_of(route).sample)(customer))
 }
 
@@ -361,14 +361,14 @@ fn every_route_has_a_sample_and_every_sample_a_route() {
 /// Each route has a thread of its own: the threads wait for the disk most of the time.
 #[test]
 fn every_route_admits_only_its_authorized_callers() {
-    let callers = Callers::gather();
+    let callers = Callers::new();
     let failed: Vec<String> = thread::scope(|scope| {
         let walks: Vec<_> =
             ROUTES.iter().map(|route| (route, scope.spawn(|| walk(&callers, route)))).collect();
         let broken = walks.into_iter().filter_map(|(route, walk)| {
-            let said = walk.join().err()?;
-            let said = said.downcast_ref::<String>().cloned().unwrap_or_default();
-            Some(format!("{} {}: {said}", route.method, route.path))
+            let panic_text = walk.join().err()?;
+            let panic_text = panic_text.downcast_ref::<String>().cloned().unwrap_or_default();
+            Some(format!("{} {}: {panic_text}", route.method, route.path))
         });
         broken.collect()
     });
@@ -407,11 +407,11 @@ fn foreign(who: &Client, name: &str, expected: Foreign, route: &Route, row: &Row
     let answer = ask(who, route, sample);
     let text = answer.text();
     match expected {
-        No(status, code) => {
+        Refused(status, code) => {
             assert_eq!((name, answer.status), (name, status), "{text}");
             answer.problem(status, code);
         }
-        Inside(code) => {
+        ItemRefused(code) => {
             assert_eq!((name, answer.status), (name, 200), "{text}");
             let items = answer_items(&answer);
             assert!(!items.is_empty(), "{name}: {text}");
@@ -419,10 +419,10 @@ fn foreign(who: &Client, name: &str, expected: Foreign, route: &Route, row: &Row
                 assert_eq!(item["problem"]["errorCode"], code, "{name}: {text}");
             }
         }
-        Lost => {
+        LeaseLost => {
             assert_eq!(answer.ok(200)["leases"][0]["state"], "lost", "{name}: {text}");
         }
-        Nothing => {
+        NoEffect => {
             assert_eq!((name, answer.status), (name, row.right), "{text}");
             for secret in &sample.secrets {
                 assert!(!text.contains(secret.as_str()), "{name} sees {secret}: {text}");
@@ -431,7 +431,7 @@ fn foreign(who: &Client, name: &str, expected: Foreign, route: &Route, row: &Row
                 assert_eq!(answer.json()["matched"], 0, "{name}: {text}");
             }
         }
-        Anybody => assert_eq!((name, answer.status), (name, row.right), "{text}"),
+        Unrestricted => assert_eq!((name, answer.status), (name, row.right), "{text}"),
     }
 }
 
@@ -460,7 +460,7 @@ fn a_caller_for_all_tenants_sees_the_tenant_of_a_job() {
     let customer = Customer::new();
     let job = customer.queued(&fresh("type"));
     let path = format!("/api/jobs/{job}/status");
-    let seen = customer.test_server.admin().get(&path).send().ok(200);
-    assert_eq!(seen["tenant"], customer.tenant);
+    let status = customer.test_server.admin().get(&path).send().ok(200);
+    assert_eq!(status["tenant"], customer.tenant);
     assert!(customer.status(&job).get("tenant").is_none());
 }

@@ -28,25 +28,25 @@ use std::{thread, time::Duration};
 use store::Clock;
 
 /// Longer than any normal operation takes on a machine that does other work as well.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Waits until `it` has a value.
 #[track_caller]
-pub(crate) fn wait_for<T>(what: &str, it: impl FnMut() -> Option<T>) -> T {
-    wait_for_within(PATIENCE, what, it)
+pub(crate) fn wait_for<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
+    wait_for_within(WAIT_MAX, what, condition)
 }
 
 /// The same with another limit, where something takes long on purpose.
 #[track_caller]
 pub(crate) fn wait_for_within<T>(
-    patience: Duration,
+    timeout: Duration,
     what: &str,
-    mut it: impl FnMut() -> Option<T>,
+    mut condition: impl FnMut() -> Option<T>,
 ) -> T {
     let clock = SystemClock::new();
-    let until = clock.read().monotonic + patience;
+    let until = clock.read().monotonic + timeout;
     loop {
-        if let Some(value) = it() {
+        if let Some(value) = condition() {
             return value;
         }
         assert!(clock.read().monotonic < until, "waited in vain: {what}");
@@ -56,6 +56,6 @@ pub(crate) fn wait_for_within<T>(
 
 /// Waits until `it` happened.
 #[track_caller]
-pub(crate) fn wait_until(what: &str, mut it: impl FnMut() -> bool) {
-    wait_for(what, || it().then_some(()));
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    wait_for(what, || condition().then_some(()));
 }

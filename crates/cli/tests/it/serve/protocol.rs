@@ -185,14 +185,14 @@ fn every_answer_carries_the_correlation_of_its_request() {
 #[test]
 fn clients_receive_the_refusal_of_a_large_body() {
     let customer = Customer::new();
-    let much = vec![b'x'; 3 * 1024 * 1024];
+    let large = vec![b'x'; 3 * 1024 * 1024];
     for _ in 0..5 {
         let anonymous = customer.test_server.anonymous();
-        anonymous.post("/api/jobs").body(&much[..]).send().problem(401, "UNAUTHENTICATED");
+        anonymous.post("/api/jobs").body(&large[..]).send().problem(401, "UNAUTHENTICATED");
         let text = customer.owner.post("/api/jobs").header("content-type", "text/plain");
-        text.body(&much[..1024 * 1024]).send().problem(415, "UNSUPPORTED_MEDIA_TYPE");
+        text.body(&large[..1024 * 1024]).send().problem(415, "UNSUPPORTED_MEDIA_TYPE");
         let json = customer.owner.post("/api/jobs").header("content-type", "application/json");
-        json.body(&much[..]).send().problem(413, "BODY_TOO_LARGE");
+        json.body(&large[..]).send().problem(413, "BODY_TOO_LARGE");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Client, Customer,
-    customer::{SCOPES, fresh, held},
+    customer::{SCOPES, fresh, lease_item},
     forgery::{Issuer, claims},
 };
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ const PAYLOAD: &str = "planted-payload-7c1f";
 /// All answers of the server, and the secrets that must not be in them.
 #[derive(Default)]
 struct Recorder {
-    heard: Vec<(String, String)>,
+    answers: Vec<(String, String)>,
     secrets: Vec<(&'static str, String)>,
 }
 
@@ -24,7 +24,7 @@ impl Recorder {
     }
 
     /// Sends a request, and keeps the answer.
-    fn hear(&mut self, client: &Client, method: &str, path: &str, body: Option<&str>) -> u16 {
+    fn send(&mut self, client: &Client, method: &str, path: &str, body: Option<&str>) -> u16 {
         let ask = client.ask(method, path);
         let answer = match body {
             Some(body) => ask.header("content-type", "application/json").body(body).send(),
@@ -32,16 +32,16 @@ impl Recorder {
         };
         let headers: Vec<String> =
             answer.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-        let heard = format!("{}\n{}", headers.join("\n"), answer.text());
-        self.heard.push((format!("{method} {}: {}", path_of(path), answer.status), heard));
+        let text = format!("{}\n{}", headers.join("\n"), answer.text());
+        self.answers.push((format!("{method} {}: {}", path_of(path), answer.status), text));
         answer.status
     }
 
     #[track_caller]
-    fn judge(&self) {
-        for (place, said) in &self.heard {
+    fn check(&self) {
+        for (request, answer) in &self.answers {
             for (what, secret) in &self.secrets {
-                assert!(!said.contains(secret.as_str()), "{what} is in {place}: {said}");
+                assert!(!answer.contains(secret.as_str()), "{what} is in {request}: {answer}");
             }
         }
     }
@@ -63,7 +63,7 @@ fn planted_secrets_appear_nowhere() {
     let token = issuer.token(&claims("jobs:read"));
     recorder.plant("a token", &token);
     recorder.plant("a payload", PAYLOAD);
-    let everybody = [
+    let clients = [
         test_server.admin(),
         test_server.anonymous(),
         test_server.anonymous().with_key(&key),
@@ -85,24 +85,24 @@ fn planted_secrets_appear_nowhere() {
     recorder.plant("a lease token", lease);
     assert_eq!(claimed["payload"]["password"], PAYLOAD);
 
-    fail_in_every_way(&mut recorder, &everybody, &claimed);
+    fail_in_every_way(&mut recorder, &clients, &claimed);
     let failed = json!({"outcome": "failed", "errorCode": "OOPS", "errorMessage": "it broke"});
     customer.settle(&claimed, failed);
-    look_everywhere(&mut recorder, &everybody, id, signed);
+    look_everywhere(&mut recorder, &clients, id, signed);
     let mut events = client.get(&format!("/api/jobs/{id}/events")).events();
-    recorder.heard.push(("the stream".into(), format!("{:?}", events.next())));
+    recorder.answers.push(("the stream".into(), format!("{:?}", events.next())));
     drop(events);
     assert!(test_server.stop().success());
     let log = test_server.log();
     assert!(log.contains("/api/work/settle"), "there is a log");
-    recorder.heard.push(("the log".into(), log));
-    assert!(recorder.heard.len() > 150, "{}", recorder.heard.len());
-    recorder.judge();
+    recorder.answers.push(("the log".into(), log));
+    assert!(recorder.answers.len() > 150, "{}", recorder.answers.len());
+    recorder.check();
 }
 
 /// Whatever is wrong with a request, the answer must not repeat its content.
-fn fail_in_every_way(recorder: &mut Recorder, everybody: &[Client], claimed: &Value) {
-    let item = |more: Value| json!({"items": [held(claimed, more)]}).to_string();
+fn fail_in_every_way(recorder: &mut Recorder, clients: &[Client], claimed: &Value) {
+    let item = |more: Value| json!({"items": [lease_item(claimed, more)]}).to_string();
     let lease = claimed["lease"]["token"].as_str().unwrap();
     let no_token = item(json!({"token": format!("{lease}0"), "outcome": "completed"}));
     let bodies = [
@@ -146,14 +146,14 @@ fn fail_in_every_way(recorder: &mut Recorder, everybody: &[Client], claimed: &Va
         ("/api/nowhere", json!({"payload": PAYLOAD}).to_string()),
     ];
     for (path, body) in &bodies {
-        for client in everybody {
-            let status = recorder.hear(client, "POST", path, Some(body));
+        for client in clients {
+            let status = recorder.send(client, "POST", path, Some(body));
             assert!(status < 500, "{path} {body}: {status}");
         }
     }
 }
 
-fn look_everywhere(recorder: &mut Recorder, everybody: &[Client], id: &str, signed: &str) {
+fn look_everywhere(recorder: &mut Recorder, clients: &[Client], id: &str, signed: &str) {
     let sig = signed.split("sig=").nth(1).unwrap();
     let paths = [
         signed.to_owned(),
@@ -175,8 +175,8 @@ fn look_everywhere(recorder: &mut Recorder, everybody: &[Client], id: &str, sign
         "/readyz".into(),
     ];
     for path in &paths {
-        for client in everybody {
-            let status = recorder.hear(client, "GET", path, None);
+        for client in clients {
+            let status = recorder.send(client, "GET", path, None);
             assert!(status < 500, "{path}: {status}");
         }
     }

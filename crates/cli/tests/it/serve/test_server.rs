@@ -1,6 +1,6 @@
 //! A server of a test: the real binary on a free port, with a folder that outlives the process.
 
-use super::{Client, PATIENCE, wait_for, wait_until};
+use super::{Client, WAIT_MAX, wait_for, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs::{self, File},
@@ -294,7 +294,7 @@ pub(crate) fn free_port() -> u16 {
 }
 
 /// How long a client waits for an answer by default.
-pub(super) const ANSWER_WITHIN: Duration = PATIENCE;
+pub(super) const ANSWER_WITHIN: Duration = WAIT_MAX;
 
 /// Whether every thread of a process has stopped. The kernel delivers a SIGSTOP to one thread, and
 /// the others go on until that one is scheduled: on a busy machine they serve requests meanwhile.

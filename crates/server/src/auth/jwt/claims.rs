@@ -27,10 +27,10 @@ impl Claims {
 
     pub(super) fn check_audience(&self, audience: &str) -> Result<(), JwtRefused> {
         let is_ours = |value: &Value| value.as_str() == Some(audience);
-        let meant = self.0.get("aud").is_some_and(|aud| {
+        let names_us = self.0.get("aud").is_some_and(|aud| {
             is_ours(aud) || aud.as_array().is_some_and(|several| several.iter().any(is_ours))
         });
-        if meant { Ok(()) } else { Err(JwtRefused::Audience) }
+        if names_us { Ok(()) } else { Err(JwtRefused::Audience) }
     }
 
     pub(super) fn check_time(&self, now: Timestamp) -> Result<(), JwtRefused> {
@@ -82,7 +82,7 @@ impl Claims {
             None => tenant.cloned().ok_or_else(|| claim(name, "is missing"))?,
             Some(value) => {
                 let text = value.as_str().ok_or_else(|| claim(name, "is not a text"))?;
-                scope(text, settings).map_err(|wrong| claim(name, wrong))?
+                scope(text, settings).map_err(|detail| claim(name, detail))?
             }
         };
         // Unknown scopes are ignored: other systems put theirs into the same claim.
@@ -96,8 +96,8 @@ impl Claims {
     }
 }
 
-fn claim(name: &str, wrong: &'static str) -> JwtRefused {
-    JwtRefused::Claim(name.to_owned(), wrong)
+fn claim(name: &str, detail: &'static str) -> JwtRefused {
+    JwtRefused::Claim(name.to_owned(), detail)
 }
 
 /// The scope that a tenant claim, or the setting in its place, stands for.

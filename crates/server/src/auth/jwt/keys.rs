@@ -24,11 +24,11 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use tracing::{info, warn};
 
 /// The minimum interval between two fetches, however many tokens name unknown keys.
-const PAUSE: Duration = Duration::from_secs(60);
+const READ_INTERVAL_MIN: Duration = Duration::from_secs(60);
 
 /// Keys older than this are read again while they are used: a key that the issuer withdrew stops
 /// working.
-const AGE_MAX: Duration = Duration::from_secs(600);
+const KEYS_AGE_MAX: Duration = Duration::from_secs(600);
 
 const KEYS_BYTES_MAX: usize = 256 * 1024;
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,7 +55,7 @@ impl Keyring {
             (Ok(keys), _) => keys,
             (Err(error), Source::File(_)) => return Err(JwtSetupError::File(error)),
             (Err(error), Source::Url(..)) => {
-                warn_of(&error);
+                log_read_error(&error);
                 KeySet::default()
             }
         };
@@ -75,13 +75,13 @@ impl Keyring {
         header: &Header,
         now: Timestamp,
     ) -> Result<Arc<VerificationKey>, JwtRefused> {
-        let found = self.current().find(header);
-        if matches!(found, Err(JwtRefused::UnknownKey | JwtRefused::NoKeys)) {
-            self.read_again(now).await;
+        let key = self.current().find(header);
+        if matches!(key, Err(JwtRefused::UnknownKey | JwtRefused::NoKeys)) {
+            self.refresh(now).await;
             return self.current().find(header);
         }
-        self.read_again_if_old(now);
-        found
+        self.refresh_if_old(now);
+        key
     }
 
     fn current(&self) -> KeySet {
@@ -89,16 +89,16 @@ impl Keyring {
     }
 
     /// Returns when the keys were read, by this task or by the one that held `refresh_lock`.
-    async fn read_again(self: &Arc<Self>, now: Timestamp) {
+    async fn refresh(self: &Arc<Self>, now: Timestamp) {
         let refresh_lock = Arc::clone(&self.refresh_lock).lock_owned().await;
-        if self.last_try_is(PAUSE, now) {
+        if self.last_try_is_older_than(READ_INTERVAL_MIN, now) {
             // A task of its own: a caller that hangs up must not cancel the read for the others.
             let _ = tokio::spawn(Arc::clone(self).read(refresh_lock, now)).await;
         }
     }
 
-    fn read_again_if_old(self: &Arc<Self>, now: Timestamp) {
-        if !self.last_try_is(AGE_MAX, now) {
+    fn refresh_if_old(self: &Arc<Self>, now: Timestamp) {
+        if !self.last_try_is_older_than(KEYS_AGE_MAX, now) {
             return;
         }
         if let Ok(refresh_lock) = Arc::clone(&self.refresh_lock).try_lock_owned() {
@@ -109,7 +109,7 @@ impl Keyring {
     /// Whether the last try is at least `age` away, in either direction. A clock that was set back
     /// must not stop us from trying, and callers that read the clock a moment apart must not try
     /// twice.
-    fn last_try_is(&self, age: Duration, now: Timestamp) -> bool {
+    fn last_try_is_older_than(&self, age: Duration, now: Timestamp) -> bool {
         let away = now.unix_ms().abs_diff(self.tried_at.load(Ordering::Acquire));
         u128::from(away) >= age.as_millis()
     }
@@ -123,14 +123,17 @@ impl Keyring {
             }
             // The old keys were good. If they were dropped here, an attacker who silences the
             // issuer could invalidate all tokens.
-            Err(error) => warn_of(&error),
+            Err(error) => log_read_error(&error),
         }
         drop(refresh_lock);
     }
 }
 
-fn warn_of(error: &KeysError) {
-    warn!(error = error as &dyn std::error::Error, "keys of the token issuer not read");
+fn log_read_error(error: &KeysError) {
+    warn!(
+        error = error as &dyn std::error::Error,
+        "the keys of the token issuer could not be read; the last ones stay in use"
+    );
 }
 
 enum Source {
@@ -217,8 +220,8 @@ impl KeySet {
             (None, [only]) => only,
             (None, _) => return Err(JwtRefused::KeyIdMissing),
             (Some(id), keys) => {
-                let same = keys.iter().find(|key| key.id.as_ref() == Some(id));
-                same.ok_or(JwtRefused::UnknownKey)?
+                let matching = keys.iter().find(|key| key.id.as_ref() == Some(id));
+                matching.ok_or(JwtRefused::UnknownKey)?
             }
         };
         if !key.algorithms.contains(&header.alg) {
@@ -234,9 +237,11 @@ impl VerificationKey {
         if !signs(&jwk.common) {
             return None;
         }
-        let named = jwk.common.key_algorithm;
-        let is_named = |algorithm: Algorithm| named.is_none_or(|named| named == algorithm.into());
-        let fits = |algorithm: &Algorithm| is_named(*algorithm) && fits(&jwk.algorithm, *algorithm);
+        let declared = jwk.common.key_algorithm;
+        let is_declared =
+            |algorithm: Algorithm| declared.is_none_or(|declared| declared == algorithm.into());
+        let fits =
+            |algorithm: &Algorithm| is_declared(*algorithm) && fits(&jwk.algorithm, *algorithm);
         let algorithms: Vec<_> = allowed.iter().copied().filter(fits).collect();
         if algorithms.is_empty() {
             return None;

@@ -137,8 +137,8 @@ fn base64(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
         let number = (0..3).fold(0, |n, i| n << 8 | u32::from(*chunk.get(i).unwrap_or(&0)));
-        for place in 0..=chunk.len() {
-            text.push(DIGITS[(number >> (18 - 6 * place) & 63) as usize].into());
+        for position in 0..=chunk.len() {
+            text.push(DIGITS[(number >> (18 - 6 * position) & 63) as usize].into());
         }
     }
     text
@@ -285,12 +285,12 @@ async fn every_byte_of_a_token_counts() {
     let good = ec().token(&claims());
     // The last digit of each part has unused bits, which must be 0: other values are other
     // spellings.
-    for place in 0..good.len() {
+    for position in 0..good.len() {
         let mut bytes = good.clone().into_bytes();
-        bytes[place] = if bytes[place] == b'A' { b'B' } else { b'A' };
+        bytes[position] = if bytes[position] == b'A' { b'B' } else { b'A' };
         let forged = String::from_utf8(bytes).unwrap();
-        assert!(jwt.verify(&forged, at(NOW)).await.is_err(), "{forged} at {place}");
-        assert!(jwt.verify(&good[..place], at(NOW)).await.is_err(), "cut at {place}");
+        assert!(jwt.verify(&forged, at(NOW)).await.is_err(), "{forged} at {position}");
+        assert!(jwt.verify(&good[..position], at(NOW)).await.is_err(), "cut at {position}");
     }
 }
 
@@ -329,8 +329,8 @@ async fn only_access_token_types_are_accepted() {
         (json!(1), false),
     ] {
         let header = json!({"typ": typ, "alg": "ES256", "kid": "p256"});
-        let verdict = jwt.verify(&ec().token_with(&header, &claims()), at(NOW)).await;
-        assert_eq!(verdict.is_ok(), good, "{typ}");
+        let result = jwt.verify(&ec().token_with(&header, &claims()), at(NOW)).await;
+        assert_eq!(result.is_ok(), good, "{typ}");
     }
     let without_type = ec().token_with(&json!({"alg": "ES256", "kid": "p256"}), &claims());
     assert!(jwt.verify(&without_type, at(NOW)).await.is_ok());
@@ -358,8 +358,8 @@ async fn means_with(
     jwt.verify(&ec().token(&claims_but(changes)), at(NOW)).await
 }
 
-fn wrong_claim(name: &str, verdict: Result<Principal, JwtRefused>) {
-    let JwtRefused::Claim(named, _) = verdict.unwrap_err() else { panic!("not a claim") };
+fn wrong_claim(name: &str, result: Result<Principal, JwtRefused>) {
+    let JwtRefused::Claim(named, _) = result.unwrap_err() else { panic!("not a claim") };
     assert_eq!(named, name);
 }
 
@@ -557,9 +557,9 @@ struct Issuer {
     url: String,
     /// What it publishes; `None` makes it answer 500.
     published: Arc<Mutex<Option<Value>>>,
-    asked: Arc<AtomicUsize>,
+    request_count: Arc<AtomicUsize>,
     /// Gets one message per request, before the answer.
-    hears: UnboundedReceiver<()>,
+    requests: UnboundedReceiver<()>,
     /// Once set, the issuer waits for a message here before it answers.
     waits_for: Arc<Mutex<Option<mpsc::Receiver<()>>>>,
 }
@@ -568,15 +568,15 @@ impl Issuer {
     fn publishing(set: Value) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let url = format!("http://{}/jwks", listener.local_addr().unwrap());
-        let (heard, hears) = unbounded_channel();
+        let (request_sent, requests) = unbounded_channel();
         let published = Arc::new(Mutex::new(Some(set)));
-        let asked = Arc::new(AtomicUsize::new(0));
+        let request_count = Arc::new(AtomicUsize::new(0));
         let waits_for = Arc::new(Mutex::new(None::<mpsc::Receiver<()>>));
         let issuer = Issuer {
             url,
             published: published.clone(),
-            asked: asked.clone(),
-            hears,
+            request_count: request_count.clone(),
+            requests,
             waits_for: waits_for.clone(),
         };
         // Ends with the test's process.
@@ -589,10 +589,10 @@ impl Issuer {
                     stream.read_exact(&mut byte).unwrap();
                     request.extend(byte);
                 }
-                asked.fetch_add(1, Ordering::SeqCst);
-                let _ = heard.send(());
-                if let Some(word) = &*waits_for.lock().unwrap() {
-                    let _ = word.recv();
+                request_count.fetch_add(1, Ordering::SeqCst);
+                let _ = request_sent.send(());
+                if let Some(permission) = &*waits_for.lock().unwrap() {
+                    let _ = permission.recv();
                 }
                 let (status, body) = match &*published.lock().unwrap() {
                     Some(set) => ("200 OK", set.to_string()),
@@ -611,13 +611,13 @@ impl Issuer {
         *self.published.lock().unwrap() = set;
     }
 
-    fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+    fn request_count(&self) -> usize {
+        self.request_count.load(Ordering::SeqCst)
     }
 
     async fn open(&mut self) -> Arc<Jwt> {
         let jwt = Jwt::open(settings(JwksSource::Url(self.url.clone())), at(NOW)).await.unwrap();
-        self.hears.recv().await.unwrap();
+        self.requests.recv().await.unwrap();
         Arc::new(jwt)
     }
 }
@@ -633,12 +633,12 @@ async fn unknown_keys_cause_one_issuer_request_per_minute() {
         ec().token_with(&header, &claims())
     };
     // (seconds, how often the issuer was asked by then)
-    for (seconds, asked) in [(59, 1), (60, 2), (119, 2), (120, 3), (121, 3), (-3_600, 4)] {
+    for (seconds, request_count) in [(59, 1), (60, 2), (119, 2), (120, 3), (121, 3), (-3_600, 4)] {
         for n in 0..20 {
             let refused = jwt.verify(&unknown(n), at(NOW + seconds)).await;
             assert_eq!(refused, Err(JwtRefused::UnknownKey));
         }
-        assert_eq!(issuer.asked(), asked, "after {seconds} seconds");
+        assert_eq!(issuer.request_count(), request_count, "after {seconds} seconds");
     }
     assert!(jwt.verify(&good, at(NOW)).await.is_ok());
 }
@@ -656,10 +656,10 @@ async fn all_who_come_at_once_share_one_question() {
         let now = Timestamp::from_unix_ms((NOW + 100) * 1_000 - n);
         callers.spawn(async move { jwt.verify(&token, now).await });
     }
-    for verdict in callers.join_all().await {
-        assert!(verdict.is_ok());
+    for result in callers.join_all().await {
+        assert!(result.is_ok());
     }
-    assert_eq!(issuer.asked(), 2);
+    assert_eq!(issuer.request_count(), 2);
 }
 
 #[tokio::test]
@@ -674,12 +674,12 @@ async fn a_caller_who_hangs_up_does_not_take_the_answer_along() {
         let (jwt, token) = (jwt.clone(), token.clone());
         async move { jwt.verify(&token, at(NOW + 60)).await }
     });
-    issuer.hears.recv().await.unwrap();
+    issuer.requests.recv().await.unwrap();
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
     answer.send(()).unwrap();
     assert!(jwt.verify(&token, at(NOW + 61)).await.is_ok());
-    assert_eq!(issuer.asked(), 2);
+    assert_eq!(issuer.request_count(), 2);
 }
 
 #[tokio::test]
@@ -690,11 +690,11 @@ async fn an_issuer_that_fails_keeps_its_keys() {
     for broken in [None, Some(json!({"keys": []})), Some(json!("sorry"))] {
         issuer.publish(broken);
         let unknown = rsa().token(&claims());
-        let later = at(NOW + 60 * issuer.asked() as i64);
-        assert_eq!(jwt.verify(&unknown, later).await, Err(JwtRefused::UnknownKey));
-        assert!(jwt.verify(&good, later).await.is_ok());
+        let retry_after_if_full = at(NOW + 60 * issuer.request_count() as i64);
+        assert_eq!(jwt.verify(&unknown, retry_after_if_full).await, Err(JwtRefused::UnknownKey));
+        assert!(jwt.verify(&good, retry_after_if_full).await.is_ok());
     }
-    assert_eq!(issuer.asked(), 4);
+    assert_eq!(issuer.request_count(), 4);
 }
 
 #[tokio::test]
@@ -705,7 +705,7 @@ async fn a_key_that_was_taken_back_ends_while_others_are_used() {
     let exp = NOW + 10_000;
     let [taken_back, other] = [ec(), rsa()].map(|key| key.token(&claims_but(json!({"exp": exp}))));
     assert!(jwt.verify(&taken_back, at(NOW + 599)).await.is_ok());
-    assert_eq!(issuer.asked(), 1);
+    assert_eq!(issuer.request_count(), 1);
     // A caller that comes then does not wait; the keys are read in the background.
     assert!(jwt.verify(&other, at(NOW + 600)).await.is_ok());
     let ended = async {
@@ -714,7 +714,7 @@ async fn a_key_that_was_taken_back_ends_while_others_are_used() {
         }
     };
     tokio::time::timeout(Duration::from_secs(60), ended).await.unwrap();
-    assert_eq!(issuer.asked(), 2);
+    assert_eq!(issuer.request_count(), 2);
     assert!(jwt.verify(&other, at(NOW + 602)).await.is_ok());
 }
 

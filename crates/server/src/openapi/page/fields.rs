@@ -1,6 +1,6 @@
 //! The fields of an object, as a table.
 
-use super::super::schema_rules::{name_of, said};
+use super::super::schema_rules::{description_of, name_of};
 use super::prose::prose_line;
 use maud::{Markup, html};
 use utoipa::openapi::{
@@ -12,7 +12,7 @@ use wire::{NO_NUL, UUID};
 /// One field of an object.
 pub(super) struct Field<'a> {
     name: &'a str,
-    needed: bool,
+    is_required: bool,
     schema: &'a RefOr<Schema>,
 }
 
@@ -33,9 +33,9 @@ pub(super) fn fields_of<'a>(document: &'a OpenApi, schema: &'a RefOr<Schema>) ->
 }
 
 fn own_fields(object: &Object) -> Vec<Field<'_>> {
-    let needed = |name| object.required.contains(name);
+    let is_required = |name| object.required.contains(name);
     let fields = object.properties.iter();
-    fields.map(|(name, schema)| Field { name, needed: needed(name), schema }).collect()
+    fields.map(|(name, schema)| Field { name, is_required: is_required(name), schema }).collect()
 }
 
 pub(super) fn table(fields: &[Field<'_>]) -> Markup {
@@ -44,9 +44,9 @@ pub(super) fn table(fields: &[Field<'_>]) -> Markup {
             tr { th { "field" } th { "what" } th { "meaning" } }
             @for field in fields {
                 tr {
-                    td { code { (field.name) } @if field.needed { span.needed { "needed" } } }
+                    td { code { (field.name) } @if field.is_required { span.needed { "needed" } } }
                     td { (kind_of(field.schema)) }
-                    td { (prose_line(&said(field.schema))) }
+                    td { (prose_line(&description_of(field.schema))) }
                 }
             }
         } }
@@ -75,14 +75,14 @@ pub(super) fn kind_of(schema: &RefOr<Schema>) -> Markup {
 }
 
 fn either(items: &[RefOr<Schema>], between: &str) -> Markup {
-    html! { @for (place, item) in items.iter().enumerate() { @if place > 0 { (between) } (kind_of(item)) } }
+    html! { @for (index, item) in items.iter().enumerate() { @if index > 0 { (between) } (kind_of(item)) } }
 }
 
 fn object_kind(object: &Object) -> Markup {
     html! {
         (types(&object.schema_type))
-        @if let Some(words) = &object.enum_values {
-            ": " @for word in words { code { (word.as_str().unwrap_or_default()) } " " }
+        @if let Some(values) = &object.enum_values {
+            ": " @for type_name in values { code { (type_name.as_str().unwrap_or_default()) } " " }
         }
         @if let Some(additional) = &object.additional_properties
             && let AdditionalProperties::RefOr(value) = &**additional { " of " (kind_of(value)) }
@@ -92,7 +92,7 @@ fn object_kind(object: &Object) -> Markup {
 }
 
 fn types(types: &SchemaType) -> String {
-    let word = |kind: &Type| match kind {
+    let type_name = |kind: &Type| match kind {
         Type::Object => "object",
         Type::String => "text",
         Type::Integer => "whole number",
@@ -102,8 +102,8 @@ fn types(types: &SchemaType) -> String {
         Type::Null => "null",
     };
     match types {
-        SchemaType::Type(kind) => word(kind).into(),
-        SchemaType::Array(kinds) => kinds.iter().map(word).collect::<Vec<_>>().join(" or "),
+        SchemaType::Type(kind) => type_name(kind).into(),
+        SchemaType::Array(kinds) => kinds.iter().map(type_name).collect::<Vec<_>>().join(" or "),
         SchemaType::AnyValue => "any JSON".into(),
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     control_clock,
 };
 use engine::{
-    Command, JobDraft, JobId, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, ReleaseReason, Scope,
+    Command, JobDraft, JobId, NewJob, Outcome, PAYLOAD_BYTES_MAX, Policy, ReleaseReason, Scope,
     SubmitContext, Timestamp, WorkerId,
 };
 use pollster::block_on;
@@ -254,9 +254,9 @@ fn worker_command(leased: &Claimed, random: &SeededRandom) -> Command {
             reason: ReleaseReason::Released,
             delay: Duration::ZERO,
         },
-        2 => settling(leased, &ending(OutcomeWord::Poisoned)),
-        3 => settling(leased, &ending(OutcomeWord::Failed)),
-        _ => settling(leased, &ending(OutcomeWord::Completed)),
+        2 => settling(leased, &ending(Outcome::Poisoned)),
+        3 => settling(leased, &ending(Outcome::Failed)),
+        _ => settling(leased, &ending(Outcome::Completed)),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
         fixture::{claim_request, email, ending, keyed, token},
     },
 };
-use engine::{Command, Filter, JobDraft, OutcomeWord, Scope, Timestamp};
+use engine::{Command, Filter, JobDraft, Outcome, Scope, Timestamp};
 use pollster::block_on;
 use rusqlite::Connection;
 use std::{
@@ -111,7 +111,7 @@ fn live_a_little(fixture: &Fixture) {
         fixture.submit(keyed(&format!("k{n}"), "{\"n\":1}"));
         fixture.submit(email());
     }
-    for word in [OutcomeWord::Completed, OutcomeWord::Failed, OutcomeWord::Poisoned] {
+    for word in [Outcome::Completed, Outcome::Failed, Outcome::Poisoned] {
         fixture.settle(&fixture.take(), &ending(word)).unwrap();
     }
     let claimed = fixture.take();

@@ -13,7 +13,7 @@ fn check(text: &str, expected: Condition) {
 #[track_caller]
 fn value(text: &str) -> Literal {
     match parse(&format!("A eq {text}")) {
-        Ok(Condition::Compare { value, .. }) => value.it,
+        Ok(Condition::Compare { value, .. }) => value.node,
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -163,6 +163,6 @@ fn parts_know_where_they_stand() -> Result<(), FilterError> {
     let Condition::Compare { name, value, .. } = parse(" 'ü' eq Größe")? else {
         panic!("not a comparison")
     };
-    assert_eq!((value.at, name.at), (1, 9), "in bytes");
+    assert_eq!((value.offset, name.offset), (1, 9), "in bytes");
     Ok(())
 }

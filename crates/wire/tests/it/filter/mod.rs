@@ -9,15 +9,15 @@ mod roundtrip;
 mod written;
 
 use engine::Comparison;
-use wire::filter::{Condition, Literal, Placed};
+use wire::filter::{Condition, Literal, Spanned};
 
 /// A position that the comparison ignores.
-fn placed<T>(it: T) -> Placed<T> {
-    Placed { at: 0, it }
+fn spanned<T>(node: T) -> Spanned<T> {
+    Spanned { offset: 0, node }
 }
 
 fn compare(name: &str, comparison: Comparison, value: Literal) -> Condition {
-    Condition::Compare { name: placed(name.into()), comparison, value: placed(value) }
+    Condition::Compare { name: spanned(name.into()), comparison, value: spanned(value) }
 }
 
 fn eq(name: &str, value: Literal) -> Condition {
@@ -25,7 +25,7 @@ fn eq(name: &str, value: Literal) -> Condition {
 }
 
 fn holds(name: &str) -> Condition {
-    Condition::Holds(placed(name.into()))
+    Condition::Holds(spanned(name.into()))
 }
 
 fn not(inner: Condition) -> Condition {
@@ -37,9 +37,9 @@ fn unplaced(condition: Condition) -> Condition {
     let all = |parts: Vec<Condition>| parts.into_iter().map(unplaced).collect();
     match condition {
         Condition::Always(always) => Condition::Always(always),
-        Condition::Holds(name) => Condition::Holds(placed(name.it)),
+        Condition::Holds(name) => Condition::Holds(spanned(name.node)),
         Condition::Compare { name, comparison, value } => {
-            Condition::Compare { name: placed(name.it), comparison, value: placed(value.it) }
+            Condition::Compare { name: spanned(name.node), comparison, value: spanned(value.node) }
         }
         Condition::And(parts) => Condition::And(all(parts)),
         Condition::Or(parts) => Condition::Or(all(parts)),

@@ -8,9 +8,9 @@ use wire::filter::{Condition, Literal};
 pub(super) fn written(condition: &Condition) -> String {
     match condition {
         Condition::Always(always) => always.to_string(),
-        Condition::Holds(name) => name.it.to_string(),
+        Condition::Holds(name) => name.node.to_string(),
         Condition::Compare { name, comparison, value } => {
-            format!("{} {} {}", name.it, word(*comparison), literal(&value.it))
+            format!("{} {} {}", name.node, word(*comparison), literal(&value.node))
         }
         Condition::And(all) => joined(all, " and "),
         Condition::Or(any) => joined(any, " or "),

@@ -181,9 +181,9 @@ impl<'a> FaultInjector<'a> {
 
     /// Stops the database until a client has noticed.
     fn stop_database(&mut self) {
-        let unanswered = self.client_log.pages().counts.unanswered;
+        let unanswered = self.client_log.records().counts.unanswered;
         self.server.stop_immediately();
-        wait_until("a client notices", || self.client_log.pages().counts.unanswered > unanswered);
+        wait_until("a client notices", || self.client_log.records().counts.unanswered > unanswered);
         self.server.restart();
         self.log("the database is back");
         self.counts.stops += 1;

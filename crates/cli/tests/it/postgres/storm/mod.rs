@@ -21,7 +21,7 @@ mod records;
 mod worker_processes;
 
 use super::{Closing, fresh};
-use crate::serve::storm::{checker, client_log::ClientLog, sleeper, workers};
+use crate::serve::storm::{checker, client_log::ClientLog, late_worker, workers};
 use crate::serve::wait_until;
 use faults::FaultInjector;
 use nodes::Nodes;
@@ -81,7 +81,7 @@ fn faults_lose_no_acknowledged_job_and_repeat_no_attempt() {
         for number in 0..WORKERS {
             scope.spawn(move || workers::work(number, client_log));
         }
-        scope.spawn(move || sleeper::oversleep(client_log));
+        scope.spawn(move || late_worker::report_late(client_log));
         scope.spawn(move || readers::read(seed, client_log));
         let mut faults =
             FaultInjector::new(seed, &server, &proxy, nodes, &worker_processes, client_log);
@@ -101,7 +101,7 @@ fn faults_lose_no_acknowledged_job_and_repeat_no_attempt() {
     println!("{} s: {fault_counts:#?}\n{stats:#?}", clock.read().monotonic.as_secs());
     worker_processes.assert_each_attempt_ran_once();
     records::check(&direct, &stats, (began, ended));
-    stats.was_a_storm();
+    stats.check_coverage();
     fault_counts.assert_enough_faults(rounds, &stats.counts);
 }
 

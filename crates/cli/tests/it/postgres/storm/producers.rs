@@ -29,7 +29,7 @@ const DELAY_MS_MAX: u64 = 2_500;
 pub(super) fn produce(seed: u64, number: usize, client_log: &ClientLog, clock: &SystemClock) {
     let mut random = TestRandom::new(seed as usize * 1_000 + number);
     for at in 0..JOBS_MAX {
-        if client_log.is_enough() {
+        if client_log.may_stop_producing() {
             break;
         }
         let (subject, submit, body) = new_submission(number, at, &mut random, clock);
@@ -79,7 +79,7 @@ fn new_submission(
 /// I11: the same submission at all nodes at once is one job. Its producer learns of it only by its
 /// id.
 fn race(number: usize, client_log: &ClientLog, subject: &Arc<str>, submit: Submit, body: &Value) {
-    client_log.pages().submits.insert(subject.clone(), submit);
+    client_log.records().submits.insert(subject.clone(), submit);
     let run = |lane: usize| {
         let ask = client_log.node_client(number + lane).post("/api/jobs").json(body);
         client_log.acknowledge(subject, &text(&client_log.ask(&ask).ok(202)["jobId"]));
@@ -93,7 +93,7 @@ fn race(number: usize, client_log: &ClientLog, subject: &Arc<str>, submit: Submi
     other["payload"] = json!("another job");
     let answer = client_log.ask(&client_log.any_client().post("/api/jobs").json(&other));
     answer.problem(422, "IDEMPOTENCY_KEY_REUSED");
-    client_log.pages().counts.races += 1;
+    client_log.records().counts.races += 1;
 }
 
 /// I15: after the answer, every node shows the job. The producer cancels some of them.

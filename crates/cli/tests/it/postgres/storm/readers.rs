@@ -19,14 +19,14 @@ pub(super) fn read(seed: u64, client_log: &ClientLog) {
         let version: u64 = tag.parse().unwrap();
         let before = versions.insert(id.clone(), version).unwrap_or(0);
         assert!(before <= version, "{id} went from version {before} back to {version}");
-        client_log.pages().counts.reads += 1;
+        client_log.records().counts.reads += 1;
     }
 }
 
 /// One of the latest jobs, which have not ended yet.
 fn a_job(client_log: &ClientLog, random: &mut TestRandom) -> Option<String> {
     const LAST: usize = 40;
-    let pages = client_log.pages();
+    let pages = client_log.records();
     let all = &pages.acknowledged;
     let last = &all[all.len().saturating_sub(LAST)..];
     (!last.is_empty()).then(|| last[random.below(last.len() as u64) as usize].clone())

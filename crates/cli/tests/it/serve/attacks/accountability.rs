@@ -35,7 +35,7 @@ fn the_audit_log_records_each_changed_field_of_a_type() {
         "maxAttempts": 7, "backoff": {"base": "1500ms", "factor": 1.5, "jitter": "none"}, "maxQueued": 5,
         "schema": schema, "handler": {"http": address},
     }));
-    for said in [
+    for change in [
         "backoff.base 2s → 1500ms",
         "backoff.factor 2 → 1.5",
         "backoff.jitter full → none",
@@ -44,7 +44,7 @@ fn the_audit_log_records_each_changed_field_of_a_type() {
         "schema none → sha256:",
         "handler none → http https://hooks.example sha256:",
     ] {
-        assert!(second.contains(said), "{said}: {second}");
+        assert!(second.contains(change), "{change}: {second}");
     }
     assert!(!second.contains("maxAttempts") && !second.contains("planted"), "{second}");
     assert!(second.len() < 2_048, "{}", second.len());
@@ -63,16 +63,19 @@ fn the_audit_log_records_key_grants_and_pause_changes() {
     });
     let made = customer.owner.post("/api/keys").json(&grant).send().ok(201);
     let id = made["id"].as_str().unwrap();
-    let told = detail(&test_server, "key.create", id);
+    let detail_text = detail(&test_server, "key.create", id);
     let expected = format!(
         "name \"shop\"; tenant {}; scopes jobs:enqueue jobs:read; types mail.*; subjects order/*; expiresAt 2031-01-01T00:00:00.000Z",
         customer.tenant
     );
-    assert_eq!(told, expected);
-    assert!(!told.contains(made["key"].as_str().unwrap()));
+    assert_eq!(detail_text, expected);
+    assert!(!detail_text.contains(made["key"].as_str().unwrap()));
     customer.owner.delete(&format!("/api/keys/{id}")).send();
-    let told = detail(&test_server, "key.revoke", id);
-    assert!(told.starts_with("name \"shop\"") && told.contains("revokedAt none → 20"), "{told}");
+    let detail_text = detail(&test_server, "key.revoke", id);
+    assert!(
+        detail_text.starts_with("name \"shop\"") && detail_text.contains("revokedAt none → 20"),
+        "{detail_text}"
+    );
     let job_type = fresh("type");
     let ask = |verb: &str| {
         customer.owner.post(&format!("/api/queues/{job_type}/{verb}")).send().ok(200);
@@ -92,8 +95,11 @@ fn an_audit_entry_is_bounded() {
     let types: Vec<String> = (0..100).map(|n| format!("{n}{}", "x".repeat(250))).collect();
     let grant = json!({"name": "n".repeat(128), "scopes": ["work"], "types": types});
     let made = test_server.admin().post("/api/keys").json(&grant).send().ok(201);
-    let told = detail(&test_server, "key.create", made["id"].as_str().unwrap());
-    assert!(told.contains("types 100 sha256:") && told.len() < 2_048, "{told}");
+    let detail_text = detail(&test_server, "key.create", made["id"].as_str().unwrap());
+    assert!(
+        detail_text.contains("types 100 sha256:") && detail_text.len() < 2_048,
+        "{detail_text}"
+    );
 }
 
 /// A user who reads payloads leaves a log line; a worker's claim does not.

@@ -88,14 +88,14 @@ fn reports_have_memory_of_their_own_and_no_principal_takes_all_of_it() {
     report(&greedy).ok(200);
     // One worker fills its share: another of its own reports has to wait, and reports of other
     // workers do not.
-    let held = announced(&greedy, "/api/work/settle");
+    let reserved = announced(&greedy, "/api/work/settle");
     crate::serve::wait_until("its share is taken", || report(&greedy).status == 503);
     report(&greedy).problem(503, "OVERLOADED");
     report(&honest).ok(200);
     // A small report is never counted.
     let small = json!({"items": []});
     greedy.post("/api/work/settle").json(&small).send().ok(200);
-    drop((held, batches));
+    drop((reserved, batches));
     crate::serve::wait_until("its share is free again", || report(&greedy).status == 200);
 }
 
@@ -130,7 +130,7 @@ fn a_wrongly_typed_item_refuses_itself_and_not_its_page() {
     let customer = Customer::new();
     let job_type = fresh("type");
     let jobs = [(); 3].map(|()| customer.running(&job_type));
-    let held = |job: &Value| json!({"jobId": job["jobId"], "token": job["lease"]["token"]});
+    let lease_item = |job: &Value| json!({"jobId": job["jobId"], "token": job["lease"]["token"]});
     let with = |mut item: Value, name: &str, value: Value| {
         item[name] = value;
         item
@@ -147,7 +147,7 @@ fn a_wrongly_typed_item_refuses_itself_and_not_its_page() {
     };
     let page = |good: Value| [wrong.to_vec(), vec![good]].concat();
 
-    let beats = page(with(held(&jobs[0]), "progress", json!({"percent": "half"})));
+    let beats = page(with(lease_item(&jobs[0]), "progress", json!({"percent": "half"})));
     let beats = json!({"workerId": "w1", "leases": beats});
     let answer = customer.owner.post("/api/work/heartbeat").json(&beats).send().ok(200);
     refused(&answer["leases"]);
@@ -155,13 +155,13 @@ fn a_wrongly_typed_item_refuses_itself_and_not_its_page() {
     assert_eq!(alive["state"], "extended", "a wrong progress costs no lease: {alive}");
     assert_eq!(alive["problem"]["errors"][0]["pointer"], "/progress/percent", "{alive}");
 
-    let releases = json!({"items": page(held(&jobs[0]))});
+    let releases = json!({"items": page(lease_item(&jobs[0]))});
     let answer = customer.owner.post("/api/work/release").json(&releases).send().ok(200);
     refused(&answer["items"]);
     assert_eq!(answer["items"][5]["status"], "Queued", "{answer}");
 
-    let mut reports = page(with(held(&jobs[1]), "outcome", json!("completed")));
-    reports.push(with(held(&jobs[2]), "outcome", json!(true)));
+    let mut reports = page(with(lease_item(&jobs[1]), "outcome", json!("completed")));
+    reports.push(with(lease_item(&jobs[2]), "outcome", json!(true)));
     let reports = json!({"items": reports});
     let answer = customer.owner.post("/api/work/settle").json(&reports).send().ok(200);
     refused(&answer["items"]);

@@ -57,10 +57,10 @@ impl Secure {
     }
 
     /// A connection that trusts this certificate and no other.
-    fn connect(&self, believed: &CertificateDer<'static>) -> std::io::Result<Secured> {
+    fn connect(&self, trusted: &CertificateDer<'static>) -> std::io::Result<Secured> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut roots = RootCertStore::empty();
-        roots.add(believed.clone()).unwrap();
+        roots.add(trusted.clone()).unwrap();
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
@@ -93,14 +93,14 @@ fn issue_with_key_mode(folder: &Path, key_mode: u32) -> CertificateDer<'static> 
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     // As renewal tools do: written beside, and moved into place.
-    let place = |name: &str, text: String, mode: u32| {
+    let replace = |name: &str, text: String, mode: u32| {
         let new = folder.join(format!("{name}.new"));
         fs::write(&new, text).unwrap();
         fs::set_permissions(&new, fs::Permissions::from_mode(mode)).unwrap();
         fs::rename(new, folder.join(name)).unwrap();
     };
-    place("cert.pem", cert.pem(), 0o600);
-    place("key.pem", signing_key.serialize_pem(), key_mode);
+    replace("cert.pem", cert.pem(), 0o600);
+    replace("key.pem", signing_key.serialize_pem(), key_mode);
     cert.der().clone()
 }
 
@@ -178,8 +178,8 @@ fn silent_tls_connections_are_closed_soon() {
     let mut silent = TcpStream::connect(secure.address()).unwrap();
     silent.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     assert_eq!(silent.read(&mut [0]).unwrap(), 0);
-    let mut shaken = secure.connect(&certificate).unwrap();
-    let ended = shaken.read(&mut [0]);
+    let mut secured = secure.connect(&certificate).unwrap();
+    let ended = secured.read(&mut [0]);
     let stood = |error: &std::io::Error| {
         matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
     };

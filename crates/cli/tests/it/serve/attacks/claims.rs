@@ -15,10 +15,10 @@ fn a_claim_id_belongs_to_the_credential_that_sent_it() {
     };
     let [first, second] = [0, 1].map(|_| customer.client(json!({"scopes": ["work"]})));
     let id = customer.queued(&job_type);
-    let held = claim(&first);
-    assert_eq!(held[0]["jobId"], json!(id));
+    let leases = claim(&first);
+    assert_eq!(leases[0]["jobId"], json!(id));
     assert_eq!(claim(&second), Vec::<Value>::new(), "the lease is another credential's");
-    assert_eq!(claim(&first)[0]["lease"]["token"], held[0]["lease"]["token"], "it is repeated");
+    assert_eq!(claim(&first)[0]["lease"]["token"], leases[0]["lease"]["token"], "it is repeated");
     let other = customer.queued(&job_type);
     assert_eq!(claim(&second)[0]["jobId"], json!(other), "a claim of its own");
     assert_eq!(claim(&first)[0]["jobId"], json!(id));
@@ -38,13 +38,13 @@ fn a_reused_key_names_no_job_that_the_caller_may_not_see() {
         ]});
         let alone = client.post("/api/jobs").json(&job(subject, 2)).send();
         alone.problem(422, "IDEMPOTENCY_KEY_REUSED");
-        let whole = client.post("/api/jobs/batch").json(&batch).send();
-        let problem = whole.problem(422, "IDEMPOTENCY_KEY_REUSED");
+        let batch_answer = client.post("/api/jobs/batch").json(&batch).send();
+        let problem = batch_answer.problem(422, "IDEMPOTENCY_KEY_REUSED");
         assert_eq!(problem["errors"][0]["pointer"], "/jobs/1", "{problem}");
         let partial = client.post("/api/jobs/batch?partial=true").json(&batch).send();
         let items = partial.ok(207)["items"].clone();
         assert_eq!(items[1]["problem"]["errorCode"], "IDEMPOTENCY_KEY_REUSED", "{items}");
-        for answer in [alone, whole, partial] {
+        for answer in [alone, batch_answer, partial] {
             assert!(!answer.text().contains(&id), "{}", answer.text());
         }
     }
@@ -108,9 +108,9 @@ fn a_result_url_is_an_address_of_the_web() {
         "https:evil.example",
         "https://bank.example@evil.example/",
     ] {
-        let told = customer.settle(&job, json!({"outcome": "completed", "resultUrl": wrong}));
-        assert_eq!(told["problem"]["errorCode"], "INVALID_FIELD", "{wrong}: {told}");
-        assert!(!told.to_string().contains("evil"), "{told}");
+        let answer = customer.settle(&job, json!({"outcome": "completed", "resultUrl": wrong}));
+        assert_eq!(answer["problem"]["errorCode"], "INVALID_FIELD", "{wrong}: {answer}");
+        assert!(!answer.to_string().contains("evil"), "{answer}");
     }
     let good = json!({"outcome": "completed", "resultUrl": "HTTPS://a.example:8443/x?y=z@1#e"});
     assert_eq!(customer.settle(&job, good)["status"], "Completed");

@@ -5,7 +5,7 @@ use crate::{
     consign,
     serve::{
         Client, Connection, Customer, Events, TestServer, free_port,
-        hostile::{alone, files, memory_mib},
+        hostile::{exclusive, files, memory_mib},
         wait_until,
     },
 };
@@ -27,7 +27,7 @@ const MORE_MIB_MAX: u64 = 150;
 
 #[test]
 fn unfinished_headers_cost_little_memory() {
-    let _turn = alone();
+    let _exclusive = exclusive();
     let test_server = TestServer::with(&format!("[limits]\nheader_timeout = \"{NEVER}\""));
     let client = test_server.anonymous();
     let (quiet_mib, quiet_files) = (memory_mib(test_server.id()), files(test_server.id()));
@@ -262,7 +262,7 @@ fn health_and_metrics_can_have_a_listener_of_their_own() {
 /// As many as may be open at all: they yield before the descriptors run out.
 #[test]
 fn connections_stay_below_the_limit_of_open_files() {
-    let _turn = alone();
+    let _exclusive = exclusive();
     let test_server =
         TestServer::with_open_files_max(256, &format!("[limits]\nheader_timeout = \"{NEVER}\""));
     assert!(test_server.log().contains("connections are limited"), "{}", test_server.log());
@@ -283,7 +283,7 @@ fn connections_stay_below_the_limit_of_open_files() {
 #[test]
 fn config_check_warns_of_too_few_descriptors() {
     let folder = TempDir::new().unwrap();
-    let said = |words: &str| {
+    let output = |words: &str| {
         let script = format!("ulimit -n 512; exec \"$0\" {words}");
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &script, env!("CARGO_BIN_EXE_consign")]).current_dir(folder.path());
@@ -291,16 +291,16 @@ fn config_check_warns_of_too_few_descriptors() {
         let run = shell.output().unwrap();
         String::from_utf8(run.stdout).unwrap()
     };
-    let check = said("config check");
+    let check = output("config check");
     assert!(
         check.contains("warning: limits.connections is 10000") && check.contains("takes 192"),
         "{check}"
     );
-    let doctor = said("doctor --quick");
+    let doctor = output("doctor --quick");
     assert!(doctor.contains("192 connections"), "{doctor}");
     fs::write(folder.path().join("consign.toml"), "[limits]\nconnections = 150\nwaiting = 100")
         .unwrap();
-    let fits = said("config check");
+    let fits = output("config check");
     assert!(fits.contains("are sound") && !fits.contains("limits.connections is"), "{fits}");
 }
 
@@ -308,6 +308,6 @@ fn config_check_warns_of_too_few_descriptors() {
 fn the_health_listener_must_be_protected_too() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("consign.toml"), "[health]\nlisten = \"0.0.0.0:1\"").unwrap();
-    let said = consign(folder.path(), &["config", "check"]);
-    assert!(!said.success && said.out.contains("others could reach"), "{}", said.out);
+    let output = consign(folder.path(), &["config", "check"]);
+    assert!(!output.success && output.out.contains("others could reach"), "{}", output.out);
 }

@@ -85,8 +85,8 @@ fn a_reason_does_not_count_the_jobs_of_others() {
     let id = customer.queued(&job_type);
     let path = format!("/api/jobs/{id}/explain");
     let limit = |client: &Client| {
-        let told = client.get(&path).send().ok(200);
-        let reasons = told["reasons"].as_array().unwrap().clone();
+        let explanation = client.get(&path).send().ok(200);
+        let reasons = explanation["reasons"].as_array().unwrap().clone();
         reasons.into_iter().find(|reason| reason["code"] == "LIMIT_REACHED").unwrap()
     };
     assert_eq!(
@@ -122,12 +122,12 @@ fn a_cursor_leads_through_its_own_list_and_no_other() {
     refused(&neighbour.owner, "/api/jobs", &cursor);
     refused(&customer.owner, "/api/poison", &cursor);
     refused(&customer.owner, "/api/audit", &cursor);
-    for bent in ["1", "1-0", "ffffffffffffffff-0", &cursor[1..], &cursor.to_uppercase()] {
-        refused(&customer.owner, "/api/jobs", bent);
+    for altered in ["1", "1-0", "ffffffffffffffff-0", &cursor[1..], &cursor.to_uppercase()] {
+        refused(&customer.owner, "/api/jobs", altered);
     }
-    for place in 0..cursor.len() {
+    for position in 0..cursor.len() {
         let mut bytes = cursor.clone().into_bytes();
-        bytes[place] = if bytes[place] == b'0' { b'1' } else { b'0' };
+        bytes[position] = if bytes[position] == b'0' { b'1' } else { b'0' };
         refused(&customer.owner, "/api/jobs", &String::from_utf8(bytes).unwrap());
     }
     // A cursor is valid on every node and after a restart: its key is in the store.

@@ -49,9 +49,9 @@ impl Running {
         let mut seen = String::new();
         for line in log.lines() {
             let line = line.unwrap();
-            let said: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
-            if said["message"] == "listening" {
-                let address: SocketAddr = said["address"].as_str().unwrap().parse().unwrap();
+            let entry: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+            if entry["message"] == "listening" {
+                let address: SocketAddr = entry["address"].as_str().unwrap().parse().unwrap();
                 running.port = address.port();
                 return running;
             }
@@ -83,15 +83,15 @@ fn set_mode(path: &Path, mode: u32) {
 
 /// Everything below a folder, and the folder itself.
 fn all_below(folder: &Path) -> Vec<PathBuf> {
-    let mut found = vec![folder.to_owned()];
+    let mut paths = vec![folder.to_owned()];
     let mut next = 0;
-    while let Some(path) = found.get(next).cloned() {
+    while let Some(path) = paths.get(next).cloned() {
         if path.is_dir() {
-            found.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            paths.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
         }
         next += 1;
     }
-    found
+    paths
 }
 
 #[track_caller]
@@ -154,8 +154,8 @@ fn a_folder_that_is_not_ours_is_never_changed_and_refused_where_others_can_write
     {
         set_mode(&shared, wide);
         let words = ["--listen", "127.0.0.1:0", "--store", "sqlite:shared/x.db"];
-        let said = serve_briefly(folder.path(), &words);
-        assert!(said.contains(remedy), "{said}");
+        let output = serve_briefly(folder.path(), &words);
+        assert!(output.contains(remedy), "{output}");
         assert_eq!(mode(&shared), wide);
         assert_eq!(fs::read_dir(&shared).unwrap().count(), 1, "something was made in it");
     }
@@ -178,18 +178,18 @@ fn planted_links_are_refused_and_what_they_lead_to_stays() {
         ["consign.db", "consign.db.lock", "consign.db-wal", "consign.db-shm", "admin.key", &socket];
     let listen = format!("127.0.0.1:{port}");
     for name in names {
-        let (place, aside) = (data.join(name), folder.path().join("aside"));
-        let was_there = fs::rename(&place, &aside).is_ok();
+        let (path, aside) = (data.join(name), folder.path().join("aside"));
+        let was_there = fs::rename(&path, &aside).is_ok();
         for target in [&precious, &nowhere] {
-            symlink(target, &place).unwrap();
+            symlink(target, &path).unwrap();
             let started = serve_briefly(folder.path(), &["--listen", &listen]);
             assert!(started.contains(name), "{name} to {}: {started}", target.display());
             assert_eq!(fs::read(&precious).unwrap(), b"precious", "{name}");
             assert!(!nowhere.exists(), "{name} made a file elsewhere");
-            fs::remove_file(&place).unwrap();
+            fs::remove_file(&path).unwrap();
         }
         if was_there {
-            fs::rename(&aside, &place).unwrap();
+            fs::rename(&aside, &path).unwrap();
         }
     }
 }
@@ -200,12 +200,12 @@ fn planted_fifos_stop_the_start_and_do_not_hold_it_up() {
     Running::start(folder.path(), ":", &[]).stop();
     let data = folder.path().join("consign-data");
     for name in ["admin.key", "consign.db.lock", "consign.db"] {
-        let (place, aside) = (data.join(name), folder.path().join("aside"));
-        fs::rename(&place, &aside).unwrap();
-        mkfifoat(CWD, &place, Mode::RUSR | Mode::WUSR).unwrap();
-        let said = serve_in_vain(folder.path());
-        assert!(said.contains(name) && said.contains("is no regular file"), "{name}: {said}");
-        fs::rename(&aside, &place).unwrap();
+        let (path, aside) = (data.join(name), folder.path().join("aside"));
+        fs::rename(&path, &aside).unwrap();
+        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
+        let output = serve_in_vain(folder.path());
+        assert!(output.contains(name) && output.contains("is no regular file"), "{name}: {output}");
+        fs::rename(&aside, &path).unwrap();
     }
 }
 
@@ -219,9 +219,9 @@ fn a_data_folder_of_another_user_is_refused() {
     Running::start(folder.path(), ":", &[]).stop();
     let data = folder.path().join("consign-data");
     chown(&data, Some(65_534), None).unwrap();
-    let said = serve_in_vain(folder.path());
+    let output = serve_in_vain(folder.path());
     let remedy = "chown 0 consign-data";
-    assert!(said.contains("belongs to user 65534") && said.contains(remedy), "{said}");
+    assert!(output.contains("belongs to user 65534") && output.contains(remedy), "{output}");
     chown(&data, Some(0), None).unwrap();
     Running::start(folder.path(), ":", &[]).stop();
 }
@@ -235,9 +235,9 @@ fn serve_in_vain(folder: &Path) -> String {
     let child = command.stderr(File::create(&log).unwrap()).spawn().unwrap();
     let mut running = Running { child, port: 0 };
     let ended = wait_for("the start is refused", || running.child.try_wait().unwrap());
-    let said = fs::read_to_string(log).unwrap();
-    assert!(!ended.success(), "{said}");
-    said
+    let output = fs::read_to_string(log).unwrap();
+    assert!(!ended.success(), "{output}");
+    output
 }
 
 /// Starts a server that should refuse to start, and returns its output; one that starts is ended.
@@ -246,18 +246,18 @@ fn serve_briefly(folder: &Path, words: &[&str]) -> String {
     let mut command = after(folder, ":", &[&["serve"], words].concat());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let log = BufReader::new(child.stderr.take().unwrap());
-    let mut said = String::new();
+    let mut output = String::new();
     for line in log.lines() {
         let line = line.unwrap();
         if line.contains("\"listening\"") {
             drop(child.kill());
             drop(child.wait());
-            panic!("the server started: {said}");
+            panic!("the server started: {output}");
         }
-        said += &line;
+        output += &line;
     }
     assert!(!child.wait().unwrap().success());
-    said
+    output
 }
 
 #[test]
@@ -275,9 +275,10 @@ fn a_backup_goes_through_no_file_that_was_planted() {
     symlink(&stolen, folder.path().join("other.db")).unwrap();
     let backup = run_after(folder.path(), ":", &["backup", "other.db"]);
     assert!(!backup.status.success() && !stolen.exists());
-    let left = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
-    let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with('.')).collect();
-    assert!(left.is_empty(), "temporary files were left: {left:?}");
+    let leftovers = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let leftovers: Vec<_> =
+        leftovers.filter(|name| name.to_string_lossy().starts_with('.')).collect();
+    assert!(leftovers.is_empty(), "temporary files were left: {leftovers:?}");
 }
 
 #[test]
@@ -286,12 +287,12 @@ fn a_key_that_others_know_stops_the_start() {
     Running::start(folder.path(), ":", &[]).stop();
     let key = folder.path().join("consign-data/admin.key");
     set_mode(&key, 0o644);
-    let said = serve_briefly(folder.path(), &["--listen", "127.0.0.1:0"]);
-    assert!(said.contains("chmod 600"), "{said}");
+    let output = serve_briefly(folder.path(), &["--listen", "127.0.0.1:0"]);
+    assert!(output.contains("chmod 600"), "{output}");
     set_mode(&key, 0o600);
     if rustix::process::geteuid().is_root() {
         chown(&key, Some(65_534), None).unwrap();
-        let said = serve_briefly(folder.path(), &["--listen", "127.0.0.1:0"]);
-        assert!(said.contains("belongs to user 65534"), "{said}");
+        let output = serve_briefly(folder.path(), &["--listen", "127.0.0.1:0"]);
+        assert!(output.contains("belongs to user 65534"), "{output}");
     }
 }

@@ -72,12 +72,12 @@ fn a_key_ends_no_later_than_its_maker() {
 fn a_key_made_with_a_token_ends_with_the_token() {
     let issuer = Issuer::new();
     let test_server = issuer.test_server();
-    let said = claims("admin");
-    let owner = test_server.anonymous().with_key(&issuer.token(&said));
+    let token_claims = claims("admin");
+    let owner = test_server.anonymous().with_key(&issuer.token(&token_claims));
     let make = |grant: Value| owner.post("/api/keys").json(&grant).send();
     let made = make(json!({"name": "x", "scopes": ["work"]})).ok(201);
     let ends = wire::parse_time("expiresAt", made["expiresAt"].as_str().unwrap()).unwrap();
-    assert_eq!(ends.unix_ms(), said["exp"].as_i64().unwrap() * 1_000);
+    assert_eq!(ends.unix_ms(), token_claims["exp"].as_i64().unwrap() * 1_000);
     let forever = json!({"name": "x", "scopes": ["work"], "expiresAt": "2050-01-01T00:00:00Z"});
     make(forever).problem(400, "INVALID_FIELD");
 }
@@ -113,8 +113,8 @@ fn revoking_a_key_can_take_its_descendants_with_it() {
     assert_eq!(ids.map(|id| revoked(id)), [1, 1, 1, 0], "{audit}");
     let (_, later) = make(&bystander, &["jobs:read"]);
     let prompt = Prompt::of(&test_server);
-    let told = prompt.types(&["keys", "revoke", &bystander_id, "--descendants"]);
-    assert!(told.well().contains("made with it"), "{}", told.out);
+    let output = prompt.types(&["keys", "revoke", &bystander_id, "--descendants"]);
+    assert!(output.well().contains("made with it"), "{}", output.out);
     assert_eq!([&bystander, &later].map(works), [401, 401]);
     let wrong = format!("/api/keys/{stolen_id}?descendent=true");
     test_server.admin().delete(&wrong).send().problem(400, "INVALID_FIELD");
@@ -138,9 +138,9 @@ fn a_key_that_was_revoked_meanwhile_makes_no_other() {
     );
     socket.write_all(head.as_bytes()).unwrap();
     // The server asks for its body: the key was valid.
-    let mut told = [0; 25];
-    socket.read_exact(&mut told).unwrap();
-    assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let mut continue_line = [0; 25];
+    socket.read_exact(&mut continue_line).unwrap();
+    assert_eq!(&continue_line, b"HTTP/1.1 100 Continue\r\n\r\n");
     let revoke = test_server.admin().delete(&format!("/api/keys/{id}?descendants=true"));
     assert_eq!(revoke.send().status, 204);
     socket.write_all(body.as_bytes()).unwrap();
@@ -149,6 +149,6 @@ fn a_key_that_was_revoked_meanwhile_makes_no_other() {
     assert!(answer.starts_with("HTTP/1.1 401 ") && !answer.contains("csk_"), "{answer}");
     let keys = test_server.admin().get("/api/keys").send().ok(200);
     let heirs = keys["items"].as_array().unwrap().iter().filter(|key| key["name"] == "heir");
-    let mut good = heirs.filter(|key| key["revokedAt"].is_null());
-    assert!(good.next().is_none(), "{keys}");
+    let mut valid = heirs.filter(|key| key["revokedAt"].is_null());
+    assert!(valid.next().is_none(), "{keys}");
 }

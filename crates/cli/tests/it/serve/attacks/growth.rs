@@ -85,9 +85,9 @@ fn one_key_cannot_make_more_keys_than_its_tenant_may_have() {
     assert_eq!(customer.owner.delete(&format!("/api/keys/{first}")).send().status, 204);
     make().ok(201);
     refused(&make(), "limits.api_keys");
-    let kept = customer.owner.get("/api/keys").send().ok(200);
-    assert_eq!(kept["items"].as_array().unwrap().len(), 4);
-    assert!(!texts(kept["items"].as_array().unwrap(), "id").contains(&first.to_owned()));
+    let listed = customer.owner.get("/api/keys").send().ok(200);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 4);
+    assert!(!texts(listed["items"].as_array().unwrap(), "id").contains(&first.to_owned()));
 }
 
 #[test]
@@ -97,8 +97,8 @@ fn one_key_cannot_be_more_workers_than_its_tenant_may_have() {
         customer.claim_with("email", json!({"workerId": format!("worker-{number}")}));
     }
     customer.queued("email");
-    let given = customer.claim_with("email", json!({"workerId": "one-more"}));
-    assert_eq!(given.len(), 1, "one too many works like any other");
+    let claimed = customer.claim_with("email", json!({"workerId": "one-more"}));
+    assert_eq!(claimed.len(), 1, "one too many works like any other");
     let listed = customer.owner.get("/api/workers").send().ok(200);
     assert_eq!(listed["items"].as_array().unwrap().len(), 3, "and is not listed");
 }

@@ -85,8 +85,8 @@ fn the_api_cannot_set_addresses_reserved_to_the_file() {
     assert_eq!(problem["errors"][0]["pointer"], "/handler/http", "{problem}");
     assert!(!problem.to_string().contains("evil"), "{problem}");
     let off = TestServer::with(&format!("[handlers]\nhttp = \"off\"\n{named}"));
-    let said = "the ready-made handler cannot run";
-    wait_until("the file's address is not asked", || off.log().contains(said));
+    let message = "the ready-made handler cannot run";
+    wait_until("the file's address is not asked", || off.log().contains(message));
     put(&off, "https://b.example/").problem(400, "INVALID_FIELD");
     let open = TestServer::start();
     put(&open, "https://a.example/").ok(200);
@@ -100,8 +100,8 @@ fn a_server_that_takes_programs_by_api_warns() {
         fs::write(&config, text).unwrap();
         consign(folder.path(), &["config", "check"]).out
     };
-    let said = "handlers.exec is \"all\"";
-    assert!(check("[handlers]\nexec = \"all\"").contains(said));
+    let message = "handlers.exec is \"all\"";
+    assert!(check("[handlers]\nexec = \"all\"").contains(message));
     for quiet in ["", "[handlers]\nexec = \"file\"", "[handlers]\nexec = \"off\""] {
         assert!(!check(quiet).contains("handlers.exec"), "{quiet}");
     }

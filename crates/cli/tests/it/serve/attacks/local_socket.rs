@@ -25,20 +25,20 @@ use tempfile::TempDir;
 fn stranger() -> (u16, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (told, heard) = channel();
+    let (sender, requests) = channel();
     // It ends with the test's process; only this thread knows the listener.
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
             let mut buffer = [0; 4096];
             let count = stream.read(&mut buffer).unwrap_or(0);
-            drop(told.send(String::from_utf8_lossy(&buffer[..count]).into_owned()));
+            drop(sender.send(String::from_utf8_lossy(&buffer[..count]).into_owned()));
             let answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\
                           Connection: close\r\n\r\n{\"items\":[]}";
             drop(stream.write_all(answer.as_bytes()));
         }
     });
-    (port, heard)
+    (port, requests)
 }
 
 /// A user at a prompt who knows the data folder of a server, and no key.
@@ -60,19 +60,19 @@ fn socket(test_server: &TestServer) -> PathBuf {
 fn a_foreign_process_at_the_port_gets_no_key() {
     let test_server = TestServer::start();
     let key = test_server.admin_key().to_owned();
-    let (port, heard) = stranger();
-    let told = neighbour(&test_server, port).types(&["queues"]);
-    let sent: Vec<String> = heard.try_iter().collect();
+    let (port, requests) = stranger();
+    let output = neighbour(&test_server, port).types(&["queues"]);
+    let sent: Vec<String> = requests.try_iter().collect();
     assert!(!sent.iter().any(|sent| sent.contains(&key)), "the stranger has the key");
     assert!(sent.is_empty(), "the stranger was asked: {sent:?}");
-    assert_eq!(told.code, Some(4), "{told:?}");
+    assert_eq!(output.code, Some(4), "{output:?}");
     let remedy = format!("--key @{}", test_server.data().join("admin.key").display());
-    assert!(told.err.contains(".sock") && told.err.contains(&remedy), "{}", told.err);
+    assert!(output.err.contains(".sock") && output.err.contains(&remedy), "{}", output.err);
     // A user who trusts the server names the key.
     let named =
         neighbour(&test_server, port).types(&["queues", "--key", &remedy["--key ".len()..]]);
     named.well();
-    assert!(heard.try_iter().any(|sent| sent.contains(&key)));
+    assert!(requests.try_iter().any(|sent| sent.contains(&key)));
 }
 
 #[test]
@@ -109,8 +109,8 @@ fn a_socket_in_a_place_that_others_can_change_gets_no_key() {
     let test_server = TestServer::start();
     let prompt = neighbour(&test_server, port(&test_server));
     fs::set_permissions(test_server.data(), PermissionsExt::from_mode(0o770)).unwrap();
-    let told = prompt.types(&["queues"]);
-    assert!(told.code == Some(1) && told.err.contains("chmod go-w"), "{told:?}");
+    let output = prompt.types(&["queues"]);
+    assert!(output.code == Some(1) && output.err.contains("chmod go-w"), "{output:?}");
     fs::set_permissions(test_server.data(), PermissionsExt::from_mode(0o700)).unwrap();
     prompt.types(&["queues"]).well();
     if rustix::process::geteuid().is_root() {
@@ -119,8 +119,11 @@ fn a_socket_in_a_place_that_others_can_change_gets_no_key() {
         let planted = UnixListener::bind(&path).unwrap();
         chown(&path, Some(65_534), None).unwrap();
         planted.set_nonblocking(true).unwrap();
-        let told = prompt.types(&["queues"]);
-        assert!(told.code == Some(1) && told.err.contains("is no socket of user 0"), "{told:?}");
+        let output = prompt.types(&["queues"]);
+        assert!(
+            output.code == Some(1) && output.err.contains("is no socket of user 0"),
+            "{output:?}"
+        );
         assert!(planted.accept().is_err(), "the planted socket was asked");
     }
 }

@@ -67,8 +67,8 @@ fn from(test_server: &TestServer, local: [u8; 4], headers: &[(&str, &str)]) -> (
 fn a_forwarded_address_is_believed_of_trusted_proxies_alone() {
     let xff = "x-forwarded-for";
     let test_server = TestServer::start();
-    let told = [(xff, "203.0.113.9")];
-    assert_eq!(from(&test_server, [127, 0, 0, 1], &told), (json!("127.0.0.1"), Value::Null));
+    let headers = [(xff, "203.0.113.9")];
+    assert_eq!(from(&test_server, [127, 0, 0, 1], &headers), (json!("127.0.0.1"), Value::Null));
     let test_server = TestServer::with("[proxy]\ntrusted = [\"127.0.0.2\", \"10.0.0.0/8\"]");
     let check = |local, value: &str, client: Value| {
         let (peer, seen) = from(&test_server, local, &[(xff, value)]);
@@ -91,9 +91,9 @@ fn a_forwarded_address_is_believed_of_trusted_proxies_alone() {
     assert_eq!(from(&test_server, [127, 0, 0, 2], &other).1, Value::Null);
     let test_server =
         TestServer::with("[proxy]\ntrusted = [\"127.0.0.2\"]\nheader = \"forwarded\"");
-    let told =
+    let headers =
         [("forwarded", "for=8.8.8.8;proto=http, For=\"[2001:db8::7]:47\";by=_x"), (xff, "9.9.9.9")];
-    assert_eq!(from(&test_server, [127, 0, 0, 2], &told).1, json!("2001:db8::7"));
+    assert_eq!(from(&test_server, [127, 0, 0, 2], &headers).1, json!("2001:db8::7"));
     let hidden = [("forwarded", "for=8.8.8.8, for=_hidden")];
     assert_eq!(from(&test_server, [127, 0, 0, 2], &hidden).1, Value::Null);
 }

@@ -79,10 +79,10 @@ fn an_empty_correlation_is_none() {
     let customer = Customer::new();
     let ids: Vec<String> = ["", " ", ""]
         .into_iter()
-        .map(|given| {
+        .map(|header| {
             let job = json!({"jobType": fresh("type")});
             let ask = customer.owner.post("/api/jobs").json(&job);
-            let answer = ask.header("x-correlation-id", given).send();
+            let answer = ask.header("x-correlation-id", header).send();
             let id = answer.ok(202)["correlationId"].as_str().unwrap().to_owned();
             assert_eq!(answer.header("x-correlation-id"), Some(id.as_str()));
             id

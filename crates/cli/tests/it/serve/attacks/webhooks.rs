@@ -8,28 +8,28 @@ use crate::serve::{
 use serde_json::json;
 use std::{fs, sync::Arc};
 
-const WELL: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+const OK_RESPONSE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /// One secret signed for all types: a receiver of one type's jobs could forge another's.
 #[test]
 fn a_webhook_secret_signs_pushes_of_its_type_only() {
-    let (port, told) = receiver(&[WELL, WELL]);
+    let (port, requests) = receiver(&[OK_RESPONSE, OK_RESPONSE]);
     let test_server =
         Arc::new(TestServer::with(&format!("[outbound]\nallow = [\"127.0.0.1:{port}\"]")));
     let customer = Customer::of(&test_server);
     let handler = json!({"handler": {"http": format!("http://127.0.0.1:{port}/jobs")}});
     let store = format!("sqlite:{}", test_server.store().display());
     let secret = |job_type: &str| {
-        let said = consign(test_server.data(), &["keys", "webhook", job_type, "--store", &store]);
-        assert!(said.success, "{}", said.err);
-        assert!(said.out.starts_with("whsec_"), "{}", said.out);
-        said.out
+        let output = consign(test_server.data(), &["keys", "webhook", job_type, "--store", &store]);
+        assert!(output.success, "{}", output.err);
+        assert!(output.out.starts_with("whsec_"), "{}", output.out);
+        output.out
     };
     let mut pushed = Vec::new();
     for job_type in ["mail", "fax"] {
         customer.policy(job_type, handler.clone());
         customer.queued(job_type);
-        pushed.push(told.recv().unwrap());
+        pushed.push(requests.recv().unwrap());
     }
     let [mail, fax] = ["mail", "fax"].map(secret);
     assert_ne!(mail, fax);

@@ -13,8 +13,8 @@ fn a_batch_is_taken_whole_or_not_at_all() {
     let customer = Customer::new();
     let job_type = fresh("type");
     let job = json!({"jobType": job_type});
-    let whole = json!({"jobs": vec![job.clone(); 100]});
-    let items = customer.owner.post("/api/jobs/batch").json(&whole).send().ok(202);
+    let batch = json!({"jobs": vec![job.clone(); 100]});
+    let items = customer.owner.post("/api/jobs/batch").json(&batch).send().ok(202);
     let items = items["items"].as_array().unwrap();
     assert_eq!((items.len(), queued(&customer, &job_type)), (100, 100));
     assert!(items.iter().all(|item| item["statusUrl"].is_string() && item["status"] == "Queued"));

@@ -165,8 +165,8 @@ fn a_job_that_is_not_started_in_time_expires() {
     assert_eq!(status["errorCode"], "JOB_EXPIRED");
     let redriven = customer.owner.post(&format!("/api/jobs/{id}/redrive")).send().ok(202);
     assert_eq!(redriven["status"], "Queued");
-    let whole = customer.owner.get(&format!("/api/jobs/{id}")).send().ok(200);
-    assert!(whole["expiresAt"].is_null(), "it is cleared");
+    let full_job = customer.owner.get(&format!("/api/jobs/{id}")).send().ok(200);
+    assert!(full_job["expiresAt"].is_null(), "it is cleared");
 }
 
 #[test]
@@ -263,8 +263,8 @@ fn a_discarded_job_leaves_the_poison_queue_but_is_kept() {
     assert_eq!(matched["matched"], 1);
     let poison = customer.owner.get(&format!("/api/poison?jobType={job_type}")).send().ok(200);
     assert_eq!((poison["items"].as_array().unwrap().len(), &poison["counts"]), (0, &json!({})));
-    let whole = customer.owner.get(&format!("/api/jobs/{id}")).send().ok(200);
-    assert!(whole["status"] == "Poisoned" && whole["discardedAt"].is_string(), "{whole}");
+    let full_job = customer.owner.get(&format!("/api/jobs/{id}")).send().ok(200);
+    assert!(full_job["status"] == "Poisoned" && full_job["discardedAt"].is_string(), "{full_job}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! §3 and §7: limits that an installation sets.
 
-use crate::serve::{Customer, TestServer, customer::fresh, customer::held};
+use crate::serve::{Customer, TestServer, customer::fresh, customer::lease_item};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -45,25 +45,25 @@ fn a_rate_holds_up_requests_but_no_reports() {
     let job_type = fresh("type");
     customer.queued(&job_type);
     let job = customer.claim(&job_type);
-    let (mut told, mut last) = (None, None);
+    let (mut limited, mut last) = (None, None);
     for _ in 0..200 {
         let answer = customer.owner.get("/api/queues").send();
         if answer.status == 429 {
-            told = Some(answer);
+            limited = Some(answer);
             break;
         }
         let number = |name: &str| answer.header(name).unwrap().parse::<u64>().unwrap();
         assert_eq!(number("ratelimit-limit"), 20);
         last = Some(number("ratelimit-remaining"));
     }
-    let told = told.expect("no client may ask for ever");
-    told.problem(429, "RATE_LIMITED");
-    assert!(told.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
-    assert_eq!((told.header("ratelimit-remaining"), last), (Some("0"), Some(0)));
+    let limited = limited.expect("no client may ask for ever");
+    limited.problem(429, "RATE_LIMITED");
+    assert!(limited.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    assert_eq!((limited.header("ratelimit-remaining"), last), (Some("0"), Some(0)));
     for _ in 0..50 {
         assert_eq!(customer.heartbeat(&job, json!({}))["state"], "extended");
     }
-    let step = held(&job, json!({"name": "one", "action": "begin"}));
+    let step = lease_item(&job, json!({"name": "one", "action": "begin"}));
     customer.owner.post("/api/work/steps").json(&step).send().ok(200);
     assert_eq!(customer.settle(&job, json!({"outcome": "completed"}))["status"], "Completed");
     test_server.admin().get("/api/queues").send().ok(200);

@@ -12,7 +12,7 @@ fn escaped(text: &str) -> String {
     text.bytes().map(escape).collect()
 }
 
-fn found(answer: &Answer) -> BTreeSet<String> {
+fn ids_of(answer: &Answer) -> BTreeSet<String> {
     let ids = answer.ok(200)["items"].as_array().unwrap().clone();
     ids.iter().map(|job| job["jobId"].as_str().unwrap().into()).collect()
 }
@@ -44,10 +44,10 @@ fn each_filter_returns_the_jobs_that_match() {
             let answer =
                 customer.owner.get(&format!("/api/jobs?{name}={}", escaped(&filter))).send();
             let expected: BTreeSet<String> = expected.iter().map(|id| (*id).clone()).collect();
-            assert_eq!(found(&answer), expected, "{filter}");
+            assert_eq!(ids_of(&answer), expected, "{filter}");
         }
     }
-    assert_eq!(found(&customer.owner.get("/api/jobs").send()), all);
+    assert_eq!(ids_of(&customer.owner.get("/api/jobs").send()), all);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn the_poison_queue_is_shown_by_reason() {
     assert_eq!(all["counts"], json!({"BAD_DATA": 1, "OTHER": 1}));
     let some =
         customer.owner.get(&format!("/api/poison?jobType={job_type}&errorCode=OTHER")).send();
-    assert_eq!(found(&some), BTreeSet::from([two.clone()]));
+    assert_eq!(ids_of(&some), BTreeSet::from([two.clone()]));
     let filter = json!({"filter": "errorCode eq 'BAD_DATA'"});
     let matched = customer.owner.post("/api/poison/redrive").json(&filter).send().ok(202);
     assert_eq!(matched["matched"], 1);
@@ -162,7 +162,7 @@ fn many_are_cancelled_at_once() {
         escaped(&format!("jobType eq '{one}' and status eq 'Queued'"))
     );
     crate::serve::wait_until("all are cancelled", || {
-        found(&customer.owner.get(&waiting).send()).is_empty()
+        ids_of(&customer.owner.get(&waiting).send()).is_empty()
     });
     assert_eq!(customer.heartbeat(&running, json!({}))["state"], "cancelRequested");
     assert_eq!(customer.status(&spared)["status"], "Queued");

@@ -64,10 +64,11 @@ fn a_credential_for_all_tenants_pauses_and_shows_the_queue_of_one() {
     neighbour.claim(&job_type);
     let audit = customer.client(json!({"scopes": ["admin"]}));
     let entries = audit.get("/api/audit").send().ok(200)["items"].clone();
-    let told = json!(format!("tenant {own}: active → paused; reason: the mail server is down"));
+    let expected_detail =
+        json!(format!("tenant {own}: active → paused; reason: the mail server is down"));
     let is_it = |entry: &&Value| entry["action"] == "queue.pause" && entry["target"] == *job_type;
     let entry = entries.as_array().unwrap().iter().find(is_it).expect("its tenant reads why");
-    assert_eq!(entry["detail"], told);
+    assert_eq!(entry["detail"], expected_detail);
 
     let shown = |tenant: &str| admin.get(&format!("{path}?tenant={tenant}")).send().ok(200);
     assert_eq!((&shown(own)["paused"], &shown(own)["queued"]), (&json!(true), &json!(1)));

@@ -60,9 +60,9 @@ fn each_wrong_place_is_pointed_at() {
         ),
     ] {
         let problem = submit_job(&customer, &job_type, &payload).problem(422, "SCHEMA_MISMATCH");
-        let mut found = errors(&problem);
-        found.sort_unstable();
-        assert_eq!(found, expected, "{payload}");
+        let mut pointers = errors(&problem);
+        pointers.sort_unstable();
+        assert_eq!(pointers, expected, "{payload}");
     }
     // An absent payload is null, and a schema may require more.
     let bare = json!({"jobType": job_type});
@@ -136,10 +136,10 @@ fn schemas_and_handlers_are_shown_and_can_be_sent_back() {
     let test_server = TestServer::with("[handlers]\nexec = \"all\"");
     let customer = Customer::of(&Arc::new(test_server));
     let job_type = fresh("type");
-    let said = r#"{"schema": {"required": ["z", "a"], "minProperties": 1.0}, "handler": {"exec": ["convert", "-"]}}"#;
+    let body = r#"{"schema": {"required": ["z", "a"], "minProperties": 1.0}, "handler": {"exec": ["convert", "-"]}}"#;
     let path = format!("/api/types/{job_type}");
     let ask = customer.test_server.admin().put(&path).header("content-type", "application/json");
-    let set = ask.body(said).send();
+    let set = ask.body(body).send();
     set.ok(200);
     assert!(set.text().contains(r#""schema":{"required": ["z", "a"], "minProperties": 1.0}"#));
     let all = customer.test_server.admin().get("/api/types?top=1000").send().ok(200);

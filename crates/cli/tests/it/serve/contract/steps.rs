@@ -1,10 +1,10 @@
 //! §2 and §6: parts of a job that complete once.
 
-use crate::serve::{Customer, customer::fresh, customer::held, customer::id_of};
+use crate::serve::{Customer, customer::fresh, customer::id_of, customer::lease_item};
 use serde_json::{Value, json};
 
 fn step(customer: &Customer, job: &Value, more: Value) -> Value {
-    customer.owner.post("/api/work/steps").json(&held(job, more)).send().ok(200)
+    customer.owner.post("/api/work/steps").json(&lease_item(job, more)).send().ok(200)
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_step_is_fenced() {
     let old = customer.running(&job_type);
     customer.release(&old, json!({}));
     customer.claim(&job_type);
-    let begin = held(&old, json!({"name": "charge", "action": "begin"}));
+    let begin = lease_item(&old, json!({"name": "charge", "action": "begin"}));
     customer.owner.post("/api/work/steps").json(&begin).send().problem(409, "LEASE_LOST");
 }
 
@@ -52,7 +52,8 @@ fn a_step_is_fenced() {
 fn a_step_has_limits() {
     let customer = Customer::new();
     let job = customer.running(&fresh("type"));
-    let ask = |more: Value| customer.owner.post("/api/work/steps").json(&held(&job, more)).send();
+    let ask =
+        |more: Value| customer.owner.post("/api/work/steps").json(&lease_item(&job, more)).send();
     ask(json!({"name": "x", "action": "finish"})).problem(409, "STEP_NOT_BEGUN");
     ask(json!({"name": "x", "action": "perhaps"})).problem(400, "INVALID_FIELD");
     ask(json!({"name": "", "action": "begin"})).problem(400, "INVALID_FIELD");

@@ -10,7 +10,7 @@ pub(super) struct Document(pub(super) Value);
 pub(super) struct Operation {
     pub(super) method: String,
     pub(super) path: String,
-    pub(super) said: Value,
+    pub(super) spec: Value,
 }
 
 impl Document {
@@ -24,10 +24,10 @@ impl Document {
         let paths = self.0["paths"].as_object().unwrap().iter();
         let all = paths.flat_map(|(path, item)| {
             let item = item.as_object().unwrap().iter();
-            item.map(|(method, said)| Operation {
+            item.map(|(method, spec)| Operation {
                 method: method.to_uppercase(),
                 path: path.clone(),
-                said: said.clone(),
+                spec: spec.clone(),
             })
         });
         all.collect()
@@ -35,9 +35,11 @@ impl Document {
 
     /// The violations of this schema of the document by `value`.
     pub(super) fn faults(&self, schema: &Value, value: &Value) -> Vec<String> {
-        let whole = json!({"allOf": [schema], "components": self.0["components"]});
+        let schema_with_components = json!({"allOf": [schema], "components": self.0["components"]});
         let options = jsonschema::options().with_draft(Draft::Draft202012);
-        let validator = options.build(&whole).unwrap_or_else(|error| panic!("{schema}: {error}"));
+        let validator = options
+            .build(&schema_with_components)
+            .unwrap_or_else(|error| panic!("{schema}: {error}"));
         validator.iter_errors(value).map(|fault| fault.to_string()).collect()
     }
 
@@ -45,48 +47,52 @@ impl Document {
     #[track_caller]
     pub(super) fn check(&self, operation: &Operation, answer: &Answer) {
         let (name, status, text) = (operation.id(), answer.status, answer.text());
-        let told = &operation.said["responses"][status.to_string()];
-        assert!(told.is_object(), "{name}: {status} is not documented: {text}");
-        for (header, _) in told["headers"].as_object().unwrap() {
+        let documented = &operation.spec["responses"][status.to_string()];
+        assert!(documented.is_object(), "{name}: {status} is not documented: {text}");
+        for (header, _) in documented["headers"].as_object().unwrap() {
             let limited = header.starts_with("RateLimit"); // only where a limit is set
             let may_miss = limited
                 || matches!(
                     &**header,
                     "Retry-After" | "Preference-Applied" | "Consign-Unconfirmed-Nodes"
                 );
-            let there = answer.header(&header.to_lowercase()).is_some();
-            assert!(there || may_miss, "{name}: {status} has no {header}");
+            let is_present = answer.header(&header.to_lowercase()).is_some();
+            assert!(is_present || may_miss, "{name}: {status} has no {header}");
         }
-        let Some(forms) = told["content"].as_object() else {
+        let Some(content) = documented["content"].as_object() else {
             return assert_eq!(text, "", "{name}: {status} has no body");
         };
         let kind = answer.header("content-type").unwrap().split(';').next().unwrap();
-        let form = forms.get(kind).unwrap_or_else(|| panic!("{name}: {kind} is not documented"));
+        let media_type =
+            content.get(kind).unwrap_or_else(|| panic!("{name}: {kind} is not documented"));
         if !kind.ends_with("json") {
             return;
         }
-        let faults = self.faults(&form["schema"], &answer.json());
+        let faults = self.faults(&media_type["schema"], &answer.json());
         assert!(faults.is_empty(), "{name}: {status}: {faults:?}: {text}");
         if kind == "application/problem+json" {
             let code = answer.json()["errorCode"].as_str().unwrap().to_owned();
-            assert!(form["examples"].get(&code).is_some(), "{name}: {status} is never {code}");
+            assert!(
+                media_type["examples"].get(&code).is_some(),
+                "{name}: {status} is never {code}"
+            );
         }
     }
 }
 
 impl Operation {
     pub(super) fn id(&self) -> &str {
-        self.said["operationId"].as_str().unwrap()
+        self.spec["operationId"].as_str().unwrap()
     }
 
     /// The request body, if the operation has one.
     pub(super) fn body(&self) -> Option<&Value> {
-        self.said["requestBody"].get("content").map(|content| &content["application/json"])
+        self.spec["requestBody"].get("content").map(|content| &content["application/json"])
     }
 
     /// The path with the examples of its parameters.
     pub(super) fn example_path(&self) -> String {
-        let parameters = self.said["parameters"].as_array().unwrap().iter();
+        let parameters = self.spec["parameters"].as_array().unwrap().iter();
         parameters.fold(self.path.clone(), |path, parameter| {
             let name = format!("{{{}}}", parameter["name"].as_str().unwrap());
             let example = parameter["schema"]["examples"][0].as_str().unwrap_or_default();

@@ -4,7 +4,7 @@ use super::{
     super::{
         Answer, Customer, TestServer,
         customer::{fresh, id_of},
-        matrix::{row_of, walk_right},
+        matrix::{ask_as_owner, row_of},
     },
     Document, Operation,
 };
@@ -15,23 +15,23 @@ use std::sync::Arc;
 #[test]
 fn every_example_keeps_its_schema() {
     let document = Document::of(&TestServer::start());
-    let mut seen = 0;
-    let mut check = |name: &str, form: &Value| {
-        let Some(example) = form.get("example") else { return };
-        let faults = document.faults(&form["schema"], example);
+    let mut count = 0;
+    let mut check = |name: &str, media_type: &Value| {
+        let Some(example) = media_type.get("example") else { return };
+        let faults = document.faults(&media_type["schema"], example);
         assert!(faults.is_empty(), "{name}: {faults:?}: {example}");
-        seen += 1;
+        count += 1;
     };
     for operation in document.operations() {
         if let Some(body) = operation.body() {
             check(operation.id(), body);
         }
-        for (_, response) in operation.said["responses"].as_object().unwrap() {
-            let forms = response["content"].as_object().into_iter().flatten();
-            forms.for_each(|(_, form)| check(operation.id(), form));
+        for (_, response) in operation.spec["responses"].as_object().unwrap() {
+            let content = response["content"].as_object().into_iter().flatten();
+            content.for_each(|(_, media_type)| check(operation.id(), media_type));
         }
     }
-    assert!(seen > 50, "{seen}");
+    assert!(count > 50, "{count}");
     let problem = &document.0["components"]["schemas"]["Problem"];
     for (code, example) in document.0["components"]["examples"].as_object().unwrap() {
         let faults = document.faults(problem, &example["value"]);
@@ -75,10 +75,10 @@ struct Real([(&'static str, String); 3]);
 
 impl Real {
     /// Makes only what the examples mention: an example may pause a queue.
-    fn of(customer: &Customer, operation: &Operation, spoken: &str) -> Self {
+    fn of(customer: &Customer, operation: &Operation, example_text: &str) -> Self {
         let (mut job, mut token, mut key) = (JOB.to_owned(), TOKEN.to_owned(), KEY.to_owned());
         match operation.id() {
-            _ if !spoken.contains(JOB) => {}
+            _ if !example_text.contains(JOB) => {}
             "eraseJob" | "streamJobEvents" => job = customer.completed(&fresh("example")),
             "redriveJob" => job = customer.poisoned(&fresh("example")),
             _ => {
@@ -87,7 +87,7 @@ impl Real {
                 token = running["lease"]["token"].as_str().unwrap().into();
             }
         }
-        if spoken.contains(KEY) {
+        if example_text.contains(KEY) {
             let grant = serde_json::json!({"name": "x", "scopes": ["jobs:read"]});
             let made = customer.owner.post("/api/keys").json(&grant).send().ok(201);
             key = made["id"].as_str().unwrap().into();
@@ -109,7 +109,7 @@ fn every_route_answers_as_documented_when_all_is_well() {
         let operations = document.operations();
         let is_it = |one: &&Operation| (&*one.method, &*one.path) == (route.method, route.path);
         let operation = operations.iter().find(is_it).unwrap();
-        let answer = walk_right(&customer, route);
+        let answer = ask_as_owner(&customer, route);
         assert_eq!(answer.status, row_of(route).right, "{}", answer.text());
         document.check(operation, &answer);
     }

@@ -35,8 +35,8 @@ assert job.job_id == submitted.job_id and job.payload == {"to": "ada@example.org
 
 progress = ProgressRequest(percent=50, note="halfway there")
 held = HeartbeatItem(job_id=job.job_id, token=job.lease.token, progress=progress)
-[pulse] = send_heartbeat.sync(client=client, body=HeartbeatRequest(worker_id="w", leases=[held])).leases
-assert pulse.state == "extended", pulse
+[result] = send_heartbeat.sync(client=client, body=HeartbeatRequest(worker_id="w", leases=[held])).leases
+assert result.state == "extended", result
 running = get_job_status.sync(submitted.job_id, client=client)
 assert running.status is JobState.RUNNING and running.progress.percent == 50, running
 

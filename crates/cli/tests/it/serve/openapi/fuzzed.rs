@@ -18,10 +18,10 @@ fn schemathesis_finds_no_contract_violation() {
     command.env("CONSIGN_TEST_JOB", job["jobId"].as_str().unwrap());
     command.env("CONSIGN_TEST_KEY_ID", admin_key_id(&test_server));
     command.env("CONSIGN_TEST_HOOKS", beside("hooks.py")).env("HOME", folder.path());
-    let said = String::from_utf8(succeed(&mut command).stdout).unwrap();
+    let output = String::from_utf8(succeed(&mut command).stdout).unwrap();
     // All but the stream, and the document that it has read already.
     let operations = format!("Tested: {}", server::ROUTES.len() - 2);
-    assert!(said.contains(&operations), "{said}");
+    assert!(output.contains(&operations), "{output}");
     assert!(!test_server.log().contains("panicked"), "{}", test_server.log());
     admin_key_id(&test_server); // which is still valid
 }

@@ -21,6 +21,6 @@ fn a_generated_client_hands_a_job_over_works_on_it_and_follows_it_to_its_end() {
     follow
         .arg(format!("http://{}", test_server.anonymous().address()))
         .arg(test_server.admin_key());
-    let said = String::from_utf8(succeed(&mut follow).stdout).unwrap();
-    assert!(said.contains("followed to"), "{said}");
+    let output = String::from_utf8(succeed(&mut follow).stdout).unwrap();
+    assert!(output.contains("followed to"), "{output}");
 }

@@ -19,15 +19,15 @@ use std::{
 pub(crate) fn receiver(answers: &'static [&'static str]) -> (u16, Receiver<Request>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (tell, told) = channel();
+    let (sender, requests) = channel();
     thread::spawn(move || {
         for answer in answers {
             let (mut stream, _) = listener.accept().unwrap();
-            tell.send(Request::read(BufReader::new(&stream))).unwrap();
+            sender.send(Request::read(BufReader::new(&stream))).unwrap();
             stream.write_all(answer.as_bytes()).unwrap();
         }
     });
-    (port, told)
+    (port, requests)
 }
 
 pub(crate) struct Request {
@@ -53,8 +53,8 @@ impl Request {
     }
 
     fn header(&self, name: &str) -> &str {
-        let found = self.headers.iter().find(|(given, _)| given == name);
-        found.map_or_else(|| panic!("{name} is missing"), |(_, value)| value)
+        let header = self.headers.iter().find(|(field_name, _)| field_name == name);
+        header.map_or_else(|| panic!("{name} is missing"), |(_, value)| value)
     }
 }
 
@@ -72,23 +72,23 @@ pub(crate) fn is_signed(request: &Request, secret: &str) -> bool {
 fn verify_with_the_documented_python(request: &Request, secret: &str) {
     let page = include_str!("../../../../../../docs/handlers.md");
     let (_, rest) = page.split_once("```python\n").unwrap();
-    let (shown, _) = rest.split_once("```").unwrap();
-    let ask = "import json, sys\n\
+    let (documented, _) = rest.split_once("```").unwrap();
+    let verification = "import json, sys\n\
                told = json.loads(sys.argv[1])\n\
                body = told['body'].encode()\n\
                assert is_from_consign(told['secret'], told['headers'], body)\n\
                assert not is_from_consign(told['secret'], told['headers'], body + b' ')\n";
     let headers: serde_json::Map<String, Value> =
         request.headers.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-    let told = json!({"secret": secret.trim(), "headers": headers, "body": request.body});
-    let script = format!("{shown}{ask}");
-    let said = Command::new("python3").args(["-c", &script, &told.to_string()]).output().unwrap();
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let input = json!({"secret": secret.trim(), "headers": headers, "body": request.body});
+    let script = format!("{documented}{verification}");
+    let run = Command::new("python3").args(["-c", &script, &input.to_string()]).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
 }
 
 #[test]
 fn a_receiver_gets_a_signed_job_and_sets_the_retry_delay() {
-    let (port, told) = receiver(&[
+    let (port, requests) = receiver(&[
         "HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 13\r\nConnection: close\r\n\r\n\
          {\"sent\": true}",
@@ -102,7 +102,7 @@ fn a_receiver_gets_a_signed_job_and_sets_the_retry_delay() {
     let store = format!("sqlite:{}", test_folder.test_server().store().display());
     let secret = consign(test_folder.folder(), &["keys", "webhook", "mail", "--store", &store]).out;
     for attempt in [1, 2] {
-        let request = told.recv().unwrap();
+        let request = requests.recv().unwrap();
         assert!(is_signed(&request, &secret));
         verify_with_the_documented_python(&request, &secret);
         let body: Value = serde_json::from_str(&request.body).unwrap();

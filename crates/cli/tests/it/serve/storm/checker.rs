@@ -1,6 +1,6 @@
 //! Reads the state of all jobs, and compares it with what clients were answered.
 
-use super::client_log::{Claim, ClientLog, Counts, Due, Pages, Settle, Submit, text};
+use super::client_log::{Claim, ClientLog, Counts, Due, Records, Settle, Submit, text};
 use crate::serve::{Client, Connection};
 use engine::Timestamp;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use std::{
 #[derive(Debug, Default)]
 pub(crate) struct StormStats {
     pub(crate) jobs: usize,
-    unsaid: usize,
+    unacknowledged: usize,
     /// By type and status.
     pub(crate) by_status: BTreeMap<(String, String), u64>,
     attempts: u64,
@@ -35,7 +35,7 @@ impl fmt::Debug for Outcomes {
 
 impl StormStats {
     /// A storm without faults would show nothing.
-    pub(crate) fn was_a_storm(&self) {
+    pub(crate) fn check_coverage(&self) {
         let counts = &self.counts;
         for (what, times) in [
             ("repeats", counts.repeats),
@@ -44,7 +44,7 @@ impl StormStats {
             ("requests were not answered", counts.unanswered),
             ("heartbeats", counts.heartbeats),
             ("releases", counts.releases),
-            ("leases were overslept", counts.overslept),
+            ("late reports", counts.late_reports),
         ] {
             assert!(times > 0, "no {what}");
         }
@@ -58,30 +58,34 @@ impl StormStats {
 
 pub(crate) fn check(client: &Client, client_log: &ClientLog) -> StormStats {
     let jobs = all_jobs(client);
-    let mut pages = client_log.pages();
-    let mut found = StormStats { jobs: jobs.len(), ..StormStats::default() };
-    acknowledged_jobs_are_there_once(&jobs, &pages, &mut found);
+    let mut records = client_log.records();
+    let mut stats = StormStats { jobs: jobs.len(), ..StormStats::default() };
+    check_acknowledged_jobs(&jobs, &records, &mut stats);
     let mut connection = client.connect().unwrap();
     for job in &jobs {
         let id = text(&job["jobId"]);
         let history = history_of(client, &mut connection, &id);
-        told_as_it_stands(job, &history);
-        as_its_producer_wants(&pages.submits[job["subjectId"].as_str().unwrap()], job, &history);
+        check_history(job, &history);
+        check_submit(&records.submits[job["subjectId"].as_str().unwrap()], job, &history);
         let status = (text(&job["jobType"]), text(&job["status"]));
-        *found.by_status.entry(status).or_default() += 1;
-        found.attempts += job["attempt"].as_u64().unwrap();
-        found.outcomes.0.insert(id, history.len() as u64);
+        *stats.by_status.entry(status).or_default() += 1;
+        stats.attempts += job["attempt"].as_u64().unwrap();
+        stats.outcomes.0.insert(id, history.len() as u64);
     }
     let jobs = jobs.iter().map(|job| (text(&job["jobId"]), job)).collect();
-    for settle in pages.settles.values() {
-        reports_hold(settle, &jobs);
+    for settle in records.settles.values() {
+        check_reports(settle, &jobs);
     }
-    one_token_for_each_attempt(&pages);
-    no_lease_is_good_after_the_next(&pages);
-    found.lost_leases =
-        pages.settles.values().flat_map(|settle| &settle.told).filter(|told| told.is_err()).count();
-    found.counts = std::mem::take(&mut pages.counts);
-    found
+    check_tokens(&records);
+    check_leases(&records);
+    stats.lost_leases = records
+        .settles
+        .values()
+        .flat_map(|settle| &settle.answers)
+        .filter(|answer| answer.is_err())
+        .count();
+    stats.counts = std::mem::take(&mut records.counts);
+    stats
 }
 
 /// Every job of the storm, page by page. The store has no others.
@@ -98,24 +102,24 @@ fn all_jobs(client: &Client) -> Vec<Value> {
 }
 
 /// I1, I2, I11: an acknowledged job exists, under the acknowledged id, and once.
-fn acknowledged_jobs_are_there_once(jobs: &[Value], pages: &Pages, found: &mut StormStats) {
+fn check_acknowledged_jobs(jobs: &[Value], records: &Records, stats: &mut StormStats) {
     let mut by_subject: HashMap<&str, Vec<&str>> = HashMap::new();
     for job in jobs {
         let subject = job["subjectId"].as_str().unwrap();
         by_subject.entry(subject).or_default().push(job["jobId"].as_str().unwrap());
     }
-    for (subject, submit) in &pages.submits {
+    for (subject, submit) in &records.submits {
         let there = by_subject.remove(&**subject).unwrap_or_default();
         assert!(
             there.len() <= 1,
             "{subject} was sent once, or with a key, and is there as {there:?}"
         );
-        assert!(!submit.has_key || !submit.told.is_empty(), "{subject} was given up");
-        for told in &submit.told {
-            assert_eq!(there, [told], "{subject} was acknowledged as {told}");
+        assert!(!submit.has_key || !submit.answers.is_empty(), "{subject} was given up");
+        for id in &submit.answers {
+            assert_eq!(there, [id], "{subject} was acknowledged as {id}");
         }
-        if submit.told.is_empty() {
-            found.unsaid += there.len();
+        if submit.answers.is_empty() {
+            stats.unacknowledged += there.len();
         }
     }
     assert!(by_subject.is_empty(), "no client sent these: {by_subject:?}");
@@ -128,7 +132,7 @@ fn history_of(client: &Client, connection: &mut Connection, id: &str) -> Vec<Val
 
 /// I3 to I5, I8, I9: one outcome, at the end of a history without gaps that only has valid
 /// transitions.
-fn told_as_it_stands(job: &Value, history: &[Value]) {
+fn check_history(job: &Value, history: &[Value]) {
     let attempts_max = job["maxAttempts"].as_u64().unwrap();
     for (number, row) in history.iter().enumerate() {
         assert_eq!(row["seq"], number + 1, "{history:#?}");
@@ -138,7 +142,7 @@ fn told_as_it_stands(job: &Value, history: &[Value]) {
             before.map_or(&Value::Null, |before| &before["to"]),
             "{history:#?}"
         );
-        assert!(is_lawful(row["from"].as_str(), &text(&row["to"])), "{history:#?}");
+        assert!(is_valid_transition(row["from"].as_str(), &text(&row["to"])), "{history:#?}");
         assert!(
             before.is_none_or(|before| time(&before["at"]) <= time(&row["at"])),
             "{history:#?}"
@@ -152,7 +156,7 @@ fn told_as_it_stands(job: &Value, history: &[Value]) {
 }
 
 /// The arrows of `docs/state-machine.md`, without redrives, which a storm does not have.
-fn is_lawful(from: Option<&str>, to: &str) -> bool {
+fn is_valid_transition(from: Option<&str>, to: &str) -> bool {
     match from {
         None => to == "Queued",
         Some("Queued") => ["Running", "Cancelled"].contains(&to),
@@ -176,7 +180,7 @@ pub(crate) fn time(value: &Value) -> Timestamp {
 
 /// I3, I8, I13: not started early, poisoned where every attempt fails, and cancelled where a cancel
 /// was acknowledged.
-fn as_its_producer_wants(submit: &Submit, job: &Value, history: &[Value]) {
+fn check_submit(submit: &Submit, job: &Value, history: &[Value]) {
     let started = history.iter().find(|row| row["to"] == "Running").map(|row| time(&row["at"]));
     let due = match submit.due {
         None => None,
@@ -199,12 +203,12 @@ fn as_its_producer_wants(submit: &Submit, job: &Value, history: &[Value]) {
 }
 
 /// An accepted report holds, and every repetition got the same answer.
-fn reports_hold(settle: &Settle, jobs: &HashMap<String, &Value>) {
-    let [first, others @ ..] = &settle.told[..] else { return };
-    assert!(others.iter().all(|told| told == first), "{:?}", settle.told);
+fn check_reports(settle: &Settle, jobs: &HashMap<String, &Value>) {
+    let [first, others @ ..] = &settle.answers[..] else { return };
+    assert!(others.iter().all(|answer| answer == first), "{:?}", settle.answers);
     let job = jobs[&settle.job];
     let Ok(status) = first else { return };
-    let stands = match (settle.ending["outcome"].as_str(), &settle.ending["retryable"]) {
+    let expected_status = match (settle.ending["outcome"].as_str(), &settle.ending["retryable"]) {
         (Some("completed"), _) => "Completed",
         (Some("failed"), Value::Bool(false)) => "Failed",
         (_, _) => {
@@ -212,27 +216,32 @@ fn reports_hold(settle: &Settle, jobs: &HashMap<String, &Value>) {
             return;
         }
     };
-    assert_eq!((status.as_str(), job["status"].as_str()), (stands, Some(stands)), "{job}");
+    assert_eq!(
+        (status.as_str(), job["status"].as_str()),
+        (expected_status, Some(expected_status)),
+        "{job}"
+    );
     assert_eq!(job["attempt"], settle.attempt, "what ended it was its last attempt: {job}");
 }
 
 /// I6, I7: at most one token per attempt had accepted reports.
-fn one_token_for_each_attempt(pages: &Pages) {
+fn check_tokens(records: &Records) {
     let mut taken = HashSet::new();
-    for settle in pages.settles.values().filter(|settle| settle.told.iter().any(Result::is_ok)) {
+    for settle in records.settles.values().filter(|settle| settle.answers.iter().any(Result::is_ok))
+    {
         let attempt = (&settle.job, settle.attempt);
         assert!(taken.insert(attempt), "two tokens settled {attempt:?}");
     }
 }
 
 /// I6, I7: a report that was first sent after another worker got the job was refused.
-fn no_lease_is_good_after_the_next(pages: &Pages) {
-    for (token, settle) in &pages.settles {
-        if !settle.told.iter().any(Result::is_ok) {
+fn check_leases(records: &Records) {
+    for (token, settle) in &records.settles {
+        if !settle.answers.iter().any(Result::is_ok) {
             continue;
         }
         let later = |claim: &&Claim| claim.token != *token && claim.answered < settle.sent;
-        let claims = &pages.claims[&settle.job];
+        let claims = &records.claims[&settle.job];
         let own = claims.iter().find(|claim| claim.token == *token).unwrap();
         let beaten = claims.iter().filter(later).find(|claim| claim.attempt > own.attempt);
         assert!(beaten.is_none(), "{} was held by two at a time", settle.job);
@@ -250,10 +259,10 @@ mod tests {
         json!({"jobId": id, "subjectId": "s", "status": status, "attempt": 1, "maxAttempts": 3})
     }
 
-    fn told(ids: &[&str]) -> Pages {
-        let told = ids.iter().map(|id| (*id).into()).collect();
-        let submits = [("s".into(), Submit { has_key: true, told, ..Submit::default() })].into();
-        Pages { submits, ..Pages::default() }
+    fn acknowledged(ids: &[&str]) -> Records {
+        let answers = ids.iter().map(|id| (*id).into()).collect();
+        let submits = [("s".into(), Submit { has_key: true, answers, ..Submit::default() })].into();
+        Records { submits, ..Records::default() }
     }
 
     fn row(seq: usize, from: &Value, to: &str) -> Value {
@@ -263,7 +272,7 @@ mod tests {
 
     fn settle(attempt: u64, sent: usize) -> Settle {
         let (job, ending) = ("a".into(), json!({"outcome": "completed"}));
-        Settle { job, attempt, ending, sent, told: vec![Ok("Completed".into())] }
+        Settle { job, attempt, ending, sent, answers: vec![Ok("Completed".into())] }
     }
 
     fn claim(token: &str, attempt: u64, answered: usize) -> Claim {
@@ -273,40 +282,40 @@ mod tests {
     #[test]
     fn a_job_that_matches_its_acknowledgements_passes() {
         let jobs = [job("a", "Completed")];
-        acknowledged_jobs_are_there_once(&jobs, &told(&["a", "a"]), &mut StormStats::default());
+        check_acknowledged_jobs(&jobs, &acknowledged(&["a", "a"]), &mut StormStats::default());
         let history = [
             row(1, &Value::Null, "Queued"),
             row(2, &json!("Queued"), "Running"),
             row(3, &json!("Running"), "Completed"),
         ];
-        told_as_it_stands(&jobs[0], &history);
+        check_history(&jobs[0], &history);
     }
 
     #[test]
     #[should_panic(expected = "was acknowledged as a")]
     fn a_lost_job_is_found() {
-        acknowledged_jobs_are_there_once(&[], &told(&["a"]), &mut StormStats::default());
+        check_acknowledged_jobs(&[], &acknowledged(&["a"]), &mut StormStats::default());
     }
 
     #[test]
     #[should_panic(expected = "and is there as")]
     fn a_second_job_under_one_key_is_found() {
         let jobs = [job("a", "Completed"), job("b", "Completed")];
-        acknowledged_jobs_are_there_once(&jobs, &told(&["a"]), &mut StormStats::default());
+        check_acknowledged_jobs(&jobs, &acknowledged(&["a"]), &mut StormStats::default());
     }
 
     #[test]
     #[should_panic(expected = "no client sent these")]
     fn an_invented_job_is_found() {
         let jobs = [job("a", "Completed")];
-        acknowledged_jobs_are_there_once(&jobs, &Pages::default(), &mut StormStats::default());
+        check_acknowledged_jobs(&jobs, &Records::default(), &mut StormStats::default());
     }
 
     #[test]
     #[should_panic(expected = "left: Number(3)")]
     fn a_gap_in_a_history_is_found() {
         let history = [row(1, &Value::Null, "Queued"), row(3, &json!("Queued"), "Completed")];
-        told_as_it_stands(&job("a", "Completed"), &history);
+        check_history(&job("a", "Completed"), &history);
     }
 
     #[test]
@@ -317,7 +326,7 @@ mod tests {
             row(2, &json!("Queued"), "Cancelled"),
             row(3, &json!("Cancelled"), "Failed"),
         ];
-        told_as_it_stands(&job("a", "Failed"), &history);
+        check_history(&job("a", "Failed"), &history);
     }
 
     #[test]
@@ -325,13 +334,13 @@ mod tests {
     fn a_history_that_goes_back_in_time_is_found() {
         let mut history = [row(1, &Value::Null, "Queued"), row(2, &json!("Queued"), "Cancelled")];
         history[0]["at"] = json!("2026-11-15T08:00:00.009Z");
-        told_as_it_stands(&job("a", "Cancelled"), &history);
+        check_history(&job("a", "Cancelled"), &history);
     }
 
     /// Submitted at 1 ms, started at 2 ms.
-    fn wanted(submit: &Submit, status: &str) {
+    fn check_wanted(submit: &Submit, status: &str) {
         let history = [row(1, &Value::Null, "Queued"), row(2, &json!("Queued"), "Running")];
-        as_its_producer_wants(submit, &job("a", status), &history);
+        check_submit(submit, &job("a", status), &history);
     }
 
     #[test]
@@ -341,28 +350,28 @@ mod tests {
             due: Some(Due::After(Duration::from_millis(millis))),
             ..Submit::default()
         };
-        wanted(&due(1), "Completed");
-        wanted(&due(2), "Completed");
+        check_wanted(&due(1), "Completed");
+        check_wanted(&due(2), "Completed");
     }
 
     #[test]
     #[should_panic(expected = "Completed")]
     fn a_bad_job_that_went_well_is_found() {
-        wanted(&Submit { is_bad: true, ..Submit::default() }, "Completed");
+        check_wanted(&Submit { is_bad: true, ..Submit::default() }, "Completed");
     }
 
     #[test]
     #[should_panic(expected = "Completed")]
     fn a_cancelled_job_that_went_on_is_found() {
         let cancels = vec![("Cancelled".into(), false)];
-        wanted(&Submit { cancels, ..Submit::default() }, "Completed");
+        check_wanted(&Submit { cancels, ..Submit::default() }, "Completed");
     }
 
     #[test]
     #[should_panic(expected = "two tokens settled")]
     fn two_reports_of_one_attempt_are_found() {
         let settles = [("t".into(), settle(1, 1)), ("u".into(), settle(1, 2))].into();
-        one_token_for_each_attempt(&Pages { settles, ..Pages::default() });
+        check_tokens(&Records { settles, ..Records::default() });
     }
 
     #[test]
@@ -371,13 +380,13 @@ mod tests {
         let claims = vec![claim("t", 1, 1), claim("u", 2, 2)];
         let settles = [("t".into(), settle(1, 3))].into();
         let claims = [("a".into(), claims)].into();
-        no_lease_is_good_after_the_next(&Pages { settles, claims, ..Pages::default() });
+        check_leases(&Records { settles, claims, ..Records::default() });
     }
 
     #[test]
     #[should_panic(expected = "Poisoned")]
     fn a_report_that_does_not_hold_is_found() {
         let job = job("a", "Poisoned");
-        reports_hold(&settle(1, 1), &[("a".into(), &job)].into());
+        check_reports(&settle(1, 1), &[("a".into(), &job)].into());
     }
 }

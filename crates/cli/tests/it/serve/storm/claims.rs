@@ -13,7 +13,7 @@ fn claim_and_hang_up(customer: &Customer, job_type: &str, wait_seconds: u32) {
         "waitSeconds": wait_seconds, "leaseSeconds": 600,
     });
     let ask = customer.owner.post("/api/work/claim").json(&claim_request);
-    customer.owner.connect().unwrap().say_and_hang_up(&ask.bytes()).unwrap();
+    customer.owner.connect().unwrap().send_and_close(&ask.bytes()).unwrap();
 }
 
 /// The first worker that claims gets the job, in its first attempt.

@@ -23,15 +23,15 @@ pub(crate) struct ClientLog {
     acknowledged: AtomicUsize,
     producers_left: AtomicUsize,
     /// Producers may stop.
-    enough: AtomicBool,
+    producers_may_stop: AtomicBool,
     over: AtomicBool,
     /// A logical clock: grows with everything that is recorded.
-    moment: AtomicUsize,
-    pages: Mutex<Pages>,
+    logical_time: AtomicUsize,
+    records: Mutex<Records>,
 }
 
 #[derive(Default)]
-pub(crate) struct Pages {
+pub(crate) struct Records {
     /// By subject, which is different for each job.
     pub(crate) submits: HashMap<Arc<str>, Submit>,
     /// The jobs that were acknowledged, in that order.
@@ -52,7 +52,7 @@ pub(crate) struct Submit {
     /// The earliest start, where it was sent with one.
     pub(crate) due: Option<Due>,
     /// The ids of all answers.
-    pub(crate) told: Vec<String>,
+    pub(crate) answers: Vec<String>,
     /// The answers to cancels: the status, and whether the worker is to be notified.
     pub(crate) cancels: Vec<(String, bool)>,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Settle {
     /// When it was first sent (logical clock).
     pub(crate) sent: usize,
     /// All answers: a status, or the code of a problem.
-    pub(crate) told: Vec<Result<String, String>>,
+    pub(crate) answers: Vec<Result<String, String>>,
 }
 
 #[derive(Debug, Default)]
@@ -98,13 +98,13 @@ pub(crate) struct Counts {
     pub(crate) reads: usize,
     pub(crate) heartbeats: usize,
     pub(crate) releases: usize,
-    pub(crate) overslept: usize,
+    pub(crate) late_reports: usize,
 }
 
 /// How long a client waits for an answer of a server that may be dead.
-const WITHIN: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The wait before the next try.
-const BREATH: Duration = Duration::from_millis(10);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 impl ClientLog {
     pub(crate) fn new(clients: Vec<Client>, producers: usize) -> Self {
@@ -113,19 +113,19 @@ impl ClientLog {
             next_client: AtomicUsize::new(0),
             acknowledged: AtomicUsize::new(0),
             producers_left: AtomicUsize::new(producers),
-            enough: AtomicBool::new(false),
+            producers_may_stop: AtomicBool::new(false),
             over: AtomicBool::new(false),
-            moment: AtomicUsize::new(0),
-            pages: Mutex::default(),
+            logical_time: AtomicUsize::new(0),
+            records: Mutex::default(),
         }
     }
 
-    pub(crate) fn pages(&self) -> MutexGuard<'_, Pages> {
-        self.pages.lock().unwrap()
+    pub(crate) fn records(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().unwrap()
     }
 
     pub(crate) fn now(&self) -> usize {
-        self.moment.fetch_add(1, Ordering::SeqCst)
+        self.logical_time.fetch_add(1, Ordering::SeqCst)
     }
 
     /// The server that a client asks first.
@@ -140,21 +140,21 @@ impl ClientLog {
 
     /// One answer, if one came; a 503 counts as none.
     pub(crate) fn try_ask(&self, ask: Ask) -> io::Result<Answer> {
-        let asked = ask.within(WITHIN).try_send().and_then(|answer| match answer.status {
+        let answer = ask.within(ANSWER_TIMEOUT).try_send().and_then(|answer| match answer.status {
             503 => Err(self.note_refusal(&answer)),
             _ => Ok(answer),
         });
-        if asked.is_err() {
-            self.pages().counts.unanswered += 1;
-            thread::sleep(BREATH);
+        if answer.is_err() {
+            self.records().counts.unanswered += 1;
+            thread::sleep(RETRY_INTERVAL);
         }
-        asked
+        answer
     }
 
     fn note_refusal(&self, answer: &Answer) -> io::Error {
         assert!(answer.header("retry-after").is_some(), "{:?}", answer.headers);
         let code = text(&answer.json()["errorCode"]);
-        let counts = &mut self.pages().counts;
+        let counts = &mut self.records().counts;
         match code.as_str() {
             "OUTCOME_UNKNOWN" => counts.unknown += 1,
             "STORE_UNAVAILABLE" => counts.refused += 1,
@@ -177,11 +177,11 @@ impl ClientLog {
     }
 
     pub(crate) fn acknowledge(&self, subject: &Arc<str>, job: &str) {
-        let mut pages = self.pages();
-        let told = &mut pages.submits.get_mut(subject).unwrap().told;
-        told.push(job.into());
-        if told.len() == 1 {
-            pages.acknowledged.push(job.into());
+        let mut records = self.records();
+        let answers = &mut records.submits.get_mut(subject).unwrap().answers;
+        answers.push(job.into());
+        if answers.len() == 1 {
+            records.acknowledged.push(job.into());
             self.acknowledged.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -199,11 +199,11 @@ impl ClientLog {
     }
 
     pub(crate) fn stop_producing(&self) {
-        self.enough.store(true, Ordering::SeqCst);
+        self.producers_may_stop.store(true, Ordering::SeqCst);
     }
 
-    pub(crate) fn is_enough(&self) -> bool {
-        self.enough.load(Ordering::SeqCst) || self.is_over()
+    pub(crate) fn may_stop_producing(&self) -> bool {
+        self.producers_may_stop.load(Ordering::SeqCst) || self.is_over()
     }
 
     /// The flag that ends all clients.
@@ -211,7 +211,7 @@ impl ClientLog {
         &self.over
     }
 
-    pub(crate) fn send_everybody_home(&self) {
+    pub(crate) fn stop_all_clients(&self) {
         self.over.store(true, Ordering::SeqCst);
     }
 
@@ -234,21 +234,21 @@ impl ClientLog {
     }
 
     pub(crate) fn note_cancel(&self, subject: &str, status: &Value) {
-        let mut pages = self.pages();
-        pages.counts.cancels += 1;
-        let told = (text(&status["status"]), status["cancelRequested"] == true);
-        pages.submits.get_mut(subject).unwrap().cancels.push(told);
+        let mut records = self.records();
+        records.counts.cancels += 1;
+        let answer = (text(&status["status"]), status["cancelRequested"] == true);
+        records.submits.get_mut(subject).unwrap().cancels.push(answer);
     }
 
     /// Records the jobs of a claim; the same lease may come twice, under the same claim id.
     pub(crate) fn note_claim(&self, answer: &Answer) -> Vec<Value> {
         let jobs = answer.ok(200)["jobs"].as_array().unwrap().clone();
         let answered = self.now();
-        let mut pages = self.pages();
+        let mut records = self.records();
         for job in &jobs {
             let token = text(&job["lease"]["token"]);
             let attempt = job["attempt"].as_u64().unwrap();
-            let claims = pages.claims.entry(text(&job["jobId"])).or_default();
+            let claims = records.claims.entry(text(&job["jobId"])).or_default();
             if claims.iter().all(|claim| claim.token != token) {
                 claims.push(Claim { token, attempt, answered });
             }
@@ -262,22 +262,22 @@ impl ClientLog {
         let mut item = json!({"jobId": id, "token": token});
         item.as_object_mut().unwrap().extend(ending.as_object().unwrap().clone());
         let (sent, attempt) = (self.now(), job["attempt"].as_u64().unwrap());
-        self.pages().settles.entry(token.clone()).or_insert_with(|| Settle {
+        self.records().settles.entry(token.clone()).or_insert_with(|| Settle {
             job: id,
             attempt,
             ending: ending.clone(),
             sent,
-            told: Vec::new(),
+            answers: Vec::new(),
         });
         let ask = self.any_client().post("/api/work/settle").json(&json!({"items": [item]}));
-        let told = said(&self.ask(&ask).ok(200)["items"][0]);
-        self.pages().settles.get_mut(&token).unwrap().told.push(told.clone());
-        told
+        let result = item_result(&self.ask(&ask).ok(200)["items"][0]);
+        self.records().settles.get_mut(&token).unwrap().answers.push(result.clone());
+        result
     }
 }
 
 /// The result of an item.
-pub(crate) fn said(item: &Value) -> Result<String, String> {
+pub(crate) fn item_result(item: &Value) -> Result<String, String> {
     match item["status"].as_str() {
         Some(status) => Ok(status.into()),
         None => Err(text(&item["problem"]["errorCode"])),

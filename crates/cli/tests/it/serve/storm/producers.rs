@@ -36,11 +36,11 @@ pub(crate) fn submit_job(
 ) -> Option<String> {
     let has_key = submit.has_key;
     let ask = client_log.node_client(number).post("/api/jobs").json(body);
-    client_log.pages().submits.insert(subject.clone(), submit);
+    client_log.records().submits.insert(subject.clone(), submit);
     let cut = random.once_in(8);
     if cut {
         client_log.cut(&ask);
-        client_log.pages().counts.cut_submits += 1;
+        client_log.records().counts.cut_submits += 1;
     }
     let answer = match (has_key, cut) {
         (true, _) => client_log.ask(&ask),
@@ -53,7 +53,7 @@ pub(crate) fn submit_job(
         let again = client_log.ask(&ask.at(client_log.any_client())).ok(202);
         assert_eq!(again["duplicate"], true, "{again}");
         client_log.acknowledge(subject, &text(&again["jobId"]));
-        client_log.pages().counts.repeats += 1;
+        client_log.records().counts.repeats += 1;
     }
     Some(id)
 }

@@ -2,7 +2,7 @@
 
 use crate::serve::{
     Client, Customer,
-    customer::{fresh, held},
+    customer::{fresh, lease_item},
     wait_for,
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -26,13 +26,13 @@ fn a_worker_that_is_stopped_past_its_lease_has_lost_it_when_it_wakes() {
     let job_type = fresh("type");
     customer.policy(&job_type, json!({"backoff": {"base": "10ms", "max": "10ms"}}));
     let id = customer.queued(&job_type);
-    let (mut worker, mut says) = start_worker(&customer, &job_type);
-    assert_eq!(line(&mut says), "claimed");
+    let (mut worker, mut worker_output) = start_worker(&customer, &job_type);
+    assert_eq!(line(&mut worker_output), "claimed");
     // The worker runs, and its lease stays valid: for longer than the lease was, no other worker
     // gets the job.
     let beats: u64 = LEASE_SECONDS * 1_000 / BEATS_APART.as_millis() as u64 + 3;
     for _ in 0..beats {
-        assert_eq!(line(&mut says), "extended");
+        assert_eq!(line(&mut worker_output), "extended");
     }
     assert_eq!(customer.status(&id)["attempt"], 1);
     signal(&worker, Signal::STOP);
@@ -41,16 +41,16 @@ fn a_worker_that_is_stopped_past_its_lease_has_lost_it_when_it_wakes() {
     });
     assert_eq!((second["jobId"].as_str(), &second["attempt"]), (Some(id.as_str()), &json!(2)));
     signal(&worker, Signal::CONT);
-    let mut rest = says.lines().map(Result::unwrap).filter(|said| said != "extended");
+    let mut rest = worker_output.lines().map(Result::unwrap).filter(|said| said != "extended");
     assert_eq!(rest.next().as_deref(), Some("lost"), "its next heartbeat");
     assert_eq!(rest.next().as_deref(), Some("LEASE_LOST"), "its report");
     assert!(worker.wait().unwrap().success());
     assert_eq!(customer.settle(&second, json!({"outcome": "completed"}))["status"], "Completed");
-    both_attempts_are_told(&customer.history(&id));
+    check_both_attempts(&customer.history(&id));
 }
 
-fn both_attempts_are_told(history: &[Value]) {
-    let told: Vec<_> = history
+fn check_both_attempts(history: &[Value]) {
+    let rows: Vec<_> = history
         .iter()
         .map(|row| {
             (row["to"].as_str().unwrap(), row["attempt"].as_u64().unwrap(), &row["workerId"])
@@ -58,7 +58,7 @@ fn both_attempts_are_told(history: &[Value]) {
         .collect();
     let none = &Value::Null;
     let (first, second) = (&json!("first"), &json!("second"));
-    let [queued, begun, lost, again, ended] = &told[..] else { panic!("{history:#?}") };
+    let [queued, begun, lost, again, ended] = &rows[..] else { panic!("{history:#?}") };
     assert_eq!((queued.0, *begun), ("Queued", ("Running", 1, first)), "{history:#?}");
     assert_eq!((lost.0, lost.1), ("Queued", 1), "{history:#?}");
     assert_eq!(history[2]["errorCode"], "LEASE_EXPIRED", "{history:#?}");
@@ -71,9 +71,9 @@ fn signal(process: &Child, signal: Signal) {
     kill_process(Pid::from_child(process), signal).unwrap();
 }
 
-fn line(says: &mut impl BufRead) -> String {
+fn line(worker_output: &mut impl BufRead) -> String {
     let mut line = String::new();
-    says.read_line(&mut line).unwrap();
+    worker_output.read_line(&mut line).unwrap();
     line.trim().into()
 }
 
@@ -93,16 +93,16 @@ fn start_worker(customer: &Customer, job_type: &str) -> (Child, impl BufRead) {
     }));
     let port = customer.owner.address().port();
     writeln!(child.stdin.take().unwrap(), "{port} {key} {job_type}").unwrap();
-    let says = BufReader::new(child.stderr.take().unwrap());
-    (child, says)
+    let worker_output = BufReader::new(child.stderr.take().unwrap());
+    (child, worker_output)
 }
 
 #[test]
 #[ignore = "the process that the test above starts"]
 fn the_worker() {
-    let mut told = String::new();
-    std::io::stdin().read_line(&mut told).unwrap();
-    let [port, key, job_type] = told.split_whitespace().collect::<Vec<_>>()[..] else { return };
+    let mut input = String::new();
+    std::io::stdin().read_line(&mut input).unwrap();
+    let [port, key, job_type] = input.split_whitespace().collect::<Vec<_>>()[..] else { return };
     let client = Client::new(Arc::new(AtomicU16::new(port.parse().unwrap()))).with_key(key);
     let claim_request = json!({
         "workerId": "first", "claimId": "first", "jobTypes": [job_type],
@@ -112,7 +112,7 @@ fn the_worker() {
     let job = &claimed["jobs"][0];
     eprintln!("claimed");
     loop {
-        let leases = json!({"workerId": "first", "leases": [held(job, json!({}))]});
+        let leases = json!({"workerId": "first", "leases": [lease_item(job, json!({}))]});
         let answer = client.post("/api/work/heartbeat").json(&leases).send().ok(200);
         let state = answer["leases"][0]["state"].as_str().unwrap().to_owned();
         eprintln!("{state}");
@@ -121,7 +121,7 @@ fn the_worker() {
         }
         thread::sleep(BEATS_APART);
     }
-    let items = json!({"items": [held(job, json!({"outcome": "completed"}))]});
+    let items = json!({"items": [lease_item(job, json!({"outcome": "completed"}))]});
     let answer = client.post("/api/work/settle").json(&items).send().ok(200);
     eprintln!("{}", answer["items"][0]["problem"]["errorCode"].as_str().unwrap());
 }

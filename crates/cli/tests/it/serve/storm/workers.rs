@@ -2,7 +2,7 @@
 
 use super::{
     BAD, TestRandom,
-    client_log::{ClientLog, said, text},
+    client_log::{ClientLog, item_result, text},
     named,
 };
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub(crate) fn work(number: usize, client_log: &ClientLog) {
             // The answer is lost on the way. The same claim id gets the same leases or others, at
             // no cost for the jobs.
             client_log.cut(&ask);
-            client_log.pages().counts.cut_claims += 1;
+            client_log.records().counts.cut_claims += 1;
         }
         let mut answer = client_log.try_ask(ask.clone());
         while answer.is_err() && !client_log.is_over() && !random.once_in(10) {
@@ -62,7 +62,7 @@ fn heartbeat(client_log: &ClientLog, worker: &str, jobs: &[Value]) {
         for lease in states["leases"].as_array().unwrap() {
             assert!(known.contains(&lease["state"].as_str().unwrap()), "{lease}");
         }
-        client_log.pages().counts.heartbeats += 1;
+        client_log.records().counts.heartbeats += 1;
     }
 }
 
@@ -94,9 +94,9 @@ fn release(client_log: &ClientLog, job: &Value) {
     let item = json!({"jobId": job["jobId"], "token": job["lease"]["token"], "delaySeconds": 0});
     let ask = client_log.any_client().post("/api/work/release").json(&json!({"items": [item]}));
     let answer = client_log.ask(&ask).ok(200);
-    if let Err(code) = said(&answer["items"][0]) {
+    if let Err(code) = item_result(&answer["items"][0]) {
         assert!(["LEASE_LOST", "ALREADY_ENDED"].contains(&code.as_str()), "{answer}");
     }
     assert_eq!(text(&answer["items"][0]["jobId"]), text(&job["jobId"]));
-    client_log.pages().counts.releases += 1;
+    client_log.records().counts.releases += 1;
 }

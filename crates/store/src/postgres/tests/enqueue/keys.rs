@@ -6,7 +6,7 @@ use crate::{
     conformance::fixture::{ending, keyed, settling, submitted, tenant},
 };
 use engine::{
-    Command, JobDraft, JobId, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, Refusal, Scope,
+    Command, JobDraft, JobId, NewJob, Outcome, PAYLOAD_BYTES_MAX, Policy, Refusal, Scope,
     SubmitContext,
 };
 use std::{collections::BTreeSet, thread, time::Duration};
@@ -91,7 +91,7 @@ fn sql_and_http_store_long_keys_alike() {
 }
 
 /// Ends the only queued job.
-fn end(fixture: &EnqueueFixture, word: OutcomeWord) -> JobId {
+fn end(fixture: &EnqueueFixture, word: Outcome) -> JobId {
     let claimed = fixture.claim(&["email"], 1).pop().expect("there is one");
     let id = claimed.job.id();
     let command = settling(&claimed, &ending(word));
@@ -101,7 +101,7 @@ fn end(fixture: &EnqueueFixture, word: OutcomeWord) -> JobId {
 
 #[test]
 fn an_expired_key_is_free_swept_or_not() {
-    for word in [OutcomeWord::Completed, OutcomeWord::Poisoned] {
+    for word in [Outcome::Completed, Outcome::Poisoned] {
         for swept in [false, true] {
             let fixture = EnqueueFixture::idle();
             let window = Duration::from_secs(100);
@@ -130,11 +130,11 @@ fn a_poisoned_job_that_lived_again_counts_from_its_last_end() {
     fixture.set_policy("email", Policy { key_window: window, ..Policy::default() });
     let id = fixture.must("'email', '1', key => 'k'");
     assert!(fixture.job(id).is_some());
-    end(&fixture, OutcomeWord::Poisoned);
+    end(&fixture, Outcome::Poisoned);
     fixture.clock.pass(Duration::from_secs(60));
     let redrive = Command::Redrive { max_attempts: None, reset_steps: false };
     fixture.one(Request::Job { scope: Scope::All, id, command: redrive }).unwrap();
-    end(&fixture, OutcomeWord::Poisoned);
+    end(&fixture, Outcome::Poisoned);
     fixture.clock.pass(Duration::from_secs(60));
     assert_eq!(fixture.enqueue("'email', '1', key => 'k'").unwrap(), (id, true));
     fixture.clock.pass(Duration::from_secs(60));
@@ -188,7 +188,7 @@ fn a_redriven_job_meets_a_key_that_was_given_away_by_sql() {
     fixture.set_policy("email", Policy { key_window: Duration::ZERO, ..Policy::default() });
     let first = fixture.must("'email', '1', key => 'k'");
     assert!(fixture.job(first).is_some());
-    end(&fixture, OutcomeWord::Poisoned);
+    end(&fixture, Outcome::Poisoned);
     let second = fixture.must("'email', '2', key => 'k'");
     let redrive = Command::Redrive { max_attempts: None, reset_steps: false };
     let answer = fixture.one(Request::Job { scope: Scope::All, id: first, command: redrive });
@@ -248,7 +248,7 @@ fn a_redriven_job_keeps_its_key_from_an_open_transaction() {
     fixture.set_policy("email", Policy { key_window: Duration::ZERO, ..Policy::default() });
     let first = fixture.must("'email', '1', key => 'k'");
     assert!(fixture.job(first).is_some());
-    end(&fixture, OutcomeWord::Poisoned);
+    end(&fixture, Outcome::Poisoned);
     fixture.sql("begin");
     fixture.must("'email', '2', key => 'k'");
     let redrive = Command::Redrive { max_attempts: None, reset_steps: false };

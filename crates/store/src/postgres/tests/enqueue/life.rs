@@ -5,7 +5,7 @@ use crate::{
     Request, Store,
     conformance::fixture::{ending, job_type, settling},
 };
-use engine::{Command, JobId, OutcomeWord, PayloadVersion, Policy, Scope, Status, Timestamp};
+use engine::{Command, JobId, Outcome, PayloadVersion, Policy, Scope, Status, Timestamp};
 use tokio::time::timeout;
 
 #[test]
@@ -24,7 +24,7 @@ fn rolled_back_jobs_vanish_and_committed_jobs_run() {
     assert_eq!(fixture.job(id).unwrap().status(), Status::Queued);
     let claimed = fixture.claim(&["email"], 5).pop().expect("there is one");
     assert_eq!((claimed.job.id(), claimed.payload.as_str()), (id, "{\"to\": 1.0 ,\"cc\":[]}"));
-    let done = settling(&claimed, &ending(OutcomeWord::Completed));
+    let done = settling(&claimed, &ending(Outcome::Completed));
     fixture.one(Request::Job { scope: Scope::All, id, command: done }).unwrap();
     assert_eq!(fixture.job(id).unwrap().status(), Status::Completed);
     let history = RUNTIME.block_on(fixture.store.history(&Scope::All, id, 0)).unwrap();

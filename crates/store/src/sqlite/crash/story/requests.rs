@@ -6,7 +6,7 @@ use crate::{
 };
 use engine::{
     ClaimId, ClaimRequest, Command, EndingDraft, JobDraft, JobId, JobType, LeaseToken, NewJob,
-    OutcomeWord, PAYLOAD_BYTES_MAX, PolicyDraft, ProgressReport, ReleaseReason, Scope, StepName,
+    Outcome, PAYLOAD_BYTES_MAX, PolicyDraft, ProgressReport, ReleaseReason, Scope, StepName,
     SubmitContext, Tenant, WorkerId, check_step_result,
 };
 use std::time::Duration;
@@ -100,11 +100,11 @@ impl StoryRunner {
     fn settle(&mut self) -> Request {
         self.with_lease(|runner, token| {
             let (outcome, retryable) = match runner.below(9) {
-                0..=4 => (OutcomeWord::Completed, None),
-                5 | 6 => (OutcomeWord::Failed, Some(true)),
-                7 => (OutcomeWord::Failed, Some(false)),
-                _ if runner.below(2) == 0 => (OutcomeWord::Poisoned, None),
-                _ => (OutcomeWord::Cancelled, None),
+                0..=4 => (Outcome::Completed, None),
+                5 | 6 => (Outcome::Failed, Some(true)),
+                7 => (Outcome::Failed, Some(false)),
+                _ if runner.below(2) == 0 => (Outcome::Poisoned, None),
+                _ => (Outcome::Cancelled, None),
             };
             let draft = EndingDraft {
                 retryable,

@@ -22,9 +22,9 @@ fn a_job_is_taken_with_everything_a_client_needs_to_follow_it() {
     assert!(answer.header("retry-after").unwrap().parse::<u32>().unwrap() >= 1);
     assert_eq!(answer.header("x-correlation-id"), taken["correlationId"].as_str());
     assert_eq!(id.as_bytes()[14], b'7', "UUIDv7: {id}");
-    let whole = customer.owner.get(&format!("/api/jobs/{id}")).send().ok(200);
-    assert_eq!((&whole["payload"], &whole["priority"]), (&json!({"a": 1}), &json!(4)));
-    assert_eq!(whole["tenant"], customer.tenant, "never from the body");
+    let full_job = customer.owner.get(&format!("/api/jobs/{id}")).send().ok(200);
+    assert_eq!((&full_job["payload"], &full_job["priority"]), (&json!({"a": 1}), &json!(4)));
+    assert_eq!(full_job["tenant"], customer.tenant, "never from the body");
 }
 
 /// Callers who may read jobs but not payloads see everything else.
@@ -138,8 +138,8 @@ fn only_all_tenant_workers_create_children_in_the_parent_tenant() {
         let key = json!({"name": "all", "tenant": "*", "scopes": scopes});
         let taken = customer.test_server.client(key).post("/api/jobs").json(&child).send().ok(202);
         let id = taken["jobId"].as_str().unwrap().to_owned();
-        let whole = customer.test_server.admin().get(&format!("/api/jobs/{id}")).send().ok(200);
-        whole["tenant"].as_str().unwrap().to_owned()
+        let full_job = customer.test_server.admin().get(&format!("/api/jobs/{id}")).send().ok(200);
+        full_job["tenant"].as_str().unwrap().to_owned()
     };
     assert_eq!(tenant_by(&["work", "jobs:enqueue"]), customer.tenant);
     assert_eq!(tenant_by(&["jobs:enqueue"]), "default");

@@ -43,16 +43,16 @@ fn an_old_or_forged_lease_token_changes_nothing() {
     let new = customer.claim(&job_type);
     assert_ne!(old["lease"]["token"], new["lease"]["token"]);
     // The release ended the attempt of that token.
-    let told = customer.settle(&old, json!({"outcome": "failed", "errorCode": "OLD"}));
-    assert_eq!(told["problem"]["errorCode"], "ALREADY_ENDED", "{told}");
+    let answer = customer.settle(&old, json!({"outcome": "failed", "errorCode": "OLD"}));
+    assert_eq!(answer["problem"]["errorCode"], "ALREADY_ENDED", "{answer}");
     assert_eq!(customer.heartbeat(&old, json!({}))["state"], "lost");
     let mut forged = new.clone();
     let token = new["lease"]["token"].as_str().unwrap();
     let (head, last) = token.split_at(token.len() - 1);
     forged["lease"]["token"] = json!(format!("{head}{}", if last == "0" { "1" } else { "0" }));
-    let told = customer.settle(&forged, json!({"outcome": "completed"}));
-    let code = told["problem"]["errorCode"].as_str().unwrap();
-    assert!(["LEASE_LOST", "INVALID_FIELD"].contains(&code), "{told}");
+    let answer = customer.settle(&forged, json!({"outcome": "completed"}));
+    let code = answer["problem"]["errorCode"].as_str().unwrap();
+    assert!(["LEASE_LOST", "INVALID_FIELD"].contains(&code), "{answer}");
     assert_eq!(customer.settle(&new, json!({"outcome": "completed"}))["status"], "Completed");
 }
 
@@ -132,9 +132,10 @@ fn texts_are_cut_and_results_are_not() {
     let message = customer.status(&id_of(&job))["errorMessage"].as_str().unwrap().to_owned();
     assert!(message.len() <= 1_024 && message.ends_with('…'), "{}", message.len());
     let job = customer.running(&job_type);
-    let told = customer.settle(&job, json!({"outcome": "completed", "result": "x".repeat(5_000)}));
-    assert_eq!(told["problem"]["errorCode"], "INVALID_FIELD");
-    let told = customer.settle(&job, json!({"outcome": "failed", "errorCode": "not a code"}));
-    assert_eq!(told["problem"]["errorCode"], "INVALID_FIELD");
+    let answer =
+        customer.settle(&job, json!({"outcome": "completed", "result": "x".repeat(5_000)}));
+    assert_eq!(answer["problem"]["errorCode"], "INVALID_FIELD");
+    let answer = customer.settle(&job, json!({"outcome": "failed", "errorCode": "not a code"}));
+    assert_eq!(answer["problem"]["errorCode"], "INVALID_FIELD");
     assert_eq!(customer.status(&id_of(&job))["status"], "Running");
 }

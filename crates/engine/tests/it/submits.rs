@@ -24,9 +24,9 @@ fn a_key_that_comes_again_means_the_same_job_or_is_refused() {
     let digest =
         |payload: &str| ContentDigest::of(None, &JsonText::parse("payload", payload, 100).unwrap());
     let job = running();
-    let again = submit_again(&job, &digest("{ \"to\" : \"a\" }")).unwrap();
+    let again = submit_with_taken_key(&job, &digest("{ \"to\" : \"a\" }")).unwrap();
     assert!(again.duplicate && again.job_id == job.id() && again.status == Status::Running);
-    let reused = submit_again(&job, &digest("2")).unwrap_err();
+    let reused = submit_with_taken_key(&job, &digest("2")).unwrap_err();
     assert_eq!(reused, Refusal::KeyReused { holder: job.id() });
 }
 

@@ -147,8 +147,8 @@ fn a_status_wait_ends_with_401_when_its_key_is_revoked() {
         let admin = test_server.admin();
         assert_eq!(admin.post(&format!("/api/jobs/{job}/cancel")).send().status, 202);
         waiting.join().unwrap().problem(401, "UNAUTHENTICATED");
-        let told = stream.next().unwrap();
-        assert_eq!(told.event, "error");
-        assert_eq!(told.data["errorCode"], "UNAUTHENTICATED");
+        let event = stream.next().unwrap();
+        assert_eq!(event.event, "error");
+        assert_eq!(event.data["errorCode"], "UNAUTHENTICATED");
     });
 }

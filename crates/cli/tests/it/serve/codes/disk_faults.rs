@@ -12,18 +12,18 @@ use std::{
 /// A payload that changed on disk: one letter of it is different.
 pub(super) fn damaged(_: &Customer) -> Answer {
     let test_server = TestServer::start();
-    let word = "this payload will rot on its disk";
-    let job = json!({"jobType": "rot", "payload": word});
+    let payload_text = "this payload will rot on its disk";
+    let job = json!({"jobType": "rot", "payload": payload_text});
     let id = test_server.admin().post("/api/jobs").json(&job).send().ok(202)["jobId"].clone();
     assert!(test_server.stop().success(), "{}", test_server.log());
     let mut bytes = fs::read(test_server.store()).unwrap();
-    let places: Vec<usize> = bytes
-        .windows(word.len())
+    let positions: Vec<usize> = bytes
+        .windows(payload_text.len())
         .enumerate()
-        .filter_map(|(at, window)| (window == word.as_bytes()).then_some(at))
+        .filter_map(|(at, window)| (window == payload_text.as_bytes()).then_some(at))
         .collect();
-    assert!(!places.is_empty(), "an orderly end moves everything into the file");
-    places.iter().for_each(|at| bytes[at + 5] ^= 1);
+    assert!(!positions.is_empty(), "an orderly end moves everything into the file");
+    positions.iter().for_each(|at| bytes[at + 5] ^= 1);
     fs::write(test_server.store(), bytes).unwrap();
     test_server.restart();
     test_server.admin().get(&format!("/api/jobs/{}", id.as_str().unwrap())).send()
@@ -33,8 +33,8 @@ pub(super) fn damaged(_: &Customer) -> Answer {
 struct Fault(Child);
 
 impl Fault {
-    fn strike(test_server: &TestServer, expression: &str) -> Self {
-        let words = test_server.data().join("tracer");
+    fn inject(test_server: &TestServer, expression: &str) -> Self {
+        let trace_log = test_server.data().join("tracer");
         let child = Command::new("strace")
             .args([
                 "-f",
@@ -48,14 +48,14 @@ impl Fault {
             .args(["-o", "/dev/null"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(File::create(&words).unwrap())
+            .stderr(File::create(&trace_log).unwrap())
             .spawn()
             .expect("strace is there; `cargo xtask test` installs it");
         let mut fault = Fault(child);
         wait_until("strace has attached", || {
-            let said = fs::read_to_string(&words).unwrap();
-            assert!(fault.0.try_wait().unwrap().is_none(), "strace cannot trace: {said}");
-            said.contains("attached")
+            let trace = fs::read_to_string(&trace_log).unwrap();
+            assert!(fault.0.try_wait().unwrap().is_none(), "strace cannot trace: {trace}");
+            trace.contains("attached")
         });
         fault
     }
@@ -75,7 +75,7 @@ fn a_full_disk_refuses_submits_until_space_returns() {
     let job = json!({"jobType": "x"});
     let submit = || test_server.admin().post("/api/jobs").json(&job).send();
     submit().ok(202);
-    let fault = Fault::strike(&test_server, "inject=pwrite64:error=ENOSPC");
+    let fault = Fault::inject(&test_server, "inject=pwrite64:error=ENOSPC");
     let refused = submit();
     refused.problem(503, "STORE_FULL");
     assert!(refused.header("retry-after").is_some());
@@ -94,32 +94,32 @@ fn a_commit_of_unknown_result_is_reported_as_such() {
     let customer = test_server.admin();
     let job = |key: &str| json!({"jobType": "x", "idempotencyKey": key});
     customer.post("/api/jobs").json(&job("before")).send().ok(202);
-    let _fault = Fault::strike(&test_server, "inject=fdatasync:error=EIO");
-    let told: Vec<(String, Answer)> = thread::scope(|scope| {
-        let crowd: Vec<_> = (0..8)
+    let _fault = Fault::inject(&test_server, "inject=fdatasync:error=EIO");
+    let answers: Vec<(String, Answer)> = thread::scope(|scope| {
+        let clients: Vec<_> = (0..8)
             .map(|_| {
                 let key = fresh("key");
                 scope.spawn({
                     let (customer, job) = (&customer, &job);
                     move || {
-                        let mut heard = Vec::new();
-                        let Ok(mut connection) = customer.connect() else { return heard };
+                        let mut received = Vec::new();
+                        let Ok(mut connection) = customer.connect() else { return received };
                         // The same again until the server stops answering.
                         while let Ok(answer) =
                             connection.send(customer.post("/api/jobs").json(&job(&key)))
                         {
-                            heard.push((key.clone(), answer));
+                            received.push((key.clone(), answer));
                         }
-                        heard
+                        received
                     }
                 })
             })
             .collect();
-        crowd.into_iter().flat_map(|one| one.join().unwrap()).collect()
+        clients.into_iter().flat_map(|one| one.join().unwrap()).collect()
     });
     wait_until("the process ends", || test_server.has_ended());
     let mut codes: BTreeMap<String, u32> = BTreeMap::new();
-    for (_, answer) in &told {
+    for (_, answer) in &answers {
         let problem = answer.json();
         let code = problem["errorCode"].as_str().unwrap_or("none").to_owned();
         answer.problem(503, &code);
@@ -129,12 +129,12 @@ fn a_commit_of_unknown_result_is_reported_as_such() {
         }
         *codes.entry(code).or_default() += 1;
     }
-    let heard: Vec<&String> = codes.keys().collect();
-    assert_eq!(heard, ["OUTCOME_UNKNOWN", "STORE_UNAVAILABLE"], "{codes:?}");
+    let seen_codes: Vec<&String> = codes.keys().collect();
+    assert_eq!(seen_codes, ["OUTCOME_UNKNOWN", "STORE_UNAVAILABLE"], "{codes:?}");
     test_server.restart();
     let again: Value = customer.post("/api/jobs").json(&job("before")).send().ok(202);
     assert_eq!(again["duplicate"], true, "what was acknowledged is there");
-    for (key, answer) in &told {
+    for (key, answer) in &answers {
         let promised = answer.json()["jobId"].clone();
         let again = customer.post("/api/jobs").json(&job(key)).send().ok(202);
         if again["duplicate"] == true && promised.is_string() {

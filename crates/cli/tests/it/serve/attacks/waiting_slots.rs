@@ -2,7 +2,7 @@
 //! places, and other callers wait as before.
 
 use crate::serve::{
-    Answer, Ask, Connection, Customer, Events, PATIENCE, TestServer, customer::fresh, wait_for,
+    Answer, Ask, Connection, Customer, Events, TestServer, WAIT_MAX, customer::fresh, wait_for,
     wait_until,
 };
 use serde_json::json;
@@ -40,35 +40,35 @@ fn one_signed_address_cannot_take_all_places() {
     };
     let anonymous = customer.test_server.anonymous();
     let (id, signed) = submit(&customer);
-    let mut held = Vec::new();
+    let mut streams = Vec::new();
     for _ in 0..2 {
-        held.push(stream(anonymous.get(&signed)).expect("there is a place"));
+        streams.push(stream(anonymous.get(&signed)).expect("there is a place"));
     }
-    let told = stream(anonymous.get(&signed)).err().expect("its share is used up");
-    assert!(told.contains("limits.waiting_per_job"), "{told}");
+    let refusal = stream(anonymous.get(&signed)).err().expect("its share is used up");
+    assert!(refusal.contains("limits.waiting_per_job"), "{refusal}");
     // With any address: the share belongs to the job.
     let own = format!("/api/jobs/{id}/events");
-    let told = stream(customer.owner.get(&own)).err().expect("its share is used up");
-    assert!(told.contains("limits.waiting_per_job"), "{told}");
+    let refusal = stream(customer.owner.get(&own)).err().expect("its share is used up");
+    assert!(refusal.contains("limits.waiting_per_job"), "{refusal}");
     // All signed addresses of a tenant together have the share of one principal.
     let (_, second) = submit(&customer);
     for _ in 0..2 {
-        held.push(stream(anonymous.get(&second)).expect("there is a place"));
+        streams.push(stream(anonymous.get(&second)).expect("there is a place"));
     }
     let (third_id, third) = submit(&customer);
-    let told = stream(anonymous.get(&third)).err().expect("the share is used up");
-    assert!(told.contains("limits.waiting_per_principal"), "{told}");
+    let refusal = stream(anonymous.get(&third)).err().expect("the share is used up");
+    assert!(refusal.contains("limits.waiting_per_principal"), "{refusal}");
     // Those of another tenant have a share of their own, and so do credentials.
     let (_, of_neighbour) = submit(&neighbour);
-    held.push(stream(anonymous.get(&of_neighbour)).expect("there is a place"));
+    streams.push(stream(anonymous.get(&of_neighbour)).expect("there is a place"));
     let own = format!("/api/jobs/{third_id}/events");
-    held.push(stream(customer.owner.get(&own)).expect("there is a place"));
+    streams.push(stream(customer.owner.get(&own)).expect("there is a place"));
     // A wait without a place is answered at once with the current status.
     let wait = format!("/api/jobs/{id}/status?wait=60");
-    let at_once = customer.owner.get(&wait).within(PATIENCE).send().ok(200);
+    let at_once = customer.owner.get(&wait).within(WAIT_MAX).send().ok(200);
     assert_eq!(at_once["status"], "Queued");
     // A closed stream frees its place.
-    held.clear();
+    streams.clear();
     wait_for("a place is free again", || stream(anonymous.get(&signed)).ok());
 }
 
@@ -97,8 +97,8 @@ fn one_worker_key_cannot_take_all_places() {
     let now = json!({
         "workerId": "one-more", "claimId": fresh("claim"), "jobTypes": ["scan"], "waitSeconds": 60
     });
-    let given = customer.owner.post("/api/work/claim").json(&now).send().ok(200);
-    assert_eq!(given["jobs"].as_array().unwrap().len(), 1);
+    let claimed = customer.owner.post("/api/work/claim").json(&now).send().ok(200);
+    assert_eq!(claimed["jobs"].as_array().unwrap().len(), 1);
     drop(waiting);
 }
 
@@ -118,12 +118,12 @@ fn a_resumed_stream_tells_the_progress_that_it_missed() {
     assert_eq!((next.id.as_deref(), &next.data["progress"]["percent"]), (Some("2"), &json!(30)));
     // Progress was made meanwhile, without a transition.
     let mut missed = resume("2");
-    let told = missed.next().unwrap();
-    assert_eq!((told.id.as_deref(), &told.data["progress"]["percent"]), (Some("2"), &json!(30)));
+    let event = missed.next().unwrap();
+    assert_eq!((event.id.as_deref(), &event.data["progress"]["percent"]), (Some("2"), &json!(30)));
     // A transition was missed as well: the event has the current state.
     let mut both = resume("1");
-    let told = both.next().unwrap();
-    assert_eq!((told.id.as_deref(), &told.data["progress"]["percent"]), (Some("2"), &json!(30)));
+    let event = both.next().unwrap();
+    assert_eq!((event.id.as_deref(), &event.data["progress"]["percent"]), (Some("2"), &json!(30)));
     customer.settle(&job, json!({"outcome": "completed"}));
     for events in [&mut nothing_missed, &mut missed, &mut both] {
         assert_eq!(events.next().unwrap().data["status"], "Completed");

@@ -70,8 +70,8 @@ fn exec_starts_short_of_descriptors_cost_no_attempt() {
     connection.send(customer.owner.get("/healthz")).unwrap().ok(200);
     let starved = Starved::new(test_server.id());
     let jobs: Vec<String> = (0..3).map(|_| submit(&mut connection, &customer, "starved")).collect();
-    let told = |text: &str| test_server.log().contains(text);
-    wait_until("the programs cannot be started", || told(LACKS));
+    let is_logged = |text: &str| test_server.log().contains(text);
+    wait_until("the programs cannot be started", || is_logged(LACKS));
     let status = connection.send(customer.owner.get(&format!("/api/jobs/{}/status", jobs[0])));
     let status = status.unwrap().ok(200);
     assert!(["Queued", "Running"].contains(&status["status"].as_str().unwrap()), "{status}");
