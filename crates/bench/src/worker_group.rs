@@ -8,7 +8,7 @@ use crate::{
 use serde_json::value::RawValue;
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
-use worker::{Context, Fail, Runner, RunningRunner, on};
+use worker::{Context, Fail, Runner, RunnerHandle, on};
 
 /// What a handler does with the payload of a job.
 pub(crate) type Work = Arc<dyn Fn(&str) + Send + Sync>;
@@ -22,7 +22,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 const LOOKS_APART: Duration = Duration::from_micros(500);
 const GRACE: Duration = Duration::from_secs(30);
 
-pub(crate) struct WorkerGroup(RunningRunner);
+pub(crate) struct WorkerGroup(RunnerHandle);
 
 impl WorkerGroup {
     pub(crate) async fn start(
@@ -61,7 +61,7 @@ impl WorkerGroup {
     /// Finishes what is claimed, and returns when the last job is settled.
     pub(crate) async fn stop(self) -> Result<(), Error> {
         match self.0.stop(GRACE).await {
-            worker::Stopped { released: 0, unreported: 0 } => Ok(()),
+            worker::StopSummary { released: 0, unreported: 0 } => Ok(()),
             stopped => Err(Error::Unmeasurable(format!("a job was not settled: {stopped:?}"))),
         }
     }

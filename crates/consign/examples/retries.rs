@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         jitter: Some(Jitter::None),
         ..PolicyDraft::default()
     };
-    let working = consign.runner().with(on("email", behave).policy(policy)).start().await?;
+    let runner = consign.runner().with(on("email", behave).policy(policy)).start().await?;
 
     for how in ["fine", "flaky", "careless", "hopeless", "unreadable", "stubborn"] {
         let job = consign.submit(JobRequest::new("email", &how)).await?;
@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("    {}. {from} → {} {code}", row.seq, row.to);
         }
     }
-    working.stop(Duration::from_secs(10)).await;
+    runner.stop(Duration::from_secs(10)).await;
     Ok(())
 }
 

@@ -36,17 +36,17 @@ impl Consign {
         }
         let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         let store = Sqlite::open(path, clock, random, Options::default())?;
-        Ok(Self::over(Arc::new(store))?)
+        Ok(Self::with_store(Arc::new(store))?)
     }
 
     /// A store that forgets everything when it is dropped.
     pub fn in_memory() -> Result<Self, ConsignError> {
         let memory = Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemRandom));
-        Ok(Self::over(Arc::new(memory))?)
+        Ok(Self::with_store(Arc::new(memory))?)
     }
 
     /// Consign over any store.
-    pub fn over(store: Arc<dyn Store>) -> io::Result<Self> {
+    pub fn with_store(store: Arc<dyn Store>) -> io::Result<Self> {
         let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         let node = Node::start(store, clock, random, Settings::default())?;
         Ok(Consign { node: Arc::new(node), tenant: Tenant::default_tenant(), runs_all: true })

@@ -17,13 +17,13 @@ use worker::{JobRequest, Runner};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let consign = Remote::connect("http://127.0.0.1:8470", "csk_…")?;
 /// let greet = |name: String, _: Context| async move { Ok::<_, Fail>(format!("hello {name}")) };
-/// let working = consign.runner().with(on("greeting", greet)).start().await?;
+/// let runner = consign.runner().with(on("greeting", greet)).start().await?;
 ///
 /// let job = consign.submit(JobRequest::new("greeting", &"Ada")).await?;
 /// let job = consign.wait(&job.job_id, Duration::from_secs(10)).await?;
 /// assert_eq!(consign::result_of::<String>(&job)?.as_deref(), Some("hello Ada"));
 ///
-/// working.stop(Duration::from_secs(10)).await;
+/// runner.stop(Duration::from_secs(10)).await;
 /// # Ok(())
 /// # }
 /// ```
@@ -61,7 +61,7 @@ impl Remote {
     }
 
     /// The same with an existing client.
-    pub fn over(client: Client) -> Self {
+    pub fn with_client(client: Client) -> Self {
         Remote { client }
     }
 

@@ -103,7 +103,7 @@ impl Attempt {
         }
     }
 
-    pub(crate) fn stopped(&self) -> Option<StopReason> {
+    pub(crate) fn stop_reason(&self) -> Option<StopReason> {
         self.stop_reason.get().copied()
     }
 
@@ -143,7 +143,7 @@ impl Attempt {
             }
             // The handler stopped because the lease seemed lost; no client cancelled the job.
             Err(Fail { kind: Kind::Cancelled, .. })
-                if self.stopped() == Some(StopReason::LeaseLost) =>
+                if self.stop_reason() == Some(StopReason::LeaseLost) =>
             {
                 return AttemptEnd::given_back(ReleaseReason::Released);
             }

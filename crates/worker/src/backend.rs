@@ -94,7 +94,7 @@ pub enum BackendError {
     },
     /// Nothing was done; the same request may work later.
     #[error("the request could not be sent")]
-    Away {
+    Unavailable {
         /// When to ask again, if the backend said so.
         retry_after: Option<Duration>,
         /// What happened.
@@ -164,7 +164,7 @@ impl Backoff {
         let asked = match error {
             BackendError::Unauthorized { .. } => Self::UNAUTHORIZED,
             BackendError::Refused { .. } => Duration::ZERO,
-            BackendError::Away { retry_after, .. } | BackendError::Unknown { retry_after, .. } => {
+            BackendError::Unavailable { retry_after, .. } | BackendError::Unknown { retry_after, .. } => {
                 retry_after.unwrap_or_default().min(Self::OBEYED_MAX)
             }
         };

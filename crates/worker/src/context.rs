@@ -22,9 +22,9 @@ pub struct Context(pub(crate) Arc<Attempt>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepState {
     /// No attempt has begun it before.
-    First,
+    New,
     /// An attempt began it and did not finish it: its effects may have happened, wholly or in part.
-    Again,
+    Interrupted,
 }
 
 /// How often a call of a handler is retried while the backend cannot be reached: for about half a
@@ -72,14 +72,14 @@ impl Context {
     }
 
     /// Why the handler should stop, if it should.
-    pub fn stopped(&self) -> Option<StopReason> {
-        self.0.stopped()
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        self.0.stop_reason()
     }
 
     /// Waits until the handler should stop. A handler then returns `Err(Fail::cancelled())`.
-    pub async fn cancelled(&self) -> StopReason {
+    pub async fn stop_requested(&self) -> StopReason {
         self.0.stop_token.cancelled().await;
-        self.0.stopped().expect("the reason is set first")
+        self.0.stop_reason().expect("the reason is set first")
     }
 
     /// The signal to stop, as a token for libraries that take one.
@@ -90,12 +90,12 @@ impl Context {
 
     /// Whether the runner stops. A handler with long work may give its job back with
     /// [`Fail::snooze`] before the runner gives it back.
-    pub fn is_stopping(&self) -> bool {
+    pub fn is_runner_stopping(&self) -> bool {
         self.0.runner.stopping.is_cancelled()
     }
 
     /// Waits until the runner stops. Most of the grace time is left then.
-    pub async fn stopping(&self) {
+    pub async fn runner_stopping(&self) {
         self.0.runner.stopping.cancelled().await;
     }
 
@@ -112,7 +112,7 @@ impl Context {
     /// result of the first time, and `work` is not called.
     ///
     /// If the process dies in the middle of it, the next attempt calls `work` with
-    /// [`StepState::Again`]: only your code can find out how far the step came.
+    /// [`StepState::Interrupted`]: only your code can find out how far the step came.
     pub async fn step<T, W, A>(&self, name: &str, work: W) -> Result<T, Fail>
     where
         T: Serialize + DeserializeOwned,
@@ -122,8 +122,8 @@ impl Context {
         let name = StepName::parse(name)
             .map_err(|problem| Fail::for_good("STEP_NAME", format!("a step's {problem}")))?;
         let begun = match self.ask_step(&name, None).await? {
-            StepAnswer::New => StepState::First,
-            StepAnswer::Unfinished => StepState::Again,
+            StepAnswer::New => StepState::New,
+            StepAnswer::Unfinished => StepState::Interrupted,
             StepAnswer::Done(result) => return remembered(&name, &result),
         };
         let done = work(begun).await?;
@@ -193,7 +193,7 @@ impl Context {
                 Err(BackendError::Unauthorized { code, detail }) => {
                     return Err(Fail::retry(&code, detail));
                 }
-                Err(error @ (BackendError::Away { .. } | BackendError::Unknown { .. })) => {
+                Err(error @ (BackendError::Unavailable { .. } | BackendError::Unknown { .. })) => {
                     self.sleep(backoff.after(&error)).await?;
                 }
             }

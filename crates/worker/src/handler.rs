@@ -39,7 +39,7 @@ pub(crate) type HandlerFn = Arc<dyn Fn(JsonText, Context) -> Running + Send + Sy
 pub(crate) type Running = Pin<Box<dyn Future<Output = Result<Option<String>, Fail>> + Send>>;
 
 /// How many jobs of a type a runner runs at once by default.
-pub const SLOTS: usize = 10;
+pub const SLOTS_DEFAULT: usize = 10;
 /// More slots than this are a mistake.
 pub const SLOTS_MAX: usize = 10_000;
 
@@ -76,7 +76,7 @@ where
         }
         Err(fail) => Box::pin(std::future::ready(Err(fail))),
     });
-    Registration { job_type: job_type.to_owned(), run, slots: SLOTS, lease: None, policy: None }
+    Registration { job_type: job_type.to_owned(), run, slots: SLOTS_DEFAULT, lease: None, policy: None }
 }
 
 /// Registers a [`Handler`] for a job type.
@@ -89,7 +89,7 @@ pub fn on_handler<H: Handler>(job_type: &str, handler: H) -> Registration {
 }
 
 impl Registration {
-    /// How many jobs of this type run at once in this runner; [`SLOTS`] by default.
+    /// How many jobs of this type run at once in this runner; [`SLOTS_DEFAULT`] by default.
     pub fn slots(self, slots: usize) -> Self {
         Registration { slots, ..self }
     }

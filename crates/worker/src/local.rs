@@ -160,7 +160,7 @@ impl From<Error> for BackendError {
     fn from(error: Error) -> Self {
         match error {
             Error::Refused(refusal) => refusal.into(),
-            Error::Store(source) => BackendError::Away { retry_after: None, source: source.into() },
+            Error::Store(source) => BackendError::Unavailable { retry_after: None, source: source.into() },
             Error::OutcomeUnknown { source, .. } => {
                 BackendError::Unknown { retry_after: None, source: source.into() }
             }

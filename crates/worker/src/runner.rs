@@ -5,7 +5,7 @@ use crate::{
     backend::{Backend, BackendError},
     handler::{Registration, SLOTS_MAX},
     remote::{self, Remote},
-    supervisor::{AttemptReport, HandlerPool, RunnerState, Stop, Stopped, TypePoller},
+    supervisor::{AttemptReport, HandlerPool, RunnerState, Stop, StopSummary, TypePoller},
     system,
     time::Time,
 };
@@ -130,7 +130,7 @@ impl Runner {
     /// Handlers run in the tokio runtime in which this is called, which the caller must drive, as
     /// `#[tokio::main]` does. Outside of any runtime, the runner makes one of its own. When the
     /// runtime ends, the runner gives back the jobs that it has.
-    pub async fn start(self) -> Result<RunningRunner, StartError> {
+    pub async fn start(self) -> Result<RunnerHandle, StartError> {
         let backend = self.backend()?;
         let pollers = self.pollers().map_err(StartError::Invalid)?;
         let own = if Handle::try_current().is_ok() { None } else { Some(runtime_for_handlers()?) };
@@ -150,7 +150,7 @@ impl Runner {
         // claims of an earlier process are not ours
         let run = format!("{:032x}", system::random().0);
         let (state, reports) = RunnerState::new(backend, context, pollers, pool, run);
-        let working = RunningRunner::start(state, reports, own)?;
+        let working = RunnerHandle::start(state, reports, own)?;
         Ok(match theirs {
             Some(runtime) => working.ending_with(&runtime),
             None => working,
@@ -235,12 +235,12 @@ impl Runner {
 
 /// A runner at work. When it is dropped, it gives back the jobs that it has not finished.
 #[must_use = "a runner that is dropped stops"]
-pub struct RunningRunner {
+pub struct RunnerHandle {
     state: Arc<RunnerState>,
     stop: Arc<watch::Sender<Stop>>,
     /// Ends when the runtime of the handlers ends.
     sentinel: Option<AbortHandle>,
-    gone: Option<oneshot::Receiver<Stopped>>,
+    gone: Option<oneshot::Receiver<StopSummary>>,
     thread: Option<thread::JoinHandle<()>>,
     /// The handlers' runtime, where the runner was started outside of any.
     handlers: Option<Runtime>,
@@ -258,12 +258,12 @@ pub struct RunnerStats {
     /// Attempts reported since the runner started.
     pub reported: usize,
     /// Refused reports among them: another worker had the job by then, and its outcome stands.
-    pub too_late: usize,
+    pub refused_reports: usize,
     /// Threads that a handler blocks.
     pub stuck_threads: usize,
 }
 
-impl RunningRunner {
+impl RunnerHandle {
     fn start(
         state: Arc<RunnerState>,
         reports: mpsc::UnboundedReceiver<AttemptReport>,
@@ -280,7 +280,7 @@ impl RunningRunner {
             let _receiver_gone = stopped_sender.send(stopped);
         })?;
         let (stop, sentinel) = (Arc::new(stop), None);
-        Ok(RunningRunner {
+        Ok(RunnerHandle {
             state,
             stop,
             sentinel,
@@ -315,23 +315,23 @@ impl RunningRunner {
     /// Waits until no handler runs and a claim of each type has brought no job. Only a runner for a
     /// [remote server](Runner::remote) gets empty claims: within the process, a claim waits for
     /// ever.
-    pub async fn idle(&self) {
-        self.state.idle().await;
+    pub async fn wait_idle(&self) {
+        self.state.wait_idle().await;
     }
 
     /// Takes no more jobs and waits for handlers to end. Jobs whose handlers have not ended when
     /// most of `grace` is over are given back, which costs them no attempt.
-    pub async fn stop(mut self, grace: Duration) -> Stopped {
+    pub async fn stop(mut self, grace: Duration) -> StopSummary {
         ask_to_stop(&self.stop, grace);
-        let Some(gone) = self.gone.take() else { return Stopped::default() };
+        let Some(gone) = self.gone.take() else { return StopSummary::default() };
         // The supervisor keeps to its time. If it died, it is unknown what was reported.
         let unreported = || self.state.stats().unreported;
-        gone.await.unwrap_or_else(|_| Stopped { released: 0, unreported: unreported() })
+        gone.await.unwrap_or_else(|_| StopSummary { released: 0, unreported: unreported() })
     }
 
     /// Works until the process is asked to end (SIGTERM, or Ctrl-C), and then stops. Needs a tokio
     /// runtime.
-    pub async fn until_signal(self, grace: Duration) -> io::Result<Stopped> {
+    pub async fn until_signal(self, grace: Duration) -> io::Result<StopSummary> {
         use tokio::signal::unix::{SignalKind, signal};
         let (mut term, mut int) =
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -349,7 +349,7 @@ fn ask_to_stop(stop: &watch::Sender<Stop>, grace: Duration) {
     });
 }
 
-impl Drop for RunningRunner {
+impl Drop for RunnerHandle {
     fn drop(&mut self) {
         ask_to_stop(&self.stop, Duration::ZERO);
         if let Some(sentinel) = self.sentinel.take() {

@@ -160,7 +160,7 @@ impl TestHarness {
     }
 
     /// The states that a job has gone through.
-    pub async fn path(&self, id: JobId) -> Vec<Status> {
+    pub async fn statuses(&self, id: JobId) -> Vec<Status> {
         self.history(id).await.into_iter().map(|row| row.to).collect()
     }
 
@@ -170,7 +170,7 @@ impl TestHarness {
     }
 
     /// Moves the clock without running handlers; the sweeper takes what is overdue.
-    pub async fn pass(&self, span: Duration) {
+    pub async fn advance(&self, span: Duration) {
         self.clock.pass(span);
         self.manual_time.wake();
         self.sweep().await;
@@ -196,7 +196,7 @@ impl TestHarness {
             let now = self.clock.read().wall;
             let next = self.platform().next_due(now).await.expect("the memory answers").due_at;
             let Some(due_at) = next else { return self.elapsed() - begun };
-            self.pass(due_at.since(now)).await;
+            self.advance(due_at.since(now)).await;
         }
         panic!("{ATTEMPTS_MAX} due times, and something still waits");
     }
@@ -256,7 +256,7 @@ impl TestHarness {
                 return ended;
             }
             let Some(wakes_at) = self.manual_time.next() else { continue };
-            self.pass_until(wakes_at.min(deadline), attempt).await;
+            self.advance_until(wakes_at.min(deadline), attempt).await;
             if self.elapsed() >= deadline {
                 attempt.stop(StopReason::TimedOut);
                 return attempt::timed_out(attempt.job.timeout);
@@ -266,11 +266,11 @@ impl TestHarness {
 
     /// Moves the clock while a handler sleeps, with heartbeats on the way. It ends early when the
     /// handler learns that it should stop.
-    async fn pass_until(&self, until: Duration, attempt: &Attempt) {
+    async fn advance_until(&self, until: Duration, attempt: &Attempt) {
         let step = attempt.job.lease / 3;
-        let first_reason = attempt.stopped();
-        while self.elapsed() < until && attempt.stopped() == first_reason {
-            self.pass(step.min(until - self.elapsed())).await;
+        let first_reason = attempt.stop_reason();
+        while self.elapsed() < until && attempt.stop_reason() == first_reason {
+            self.advance(step.min(until - self.elapsed())).await;
             self.heartbeat(attempt).await;
         }
     }

@@ -5,7 +5,7 @@ use super::{
     handlers::{self, Document, Email, ExternalSystems, Newsletter, Payment, Prices},
 };
 use anyhow::{Result, bail};
-use consign::{Consign, Job, JobId, JobRequest, RunningRunner, Status, Submitted, on};
+use consign::{Consign, Job, JobId, JobRequest, RunnerHandle, Status, Submitted, on};
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -36,7 +36,7 @@ pub(crate) async fn play(demo: &Demo) -> Result<JobId> {
     for registration in handlers::registrations(&demo.external) {
         runner = runner.with(registration);
     }
-    let working = runner.start().await?;
+    let runner = runner.start().await?;
     let told = tokio::select! {
         told = acts(demo) => told,
         failed = waves(demo) => failed,
@@ -44,12 +44,12 @@ pub(crate) async fn play(demo: &Demo) -> Result<JobId> {
     let (worth_reading, labels) = told?;
     until_idle(demo).await?;
     demo.board.say("All jobs have ended, each with one recorded outcome.");
-    working.stop(PATIENCE).await;
+    runner.stop(PATIENCE).await;
     labels.stop(PATIENCE).await;
     Ok(worth_reading)
 }
 
-async fn acts(demo: &Demo) -> Result<(JobId, RunningRunner)> {
+async fn acts(demo: &Demo) -> Result<(JobId, RunnerHandle)> {
     demo.board.say("Orders come in. Each confirmation is on disk before submit returns.");
     sleep(READ).await;
     twice(demo).await?;
@@ -144,7 +144,7 @@ async fn cancel(demo: &Demo) -> Result<()> {
     Ok(())
 }
 
-async fn explain(demo: &Demo) -> Result<RunningRunner> {
+async fn explain(demo: &Demo) -> Result<RunnerHandle> {
     let label = demo.submit_job(JobRequest::new("label", &7).subject("order/7")).await?.job_id;
     let explained = demo.consign.explain(label).await?;
     let reasons = explained.reasons.iter().map(|why| format!("{} ({})", why.code(), why.detail()));

@@ -38,7 +38,7 @@ pub(crate) async fn run_exec(exec: &Exec, context: &Context, payload: Json) -> H
 }
 
 async fn stopped(context: &Context) {
-    context.cancelled().await;
+    context.stop_requested().await;
 }
 
 fn job_payload(context: &Context, payload: Json) -> JobPayload {

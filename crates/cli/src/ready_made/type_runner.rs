@@ -1,7 +1,7 @@
 //! One job type and its runner.
 
 use super::Shutdown;
-use consign::{Registration, Runner, RunningRunner, SLOTS, StartError};
+use consign::{Registration, Runner, RunnerHandle, SLOTS_DEFAULT, StartError};
 use engine::{JobType, Policy, ReadyMade};
 use platform::Node;
 use std::{pin::pin, sync::Arc, time::Duration};
@@ -14,7 +14,7 @@ pub(super) struct TypeRunner {
     concurrency: Option<u32>,
     timeout: Duration,
     /// `None` where the handler is not allowed.
-    working: Option<RunningRunner>,
+    working: Option<RunnerHandle>,
 }
 
 impl TypeRunner {
@@ -24,7 +24,7 @@ impl TypeRunner {
         registration: Registration,
         policy: &Policy,
     ) -> Result<Self, StartError> {
-        let slots = policy.concurrency.map_or(SLOTS, |slots| slots as usize);
+        let slots = policy.concurrency.map_or(SLOTS_DEFAULT, |slots| slots as usize);
         let runner = Runner::new(node).name(name).with(registration.slots(slots));
         Ok(TypeRunner { working: Some(runner.start().await?), ..TypeRunner::vacant(policy) })
     }
@@ -51,7 +51,7 @@ impl TypeRunner {
     pub(super) async fn leave(self, job_type: JobType, mut shutdown: Shutdown) {
         let Some(working) = self.working else { return };
         let grace = shutdown.borrow().unwrap_or(self.timeout + REPORTS);
-        let mut stopping = pin!(working.stop(grace));
+        let mut stopping = pin!(runner.stop(grace));
         let stopped = tokio::select! {
             stopped = &mut stopping => Some(stopped),
             // Dropping it gives back the attempts that still run.

@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::Result;
 use client::{Client, ClientError};
-use consign::{Context, Registration, Runner, RunningRunner, StopReason, on};
+use consign::{Context, Registration, Runner, RunnerHandle, StopReason, on};
 use outbound::{Exec, HandlerEnding, HandlerOutcome};
 use platform::{SystemClock, SystemRandom};
 use std::{process::ExitCode, sync::Arc, time::Duration};
@@ -43,10 +43,10 @@ async fn work(args: &WorkArgs, client: &Client) -> Result<ExitCode> {
     if args.until_empty {
         runner = runner.wait(EMPTY_WAIT);
     }
-    let working = runner.start().await?;
+    let runner = runner.start().await?;
     tokio::select! {
         () = signals.any() => {}
-        () = working.idle(), if args.until_empty => {}
+        () = runner.wait_idle(), if args.until_empty => {}
     }
     Ok(stop(working, args.grace, &mut signals).await)
 }
@@ -62,9 +62,9 @@ async fn check_key(client: &Client, worker: &str) -> Result<(), ClientError> {
 }
 
 /// Lets programs end, or, at a second signal, gives all jobs back at once.
-async fn stop(working: RunningRunner, grace: Duration, signals: &mut Signals) -> ExitCode {
+async fn stop(runner: RunnerHandle, grace: Duration, signals: &mut Signals) -> ExitCode {
     let stopped = tokio::select! {
-        stopped = working.stop(grace) => stopped,
+        stopped = runner.stop(grace) => stopped,
         () = signals.any() => return ExitCode::from(crate::signals::INTERRUPTED),
     };
     if stopped.unreported > 0 {
@@ -118,7 +118,7 @@ impl JobLogLine {
     }
 
     fn why(&self) -> &'static str {
-        match self.context.stopped() {
+        match self.context.stop_reason() {
             Some(StopReason::Cancelled) => "cancelled",
             Some(StopReason::LeaseLost) => "lease lost",
             Some(StopReason::TimedOut) => "timed out",

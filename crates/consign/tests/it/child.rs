@@ -1,6 +1,6 @@
 //! A worker process: this test binary, started again with one test that does not end by itself.
 
-use consign::{Consign, Context, Fail, JobRequest, PolicyDraft, RunningRunner, on};
+use consign::{Consign, Context, Fail, JobRequest, PolicyDraft, RunnerHandle, on};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     path::{Path, PathBuf},
@@ -40,11 +40,11 @@ async fn work() {
     let Some(store) = setting(STORE) else { return };
     let consign = Consign::open(store).unwrap();
     let registration = on("any", behave).slots(16).policy(policy());
-    let working: RunningRunner = consign.runner().with(registration).start().await.unwrap();
+    let runner: RunnerHandle = consign.runner().with(registration).start().await.unwrap();
     if setting(LOAD).is_some() {
         tokio::spawn(load(consign.clone()));
     }
-    let stopped = working.until_signal(GRACE).await.unwrap();
+    let stopped = runner.until_signal(GRACE).await.unwrap();
     assert_eq!(stopped.unreported, 0);
     consign.node().close();
     std::process::exit(0); // skips the output of the test harness

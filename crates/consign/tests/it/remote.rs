@@ -56,7 +56,7 @@ async fn a_remote_client_submits_runs_awaits_and_cancels_jobs() {
     let remote_fixture = RemoteFixture::open().await;
     let remote = Remote::connect(&remote_fixture.url(), &remote_fixture.key).unwrap();
     let twice = |number: u32, _: Context| async move { Ok::<_, Fail>(2 * number) };
-    let working = remote.runner().with(on("twice", twice)).start().await.unwrap();
+    let runner = remote.runner().with(on("twice", twice)).start().await.unwrap();
     let requests = (0..3).map(|number| JobRequest::new("twice", &number)).collect();
     assert_eq!(remote.submit_all(requests).await.unwrap().len(), 3);
     let job = remote.submit(JobRequest::new("twice", &21)).await.unwrap();
@@ -71,7 +71,7 @@ async fn a_remote_client_submits_runs_awaits_and_cancels_jobs() {
     let stored = remote_fixture.consign.job(own).await.unwrap();
     assert_eq!(stored.status(), Status::Cancelled);
     assert!(stored.envelope.key.is_some(), "it can be submitted twice");
-    working.stop(Duration::from_secs(5)).await;
+    runner.stop(Duration::from_secs(5)).await;
 }
 
 #[tokio::test]

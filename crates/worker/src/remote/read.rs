@@ -76,7 +76,7 @@ fn one_refused(problem: Problem) -> BackendError {
     if problem.status < 500 {
         return BackendError::Refused { code: problem.error_code.into(), detail: problem.detail };
     }
-    BackendError::Away { retry_after: None, source: problem.detail.into() }
+    BackendError::Unavailable { retry_after: None, source: problem.detail.into() }
 }
 
 /// Checks that an answer has one part for each part of the request.
@@ -106,7 +106,7 @@ impl From<ClientError> for BackendError {
         match error {
             ClientError::Refused { problem, .. } => from_problem(*problem, retry_after),
             ClientError::Unreachable { .. } | ClientError::Setup(_) => {
-                BackendError::Away { retry_after, source: error.into() }
+                BackendError::Unavailable { retry_after, source: error.into() }
             }
             ClientError::Broken { .. }
             | ClientError::TimedOut { .. }
@@ -127,7 +127,7 @@ fn from_problem(problem: Problem, retry_after: Option<Duration>) -> BackendError
         (_, "OUTCOME_UNKNOWN") | (500 | 502 | 504, _) => {
             BackendError::Unknown { retry_after, source: source() }
         }
-        (408 | 425 | 429 | 503 | 507, _) => BackendError::Away { retry_after, source: source() },
+        (408 | 425 | 429 | 503 | 507, _) => BackendError::Unavailable { retry_after, source: source() },
         (_, _) => BackendError::Refused { code: error_code.into(), detail },
     }
 }
@@ -152,9 +152,9 @@ mod tests {
         check(401, "UNAUTHENTICATED", "Unauthorized");
         check(403, "FORBIDDEN", "Unauthorized");
         check(503, "OUTCOME_UNKNOWN", "Unknown");
-        check(503, "STORE_UNAVAILABLE", "Away");
-        check(503, "OVERLOADED", "Away");
-        check(429, "RATE_LIMITED", "Away");
+        check(503, "STORE_UNAVAILABLE", "Unavailable");
+        check(503, "OVERLOADED", "Unavailable");
+        check(429, "RATE_LIMITED", "Unavailable");
         check(429, "QUEUE_FULL", "Refused");
         check(409, "LEASE_LOST", "Refused");
         check(422, "IDEMPOTENCY_KEY_REUSED", "Refused");

@@ -34,7 +34,7 @@ pub(crate) type Stop = Option<Duration>;
 
 /// How a runner stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stopped {
+pub struct StopSummary {
     /// Jobs that were given back because their handlers did not end in time.
     pub released: usize,
     /// Reports that the store did not take in time. Their leases run out, and the jobs run again.
@@ -47,7 +47,7 @@ impl RunnerState {
         self: Arc<Self>,
         reports: mpsc::UnboundedReceiver<AttemptReport>,
         mut stop: watch::Receiver<Stop>,
-    ) -> Stopped {
+    ) -> StopSummary {
         let pollers = 0..self.pollers.len();
         let pollers: Vec<_> =
             pollers.map(|poller| tokio::spawn(poller::poll(self.clone(), poller))).collect();
@@ -63,7 +63,7 @@ impl RunnerState {
     }
 
     /// Waits until no handler runs and a claim of each type has brought no job.
-    pub(crate) async fn idle(&self) {
+    pub(crate) async fn wait_idle(&self) {
         loop {
             let claimed = self.claimed.notified();
             if self.is_idle() {
@@ -74,7 +74,7 @@ impl RunnerState {
     }
 
     /// Takes no more jobs, lets handlers end, gives back the rest, and reports everything.
-    async fn drain(&self, pollers: &[JoinHandle<()>], stop: &watch::Receiver<Stop>) -> Stopped {
+    async fn drain(&self, pollers: &[JoinHandle<()>], stop: &watch::Receiver<Stop>) -> StopSummary {
         let begun = Instant::now();
         self.context.stopping.cancel();
         info!(running = self.stats().running, "no more jobs are taken");
@@ -90,7 +90,7 @@ impl RunnerState {
         until(settled, || begun + grace(stop).max(REPORT_TIME_MIN)).await;
         let unreported = self.stats().unreported;
         info!(released, unreported, "stopped");
-        Stopped { released, unreported }
+        StopSummary { released, unreported }
     }
 
     /// Signs the workers off, so that nodes need not wait until they are missed. It is a courtesy:

@@ -76,7 +76,7 @@ async fn persist<'a>(
             }
             Err(
                 error @ (BackendError::Unauthorized { .. }
-                | BackendError::Away { .. }
+                | BackendError::Unavailable { .. }
                 | BackendError::Unknown { .. }),
             ) => {
                 log.failed(&format!("{} reports are not taken", tokens.len()), &error);
@@ -99,12 +99,12 @@ fn note(runner: &RunnerState, token: LeaseToken, verdict: Verdict) {
     match verdict {
         Ok(()) => {}
         Err(BackendError::Refused { code, .. }) => {
-            runner.count_too_late();
+            runner.count_refused_report();
             runner.log_about(token, || warn!(code = &*code, "the report came too late"));
         }
         Err(
             error @ (BackendError::Unauthorized { .. }
-            | BackendError::Away { .. }
+            | BackendError::Unavailable { .. }
             | BackendError::Unknown { .. }),
         ) => {
             give_up(runner, token, &error);

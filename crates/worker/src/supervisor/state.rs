@@ -41,7 +41,7 @@ struct State {
     loads: Vec<Load>,
     claims: u64,
     reported: usize,
-    too_late: usize,
+    refused_reports: usize,
 }
 
 /// The load of one job type.
@@ -265,7 +265,7 @@ impl RunnerState {
         let now = Instant::now();
         for lease in self.lock().leases.values() {
             let HeldLease { attempt, heartbeat_at, ended, .. } = lease;
-            if now >= *heartbeat_at + attempt.job.lease && attempt.stopped().is_none() && !ended {
+            if now >= *heartbeat_at + attempt.job.lease && attempt.stop_reason().is_none() && !ended {
                 attempt
                     .span()
                     .in_scope(|| warn!("the lease expired: no heartbeat was answered in time"));
@@ -280,8 +280,8 @@ impl RunnerState {
         span.unwrap_or_else(Span::none).in_scope(log);
     }
 
-    pub(super) fn count_too_late(&self) {
-        self.lock().too_late += 1;
+    pub(super) fn count_refused_report(&self) {
+        self.lock().refused_reports += 1;
     }
 
     pub(super) fn has_leases(&self) -> bool {
@@ -307,7 +307,7 @@ impl RunnerState {
             running: state.loads.iter().map(|load| load.running).sum(),
             unreported: state.loads.iter().map(|load| load.unreported).sum(),
             reported: state.reported,
-            too_late: state.too_late,
+            refused_reports: state.refused_reports,
             stuck_threads: self.pool.stuck(),
         }
     }

@@ -4,7 +4,7 @@ use engine::{HistoryEntry, Job, JobId, JobType, PolicyDraft, Scope, Status, Tena
 use platform::{Node, Settings, SystemClock, SystemRandom};
 use std::{sync::Arc, time::Duration};
 use store::{FaultInjector, Memory, Store};
-use worker::{JobRequest, Runner, RunningRunner};
+use worker::{JobRequest, Runner, RunnerHandle};
 
 pub(crate) struct Fixture {
     pub(crate) node: Arc<Node>,
@@ -95,13 +95,13 @@ pub(crate) async fn eventually(what: &str, mut happened: impl AsyncFnMut() -> bo
 }
 
 /// Checks that every slot is free, all reports are taken, no thread is lost, and jobs run.
-pub(crate) async fn at_full_strength(fixture: &Fixture, working: &RunningRunner, job_type: &str) {
+pub(crate) async fn at_full_strength(fixture: &Fixture, runner: &RunnerHandle, job_type: &str) {
     eventually("all slots are free", async || {
-        let stats = working.stats();
+        let stats = runner.stats();
         stats.running == 0 && stats.unreported == 0
     })
     .await;
-    let slots = working.stats().slots;
+    let slots = runner.stats().slots;
     let mut jobs = Vec::new();
     for _ in 0..3 * slots {
         jobs.push(fixture.submit(JobRequest::new(job_type, &"fine")).await);

@@ -37,13 +37,13 @@ async fn stopping_cancels_no_job() {
     let fixture = Fixture::open();
     let nap =
         |_: (), context: Context| async move { context.sleep(Duration::from_secs(3600)).await };
-    let working = fixture.runner().with(on("nap", nap).slots(500)).start().await.unwrap();
+    let runner = fixture.runner().with(on("nap", nap).slots(500)).start().await.unwrap();
     let mut jobs = Vec::new();
     for _ in 0..500 {
         jobs.push(fixture.submit(JobRequest::new("nap", &())).await);
     }
-    eventually("all run", async || working.stats().running == 500).await;
-    working.stop(Duration::from_secs(2)).await;
+    eventually("all run", async || runner.stats().running == 500).await;
+    runner.stop(Duration::from_secs(2)).await;
     assert_eq!(tally(&fixture, &jobs).await, BTreeMap::from([("Queued".to_owned(), 500)]));
 }
 
@@ -58,7 +58,7 @@ async fn a_timeout_cancels_no_job() {
         .await;
     let nap =
         |_: (), context: Context| async move { context.sleep(Duration::from_secs(3600)).await };
-    let working = fixture.runner().with(on("nap", nap).slots(500)).start().await.unwrap();
+    let runner = fixture.runner().with(on("nap", nap).slots(500)).start().await.unwrap();
     let mut jobs = Vec::new();
     for _ in 0..500 {
         jobs.push(fixture.submit(JobRequest::new("nap", &())).await);
@@ -66,7 +66,7 @@ async fn a_timeout_cancels_no_job() {
     tokio::time::sleep(Duration::from_secs(4)).await;
     let tally = tally(&fixture, &jobs).await;
     assert_eq!(tally.get("Cancelled"), None, "{tally:?}");
-    working.stop(Duration::from_secs(2)).await;
+    runner.stop(Duration::from_secs(2)).await;
 }
 
 /// One row of the store is damaged: reports on other jobs are still taken.
@@ -75,7 +75,7 @@ async fn a_damaged_job_does_not_stop_the_runner() {
     let (fixture, store) = Fixture::with_faults(memory());
     let nap =
         |_: (), context: Context| async move { context.sleep(Duration::from_millis(500)).await };
-    let working = fixture.runner().with(on("nap", nap).slots(4)).start().await.unwrap();
+    let runner = fixture.runner().with(on("nap", nap).slots(4)).start().await.unwrap();
     let broken = fixture.submit(JobRequest::new("nap", &())).await;
     fixture.wait_for(broken, Status::Running).await;
     store.inject(move |batch| {
@@ -88,8 +88,8 @@ async fn a_damaged_job_does_not_stop_the_runner() {
     }
     tokio::time::sleep(Duration::from_secs(8)).await;
     let tally = tally(&fixture, &jobs).await;
-    let stats = working.stats();
-    working.stop(Duration::from_secs(1)).await;
+    let stats = runner.stats();
+    runner.stop(Duration::from_secs(1)).await;
     assert_eq!(tally.get("Completed"), Some(&30), "{tally:?} {stats:?}");
 }
 
@@ -114,11 +114,11 @@ async fn a_damaged_job_does_not_stop_the_clockwork() {
     });
     assert_eq!(fixture.node.claim(&Scope::All, claim_request).await.unwrap().len(), 2);
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let working = fixture.runner().with(on("later", fine)).start().await.unwrap();
+    let runner = fixture.runner().with(on("later", fine)).start().await.unwrap();
     let later = fixture.submit(JobRequest::new("later", &()).delay(Duration::from_secs(3))).await;
     tokio::time::sleep(Duration::from_secs(7)).await;
     let (later, other) = (fixture.job(later).await.status(), fixture.job(other).await.status());
-    working.stop(Duration::from_secs(1)).await;
+    runner.stop(Duration::from_secs(1)).await;
     assert_eq!((later, other), (Status::Completed, Status::Queued));
 }
 
@@ -142,9 +142,9 @@ async fn an_unknown_claim_is_repeated_though_the_store_was_away_in_between() {
             _ => None,
         }
     });
-    let working = fixture.runner().with(on("a", fine)).start().await.unwrap();
+    let runner = fixture.runner().with(on("a", fine)).start().await.unwrap();
     let job = fixture.wait_for(id, Status::Completed).await;
-    working.stop(Duration::from_secs(1)).await;
+    runner.stop(Duration::from_secs(1)).await;
     assert_eq!(job.life.attempt, 1, "{:?}", fixture.story(id).await);
 }
 
@@ -152,9 +152,9 @@ async fn an_unknown_claim_is_repeated_though_the_store_was_away_in_between() {
 fn a_runner_without_a_runtime_can_be_stopped() {
     let fixture = Fixture::open();
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let working =
+    let runner =
         crate::runner::futures_less(fixture.runner().with(on("a", fine)).start()).unwrap();
-    crate::runner::futures_less(working.stop(Duration::from_secs(1)));
+    crate::runner::futures_less(runner.stop(Duration::from_secs(1)));
 }
 
 #[tokio::test]
@@ -162,12 +162,12 @@ async fn dropping_the_stop_future_skips_the_grace_time() {
     let fixture = Fixture::open();
     let nap =
         |_: (), context: Context| async move { context.sleep(Duration::from_secs(3600)).await };
-    let working = fixture.runner().with(on("nap", nap)).start().await.unwrap();
+    let runner = fixture.runner().with(on("nap", nap)).start().await.unwrap();
     let id = fixture.submit(JobRequest::new("nap", &())).await;
     fixture.wait_for(id, Status::Running).await;
     let begun = tokio::time::Instant::now();
     drop(
-        tokio::time::timeout(Duration::from_millis(100), working.stop(Duration::from_secs(10)))
+        tokio::time::timeout(Duration::from_millis(100), runner.stop(Duration::from_secs(10)))
             .await,
     );
     let took = begun.elapsed();
@@ -182,11 +182,11 @@ async fn a_handler_cancelling_its_token_does_not_cancel_its_job() {
         context.sleep(Duration::from_millis(1)).await?;
         Ok::<_, Fail>(())
     };
-    let working = fixture.runner().with(on("a", own)).start().await.unwrap();
+    let runner = fixture.runner().with(on("a", own)).start().await.unwrap();
     let id = fixture.submit(JobRequest::new("a", &())).await;
     eventually("ended", async || fixture.job(id).await.status().is_ended()).await;
     assert_eq!(fixture.job(id).await.status(), Status::Completed);
-    working.stop(Duration::from_secs(1)).await;
+    runner.stop(Duration::from_secs(1)).await;
 }
 
 /// A handler that ignores both the cancel and the loss of its lease is cut off after the grace
@@ -197,7 +197,7 @@ async fn a_lost_and_cancelled_handler_is_cut_off() {
     let ((fixture, store), other) = (Fixture::with_faults(inside.clone()), Fixture::over(inside));
     other.set_policy("a", PolicyDraft { timeout_ms: Some(3_600_000), ..brisk() }).await;
     let deaf = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
-    let working = fixture.runner().with(on("a", deaf)).start().await.unwrap();
+    let runner = fixture.runner().with(on("a", deaf)).start().await.unwrap();
     let id = fixture.submit(JobRequest::new("a", &())).await;
     fixture.wait_for(id, Status::Running).await;
     other.node.cancel(&Scope::All, id, None).await.unwrap();
@@ -211,8 +211,8 @@ async fn a_lost_and_cancelled_handler_is_cut_off() {
     other.wait_for(id, Status::Cancelled).await; // its lease is over
     store.inject(|_| None);
     tokio::time::sleep(Duration::from_secs(12)).await;
-    let stats = working.stats();
-    working.stop(Duration::from_secs(1)).await;
+    let stats = runner.stats();
+    runner.stop(Duration::from_secs(1)).await;
     assert_eq!(stats.running, 0, "{stats:?}");
 }
 
@@ -225,13 +225,13 @@ fn jobs_are_not_burnt_when_the_runtime_is_gone() {
         tokio::time::sleep(Duration::from_millis(1)).await;
         Ok::<_, Fail>(())
     };
-    let working =
+    let runner =
         runtime.block_on(fixture.runner().with(on("a", sleeps).policy(brisk())).start()).unwrap();
     drop(runtime);
     let id = crate::runner::futures_less(fixture.submit(JobRequest::new("a", &())));
     std::thread::sleep(Duration::from_secs(3));
     let job = crate::runner::futures_less(fixture.job(id));
-    drop(working);
+    drop(runner);
     assert_ne!(job.status(), Status::Poisoned, "{:?}", job.life.last_failure);
 }
 
@@ -240,12 +240,12 @@ async fn a_wait_without_end_is_no_wait_at_all() {
     let fixture = Fixture::open();
     let never =
         |_: (), _: Context| async { Err::<(), _>(Fail::retry("X", "x").after(Duration::MAX)) };
-    let working = fixture.runner().with(on("a", never)).start().await.unwrap();
+    let runner = fixture.runner().with(on("a", never)).start().await.unwrap();
     let id = fixture.submit(JobRequest::new("a", &())).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let job = fixture.job(id).await;
-    let stats = working.stats();
-    working.stop(Duration::from_secs(1)).await;
+    let stats = runner.stats();
+    runner.stop(Duration::from_secs(1)).await;
     assert_eq!((job.status(), stats.running), (Status::Queued, 0), "{stats:?}");
 }
 
@@ -253,8 +253,8 @@ async fn a_wait_without_end_is_no_wait_at_all() {
 async fn a_grace_without_end() {
     let fixture = Fixture::open();
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let working = fixture.runner().with(on("a", fine)).start().await.unwrap();
-    working.stop(Duration::MAX).await;
+    let runner = fixture.runner().with(on("a", fine)).start().await.unwrap();
+    runner.stop(Duration::MAX).await;
 }
 
 /// A child whose payload differs in the second attempt.
@@ -271,11 +271,11 @@ async fn children_that_differ() {
             .await?;
         if context.attempt() == 1 { Err(Fail::retry("LATER", "x")) } else { Ok(()) }
     };
-    let working = fixture.runner().with(on("parent", parent)).start().await.unwrap();
+    let runner = fixture.runner().with(on("parent", parent)).start().await.unwrap();
     let id = fixture.submit(JobRequest::new("parent", &())).await;
     eventually("ended", async || fixture.job(id).await.status().is_ended()).await;
     let job = fixture.job(id).await;
-    working.stop(Duration::from_secs(1)).await;
+    runner.stop(Duration::from_secs(1)).await;
     assert_eq!(job.status(), Status::Poisoned);
     let failure = job.life.last_failure.unwrap();
     assert_eq!(failure.code.as_str(), "IDEMPOTENCY_KEY_REUSED");
@@ -308,11 +308,11 @@ async fn a_blocked_handler_does_not_keep_the_store_open() {
         std::thread::sleep(Duration::from_secs(3_600));
         Ok::<_, Fail>(())
     };
-    let working = fixture.runner().with(on("a", deaf)).start().await.unwrap();
+    let runner = fixture.runner().with(on("a", deaf)).start().await.unwrap();
     let id = fixture.submit(JobRequest::new("a", &())).await;
     fixture.wait_for(id, Status::Running).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
-    working.stop(Duration::from_secs(1)).await;
+    runner.stop(Duration::from_secs(1)).await;
     fixture.node.close();
     drop(fixture);
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -338,12 +338,12 @@ async fn slots_are_slots_for_handlers_that_block() {
     for _ in 0..60 {
         jobs.push(fixture.submit(JobRequest::new("a", &())).await);
     }
-    let working = fixture.runner().with(on("a", blocks).slots(30)).start().await.unwrap();
+    let runner = fixture.runner().with(on("a", blocks).slots(30)).start().await.unwrap();
     for id in jobs {
         fixture.wait_for(id, Status::Completed).await;
     }
     assert!(most.load(Ordering::SeqCst) > 20, "{most:?} of 30 at once");
-    working.stop(Duration::from_secs(1)).await;
+    runner.stop(Duration::from_secs(1)).await;
 }
 
 /// Only this node has lost the store: another worker takes the job when its lease is over.
@@ -352,7 +352,7 @@ async fn a_handler_on_a_node_without_its_store_learns_that_its_lease_has_run_out
     let (near, line, far) = neighbours();
     near.set_policy("a", PolicyDraft { timeout_ms: None, ..brisk() }).await;
     let first = |_: (), context: Context| async move {
-        assert_eq!(context.cancelled().await, StopReason::LeaseLost);
+        assert_eq!(context.stop_requested().await, StopReason::LeaseLost);
         Err::<(), _>(Fail::cancelled())
     };
     let alone = near.runner().with(on("a", first)).start().await.unwrap();
@@ -366,7 +366,7 @@ async fn a_handler_on_a_node_without_its_store_learns_that_its_lease_has_run_out
     assert_eq!(job.life.result.unwrap().as_str(), r#""of the second""#);
     line.cut_off(false);
     eventually("the first has reported", async || alone.stats().unreported == 0).await;
-    assert_eq!(alone.stats().too_late, 1);
+    assert_eq!(alone.stats().refused_reports, 1);
     alone.stop(Duration::from_secs(2)).await;
     other.stop(Duration::from_secs(2)).await;
 }
@@ -385,15 +385,15 @@ async fn a_handler_that_ends_while_its_node_has_lost_the_store_is_reported_after
             }
         }
     };
-    let working = near.runner().with(on("a", waits)).start().await.unwrap();
+    let runner = near.runner().with(on("a", waits)).start().await.unwrap();
     let id = far.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || working.stats().running == 1).await;
+    eventually("it runs", async || runner.stats().running == 1).await;
     line.cut_off(true);
     go.notify_one();
-    eventually("it has ended", async || working.stats().unreported == 1).await;
+    eventually("it has ended", async || runner.stats().unreported == 1).await;
     assert_eq!(far.job(id).await.status(), Status::Running);
     line.cut_off(false);
     let job = far.wait_for(id, Status::Completed).await;
     assert_eq!((job.life.attempt, job.life.losses), (1, 0));
-    working.stop(Duration::from_secs(2)).await;
+    runner.stop(Duration::from_secs(2)).await;
 }

@@ -59,7 +59,7 @@ async fn a_long_handler_keeps_its_lease_by_heartbeats() {
     let kit = TestHarness::new().with(on("slow", slow));
     let job = kit.submit(JobRequest::new("slow", &())).await;
     kit.run_due().await;
-    assert_eq!(kit.path(job).await, [Status::Queued, Status::Running, Status::Completed]);
+    assert_eq!(kit.statuses(job).await, [Status::Queued, Status::Running, Status::Completed]);
     assert_eq!(kit.job(job).await.life.progress.unwrap().report.percent, 100);
 }
 
@@ -90,7 +90,7 @@ async fn a_step_is_done_once() {
         async move {
             let receipt: String = context
                 .step("charge", |begun| async move {
-                    assert_eq!(begun, StepState::First);
+                    assert_eq!(begun, StepState::New);
                     Ok(format!("receipt {}", count.fetch_add(1, Ordering::SeqCst) + 1))
                 })
                 .await?;
@@ -113,7 +113,7 @@ async fn a_job_that_is_too_late_is_cancelled_by_the_sweep() {
     let kit = TestHarness::new().with(on("fine", fine));
     let expires_at = 1_767_225_600_000 + 60_000;
     let job = kit.submit(JobRequest::new("fine", &()).expires_at_unix_ms(expires_at)).await;
-    kit.pass(Duration::from_secs(61)).await;
+    kit.advance(Duration::from_secs(61)).await;
     assert_eq!(kit.job(job).await.status(), Status::Cancelled);
     assert_eq!(kit.run_due().await, 0);
 }

@@ -17,7 +17,7 @@ async fn a_worker_survives_a_store_outage_and_runs_no_job_twice() {
         context.sleep(Duration::from_millis(300)).await?;
         context.step("late", |_| async { Ok(()) }).await
     };
-    let working = fixture.runner().with(on("nap", nap).slots(4)).start().await.unwrap();
+    let runner = fixture.runner().with(on("nap", nap).slots(4)).start().await.unwrap();
     let mut jobs = Vec::new();
     for _ in 0..12 {
         jobs.push(fixture.submit(JobRequest::new("nap", &"fine")).await);
@@ -31,8 +31,8 @@ async fn a_worker_survives_a_store_outage_and_runs_no_job_twice() {
         let job = fixture.wait_for(id, Status::Completed).await;
         assert_eq!(job.life.attempt, 1, "the handler ran once, and its report was kept");
     }
-    at_full_strength(&fixture, &working, "nap").await;
-    working.stop(Duration::from_secs(5)).await;
+    at_full_strength(&fixture, &runner, "nap").await;
+    runner.stop(Duration::from_secs(5)).await;
 }
 
 #[tokio::test]
@@ -40,11 +40,11 @@ async fn a_runner_stops_in_time_though_its_store_is_dead() {
     let (fixture, faults) = Fixture::with_faults(memory());
     let fine =
         |_: (), context: Context| async move { context.sleep(Duration::from_millis(200)).await };
-    let working = fixture.runner().with(on("a", fine)).start().await.unwrap();
+    let runner = fixture.runner().with(on("a", fine)).start().await.unwrap();
     let id = fixture.submit(JobRequest::new("a", &())).await;
     fixture.wait_for(id, Status::Running).await;
     faults.refuse_all(true);
-    let stopping = working.stop(Duration::from_secs(1));
+    let stopping = runner.stop(Duration::from_secs(1));
     let stopped = tokio::time::timeout(Duration::from_secs(30), stopping).await.unwrap();
     assert_eq!(stopped.unreported, 1, "and it says what it could not tell");
 }
@@ -67,7 +67,7 @@ async fn the_late_report_of_a_paused_worker_is_refused() {
     paused.wait_for(id, Status::Running).await;
 
     let gate = Gate::shut(&faults);
-    let working = other.runner().name("other").with(on("a", second)).start().await.unwrap();
+    let runner = other.runner().name("other").with(on("a", second)).start().await.unwrap();
     let job = other.wait_for(id, Status::Completed).await;
     assert_eq!(job.life.result.as_ref().unwrap().as_str(), r#""of the second""#);
     gate.open();
@@ -76,7 +76,7 @@ async fn the_late_report_of_a_paused_worker_is_refused() {
         stats.running + stats.unreported == 0
     })
     .await;
-    assert_eq!(late.stats().too_late, 1, "LEASE_LOST");
+    assert_eq!(late.stats().refused_reports, 1, "LEASE_LOST");
     let after = other.job(id).await;
     assert_eq!((after.version, after.life.result), (job.version, job.life.result), "it stands");
     let story = other.story(id).await;
@@ -86,7 +86,7 @@ async fn the_late_report_of_a_paused_worker_is_refused() {
     let names: Vec<&str> = workers.iter().map(WorkerId::as_str).collect();
     assert!(names.contains(&"paused/a") && names.contains(&"other/a"), "{names:?}");
     late.stop(Duration::from_secs(5)).await;
-    working.stop(Duration::from_secs(5)).await;
+    runner.stop(Duration::from_secs(5)).await;
 }
 
 /// Holds every batch up until it is opened.

@@ -21,14 +21,14 @@ async fn a_claim_with_a_lost_answer_returns_the_same_leases() {
     }
     remote_fixture.proxy.lose_answer_to("/api/work/claim");
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let working = remote_fixture.runner().with(on("a", fine)).start().await.unwrap();
+    let runner = remote_fixture.runner().with(on("a", fine)).start().await.unwrap();
     for id in jobs {
         let job = remote_fixture.fixture.wait_for(id, Status::Completed).await;
         assert_eq!((job.life.attempt, job.life.losses), (1, 0));
         assert_eq!(remote_fixture.fixture.story(id).await, ["Queued", "Running", "Completed"]);
     }
     assert_eq!(remote_fixture.proxy.answers_lost(), 1);
-    working.stop(SOON).await;
+    runner.stop(SOON).await;
 }
 
 #[tokio::test]
@@ -36,14 +36,14 @@ async fn a_retried_report_gets_the_first_answer() {
     let remote_fixture = RemoteFixture::open().await;
     remote_fixture.proxy.lose_answer_to("/api/work/settle");
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(7) };
-    let working = remote_fixture.runner().with(on("a", fine)).start().await.unwrap();
+    let runner = remote_fixture.runner().with(on("a", fine)).start().await.unwrap();
     let id = remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
     remote_fixture.fixture.wait_for(id, Status::Completed).await;
-    eventually("it knows", async || working.stats().reported == 1).await;
+    eventually("it knows", async || runner.stats().reported == 1).await;
     assert_eq!(remote_fixture.proxy.answers_lost(), 1);
-    assert_eq!(working.stats().too_late, 0);
+    assert_eq!(runner.stats().refused_reports, 0);
     assert_eq!(remote_fixture.fixture.story(id).await, ["Queued", "Running", "Completed"]);
-    working.stop(SOON).await;
+    runner.stop(SOON).await;
 }
 
 #[tokio::test]
@@ -58,12 +58,12 @@ async fn a_line_that_was_cut_costs_no_attempt_and_no_work() {
             context.step("late", |_| async { Ok(()) }).await // asks while the server is away
         }
     };
-    let working = remote_fixture.runner().with(on("a", nap).slots(4)).start().await.unwrap();
+    let runner = remote_fixture.runner().with(on("a", nap).slots(4)).start().await.unwrap();
     let mut jobs = Vec::new();
     for _ in 0..12 {
         jobs.push(remote_fixture.fixture.submit(JobRequest::new("a", &())).await);
     }
-    eventually("some run", async || working.stats().running == 4).await;
+    eventually("some run", async || runner.stats().running == 4).await;
     remote_fixture.proxy.cut();
     tokio::time::sleep(Duration::from_secs(1)).await; // handlers end while no report gets through
     remote_fixture.proxy.mend();
@@ -72,7 +72,7 @@ async fn a_line_that_was_cut_costs_no_attempt_and_no_work() {
         assert_eq!(job.life.attempt, 1);
     }
     assert_eq!(runs.load(Ordering::SeqCst), 12, "each ran once");
-    working.stop(SOON).await;
+    runner.stop(SOON).await;
 }
 
 /// The lease is over, and another worker has the job. The first handler learns that and reports
@@ -82,7 +82,7 @@ async fn a_handler_learns_that_its_lease_has_run_out_unheard() {
     let remote_fixture = RemoteFixture::open().await;
     remote_fixture.fixture.set_policy("a", PolicyDraft { timeout_ms: None, ..brisk() }).await;
     let first = |_: (), context: Context| async move {
-        assert_eq!(context.cancelled().await, StopReason::LeaseLost);
+        assert_eq!(context.stop_requested().await, StopReason::LeaseLost);
         Err::<(), _>(Fail::cancelled())
     };
     let alone = remote_fixture.runner().with(on("a", first)).start().await.unwrap();
@@ -96,7 +96,7 @@ async fn a_handler_learns_that_its_lease_has_run_out_unheard() {
     assert_eq!(job.life.result.unwrap().as_str(), r#""of the second""#);
     remote_fixture.proxy.mend();
     eventually("the first has reported", async || alone.stats().unreported == 0).await;
-    assert_eq!(alone.stats().too_late, 1);
+    assert_eq!(alone.stats().refused_reports, 1);
     assert_eq!(remote_fixture.fixture.job(id).await.version, job.version, "it stands");
     alone.stop(SOON).await;
     other.stop(SOON).await;
@@ -115,20 +115,20 @@ async fn a_handler_stopped_under_a_valid_lease_releases_its_job() {
         let first = counted.fetch_add(1, Ordering::SeqCst) == 0;
         async move {
             if first {
-                context.cancelled().await;
+                context.stop_requested().await;
                 return Err(Fail::cancelled());
             }
             Ok(())
         }
     };
-    let working = remote_fixture.runner().with(on("a", work)).start().await.unwrap();
+    let runner = remote_fixture.runner().with(on("a", work)).start().await.unwrap();
     let id = remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || working.stats().running == 1).await;
+    eventually("it runs", async || runner.stats().running == 1).await;
     remote_fixture.proxy.lose_answers_to("/api/work/heartbeat");
     let job = remote_fixture.fixture.wait_for(id, Status::Completed).await;
     assert_eq!((job.life.attempt, job.life.releases), (1, 1));
     assert_eq!(runs.load(Ordering::SeqCst), 2);
-    working.stop(SOON).await;
+    runner.stop(SOON).await;
 }
 
 #[tokio::test]
@@ -136,11 +136,11 @@ async fn a_runner_stops_in_time_though_its_server_is_gone() {
     let remote_fixture = RemoteFixture::open().await;
     let nap =
         |_: (), context: Context| async move { context.sleep(Duration::from_millis(200)).await };
-    let working = remote_fixture.runner().with(on("a", nap)).start().await.unwrap();
+    let runner = remote_fixture.runner().with(on("a", nap)).start().await.unwrap();
     remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || working.stats().running == 1).await;
+    eventually("it runs", async || runner.stats().running == 1).await;
     remote_fixture.proxy.cut();
-    let stopping = working.stop(Duration::from_secs(1));
+    let stopping = runner.stop(Duration::from_secs(1));
     let stopped = tokio::time::timeout(Duration::from_secs(30), stopping).await.unwrap();
     assert_eq!(stopped.unreported, 1, "and it says what it could not tell");
 }
@@ -166,17 +166,17 @@ async fn a_key_that_is_taken_back_is_survived() {
     let made = client.create_key(&request).await.unwrap();
     let address = client.address().to_owned();
     let own = client::Client::new(&address, Some(&made.key)).unwrap();
-    let working = worker::Runner::remote(&own).with(on("a", wait)).start().await.unwrap();
+    let runner = worker::Runner::remote(&own).with(on("a", wait)).start().await.unwrap();
     let id = remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || working.stats().running == 1).await;
+    eventually("it runs", async || runner.stats().running == 1).await;
     client.revoke_key(&made.id).await.unwrap();
     gate.send_replace(true);
-    eventually("it has ended here", async || working.stats().unreported == 1).await;
+    eventually("it has ended here", async || runner.stats().unreported == 1).await;
     assert_eq!(
         remote_fixture.fixture.job(id).await.status(),
         Status::Running,
         "no worker may say so"
     );
-    let stopped = working.stop(Duration::from_secs(1)).await;
+    let stopped = runner.stop(Duration::from_secs(1)).await;
     assert_eq!(stopped.unreported, 1);
 }
