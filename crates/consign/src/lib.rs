@@ -57,8 +57,8 @@ pub use wire::{BatchItem, StatusShape, SubmittedShape};
 #[cfg(feature = "testing")]
 pub use worker::testing;
 pub use worker::{
-    BackendError, Context, Fail, Handler, JobInfo, JobRequest, Registration, Runner, RunnerStats,
-    RunnerHandle, SLOTS_DEFAULT, StartError, StepState, StopReason, StopSummary, on, on_handler,
+    BackendError, Context, Fail, Handler, JobInfo, JobRequest, Registration, Runner, RunnerHandle,
+    RunnerStats, SLOTS_DEFAULT, StartError, StepState, StopReason, StopSummary, on, on_handler,
 };
 
 use serde::de::DeserializeOwned;

@@ -121,19 +121,19 @@ impl Context {
     {
         let name = StepName::parse(name)
             .map_err(|problem| Fail::for_good("STEP_NAME", format!("a step's {problem}")))?;
-        let begun = match self.ask_step(&name, None).await? {
+        let state = match self.send_step(&name, None).await? {
             StepAnswer::New => StepState::New,
             StepAnswer::Unfinished => StepState::Interrupted,
-            StepAnswer::Done(result) => return remembered(&name, &result),
+            StepAnswer::Done(result) => return read_step_result(&name, &result),
         };
-        let done = work(begun).await?;
-        let result = serde_json::to_string(&done)?;
+        let value = work(state).await?;
+        let result = serde_json::to_string(&value)?;
         let result = check_step_result(&result).map_err(|problem| {
             Fail::for_good("STEP_RESULT", format!("the step {name}: its {problem}"))
         })?;
-        match self.ask_step(&name, Some(result.clone())).await? {
-            StepAnswer::Done(stands) if stands != result => remembered(&name, &stands),
-            StepAnswer::Done(_) | StepAnswer::New | StepAnswer::Unfinished => Ok(done),
+        match self.send_step(&name, Some(result.clone())).await? {
+            StepAnswer::Done(stored) if stored != result => read_step_result(&name, &stored),
+            StepAnswer::Done(_) | StepAnswer::New | StepAnswer::Unfinished => Ok(value),
         }
     }
 
@@ -144,12 +144,12 @@ impl Context {
     /// another order, give each a [key](JobRequest::key) that says what it is about.
     pub async fn submit_child(&self, child: JobRequest) -> Result<JobId, Fail> {
         let draft = child.into_draft().map_err(|error| Fail::for_good("INVALID_FIELD", error))?;
-        let draft = self.adopt(draft);
+        let draft = self.with_inherited_fields(draft);
         let (backend, tenant) = (self.backend()?, &self.0.job.tenant);
-        self.repeatedly(|| backend.submit(tenant, draft.clone())).await
+        self.retry_while_unavailable(|| backend.submit(tenant, draft.clone())).await
     }
 
-    fn adopt(&self, mut child: JobDraft) -> JobDraft {
+    fn with_inherited_fields(&self, mut child: JobDraft) -> JobDraft {
         let job = &self.0.job;
         child.parent_id = Some(job.id.to_string());
         child.correlation_id.get_or_insert_with(|| job.correlation.to_string());
@@ -169,26 +169,28 @@ impl Context {
         self.0.runner.backend.upgrade().ok_or_else(gone)
     }
 
-    async fn ask_step(
+    async fn send_step(
         &self,
         name: &StepName,
         result: Option<JsonText>,
     ) -> Result<StepAnswer, Fail> {
         let (backend, JobInfo { id, token, .. }) = (self.backend()?, self.job());
         let step = StepReport { id: *id, token: *token, name: name.clone(), result };
-        self.repeatedly(|| backend.step(step.clone())).await
+        self.retry_while_unavailable(|| backend.step(step.clone())).await
     }
 
     /// Retries while the backend cannot be reached. Every call made here is safe to repeat.
-    async fn repeatedly<'a, T>(
+    async fn retry_while_unavailable<'a, T>(
         &self,
-        mut ask: impl FnMut() -> BackendFuture<'a, T>,
+        mut send: impl FnMut() -> BackendFuture<'a, T>,
     ) -> Result<T, Fail> {
         let mut backoff = Backoff::default();
         for _ in 1..TRIES_MAX {
-            match ask().await {
+            match send().await {
                 Ok(answer) => return Ok(answer),
-                Err(BackendError::Refused { code, detail }) => return Err(refused(&code, &detail)),
+                Err(BackendError::Refused { code, detail }) => {
+                    return Err(fail_of_refusal(&code, &detail));
+                }
                 // Another process may have another key: the job is tried again, perhaps there.
                 Err(BackendError::Unauthorized { code, detail }) => {
                     return Err(Fail::retry(&code, detail));
@@ -198,26 +200,26 @@ impl Context {
                 }
             }
         }
-        ask().await.map_err(Fail::from)
+        send().await.map_err(Fail::from)
     }
 }
 
 /// A refusal would be repeated by a retry, except where it depends on other jobs or workers.
-fn refused(code: &str, detail: &str) -> Fail {
+fn fail_of_refusal(code: &str, detail: &str) -> Fail {
     if code == "IDEMPOTENCY_KEY_REUSED" {
-        let cure = "an earlier attempt had another child in this place: give each a key of its own";
-        return Fail::poison(code, format!("{detail}; {cure}"));
+        let remedy = "an earlier attempt submitted another child here: give each a key of its own";
+        return Fail::poison(code, format!("{detail}; {remedy}"));
     }
-    let depends = matches!(code, "QUEUE_FULL" | "LEASE_LOST");
-    let fail = if depends { Fail::retry } else { Fail::for_good };
+    let may_pass = matches!(code, "QUEUE_FULL" | "LEASE_LOST");
+    let fail = if may_pass { Fail::retry } else { Fail::for_good };
     fail(code, detail)
 }
 
 /// The result that a finished step returned in an earlier attempt.
-fn remembered<T: DeserializeOwned>(name: &StepName, result: &JsonText) -> Result<T, Fail> {
+fn read_step_result<T: DeserializeOwned>(name: &StepName, result: &JsonText) -> Result<T, Fail> {
     serde_json::from_str(result.as_str()).map_err(|error| {
-        let place = format!("line {}, column {}", error.line(), error.column());
-        let what = "was remembered in a form that this handler does not read";
-        Fail::for_good("STEP_RESULT", format!("the result of the step {name} {what} ({place})"))
+        let position = format!("line {}, column {}", error.line(), error.column());
+        let what = "was stored in a form that this handler cannot read";
+        Fail::for_good("STEP_RESULT", format!("the result of the step {name} {what} ({position})"))
     })
 }

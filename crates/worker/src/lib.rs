@@ -34,5 +34,5 @@ pub use fail::Fail;
 pub use handler::{Handler, Registration, SLOTS_DEFAULT, SLOTS_MAX, on, on_handler};
 pub use job_info::JobInfo;
 pub use request::JobRequest;
-pub use runner::{Runner, RunnerStats, RunnerHandle, StartError};
+pub use runner::{Runner, RunnerHandle, RunnerStats, StartError};
 pub use supervisor::StopSummary;

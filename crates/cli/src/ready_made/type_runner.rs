@@ -14,7 +14,7 @@ pub(super) struct TypeRunner {
     concurrency: Option<u32>,
     timeout: Duration,
     /// `None` where the handler is not allowed.
-    working: Option<RunnerHandle>,
+    runner: Option<RunnerHandle>,
 }
 
 impl TypeRunner {
@@ -26,13 +26,13 @@ impl TypeRunner {
     ) -> Result<Self, StartError> {
         let slots = policy.concurrency.map_or(SLOTS_DEFAULT, |slots| slots as usize);
         let runner = Runner::new(node).name(name).with(registration.slots(slots));
-        Ok(TypeRunner { working: Some(runner.start().await?), ..TypeRunner::vacant(policy) })
+        Ok(TypeRunner { runner: Some(runner.start().await?), ..TypeRunner::vacant(policy) })
     }
 
     /// A post without a runner, which stays empty until the policy changes.
     pub(super) fn vacant(policy: &Policy) -> Self {
         let (handler, concurrency) = (policy.handler.clone(), policy.concurrency);
-        TypeRunner { handler, concurrency, timeout: policy.timeout, working: None }
+        TypeRunner { handler, concurrency, timeout: policy.timeout, runner: None }
     }
 
     /// Whether the runner still fits the policy. The runner reads the rest of the policy with every
@@ -49,7 +49,7 @@ impl TypeRunner {
     /// Claims no more jobs, and lets attempts under way end: for as long as their type allows, or
     /// less where the server stops.
     pub(super) async fn leave(self, job_type: JobType, mut shutdown: Shutdown) {
-        let Some(working) = self.working else { return };
+        let Some(runner) = self.runner else { return };
         let grace = shutdown.borrow().unwrap_or(self.timeout + REPORTS);
         let mut stopping = pin!(runner.stop(grace));
         let stopped = tokio::select! {

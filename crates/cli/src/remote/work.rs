@@ -48,7 +48,7 @@ async fn work(args: &WorkArgs, client: &Client) -> Result<ExitCode> {
         () = signals.any() => {}
         () = runner.wait_idle(), if args.until_empty => {}
     }
-    Ok(stop(working, args.grace, &mut signals).await)
+    Ok(stop(runner, args.grace, &mut signals).await)
 }
 
 /// Checks the key while the user is still looking. A server that does not answer is waited for

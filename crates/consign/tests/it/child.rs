@@ -25,8 +25,8 @@ fn policy() -> PolicyDraft {
     }
 }
 
-async fn behave(how: String, context: Context) -> Result<(), Fail> {
-    match how.as_str() {
+async fn behave(behaviour: String, context: Context) -> Result<(), Fail> {
+    match behaviour.as_str() {
         "kills" => std::process::abort(),
         "endless" => std::future::pending().await,
         "short" => context.sleep(Duration::from_millis(20)).await,
@@ -53,8 +53,8 @@ async fn work() {
 /// Submits more jobs than can be done: short ones, and one in a hundred that does not end.
 async fn load(consign: Consign) {
     for number in 0.. {
-        let how = if number % 100 == 7 { "endless" } else { "short" };
-        if consign.submit(JobRequest::new("any", &how)).await.is_err() {
+        let behaviour = if number % 100 == 7 { "endless" } else { "short" };
+        if consign.submit(JobRequest::new("any", &behaviour)).await.is_err() {
             return; // the store closes
         }
         tokio::time::sleep(Duration::from_millis(1)).await;

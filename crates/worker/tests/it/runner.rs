@@ -1,6 +1,6 @@
 //! What a runner does for handlers that behave well.
 
-use crate::fixture::{Fixture, brisk, eventually};
+use crate::fixture::{Fixture, eventually, short_policy};
 use engine::{JobType, Scope, Status};
 use std::{
     sync::{
@@ -120,7 +120,9 @@ async fn progress_is_seen_while_the_handler_runs() {
 #[tokio::test]
 async fn a_long_handler_keeps_its_lease() {
     let fixture = Fixture::open();
-    fixture.set_policy("long", engine::PolicyDraft { timeout_ms: Some(60_000), ..brisk() }).await;
+    fixture
+        .set_policy("long", engine::PolicyDraft { timeout_ms: Some(60_000), ..short_policy() })
+        .await;
     let long = |_: (), context: Context| async move {
         context.sleep(Duration::from_millis(2_500)).await?;
         Ok::<_, Fail>(())
@@ -135,14 +137,14 @@ async fn a_long_handler_keeps_its_lease() {
 #[tokio::test]
 async fn steps_and_children_reach_the_store() {
     let fixture = Fixture::open();
-    fixture.set_policy("parent", brisk()).await;
+    fixture.set_policy("parent", short_policy()).await;
     let parent = |_: (), context: Context| async move {
         let first: u32 = context.step("first", |_| async { Ok(7) }).await?;
         let child = JobRequest::new("child", &first);
         context.submit_child(child).await?;
-        let begun = context.step("second", |begun| async move {
+        let begun = context.step("second", |state| async move {
             // The first time it fails in the middle.
-            if begun == StepState::New { Err(Fail::retry("HALF", "half-way")) } else { Ok(()) }
+            if state == StepState::New { Err(Fail::retry("HALF", "half-way")) } else { Ok(()) }
         });
         begun.await
     };
@@ -192,13 +194,13 @@ async fn stopping_lets_handlers_end_and_gives_back_the_rest() {
         context.sleep(Duration::from_millis(300)).await?;
         Ok::<_, Fail>(())
     };
-    let heard = Arc::new(AtomicUsize::new(0));
-    let hears = heard.clone();
+    let stop_count = Arc::new(AtomicUsize::new(0));
+    let count = stop_count.clone();
     let endless = move |_: (), context: Context| {
-        let hears = hears.clone();
+        let count = count.clone();
         async move {
             context.runner_stopping().await;
-            hears.fetch_add(1, Ordering::SeqCst);
+            count.fetch_add(1, Ordering::SeqCst);
             std::future::pending::<Result<(), Fail>>().await
         }
     };
@@ -210,11 +212,11 @@ async fn stopping_lets_handlers_end_and_gives_back_the_rest() {
     eventually("both run", async || runner.stats().running == 2).await;
     let stopped = runner.stop(Duration::from_secs(2)).await;
     assert_eq!((stopped.released, stopped.unreported), (1, 0));
-    assert_eq!(heard.load(Ordering::SeqCst), 1, "it could have ended in time");
+    assert_eq!(stop_count.load(Ordering::SeqCst), 1, "it could have ended in time");
     assert_eq!(fixture.job(quick).await.status(), Status::Completed);
     let job = fixture.job(endless).await;
     assert_eq!((job.status(), job.life.attempt), (Status::Queued, 0), "nothing is counted");
-    assert_eq!(fixture.story(endless).await, ["Queued", "Running", "Queued"]);
+    assert_eq!(fixture.history_lines(endless).await, ["Queued", "Running", "Queued"]);
 }
 
 #[tokio::test]
@@ -233,15 +235,16 @@ async fn a_runner_that_is_dropped_gives_back_what_it_has() {
 async fn a_runner_start_error_has_its_reason() {
     let fixture = Fixture::open();
     let fine = || on("fine", |_: (), _: Context| async { Ok::<_, Fail>(()) });
-    let told = |error: Result<worker::RunnerHandle, StartError>| error.err().unwrap().to_string();
-    let none = told(fixture.runner().start().await);
+    let message =
+        |error: Result<worker::RunnerHandle, StartError>| error.err().unwrap().to_string();
+    let none = message(fixture.runner().start().await);
     assert!(none.contains("there is no handler"), "{none}");
-    let twice = told(fixture.runner().with(fine()).with(fine()).start().await);
+    let twice = message(fixture.runner().with(fine()).with(fine()).start().await);
     assert!(twice.contains("fine has two handlers"), "{twice}");
-    let slots = told(fixture.runner().with(fine().slots(0)).start().await);
+    let slots = message(fixture.runner().with(fine().slots(0)).start().await);
     assert!(slots.contains("must be from 1 to 10000"), "{slots}");
     let name = on("No", |_: (), _: Context| async { Ok::<_, Fail>(()) });
-    assert!(told(fixture.runner().with(name).start().await).contains("jobType"));
+    assert!(message(fixture.runner().with(name).start().await).contains("jobType"));
 }
 
 #[tokio::test]
@@ -255,10 +258,10 @@ async fn a_runner_is_seen_as_a_live_worker_of_each_of_its_types() {
     })
     .await;
     let workers = fixture.node.workers(&Scope::All).await.unwrap();
-    for (seen, name) in workers.iter().zip(["a", "b"]) {
-        assert_eq!(seen.worker.as_str(), format!("r/{name}"));
-        assert_eq!(seen.job_types, [JobType::parse(name).unwrap()]);
-        assert!(seen.live);
+    for (worker, name) in workers.iter().zip(["a", "b"]) {
+        assert_eq!(worker.worker.as_str(), format!("r/{name}"));
+        assert_eq!(worker.job_types, [JobType::parse(name).unwrap()]);
+        assert!(worker.live);
     }
     runner.stop(SOON).await;
     assert!(fixture.node.workers(&Scope::All).await.unwrap().is_empty(), "it signed off");
@@ -269,12 +272,12 @@ async fn only_jobs_of_its_tenant_are_taken() {
     let fixture = Fixture::open();
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
     let runner = fixture.runner().tenant("acme").with(on("a", fine)).start().await.unwrap();
-    let strange = fixture.submit(JobRequest::new("a", &())).await;
+    let default_tenant_job = fixture.submit(JobRequest::new("a", &())).await;
     let draft = JobRequest::new("a", &()).into_draft().unwrap();
     let acme = engine::Tenant::parse("acme").unwrap();
     let own = fixture.node.submit(&acme, draft).await.unwrap().job_id;
     fixture.wait_for(own, Status::Completed).await;
-    assert_eq!(fixture.job(strange).await.status(), Status::Queued);
+    assert_eq!(fixture.job(default_tenant_job).await.status(), Status::Queued);
     runner.stop(SOON).await;
 }
 
@@ -316,10 +319,15 @@ pub(crate) fn futures_less<T>(waiting: impl Future<Output = T>) -> T {
 #[tokio::test]
 async fn a_handler_receives_and_acknowledges_a_cancel() {
     let fixture = Fixture::open();
-    fixture.set_policy("obedient", engine::PolicyDraft { timeout_ms: None, ..brisk() }).await;
+    fixture
+        .set_policy("obedient", engine::PolicyDraft { timeout_ms: None, ..short_policy() })
+        .await;
     let obedient = |_: (), context: Context| async move {
-        let why = context.stop_requested().await;
-        assert_eq!((why, context.stop_reason()), (StopReason::Cancelled, Some(StopReason::Cancelled)));
+        let reason = context.stop_requested().await;
+        assert_eq!(
+            (reason, context.stop_reason()),
+            (StopReason::Cancelled, Some(StopReason::Cancelled))
+        );
         Err::<(), _>(Fail::cancelled())
     };
     let runner = fixture.runner().with(on("obedient", obedient)).start().await.unwrap();
@@ -327,7 +335,7 @@ async fn a_handler_receives_and_acknowledges_a_cancel() {
     fixture.wait_for(id, Status::Running).await;
     fixture.node.cancel(&Scope::All, id, None).await.unwrap();
     fixture.wait_for(id, Status::Cancelled).await;
-    assert_eq!(fixture.story(id).await, ["Queued", "Running", "Running", "Cancelled"]);
+    assert_eq!(fixture.history_lines(id).await, ["Queued", "Running", "Running", "Cancelled"]);
     runner.stop(SOON).await;
 }
 

@@ -1,6 +1,6 @@
 //! Stores that go away, and workers that report too late.
 
-use crate::fixture::{Fixture, at_full_strength, brisk, eventually, memory};
+use crate::fixture::{Fixture, check_full_strength, eventually, memory, short_policy};
 use engine::{Status, WorkerId};
 use std::{
     sync::{Arc, RwLock, mpsc},
@@ -31,7 +31,7 @@ async fn a_worker_survives_a_store_outage_and_runs_no_job_twice() {
         let job = fixture.wait_for(id, Status::Completed).await;
         assert_eq!(job.life.attempt, 1, "the handler ran once, and its report was kept");
     }
-    at_full_strength(&fixture, &runner, "nap").await;
+    check_full_strength(&fixture, &runner, "nap").await;
     runner.stop(Duration::from_secs(5)).await;
 }
 
@@ -53,15 +53,15 @@ async fn a_runner_stops_in_time_though_its_store_is_dead() {
 /// stopped. Another worker takes its job; the first one's report changes nothing.
 #[tokio::test]
 async fn the_late_report_of_a_paused_worker_is_refused() {
-    let inside = memory();
-    let ((paused, faults), other) = (Fixture::with_faults(inside.clone()), Fixture::over(inside));
-    other.set_policy("a", engine::PolicyDraft { timeout_ms: Some(60_000), ..brisk() }).await;
+    let store = memory();
+    let ((paused, faults), other) = (Fixture::with_faults(store.clone()), Fixture::over(store));
+    other.set_policy("a", engine::PolicyDraft { timeout_ms: Some(60_000), ..short_policy() }).await;
     let first = |_: (), context: Context| async move {
         context.sleep(Duration::from_secs(2)).await?; // longer than the lease
         Ok::<_, Fail>("of the first")
     };
     let second = |_: (), _: Context| async { Ok::<_, Fail>("of the second") };
-    let late = paused.runner().name("paused").with(on("a", first)).start().await.unwrap();
+    let paused_runner = paused.runner().name("paused").with(on("a", first)).start().await.unwrap();
     let id = other.submit(JobRequest::new("a", &())).await;
     // Its own node got no notification: the maintenance loop finds jobs that other nodes submitted.
     paused.wait_for(id, Status::Running).await;
@@ -71,21 +71,21 @@ async fn the_late_report_of_a_paused_worker_is_refused() {
     let job = other.wait_for(id, Status::Completed).await;
     assert_eq!(job.life.result.as_ref().unwrap().as_str(), r#""of the second""#);
     gate.open();
-    eventually("the first has reported and was not heard", async || {
-        let stats = late.stats();
+    eventually("the report of the first was answered", async || {
+        let stats = paused_runner.stats();
         stats.running + stats.unreported == 0
     })
     .await;
-    assert_eq!(late.stats().refused_reports, 1, "LEASE_LOST");
+    assert_eq!(paused_runner.stats().refused_reports, 1, "LEASE_LOST");
     let after = other.job(id).await;
     assert_eq!((after.version, after.life.result), (job.version, job.life.result), "it stands");
-    let story = other.story(id).await;
-    assert_eq!(story, ["Queued", "Running", "Queued LEASE_EXPIRED", "Running", "Completed"]);
+    let history = other.history_lines(id).await;
+    assert_eq!(history, ["Queued", "Running", "Queued LEASE_EXPIRED", "Running", "Completed"]);
     let workers: Vec<_> =
         other.history(id).await.into_iter().filter_map(|row| row.worker).collect();
     let names: Vec<&str> = workers.iter().map(WorkerId::as_str).collect();
     assert!(names.contains(&"paused/a") && names.contains(&"other/a"), "{names:?}");
-    late.stop(Duration::from_secs(5)).await;
+    paused_runner.stop(Duration::from_secs(5)).await;
     runner.stop(Duration::from_secs(5)).await;
 }
 

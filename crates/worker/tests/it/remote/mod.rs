@@ -4,7 +4,7 @@ mod hardships;
 mod proxy;
 mod remote_fixture;
 
-use crate::fixture::{brisk, eventually};
+use crate::fixture::{eventually, short_policy};
 use engine::{PolicyDraft, Scope, Status, Tenant};
 use remote_fixture::RemoteFixture;
 use std::{
@@ -65,7 +65,10 @@ async fn a_waiting_claim_receives_a_submitted_job_at_once() {
 #[tokio::test]
 async fn a_remote_handler_reads_its_job_and_reports_progress() {
     let remote_fixture = RemoteFixture::open().await;
-    remote_fixture.fixture.set_policy("a", PolicyDraft { lease_ms: Some(7_000), ..brisk() }).await;
+    remote_fixture
+        .fixture
+        .set_policy("a", PolicyDraft { lease_ms: Some(7_000), ..short_policy() })
+        .await;
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let look = move |_: (), context: Context| async move {
         let job = context.job();
@@ -101,8 +104,8 @@ async fn progress_is_seen_while_a_handler_works() {
     let remote_fixture = RemoteFixture::open().await;
     let slow = |_: (), context: Context| async move {
         context.progress(10, "begun");
-        let why = context.stop_requested().await;
-        assert_eq!(why, StopReason::Cancelled);
+        let reason = context.stop_requested().await;
+        assert_eq!(reason, StopReason::Cancelled);
         Err::<(), _>(Fail::cancelled())
     };
     let runner = remote_fixture.runner().with(on("a", slow)).start().await.unwrap();
@@ -119,7 +122,10 @@ async fn progress_is_seen_while_a_handler_works() {
 #[tokio::test]
 async fn steps_are_done_once_and_children_belong_to_the_tenant_of_their_parent() {
     let remote_fixture = RemoteFixture::open().await;
-    remote_fixture.fixture.set_policy("parent", PolicyDraft { timeout_ms: None, ..brisk() }).await;
+    remote_fixture
+        .fixture
+        .set_policy("parent", PolicyDraft { timeout_ms: None, ..short_policy() })
+        .await;
     let charged = Arc::new(AtomicUsize::new(0));
     let counted = charged.clone();
     let parent = move |_: (), context: Context| {
@@ -131,12 +137,8 @@ async fn steps_are_done_once_and_children_belong_to_the_tenant_of_their_parent()
             };
             let receipt: String = context.step("charge", charge).await?;
             context.submit_child(JobRequest::new("child", &receipt)).await?;
-            let mail = |begun| async move {
-                if begun == StepState::New {
-                    Err(Fail::retry("HALF", "half-way"))
-                } else {
-                    Ok(())
-                }
+            let mail = |state| async move {
+                if state == StepState::New { Err(Fail::retry("HALF", "half-way")) } else { Ok(()) }
             };
             context.step("mail", mail).await
         }
@@ -169,7 +171,7 @@ async fn steps_are_done_once_and_children_belong_to_the_tenant_of_their_parent()
 #[tokio::test]
 async fn a_handler_that_takes_too_long_is_cut_off() {
     let remote_fixture = RemoteFixture::open().await;
-    remote_fixture.fixture.set_policy("a", brisk()).await;
+    remote_fixture.fixture.set_policy("a", short_policy()).await;
     let endless = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
     let runner = remote_fixture.runner().with(on("a", endless)).start().await.unwrap();
     let id = remote_fixture.fixture.submit(JobRequest::new("a", &()).max_attempts(1)).await;
@@ -193,7 +195,7 @@ async fn a_remote_runner_sets_policies_over_http() {
     assert!(matches!(refused, StartError::Policy { .. }), "{refused:?}");
     let tenant =
         remote_fixture.runner().tenant("acme").with(on("a", fine)).start().await.err().unwrap();
-    assert!(tenant.to_string().contains("what the key says"), "{tenant}");
+    assert!(tenant.to_string().contains("decided by the key"), "{tenant}");
 }
 
 #[tokio::test]
