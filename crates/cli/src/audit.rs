@@ -2,7 +2,7 @@
 
 use crate::{
     args::{AuditArgs, AuditCommand, AuditVerifyArgs, StoreAddress},
-    config::present_store_of,
+    config_command::present_store_of,
     open_store, remote,
 };
 use anyhow::{Context, Result};

@@ -3,7 +3,7 @@
 use crate::{
     admin_key::AdminKeys,
     args::{KeysArgs, KeysCommand, KeysWebhookArgs, StoreArgs},
-    config::{present_store_of, store_of},
+    config_command::{present_store_of, store_of},
     open_store,
     ready_made::signing,
     remote,

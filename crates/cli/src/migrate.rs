@@ -2,7 +2,7 @@
 
 use crate::{
     args::{MigrateCommand, StoreAddress, StoreArgs},
-    config::present_store_of,
+    config_command::present_store_of,
     open_store::block_on,
 };
 use anyhow::{Context, Result};

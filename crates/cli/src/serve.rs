@@ -4,7 +4,7 @@ use crate::{
     admin_key::AdminKeys,
     args::ServeArgs,
     banner::banner,
-    config, listen, local_socket,
+    config_command, listen, local_socket,
     log::{self, LogFormat},
     open_files, open_store,
     ready_made::{HandlerEnvironment, ReadyMadeHandlers},
@@ -30,7 +30,7 @@ const GIVE_BACK_MAX: Duration = Duration::from_secs(5);
 const LEFTOVERS: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
-    let mut settings = config::load(&args.settings)?;
+    let mut settings = config_command::load(&args.settings)?;
     let log_format = LogFormat::of(&settings.log, &args.terminal);
     let log = log::start(&settings.log, log_format)?;
     open_files::allow_many(&mut settings.server.limits, &settings.shares);

@@ -7,10 +7,10 @@ use super::{
 use crate::{
     admin_key,
     args::{DoctorArgs, Form, SettingsArgs, StoreAddress, folder_of},
-    config, data_folder,
+    config_command, data_folder,
     open_files::Clamp,
     ready_made,
-    settings::{Mistakes, Settings},
+    settings::{SettingErrors, Settings},
 };
 use engine::Timestamp;
 use std::{ffi::OsStr, fs, os::unix::fs::MetadataExt, path::Path};
@@ -49,18 +49,22 @@ fn settings(report: &mut DoctorReport, args: &DoctorArgs) -> Option<Settings> {
         let what = format!("settings: {what}");
         report.wrong("settings", what).run(say, "consign config check");
     };
-    let settings = match config::load(&SettingsArgs { store, config, ..SettingsArgs::default() }) {
+    let settings = match config_command::load(&SettingsArgs {
+        store,
+        config,
+        ..SettingsArgs::default()
+    }) {
         Ok(settings) => settings,
         Err(error) => {
             let say = "the server would not start; when it is mended";
-            match error.downcast_ref::<Mistakes>() {
-                Some(Mistakes(all)) => all.iter().for_each(|one| wrong(one.to_string(), say)),
+            match error.downcast_ref::<SettingErrors>() {
+                Some(SettingErrors(all)) => all.iter().for_each(|one| wrong(one.to_string(), say)),
                 None => wrong(format!("{error:#}"), say),
             }
             return None;
         }
     };
-    let beyond = config::beyond_the_file(&settings);
+    let beyond = config_command::errors_outside_file(&settings);
     for error in &beyond {
         wrong(format!("{error:#}"), "when it is mended");
     }

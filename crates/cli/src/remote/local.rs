@@ -3,7 +3,7 @@
 use crate::{
     admin_key,
     args::{ConnectionArgs, SettingsArgs},
-    config, data_folder,
+    config_command, data_folder,
     local_socket::{self, Reachable},
 };
 use anyhow::{Context, Result, anyhow};
@@ -22,7 +22,7 @@ use wire::Secret;
 /// Without that key it connects over TCP, and the server decides what callers without one may do.
 pub(super) fn client(address: &Address, args: &ConnectionArgs) -> Result<Option<Client>> {
     let settings = SettingsArgs { store: args.store.clone(), ..SettingsArgs::default() };
-    let Ok(settings) = config::load(&settings) else { return Ok(None) };
+    let Ok(settings) = config_command::load(&settings) else { return Ok(None) };
     let Some(folder) = OpenFolder::open(settings.store.folder()) else { return Ok(None) };
     let Some(key) = folder.read_key() else { return Ok(None) };
     let port = address.port();

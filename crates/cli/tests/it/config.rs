@@ -24,7 +24,7 @@ fn sound_settings_are_checked_and_warned_of() {
     let folder = folder("[types.email]\nlease = \"1m\"\ntimeout = \"1m\"");
     let said = consign(folder.path(), &["config", "check"]);
     let warned = "warning: consign.toml:1:8: type email: timeout 1m is not longer";
-    tells(&said, true, &[warned, "no retention is said", "the settings are sound", "1 types"]);
+    tells(&said, true, &[warned, "no retention is set", "the settings are sound", "1 types"]);
 }
 
 #[test]
