@@ -43,7 +43,7 @@ fn bootstrap(args: &StoreArgs) -> Result<ExitCode> {
     let key = runtime.block_on(async {
         let store = open_store::visit(&address, clock.clone(), random.clone()).await?;
         let folder = address.folder();
-        AdminKeys { store: &store, folder, clock: &*clock, random: &*random }.another().await
+        AdminKeys { store: &store, folder, clock: &*clock, random: &*random }.make_another().await
     })?;
     println!("a key that may do everything is in {}", key.display());
     println!("revoke the one that was lost: `consign keys list`, then `consign keys revoke ID`");

@@ -74,7 +74,7 @@ impl LiveView<'_> {
         let moved = self.last.as_ref().is_none_or(|last| is_transition(last, &status));
         let line = transition_line(&status, self.session.now());
         match &mut self.screen {
-            Some(screen) if moved => screen.leave(&[cut(line, screen)])?,
+            Some(screen) if moved => screen.draw_last(&[cut(line, screen)])?,
             Some(_) => {}
             None => self.session.answer(&status, || vec![line])?,
         }

@@ -106,7 +106,7 @@ struct JobLogLine {
 
 impl JobLogLine {
     fn end(mut self, ended: &HandlerOutcome) {
-        let (outcome, failure) = match &ended.how {
+        let (outcome, failure) = match &ended.ending {
             HandlerEnding::Completed { .. } => ("completed", None),
             HandlerEnding::Retry { failure, .. } => ("failed", Some(failure)),
             HandlerEnding::ForGood(failure) => ("failed for good", Some(failure)),

@@ -192,8 +192,8 @@ fn serve_reports_why_it_cannot_start() {
     let taken = serving.address.to_string();
     let other = ["serve", "--listen", &taken, "--store", "sqlite:other.db"];
     let third = consign(folder.path(), &other);
-    let said = format!("{taken} cannot be listened at");
-    assert!(!third.success && third.err.contains(&said), "{}", third.err);
+    let expected = format!("the server cannot listen at {taken}");
+    assert!(!third.success && third.err.contains(&expected), "{}", third.err);
     assert!(!folder.path().join("other.db").exists());
     serving.end();
 }

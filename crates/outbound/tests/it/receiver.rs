@@ -42,18 +42,18 @@ pub(crate) fn serve(
 ) -> (SocketAddr, Receiver<Request>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (tell, told) = channel();
+    let (sender, requests) = channel();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             while let Ok(request) = read(&mut stream) {
-                if tell.send(request).is_err() || answer(&mut stream).is_err() {
+                if sender.send(request).is_err() || answer(&mut stream).is_err() {
                     break;
                 }
             }
         }
     });
-    (address, told)
+    (address, requests)
 }
 
 fn read(stream: &mut TcpStream) -> io::Result<Request> {
