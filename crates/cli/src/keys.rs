@@ -41,7 +41,7 @@ fn bootstrap(args: &StoreArgs) -> Result<ExitCode> {
     let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let key = runtime.block_on(async {
-        let store = open_store::visit(&address, clock.clone(), random.clone()).await?;
+        let store = open_store::open_for_command(&address, clock.clone(), random.clone()).await?;
         let folder = address.folder();
         AdminKeys { store: &store, folder, clock: &*clock, random: &*random }.make_another().await
     })?;
