@@ -93,7 +93,7 @@ fn a_store_that_is_kept_is_well() {
     let files = files_in(folder.path());
     assert_eq!(files.len(), 1, "{output}");
     let path = files[0].join("shop.db");
-    check_line(&output, "The store is files in", path.to_str().unwrap());
+    check_line(&output, "The store is kept in", path.to_str().unwrap());
     let store = format!("sqlite:{}", path.display());
     let health = consign(folder.path(), &["doctor", "--store", &store]);
     assert!(health.success, "{}{}", health.out, health.err);

@@ -88,13 +88,13 @@ impl Program {
 }
 
 impl Drop for Program {
-    #[expect(clippy::print_stderr, reason = "what it output is half of why a test failed")]
+    #[expect(clippy::print_stderr, reason = "its output is half of why a test failed")]
     fn drop(&mut self) {
         // It may have ended long ago.
         drop(self.child.kill());
         drop(self.child.wait());
         if std::thread::panicking() {
-            eprintln!("the program output:\n{}", self.output());
+            eprintln!("output of the program:\n{}", self.output());
         }
     }
 }
