@@ -64,7 +64,7 @@ impl RunFolder {
         self.children().push(child);
     }
 
-    /// Ends the child processes that `selects` selects, and waits for each.
+    /// Ends the child processes for which `selects` is true, and waits for each.
     pub(crate) fn end_children(&self, selects: impl Fn(&Child) -> bool) {
         for mut child in self.children().extract_if(.., |child| selects(child)) {
             // Both can only fail for a process that is gone.

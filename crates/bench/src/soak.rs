@@ -56,7 +56,8 @@ impl Soak {
     }
 }
 
-/// Runs for `during` with the transaction open, and for a while before; reports to `progress`. Blocking.
+/// Runs for `during` with the transaction open, and for a while before; reports to `progress`.
+/// Blocking.
 pub fn soak(
     run_folder: &RunFolder,
     during: Duration,

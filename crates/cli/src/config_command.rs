@@ -30,7 +30,7 @@ pub(crate) fn load(args: &SettingsArgs) -> Result<Settings> {
 /// flag, the settings file is not read, because it may be what is broken.
 pub(crate) fn store_of(args: &StoreArgs) -> Result<StoreAddress> {
     if let Some(named) = &args.store {
-        return named.parse().map_err(|outside| anyhow!("--store or CONSIGN_STORE: {outside}"));
+        return named.parse().map_err(|error| anyhow!("--store or CONSIGN_STORE: {error}"));
     }
     let args = SettingsArgs { config: args.config.clone(), ..SettingsArgs::default() };
     Ok(load(&args)?.store)
@@ -92,7 +92,8 @@ fn check(args: &SettingsArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Errors that lie outside of the settings file: names that do not resolve, files that are not what they should be.
+/// Errors that lie outside of the settings file: names that do not resolve, files that are not what
+/// they should be.
 pub(crate) fn errors_outside_file(settings: &Settings) -> Vec<anyhow::Error> {
     let mut errors = Vec::new();
     errors.extend(crate::listen::check(settings));

@@ -36,7 +36,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     let mode = metadata.mode();
     if mode & 0o077 != 0 {
         bail!(
-            "{shown} can be read or write_file by others (mode {:o}), so it is no secret; `chmod 600 {shown}` \
+            "{shown} can be read or written by others (mode {:o}), so it is no secret; `chmod 600 {shown}` \
              if no other user did, else move it away, and the next start makes a new one",
             mode & 0o777
         );
@@ -56,5 +56,5 @@ pub(crate) fn write(folder: &Path, path: &Path, text: &str) -> Result<()> {
         File::open(folder)?.sync_all()?;
         Ok(())
     };
-    write_file().with_context(|| format!("{} cannot be write_file", path.display()))
+    write_file().with_context(|| format!("{} cannot be written", path.display()))
 }

@@ -32,7 +32,7 @@ pub enum HandlerEnding {
     ForGood(HandlerFailure),
     /// The caller stopped the attempt.
     Stopped,
-    /// This machine exhaustion_errors a resource that the attempt needs to begin. That says nothing about the
+    /// This machine lacks a resource that the attempt needs to begin. That says nothing about the
     /// job.
     NotStarted(HandlerFailure),
 }

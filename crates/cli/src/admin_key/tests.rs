@@ -96,7 +96,7 @@ fn a_start_that_died_after_the_store_finds_everything_done() {
 #[test]
 fn a_file_that_cannot_be_trusted_stops_the_start_and_stays_as_it_is() {
     let good = a_secret().expose();
-    for (text, mode, said) in [
+    for (text, mode, expected) in [
         ("", 0o600, "holds no key"),
         ("csk_0123", 0o600, "holds no key"),
         (good.as_str(), 0o644, "can be read or written by others (mode 644)"),
@@ -105,7 +105,7 @@ fn a_file_that_cannot_be_trusted_stops_the_start_and_stays_as_it_is() {
         let fixture = Fixture::new();
         fixture.leave(text, mode);
         let wrong = format!("{:#}", fixture.start().unwrap_err());
-        assert!(wrong.contains(said) && !wrong.contains(&good), "{wrong}");
+        assert!(wrong.contains(expected) && !wrong.contains(&good), "{wrong}");
         assert!(fixture.keys().is_empty());
         assert_eq!(fs::read_to_string(fixture.path()).unwrap(), text);
     }

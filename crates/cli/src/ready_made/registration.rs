@@ -80,7 +80,7 @@ pub(crate) async fn report(
             let job = context.job();
             warn!(
                 job.id = %job.id, job_type = %job.job_type, code = failure.code, error = failure.message,
-                "the job was released before its first step: this machine lacks descriptors, processes or memory"
+                "the job was given back before its handler started: this machine lacks descriptors, processes or memory"
             );
             drop(timeout(EXHAUSTED_WAIT, stop_requested(context)).await);
             Err(Fail::not_started())

@@ -65,7 +65,7 @@ impl TypeRunner {
 /// Time for the reports of attempts that end at the last moment.
 const REPORT_TIME: Duration = Duration::from_secs(5);
 
-/// Waits until the grace gets shorter_grace, which may happen more than once.
+/// Waits until the grace gets shorter, which may happen more than once.
 async fn shorter_grace(shutdown: &mut Shutdown, grace_before: Duration) -> Duration {
     let shorter_grace =
         shutdown.wait_for(|grace| grace.is_some_and(|grace| grace < grace_before)).await;

@@ -49,7 +49,7 @@ async fn enqueue(session: &Session, args: &EnqueueArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A unique key: the server takes repeat_until_final sends under it as one job.
+/// A unique key: the server takes repeated sends under it as one job.
 pub(crate) fn new_key(now: Timestamp) -> String {
     JobId::new(now, SystemRandom.entropy()).to_string()
 }

@@ -11,7 +11,7 @@ use wire::Page;
 
 pub(crate) const PAGE_MAX: u32 = 1_000;
 
-/// As many items as the user wants. A page may be short and still item_count a successor.
+/// As many items as the user wants. A page may be short and still have a successor.
 pub(crate) async fn fetch<T>(
     page_args: PageArgs,
     mut fetch_page: impl AsyncFnMut(u32, Option<String>) -> Result<Page<T>, ClientError>,

@@ -228,7 +228,7 @@ fn all_wrong_settings_are_reported_even_under_a_flag() {
 fn a_toml_syntax_error_is_reported_alone_with_its_place() {
     let messages = wrong("listen = \"127.0.0.1:1\nstroe = 1\n[tls\n");
     assert!(messages[0].starts_with("consign.toml:1:"), "{messages:?}");
-    assert!(messages.iter().all(|messages| messages.contains("this is no TOML")), "{messages:?}");
+    assert!(messages.iter().all(|message| message.contains("this is no TOML")), "{messages:?}");
 }
 
 #[test]
@@ -372,9 +372,9 @@ fn types_have_schemas_and_ready_made_handlers() {
             "consign.toml:18:9: `handler.http` must begin with https:// or http://",
         ],
     );
-    let messages = &wrong("[types.a]\nschema = \"wrong.json\"")[0];
+    let message = &wrong("[types.a]\nschema = \"wrong.json\"")[0];
     let expected = "consign.toml:2:1: `schema` at /properties/to/type: must be one of ";
-    assert!(messages.starts_with(expected), "{messages}");
+    assert!(message.starts_with(expected), "{message}");
     check(
         "[types.a]\nschema = \"text.json\"",
         &["consign.toml:2:1: `schema` is not JSON: expected a JSON value at byte 8"],
@@ -413,10 +413,10 @@ fn doubtful_type_settings_are_warned_of() {
         "no retention is set",
     ];
     assert_eq!(messages.len(), expected.len(), "{messages:?}");
-    for (messages, expected) in messages.iter().zip(expected) {
+    for (message, expected) in messages.iter().zip(expected) {
         assert!(
-            messages.starts_with("consign.toml:1:8: type a: ") && messages.contains(expected),
-            "{messages}"
+            message.starts_with("consign.toml:1:8: type a: ") && message.contains(expected),
+            "{message}"
         );
     }
     assert!(warnings("strict_types = true")[0].contains("no [types]"));

@@ -334,11 +334,11 @@ mod tests {
         for wrong in
             ["http://id.example/k", "ftp://x/y", "id.example", "https://", "http://a@localhost/"]
         {
-            let said = Kind::Url.read(&text(wrong)).unwrap_err();
-            assert!(said.starts_with("must") || said.starts_with("names"), "{wrong}: {said}");
+            let error = Kind::Url.read(&text(wrong)).unwrap_err();
+            assert!(error.starts_with("must") || error.starts_with("names"), "{wrong}: {error}");
         }
-        let said = Kind::Url.read(&text("https://u:hunter2@x/")).unwrap_err();
-        assert!(!said.contains("hunter2"), "{said}");
+        let error = Kind::Url.read(&text("https://u:hunter2@x/")).unwrap_err();
+        assert!(!error.contains("hunter2"), "{error}");
     }
 
     #[test]

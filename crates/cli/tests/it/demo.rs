@@ -1,4 +1,4 @@
-//! The demo from test_end and without a terminal: what it prints, and what it leaves behind.
+//! The demo from outside and without a terminal: what it prints, and what it leaves behind.
 
 use super::consign;
 use rustix::{
@@ -97,7 +97,7 @@ fn a_store_that_is_kept_is_well() {
     let store = format!("sqlite:{}", path.display());
     let health = consign(folder.path(), &["doctor", "--store", &store]);
     assert!(health.success, "{}{}", health.out, health.err);
-    assert!(health.out.contains("live jobs 0") && health.out.contains("nothing is errors"));
+    assert!(health.out.contains("live jobs 0") && health.out.contains("nothing is wrong"));
 }
 
 #[test]

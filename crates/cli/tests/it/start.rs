@@ -1,4 +1,4 @@
-//! `consign serve` from test_end: how it starts, what it refuses, and how it ends.
+//! `consign serve` from outside: how it starts, what it refuses, and how it ends.
 
 use super::{command, consign, demo::terminal};
 use rcgen::{CertifiedKey, generate_simple_self_signed};

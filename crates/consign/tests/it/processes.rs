@@ -75,9 +75,9 @@ async fn sigterm_under_load_drains_and_costs_no_job_an_attempt() {
     let mut process = Process::start(&store, true);
     sleep(Duration::from_secs(2)).await;
     process.ask_to_end();
-    let asked = Instant::now();
+    let asked_at = Instant::now();
     let status = tokio::task::spawn_blocking(move || process.end()).await.unwrap();
-    let took = asked.elapsed();
+    let took = asked_at.elapsed();
     assert!(status.success(), "{status}");
     assert!(took <= GRACE, "{took:?} for a grace of {GRACE:?}");
 

@@ -161,7 +161,7 @@ async fn an_endless_answer_is_left() {
 
 #[tokio::test]
 async fn push_follows_no_redirect() {
-    let (elsewhere, asked) = receiver("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let (elsewhere, other_requests) = receiver("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     for status in [301, 302, 303, 307, 308] {
         let answer = format!(
             "HTTP/1.1 {status} X\r\nLocation: http://{elsewhere}/\r\nContent-Length: 0\r\n\r\n"
@@ -187,16 +187,16 @@ async fn a_push_to_an_unreachable_server_is_retried() {
 
 #[tokio::test]
 async fn a_stopped_push_closes_an_unanswered_connection() {
-    let (asked, mut hung_up) =
+    let (request_received, mut hung_up) =
         (Arc::new(tokio::sync::Notify::new()), tokio::sync::mpsc::channel(1));
-    let bell = asked.clone();
+    let notify = request_received.clone();
     let (address, _told) = serve(move |stream| {
-        bell.notify_one();
+        notify.notify_one();
         let _closed = stream.read(&mut [0])?;
         let _heard = hung_up.0.blocking_send(());
         Ok(())
     });
-    let outcome = push_to(address).run(&job_payload(), asked.notified()).await;
+    let outcome = push_to(address).run(&job_payload(), request_received.notified()).await;
     assert!(matches!(outcome.ending, HandlerEnding::Stopped), "{outcome:?}");
     hung_up.1.recv().await.expect("the connection is closed");
 }

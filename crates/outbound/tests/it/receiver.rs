@@ -20,7 +20,7 @@ impl Request {
         let fields = self.head.lines().filter_map(|line| line.split_once(": "));
         fields
             .into_iter()
-            .find(|(given, _)| given.eq_ignore_ascii_case(name))
+            .find(|(header, _)| header.eq_ignore_ascii_case(name))
             .map(|(_, value)| value)
     }
 }

@@ -167,12 +167,12 @@ async fn dropping_the_stop_future_skips_the_grace_time() {
     let runner = fixture.runner().with(on("nap", nap)).start().await.unwrap();
     let id = fixture.submit(JobRequest::new("nap", &())).await;
     fixture.wait_for(id, Status::Running).await;
-    let begun = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     drop(
         tokio::time::timeout(Duration::from_millis(100), runner.stop(Duration::from_secs(10)))
             .await,
     );
-    let took = begun.elapsed();
+    let took = started.elapsed();
     assert!(took < Duration::from_secs(2), "{took:?}");
 }
 

@@ -142,11 +142,11 @@ async fn steps_and_children_reach_the_store() {
         let first: u32 = context.step("first", |_| async { Ok(7) }).await?;
         let child = JobRequest::new("child", &first);
         context.submit_child(child).await?;
-        let begun = context.step("second", |state| async move {
+        let second = context.step("second", |state| async move {
             // The first time it fails in the middle.
             if state == StepState::New { Err(Fail::retry("HALF", "half-way")) } else { Ok(()) }
         });
-        begun.await
+        second.await
     };
     let child = |number: u32, _: Context| async move { Ok::<_, Fail>(number) };
     let registrations = fixture.runner().with(on("parent", parent)).with(on("child", child));

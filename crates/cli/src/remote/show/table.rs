@@ -20,7 +20,7 @@ struct Column {
 pub(crate) struct Cell(StyledLine);
 
 const GAP: usize = 2;
-/// The minimal width of a column that may_shrink.
+/// The minimal width of a column that may shrink.
 const SHRUNK_WIDTH_MIN: usize = 8;
 
 impl<'a, T> Table<'a, T> {
