@@ -42,13 +42,13 @@ public sealed class ConsignClient(HttpClient http)
     /// </summary>
     public async Task<Accepted> EnqueueAsync(NewJob job, string idempotencyKey, CancellationToken stop = default)
     {
-        HttpRequestMessage Ask()
+        HttpRequestMessage NewRequest()
         {
-            var ask = new HttpRequestMessage(HttpMethod.Post, "/api/jobs") { Content = JsonContent.Create(job) };
-            ask.Headers.Add("Idempotency-Key", idempotencyKey);
-            return ask;
+            var request = new HttpRequestMessage(HttpMethod.Post, "/api/jobs") { Content = JsonContent.Create(job) };
+            request.Headers.Add("Idempotency-Key", idempotencyKey);
+            return request;
         }
-        using var answer = await SendAsync(Ask, TriesMax, stop);
+        using var answer = await SendAsync(NewRequest, TriesMax, stop);
         return await ReadAsync<Accepted>(answer, stop);
     }
 
@@ -62,16 +62,16 @@ public sealed class ConsignClient(HttpClient http)
         EntityTagHeaderValue? version = null;
         while (true)
         {
-            HttpRequestMessage Ask()
+            HttpRequestMessage NewRequest()
             {
-                var ask = new HttpRequestMessage(HttpMethod.Get, statusUrl);
+                var request = new HttpRequestMessage(HttpMethod.Get, statusUrl);
                 if (version is not null)
                 {
-                    ask.Headers.IfNoneMatch.Add(version);
+                    request.Headers.IfNoneMatch.Add(version);
                 }
-                return ask;
+                return request;
             }
-            using var answer = await SendAsync(Ask, TriesMax, stop);
+            using var answer = await SendAsync(NewRequest, TriesMax, stop);
             if (answer.StatusCode != HttpStatusCode.NotModified)
             {
                 var status = await ReadAsync<JobStatus>(answer, stop);
@@ -89,8 +89,8 @@ public sealed class ConsignClient(HttpClient http)
     /// <summary>A request of a worker (claim, heartbeat, settle, release, leave), retried until answered.</summary>
     public async Task<TAnswer> WorkAsync<TAnswer>(string verb, object body, CancellationToken stop)
     {
-        HttpRequestMessage Ask() => new(HttpMethod.Post, $"/api/work/{verb}") { Content = JsonContent.Create(body) };
-        using var answer = await SendAsync(Ask, int.MaxValue, stop);
+        HttpRequestMessage NewRequest() => new(HttpMethod.Post, $"/api/work/{verb}") { Content = JsonContent.Create(body) };
+        using var answer = await SendAsync(NewRequest, int.MaxValue, stop);
         return await ReadAsync<TAnswer>(answer, stop);
     }
 
@@ -98,7 +98,7 @@ public sealed class ConsignClient(HttpClient http)
     /// Retries, with growing waits, while the server is away or its answer allows a retry. A message can be
     /// sent only once, so each try makes its own.
     /// </summary>
-    private async Task<HttpResponseMessage> SendAsync(Func<HttpRequestMessage> ask, int triesMax, CancellationToken stop)
+    private async Task<HttpResponseMessage> SendAsync(Func<HttpRequestMessage> newRequest, int triesMax, CancellationToken stop)
     {
         var wait = TimeSpan.FromMilliseconds(250);
         for (var tries = 1; ; tries++)
@@ -106,7 +106,7 @@ public sealed class ConsignClient(HttpClient http)
             var after = TimeSpan.Zero;
             try
             {
-                using var request = ask();
+                using var request = newRequest();
                 var answer = await http.SendAsync(request, stop);
                 if (answer.IsSuccessStatusCode || answer.StatusCode == HttpStatusCode.NotModified)
                 {
@@ -114,7 +114,7 @@ public sealed class ConsignClient(HttpClient http)
                 }
                 using (answer)
                 {
-                    if (tries >= triesMax || !MayPass(answer.StatusCode))
+                    if (tries >= triesMax || !IsTemporary(answer.StatusCode))
                     {
                         throw new ConsignException(answer.StatusCode, await answer.Content.ReadAsStringAsync(stop));
                     }
@@ -134,7 +134,7 @@ public sealed class ConsignClient(HttpClient http)
         }
     }
 
-    private static bool MayPass(HttpStatusCode status) =>
+    private static bool IsTemporary(HttpStatusCode status) =>
         (int)status >= 500 || status is HttpStatusCode.RequestTimeout or HttpStatusCode.TooManyRequests;
 
     private static async Task<T> ReadAsync<T>(HttpResponseMessage answer, CancellationToken stop) =>

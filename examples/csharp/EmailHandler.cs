@@ -13,7 +13,7 @@ public sealed class EmailHandler : IJobHandler
         {
             throw new JobFailedException("BAD_PAYLOAD", "no object") { Poisoned = true };
         }
-        var seconds = context.Job.Payload.TryGetProperty("seconds", out var given) ? given.GetDouble() : 5;
+        var seconds = context.Job.Payload.TryGetProperty("seconds", out var value) ? value.GetDouble() : 5;
         for (var percent = 0; percent < 100; percent += 5)
         {
             context.Report(percent, percent < 40 ? "connecting" : "sending");

@@ -57,13 +57,13 @@ public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogge
 
     private sealed record Claim(ClaimedJob[] Jobs);
 
-    private sealed record Pulse(Guid JobId, string State);
+    private sealed record LeaseAnswer(Guid JobId, string State);
 
-    private sealed record Beat(Pulse[] Leases);
+    private sealed record HeartbeatAnswer(LeaseAnswer[] Leases);
 
-    private sealed record Item(Guid JobId, string? Status, JsonElement? Problem);
+    private sealed record SettledItem(Guid JobId, string? Status, JsonElement? Problem);
 
-    private sealed record Settled(Item[] Items);
+    private sealed record Settled(SettledItem[] Items);
 
     protected override Task ExecuteAsync(CancellationToken stopping) =>
         Task.WhenAll(Enumerable.Range(0, Slots).Select(_ => SlotAsync(stopping)));
@@ -72,14 +72,14 @@ public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogge
     public override async Task StopAsync(CancellationToken cancellationToken)
     {
         await base.StopAsync(cancellationToken);
-        using var patience = new CancellationTokenSource(TimeSpan.FromSeconds(2));
+        using var timeout = new CancellationTokenSource(TimeSpan.FromSeconds(2));
         try
         {
-            await consign.WorkAsync<JsonElement>("leave", new { workerId }, patience.Token);
+            await consign.WorkAsync<JsonElement>("leave", new { workerId }, timeout.Token);
         }
-        catch (Exception failed) when (failed is OperationCanceledException or ConsignException)
+        catch (Exception exception) when (exception is OperationCanceledException or ConsignException)
         {
-            log.LogDebug(failed, "the server was not told that {WorkerId} ends", workerId);
+            log.LogDebug(exception, "the server was not told that {WorkerId} ends", workerId);
         }
     }
 
@@ -88,7 +88,7 @@ public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogge
         while (!stopping.IsCancellationRequested)
         {
             // One claimId per claim: repeated after a broken connection, it brings the same job.
-            var wish = new
+            var request = new
             {
                 workerId, claimId = Guid.NewGuid(), jobTypes = new[] { handler.JobType },
                 waitSeconds = 30, leaseSeconds = 30,
@@ -97,7 +97,7 @@ public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogge
             try
             {
                 // A worker that hangs up while it waits gets nothing leased.
-                claim = await consign.WorkAsync<Claim>("claim", wish, stopping);
+                claim = await consign.WorkAsync<Claim>("claim", request, stopping);
             }
             catch (OperationCanceledException)
             {
@@ -117,19 +117,19 @@ public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogge
         using var stop = CancellationTokenSource.CreateLinkedTokenSource(stopping);
         using var ended = new CancellationTokenSource();
         var context = new JobContext(job);
-        var beating = BeatAsync(context, stop, ended.Token);
-        var ending = await EndingAsync(context, stop.Token, stopping);
+        var heartbeats = HeartbeatAsync(context, stop, ended.Token);
+        var ending = await RunHandlerAsync(context, stop.Token, stopping);
         ended.Cancel();
-        await beating;
+        await heartbeats;
         // Not cancelled with the process: without a report the job runs a second time.
-        var told = ending is null
+        var answer = ending is null
             ? await consign.WorkAsync<Settled>("release", Items(new { job.JobId, job.Lease.Token }), CancellationToken.None)
             : await consign.WorkAsync<Settled>("settle", Items(ending), CancellationToken.None);
-        log.LogInformation("{JobType} is {Status}", job.JobType, told.Items[0].Status ?? told.Items[0].Problem?.ToString());
+        log.LogInformation("{JobType} is {Status}", job.JobType, answer.Items[0].Status ?? answer.Items[0].Problem?.ToString());
     }
 
     /// <summary>How the attempt ended; null if the process is asked to end and the job should be given back.</summary>
-    private async Task<object?> EndingAsync(JobContext context, CancellationToken stop, CancellationToken stopping)
+    private async Task<object?> RunHandlerAsync(JobContext context, CancellationToken stop, CancellationToken stopping)
     {
         var (jobId, token) = (context.Job.JobId, context.Job.Lease.Token);
         try
@@ -158,7 +158,7 @@ public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogge
     }
 
     /// <summary>Extends the lease every second and reports progress; the answer says whether to stop.</summary>
-    private async Task BeatAsync(JobContext context, CancellationTokenSource stop, CancellationToken ended)
+    private async Task HeartbeatAsync(JobContext context, CancellationTokenSource stop, CancellationToken ended)
     {
         using var timer = new PeriodicTimer(TimeSpan.FromSeconds(1));
         var (jobId, token) = (context.Job.JobId, context.Job.Lease.Token);
@@ -167,8 +167,8 @@ public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogge
             while (await timer.WaitForNextTickAsync(ended))
             {
                 var leases = new[] { new { jobId, token, progress = context.Progress } };
-                var told = await consign.WorkAsync<Beat>("heartbeat", new { workerId, leases }, ended);
-                if (told.Leases[0].State != "extended")
+                var answer = await consign.WorkAsync<HeartbeatAnswer>("heartbeat", new { workerId, leases }, ended);
+                if (answer.Leases[0].State != "extended")
                 {
                     stop.Cancel();
                 }

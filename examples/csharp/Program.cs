@@ -52,9 +52,9 @@ async Task<int> FollowAsync(string jobType, string payload, string idempotencyKe
         }
         return last switch { "Completed" => 0, "Failed" => 3, "Poisoned" => 4, _ => 5 };
     }
-    catch (Exception no) when (no is ConsignException or HttpRequestException or JsonException)
+    catch (Exception error) when (error is ConsignException or HttpRequestException or JsonException)
     {
-        Console.Error.WriteLine(no.Message);
+        Console.Error.WriteLine(error.Message);
         return 1;
     }
 }

@@ -1,6 +1,6 @@
 //! Numbers that are shown, not asserted: they depend on the machine as much as on our code.
 
-use crate::{cargo, root, say};
+use crate::{cargo, print_text, root};
 use std::{
     path::Path,
     process::{Command, id},
@@ -15,27 +15,27 @@ pub(crate) fn open() -> bool {
     let build =
         ["build", "--release", "--locked", "-p", "consign-platform", "--example", "million"];
     let folder = std::env::temp_dir().join(format!("consign-bench-{}", id()));
-    let made = cargo(&build) && std::fs::create_dir(&folder).is_ok();
-    let done = made && measure(&folder.join("store"));
-    if made {
+    let is_built = cargo(&build) && std::fs::create_dir(&folder).is_ok();
+    let is_measured = is_built && measure(&folder.join("store"));
+    if is_built {
         drop(std::fs::remove_dir_all(&folder));
     }
-    done
+    is_measured
 }
 
 fn measure(store: &Path) -> bool {
-    let Some(filled) = million(&["fill"], store, &[JOBS]) else { return false };
-    say(&filled);
+    let Some(fill_line) = million(&["fill"], store, &[JOBS]) else { return false };
+    print_text(&fill_line);
     let runs: Option<Vec<String>> = (0..RUNS).map(|_| million(&["open"], store, &[])).collect();
     let Some(mut runs) = runs else { return false };
     // All lines have the same words before the first number, so sorting them sorts by it.
     runs.sort();
-    say(&format!("{}median: {}", runs.concat(), runs[RUNS / 2]))
+    print_text(&format!("{}median: {}", runs.concat(), runs[RUNS / 2]))
 }
 
 fn million(verb: &[&str], store: &Path, rest: &[&str]) -> Option<String> {
     let program = root().join("target/release/examples/million");
     let output = Command::new(program).args(verb).arg(store).args(rest).output().ok()?;
-    let said = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then_some(said)
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then_some(text)
 }

@@ -49,7 +49,7 @@ cargo xtask <command>
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let done = match words[..] {
+    let succeeded = match words[..] {
         ["test"] => test(),
         ["prepare"] => prepare::prepare(),
         ["lint"] => lint(),
@@ -59,10 +59,10 @@ fn main() -> ExitCode {
         ["ci"] => ci(),
         ["bench", "open"] => bench::open(),
         ["soak", ref rest @ ..] => soak::soak(rest),
-        ["help" | "--help" | "-h"] => say(HELP),
-        _ => complain_about(&format!("xtask does not know {:?}\n\n{HELP}", words.join(" "))),
+        ["help" | "--help" | "-h"] => print_text(HELP),
+        _ => print_error(&format!("xtask does not know {:?}\n\n{HELP}", words.join(" "))),
     };
-    if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs all tests, after installing what they need beside the toolchain.
@@ -119,8 +119,8 @@ fn cargo(args: &[&str]) -> bool {
 
 /// The same with these environment variables.
 fn cargo_with(variables: &[(&str, &str)], args: &[&str]) -> bool {
-    let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
-    say(&format!("{set}cargo {}\n", args.join(" ")));
+    let shown: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+    print_text(&format!("{shown}cargo {}\n", args.join(" ")));
     let mut command = Command::new(env!("CARGO"));
     command.args(args).envs(variables.iter().copied()).current_dir(root());
     command.status().is_ok_and(|status| status.success())
@@ -138,13 +138,13 @@ fn root() -> &'static Path {
 }
 
 #[expect(clippy::print_stdout, reason = "a command for people")]
-fn say(text: &str) -> bool {
+fn print_text(text: &str) -> bool {
     print!("{text}");
     true
 }
 
 #[expect(clippy::print_stderr, reason = "a command for people")]
-fn complain_about(what: &str) -> bool {
-    eprintln!("{what}");
+fn print_error(text: &str) -> bool {
+    eprintln!("{text}");
     false
 }

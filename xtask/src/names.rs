@@ -15,7 +15,7 @@ const COLUMNS_MAX: usize = 100;
 #[test]
 fn a_type_name_has_one_meaning() {
     let mut modules: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (path, text) in sources() {
+    for (path, text) in all_sources() {
         for name in text.lines().filter_map(type_name) {
             modules.entry(name.to_owned()).or_default().push(path.clone());
         }
@@ -41,7 +41,7 @@ fn comments_wrap() {
 #[track_caller]
 fn check_comments(what: &str, is_wrong: impl Fn(&str) -> bool) {
     let mut wrong = Vec::new();
-    for (path, text) in sources() {
+    for (path, text) in all_sources() {
         for (number, line) in (1..).zip(text.lines()) {
             if line.trim_start().starts_with("//") && is_wrong(line) {
                 wrong.push(format!("{path}:{number}: {}", line.trim()));
@@ -62,8 +62,8 @@ fn type_name(line: &str) -> Option<&str> {
 }
 
 /// The sources of all crates, tests apart.
-fn sources() -> Vec<(String, String)> {
-    let mut found = Vec::new();
+fn all_sources() -> Vec<(String, String)> {
+    let mut sources = Vec::new();
     let crates = fs::read_dir(root().join("crates")).expect("the crates are there");
     let mut folders: Vec<PathBuf> =
         crates.map(|entry| entry.expect("a readable folder").path().join("src")).collect();
@@ -77,9 +77,9 @@ fn sources() -> Vec<(String, String)> {
             } else if name.ends_with(".rs") && name != "tests.rs" {
                 let text = fs::read_to_string(&path).expect("a readable source");
                 let path = path.strip_prefix(root()).expect("below the root").display();
-                found.push((path.to_string(), text));
+                sources.push((path.to_string(), text));
             }
         }
     }
-    found
+    sources
 }

@@ -2,7 +2,7 @@
 //! is missing: nothing is skipped. Installed tools are not fetched again, so a second run needs no
 //! network.
 
-use crate::{complain_about, root, run, say};
+use crate::{print_error, print_text, root, run};
 use std::{fs, path::PathBuf};
 
 /// Python packages for the tests: a fuzzer, and a client generator that reads our API document.
@@ -20,20 +20,20 @@ const POSTGRES: &str = "{ ls /usr/lib/postgresql/*/bin/initdb || command -v init
 pub(crate) fn prepare() -> bool {
     strace()
         // A test sends the README's first request exactly as it is printed.
-        && has("curl", "curl --version", "curl")
+        && ensure("curl", "curl --version", "curl")
         // For nodes with wrong clocks: tests need the library, and the program comes with it.
-        && has("libfaketime", "faketime --version", "faketime")
-        && has("postgresql or pgbouncer", POSTGRES, "postgresql pgbouncer")
+        && ensure("libfaketime", "faketime --version", "faketime")
+        && ensure("postgresql or pgbouncer", POSTGRES, "postgresql pgbouncer")
         && python()
         && node()
 }
 
-/// Installs `packages` unless the shell command `found` succeeds.
-fn has(what: &str, found: &str, packages: &str) -> bool {
-    let is_found = || run("sh", &["-c", found]);
-    is_found()
-        || install(packages) && is_found()
-        || complain_about(&format!(
+/// Installs `packages` unless the shell command `check` succeeds.
+fn ensure(what: &str, check: &str, packages: &str) -> bool {
+    let is_present = || run("sh", &["-c", check]);
+    is_present()
+        || install(packages) && is_present()
+        || print_error(&format!(
             "{what} is missing and could not be installed; as root: apt-get install -y {packages}"
         ))
 }
@@ -41,9 +41,9 @@ fn has(what: &str, found: &str, packages: &str) -> bool {
 /// Tests use strace to make system calls fail.
 fn strace() -> bool {
     // A container may forbid ptrace, which only a trial shows.
-    has("strace", "strace -V", "strace")
+    ensure("strace", "strace -V", "strace")
         && (run("strace", &["-f", "-o", "/dev/null", "true"])
-            || complain_about(
+            || print_error(
                 "strace is there, but must not trace: ptrace is forbidden on this machine \
                  (in a container: --cap-add=SYS_PTRACE)",
             ))
@@ -56,13 +56,13 @@ fn python() -> bool {
         return true;
     }
     // Debian's python3 needs another package to create a virtual environment.
-    if !has("python3 with venv", "python3 -c 'import venv, ensurepip'", "python3 python3-venv") {
+    if !ensure("python3 with venv", "python3 -c 'import venv, ensurepip'", "python3 python3-venv") {
         return false;
     }
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
     run("python3", &["-m", "venv", "--clear", &venv.display().to_string()])
         && fetch("pip", &python, &pip, PYTHON.map(|(name, version)| format!("{name}=={version}")))
-        || complain_about(
+        || print_error(
             "the tests' own Python could not be made in target/tools/venv; see what pip says: \
              target/tools/venv/bin/pip install schemathesis openapi-python-client",
         )
@@ -79,14 +79,14 @@ fn node() -> bool {
     if run("node", &["--version"]) && NODE.iter().all(is_installed) {
         return true;
     }
-    if !has("nodejs or npm", "node --version && npm --version", "nodejs npm") {
+    if !ensure("nodejs or npm", "node --version && npm --version", "nodejs npm") {
         return false;
     }
     let folder = tools().display().to_string();
     let npm = ["install", "--prefix", &folder, "--no-save", "--no-audit", "--no-fund"];
     fs::create_dir_all(tools()).is_ok()
         && fetch("npm", "npm", &npm, NODE.map(|(name, version)| format!("{name}@{version}")))
-        || complain_about(
+        || print_error(
             "the tests' own TypeScript could not be installed in target/tools/node_modules; see what npm \
              says: npm install --prefix target/tools typescript @types/node",
         )
@@ -94,7 +94,7 @@ fn node() -> bool {
 
 /// Runs `program`, an installer or its launcher, to fetch `packages`.
 fn fetch(installer: &str, program: &str, args: &[&str], packages: [String; 2]) -> bool {
-    say(&format!("{installer} install {}\n", packages.join(" ")));
+    print_text(&format!("{installer} install {}\n", packages.join(" ")));
     run(program, &[args, &packages.each_ref().map(String::as_str)].concat())
 }
 
@@ -109,7 +109,7 @@ fn tools() -> PathBuf {
 }
 
 fn install(packages: &str) -> bool {
-    say(&format!("apt-get install {packages}\n"));
+    print_text(&format!("apt-get install {packages}\n"));
     let install: Vec<&str> = ["install", "-y"].into_iter().chain(packages.split(' ')).collect();
     run("apt-get", &install) || run("apt-get", &["update"]) && run("apt-get", &install)
 }

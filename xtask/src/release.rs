@@ -1,9 +1,9 @@
 //! The release: the binary, its software bill of materials (SBOM), and checksums of both.
 
 use crate::{
-    cargo, complain_about,
+    cargo,
     deny::{Package, metadata, packages},
-    root, say,
+    print_error, print_text, root,
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -22,23 +22,25 @@ pub(crate) fn release() -> bool {
     if !cargo(&["build", "--release", "--locked", "-p", RELEASED]) {
         return false;
     }
-    let Some(metadata) = built() else { return false };
+    let Some(metadata) = metadata_of_build() else { return false };
     let dist = root().join("target/dist");
-    match fill(&dist, &metadata) {
-        Ok(()) => say(&format!("{} holds the binary, its SBOM and their sums\n", dist.display())),
-        Err(error) => complain_about(&format!("{} cannot be filled: {error}", dist.display())),
+    match write_release(&dist, &metadata) {
+        Ok(()) => {
+            print_text(&format!("{} holds the binary, its SBOM and their sums\n", dist.display()))
+        }
+        Err(error) => print_error(&format!("{} cannot be written: {error}", dist.display())),
     }
 }
 
 /// The packages and features of a build for this machine.
-fn built() -> Option<Value> {
+fn metadata_of_build() -> Option<Value> {
     let output = Command::new("rustc").arg("-vV").output().ok()?;
-    let said = String::from_utf8(output.stdout).ok()?;
-    let platform = said.lines().find_map(|line| line.strip_prefix("host: "))?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let platform = text.lines().find_map(|line| line.strip_prefix("host: "))?;
     metadata(&["--filter-platform", platform])
 }
 
-fn fill(dist: &Path, metadata: &Value) -> io::Result<()> {
+fn write_release(dist: &Path, metadata: &Value) -> io::Result<()> {
     fs::create_dir_all(dist)?;
     let binary = dist.join("consign");
     fs::copy(built_binary(metadata)?, &binary)?;
@@ -84,11 +86,11 @@ fn sbom(metadata: &Value) -> Value {
     let edges = edges(metadata);
     let released = packages.iter().find(|package| package.name == RELEASED);
     let released = released.expect("the workspace has the package");
-    let inside = reached(&released.id, &edges);
+    let components_used = reachable(&released.id, &edges);
     let component = |id: &&str| component(by_id[*id]);
     let components: Vec<Value> =
-        inside.iter().filter(|id| **id != released.id).map(component).collect();
-    let dependencies: Vec<Value> = inside
+        components_used.iter().filter(|id| **id != released.id).map(component).collect();
+    let dependencies: Vec<Value> = components_used
         .iter()
         .map(|id| {
             let on: BTreeSet<String> =
@@ -139,8 +141,8 @@ fn edges(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
     let edge = |node: &Value| {
         let ordinary = list(&node["deps"]).iter().filter(|dep| is_ordinary(dep));
         let ids = ordinary.filter_map(|dep| dep["pkg"].as_str());
-        let inside = ids.filter(|id| !macros.contains(id)).map(str::to_owned).collect();
-        (node["id"].as_str().unwrap_or_default().to_owned(), inside)
+        let used = ids.filter(|id| !macros.contains(id)).map(str::to_owned).collect();
+        (node["id"].as_str().unwrap_or_default().to_owned(), used)
     };
     list(&metadata["resolve"]["nodes"]).iter().map(edge).collect()
 }
@@ -157,14 +159,17 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn reached<'a>(from: &'a str, edges: &'a BTreeMap<String, BTreeSet<String>>) -> BTreeSet<&'a str> {
-    let mut inside = BTreeSet::from([from]);
+fn reachable<'a>(
+    from: &'a str,
+    edges: &'a BTreeMap<String, BTreeSet<String>>,
+) -> BTreeSet<&'a str> {
+    let mut seen = BTreeSet::from([from]);
     let mut next = vec![from];
     while let Some(id) = next.pop() {
-        let new = edges[id].iter().map(String::as_str).filter(|id| inside.insert(id));
+        let new = edges[id].iter().map(String::as_str).filter(|id| seen.insert(id));
         next.extend(new.collect::<Vec<_>>());
     }
-    inside
+    seen
 }
 
 #[cfg(test)]
@@ -173,15 +178,17 @@ mod tests {
 
     #[test]
     fn the_sbom_lists_exactly_the_components_of_the_binary() {
-        let bom = sbom(&built().unwrap());
+        let bom = sbom(&metadata_of_build().unwrap());
         assert_eq!(bom["bomFormat"], "CycloneDX");
         let of = |field| {
             let components = bom["components"].as_array().unwrap().iter();
-            components.map(|found| found[field].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+            components
+                .map(|component| component[field].as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
         };
         let names = of("name");
-        for inside in ["tokio", "rustls", "libsqlite3-sys", "consign-engine"] {
-            assert!(names.iter().any(|name| name == inside), "{inside} is missing");
+        for used in ["tokio", "rustls", "libsqlite3-sys", "consign-engine"] {
+            assert!(names.iter().any(|name| name == used), "{used} is missing");
         }
         let build_and_tests = ["proptest", "rcgen", "consign-crash-disk", "cc", "xtask", "shuttle"];
         let macros = ["serde_derive", "async-trait", "tokio-macros", "syn", "quote", "proc-macro2"];
@@ -219,7 +226,7 @@ mod tests {
                 node("builder", &[]),
             ]},
         });
-        assert_eq!(reached("app", &edges(&metadata)), BTreeSet::from(["app", "both"]));
+        assert_eq!(reachable("app", &edges(&metadata)), BTreeSet::from(["app", "both"]));
     }
 
     #[test]
@@ -227,7 +234,7 @@ mod tests {
         let elsewhere = json!({"target_directory": "/elsewhere"});
         assert_eq!(built_binary(&elsewhere).unwrap(), Path::new("/elsewhere/release/consign"));
         assert!(built_binary(&json!({})).is_err());
-        assert!(built_binary(&built().unwrap()).is_ok(), "cargo names the folder");
+        assert!(built_binary(&metadata_of_build().unwrap()).is_ok(), "cargo names the folder");
     }
 
     #[test]

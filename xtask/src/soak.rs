@@ -1,7 +1,7 @@
 //! Long runs: a load beside an open transaction, one beside hostile clients, and tests by seed.
 
 use crate::{
-    cargo, cargo_with, complain_about,
+    cargo, cargo_with, print_error,
     suites::{SEED, seed},
 };
 
@@ -16,7 +16,7 @@ pub(crate) fn soak(words: &[&str]) -> bool {
         ["--proof"] => proof(),
         ["--attack"] => attack(ATTACK_MINUTES),
         ["--attack", "--minutes", minutes] if is_count(minutes) => attack(minutes),
-        _ => complain_about("soak takes nothing, --proof, --attack, and --minutes with how many"),
+        _ => print_error("soak takes nothing, --proof, --attack, and --minutes with how many"),
     }
 }
 
@@ -50,8 +50,8 @@ fn proof() -> bool {
         let args = [&["test", "--release", "--locked"], *tests].concat();
         cargo_with(&[(*name, *size), (SEED, &seed)], &args)
     };
-    let failed: Vec<_> = FULL.iter().filter(|one| !passes(one)).map(|(name, ..)| *name).collect();
-    failed.is_empty() || complain_about(&format!("failed with {SEED}={seed}: {failed:?}"))
+    let failed: Vec<_> = FULL.iter().filter(|test| !passes(test)).map(|(name, ..)| *name).collect();
+    failed.is_empty() || print_error(&format!("failed with {SEED}={seed}: {failed:?}"))
 }
 
 fn example(name: &str, words: &[&str]) -> bool {

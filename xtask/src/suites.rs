@@ -4,7 +4,7 @@
 //! leases, kills, timeouts, other programs), so that the cores would idle. A waiting and a
 //! computing suite do not disturb each other as long as the computing one has the lower priority.
 
-use crate::{complain_about, root, say};
+use crate::{print_error, print_text, root};
 use serde_json::Value;
 use std::{
     env,
@@ -71,7 +71,7 @@ const WAIT: &[&str] = &[
 /// The longest computing suites: they begin first, so that neither is left for the end.
 const COMPUTE_FIRST: &[&str] = &["store", "platform sim"];
 
-/// A suite that is split over several lanes, and the filters of its parts.
+/// A suite that is split over several groups, and the filters of its parts.
 const SPLIT: (&str, [&str; 2]) = ("cli it", ["serve::", "postgres::"]);
 
 /// How many suites of a kind run at a time. A computing suite uses all cores, but often ends with
@@ -87,25 +87,25 @@ const WAITING_NICENESS: &str = "0";
 /// own lock would make them wait for each other.
 pub(crate) fn run(commands: Vec<Suite>) -> bool {
     let Some(built) = build() else { return false };
-    let place = |suite: &Suite| WAIT.iter().position(|name| *name == suite.name);
+    let position = |suite: &Suite| WAIT.iter().position(|name| *name == suite.name);
     let (mut waiting, mut computing): (Vec<_>, Vec<_>) =
-        built.into_iter().partition(|suite| place(suite).is_some());
-    waiting.sort_by_key(place);
+        built.into_iter().partition(|suite| position(suite).is_some());
+    waiting.sort_by_key(position);
     computing.sort_by_key(|suite| !COMPUTE_FIRST.contains(&suite.name.as_str()));
     let (name, filters) = SPLIT;
     let split = |suite: Suite| if suite.name == name { suite.split(&filters) } else { vec![suite] };
     let waiting = waiting.into_iter().flat_map(split).collect();
     summarize(&run_all(&[
-        Lanes::new(commands, 1, COMPUTING_NICENESS),
-        Lanes::new(computing, COMPUTING_MAX, COMPUTING_NICENESS),
-        Lanes::new(waiting, WAITING_MAX, WAITING_NICENESS),
+        SuiteGroup::new(commands, 1, COMPUTING_NICENESS),
+        SuiteGroup::new(computing, COMPUTING_MAX, COMPUTING_NICENESS),
+        SuiteGroup::new(waiting, WAITING_MAX, WAITING_NICENESS),
     ]))
 }
 
 fn build() -> Option<Vec<Suite>> {
     const BUILD: [&str; 5] =
         ["test", "--workspace", "--locked", "--no-run", "--message-format=json-render-diagnostics"];
-    say(&format!("cargo {}\n", BUILD.join(" ")));
+    print_text(&format!("cargo {}\n", BUILD.join(" ")));
     let built = Command::new(env!("CARGO"))
         .args(BUILD)
         .current_dir(root())
@@ -140,21 +140,21 @@ fn built_suite(message: &Value) -> Option<Suite> {
 }
 
 /// Suites of one kind, and how many of them run at a time.
-struct Lanes {
+struct SuiteGroup {
     suites: Mutex<vec::IntoIter<Suite>>,
     running_max: usize,
     niceness: &'static str,
 }
 
-struct Verdict {
+struct SuiteResult {
     suite: Suite,
     passed: bool,
     seconds: f64,
 }
 
-impl Lanes {
+impl SuiteGroup {
     fn new(suites: Vec<Suite>, running_max: usize, niceness: &'static str) -> Self {
-        Lanes { suites: Mutex::new(suites.into_iter()), running_max, niceness }
+        SuiteGroup { suites: Mutex::new(suites.into_iter()), running_max, niceness }
     }
 
     fn next(&self) -> Option<Suite> {
@@ -163,43 +163,43 @@ impl Lanes {
 }
 
 /// Runs all suites, also after a failure: the most telling failure may be the last.
-fn run_all(lanes: &[Lanes]) -> Vec<Verdict> {
-    let verdicts = &Mutex::new(Vec::new());
-    let work = |lanes: &Lanes| {
-        while let Some(suite) = lanes.next() {
-            let verdict = suite.run(lanes.niceness);
-            verdicts.lock().expect(UNPOISONED).push(verdict);
+fn run_all(groups: &[SuiteGroup]) -> Vec<SuiteResult> {
+    let results = &Mutex::new(Vec::new());
+    let work = |group: &SuiteGroup| {
+        while let Some(suite) = group.next() {
+            let result = suite.run(group.niceness);
+            results.lock().expect(UNPOISONED).push(result);
         }
     };
     thread::scope(|scope| {
-        for lanes in lanes {
-            (0..lanes.running_max).for_each(|_| drop(scope.spawn(move || work(lanes))));
+        for group in groups {
+            (0..group.running_max).for_each(|_| drop(scope.spawn(move || work(group))));
         }
     });
-    std::mem::take(&mut verdicts.lock().expect(UNPOISONED))
+    std::mem::take(&mut results.lock().expect(UNPOISONED))
 }
 
 const UNPOISONED: &str = "no thread panics while it holds a lock";
 
 impl Suite {
     /// Runs it to its end, and prints all its output.
-    fn run(self, niceness: &str) -> Verdict {
+    fn run(self, niceness: &str) -> SuiteResult {
         let output = root().join("target/suites").join(self.name.replace([' ', ':', '/'], "-"));
         let output = output.with_extension("log");
-        #[expect(clippy::disallowed_methods, reason = "told to people")]
+        #[expect(clippy::disallowed_methods, reason = "printed for people")]
         let started = SystemTime::now();
         let (passed, cpu_seconds) = match self.start(niceness, &output) {
             Ok(child) => wait(child),
-            Err(error) => (complain_about(&format!("{} does not start: {error}", self.name)), 0.0),
+            Err(error) => (print_error(&format!("{} does not start: {error}", self.name)), 0.0),
         };
         let seconds = started.elapsed().unwrap_or_default().as_secs_f64();
-        let word = if passed { "passed" } else { "FAILED" };
-        say(&format!(
-            "\n=== {}: {word} in {seconds:.0} s, {cpu_seconds:.0} s of CPU ===\n{}",
+        let label = if passed { "passed" } else { "FAILED" };
+        print_text(&format!(
+            "\n=== {}: {label} in {seconds:.0} s, {cpu_seconds:.0} s of CPU ===\n{}",
             self.name,
             String::from_utf8_lossy(&fs::read(&output).unwrap_or_default())
         ));
-        Verdict { suite: self, passed, seconds }
+        SuiteResult { suite: self, passed, seconds }
     }
 
     fn start(&self, niceness: &str, output: &Path) -> io::Result<Child> {
@@ -221,36 +221,36 @@ impl Suite {
 
 /// Whether it succeeded, and the seconds of CPU that it took.
 fn wait(mut child: Child) -> (bool, f64) {
-    const LOOK_EVERY: Duration = Duration::from_millis(50);
+    const POLL_INTERVAL: Duration = Duration::from_millis(50);
     // Children are polled one at a time, so that the growth of the children's CPU time belongs to
     // this one.
-    static POLLING: Mutex<()> = Mutex::new(());
+    static POLL_LOCK: Mutex<()> = Mutex::new(());
     loop {
-        let polling = POLLING.lock().expect(UNPOISONED);
+        let poll_lock = POLL_LOCK.lock().expect(UNPOISONED);
         let cpu_before = cpu_of_children();
         match child.try_wait() {
-            Ok(None) => drop(polling),
-            ended => {
-                let passed = ended.is_ok_and(|end| end.is_some_and(|status| status.success()));
+            Ok(None) => drop(poll_lock),
+            result => {
+                let passed = result.is_ok_and(|end| end.is_some_and(|status| status.success()));
                 return (passed, cpu_of_children() - cpu_before);
             }
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// Reports which suites failed, and how to repeat each.
-fn summarize(verdicts: &[Verdict]) -> bool {
-    let mut slowest: Vec<&Verdict> = verdicts.iter().collect();
+fn summarize(results: &[SuiteResult]) -> bool {
+    let mut slowest: Vec<&SuiteResult> = results.iter().collect();
     slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-    say("\n");
-    for Verdict { suite, seconds, .. } in slowest.iter().take(8) {
-        say(&format!("{seconds:>5.0} s  {}\n", suite.name));
+    print_text("\n");
+    for SuiteResult { suite, seconds, .. } in slowest.iter().take(8) {
+        print_text(&format!("{seconds:>5.0} s  {}\n", suite.name));
     }
-    let failed: Vec<&Verdict> = verdicts.iter().filter(|verdict| !verdict.passed).collect();
-    say(&format!("{} suites, {} failed\n", verdicts.len(), failed.len()));
-    for Verdict { suite: Suite { name, repeat, .. }, .. } in &failed {
-        complain_about(&format!("{name} failed; again: {SEED}={} {repeat}", seed()));
+    let failed: Vec<&SuiteResult> = results.iter().filter(|result| !result.passed).collect();
+    print_text(&format!("{} suites, {} failed\n", results.len(), failed.len()));
+    for SuiteResult { suite: Suite { name, repeat, .. }, .. } in &failed {
+        print_error(&format!("{name} failed; again: {SEED}={} {repeat}", seed()));
     }
     failed.is_empty()
 }
@@ -260,17 +260,17 @@ pub(crate) const SEED: &str = "CONSIGN_SEED";
 
 /// The given seed, or one from the commit's hash; a fixed one where there is no commit.
 pub(crate) fn seed() -> String {
-    // Drawn once: a commit during the run must not change the seed that is reported.
-    static DRAWN: OnceLock<String> = OnceLock::new();
-    DRAWN.get_or_init(draw_seed).clone()
+    // Chosen once: a commit during the run must not change the seed that is reported.
+    static CHOSEN: OnceLock<String> = OnceLock::new();
+    CHOSEN.get_or_init(choose_seed).clone()
 }
 
-fn draw_seed() -> String {
+fn choose_seed() -> String {
     #[expect(clippy::disallowed_methods, reason = "who runs the tests may choose")]
-    let given = env::var(SEED).ok();
-    given.unwrap_or_else(|| {
-        let asked = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root()).output();
-        let hash = asked.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let from_environment = env::var(SEED).ok();
+    from_environment.unwrap_or_else(|| {
+        let output = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root()).output();
+        let hash = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
         let digits = hash.as_deref().ok().and_then(|hash| hash.get(..8));
         digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0).to_string()
     })
@@ -301,14 +301,14 @@ mod tests {
 
     #[test]
     fn all_suites_run_and_one_failure_is_the_verdict() {
-        let lanes = [
-            Lanes::new(vec![shell("t bad", "exit 3"), shell("t good", "true")], 1, "1"),
-            Lanes::new(vec![shell("t killed", "kill -9 $$")], 2, "0"),
+        let groups = [
+            SuiteGroup::new(vec![shell("t bad", "exit 3"), shell("t good", "true")], 1, "1"),
+            SuiteGroup::new(vec![shell("t killed", "kill -9 $$")], 2, "0"),
         ];
-        let verdicts = run_all(&lanes);
-        let passed = |name: &str| verdicts.iter().any(|v| v.suite.name == name && v.passed);
-        assert_eq!((verdicts.len(), passed("t good")), (3, true));
-        assert!(!passed("t bad") && !passed("t killed") && !summarize(&verdicts));
+        let results = run_all(&groups);
+        let passed = |name: &str| results.iter().any(|v| v.suite.name == name && v.passed);
+        assert_eq!((results.len(), passed("t good")), (3, true));
+        assert!(!passed("t bad") && !passed("t killed") && !summarize(&results));
         assert!(summarize(&[]));
     }
 
@@ -329,9 +329,9 @@ mod tests {
             "executable": "/w/target/debug/deps/it-1",
         });
         let suite = built_suite(&message).expect("a test");
-        let told = (suite.name.as_str(), suite.repeat.as_str(), suite.folder.to_str());
+        let parts = (suite.name.as_str(), suite.repeat.as_str(), suite.folder.to_str());
         let again = "cargo test --locked -p consign-cli --test it";
-        assert_eq!(told, ("cli it", again, Some("/w/crates/cli")));
+        assert_eq!(parts, ("cli it", again, Some("/w/crates/cli")));
         message["profile"]["test"] = false.into();
         assert!(built_suite(&message).is_none(), "the binary itself is no suite");
     }

@@ -12,17 +12,17 @@ type Walls = BTreeMap<String, BTreeSet<String>>;
 
 /// The one crate with unsafe code, because SQLite calls it by pointers. It is for tests, and no
 /// build for users may contain it.
-const UNSAFE_ROOM: &str = "crash-disk";
+const UNSAFE_CRATE: &str = "crash-disk";
 
-const ROOMS_FOR_TESTS: [&str; 2] = [UNSAFE_ROOM, "test-postgres"];
+const CRATES_FOR_TESTS: [&str; 2] = [UNSAFE_CRATE, "test-postgres"];
 
 #[test]
 fn the_manifests_keep_the_walls_of_the_architecture_page() {
     let page =
         fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
-    let (drawn, built) = (drawn(&page), built());
-    assert!(!drawn.is_empty(), "no table of rooms was found in ARCHITECTURE.md");
-    assert_eq!(drawn, built, "left: the table of rooms; right: the manifests");
+    let (documented, actual) = (documented(&page), from_manifests());
+    assert!(!documented.is_empty(), "no table of crates was found in ARCHITECTURE.md");
+    assert_eq!(documented, actual, "left: the table of crates; right: the manifests");
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn every_crate_takes_its_settings_from_the_workspace() {
             let inherited = package[field].get("workspace").is_some();
             assert!(inherited, "{name}: {field} does not come from the workspace");
         }
-        if name == UNSAFE_ROOM {
+        if name == UNSAFE_CRATE {
             continue;
         }
         assert!(manifest["lints"].get("workspace").is_some(), "{name} has lints of its own");
@@ -44,16 +44,16 @@ fn every_crate_takes_its_settings_from_the_workspace() {
 
 #[test]
 fn the_unsafe_crate_keeps_all_other_workspace_lints() {
-    let mut lints = manifests()[UNSAFE_ROOM]["lints"].clone();
+    let mut lints = manifests()[UNSAFE_CRATE]["lints"].clone();
     let unsafe_code = lints["rust"].as_table_mut().and_then(|rust| rust.remove("unsafe_code"));
     assert_eq!(unsafe_code, Some("deny".into()), "unsafe code is excepted by module");
     let documented = lints["clippy"].as_table_mut().expect("a table");
     assert!(documented.remove("undocumented_unsafe_blocks").is_some(), "each block says why");
     let mut expected = manifest(&root().join("Cargo.toml"))["workspace"]["lints"].clone();
     expected["rust"].as_table_mut().expect("a table").remove("unsafe_code");
-    assert_eq!(lints, expected, "left: {UNSAFE_ROOM}; right: the workspace");
-    let root = fs::read_to_string(crate_root(UNSAFE_ROOM)).expect("it has a root");
-    assert!(root.contains("#![deny(unsafe_code)]"), "{UNSAFE_ROOM} does not deny unsafe code");
+    assert_eq!(lints, expected, "left: {UNSAFE_CRATE}; right: the workspace");
+    let root = fs::read_to_string(crate_root(UNSAFE_CRATE)).expect("it has a root");
+    assert!(root.contains("#![deny(unsafe_code)]"), "{UNSAFE_CRATE} does not deny unsafe code");
     assert_eq!(root.matches("(unsafe_code,").count(), 1, "one module is excepted");
 }
 
@@ -65,8 +65,8 @@ fn only_tests_use_the_crates_that_are_for_tests() {
         manifest.remove("dev-dependencies");
         manifest.remove("package");
         let used = format!("{manifest:?}");
-        for room in ROOMS_FOR_TESTS {
-            assert!(!used.contains(room), "{name} uses {room} outside of its tests");
+        for test_crate in CRATES_FOR_TESTS {
+            assert!(!used.contains(test_crate), "{name} uses {test_crate} outside of its tests");
         }
     }
 }
@@ -94,8 +94,8 @@ fn a_client_and_a_remote_worker_compile_no_database() {
         let built = tree(&["-p", package, "--no-default-features", "--edges=normal,build"]);
         assert!(built.contains("consign-wire "), "{package}: this is no tree of it: {built}");
         for database in DATABASES {
-            let found = built.lines().any(|line| line.split(' ').next() == Some(database));
-            assert!(!found, "{package} without default features compiles {database}");
+            let is_compiled = built.lines().any(|line| line.split(' ').next() == Some(database));
+            assert!(!is_compiled, "{package} without default features compiles {database}");
         }
     }
 }
@@ -128,8 +128,8 @@ fn no_build_for_users_has_test_doubles() {
         let used = format!("{:?}", manifest.get("dependencies"));
         assert!(!used.contains("\"testing\""), "{name} uses test doubles outside of its tests");
         let passes_on = format!("{:?}", manifest.get("features")).contains("/testing\"");
-        let may = MAY_PASS_ON_TEST_DOUBLES.contains(&name.as_str());
-        assert_eq!(passes_on, may, "{name}: whether it has a feature for test doubles");
+        let is_allowed = MAY_PASS_ON_TEST_DOUBLES.contains(&name.as_str());
+        assert_eq!(passes_on, is_allowed, "{name}: whether it has a feature for test doubles");
     }
     let binary = tree(&["-p=consign-cli", "--edges=normal,features"]);
     assert!(
@@ -143,9 +143,9 @@ fn no_build_for_users_has_test_doubles() {
 fn tree(args: &[&str]) -> String {
     let fixed = ["tree", "--offline", "--locked", "--prefix=none"];
     let mut cargo = Command::new(env!("CARGO"));
-    let told = cargo.args(fixed).args(args).current_dir(root()).output().expect("cargo is there");
-    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
-    String::from_utf8(told.stdout).expect("cargo speaks UTF-8")
+    let output = cargo.args(fixed).args(args).current_dir(root()).output().expect("cargo is there");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("cargo speaks UTF-8")
 }
 
 /// A security page that names a removed test would claim a defence that nothing checks.
@@ -181,31 +181,31 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 fn a_wall_that_is_broken_is_seen() {
     let table =
         "| `crates/engine` | rules | nothing of ours |\n| `crates/wire` | words | engine |\n";
-    let drawn = drawn(table);
-    assert_eq!(drawn["engine"], BTreeSet::new());
-    assert_eq!(drawn["wire"], BTreeSet::from(["engine".to_owned()]));
+    let documented = documented(table);
+    assert_eq!(documented["engine"], BTreeSet::new());
+    assert_eq!(documented["wire"], BTreeSet::from(["engine".to_owned()]));
 }
 
 /// The dependencies that the table allows: rows like "| `crates/name` | … | engine, store |".
-fn drawn(page: &str) -> Walls {
+fn documented(page: &str) -> Walls {
     let rows = page.lines().filter(|line| line.starts_with("| `crates/"));
-    let rooms: BTreeSet<String> = manifests().keys().cloned().collect();
+    let crates: BTreeSet<String> = manifests().keys().cloned().collect();
     rows.map(|row| {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
         let name = cells[0].trim_matches('`').trim_start_matches("crates/").to_owned();
         let words = cells[2].split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_owned);
-        (name, words.filter(|word| rooms.contains(word)).collect())
+        (name, words.filter(|word| crates.contains(word)).collect())
     })
     .collect()
 }
 
 /// The dependencies in the manifests, without those of tests.
-fn built() -> Walls {
-    let rooms: BTreeSet<String> = manifests().keys().cloned().collect();
+fn from_manifests() -> Walls {
+    let crates: BTreeSet<String> = manifests().keys().cloned().collect();
     let uses = |manifest: toml::Table| {
         let used = manifest.get("dependencies").and_then(|used| used.as_table());
         let names = used.map(|used| used.keys().cloned().collect::<Vec<_>>()).unwrap_or_default();
-        names.into_iter().filter(|name| rooms.contains(name)).collect()
+        names.into_iter().filter(|name| crates.contains(name)).collect()
     };
     manifests().into_iter().map(|(name, manifest)| (name, uses(manifest))).collect()
 }

@@ -17,8 +17,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         return Err("the path of the binary consign, and how many minutes".into());
     };
     let length = Duration::from_secs(60 * minutes.parse::<u64>()?);
-    let place = RunFolder::folder_in(&env::temp_dir())?;
-    let soak = attack_soak(&place, Path::new(program), length, &mut |what| println!("{what}"))?;
+    let run_folder = RunFolder::folder_in(&env::temp_dir())?;
+    let soak =
+        attack_soak(&run_folder, Path::new(program), length, &mut |what| println!("{what}"))?;
     show(&soak);
     Ok(if soak.is_met() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -22,10 +22,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => return Err("nothing, or --minutes <how many>".into()),
     };
     let server = Server::start(Options::default());
-    let place = RunFolder::in_database(&server.address())?;
+    let run_folder = RunFolder::in_database(&server.address())?;
     println!("{SOAK_JOBS_PER_SECOND} jobs a second, {minutes} minutes with a transaction open");
     let length = Duration::from_secs(60 * minutes);
-    show(&soak(&place, length, &mut |what| println!("{what}"))?);
+    show(&soak(&run_folder, length, &mut |what| println!("{what}"))?);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Consign as it is measured: a node over a store.
 
-use crate::{Error, database::BenchSchema, error::failed, place::Site};
+use crate::{Error, database::BenchSchema, error::failed, run_folder::StoreLocation};
 use engine::{ITEMS_MAX, JobDraft, JobId, Tenant};
 use platform::{Node, Settings, SystemClock, SystemRandom};
 use std::{
@@ -28,16 +28,19 @@ pub(crate) struct BenchNode {
 
 impl BenchNode {
     /// Opens an existing store, with the default settings.
-    pub(crate) async fn open(site: &Site, clock: &Arc<SystemClock>) -> Result<Self, Error> {
+    pub(crate) async fn open(
+        location: &StoreLocation,
+        clock: &Arc<SystemClock>,
+    ) -> Result<Self, Error> {
         let (clock, random) = (clock.clone(), Arc::new(SystemRandom));
         let (c, d) = (clock.clone(), random.clone());
         const OPENING: &str = "the store to be measured cannot be opened";
-        let store: Arc<dyn Store> = match site {
-            Site::File(path) => {
+        let store: Arc<dyn Store> = match location {
+            StoreLocation::File(path) => {
                 let opened = Sqlite::open(path, c, d, Options::default());
                 Arc::new(opened.map_err(failed(OPENING))?)
             }
-            Site::BenchSchema(BenchSchema { address, .. }) => {
+            StoreLocation::BenchSchema(BenchSchema { address, .. }) => {
                 let opened = Postgres::open(address, c, d, PostgresOptions::default()).await;
                 Arc::new(opened.map_err(failed(OPENING))?)
             }
@@ -63,7 +66,7 @@ impl BenchNode {
                 }
             });
         }
-        joined(tasks).await.map(drop)
+        join_all(tasks).await.map(drop)
     }
 
     pub(crate) async fn submit_batch(&self, numbers: Range<usize>) -> Result<Vec<JobId>, Error> {
@@ -82,14 +85,14 @@ impl BenchNode {
             tasks.spawn(async move {
                 let mut times = Vec::new();
                 while next.fetch_add(1, Ordering::Relaxed) < jobs {
-                    let began = bench_node.now();
-                    bench_node.submit(times.len(), began).await?;
-                    times.push(bench_node.now() - began);
+                    let started = bench_node.now();
+                    bench_node.submit(times.len(), started).await?;
+                    times.push(bench_node.now() - started);
                 }
                 Ok(times)
             });
         }
-        Ok(joined(tasks).await?.concat())
+        Ok(join_all(tasks).await?.concat())
     }
 
     pub(crate) async fn submit(&self, number: usize, at: Duration) -> Result<(), Error> {
@@ -103,7 +106,7 @@ impl BenchNode {
 }
 
 /// The results of all tasks; the first that fails ends the others.
-pub(crate) async fn joined<T: 'static>(
+pub(crate) async fn join_all<T: 'static>(
     mut tasks: JoinSet<Result<T, Error>>,
 ) -> Result<Vec<T>, Error> {
     let mut done = Vec::new();

@@ -3,7 +3,7 @@
 use crate::{
     Error,
     error::{failed, in_database},
-    place::STORES,
+    run_folder::STORES,
 };
 use std::sync::Arc;
 use store::PostgresAddress;
@@ -38,7 +38,7 @@ impl Database {
             for store in STORES {
                 let schema = database.schema(store)?;
                 if !schema.is_new().await? {
-                    return Err(Error::Taken(schema.name));
+                    return Err(Error::SchemaExists(schema.name));
                 }
             }
             Ok(())
@@ -131,12 +131,12 @@ impl BenchSchema {
 
 pub(crate) struct PostgresInfo {
     pub(crate) version: String,
-    /// Its durability settings, by name: [`PROMISES`].
-    pub(crate) promises: Vec<(&'static str, String)>,
+    /// Its durability settings, by name: [`DURABILITY_SETTINGS`].
+    pub(crate) durability: Vec<(&'static str, String)>,
 }
 
 /// The settings without which a commit is not durable.
-const PROMISES: [&str; 3] = ["fsync", "synchronous_commit", "full_page_writes"];
+const DURABILITY_SETTINGS: [&str; 3] = ["fsync", "synchronous_commit", "full_page_writes"];
 
 impl PostgresInfo {
     pub(crate) fn of(database: &Database) -> Result<Self, Error> {
@@ -148,29 +148,29 @@ impl PostgresInfo {
             let version: String = shown("server_version").await?;
             // Distributions add a name of their own.
             let version = version.split(' ').next().unwrap_or_default().to_owned();
-            let mut promises = Vec::new();
-            for name in PROMISES {
-                promises.push((name, shown(name).await?));
+            let mut durability = Vec::new();
+            for name in DURABILITY_SETTINGS {
+                durability.push((name, shown(name).await?));
             }
-            Ok(PostgresInfo { version, promises })
+            Ok(PostgresInfo { version, durability })
         })
     }
 
     pub(crate) fn headline(&self) -> String {
-        let promises = self.promises.iter().map(|(name, value)| format!("{name}={value}"));
-        let promises: Vec<String> = promises.take(2).collect();
-        format!("PostgreSQL {} · {}", self.version, promises.join(" "))
+        let settings = self.durability.iter().map(|(name, value)| format!("{name}={value}"));
+        let settings: Vec<String> = settings.take(2).collect();
+        format!("PostgreSQL {} · {}", self.version, settings.join(" "))
     }
 
     /// The settings that are off and must be on.
-    pub(crate) fn unkept(&self) -> Vec<String> {
-        let off = self.promises.iter().filter(|(_, value)| !is_kept(value));
+    pub(crate) fn not_durable(&self) -> Vec<String> {
+        let off = self.durability.iter().filter(|(_, value)| !is_durable(value));
         off.map(|(name, value)| format!("{name}={value}")).collect()
     }
 }
 
 /// `local` is durable on this disk; the others also wait for a replica.
-fn is_kept(value: &str) -> bool {
+fn is_durable(value: &str) -> bool {
     ["on", "local", "remote_write", "remote_apply"].contains(&value)
 }
 
@@ -198,9 +198,9 @@ mod tests {
     #[test]
     fn a_postgres_without_durable_commits_is_reported() {
         let server = |fsync: &str, commit: &str| {
-            let promises = [("fsync", fsync), ("synchronous_commit", commit)];
-            let promises = promises.map(|(name, value)| (name, value.to_owned())).into();
-            PostgresInfo { version: "15.8".into(), promises }.unkept()
+            let settings = [("fsync", fsync), ("synchronous_commit", commit)];
+            let durability = settings.map(|(name, value)| (name, value.to_owned())).into();
+            PostgresInfo { version: "15.8".into(), durability }.not_durable()
         };
         assert!(server("on", "on").is_empty() && server("on", "remote_apply").is_empty());
         assert_eq!(server("off", "off"), ["fsync=off", "synchronous_commit=off"]);

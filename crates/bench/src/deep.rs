@@ -10,7 +10,7 @@ use crate::{
     figures::rate,
     machine::peak_memory_mib,
     measure::Side::{Ours, RawStore},
-    place::{SHALLOW, Site},
+    run_folder::{SHALLOW, StoreLocation},
     table::thousands,
     worker_group::WorkerGroup,
 };
@@ -21,21 +21,21 @@ const SHALLOW_JOBS: usize = 10_000;
 pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
     let deep = bench.settings.deep;
     let plan = DrainPlan::of(deep);
-    (bench.say)(&format!("submitting {} jobs …", thousands(deep as f64)));
-    let (long, site) = bench.ours()?;
+    (bench.progress)(&format!("submitting {} jobs …", thousands(deep as f64)));
+    let (long, location) = bench.open_own()?;
     bench.timed(long.submit_batches(deep))?;
-    let long = reopened(bench, long, &site)?;
+    let long = reopen(bench, long, &location)?;
 
     for round in 0..ROUNDS {
-        bench.say_round("the drain of a deep queue", round);
-        let at_depth = slice(bench, &long, plan)?;
-        bench.numbers.push(Ours, "drain_deep", at_depth);
+        bench.report_round("the drain of a deep queue", round);
+        let deep_rate = slice(bench, &long, plan)?;
+        bench.numbers.push(Ours, "drain_deep", deep_rate);
         if round == 0 {
             bench.numbers.push(Ours, "peak_memory", peak_memory_mib()?);
         }
-        let at_ease = short_slice(bench, plan)?;
-        bench.numbers.push(RawStore, "drain_deep", at_ease);
-        bench.numbers.push(Ours, "drain_shallow", at_ease);
+        let shallow_rate = short_slice(bench, plan)?;
+        bench.numbers.push(RawStore, "drain_deep", shallow_rate);
+        bench.numbers.push(Ours, "drain_shallow", shallow_rate);
     }
     Ok(())
 }
@@ -58,24 +58,28 @@ impl DrainPlan {
 }
 
 fn short_slice(bench: &Bench<'_>, plan: DrainPlan) -> Result<f64, Error> {
-    let site = bench.place.fresh(SHALLOW)?;
-    let short = bench.open(&site)?;
+    let location = bench.run_folder.fresh(SHALLOW)?;
+    let short = bench.open(&location)?;
     bench.timed(short.submit_batches(plan.shallow))?;
-    let short = reopened(bench, short, &site)?;
+    let short = reopen(bench, short, &location)?;
     slice(bench, &short, plan)
 }
 
 /// Closes and opens the store, so that all of it is on disk and neither queue has a warm cache.
-fn reopened(bench: &Bench<'_>, bench_node: BenchNode, site: &Site) -> Result<BenchNode, Error> {
+fn reopen(
+    bench: &Bench<'_>,
+    bench_node: BenchNode,
+    location: &StoreLocation,
+) -> Result<BenchNode, Error> {
     drop(bench_node);
-    bench.runtime.block_on(site.settle())?;
-    bench.open(site)
+    bench.runtime.block_on(location.settle())?;
+    bench.open(location)
 }
 
 fn slice(bench: &Bench<'_>, bench_node: &BenchNode, plan: DrainPlan) -> Result<f64, Error> {
     let drain = async {
         let worker_group = WorkerGroup::start(bench_node, plan.slots, Arc::new(|_| ())).await?;
-        let settled = worker_group.until(plan.slice).await?;
+        let settled = worker_group.wait_until_settled(plan.slice).await?;
         Ok((worker_group, settled))
     };
     let ((worker_group, settled), took) = bench.timed(drain)?;

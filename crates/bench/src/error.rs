@@ -16,7 +16,7 @@ pub enum Error {
         "the schema {0} is there already, and a benchmark touches no existing data: drop it if a run that \
          was killed has left it, or try again"
     )]
-    Taken(String),
+    SchemaExists(String),
     /// The server did not answer a request.
     #[error("{0} was not answered")]
     Unanswered(&'static str, #[source] Cause),
@@ -51,7 +51,7 @@ pub(crate) fn unanswered<E: Into<Cause>>(what: &'static str) -> impl Fn(E) -> Er
 }
 
 /// Checks a count that must be exact.
-pub(crate) fn counted(what: &str, expected: usize, found: usize) -> Result<(), Error> {
+pub(crate) fn check_count(what: &str, expected: usize, found: usize) -> Result<(), Error> {
     if found == expected {
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! The files of a run: created when it begins, removed when it ends.
 
-use crate::{Error, place::STORES};
+use crate::{Error, run_folder::STORES};
 use std::{
     fs, io,
     os::unix::fs::DirBuilderExt,
@@ -31,17 +31,19 @@ impl Files {
 
     /// A new store at `path`, and others beside it. All names must be free.
     pub(crate) fn at(path: &Path) -> Result<Self, Error> {
-        let mut all =
-            STORES.iter().flat_map(|store| files(path, store)).chain([with(path, SERVER_FOLDER)]);
+        let mut all = STORES
+            .iter()
+            .flat_map(|store| files_of(path, store))
+            .chain([with(path, SERVER_FOLDER)]);
         match all.find(|file| file.symlink_metadata().is_ok()) {
-            Some(taken) => Err(Error::Exists(taken)),
+            Some(existing) => Err(Error::Exists(existing)),
             None => Ok(Files { store: path.to_owned(), folder: None }),
         }
     }
 
     /// Removes everything, also while it is in use.
     pub(crate) fn clear(&self) {
-        // No caller is left to report an error to; the run named the folder when it began.
+        // No caller is left to report an error to; the run named the folder when it started.
         STORES.iter().for_each(|store| drop(self.fresh(store)));
         drop(fs::remove_dir_all(with(&self.store, SERVER_FOLDER)));
         drop(self.folder.as_ref().map(fs::remove_dir_all));
@@ -54,7 +56,7 @@ impl Files {
     /// The path of one of [`STORES`]. Removes its files, and reports one that remains after all
     /// were tried.
     pub(crate) fn fresh(&self, store: &str) -> Result<PathBuf, Error> {
-        let removed = files(&self.store, store).map(|path| match fs::remove_file(&path) {
+        let removed = files_of(&self.store, store).map(|path| match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(failed("removing", &path, error))
             }
@@ -67,11 +69,11 @@ impl Files {
     /// A new folder for a server, without a file of an earlier part.
     pub(crate) fn server_folder(&self) -> Result<PathBuf, Error> {
         let path = with(&self.store, SERVER_FOLDER);
-        let made = match fs::remove_dir_all(&path) {
+        let created = match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             Ok(()) | Err(_) => make_private(&path),
         };
-        made.map_err(|error| failed("making the folder", &path, error))?;
+        created.map_err(|error| failed("making the folder", &path, error))?;
         Ok(path)
     }
 }
@@ -81,7 +83,7 @@ fn make_private(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(folder)
 }
 
-fn files(run: &Path, store: &str) -> [PathBuf; BESIDE.len()] {
+fn files_of(run: &Path, store: &str) -> [PathBuf; BESIDE.len()] {
     BESIDE.map(|beside| with(run, &format!("{store}{beside}")))
 }
 
@@ -103,32 +105,32 @@ mod tests {
     fn existing_files_are_neither_used_nor_removed() {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("a.db");
-        for taken in
+        for existing in
             ["a.db", "a.db-wal", "a.db.lock", "a.db-raw", "a.db-shallow-shm", "a.db-server"]
         {
-            let taken = folder.path().join(taken);
-            fs::write(&taken, "precious").unwrap();
-            assert!(matches!(Files::at(&store), Err(Error::Exists(path)) if path == taken));
-            assert_eq!(fs::read(&taken).unwrap(), b"precious");
-            fs::remove_file(&taken).unwrap();
+            let existing = folder.path().join(existing);
+            fs::write(&existing, "precious").unwrap();
+            assert!(matches!(Files::at(&store), Err(Error::Exists(path)) if path == existing));
+            assert_eq!(fs::read(&existing).unwrap(), b"precious");
+            fs::remove_file(&existing).unwrap();
         }
     }
 
     #[test]
     fn everything_of_a_run_is_gone_afterwards() {
         let folder = tempfile::tempdir().unwrap();
-        let neighbour = folder.path().join("a.db.old");
-        fs::write(&neighbour, "not ours").unwrap();
-        let places = [Files::at(&folder.path().join("a.db")), Files::folder_in(folder.path())];
-        for place in places.map(Result::unwrap) {
-            for path in STORES.iter().flat_map(|store| files(&place.store, store)) {
+        let unrelated = folder.path().join("a.db.old");
+        fs::write(&unrelated, "not ours").unwrap();
+        let both = [Files::at(&folder.path().join("a.db")), Files::folder_in(folder.path())];
+        for files in both.map(Result::unwrap) {
+            for path in STORES.iter().flat_map(|store| files_of(&files.store, store)) {
                 fs::write(path, "ours").unwrap();
             }
-            fs::write(place.server_folder().unwrap().join("admin.key"), "ours").unwrap();
-            place.clear();
+            fs::write(files.server_folder().unwrap().join("admin.key"), "ours").unwrap();
+            files.clear();
         }
         let left: Vec<_> =
             fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap().path()).collect();
-        assert_eq!(left, [neighbour]);
+        assert_eq!(left, [unrelated]);
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     measure::{Goal, Measure},
     raw::{
         RAW_BATCH,
-        postgres::{LANES, SETTINGS},
+        postgres::{RAW_CONNECTIONS, SETTINGS},
         sqlite::RAW_PRAGMAS,
     },
 };
@@ -41,10 +41,10 @@ impl BenchReport {
             }
             Backend::Postgres(server) => {
                 object["postgres"] = server.version.as_str().into();
-                for (name, value) in &server.promises {
+                for (name, value) in &server.durability {
                     object["promises"][name] = value.as_str().into();
                 }
-                object["rawConnections"] = LANES.into();
+                object["rawConnections"] = RAW_CONNECTIONS.into();
                 object["rawSettings"] = SETTINGS.into();
             }
         }

@@ -19,9 +19,9 @@ mod load;
 mod look_up;
 mod machine;
 mod measure;
-mod place;
 mod raw;
 mod report;
+mod run_folder;
 mod soak;
 mod table;
 mod throughput;
@@ -34,8 +34,8 @@ pub use http::{
     echo::serve_echo,
     run_http,
 };
-pub use place::RunFolder;
 pub use report::BenchReport;
+pub use run_folder::RunFolder;
 pub use soak::{SOAK_JOBS_PER_SECOND, SOAK_RATIO_MAX, Soak, soak};
 
 use bench_node::BenchNode;
@@ -43,10 +43,10 @@ use error::failed;
 use figures::rate;
 use machine::{Backend, Machine};
 use measure::{Numbers, Side};
-use place::{OURS, RAW, Site};
 use platform::SystemClock;
 use raw::RawStore;
 use report::Beside;
+use run_folder::{OURS, RAW, StoreLocation};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     runtime::{Builder, Runtime},
@@ -75,14 +75,14 @@ const ROUNDS: usize = 5;
 /// Threads for the tasks that submit and run jobs, or send HTTP requests.
 const RUNTIME_THREADS: usize = 2;
 
-/// Measures everything and reports progress to `say`. Blocking, for some minutes.
+/// Measures everything and reports progress to `progress`. Blocking, for some minutes.
 pub fn run(
     settings: Settings,
-    place: &RunFolder,
-    say: &mut dyn FnMut(&str),
+    run_folder: &RunFolder,
+    progress: &mut dyn FnMut(&str),
 ) -> Result<BenchReport, Error> {
-    let mut bench = Bench::new(settings, place, say)?;
-    let machine = Machine::of(place, &bench.clock)?;
+    let mut bench = Bench::new(settings, run_folder, progress)?;
+    let machine = Machine::of(run_folder, &bench.clock)?;
     // First, while this process has used no memory for anything else.
     deep::measure(&mut bench)?;
     idle::measure(&mut bench)?;
@@ -93,49 +93,54 @@ pub fn run(
 
 struct Bench<'a> {
     settings: Settings,
-    place: &'a RunFolder,
+    run_folder: &'a RunFolder,
     clock: Arc<SystemClock>,
     runtime: Runtime,
     numbers: Numbers,
-    say: &'a mut dyn FnMut(&str),
+    progress: &'a mut dyn FnMut(&str),
 }
 
 impl<'a> Bench<'a> {
     fn new(
         settings: Settings,
-        place: &'a RunFolder,
-        say: &'a mut dyn FnMut(&str),
+        run_folder: &'a RunFolder,
+        progress: &'a mut dyn FnMut(&str),
     ) -> Result<Self, Error> {
         let threads = RUNTIME_THREADS;
         let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
         let runtime = runtime.map_err(failed("starting the threads for tasks"))?;
         let clock = Arc::new(SystemClock::new());
-        Ok(Bench { settings, place, clock, runtime, numbers: Numbers::default(), say })
+        Ok(Bench { settings, run_folder, clock, runtime, numbers: Numbers::default(), progress })
     }
 
-    fn ours(&self) -> Result<(BenchNode, Site), Error> {
-        let site = self.place.fresh(OURS)?;
-        Ok((self.open(&site)?, site))
+    fn open_own(&self) -> Result<(BenchNode, StoreLocation), Error> {
+        let location = self.run_folder.fresh(OURS)?;
+        Ok((self.open(&location)?, location))
     }
 
-    fn open(&self, site: &Site) -> Result<BenchNode, Error> {
-        self.runtime.block_on(BenchNode::open(site, &self.clock))
+    fn open(&self, location: &StoreLocation) -> Result<BenchNode, Error> {
+        self.runtime.block_on(BenchNode::open(location, &self.clock))
     }
 
-    fn raw(&self) -> Result<(RawStore, Site), Error> {
-        let site = self.place.fresh(RAW)?;
-        Ok((self.runtime.block_on(RawStore::open(&site))?, site))
+    fn open_raw(&self) -> Result<(RawStore, StoreLocation), Error> {
+        let location = self.run_folder.fresh(RAW)?;
+        Ok((self.runtime.block_on(RawStore::open(&location))?, location))
     }
 
     /// Records the size on disk of a closed store, for each job in it.
-    fn weigh(&mut self, side: Side, key: &'static str, site: &Site) -> Result<(), Error> {
-        let bytes = self.runtime.block_on(site.bytes())?;
+    fn record_size(
+        &mut self,
+        side: Side,
+        key: &'static str,
+        location: &StoreLocation,
+    ) -> Result<(), Error> {
+        let bytes = self.runtime.block_on(location.bytes())?;
         self.numbers.push(side, key, bytes as f64 / self.settings.jobs as f64);
         Ok(())
     }
 
     /// Times work that moves all jobs of a round, and records the rate under each key.
-    fn race<T>(
+    fn time_jobs<T>(
         &mut self,
         side: Side,
         keys: &[&'static str],
@@ -151,18 +156,18 @@ impl<'a> Bench<'a> {
         &self,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<(T, Duration), Error> {
-        let began = Instant::now();
+        let started = Instant::now();
         let done = self.runtime.block_on(work)?;
-        Ok((done, began.elapsed()))
+        Ok((done, started.elapsed()))
     }
 
-    fn say_round(&mut self, what: &str, round: usize) {
-        (self.say)(&format!("measuring {what} … round {} of {ROUNDS}", round + 1));
+    fn report_round(&mut self, what: &str, round: usize) {
+        (self.progress)(&format!("measuring {what} … round {} of {ROUNDS}", round + 1));
     }
 
     /// The report of all measurements.
     fn report(self, mut machine: Machine, beside: Beside) -> BenchReport {
-        machine.note_others();
+        machine.record_others();
         let measures = self.numbers.measures(&self.settings, &machine.backend);
         BenchReport { machine, settings: self.settings, beside, measures }
     }

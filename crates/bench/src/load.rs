@@ -2,7 +2,7 @@
 
 use crate::{
     Bench, Error,
-    bench_node::{BenchNode, TASKS, joined},
+    bench_node::{BenchNode, TASKS, join_all},
     worker_group::{SLOTS, WorkerGroup},
 };
 use std::{sync::Arc, time::Duration};
@@ -12,8 +12,8 @@ const LOAD_MAX: Duration = Duration::from_secs(4);
 
 pub(crate) fn at_half_load(bench: &Bench<'_>, capacity: f64) -> Result<Vec<Duration>, Error> {
     let pace = Pace::new(capacity / 2.0, bench.settings.jobs);
-    let (bench_node, _) = bench.ours()?;
-    let (times, _) = bench.timed(steadily(&bench_node, pace))?;
+    let (bench_node, _) = bench.open_own()?;
+    let (times, _) = bench.timed(submit_steadily(&bench_node, pace))?;
     Ok(times)
 }
 
@@ -32,15 +32,15 @@ impl Pace {
     }
 }
 
-async fn steadily(bench_node: &BenchNode, pace: Pace) -> Result<Vec<Duration>, Error> {
+async fn submit_steadily(bench_node: &BenchNode, pace: Pace) -> Result<Vec<Duration>, Error> {
     let worker_group = WorkerGroup::start(bench_node, SLOTS, Arc::new(|_| ())).await?;
-    let (mut tasks, began) = (JoinSet::new(), bench_node.now());
+    let (mut tasks, started) = (JoinSet::new(), bench_node.now());
     for number in 0..TASKS as u32 {
-        let first = began + pace.gap * number / TASKS as u32;
+        let first = started + pace.gap * number / TASKS as u32;
         tasks.spawn(one_producer(bench_node.clone(), first, pace));
     }
     let jobs = TASKS * pace.jobs_each as usize;
-    let (times, _) = tokio::try_join!(joined(tasks), worker_group.until(jobs))?;
+    let (times, _) = tokio::try_join!(join_all(tasks), worker_group.wait_until_settled(jobs))?;
     worker_group.stop().await?;
     Ok(times.concat())
 }

@@ -11,7 +11,7 @@ use crate::{
     database::BenchSchema,
     error::{failed, in_database},
     measure::Side,
-    place::{OURS, SHALLOW, Site},
+    run_folder::{OURS, SHALLOW, StoreLocation},
     table::thousands,
     worker_group::{SLOTS, WorkerGroup},
 };
@@ -20,9 +20,9 @@ use std::{sync::Arc, time::Duration};
 
 const FEW: usize = 10_000;
 /// How often real jobs and copies of them alternate.
-const TURNS: usize = 10;
+const PORTIONS: usize = 10;
 /// How many are looked up in a round, one after the other.
-const LOOKS: usize = 2_000;
+const LOOK_UPS: usize = 2_000;
 /// The distance from one to the next; it is prime, so that all rounds together reach each job.
 const STRIDE: usize = 7_919;
 const COPIES: usize = 50_000;
@@ -52,15 +52,17 @@ struct Archive {
 
 /// Does nothing on SQLite: only PostgreSQL makes the copies.
 pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
-    let sites = (bench.place.fresh(OURS)?, bench.place.fresh(SHALLOW)?);
-    let (Site::BenchSchema(many), Site::BenchSchema(few)) = sites else { return Ok(()) };
+    let locations = (bench.run_folder.fresh(OURS)?, bench.run_folder.fresh(SHALLOW)?);
+    let (StoreLocation::BenchSchema(many), StoreLocation::BenchSchema(few)) = locations else {
+        return Ok(());
+    };
     let ended = bench.settings.ended;
-    (bench.say)(&format!("ending {} jobs …", thousands(ended as f64)));
-    let lived = FEW.min(ended / 10);
-    let few = archive(bench, few, lived, 0)?;
-    let many = archive(bench, many, lived, ended - lived)?;
+    (bench.progress)(&format!("ending {} jobs …", thousands(ended as f64)));
+    let real = FEW.min(ended / 10);
+    let few = archive(bench, few, real, 0)?;
+    let many = archive(bench, many, real, ended - real)?;
     for round in 0..ROUNDS {
-        bench.say_round("look-ups among ended jobs", round);
+        bench.report_round("look-ups among ended jobs", round);
         for (side, archive) in [(Side::Ours, &many), (Side::RawStore, &few)] {
             let (times, _) = bench.timed(archive.look_up(round))?;
             bench.numbers.push_times(side, ["look_up_p50", "look_up_p99"], &times);
@@ -69,19 +71,19 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A store with `lived` real jobs, and `copies` among them.
+/// A store with `real` real jobs, and `copies` among them.
 fn archive(
     bench: &Bench<'_>,
     schema: BenchSchema,
-    lived: usize,
+    real: usize,
     copies: usize,
 ) -> Result<Archive, Error> {
-    let bench_node = bench.open(&Site::BenchSchema(schema.clone()))?;
+    let bench_node = bench.open(&StoreLocation::BenchSchema(schema.clone()))?;
     let mut jobs = Vec::new();
-    for _ in 0..TURNS {
+    for _ in 0..PORTIONS {
         let work = async {
-            jobs.extend(live(&bench_node, lived / TURNS).await?);
-            copy(&schema, copies / TURNS).await
+            jobs.extend(live(&bench_node, real / PORTIONS).await?);
+            copy(&schema, copies / PORTIONS).await
         };
         bench.timed(work)?;
     }
@@ -91,7 +93,7 @@ fn archive(
 async fn live(bench_node: &BenchNode, jobs: usize) -> Result<Vec<JobId>, Error> {
     let ids = bench_node.submit_batch(0..jobs).await?;
     let worker_group = WorkerGroup::start(bench_node, SLOTS, Arc::new(|_| ())).await?;
-    worker_group.until(jobs).await?;
+    worker_group.wait_until_settled(jobs).await?;
     worker_group.stop().await?;
     Ok(ids)
 }
@@ -108,11 +110,11 @@ async fn copy(schema: &BenchSchema, copies: usize) -> Result<(), Error> {
 impl Archive {
     async fn look_up(&self, round: usize) -> Result<Vec<Duration>, Error> {
         let mut times = Vec::new();
-        for look in 0..LOOKS {
-            let id = self.jobs[(round * LOOKS + look) * STRIDE % self.jobs.len()];
-            let began = self.bench_node.now();
+        for index in 0..LOOK_UPS {
+            let id = self.jobs[(round * LOOK_UPS + index) * STRIDE % self.jobs.len()];
+            let started = self.bench_node.now();
             self.bench_node.node.job(&Scope::All, id).await.map_err(failed("looking a job up"))?;
-            times.push(self.bench_node.now() - began);
+            times.push(self.bench_node.now() - started);
         }
         Ok(times)
     }
@@ -128,9 +130,9 @@ mod tests {
     fn jobs_that_lived_are_found_among_copies() {
         // Not the shared one: the schemas of a run are named after its process.
         let server = Server::start(Options::fast());
-        let place = RunFolder::in_database(&server.address()).unwrap();
-        let (settings, say) = (Settings { jobs: 0, deep: 0, ended: 2_000 }, &mut |_: &str| ());
-        let mut bench = Bench::new(settings, &place, say).unwrap();
+        let run_folder = RunFolder::in_database(&server.address()).unwrap();
+        let (settings, progress) = (Settings { jobs: 0, deep: 0, ended: 2_000 }, &mut |_: &str| ());
+        let mut bench = Bench::new(settings, &run_folder, progress).unwrap();
         measure(&mut bench).unwrap();
         let numbers = std::mem::take(&mut bench.numbers);
         let measures = numbers.measures(&settings, &Backend::Sqlite(""));
@@ -139,7 +141,7 @@ mod tests {
             measures.iter().all(|line| line.ours.0.len() == ROUNDS && line.ours.median() > 0.0)
         );
 
-        let Site::BenchSchema(schema) = bench.place.fresh(OURS).unwrap() else {
+        let StoreLocation::BenchSchema(schema) = bench.run_folder.fresh(OURS).unwrap() else {
             panic!("it is a database")
         };
         let archive = archive(&bench, schema.clone(), 100, 900).unwrap();

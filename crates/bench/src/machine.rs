@@ -1,6 +1,6 @@
 //! The machine on which a run measures.
 
-use crate::{Error, RunFolder, database::PostgresInfo, place::Storage};
+use crate::{Error, RunFolder, database::PostgresInfo, run_folder::Storage};
 use platform::SystemClock;
 use std::{fs, path::Path, thread};
 use store::Clock;
@@ -12,7 +12,7 @@ pub(crate) struct Machine {
     /// The share of the processors that other processes used, from 0 to 1, where the system reports
     /// it.
     pub(crate) others_share: Option<f64>,
-    /// The processor counters when the run began.
+    /// The processor counters when the run started.
     pub(crate) before: Option<Ticks>,
     /// The file system of the stores, where the system reports it.
     pub(crate) file_system: Option<String>,
@@ -25,8 +25,8 @@ pub(crate) enum Backend {
 }
 
 impl Machine {
-    pub(crate) fn of(place: &RunFolder, clock: &SystemClock) -> Result<Self, Error> {
-        let (file_system, backend) = match &place.storage {
+    pub(crate) fn of(run_folder: &RunFolder, clock: &SystemClock) -> Result<Self, Error> {
+        let (file_system, backend) = match &run_folder.storage {
             Storage::Files(files) => {
                 (file_system_of(files.shown()), Backend::Sqlite(rusqlite::version()))
             }
@@ -45,7 +45,7 @@ impl Machine {
 
     /// Records what other processes used; not on PostgreSQL, whose work for us would count as
     /// theirs.
-    pub(crate) fn note_others(&mut self) {
+    pub(crate) fn record_others(&mut self) {
         if let Backend::Sqlite(_) = self.backend {
             let (now, before) = (Ticks::now(), self.before);
             self.others_share = now.zip(before).map(|(now, before)| now.others_since(before));
@@ -88,8 +88,8 @@ fn memory(path: &str, name: &str) -> Result<f64, Error> {
     let status = fs::read_to_string(path).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-    let unsaid = || format!("{path} does not say how much memory was used; this needs Linux");
-    Ok(kib.ok_or_else(|| Error::Unmeasurable(unsaid()))? / 1024.0)
+    let unknown = || format!("{path} does not say how much memory was used; this needs Linux");
+    Ok(kib.ok_or_else(|| Error::Unmeasurable(unknown()))? / 1024.0)
 }
 
 /// The processor counters, in ticks.

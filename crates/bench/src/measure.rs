@@ -81,12 +81,12 @@ impl Numbers {
             ("{ended}", jobs(settings.ended)),
             ("{streams}", streams::count(settings).to_string()),
         ];
-        let measured = ALL.into_iter().filter_map(|(key, group, unit, what)| {
+        let measured = ALL.into_iter().filter_map(|(key, group, unit, label)| {
             let [ours, raw] = self.0.remove(key)?;
-            let what =
-                words.iter().fold(what.to_owned(), |what, (from, to)| what.replace(from, to));
+            let label =
+                words.iter().fold(label.to_owned(), |label, (from, to)| label.replace(from, to));
             let raw = (!raw.0.is_empty()).then_some(raw);
-            Some(Measure { key, group, what, unit, ours, raw, goal: goal_of(key) })
+            Some(Measure { key, group, label, unit, ours, raw, goal: goal_of(key) })
         });
         measured.collect()
     }
@@ -98,7 +98,7 @@ pub(crate) struct Measure {
     pub(crate) key: &'static str,
     pub(crate) group: Group,
     /// Its label in the table.
-    pub(crate) what: String,
+    pub(crate) label: String,
     pub(crate) unit: Unit,
     pub(crate) ours: Rounds,
     /// What it is compared with, round by round.
@@ -219,7 +219,7 @@ pub(crate) fn example(key: &'static str, ours: &[f64], raw: Option<&[f64]>) -> M
     Measure {
         key,
         group: Group::Throughput,
-        what: key.replace('_', " "),
+        label: key.replace('_', " "),
         unit: Unit::JobsPerSecond,
         ours: Rounds(ours.to_vec()),
         raw: raw.map(|raw| Rounds(raw.to_vec())),

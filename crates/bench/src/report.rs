@@ -8,7 +8,7 @@ use crate::{
     measure::Measure,
     raw::{
         RAW_BATCH,
-        postgres::{LANES, SETTINGS},
+        postgres::{RAW_CONNECTIONS, SETTINGS},
         sqlite::RAW_PRAGMAS,
     },
     table::thousands,
@@ -61,15 +61,15 @@ impl Beside {
 fn postgres_notes(server: &PostgresInfo, batch: &str) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "raw: hand-written SQL, same server, {LANES} connections, {batch} jobs in a commit,"
+            "raw: hand-written SQL, same server, {RAW_CONNECTIONS} connections, {batch} jobs in a commit,"
         ),
         format!("  {SETTINGS}"),
         "the server shares the processors with both, if it is on this machine".into(),
     ];
-    let unkept = server.unkept();
-    if !unkept.is_empty() {
-        let unkept = unkept.join(", ");
-        notes.push(format!("NOT DURABLE: {unkept}, so these numbers promise nothing"));
+    let not_durable = server.not_durable();
+    if !not_durable.is_empty() {
+        let not_durable = not_durable.join(", ");
+        notes.push(format!("NOT DURABLE: {not_durable}, so these numbers promise nothing"));
     }
     notes
 }

@@ -5,10 +5,10 @@
 
 use crate::{
     Bench, Error, RunFolder, Settings,
-    bench_node::{BenchNode, JOB_TYPE, joined},
+    bench_node::{BenchNode, JOB_TYPE, join_all},
     error::{failed, in_database},
     figures::Times,
-    place::Site,
+    run_folder::StoreLocation,
 };
 use engine::{ClaimId, ClaimRequest, Ending, EndingDraft, JobType, Outcome, Scope, WorkerId};
 use platform::Report as Settled;
@@ -31,7 +31,7 @@ const PRODUCERS: u32 = 16;
 /// none.
 const WORKERS: u32 = 4;
 const CLAIM: usize = 10;
-const REST: Duration = Duration::from_millis(5);
+const EMPTY_CLAIM_PAUSE: Duration = Duration::from_millis(5);
 
 /// The results of a soak.
 #[derive(Clone, Copy, Debug)]
@@ -56,17 +56,22 @@ impl Soak {
     }
 }
 
-/// Runs for `during` with the transaction open, and for a while before; reports to `say`. Blocking.
-pub fn soak(place: &RunFolder, during: Duration, say: &mut dyn FnMut(&str)) -> Result<Soak, Error> {
-    let bench = Bench::new(Settings::default(), place, say)?;
-    let (bench_node, site) = bench.ours()?;
-    let Bench { runtime, say, .. } = bench;
+/// Runs for `during` with the transaction open, and for a while before; reports to `progress`.
+/// Blocking.
+pub fn soak(
+    run_folder: &RunFolder,
+    during: Duration,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Soak, Error> {
+    let bench = Bench::new(Settings::default(), run_folder, progress)?;
+    let (bench_node, location) = bench.open_own()?;
+    let Bench { runtime, progress, .. } = bench;
     runtime.block_on(async {
-        say("claims without the transaction");
-        let before = spells(&bench_node, (during / 4).min(BEFORE_MAX), say).await?;
-        say("claims while a transaction is held open");
-        let open = Open::begin(&site).await?;
-        let during = spells(&bench_node, during, say).await?;
+        progress("claims without the transaction");
+        let before = measure_spells(&bench_node, (during / 4).min(BEFORE_MAX), progress).await?;
+        progress("claims while a transaction is held open");
+        let open = OpenTransaction::begin(&location).await?;
+        let during = measure_spells(&bench_node, during, progress).await?;
         open.end().await?;
         let last = during.last().map(|spell| Times::of(spell));
         let (before, during) = (Times::of(&before.concat()), Times::of(&during.concat()));
@@ -75,34 +80,34 @@ pub fn soak(place: &RunFolder, during: Duration, say: &mut dyn FnMut(&str)) -> R
 }
 
 /// A forgotten transaction.
-struct Open {
+struct OpenTransaction {
     client: Client,
     number: String,
 }
 
-impl Open {
-    async fn begin(site: &Site) -> Result<Self, Error> {
-        let Site::BenchSchema(schema) = site else {
-            let why = "a transaction can only be held open in PostgreSQL";
-            return Err(Error::Unmeasurable(why.into()));
+impl OpenTransaction {
+    async fn begin(location: &StoreLocation) -> Result<Self, Error> {
+        let StoreLocation::BenchSchema(schema) = location else {
+            let reason = "a transaction can only be held open in PostgreSQL";
+            return Err(Error::Unmeasurable(reason.into()));
         };
         let client = schema.connect("").await?;
-        let begun = client.batch_execute("begin isolation level repeatable read").await;
-        begun.map_err(in_database("opening a transaction"))?;
+        let result = client.batch_execute("begin isolation level repeatable read").await;
+        result.map_err(in_database("opening a transaction"))?;
         let number = number(&client).await?;
-        Ok(Open { client, number })
+        Ok(OpenTransaction { client, number })
     }
 
     /// Checks that it was open all the time.
     async fn end(self) -> Result<(), Error> {
-        let still = number(&self.client).await?;
+        let number_now = number(&self.client).await?;
         let ended = self.client.batch_execute("rollback").await;
         ended.map_err(in_database("ending a transaction"))?;
-        if still == self.number {
+        if number_now == self.number {
             return Ok(());
         }
-        let why = "the transaction to be held open was ended by another session";
-        Err(Error::Unmeasurable(why.into()))
+        let reason = "the transaction to be held open was ended by another session";
+        Err(Error::Unmeasurable(reason.into()))
     }
 }
 
@@ -114,16 +119,16 @@ async fn number(client: &Client) -> Result<String, Error> {
 }
 
 /// Loads the node for `length`, and returns how long the claims of each minute took.
-async fn spells(
+async fn measure_spells(
     bench_node: &BenchNode,
     length: Duration,
-    say: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<Vec<Duration>>, Error> {
     let (end, mut all) = (bench_node.now() + length, Vec::new());
     while bench_node.now() < end {
         let times = spell(bench_node, end.min(bench_node.now() + SPELL)).await?;
         let Times { count, p50, p99 } = Times::of(&times);
-        say(&format!("  {count} claims, p50 {p50:.2} ms, p99 {p99:.2} ms"));
+        progress(&format!("  {count} claims, p50 {p50:.2} ms, p99 {p99:.2} ms"));
         all.push(times);
     }
     Ok(all)
@@ -137,7 +142,7 @@ async fn spell(bench_node: &BenchNode, end: Duration) -> Result<Vec<Duration>, E
     for number in 0..WORKERS {
         tasks.spawn(worker(bench_node.clone(), number, end));
     }
-    Ok(joined(tasks).await?.concat())
+    Ok(join_all(tasks).await?.concat())
 }
 
 /// Submits at a steady rate. A job that is late because the one before took long is submitted at
@@ -157,14 +162,14 @@ async fn producer(bench_node: BenchNode, end: Duration) -> Result<Vec<Duration>,
 async fn worker(bench_node: BenchNode, number: u32, end: Duration) -> Result<Vec<Duration>, Error> {
     let mut times = Vec::new();
     while bench_node.now() < end {
-        let began = bench_node.now();
-        let claimed = bench_node.node.claim(&Scope::All, claim_request(number, began)).await;
+        let started = bench_node.now();
+        let claimed = bench_node.node.claim(&Scope::All, claim_request(number, started)).await;
         let claimed = claimed.map_err(failed("claiming"))?;
         if claimed.is_empty() {
-            sleep(REST).await;
+            sleep(EMPTY_CLAIM_PAUSE).await;
             continue;
         }
-        times.push(bench_node.now() - began);
+        times.push(bench_node.now() - started);
         settle(&bench_node, claimed).await?;
     }
     Ok(times)
@@ -172,10 +177,11 @@ async fn worker(bench_node: BenchNode, number: u32, end: Duration) -> Result<Vec
 
 fn claim_request(worker: u32, at: Duration) -> ClaimRequest {
     ClaimRequest {
-        worker: WorkerId::parse(&format!("worker-{worker}")).expect("a short name"),
+        worker: WorkerId::parse(&format!("worker-{worker}")).expect("a short name is valid"),
         host: None,
-        claim: ClaimId::parse(&format!("{worker}-{}", at.as_nanos())).expect("a short name"),
-        job_types: vec![JobType::parse(JOB_TYPE).expect("a short name")],
+        claim: ClaimId::parse(&format!("{worker}-{}", at.as_nanos()))
+            .expect("a short name is valid"),
+        job_types: vec![JobType::parse(JOB_TYPE).expect("a short name is valid")],
         max: CLAIM,
         lease: None,
     }
@@ -187,15 +193,15 @@ async fn settle(bench_node: &BenchNode, claimed: Vec<Claimed>) -> Result<(), Err
         token: claimed.job.lease().expect("it was claimed").token,
         ending: completed(),
     });
-    let verdicts = bench_node.node.settle(&Scope::All, reports.collect()).await;
-    for verdict in verdicts.map_err(failed("settling"))? {
-        verdict.map_err(failed("settling a job"))?;
+    let results = bench_node.node.settle(&Scope::All, reports.collect()).await;
+    for result in results.map_err(failed("settling"))? {
+        result.map_err(failed("settling a job"))?;
     }
     Ok(())
 }
 
 fn completed() -> Ending {
-    EndingDraft::new(Outcome::Completed).check().expect("it says nothing else")
+    EndingDraft::new(Outcome::Completed).check().expect("the draft has no other field")
 }
 
 #[cfg(test)]

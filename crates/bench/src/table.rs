@@ -13,7 +13,7 @@ impl BenchReport {
     /// The numbers in groups, below a line about the machine.
     pub fn table(&self) -> String {
         let mut table = format!("{}\n", self.headline());
-        for lines in self.measures.chunk_by(|one, next| one.group == next.group) {
+        for lines in self.measures.chunk_by(|measure, next| measure.group == next.group) {
             let name = format!("{:?}", lines[0].group);
             let names = [&name, "ours", self.beside.name(), "ratio", "spread", "target", ""];
             write_row(&mut table, "\n", names.map(str::to_owned));
@@ -29,8 +29,8 @@ impl BenchReport {
 
 const TO_A_STRING: &str = "a string takes everything";
 
-fn write_row(table: &mut String, before: &str, cells: [String; 7]) {
-    let mut row = format!("{before}{:<1$}", cells[0], WIDTHS[0]);
+fn write_row(table: &mut String, prefix: &str, cells: [String; 7]) {
+    let mut row = format!("{prefix}{:<1$}", cells[0], WIDTHS[0]);
     for (cell, width) in cells.iter().zip(WIDTHS).skip(1) {
         write!(row, "{cell:>width$}").expect(TO_A_STRING);
     }
@@ -43,10 +43,10 @@ fn cells(measure: &Measure) -> [String; 7] {
     let spread = match &measure.raw {
         Some(_) => format!("{low:.2}–{high:.2}"),
         None if low == high => String::new(),
-        None => format!("{}–{}", bare(low, measure.unit), bare(high, measure.unit)),
+        None => format!("{}–{}", without_unit(low, measure.unit), without_unit(high, measure.unit)),
     };
     [
-        measure.what.clone(),
+        measure.label.clone(),
         show(measure.ours.median()),
         measure.raw.as_ref().map_or(String::new(), |raw| show(raw.median())),
         measure.ratio().map_or(String::new(), |ratio| format!("{ratio:.2}")),
@@ -67,10 +67,10 @@ fn target(goal: Goal, unit: Unit) -> String {
 }
 
 fn with_unit(number: f64, unit: Unit) -> String {
-    format!("{}{}", bare(number, unit), unit.names().0)
+    format!("{}{}", without_unit(number, unit), unit.names().0)
 }
 
-fn bare(number: f64, unit: Unit) -> String {
+fn without_unit(number: f64, unit: Unit) -> String {
     match unit {
         Unit::JobsPerSecond | Unit::RequestsPerSecond | Unit::BytesPerJob => thousands(number),
         Unit::Milliseconds => format!("{number:.2}"),
@@ -82,8 +82,8 @@ fn bare(number: f64, unit: Unit) -> String {
 pub(crate) fn thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

@@ -24,7 +24,7 @@ const PARTS: [(&str, Step, Step); 4] = [
 pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
     for round in 0..ROUNDS {
         for (name, ours, raw) in PARTS {
-            bench.say_round(name, round);
+            bench.report_round(name, round);
             // The order alternates, so that neither side always finds the disk busy with the
             // other's files.
             let turns = if round % 2 == 0 { [ours, raw] } else { [raw, ours] };
@@ -37,59 +37,67 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
 /// Submits in batches, then drains; in between the store is closed and its size recorded.
 fn our_backlog(bench: &mut Bench<'_>) -> Result<(), Error> {
     let jobs = bench.settings.jobs;
-    let (bench_node, site) = bench.ours()?;
-    bench.race(Ours, &["submit_batches"], bench_node.submit_batches(jobs))?;
+    let (bench_node, location) = bench.open_own()?;
+    bench.time_jobs(Ours, &["submit_batches"], bench_node.submit_batches(jobs))?;
     drop(bench_node);
-    bench.weigh(Ours, "bytes_queued", &site)?;
+    bench.record_size(Ours, "bytes_queued", &location)?;
 
-    let bench_node = bench.open(&site)?;
-    bench.race(Ours, &["drain"], lives(&bench_node, async { Ok(()) }, jobs))?;
+    let bench_node = bench.open(&location)?;
+    bench.time_jobs(Ours, &["drain"], lives(&bench_node, async { Ok(()) }, jobs))?;
     drop(bench_node);
-    bench.weigh(Ours, "bytes_ended", &site)
+    bench.record_size(Ours, "bytes_ended", &location)
 }
 
 fn raw_backlog(bench: &mut Bench<'_>) -> Result<(), Error> {
     let new = raw_jobs(bench.settings.jobs);
-    let (mut raw, site) = bench.raw()?;
-    bench.race(RawStore, &["submit_batches", "submit_one_by_one"], raw.submit(&new, RAW_BATCH))?;
-    (raw, _) = bench.timed(raw.reopened(&site))?;
-    bench.weigh(RawStore, "bytes_queued", &site)?;
+    let (mut raw, location) = bench.open_raw()?;
+    bench.time_jobs(
+        RawStore,
+        &["submit_batches", "submit_one_by_one"],
+        raw.submit(&new, RAW_BATCH),
+    )?;
+    (raw, _) = bench.timed(raw.reopened(&location))?;
+    bench.record_size(RawStore, "bytes_queued", &location)?;
 
-    bench.race(RawStore, &["drain"], raw.drain(new.len()))?;
+    bench.time_jobs(RawStore, &["drain"], raw.drain(new.len()))?;
     drop(raw);
-    bench.weigh(RawStore, "bytes_ended", &site)
+    bench.record_size(RawStore, "bytes_ended", &location)
 }
 
 fn our_submits(bench: &mut Bench<'_>) -> Result<(), Error> {
-    let (bench_node, _) = bench.ours()?;
+    let (bench_node, _) = bench.open_own()?;
     let submits = bench_node.submit_one_by_one(bench.settings.jobs);
-    bench.race(Ours, &["submit_one_by_one", "submit_one_by_one_64"], submits).map(drop)
+    bench.time_jobs(Ours, &["submit_one_by_one", "submit_one_by_one_64"], submits).map(drop)
 }
 
 /// With as many jobs in a commit as one-by-one callers can share.
 fn raw_submits(bench: &mut Bench<'_>) -> Result<(), Error> {
     let new = raw_jobs(bench.settings.jobs);
-    let (mut raw, _) = bench.raw()?;
-    bench.race(RawStore, &["submit_one_by_one_64"], raw.submit(&new, TASKS))
+    let (mut raw, _) = bench.open_raw()?;
+    bench.time_jobs(RawStore, &["submit_one_by_one_64"], raw.submit(&new, TASKS))
 }
 
 fn our_lives(bench: &mut Bench<'_>) -> Result<(), Error> {
     let jobs = bench.settings.jobs;
-    let (bench_node, _) = bench.ours()?;
-    bench.race(Ours, &["whole_lives"], lives(&bench_node, bench_node.submit_batches(jobs), jobs))
+    let (bench_node, _) = bench.open_own()?;
+    bench.time_jobs(
+        Ours,
+        &["whole_lives"],
+        lives(&bench_node, bench_node.submit_batches(jobs), jobs),
+    )
 }
 
 fn raw_lives(bench: &mut Bench<'_>) -> Result<(), Error> {
     let new = raw_jobs(bench.settings.jobs);
-    let (mut raw, _) = bench.raw()?;
-    bench.race(RawStore, &["whole_lives", "whole_lives_one_by_one"], raw.lives(&new))
+    let (mut raw, _) = bench.open_raw()?;
+    bench.time_jobs(RawStore, &["whole_lives", "whole_lives_one_by_one"], raw.lives(&new))
 }
 
 /// Runs at full capacity of 64 tasks, and then at half of it. Both in the same round, because a
 /// machine's capacity changes with its other load.
 fn our_load(bench: &mut Bench<'_>) -> Result<(), Error> {
     let jobs = bench.settings.jobs;
-    let (bench_node, _) = bench.ours()?;
+    let (bench_node, _) = bench.open_own()?;
     let (times, took) =
         bench.timed(lives(&bench_node, bench_node.submit_one_by_one(jobs), jobs))?;
     drop(bench_node);
@@ -108,7 +116,7 @@ async fn lives<T>(
     jobs: usize,
 ) -> Result<T, Error> {
     let worker_group = WorkerGroup::start(bench_node, SLOTS, Arc::new(|_| ())).await?;
-    let (produced, _) = tokio::try_join!(producers, worker_group.until(jobs))?;
+    let (produced, _) = tokio::try_join!(producers, worker_group.wait_until_settled(jobs))?;
     worker_group.stop().await?;
     Ok(produced)
 }

@@ -8,7 +8,7 @@ use crate::{
 use serde_json::value::RawValue;
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
-use worker::{Context, Fail, Runner, RunningRunner, on};
+use worker::{Context, Fail, Runner, RunnerHandle, on};
 
 /// What a handler does with the payload of a job.
 pub(crate) type Work = Arc<dyn Fn(&str) + Send + Sync>;
@@ -19,10 +19,10 @@ pub(crate) const SLOTS: usize = 4 * engine::CLAIM_MAX;
 
 /// When no job was settled for so long, the run fails.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-const LOOKS_APART: Duration = Duration::from_micros(500);
+const POLL_INTERVAL: Duration = Duration::from_micros(500);
 const GRACE: Duration = Duration::from_secs(30);
 
-pub(crate) struct WorkerGroup(RunningRunner);
+pub(crate) struct WorkerGroup(RunnerHandle);
 
 impl WorkerGroup {
     pub(crate) async fn start(
@@ -39,7 +39,7 @@ impl WorkerGroup {
     }
 
     /// Waits until `jobs` were settled since the start, and returns how many there were by then.
-    pub(crate) async fn until(&self, jobs: usize) -> Result<usize, Error> {
+    pub(crate) async fn wait_until_settled(&self, jobs: usize) -> Result<usize, Error> {
         let (mut last, mut since) = (0, Instant::now());
         loop {
             let settled = self.0.stats().reported;
@@ -51,18 +51,18 @@ impl WorkerGroup {
             } else if since.elapsed() > SILENCE_MAX {
                 let seconds = SILENCE_MAX.as_secs();
                 return Err(Error::Unmeasurable(format!(
-                    "no job was settled for {seconds} s; {settled} of {jobs} were, so the run was given up"
+                    "no job was settled for {seconds} s; {settled} of {jobs} were, so the run was ended"
                 )));
             }
-            sleep(LOOKS_APART).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
     /// Finishes what is claimed, and returns when the last job is settled.
     pub(crate) async fn stop(self) -> Result<(), Error> {
         match self.0.stop(GRACE).await {
-            worker::Stopped { released: 0, unreported: 0 } => Ok(()),
-            stopped => Err(Error::Unmeasurable(format!("a job was not settled: {stopped:?}"))),
+            worker::StopSummary { released: 0, unreported: 0 } => Ok(()),
+            summary => Err(Error::Unmeasurable(format!("a job was not settled: {summary:?}"))),
         }
     }
 }

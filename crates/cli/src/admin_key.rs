@@ -36,30 +36,30 @@ impl AdminKeys<'_> {
         let path = self.folder.join(NAME);
         let keys = self.store.keys(None).await.context("the keys cannot be read")?;
         if !keys.is_empty() {
-            return Ok(is_known(&path, &keys)?.then_some(path));
+            return Ok(opens_live_key(&path, &keys)?.then_some(path));
         }
-        let secret = match left_behind(&path)? {
+        let secret = match unstored_secret(&path)? {
             Some(secret) => secret,
             None => self.new_secret(&path)?,
         };
-        self.keep(&secret, FIRST_START, false).await?;
+        self.store_key(&secret, FIRST_START, false).await?;
         if self.is_first(&secret).await? {
             return Ok(Some(path));
         }
         // Another node was first. This key is revoked before any client can have read its secret.
-        self.keep(&secret, FIRST_START, true).await?;
+        self.store_key(&secret, FIRST_START, true).await?;
         fs::remove_file(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
         Ok(None)
     }
 
     /// Makes another key with all rights, for an operator who has lost the first.
-    pub(crate) async fn another(&self) -> Result<PathBuf> {
+    pub(crate) async fn make_another(&self) -> Result<PathBuf> {
         let path = self.folder.join(NAME);
         if path.exists() {
             bail!("{} is there; move it away first, nothing is written over", path.display());
         }
         let secret = self.new_secret(&path)?;
-        self.keep(&secret, "keys bootstrap", false).await?;
+        self.store_key(&secret, "keys bootstrap", false).await?;
         Ok(path)
     }
 
@@ -74,16 +74,16 @@ impl AdminKeys<'_> {
     /// node that was paused loses the lock and may resume later. Then the order of the audit log
     /// decides, which is the same for all nodes.
     async fn is_first(&self, secret: &KeySecret) -> Result<bool> {
-        let noted = self.store.audit(&Scope::All, None, PAGE_MAX).await;
-        let noted = noted.context("the log cannot be read")?;
-        let made =
+        let entries = self.store.audit(&Scope::All, None, PAGE_MAX).await;
+        let entries = entries.context("the log cannot be read")?;
+        let is_first_start =
             |entry: &&AuditEntry| &*entry.action == "key.create" && &*entry.who == FIRST_START;
-        let first = noted.iter().filter(made).min_by_key(|entry| entry.number);
+        let first = entries.iter().filter(is_first_start).min_by_key(|entry| entry.number);
         Ok(first.is_none_or(|entry| *entry.target == *secret.id().to_string()))
     }
 
     /// Writes the key and its audit entry to the store, in one transaction.
-    async fn keep(&self, secret: &KeySecret, who: &'static str, revoked: bool) -> Result<()> {
+    async fn store_key(&self, secret: &KeySecret, who: &'static str, revoked: bool) -> Result<()> {
         let now = self.clock.read().wall;
         let key = ApiKey {
             id: secret.id(),
@@ -125,19 +125,19 @@ const FIRST_START: &str = "first start";
 /// Whether the file exists and its secret opens a live key. Another node may have made the first
 /// key since the file was written, or an operator may have revoked the key. A file that other users
 /// can read or replace stops the start. A file with other content is the operator's affair.
-fn is_known(path: &Path, keys: &[ApiKey]) -> Result<bool> {
+fn opens_live_key(path: &Path, keys: &[ApiKey]) -> Result<bool> {
     let Some(text) = secret_file::read(path)? else { return Ok(false) };
     let Some(secret) = KeySecret::parse(&text) else { return Ok(true) };
-    let opens = |key: &ApiKey| key.digest == secret.digest() && key.revoked_at.is_none();
-    let known = keys.iter().any(opens);
-    if !known {
+    let is_live_key = |key: &ApiKey| key.digest == secret.digest() && key.revoked_at.is_none();
+    let is_known = keys.iter().any(is_live_key);
+    if !is_known {
         warn!(path = %path.display(), "the key in this file is not valid: the store does not know it, or it was revoked");
     }
-    Ok(known)
+    Ok(is_known)
 }
 
 /// The secret of an earlier start that died before it updated the store.
-fn left_behind(path: &Path) -> Result<Option<KeySecret>> {
+fn unstored_secret(path: &Path) -> Result<Option<KeySecret>> {
     let Some(text) = secret_file::read(path)? else { return Ok(None) };
     KeySecret::parse(&text).map(Some).with_context(|| {
         let shown = path.display();

@@ -11,7 +11,7 @@ mod types;
 
 pub(crate) use bench::{BenchArgs, BenchStore};
 pub(crate) use jobs::{
-    CancelArgs, EnqueueArgs, JobArgs, ListArgs, RedriveArgs, StatusArgs, WhichArgs,
+    CancelArgs, EnqueueArgs, JobArgs, ListArgs, RedriveArgs, SelectionArgs, StatusArgs,
 };
 pub(crate) use keys::{
     AuditArgs, AuditCommand, AuditListArgs, AuditVerifyArgs, KeysArgs, KeysCommand, KeysCreateArgs,
@@ -19,7 +19,7 @@ pub(crate) use keys::{
 };
 pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use queues::{
-    PoisonArgs, PoisonCommand, PoisonFateArgs, QueuesArgs, QueuesCommand, WorkArgs, WorkersArgs,
+    PoisonActionArgs, PoisonArgs, PoisonCommand, QueuesArgs, QueuesCommand, WorkArgs, WorkersArgs,
 };
 pub(crate) use remote::{
     ConnectionArgs, Form, OutputArgs, PageArgs, ProfileAddArgs, ProfileCommand, RemoteArgs,
@@ -179,7 +179,7 @@ pub(crate) struct TerminalArgs {
 
 impl TerminalArgs {
     pub(crate) fn colours(&self) -> bool {
-        self.no_color.as_ref().is_none_or(|said| said.is_empty())
+        self.no_color.as_ref().is_none_or(|value| value.is_empty())
     }
 
     /// Whether the terminal, if it is one, can move its cursor.
@@ -190,7 +190,7 @@ impl TerminalArgs {
 
 /// Reads a span such as `90s`.
 fn span(text: &str) -> Result<Duration, String> {
-    let ms = wire::parse_span("span", text).map_err(|wrong| wrong.detail)?;
+    let ms = wire::parse_span("span", text).map_err(|problem| problem.detail)?;
     Ok(Duration::from_millis(ms.unsigned_abs()))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     args::{AuditArgs, AuditCommand, AuditVerifyArgs, StoreAddress},
-    config::present_store_of,
+    config_command::present_store_of,
     open_store, remote,
 };
 use anyhow::{Context, Result};
@@ -20,11 +20,11 @@ pub(crate) fn run(args: &AuditArgs) -> Result<ExitCode> {
 
 fn verify(args: &AuditVerifyArgs) -> Result<ExitCode> {
     let address = present_store_of(&args.store)?;
-    let wanted = args.head.as_deref().map(parse).transpose()?;
-    let mut found = (wanted == Some(AuditHash::FIRST)).then_some(0);
+    let expected_head = args.head.as_deref().map(parse).transpose()?;
+    let mut head_number = (expected_head == Some(AuditHash::FIRST)).then_some(0);
     let mut compare = |entry: &AuditEntry| {
-        if Some(entry.hash) == wanted {
-            found = Some(entry.number);
+        if Some(entry.hash) == expected_head {
+            head_number = Some(entry.number);
         }
     };
     let chain = match &address {
@@ -42,7 +42,7 @@ fn verify(args: &AuditVerifyArgs) -> Result<ExitCode> {
     };
     println!("{}: {entries} entries, each as it was written", address.shown());
     println!("head {head}");
-    match (wanted, found) {
+    match (expected_head, head_number) {
         (None, _) => {}
         (Some(_), Some(number)) => {
             println!("the hash you know is that of entry {number}: nothing up to there was changed")

@@ -2,7 +2,7 @@
 
 use crate::{
     args::{BackupArgs, StoreAddress},
-    config::present_store_of,
+    config_command::present_store_of,
     data_folder,
 };
 use anyhow::{Context, Result, bail};

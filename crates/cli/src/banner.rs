@@ -15,23 +15,23 @@ pub(crate) fn banner(
     admin_key: Option<&Path>,
 ) -> String {
     let url = format!("{}://{}", if secure { "https" } else { "http" }, reachable(address));
-    let mut said = format!(
+    let mut text = format!(
         "consign listens at {url}\n  docs       {url}/docs\n  store      {}\n",
         store.shown()
     );
     if let StoreAddress::Postgres(_) = store {
-        let _ = writeln!(said, "  folder     {}", store.folder().display());
+        let _ = writeln!(text, "  folder     {}", store.folder().display());
     }
-    let Some(key) = admin_key.map(Path::display) else { return said };
-    let _ = writeln!(said, "  admin key  {key}\n\nSubmit a job:\n");
-    let _ = writeln!(said, "  curl -i {url}/api/jobs \\");
-    let _ = writeln!(said, "    -H \"Authorization: Bearer $(cat '{key}')\" \\");
-    let _ = writeln!(said, "    -H 'Content-Type: application/json' \\");
+    let Some(key) = admin_key.map(Path::display) else { return text };
+    let _ = writeln!(text, "  admin key  {key}\n\nSubmit a job:\n");
+    let _ = writeln!(text, "  curl -i {url}/api/jobs \\");
+    let _ = writeln!(text, "    -H \"Authorization: Bearer $(cat '{key}')\" \\");
+    let _ = writeln!(text, "    -H 'Content-Type: application/json' \\");
     let _ = writeln!(
-        said,
+        text,
         "    -d '{{\"jobType\": \"email\", \"subjectId\": \"order/7\", \"payload\": {{}}}}'\n"
     );
-    said
+    text
 }
 
 /// A server that listens on the unspecified address is also reachable on loopback.
@@ -50,14 +50,14 @@ mod tests {
 
     #[test]
     fn the_first_request_can_be_pasted() {
-        let said = |address: &str, secure, key: Option<&str>| {
+        let banner_for = |address: &str, secure, key: Option<&str>| {
             let store = "sqlite:a/b.db".parse().unwrap();
             banner(address.parse().unwrap(), secure, &store, key.map(Path::new))
         };
-        let here = said("127.0.0.1:8470", false, Some("a/admin.key"));
-        assert!(here.contains("curl -i http://127.0.0.1:8470/api/jobs \\\n"), "{here}");
-        assert!(here.contains("Bearer $(cat 'a/admin.key')"), "{here}");
-        let open = said("[::]:443", true, None);
+        let local = banner_for("127.0.0.1:8470", false, Some("a/admin.key"));
+        assert!(local.contains("curl -i http://127.0.0.1:8470/api/jobs \\\n"), "{local}");
+        assert!(local.contains("Bearer $(cat 'a/admin.key')"), "{local}");
+        let open = banner_for("[::]:443", true, None);
         assert!(
             open.starts_with("consign listens at https://[::1]:443\n") && !open.contains("curl")
         );

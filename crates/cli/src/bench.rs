@@ -30,26 +30,26 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
         deep: usize::try_from(args.deep)?,
         ended: usize::try_from(args.ended)?,
     };
-    let place = match &args.store {
+    let run_folder = match &args.store {
         Some(BenchStore::File(path)) => RunFolder::at(path),
         Some(BenchStore::Database(address)) => RunFolder::in_database(address),
         None => RunFolder::folder_in(&env::temp_dir()),
     };
-    let place = Arc::new(place.context("nothing was measured")?);
-    let interrupted = clear_when_interrupted(&place).context("nothing was measured")?;
-    eprintln!("measuring in {}; all of it is removed afterwards", place.shown());
-    let say = &mut |what: &str| eprintln!("{what}");
+    let run_folder = Arc::new(run_folder.context("nothing was measured")?);
+    let interrupted = clear_when_interrupted(&run_folder).context("nothing was measured")?;
+    eprintln!("measuring in {}; all of it is removed afterwards", run_folder.shown());
+    let print_step = &mut |what: &str| eprintln!("{what}");
     let report = if args.http {
         let program = env::current_exe().context("nothing was measured")?;
-        bench::run_http(settings, &place, &program, say)
+        bench::run_http(settings, &run_folder, &program, print_step)
     } else {
-        bench::run(settings, &place, say)
+        bench::run(settings, &run_folder, print_step)
     };
     while interrupted.load(Ordering::Acquire) {
         thread::park(); // the interrupt removed its files; the process is about to end
     }
-    place.clear();
-    let report = report.context("the measuring was given up")?;
+    run_folder.clear();
+    let report = report.context("the measurement was not finished")?;
     if args.json {
         println!("{:#}", report.json());
     } else {
@@ -59,20 +59,20 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
 }
 
 /// Removes the files of the run when the user interrupts it, so that the disk space is free again.
-fn clear_when_interrupted(place: &Arc<RunFolder>) -> Result<Arc<AtomicBool>> {
+fn clear_when_interrupted(run_folder: &Arc<RunFolder>) -> Result<Arc<AtomicBool>> {
     let runtime = Builder::new_current_thread().enable_io().build()?;
-    let inside = runtime.enter();
+    let runtime_guard = runtime.enter();
     let mut signals = Signals::new()?;
-    drop(inside);
-    let (place, interrupted) = (place.clone(), Arc::new(AtomicBool::new(false)));
-    let told = interrupted.clone();
+    drop(runtime_guard);
+    let (run_folder, interrupted) = (run_folder.clone(), Arc::new(AtomicBool::new(false)));
+    let interrupted_flag = interrupted.clone();
     thread::Builder::new().spawn(move || {
         runtime.block_on(signals.any());
-        told.store(true, Ordering::Release);
+        interrupted_flag.store(true, Ordering::Release);
         // The run goes on in another thread and may be creating a file right now.
-        place.clear();
+        run_folder.clear();
         thread::sleep(Duration::from_millis(20));
-        place.clear();
+        run_folder.clear();
         exit(INTERRUPTED.into())
     })?;
     Ok(interrupted)

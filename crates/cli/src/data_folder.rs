@@ -26,48 +26,49 @@ pub(crate) fn prepare(address: &StoreAddress) -> Result<()> {
     let missing =
         matches!(fs::symlink_metadata(folder), Err(error) if error.kind() == ErrorKind::NotFound);
     if missing {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.with_context(|| format!("the folder {shown} cannot be made"))?;
+        let created = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        created.with_context(|| format!("the folder {shown} cannot be made"))?;
     }
     let opened = File::open(folder).and_then(|opened| Ok((opened.metadata()?, opened)));
-    let (found, opened) = opened.with_context(|| format!("the folder {shown} cannot be used"))?;
-    if !found.is_dir() {
+    let (metadata, opened) =
+        opened.with_context(|| format!("the folder {shown} cannot be used"))?;
+    if !metadata.is_dir() {
         bail!("{shown} is no folder; name another store with --store");
     }
     let user = rustix::process::geteuid().as_raw();
-    if found.uid() != user && found.uid() != 0 {
+    if metadata.uid() != user && metadata.uid() != 0 {
         bail!(
             "the data folder {shown} belongs to user {}, who could replace the files in it; run consign as that \
              user, or give it the folder: chown {user} {shown}",
-            found.uid()
+            metadata.uid()
         );
     }
-    if found.uid() == user && found.mode() & 0o077 != 0 && is_for_us(&found, address)? {
+    if metadata.uid() == user && metadata.mode() & 0o077 != 0 && is_for_us(&metadata, address)? {
         let private = opened.set_permissions(fs::Permissions::from_mode(0o700));
         private.with_context(|| format!("the folder {shown} cannot be made private"))?;
-        let mode = found.mode() & 0o777;
+        let mode = metadata.mode() & 0o777;
         warn!(folder = %shown, "other users could look into the data folder (mode {mode:o}); it is private now");
         return Ok(());
     }
-    if is_writable_by_others(&found) {
+    if is_writable_by_others(&metadata) {
         bail!(
             "other users can write to the data folder {shown} (mode {:o}), and could replace the store and its \
              keys; {}",
-            found.mode() & 0o7777,
-            writable_remedy(&found, address)
+            metadata.mode() & 0o7777,
+            writable_remedy(&metadata, address)
         );
     }
-    if let Some(text) = warning(&found, address) {
+    if let Some(text) = warning(&metadata, address) {
         warn!("{text}");
     }
     Ok(())
 }
 
 /// The warning about a folder that other users can read and that is left as it is.
-fn warning(found: &Metadata, address: &StoreAddress) -> Option<String> {
-    let (folder, mode) = (address.folder().display(), found.mode() & 0o777);
-    let is_own = found.uid() == rustix::process::geteuid().as_raw();
-    let is_mixed = is_own && !is_general(found, address.folder());
+fn warning(metadata: &Metadata, address: &StoreAddress) -> Option<String> {
+    let (folder, mode) = (address.folder().display(), metadata.mode() & 0o777);
+    let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+    let is_mixed = is_own && !is_general(metadata, address.folder());
     (is_mixed && mode & 0o077 != 0).then(|| {
         format!(
             "other users can look into the data folder {folder} (mode {mode:o}), which holds other files too and is \
@@ -80,8 +81,8 @@ fn warning(found: &Metadata, address: &StoreAddress) -> Option<String> {
 /// it is made. A folder that a group shares for backups, or a sticky one, is the operator's choice.
 pub(crate) fn check_target(copy: &Path) -> Result<()> {
     let folder = folder_of(copy);
-    let Ok(found) = fs::metadata(folder) else { return Ok(()) };
-    let (shown, owner, mode) = (folder.display(), found.uid(), found.mode() & 0o7777);
+    let Ok(metadata) = fs::metadata(folder) else { return Ok(()) };
+    let (shown, owner, mode) = (folder.display(), metadata.uid(), metadata.mode() & 0o7777);
     let user = rustix::process::geteuid().as_raw();
     // The sticky bit binds other users, and not the owner of the folder.
     if owner != user && owner != 0 {
@@ -104,10 +105,10 @@ pub(crate) fn is_writable_by_others(folder: &Metadata) -> bool {
 }
 
 /// What to do about a data folder that other users can write to.
-fn writable_remedy(found: &Metadata, address: &StoreAddress) -> String {
+fn writable_remedy(metadata: &Metadata, address: &StoreAddress) -> String {
     // A sticky folder such as /tmp is shared on purpose. Other users cannot exchange a folder of
     // ours in it; without the sticky bit they could.
-    let is_shared = found.mode() & 0o1000 != 0;
+    let is_shared = metadata.mode() & 0o1000 != 0;
     let folder = address.folder();
     let elsewhere = match address {
         StoreAddress::Sqlite(path) if is_shared => {
@@ -118,26 +119,26 @@ fn writable_remedy(found: &Metadata, address: &StoreAddress) -> String {
         StoreAddress::Postgres(_) if is_shared => return "start consign in another folder".into(),
         StoreAddress::Postgres(_) => "start consign in another folder",
     };
-    let is_own = found.uid() == rustix::process::geteuid().as_raw();
-    let mend = if is_own { "mend it" } else { "have root mend it" };
-    format!("{mend} with `chmod go-w {}`, or {elsewhere}", folder.display())
+    let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+    let instruction = if is_own { "mend it" } else { "have root mend it" };
+    format!("{instruction} with `chmod go-w {}`, or {elsewhere}", folder.display())
 }
 
 /// Whether the folder is the current one or the home folder, where a shell or a project lives, or a
 /// sticky one, which is shared on purpose.
-fn is_general(found: &Metadata, folder: &Path) -> bool {
+fn is_general(metadata: &Metadata, folder: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().ok();
     let home = env::home_dir().and_then(|home| real(&home));
     let is_home = home.is_some() && real(folder) == home;
-    is_home || real(folder) == real(Path::new(".")) || found.mode() & 0o1000 != 0
+    is_home || real(folder) == real(Path::new(".")) || metadata.mode() & 0o1000 != 0
 }
 
 /// Whether the folder is for Consign alone: it holds files of Consign and no others, or nothing
 /// yet, as a fresh volume does.
-fn is_for_us(found: &Metadata, address: &StoreAddress) -> Result<bool> {
+fn is_for_us(metadata: &Metadata, address: &StoreAddress) -> Result<bool> {
     let folder = address.folder();
     let unreadable = || format!("the folder {} cannot be read", folder.display());
-    if is_general(found, folder) {
+    if is_general(metadata, folder) {
         return Ok(false);
     }
     for entry in fs::read_dir(folder).with_context(unreadable)? {
@@ -192,9 +193,9 @@ mod tests {
         let after = fs::metadata(address.folder()).unwrap().mode() & 0o7777;
         match expected {
             Ok(mode) => assert_eq!((outcome, after), (Ok(()), mode)),
-            Err(said) => {
-                let told = outcome.unwrap_err();
-                assert!(told.contains(said), "{told}");
+            Err(expected) => {
+                let error = outcome.unwrap_err();
+                assert!(error.contains(expected), "{error}");
                 assert_eq!(after, mode, "a folder that is refused stays as it is");
             }
         }
@@ -227,8 +228,8 @@ mod tests {
     fn a_folder_of_its_own_is_offered_only_where_it_would_be_safe() {
         for mode in [0o777, 0o775, 0o770] {
             let (_parent, address) = folder_of_mode(mode, &["thesis.txt"]);
-            let told = format!("{:#}", prepare(&address).unwrap_err());
-            assert!(!told.contains("consign-data"), "{mode:o}: {told}");
+            let error = format!("{:#}", prepare(&address).unwrap_err());
+            assert!(!error.contains("consign-data"), "{mode:o}: {error}");
         }
     }
 
@@ -236,10 +237,10 @@ mod tests {
     fn a_folder_that_stays_open_is_warned_of_with_the_remedy() {
         let (_parent, address) = folder_of_mode(0o755, &["consign.db", "thesis.txt"]);
         prepare(&address).unwrap();
-        let found = fs::metadata(address.folder()).unwrap();
-        let told = warning(&found, &address).unwrap();
+        let metadata = fs::metadata(address.folder()).unwrap();
+        let error = warning(&metadata, &address).unwrap();
         let remedy = format!("`chmod go-rwx {}`", address.folder().display());
-        assert!(told.contains(&remedy) && told.contains("(mode 755)"), "{told}");
+        assert!(error.contains(&remedy) && error.contains("(mode 755)"), "{error}");
         fs::set_permissions(address.folder(), fs::Permissions::from_mode(0o700)).unwrap();
         assert_eq!(warning(&fs::metadata(address.folder()).unwrap(), &address), None);
     }
@@ -247,8 +248,8 @@ mod tests {
     #[test]
     fn a_shared_folder_such_as_tmp_is_not_to_be_changed() {
         let (_parent, address) = folder_of_mode(0o1777, &[]);
-        let told = format!("{:#}", prepare(&address).unwrap_err());
-        assert!(!told.contains("chmod"), "{told}");
+        let error = format!("{:#}", prepare(&address).unwrap_err());
+        assert!(!error.contains("chmod"), "{error}");
     }
 
     #[test]
@@ -269,9 +270,9 @@ mod tests {
         for mode in [0o700, 0o755, 0o1777] {
             let (_parent, address) = folder_of_mode(mode, &[]);
             chown(address.folder(), Some(65_534), None).unwrap();
-            let told = check_target(&address.folder().join("copy.db")).unwrap_err().to_string();
+            let error = check_target(&address.folder().join("copy.db")).unwrap_err().to_string();
             let remedy = format!("`chown 0 {}`", address.folder().display());
-            assert!(told.contains("belongs to user 65534") && told.contains(&remedy), "{told}");
+            assert!(error.contains("belongs to user 65534") && error.contains(&remedy), "{error}");
         }
     }
 
@@ -280,9 +281,9 @@ mod tests {
         let parent = TempDir::new().unwrap();
         let address = StoreAddress::Sqlite(parent.path().join("a/b/consign.db"));
         prepare(&address).unwrap();
-        for made in ["a", "a/b"] {
-            let mode = fs::metadata(parent.path().join(made)).unwrap().mode();
-            assert_eq!(mode & 0o777, 0o700, "{made}");
+        for created in ["a", "a/b"] {
+            let mode = fs::metadata(parent.path().join(created)).unwrap().mode();
+            assert_eq!(mode & 0o777, 0o700, "{created}");
         }
     }
 }

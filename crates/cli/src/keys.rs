@@ -3,7 +3,7 @@
 use crate::{
     admin_key::AdminKeys,
     args::{KeysArgs, KeysCommand, KeysWebhookArgs, StoreArgs},
-    config::{present_store_of, store_of},
+    config_command::{present_store_of, store_of},
     open_store,
     ready_made::signing,
     remote,
@@ -41,9 +41,9 @@ fn bootstrap(args: &StoreArgs) -> Result<ExitCode> {
     let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let key = runtime.block_on(async {
-        let store = open_store::visit(&address, clock.clone(), random.clone()).await?;
+        let store = open_store::open_for_command(&address, clock.clone(), random.clone()).await?;
         let folder = address.folder();
-        AdminKeys { store: &store, folder, clock: &*clock, random: &*random }.another().await
+        AdminKeys { store: &store, folder, clock: &*clock, random: &*random }.make_another().await
     })?;
     println!("a key that may do everything is in {}", key.display());
     println!("revoke the one that was lost: `consign keys list`, then `consign keys revoke ID`");

@@ -12,7 +12,7 @@ pub(crate) fn listen(settings: &Settings) -> Result<Listeners> {
             rustix::net::listen(&listener, BACKLOG)?;
             Ok(listener)
         });
-        bound.with_context(|| format!("{listen} cannot be listened at"))
+        bound.with_context(|| format!("the server cannot listen at {listen}"))
     };
     let main = bind(&settings.listen)?;
     let health = settings.health_listen.as_ref().map(bind).transpose()?;
@@ -38,9 +38,9 @@ fn addresses_of(listen: &Listen, settings: &Settings) -> Result<Vec<SocketAddr>>
     if addresses.is_empty() {
         bail!("{listen} is the name of no address");
     }
-    let guarded = settings.tls.is_some() || settings.behind_proxy;
+    let is_protected = settings.tls.is_some() || settings.behind_proxy;
     match addresses.iter().find(|address| is_open(address.ip())) {
-        Some(open) if !guarded => bail!("{listen} is {open}: {UNPROTECTED}"),
+        Some(open) if !is_protected => bail!("{listen} is {open}: {UNPROTECTED}"),
         Some(_) | None => Ok(addresses),
     }
 }

@@ -69,17 +69,17 @@ pub(crate) fn listen(folder: &Path, port: u16) -> Result<Option<(UnixListener, L
 /// error, and stays as it is.
 fn is_taken(path: &Path) -> Result<bool> {
     let shown = path.display();
-    let found = match fs::symlink_metadata(path) {
-        Ok(found) => found,
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error).with_context(|| format!("{shown} cannot be looked at")),
+        Err(error) => return Err(error).with_context(|| format!("{shown} cannot be examined")),
     };
-    if !found.file_type().is_socket() || found.uid() != rustix::process::geteuid().as_raw() {
+    if !metadata.file_type().is_socket() || metadata.uid() != rustix::process::geteuid().as_raw() {
         bail!(
-            "{shown} is in the place of the server's socket and is none of this user; move it away"
+            "{shown} is where the server's socket belongs, and is no socket of this user; move it away"
         );
     }
-    let reachable = Reachable::new(path).with_context(|| format!("{shown} cannot be looked at"))?;
+    let reachable = Reachable::new(path).with_context(|| format!("{shown} cannot be examined"))?;
     // A killed server leaves its file behind; connections to it are refused.
     Ok(UnixStream::connect(reachable.path()).is_ok())
 }
@@ -88,10 +88,10 @@ fn is_taken(path: &Path) -> Result<bool> {
 /// replaces the file of a killed server in one step.
 fn bind(folder: &Path, path: &Path) -> io::Result<(UnixListener, LocalSocket)> {
     let reachable = Reachable::new(path)?;
-    let around = reachable.path().parent().unwrap_or(folder).to_owned();
+    let temporary_folder = reachable.path().parent().unwrap_or(folder).to_owned();
     let mut builder = tempfile::Builder::new();
     builder.prefix(TEMPORARY).suffix(".sock");
-    let bound = builder.make_in(around, |path| {
+    let bound = builder.make_in(temporary_folder, |path| {
         let socket = rustix::net::socket_with(
             AddressFamily::UNIX,
             SocketType::STREAM,
@@ -103,8 +103,8 @@ fn bind(folder: &Path, path: &Path) -> io::Result<(UnixListener, LocalSocket)> {
         rustix::net::listen(&socket, CONNECTIONS_PENDING_MAX)?;
         Ok(UnixListener::from(socket))
     })?;
-    let found = fs::symlink_metadata(bound.path())?;
-    let identity = (found.dev(), found.ino());
+    let metadata = fs::symlink_metadata(bound.path())?;
+    let identity = (metadata.dev(), metadata.ino());
     let listener = bound.persist(reachable.path()).map_err(|failed| failed.error)?;
     Ok((listener, LocalSocket { path: path.to_owned(), identity }))
 }
@@ -113,8 +113,8 @@ const CONNECTIONS_PENDING_MAX: i32 = 128;
 
 impl Drop for LocalSocket {
     fn drop(&mut self) {
-        let found = fs::symlink_metadata(&self.path);
-        if found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity) {
+        let metadata = fs::symlink_metadata(&self.path);
+        if metadata.is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity) {
             drop(fs::remove_file(&self.path));
         }
     }
@@ -161,17 +161,17 @@ mod tests {
     use super::*;
     use tempfile::TempDir;
 
-    fn listened(folder: &Path) -> (UnixListener, LocalSocket) {
+    fn listen_in(folder: &Path) -> (UnixListener, LocalSocket) {
         listen(folder, 1).unwrap().unwrap()
     }
 
     #[test]
     fn a_socket_is_private_and_gone_after_an_orderly_end() {
         let folder = TempDir::new().unwrap();
-        let (_listener, socket) = listened(folder.path());
-        let found = fs::symlink_metadata(path(folder.path(), 1)).unwrap();
-        assert!(found.file_type().is_socket());
-        assert_eq!(found.mode() & 0o777, 0o600);
+        let (_listener, socket) = listen_in(folder.path());
+        let metadata = fs::symlink_metadata(path(folder.path(), 1)).unwrap();
+        assert!(metadata.file_type().is_socket());
+        assert_eq!(metadata.mode() & 0o777, 0o600);
         drop(socket);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
@@ -179,10 +179,10 @@ mod tests {
     #[test]
     fn a_socket_that_was_left_is_replaced_and_a_living_one_is_not() {
         let folder = TempDir::new().unwrap();
-        let (listener, socket) = listened(folder.path());
+        let (listener, socket) = listen_in(folder.path());
         assert!(listen(folder.path(), 1).unwrap().is_none());
         drop(listener); // as after `kill -9`: nothing listens, and the file is there
-        let (_second, _its_socket) = listened(folder.path());
+        let (_second, _its_socket) = listen_in(folder.path());
         drop(socket); // the first one removes only its own file
         assert!(UnixStream::connect(path(folder.path(), 1)).is_ok());
     }
@@ -193,8 +193,8 @@ mod tests {
         let precious = folder.path().join("precious");
         fs::write(&precious, "precious").unwrap();
         std::os::unix::fs::symlink(&precious, path(folder.path(), 1)).unwrap();
-        let told = listen(folder.path(), 1).err().unwrap().to_string();
-        assert!(told.contains("move it away"), "{told}");
+        let error = listen(folder.path(), 1).err().unwrap().to_string();
+        assert!(error.contains("move it away"), "{error}");
         fs::rename(&precious, path(folder.path(), 1)).unwrap();
         assert!(listen(folder.path(), 1).is_err());
         assert_eq!(fs::read(path(folder.path(), 1)).unwrap(), b"precious");
@@ -205,7 +205,7 @@ mod tests {
         let parent = TempDir::new().unwrap();
         let folder = parent.path().join("f".repeat(120));
         fs::create_dir(&folder).unwrap();
-        let (_listener, socket) = listened(&folder);
+        let (_listener, socket) = listen_in(&folder);
         let long = path(&folder, 1);
         assert!(UnixStream::connect(&long).is_err(), "the system takes long paths now");
         let reachable = Reachable::new(&long).unwrap();

@@ -9,7 +9,7 @@ mod audit;
 mod backup;
 mod banner;
 mod bench;
-mod config;
+mod config_command;
 mod data_folder;
 mod demo;
 mod doctor;
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         Command::Profile(command) => remote::profile(&command),
         Command::Audit(args) => audit::run(&args),
         Command::Keys(args) => keys::run(&args),
-        Command::Config(command) => config::run(&command),
+        Command::Config(command) => config_command::run(&command),
         Command::Demo(args) => demo::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Bench(args) => bench::run(&args),

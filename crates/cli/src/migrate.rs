@@ -2,7 +2,7 @@
 
 use crate::{
     args::{MigrateCommand, StoreAddress, StoreArgs},
-    config::present_store_of,
+    config_command::present_store_of,
     open_store::block_on,
 };
 use anyhow::{Context, Result};
@@ -19,7 +19,7 @@ pub(crate) fn run(command: &MigrateCommand) -> Result<ExitCode> {
 
 fn status(args: &StoreArgs) -> Result<ExitCode> {
     let address = present_store_of(args)?;
-    let Schema { version: found, supported_version: known, missing } = look(&address)?;
+    let Schema { version: found, supported_version: known, missing } = read_schema(&address)?;
     println!("{} has schema {found}; this version writes {known}", address.shown());
     for migration in &missing {
         println!("  missing: {:04} {}", migration.number, migration.name);
@@ -37,7 +37,7 @@ fn status(args: &StoreArgs) -> Result<ExitCode> {
 
 fn plan(args: &StoreArgs) -> Result<ExitCode> {
     let address = present_store_of(args)?;
-    let missing = look(&address)?.missing;
+    let missing = read_schema(&address)?.missing;
     if missing.is_empty() {
         eprintln!("{} is up to date; nothing would be run", address.shown());
     }
@@ -50,7 +50,7 @@ fn plan(args: &StoreArgs) -> Result<ExitCode> {
 fn up(args: &StoreArgs) -> Result<ExitCode> {
     let address = present_store_of(args)?;
     let Schema { version: found, supported_version: known, missing } =
-        bring_up(&address).context("the store stays as it is")?;
+        migrate_up(&address).context("the store stays as it is")?;
     match missing.len() {
         0 => println!("{} is up to date: schema {known}", address.shown()),
         _ => println!("{} was brought from schema {found} to {known}", address.shown()),
@@ -58,14 +58,14 @@ fn up(args: &StoreArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn look(address: &StoreAddress) -> Result<Schema> {
+fn read_schema(address: &StoreAddress) -> Result<Schema> {
     match address {
         StoreAddress::Sqlite(path) => Ok(schema(path)?),
         StoreAddress::Postgres(address) => block_on(postgres_schema(address)),
     }
 }
 
-fn bring_up(address: &StoreAddress) -> Result<Schema> {
+fn migrate_up(address: &StoreAddress) -> Result<Schema> {
     match address {
         StoreAddress::Sqlite(path) => {
             let holder = format!("process {}, migrating", std::process::id());

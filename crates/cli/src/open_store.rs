@@ -19,7 +19,7 @@ pub(crate) type OpenedStore = (Arc<dyn Store>, Option<StartupLock>);
 /// reached yet.
 pub(crate) async fn open(
     address: &StoreAddress,
-    patience: Duration,
+    wait_max: Duration,
     tenant_limits: TenantLimits,
     clock: Arc<dyn Clock>,
     random: Arc<dyn RandomSource>,
@@ -32,8 +32,8 @@ pub(crate) async fn open(
             Ok((Arc::new(store), None))
         }
         StoreAddress::Postgres(address) => {
-            let opened = open_database(address, patience, tenant_limits, clock, random).await;
-            opened.map_err(|wrong| with_remedy(wrong, UNREACHABLE_REMEDY))
+            let opened = open_database(address, wait_max, tenant_limits, clock, random).await;
+            opened.map_err(|error| with_remedy(error, UNREACHABLE_REMEDY))
         }
     }
 }
@@ -47,70 +47,70 @@ const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration:
 
 async fn open_database(
     address: &PostgresAddress,
-    patience: Duration,
+    wait_max: Duration,
     tenant_limits: TenantLimits,
     clock: Arc<dyn Clock>,
     random: Arc<dyn RandomSource>,
 ) -> Result<OpenedStore, PostgresError> {
-    let until = clock.read().monotonic + patience;
+    let deadline = clock.read().monotonic + wait_max;
     let mut failures = 0;
     loop {
         let options = PostgresOptions { tenant_limits, ..PostgresOptions::default() };
         let open_store = async {
             let store = Postgres::open(address, clock.clone(), random.clone(), options).await?;
-            let turn = address.startup_lock().await?;
-            Ok((Arc::new(store) as Arc<dyn Store>, Some(turn)))
+            let startup_lock = address.startup_lock().await?;
+            Ok((Arc::new(store) as Arc<dyn Store>, Some(startup_lock)))
         };
-        let wrong: PostgresError = match open_store.await {
+        let error: PostgresError = match open_store.await {
             Ok(opened) => return Ok(opened),
-            Err(wrong) => wrong,
+            Err(error) => error,
         };
-        let left = until.saturating_sub(clock.read().monotonic);
-        if left.is_zero() || !wrong.may_pass() {
-            return Err(wrong);
+        let remaining = deadline.saturating_sub(clock.read().monotonic);
+        if remaining.is_zero() || !error.may_pass() {
+            return Err(error);
         }
-        let (error, seconds) = (format!("{:#}", Error::new(wrong)), left.as_secs());
+        let (error, seconds) = (format!("{:#}", Error::new(error)), remaining.as_secs());
         warn!(%address, error, "the database cannot be used yet; waiting for it, {seconds} s at most");
         failures += 1;
-        tokio::time::sleep(BACKOFF.spread(failures, random.entropy()).min(left)).await;
+        tokio::time::sleep(BACKOFF.spread(failures, random.entropy()).min(remaining)).await;
     }
 }
 
 /// The error and its remedy.
-fn with_remedy(wrong: PostgresError, when_passing: &str) -> Error {
-    let help = if wrong.may_pass() {
-        when_passing
-    } else if let PostgresError::Connect { .. } = wrong {
+fn with_remedy(error: PostgresError, unreachable_remedy: &str) -> Error {
+    let remedy = if error.may_pass() {
+        unreachable_remedy
+    } else if let PostgresError::Connect { .. } = error {
         "; user, password, database and sslmode are in the address of the store"
-    } else if let PostgresError::Migrate { .. } = wrong {
+    } else if let PostgresError::Migrate { .. } = error {
         "; the role needs a schema of its own or the right to make one: docs/operating.md has the SQL"
     } else {
         ""
     };
-    anyhow!("{:#}{help}", Error::new(wrong))
+    anyhow!("{:#}{remedy}", Error::new(error))
 }
 
 /// Runs one query from a command that has no runtime.
-pub(crate) fn block_on<T>(asked: impl Future<Output = Result<T, PostgresError>>) -> Result<T> {
+pub(crate) fn block_on<T>(query: impl Future<Output = Result<T, PostgresError>>) -> Result<T> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(asked).map_err(with_remedy_now)
+    runtime.block_on(query).map_err(with_remedy_now)
 }
 
 /// The error and its remedy, for a command that does not wait.
-pub(crate) fn with_remedy_now(wrong: PostgresError) -> Error {
-    with_remedy(wrong, "; start it, or name another with --store")
+pub(crate) fn with_remedy_now(error: PostgresError) -> Error {
+    with_remedy(error, "; start it, or name another with --store")
 }
 
 /// Opens a store for a command that does one thing with it.
-pub(crate) async fn visit(
+pub(crate) async fn open_for_command(
     address: &StoreAddress,
     clock: Arc<dyn Clock>,
     random: Arc<dyn RandomSource>,
 ) -> Result<Arc<dyn Store>> {
-    let (store, turn) =
+    let (store, startup_lock) =
         open(address, Duration::ZERO, TenantLimits::default(), clock, random).await?;
-    if let Some(turn) = turn {
-        turn.release().await;
+    if let Some(startup_lock) = startup_lock {
+        startup_lock.release().await;
     }
     Ok(store)
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     args::{RestoreArgs, StoreAddress},
-    config::store_of,
+    config_command::store_of,
     data_folder,
 };
 use anyhow::{Context, Result, bail};

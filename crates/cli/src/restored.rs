@@ -2,7 +2,7 @@
 
 use crate::{
     args::{StoreAddress, StoreArgs},
-    config::store_of,
+    config_command::store_of,
     open_store,
 };
 use anyhow::{Result, anyhow, bail};

@@ -22,18 +22,18 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(unreadable),
     };
-    let found = file.metadata().with_context(unreadable)?;
-    if !found.is_file() {
+    let metadata = file.metadata().with_context(unreadable)?;
+    if !metadata.is_file() {
         bail!("{shown} is no regular file; move it away, and the next start makes a new one");
     }
-    let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
+    let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
     if owner != user {
         bail!(
             "{shown} belongs to user {owner}, who knows what is in it, and consign runs as user {user}; run it as \
              that user, or move the file away, and the next start makes a new one"
         );
     }
-    let mode = found.mode();
+    let mode = metadata.mode();
     if mode & 0o077 != 0 {
         bail!(
             "{shown} can be read or written by others (mode {:o}), so it is no secret; `chmod 600 {shown}` \
@@ -48,7 +48,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>> {
 
 /// Writes the file as a whole or not at all, readable by this user alone, and never over another.
 pub(crate) fn write(folder: &Path, path: &Path, text: &str) -> Result<()> {
-    let written = || -> Result<()> {
+    let write_file = || -> Result<()> {
         let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder)?; // mode 0600
         writeln!(file, "{text}")?;
         file.as_file().sync_all()?;
@@ -56,5 +56,5 @@ pub(crate) fn write(folder: &Path, path: &Path, text: &str) -> Result<()> {
         File::open(folder)?.sync_all()?;
         Ok(())
     };
-    written().with_context(|| format!("{} cannot be written", path.display()))
+    write_file().with_context(|| format!("{} cannot be written", path.display()))
 }

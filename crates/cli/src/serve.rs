@@ -4,7 +4,7 @@ use crate::{
     admin_key::AdminKeys,
     args::ServeArgs,
     banner::banner,
-    config, listen, local_socket,
+    config_command, listen, local_socket,
     log::{self, LogFormat},
     open_files, open_store,
     ready_made::{HandlerEnvironment, ReadyMadeHandlers},
@@ -25,18 +25,18 @@ use tracing::{error, info, warn};
 /// minute before it kills.
 const GRACE: Duration = Duration::from_secs(25);
 /// How long handlers may take to give their jobs back after a second signal.
-const GIVE_BACK_MAX: Duration = Duration::from_secs(5);
+const RELEASE_MAX: Duration = Duration::from_secs(5);
 /// How long the runtime waits for the rest.
-const LEFTOVERS: Duration = Duration::from_secs(1);
+const RUNTIME_SHUTDOWN_MAX: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
-    let mut settings = config::load(&args.settings)?;
+    let mut settings = config_command::load(&args.settings)?;
     let log_format = LogFormat::of(&settings.log, &args.terminal);
     let log = log::start(&settings.log, log_format)?;
     open_files::allow_many(&mut settings.server.limits, &settings.shares);
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(serve(settings, log_format));
-    runtime.shutdown_timeout(LEFTOVERS);
+    runtime.shutdown_timeout(RUNTIME_SHUTDOWN_MAX);
     let code = match (served, log_format) {
         (Ok(()), _) => Ok(ExitCode::SUCCESS),
         (Err(error), LogFormat::Text { .. }) => Err(error),
@@ -60,11 +60,11 @@ async fn serve(settings: Settings, log_format: LogFormat) -> Result<()> {
     let secure = tls.is_some();
     let listeners = listen::listen(&settings)?;
     let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
-    let (address, patience) = (&settings.store, settings.wait_for_store);
+    let (address, wait_for_store) = (&settings.store, settings.wait_for_store);
     let limits = settings.tenant_limits;
     let folder = address.folder();
-    let (store, turn) = tokio::select! {
-        opened = open_store::open(address, patience, limits, clock.clone(), random.clone()) => opened?,
+    let (store, startup_lock) = tokio::select! {
+        opened = open_store::open(address, wait_for_store, limits, clock.clone(), random.clone()) => opened?,
         () = signals.any() => {
             info!("asked to end while waiting for the store");
             return Ok(());
@@ -75,7 +75,7 @@ async fn serve(settings: Settings, log_format: LogFormat) -> Result<()> {
     let Settings { payload_bytes_max, strict_types, .. } = settings;
     let node = platform::Settings { payload_bytes_max, strict_types };
     let node = Arc::new(Node::start(store, clock.clone(), random.clone(), node)?);
-    declare(&node, &settings.types, &*clock, &*random).await?;
+    declare_types(&node, &settings.types, &*clock, &*random).await?;
     let environment = HandlerEnvironment::new(&settings, folder, clock.clone(), &*random)?;
     let name = format!("serve-{:08x}", random.entropy().0 >> 96);
     let server = settings.server.clone();
@@ -84,9 +84,9 @@ async fn serve(settings: Settings, log_format: LogFormat) -> Result<()> {
         local_socket::listen(folder, listeners.main.local_addr()?.port())?.unzip();
     let listeners = Listeners { local, ..listeners };
     let server = Server::start(node.clone(), clock, random, server, listeners, tls).await?;
-    let _renewing = certificates.map(Certificates::follow);
-    if let Some(turn) = turn {
-        turn.release().await; // keys, types and signing secrets exist
+    let _certificate_reload = certificates.map(Certificates::reload_on_change);
+    if let Some(startup_lock) = startup_lock {
+        startup_lock.release().await; // keys, types and signing secrets exist
     }
     let mut handlers = ReadyMadeHandlers::start(&node, environment, name).await?;
     let address = server.address();
@@ -108,7 +108,7 @@ async fn serve(settings: Settings, log_format: LogFormat) -> Result<()> {
             warn!("asked to end again: requests and handlers under way are cut off");
             // Before the node closes: a job whose handler is cut off here is given back, and does
             // not wait for its lease to expire.
-            if timeout(GIVE_BACK_MAX, handlers.stop(Duration::ZERO)).await.is_err() {
+            if timeout(RELEASE_MAX, handlers.stop(Duration::ZERO)).await.is_err() {
                 warn!("some handlers did not end: their jobs run again when their leases expire");
             }
         }
@@ -120,22 +120,23 @@ async fn serve(settings: Settings, log_format: LogFormat) -> Result<()> {
 }
 
 /// Writes the job types of the file to the store. An unchanged type gets no second audit entry.
-async fn declare(
+async fn declare_types(
     node: &Node,
     types: &[DeclaredType],
     clock: &dyn Clock,
     random: &dyn RandomSource,
 ) -> Result<()> {
-    let known = node.policies().await?;
+    let stored = node.policies().await?;
     let correlation = JobId::new(clock.read().wall, random.entropy()).to_string();
     let correlation = CorrelationId::parse(&correlation)?;
     let actor = Actor { who: "config".into(), scope: Scope::All, correlation };
-    let notification = types.iter().filter(|told| known.get(&told.job_type) != Some(&told.policy));
-    for told in notification {
-        node.set_policy(told.job_type.clone(), &told.draft, Some(&actor))
+    let changed =
+        types.iter().filter(|declared| stored.get(&declared.job_type) != Some(&declared.policy));
+    for declared in changed {
+        node.set_policy(declared.job_type.clone(), &declared.draft, Some(&actor))
             .await
-            .with_context(|| format!("the type {} cannot be declared", told.job_type))?;
-        info!(job_type = %told.job_type, "type declared");
+            .with_context(|| format!("the type {} cannot be declared", declared.job_type))?;
+        info!(job_type = %declared.job_type, "type declared");
     }
     Ok(())
 }

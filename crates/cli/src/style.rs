@@ -40,12 +40,12 @@ impl StyledLine {
         StyledLine::default()
     }
 
-    pub(crate) fn of(tone: Style, text: impl Into<String>) -> Self {
-        StyledLine::new().then(tone, text)
+    pub(crate) fn of(style: Style, text: impl Into<String>) -> Self {
+        StyledLine::new().then(style, text)
     }
 
-    pub(crate) fn then(mut self, tone: Style, text: impl Into<String>) -> Self {
-        self.0.push((tone, text.into()));
+    pub(crate) fn then(mut self, style: Style, text: impl Into<String>) -> Self {
+        self.0.push((style, text.into()));
         self
     }
 
@@ -54,27 +54,28 @@ impl StyledLine {
         if self.width() <= width {
             return self;
         }
-        let mut room = width.saturating_sub(1);
+        let mut columns_left = width.saturating_sub(1);
         let mut pieces = Vec::with_capacity(self.0.len() + 1);
-        for (tone, text) in self.0 {
-            let kept = beginning(&text, room);
+        for (style, text) in self.0 {
+            let fitting = prefix_within(&text, columns_left);
             // The text after the first character that does not fit is dropped, too.
-            room = if kept.len() < text.len() { 0 } else { room - columns(kept) };
-            pieces.push((tone, kept.to_owned()));
+            columns_left =
+                if fitting.len() < text.len() { 0 } else { columns_left - columns(fitting) };
+            pieces.push((style, fitting.to_owned()));
         }
-        pieces.push((Style::Faint, beginning("…", width).to_owned()));
+        pieces.push((Style::Faint, prefix_within("…", width).to_owned()));
         StyledLine(pieces)
     }
 
     pub(crate) fn map(self, change: impl Fn(&str) -> String) -> Self {
-        StyledLine(self.0.into_iter().map(|(tone, text)| (tone, change(&text))).collect())
+        StyledLine(self.0.into_iter().map(|(style, text)| (style, change(&text))).collect())
     }
 
     /// The line, padded with spaces to `width` columns, before or after it.
     pub(crate) fn padded(mut self, width: usize, before: bool) -> Self {
-        let missing = " ".repeat(width.saturating_sub(self.width()));
-        let place = if before { 0 } else { self.0.len() };
-        self.0.insert(place, (Style::Plain, missing));
+        let padding = " ".repeat(width.saturating_sub(self.width()));
+        let index = if before { 0 } else { self.0.len() };
+        self.0.insert(index, (Style::Plain, padding));
         self
     }
 
@@ -93,7 +94,7 @@ impl StyledLine {
 
     /// The line with escape codes.
     pub(crate) fn coloured(&self) -> String {
-        let piece = |(tone, text): &(Style, String)| match tone.code() {
+        let piece = |(style, text): &(Style, String)| match style.code() {
             Some(code) => format!("{code}{text}\x1b[0m"),
             None => text.clone(),
         };
@@ -107,11 +108,11 @@ pub(crate) fn columns(text: &str) -> usize {
     text.chars().filter_map(UnicodeWidthChar::width).sum()
 }
 
-fn beginning(text: &str, room: usize) -> &str {
-    let mut taken = 0;
+fn prefix_within(text: &str, columns_left: usize) -> &str {
+    let mut width = 0;
     let overflows = |letter: char| {
-        taken += letter.width().unwrap_or(0);
-        taken > room
+        width += letter.width().unwrap_or(0);
+        width > columns_left
     };
     &text[..text.find(overflows).unwrap_or(text.len())]
 }

@@ -39,7 +39,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// The served certificate, and its files.
 pub(crate) struct Certificates {
     files: TlsFiles,
-    served: Arc<Served>,
+    served: Arc<ServedCertificate>,
     stamp: Stamp,
 }
 
@@ -48,7 +48,7 @@ impl Certificates {
     pub(crate) fn load(files: &TlsFiles) -> Result<Self> {
         // Before the files are read: the next check then sees a change in between.
         let stamp = Stamp::of(files);
-        let served = Arc::new(Served(RwLock::new(load(files)?)));
+        let served = Arc::new(ServedCertificate(RwLock::new(load(files)?)));
         Ok(Certificates { files: files.clone(), served, stamp })
     }
 
@@ -61,10 +61,10 @@ impl Certificates {
 
     /// Reloads the files whenever they change, until the returned set is dropped. Open connections
     /// keep the certificate with which they started.
-    pub(crate) fn follow(self) -> JoinSet<()> {
-        let mut following = JoinSet::new();
-        following.spawn(self.reload_when_changed());
-        following
+    pub(crate) fn reload_on_change(self) -> JoinSet<()> {
+        let mut reload_task = JoinSet::new();
+        reload_task.spawn(self.reload_when_changed());
+        reload_task
     }
 
     async fn reload_when_changed(mut self) {
@@ -88,8 +88,8 @@ impl Certificates {
                 // The next check tries again, also where the files stay as they are: the old
                 // certificate would otherwise be served until it expires.
                 Err(error) => {
-                    let before = failed.filter(|(seen, _)| *seen == stamp);
-                    let checks = before.map_or(0, |(_, checks)| checks) + 1;
+                    let earlier = failed.filter(|(seen, _)| *seen == stamp);
+                    let checks = earlier.map_or(0, |(_, checks)| checks) + 1;
                     failed = Some((stamp, checks));
                     if checks == WARN_AT_CHECK {
                         let error = format!("{error:#}");
@@ -109,15 +109,15 @@ impl Certificates {
 const WARN_AT_CHECK: u64 = 2;
 
 #[derive(Debug)]
-struct Served(RwLock<Arc<CertifiedKey>>);
+struct ServedCertificate(RwLock<Arc<CertifiedKey>>);
 
-impl ResolvesServerCert for Served {
+impl ResolvesServerCert for ServedCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.read().expect(UNPOISONED).clone())
     }
 }
 
-const UNPOISONED: &str = "nothing panics with the certificate in hand";
+const UNPOISONED: &str = "no code panics while it holds the lock of the certificate";
 
 /// Changes when either file is written or replaced, or gets another mode or owner. `None` for a
 /// missing file.
@@ -160,14 +160,14 @@ fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
         .collect::<Result<_, _>>()
         .map_err(|error| unreadable(path, &error))?;
     if chain.is_empty() {
-        bail!("{} holds no certificate: {}", path.display(), instead(&pem, "CERTIFICATE"));
+        bail!("{} holds no certificate: {}", path.display(), describe_content(&pem, "CERTIFICATE"));
     }
     Ok(chain)
 }
 
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>> {
-    let (pem, found) = read(path, "key")?;
-    refuse_exposed(path, &found)?;
+    let (pem, metadata) = read(path, "key")?;
+    refuse_exposed(path, &metadata)?;
     match PrivateKeyDer::from_pem_slice(&pem) {
         Ok(key) => Ok(key),
         Err(Error::NoItemsFound) if has(&pem, "ENCRYPTED PRIVATE KEY") => bail!(
@@ -176,7 +176,11 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>> {
             path.display()
         ),
         Err(Error::NoItemsFound) => {
-            bail!("{} holds no private key: {}", path.display(), instead(&pem, "PRIVATE KEY"))
+            bail!(
+                "{} holds no private key: {}",
+                path.display(),
+                describe_content(&pem, "PRIVATE KEY")
+            )
         }
         Err(error) => Err(unreadable(path, &error)),
     }
@@ -184,10 +188,10 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>> {
 
 /// Refuses a key that other users can read. It is a file of this user with mode 0600, or one of
 /// root that our group may read (0640), as PostgreSQL wants it.
-fn refuse_exposed(path: &Path, found: &Metadata) -> Result<()> {
-    let (shown, mode, owner) = (path.display(), found.mode() & 0o7777, found.uid());
+fn refuse_exposed(path: &Path, metadata: &Metadata) -> Result<()> {
+    let (shown, mode, owner) = (path.display(), metadata.mode() & 0o7777, metadata.uid());
     let user = rustix::process::geteuid().as_raw();
-    let (mode_max, mend) = match owner {
+    let (mode_max, command) = match owner {
         owner if owner == user => (0o600, "chmod 600"),
         0 => (0o640, "chmod 640"),
         _ => bail!(
@@ -195,7 +199,9 @@ fn refuse_exposed(path: &Path, found: &Metadata) -> Result<()> {
         ),
     };
     if mode & 0o077 & !mode_max != 0 {
-        bail!("other users can use the key {shown} (mode {mode:o}); mend it with: {mend} {shown}");
+        bail!(
+            "other users can use the key {shown} (mode {mode:o}); mend it with: {command} {shown}"
+        );
     }
     Ok(())
 }
@@ -208,43 +214,43 @@ fn read(path: &Path, what: &str) -> Result<(Vec<u8>, Metadata)> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
     let mut file = opened.with_context(problem)?;
-    let found = file.metadata().with_context(problem)?;
-    if !found.is_file() {
+    let metadata = file.metadata().with_context(problem)?;
+    if !metadata.is_file() {
         bail!("the {what} {} is no regular file", path.display());
     }
     let mut pem = Vec::new();
     file.read_to_end(&mut pem).with_context(problem)?;
-    Ok((pem, found))
+    Ok((pem, metadata))
 }
 
 /// The error for a file that the system does not let us read: its owner, and our user.
 fn access_problem(path: &Path, what: &str) -> String {
     let user = rustix::process::geteuid().as_raw();
-    let of = fs::metadata(path).map_or(String::new(), |file| {
+    let mode_and_owner = fs::metadata(path).map_or(String::new(), |file| {
         let mode = file.mode() & 0o7777;
         format!(" (mode {mode:o}, of user {} and group {})", file.uid(), file.gid())
     });
-    format!("the {what} {}{of} cannot be read by user {user}", path.display())
+    format!("the {what} {}{mode_and_owner} cannot be read by user {user}", path.display())
 }
 
 /// The error names only the kind of damage: the text of a key is secret.
 #[expect(clippy::wildcard_enum_match_arm, reason = "more kinds of damage may come")]
 fn unreadable(path: &Path, error: &Error) -> anyhow::Error {
-    let why = match error {
+    let damage = match error {
         Error::MissingSectionEnd { .. } => "a section has no end",
         Error::IllegalSectionStart { .. } => "a section begins wrongly",
         Error::Base64Decode(_) => "a section is no base64",
         Error::NoItemsFound => "nothing is in it",
         _ => "it is damaged",
     };
-    anyhow::anyhow!("{} is no PEM file: {why}", path.display())
+    anyhow::anyhow!("{} is no PEM file: {damage}", path.display())
 }
 
-fn instead(pem: &[u8], wanted: &str) -> String {
+fn describe_content(pem: &[u8], section_name: &str) -> String {
     let others = ["PRIVATE KEY", "CERTIFICATE REQUEST", "CERTIFICATE", "PUBLIC KEY"];
     match others.into_iter().find(|other| has(pem, other)) {
         Some(other) => format!("there is a {} in it", other.to_lowercase()),
-        None => format!("it must be PEM, with a line such as -----BEGIN {wanted}-----"),
+        None => format!("it must be PEM, with a line such as -----BEGIN {section_name}-----"),
     }
 }
 

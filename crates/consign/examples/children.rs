@@ -25,7 +25,7 @@ async fn thumbnail(picture: String, context: Context) -> Result<(), Fail> {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let consign = Consign::in_memory()?;
     let runner = consign.runner().with(on("album", album)).with(on("thumbnail", thumbnail));
-    let working = runner.start().await?;
+    let runner = runner.start().await?;
 
     let pictures = ["cat.png", "dog.png"];
     let request = JobRequest::new("album", &pictures).correlation("holidays");
@@ -37,6 +37,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let parent = child.envelope.parent == Some(album.id());
         println!("{}: {}, its parent is the album: {parent}", child.id(), child.status());
     }
-    working.stop(Duration::from_secs(10)).await;
+    runner.stop(Duration::from_secs(10)).await;
     Ok(())
 }

@@ -21,7 +21,7 @@ async fn send(email: Email, context: Context) -> Result<String, Fail> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let consign = Consign::open("consign-data/hello.db")?;
-    let running = consign.runner().with(on("email", send).slots(4)).start().await?;
+    let runner = consign.runner().with(on("email", send).slots(4)).start().await?;
 
     let email = Email { to: "ada@example.org".into() };
     let job = consign.submit(JobRequest::new("email", &email).subject("order/7")).await?;
@@ -30,6 +30,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let job = consign.wait(job.job_id, Duration::from_secs(10)).await?;
     let result: Option<String> = consign::result_of(&job)?;
     println!("{}: {}", job.status(), result.unwrap_or_default());
-    running.stop(Duration::from_secs(10)).await;
+    runner.stop(Duration::from_secs(10)).await;
     Ok(())
 }

@@ -25,7 +25,7 @@ async fn send(email: Email, context: Context) -> Result<String, Fail> {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = env::var("CONSIGN_URL").unwrap_or("http://127.0.0.1:8470".into());
     let consign = Remote::connect(&url, &env::var("CONSIGN_KEY")?)?;
-    let working = consign.runner().with(on("email", send).slots(4)).start().await?;
+    let runner = consign.runner().with(on("email", send).slots(4)).start().await?;
 
     let email = Email { to: "ada@example.org".into() };
     let job = consign.submit(JobRequest::new("email", &email).subject("order/7")).await?;
@@ -34,6 +34,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let job = consign.wait(&job.job_id, Duration::from_secs(10)).await?;
     let result: Option<String> = consign::result_of(&job)?;
     println!("{}: {}", job.status, result.unwrap_or_default());
-    working.stop(Duration::from_secs(10)).await;
+    runner.stop(Duration::from_secs(10)).await;
     Ok(())
 }

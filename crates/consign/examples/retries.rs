@@ -5,8 +5,8 @@ use consign::{Consign, Context, Fail, Jitter, Job, JobRequest, PolicyDraft, on};
 use std::time::Duration;
 
 /// A job that says how it wants to end.
-async fn behave(how: String, context: Context) -> Result<(), Fail> {
-    match how.as_str() {
+async fn behave(behaviour: String, context: Context) -> Result<(), Fail> {
+    match behaviour.as_str() {
         "flaky" if context.attempt() < 3 => Err(Fail::retry("SMTP_DOWN", "the server is away")),
         "hopeless" => Err(Fail::for_good("NO_SUCH_USER", "nobody has this address")),
         "unreadable" => Err(Fail::poison("BAD_PAYLOAD", "this is not an email")),
@@ -27,23 +27,23 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         jitter: Some(Jitter::None),
         ..PolicyDraft::default()
     };
-    let working = consign.runner().with(on("email", behave).policy(policy)).start().await?;
+    let runner = consign.runner().with(on("email", behave).policy(policy)).start().await?;
 
-    for how in ["fine", "flaky", "careless", "hopeless", "unreadable", "stubborn"] {
-        let job = consign.submit(JobRequest::new("email", &how)).await?;
+    for behaviour in ["fine", "flaky", "careless", "hopeless", "unreadable", "stubborn"] {
+        let job = consign.submit(JobRequest::new("email", &behaviour)).await?;
         let job = consign.wait(job.job_id, Duration::from_secs(10)).await?;
-        println!("{how:<11} {:<10} {}", job.status().as_str(), told(&job));
+        println!("{behaviour:<11} {:<10} {}", job.status().as_str(), describe(&job));
         for row in consign.history(job.id()).await? {
             let from = row.from.map_or("-", |status| status.as_str());
             let code = row.error_code.map(|code| code.to_string()).unwrap_or_default();
             println!("    {}. {from} → {} {code}", row.seq, row.to);
         }
     }
-    working.stop(Duration::from_secs(10)).await;
+    runner.stop(Duration::from_secs(10)).await;
     Ok(())
 }
 
-fn told(job: &Job) -> String {
+fn describe(job: &Job) -> String {
     let attempts = format!("after {} of {} attempts", job.life.attempt, job.max_attempts);
     match &job.life.last_failure {
         Some(failure) => format!("{attempts}, {}", failure.code),

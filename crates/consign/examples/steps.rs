@@ -9,9 +9,9 @@ use std::time::Duration;
 async fn checkout(order: u32, context: Context) -> Result<String, Fail> {
     let attempt = context.attempt();
     let receipt: String = context
-        .step("charge", |begun| async move {
+        .step("charge", |state| async move {
             // Should the process have died in here before, only the bank knows how far it came.
-            if begun == StepState::Again {
+            if state == StepState::Interrupted {
                 println!("attempt {attempt}: asking the bank whether order {order} was charged");
             }
             println!("attempt {attempt}: charging for order {order}");
@@ -19,8 +19,8 @@ async fn checkout(order: u32, context: Context) -> Result<String, Fail> {
         })
         .await?;
     context
-        .step("mail", |begun| async move {
-            println!("attempt {attempt}: mailing, {begun:?}");
+        .step("mail", |state| async move {
+            println!("attempt {attempt}: mailing, {state:?}");
             if attempt < 3 {
                 return Err(Fail::retry("SMTP_DOWN", "the mail server is away"));
             }
@@ -38,11 +38,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         jitter: Some(Jitter::None),
         ..PolicyDraft::default()
     };
-    let working = consign.runner().with(on("checkout", checkout).policy(policy)).start().await?;
+    let runner = consign.runner().with(on("checkout", checkout).policy(policy)).start().await?;
     let job = consign.submit(JobRequest::new("checkout", &7)).await?;
     let job = consign.wait(job.job_id, Duration::from_secs(10)).await?;
     let receipt: Option<String> = consign::result_of(&job)?;
     println!("{} after {} attempts: {receipt:?}", job.status(), job.life.attempt);
-    working.stop(Duration::from_secs(10)).await;
+    runner.stop(Duration::from_secs(10)).await;
     Ok(())
 }

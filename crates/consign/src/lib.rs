@@ -10,14 +10,14 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let consign = Consign::in_memory()?; // or Consign::open("consign-data/consign.db")
 //! let greet = |name: String, _: Context| async move { Ok::<_, Fail>(format!("hello {name}")) };
-//! let working = consign.runner().with(on("greeting", greet)).start().await?;
+//! let runner = consign.runner().with(on("greeting", greet)).start().await?;
 //!
 //! let job = consign.submit(JobRequest::new("greeting", &"Ada")).await?;
 //! let job = consign.wait(job.job_id, Duration::from_secs(10)).await?;
 //! assert_eq!(job.status(), Status::Completed);
 //! assert_eq!(consign::result_of::<String>(&job)?.as_deref(), Some("hello Ada"));
 //!
-//! working.stop(Duration::from_secs(10)).await;
+//! runner.stop(Duration::from_secs(10)).await;
 //! # Ok(())
 //! # }
 //! ```
@@ -26,7 +26,7 @@
 //! |---|---|
 //! | submitting, reading, cancelling and redriving jobs | [`Consign`], [`JobRequest`] |
 //! | writing handlers | [`on`], [`Handler`], [`Context`] (progress, steps, children), [`Fail`] |
-//! | running them | [`Runner`], [`Registration`] (slots, lease, policy), [`RunningRunner`] |
+//! | running them | [`Runner`], [`Registration`] (slots, lease, policy), [`RunnerHandle`] |
 //! | how jobs of a type are treated | [`PolicyDraft`], [`Policy`] |
 //! | testing them | [`testing`] |
 //! | everything else, for any tenant | [`Consign::node`] |
@@ -57,8 +57,8 @@ pub use wire::{BatchItem, JobStatus, SubmittedJob};
 #[cfg(feature = "testing")]
 pub use worker::testing;
 pub use worker::{
-    BackendError, Context, Fail, Handler, JobInfo, JobRequest, Registration, Runner, RunnerStats,
-    RunningRunner, SLOTS, StartError, StepState, StopReason, Stopped, on, on_handler,
+    BackendError, Context, Fail, Handler, JobInfo, JobRequest, Registration, Runner, RunnerHandle,
+    RunnerStats, SLOTS_DEFAULT, StartError, StepState, StopReason, StopSummary, on, on_handler,
 };
 
 use serde::de::DeserializeOwned;

@@ -12,7 +12,7 @@ pub struct Consign {
     node: Arc<Node>,
     tenant: Tenant,
     /// Whether its runners take the jobs of all tenants.
-    runs_all: bool,
+    runs_all_tenants: bool,
 }
 
 /// Why Consign could not be opened.
@@ -22,7 +22,7 @@ pub enum ConsignError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The folder of the file could not be made, or the system gave no thread.
-    #[error("the store cannot be set to work")]
+    #[error("the store could not be started")]
     System(#[from] io::Error),
 }
 
@@ -36,25 +36,33 @@ impl Consign {
         }
         let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         let store = Sqlite::open(path, clock, random, Options::default())?;
-        Ok(Self::over(Arc::new(store))?)
+        Ok(Self::with_store(Arc::new(store))?)
     }
 
     /// A store that forgets everything when it is dropped.
     pub fn in_memory() -> Result<Self, ConsignError> {
         let memory = Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemRandom));
-        Ok(Self::over(Arc::new(memory))?)
+        Ok(Self::with_store(Arc::new(memory))?)
     }
 
     /// Consign over any store.
-    pub fn over(store: Arc<dyn Store>) -> io::Result<Self> {
+    pub fn with_store(store: Arc<dyn Store>) -> io::Result<Self> {
         let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         let node = Node::start(store, clock, random, Settings::default())?;
-        Ok(Consign { node: Arc::new(node), tenant: Tenant::default_tenant(), runs_all: true })
+        Ok(Consign {
+            node: Arc::new(node),
+            tenant: Tenant::default_tenant(),
+            runs_all_tenants: true,
+        })
     }
 
     /// The same store, for one tenant: it reads, submits and runs only that tenant's jobs.
     pub fn for_tenant(&self, tenant: &str) -> Result<Self, Error> {
-        Ok(Consign { node: self.node.clone(), tenant: Tenant::parse(tenant)?, runs_all: false })
+        Ok(Consign {
+            node: self.node.clone(),
+            tenant: Tenant::parse(tenant)?,
+            runs_all_tenants: false,
+        })
     }
 
     /// Submits a job: when this returns, the job is on disk, and so is its status.
@@ -125,7 +133,7 @@ impl Consign {
     /// it.
     pub fn runner(&self) -> Runner {
         let runner = Runner::new(&self.node);
-        if self.runs_all { runner } else { runner.tenant(self.tenant.as_str()) }
+        if self.runs_all_tenants { runner } else { runner.tenant(self.tenant.as_str()) }
     }
 
     /// Accepts no new requests, finishes those that wait, and stops. Stop runners first: jobs that

@@ -17,13 +17,13 @@ use worker::{JobRequest, Runner};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let consign = Remote::connect("http://127.0.0.1:8470", "csk_…")?;
 /// let greet = |name: String, _: Context| async move { Ok::<_, Fail>(format!("hello {name}")) };
-/// let working = consign.runner().with(on("greeting", greet)).start().await?;
+/// let runner = consign.runner().with(on("greeting", greet)).start().await?;
 ///
 /// let job = consign.submit(JobRequest::new("greeting", &"Ada")).await?;
 /// let job = consign.wait(&job.job_id, Duration::from_secs(10)).await?;
 /// assert_eq!(consign::result_of::<String>(&job)?.as_deref(), Some("hello Ada"));
 ///
-/// working.stop(Duration::from_secs(10)).await;
+/// runner.stop(Duration::from_secs(10)).await;
 /// # Ok(())
 /// # }
 /// ```
@@ -47,7 +47,7 @@ pub enum RemoteError {
 const TRIES_MAX: u32 = 10;
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
 /// A longer `Retry-After` than this is returned to the caller instead of being waited for.
-const OBEYED_MAX: Duration = Duration::from_secs(30);
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 /// How long a server is asked to hold its answer back, in seconds.
 const POLL_SECONDS: u64 = 30;
 /// A longer wait is pointless, and clocks cannot count much further.
@@ -61,15 +61,15 @@ impl Remote {
     }
 
     /// The same with an existing client.
-    pub fn over(client: Client) -> Self {
+    pub fn with_client(client: Client) -> Self {
         Remote { client }
     }
 
     /// Submits a job: when this returns, the job is on the server's disk. While that is unknown,
     /// the job is submitted again under the same key, so that only one job comes of it.
     pub async fn submit(&self, request: JobRequest) -> Result<SubmittedJob, RemoteError> {
-        let request = written(request)?;
-        Ok(repeated(async || self.client.submit(&request).await).await?)
+        let request = repeatable(request)?;
+        Ok(repeat_until_final(async || self.client.submit(&request).await).await?)
     }
 
     /// Submits all of these jobs, or none, with the same repeats.
@@ -77,25 +77,26 @@ impl Remote {
         &self,
         requests: Vec<JobRequest>,
     ) -> Result<Vec<wire::BatchItem>, RemoteError> {
-        let requests: Vec<_> = requests.into_iter().map(written).collect::<Result<_, _>>()?;
-        let answer = repeated(async || self.client.submit_all(&requests).await).await?;
+        let requests: Vec<_> = requests.into_iter().map(repeatable).collect::<Result<_, _>>()?;
+        let answer = repeat_until_final(async || self.client.submit_all(&requests).await).await?;
         let BatchAnswer { items } = answer;
         Ok(items)
     }
 
     /// The status of a job now.
     pub async fn status(&self, id: &str) -> Result<JobStatus, ClientError> {
-        repeated(async || self.client.status(id).await).await
+        repeat_until_final(async || self.client.status(id).await).await
     }
 
     /// Waits until a job has ended, at most `longest`, and returns it as it is then.
     pub async fn wait(&self, id: &str, longest: Duration) -> Result<JobStatus, ClientError> {
         let end = Instant::now() + longest.min(WAIT_MAX);
         loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let seconds = POLL_SECONDS.min(left.as_millis().div_ceil(1_000) as u64);
+            let remaining = end.saturating_duration_since(Instant::now());
+            let seconds = POLL_SECONDS.min(remaining.as_millis().div_ceil(1_000) as u64);
             let wait = Duration::from_secs(seconds);
-            let polled = repeated(async || self.client.poll(id, None, wait).await).await?;
+            let polled =
+                repeat_until_final(async || self.client.poll(id, None, wait).await).await?;
             let status = match polled {
                 Polled::Now { status, .. } => *status,
                 Polled::Same => continue, // cannot happen without a version to compare with
@@ -108,7 +109,7 @@ impl Remote {
 
     /// Cancels a waiting job at once, and asks the handler of a running one to stop.
     pub async fn cancel(&self, id: &str) -> Result<JobStatus, ClientError> {
-        repeated(async || self.client.cancel(id).await).await
+        repeat_until_final(async || self.client.cancel(id).await).await
     }
 
     /// Gives an ended job another life, with all its attempts.
@@ -128,23 +129,25 @@ impl Remote {
 }
 
 /// A request that can be sent twice: without a key of its own, it gets a random one.
-fn written(request: JobRequest) -> Result<SubmitRequest, RemoteError> {
+fn repeatable(request: JobRequest) -> Result<SubmitRequest, RemoteError> {
     Ok(SubmitRequest::try_from(request.or_random_key().into_draft()?)?)
 }
 
 /// Repeats a request until its answer is final.
-async fn repeated<T>(ask: impl AsyncFn() -> Result<T, ClientError>) -> Result<T, ClientError> {
+async fn repeat_until_final<T>(
+    send: impl AsyncFn() -> Result<T, ClientError>,
+) -> Result<T, ClientError> {
     for failures in 1..TRIES_MAX {
-        let error = match ask().await {
+        let error = match send().await {
             Ok(answer) => return Ok(answer),
             Err(error) if error.is_worth_repeating() => error,
             Err(error) => return Err(error),
         };
-        let asked = error.retry_after().unwrap_or_default();
-        if asked > OBEYED_MAX {
+        let retry_after = error.retry_after().unwrap_or_default();
+        if retry_after > RETRY_AFTER_MAX {
             return Err(error);
         }
-        sleep(asked + BACKOFF.ceiling(failures)).await;
+        sleep(retry_after + BACKOFF.ceiling(failures)).await;
     }
-    ask().await
+    send().await
 }

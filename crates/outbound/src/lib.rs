@@ -8,20 +8,20 @@
 #![forbid(unsafe_code)]
 
 mod address;
-mod ended;
 mod exec;
 mod fetch;
 mod job_payload;
+mod outcome;
 mod push;
 
 pub use address::{
     AddressList, AddressListError, Allow, AllowError, Forbidden, Lookup, LookupFuture,
     check_target, is_public, system_lookup,
 };
-pub use ended::{HandlerEnding, HandlerFailure, HandlerOutcome};
 pub use exec::Exec;
 pub use fetch::{Client, FetchError, check_address, is_json};
 pub use job_payload::JobPayload;
+pub use outcome::{HandlerEnding, HandlerFailure, HandlerOutcome};
 pub use push::{Now, Push, PushError, Signer, SignerError};
 
 /// The `User-Agent` of our requests.

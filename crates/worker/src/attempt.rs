@@ -71,13 +71,13 @@ pub(crate) struct HandlerSignals {
 /// How an attempt ended, as it is reported.
 pub(crate) enum AttemptEnd {
     Settled(Ending),
-    GivenBack { reason: ReleaseReason, delay: Duration },
+    Released { reason: ReleaseReason, delay: Duration },
 }
 
 impl AttemptEnd {
     /// Gives the job back without delay.
-    pub(crate) fn given_back(reason: ReleaseReason) -> Self {
-        AttemptEnd::GivenBack { reason, delay: Duration::ZERO }
+    pub(crate) fn released(reason: ReleaseReason) -> Self {
+        AttemptEnd::Released { reason, delay: Duration::ZERO }
     }
 }
 
@@ -103,7 +103,7 @@ impl Attempt {
         }
     }
 
-    pub(crate) fn stopped(&self) -> Option<StopReason> {
+    pub(crate) fn stop_reason(&self) -> Option<StopReason> {
         self.stop_reason.get().copied()
     }
 
@@ -114,7 +114,7 @@ impl Attempt {
     }
 
     pub(crate) fn signals(&self) -> MutexGuard<'_, HandlerSignals> {
-        self.signals.lock().expect("nothing panics with what was said in hand")
+        self.signals.lock().expect("no code panics while it holds the signals")
     }
 
     pub(crate) fn span(&self) -> Span {
@@ -132,20 +132,20 @@ impl Attempt {
         )
     }
 
-    fn report(&self, answer: Result<Option<String>, Fail>) -> AttemptEnd {
-        let draft = match answer {
+    fn ending(&self, result: Result<Option<String>, Fail>) -> AttemptEnd {
+        let draft = match result {
             Ok(result) => EndingDraft { result, ..EndingDraft::new(Outcome::Completed) },
             Err(Fail { kind: Kind::Snooze(delay), .. }) => {
-                return AttemptEnd::GivenBack { reason: ReleaseReason::Snoozed, delay };
+                return AttemptEnd::Released { reason: ReleaseReason::Snoozed, delay };
             }
             Err(Fail { kind: Kind::NotStarted, .. }) => {
-                return AttemptEnd::given_back(ReleaseReason::NotStarted);
+                return AttemptEnd::released(ReleaseReason::NotStarted);
             }
             // The handler stopped because the lease seemed lost; no client cancelled the job.
             Err(Fail { kind: Kind::Cancelled, .. })
-                if self.stopped() == Some(StopReason::LeaseLost) =>
+                if self.stop_reason() == Some(StopReason::LeaseLost) =>
             {
-                return AttemptEnd::given_back(ReleaseReason::Released);
+                return AttemptEnd::released(ReleaseReason::Released);
             }
             Err(fail) => fail.draft(),
         };
@@ -155,61 +155,65 @@ impl Attempt {
             result_url: signals.result_url.clone(),
             ..draft
         };
-        AttemptEnd::Settled(checked(draft))
+        AttemptEnd::Settled(sendable_ending(draft))
     }
 }
 
 /// Runs a handler to its end; catches its panics.
-pub(crate) async fn run(run: &HandlerFn, payload: JsonText, attempt: &Arc<Attempt>) -> AttemptEnd {
+pub(crate) async fn run(
+    handler_fn: &HandlerFn,
+    payload: JsonText,
+    attempt: &Arc<Attempt>,
+) -> AttemptEnd {
     let span = attempt.span();
     let handler = async {
-        let mut handler = DropGuard(Some(run(payload, Context(attempt.clone()))));
-        handler.0.as_mut().expect("it is there until it is dropped").await
+        let mut handler = DropGuard(Some(handler_fn(payload, Context(attempt.clone()))));
+        handler.0.as_mut().expect("only the drop empties the guard").await
     };
-    let answer = AssertUnwindSafe(handler).catch_unwind().instrument(span.clone()).await;
-    let answer = answer.unwrap_or_else(|panic| Err(panicked(&*panic)));
-    span.in_scope(|| attempt.report(answer))
+    let result = AssertUnwindSafe(handler).catch_unwind().instrument(span.clone()).await;
+    let result = result.unwrap_or_else(|panic| Err(fail_of_panic(&*panic)));
+    span.in_scope(|| attempt.ending(result))
 }
 
 pub(crate) fn timed_out(timeout: Duration) -> AttemptEnd {
     let message = format!("the handler took longer than {} s", timeout.as_secs());
-    AttemptEnd::Settled(checked(
+    AttemptEnd::Settled(sendable_ending(
         Fail::retry(engine::failure_codes::HANDLER_TIMEOUT, message).draft(),
     ))
 }
 
 /// A report that can be sent. An invalid code or message must not make the job run again: invalid
 /// fields are left out, and the message says so.
-fn checked(draft: EndingDraft) -> Ending {
+fn sendable_ending(draft: EndingDraft) -> Ending {
     let problems = match draft.check() {
         Ok(ending) => return ending,
         Err(problems) => problems,
     };
-    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    let told = told.join("; ");
-    warn!(problems = told, "a part of the handler's report was left out");
-    let wrong = |field: &str| problems.iter().any(|problem| problem.field == field);
-    let kept = EndingDraft {
-        error_code: draft.error_code.filter(|_| !wrong("errorCode")),
-        error_message: draft.error_message.filter(|_| !wrong("errorMessage")),
-        retry_after_seconds: draft.retry_after_seconds.filter(|_| !wrong("retryAfterSeconds")),
-        message: Some(with_note(draft.message.filter(|_| !wrong("message")), &told)),
-        result: draft.result.filter(|_| !wrong("result")),
-        result_url: draft.result_url.filter(|_| !wrong("resultUrl")),
+    let problem_list: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let problem_list = problem_list.join("; ");
+    warn!(problems = problem_list, "invalid fields of the handler's report were left out");
+    let is_invalid = |field: &str| problems.iter().any(|problem| problem.field == field);
+    let valid = EndingDraft {
+        error_code: draft.error_code.filter(|_| !is_invalid("errorCode")),
+        error_message: draft.error_message.filter(|_| !is_invalid("errorMessage")),
+        retry_after_seconds: draft.retry_after_seconds.filter(|_| !is_invalid("retryAfterSeconds")),
+        message: Some(append_note(draft.message.filter(|_| !is_invalid("message")), &problem_list)),
+        result: draft.result.filter(|_| !is_invalid("result")),
+        result_url: draft.result_url.filter(|_| !is_invalid("resultUrl")),
         ..draft
     };
-    kept.check().expect("everything that was wrong is left out")
+    valid.check().expect("all invalid fields are left out")
 }
 
-fn with_note(message: Option<String>, told: &str) -> String {
-    let missing = format!("left out: {told}").replace('\0', " ");
-    message.map_or(missing.clone(), |message| format!("{message} ({missing})"))
+fn append_note(message: Option<String>, problem_list: &str) -> String {
+    let note = format!("left out: {problem_list}").replace('\0', " ");
+    message.map_or(note.clone(), |message| format!("{message} ({note})"))
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> Fail {
+fn fail_of_panic(panic: &(dyn Any + Send)) -> Fail {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    let text = text.unwrap_or("it did not say why").replace('\0', " ");
+    let text = text.unwrap_or("the panic has no message").replace('\0', " ");
     Fail::retry(HANDLER_PANICKED, format!("the handler panicked: {text}"))
 }
 
@@ -235,7 +239,7 @@ mod tests {
             result_url: Some("https://example.org/result".into()),
             ..EndingDraft::new(Outcome::Completed)
         };
-        let ending = checked(draft);
+        let ending = sendable_ending(draft);
         let message = ending.message.unwrap();
         assert!(message.starts_with("left out: result"), "{message}");
         assert!(matches!(
@@ -246,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_code_that_is_none_is_left_out() {
-        let ending = checked(Fail::retry("no code", "x").draft());
+        let ending = sendable_ending(Fail::retry("no code", "x").draft());
         let engine::EndingKind::Failed { failure, .. } = ending.kind else {
             panic!("still a failure")
         };

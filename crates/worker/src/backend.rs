@@ -27,10 +27,10 @@ pub(crate) trait Backend: Send + Sync {
     /// Extends leases; one answer for each, in their order.
     async fn heartbeat(&self, worker: &WorkerId, heartbeats: Vec<Heartbeat>) -> HeartbeatResult;
 
-    /// Reports how attempts ended; one verdict for each, in their order.
+    /// Reports how attempts ended; one result for each, in their order.
     async fn settle(&self, reports: Vec<Report>) -> SettleResult;
 
-    /// Gives jobs back; one verdict for each, in their order.
+    /// Gives jobs back; one result for each, in their order.
     async fn release(&self, releases: Vec<Release>) -> SettleResult;
 
     /// Signs a worker off.
@@ -53,7 +53,7 @@ pub(crate) trait Backend: Send + Sync {
 pub(crate) type BackendResult<T> = Result<T, BackendError>;
 pub(crate) type ClaimResult = BackendResult<Vec<ClaimedJob>>;
 pub(crate) type HeartbeatResult = BackendResult<Vec<LeaseStatus>>;
-pub(crate) type SettleResult = BackendResult<Vec<Verdict>>;
+pub(crate) type SettleResult = BackendResult<Vec<ReportResult>>;
 
 pub(crate) type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = BackendResult<T>> + Send + 'a>>;
 
@@ -71,7 +71,7 @@ pub(crate) enum LeaseStatus {
 
 /// The outcome of one report. An error that is no refusal means that this job is damaged; a failure
 /// of the whole backend fails the whole call.
-pub(crate) type Verdict = Result<(), BackendError>;
+pub(crate) type ReportResult = Result<(), BackendError>;
 
 /// Why the backend did not do what a runner asked of it.
 #[derive(Debug, thiserror::Error)]
@@ -84,24 +84,24 @@ pub enum BackendError {
         /// Why.
         detail: String,
     },
-    /// The backend does not accept the credential, or not for this.
-    #[error("the key is not taken for this ({code}): {detail}")]
+    /// The backend does not accept the credential, or not for this request.
+    #[error("the key is not accepted for this request ({code}): {detail}")]
     Unauthorized {
         /// The stable code.
         code: Cow<'static, str>,
         /// Why.
         detail: String,
     },
-    /// Nothing was done; the same request may work later.
-    #[error("the request could not be sent")]
-    Away {
+    /// The backend did nothing; the same request may work later.
+    #[error("the backend is unavailable")]
+    Unavailable {
         /// When to ask again, if the backend said so.
         retry_after: Option<Duration>,
         /// What happened.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// Whether it was done is unknown. A repeat is safe.
-    #[error("whether it was done is not known")]
+    /// Whether the backend carried out the request is unknown. A repeat is safe.
+    #[error("the outcome of the request is unknown")]
     Unknown {
         /// When to ask again, if the backend said so.
         retry_after: Option<Duration>,
@@ -116,22 +116,23 @@ impl From<Refusal> for BackendError {
     }
 }
 
-/// What was logged last, so that a lasting failure is logged once and not at every retry.
+/// Logs a lasting failure once, and not at every retry.
 #[derive(Default)]
 pub(crate) struct LogOnce {
-    unauthorized: Option<bool>,
+    /// Whether the failure that was logged last was a refused key; none after a success.
+    logged_unauthorized: Option<bool>,
 }
 
 impl LogOnce {
     /// Logs a new kind of failure. A key that is not accepted needs an operator.
     pub(crate) fn failed(&mut self, what: &str, cause: &BackendError) {
         let unauthorized = matches!(cause, BackendError::Unauthorized { .. });
-        if self.unauthorized.replace(unauthorized) == Some(unauthorized) {
+        if self.logged_unauthorized.replace(unauthorized) == Some(unauthorized) {
             return;
         }
         let error: &dyn Error = cause;
         if unauthorized {
-            error!(error, "{what}: give this worker another key; it goes on trying, slowly");
+            error!(error, "{what}: give this worker another key; it tries again every few seconds");
         } else {
             warn!(error, "{what}; trying again");
         }
@@ -139,7 +140,7 @@ impl LogOnce {
 
     /// Notes a success; says whether the call before it failed.
     pub(crate) fn recovered(&mut self) -> bool {
-        self.unauthorized.take().is_some()
+        self.logged_unauthorized.take().is_some()
     }
 }
 
@@ -155,19 +156,20 @@ impl Backoff {
     /// The wait after a refused key: an operator does not change a key every second.
     const UNAUTHORIZED: Duration = Duration::from_secs(5);
     /// The longest `retry_after` that is obeyed.
-    const OBEYED_MAX: Duration = Duration::from_secs(60);
+    const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
     /// How long to wait this time: never shorter than the backend asks for, with jitter that
     /// separates callers that got the same answer.
     pub(crate) fn after(&mut self, error: &BackendError) -> Duration {
         self.failures = self.failures.saturating_add(1);
-        let asked = match error {
+        let wait_min = match error {
             BackendError::Unauthorized { .. } => Self::UNAUTHORIZED,
             BackendError::Refused { .. } => Duration::ZERO,
-            BackendError::Away { retry_after, .. } | BackendError::Unknown { retry_after, .. } => {
-                retry_after.unwrap_or_default().min(Self::OBEYED_MAX)
+            BackendError::Unavailable { retry_after, .. }
+            | BackendError::Unknown { retry_after, .. } => {
+                retry_after.unwrap_or_default().min(Self::RETRY_AFTER_MAX)
             }
         };
-        asked + Self::WAITS.spread(self.failures, system::random())
+        wait_min + Self::WAITS.spread(self.failures, system::random())
     }
 }

@@ -22,9 +22,9 @@ pub struct Context(pub(crate) Arc<Attempt>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepState {
     /// No attempt has begun it before.
-    First,
+    New,
     /// An attempt began it and did not finish it: its effects may have happened, wholly or in part.
-    Again,
+    Interrupted,
 }
 
 /// How often a call of a handler is retried while the backend cannot be reached: for about half a
@@ -72,14 +72,14 @@ impl Context {
     }
 
     /// Why the handler should stop, if it should.
-    pub fn stopped(&self) -> Option<StopReason> {
-        self.0.stopped()
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        self.0.stop_reason()
     }
 
     /// Waits until the handler should stop. A handler then returns `Err(Fail::cancelled())`.
-    pub async fn cancelled(&self) -> StopReason {
+    pub async fn stop_requested(&self) -> StopReason {
         self.0.stop_token.cancelled().await;
-        self.0.stopped().expect("the reason is set first")
+        self.0.stop_reason().expect("the reason is set first")
     }
 
     /// The signal to stop, as a token for libraries that take one.
@@ -90,12 +90,12 @@ impl Context {
 
     /// Whether the runner stops. A handler with long work may give its job back with
     /// [`Fail::snooze`] before the runner gives it back.
-    pub fn is_stopping(&self) -> bool {
+    pub fn is_runner_stopping(&self) -> bool {
         self.0.runner.stopping.is_cancelled()
     }
 
     /// Waits until the runner stops. Most of the grace time is left then.
-    pub async fn stopping(&self) {
+    pub async fn runner_stopping(&self) {
         self.0.runner.stopping.cancelled().await;
     }
 
@@ -112,7 +112,7 @@ impl Context {
     /// result of the first time, and `work` is not called.
     ///
     /// If the process dies in the middle of it, the next attempt calls `work` with
-    /// [`StepState::Again`]: only your code can find out how far the step came.
+    /// [`StepState::Interrupted`]: only your code can find out how far the step came.
     pub async fn step<T, W, A>(&self, name: &str, work: W) -> Result<T, Fail>
     where
         T: Serialize + DeserializeOwned,
@@ -121,19 +121,19 @@ impl Context {
     {
         let name = StepName::parse(name)
             .map_err(|problem| Fail::for_good("STEP_NAME", format!("a step's {problem}")))?;
-        let begun = match self.ask_step(&name, None).await? {
-            StepAnswer::New => StepState::First,
-            StepAnswer::Unfinished => StepState::Again,
-            StepAnswer::Done(result) => return remembered(&name, &result),
+        let state = match self.send_step(&name, None).await? {
+            StepAnswer::New => StepState::New,
+            StepAnswer::Unfinished => StepState::Interrupted,
+            StepAnswer::Done(result) => return read_step_result(&name, &result),
         };
-        let done = work(begun).await?;
-        let result = serde_json::to_string(&done)?;
+        let value = work(state).await?;
+        let result = serde_json::to_string(&value)?;
         let result = check_step_result(&result).map_err(|problem| {
             Fail::for_good("STEP_RESULT", format!("the step {name}: its {problem}"))
         })?;
-        match self.ask_step(&name, Some(result.clone())).await? {
-            StepAnswer::Done(stands) if stands != result => remembered(&name, &stands),
-            StepAnswer::Done(_) | StepAnswer::New | StepAnswer::Unfinished => Ok(done),
+        match self.send_step(&name, Some(result.clone())).await? {
+            StepAnswer::Done(stored) if stored != result => read_step_result(&name, &stored),
+            StepAnswer::Done(_) | StepAnswer::New | StepAnswer::Unfinished => Ok(value),
         }
     }
 
@@ -144,12 +144,12 @@ impl Context {
     /// another order, give each a [key](JobRequest::key) that says what it is about.
     pub async fn submit_child(&self, child: JobRequest) -> Result<JobId, Fail> {
         let draft = child.into_draft().map_err(|error| Fail::for_good("INVALID_FIELD", error))?;
-        let draft = self.adopt(draft);
+        let draft = self.with_inherited_fields(draft);
         let (backend, tenant) = (self.backend()?, &self.0.job.tenant);
-        self.repeatedly(|| backend.submit(tenant, draft.clone())).await
+        self.retry_while_unavailable(|| backend.submit(tenant, draft.clone())).await
     }
 
-    fn adopt(&self, mut child: JobDraft) -> JobDraft {
+    fn with_inherited_fields(&self, mut child: JobDraft) -> JobDraft {
         let job = &self.0.job;
         child.parent_id = Some(job.id.to_string());
         child.correlation_id.get_or_insert_with(|| job.correlation.to_string());
@@ -169,55 +169,57 @@ impl Context {
         self.0.runner.backend.upgrade().ok_or_else(gone)
     }
 
-    async fn ask_step(
+    async fn send_step(
         &self,
         name: &StepName,
         result: Option<JsonText>,
     ) -> Result<StepAnswer, Fail> {
         let (backend, JobInfo { id, token, .. }) = (self.backend()?, self.job());
         let step = StepReport { id: *id, token: *token, name: name.clone(), result };
-        self.repeatedly(|| backend.step(step.clone())).await
+        self.retry_while_unavailable(|| backend.step(step.clone())).await
     }
 
     /// Retries while the backend cannot be reached. Every call made here is safe to repeat.
-    async fn repeatedly<'a, T>(
+    async fn retry_while_unavailable<'a, T>(
         &self,
-        mut ask: impl FnMut() -> BackendFuture<'a, T>,
+        mut send: impl FnMut() -> BackendFuture<'a, T>,
     ) -> Result<T, Fail> {
         let mut backoff = Backoff::default();
         for _ in 1..TRIES_MAX {
-            match ask().await {
+            match send().await {
                 Ok(answer) => return Ok(answer),
-                Err(BackendError::Refused { code, detail }) => return Err(refused(&code, &detail)),
+                Err(BackendError::Refused { code, detail }) => {
+                    return Err(fail_of_refusal(&code, &detail));
+                }
                 // Another process may have another key: the job is tried again, perhaps there.
                 Err(BackendError::Unauthorized { code, detail }) => {
                     return Err(Fail::retry(&code, detail));
                 }
-                Err(error @ (BackendError::Away { .. } | BackendError::Unknown { .. })) => {
+                Err(error @ (BackendError::Unavailable { .. } | BackendError::Unknown { .. })) => {
                     self.sleep(backoff.after(&error)).await?;
                 }
             }
         }
-        ask().await.map_err(Fail::from)
+        send().await.map_err(Fail::from)
     }
 }
 
 /// A refusal would be repeated by a retry, except where it depends on other jobs or workers.
-fn refused(code: &str, detail: &str) -> Fail {
+fn fail_of_refusal(code: &str, detail: &str) -> Fail {
     if code == "IDEMPOTENCY_KEY_REUSED" {
-        let cure = "an earlier attempt had another child in this place: give each a key of its own";
-        return Fail::poison(code, format!("{detail}; {cure}"));
+        let remedy = "an earlier attempt submitted another child here: give each a key of its own";
+        return Fail::poison(code, format!("{detail}; {remedy}"));
     }
-    let depends = matches!(code, "QUEUE_FULL" | "LEASE_LOST");
-    let fail = if depends { Fail::retry } else { Fail::for_good };
+    let may_pass = matches!(code, "QUEUE_FULL" | "LEASE_LOST");
+    let fail = if may_pass { Fail::retry } else { Fail::for_good };
     fail(code, detail)
 }
 
 /// The result that a finished step returned in an earlier attempt.
-fn remembered<T: DeserializeOwned>(name: &StepName, result: &JsonText) -> Result<T, Fail> {
+fn read_step_result<T: DeserializeOwned>(name: &StepName, result: &JsonText) -> Result<T, Fail> {
     serde_json::from_str(result.as_str()).map_err(|error| {
-        let place = format!("line {}, column {}", error.line(), error.column());
-        let what = "was remembered in a form that this handler does not read";
-        Fail::for_good("STEP_RESULT", format!("the result of the step {name} {what} ({place})"))
+        let position = format!("line {}, column {}", error.line(), error.column());
+        let what = "was stored in a form that this handler cannot read";
+        Fail::for_good("STEP_RESULT", format!("the result of the step {name} {what} ({position})"))
     })
 }

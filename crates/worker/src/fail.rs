@@ -143,17 +143,17 @@ mod tests {
 
     #[test]
     fn each_way_to_fail_is_reported_as_the_contract_calls_it() {
-        let how = |fail: Fail| fail.draft().check().unwrap().kind;
+        let kind = |fail: Fail| fail.draft().check().unwrap().kind;
         assert!(matches!(
-            how(Fail::retry("DOWN", "x")),
+            kind(Fail::retry("DOWN", "x")),
             EndingKind::Failed { retry_after: None, .. }
         ));
         let soon = Fail::retry("DOWN", "x").after(Duration::from_millis(1_001));
         let two = Some(Duration::from_secs(2));
-        assert!(matches!(how(soon), EndingKind::Failed { retry_after, .. } if retry_after == two));
-        assert!(matches!(how(Fail::for_good("NO", "x")), EndingKind::FailedPermanently(_)));
-        assert!(matches!(how(Fail::poison("BAD", "x")), EndingKind::Poisoned(_)));
-        assert!(matches!(how(Fail::cancelled()), EndingKind::Cancelled));
+        assert!(matches!(kind(soon), EndingKind::Failed { retry_after, .. } if retry_after == two));
+        assert!(matches!(kind(Fail::for_good("NO", "x")), EndingKind::FailedPermanently(_)));
+        assert!(matches!(kind(Fail::poison("BAD", "x")), EndingKind::Poisoned(_)));
+        assert!(matches!(kind(Fail::cancelled()), EndingKind::Cancelled));
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub trait Handler: Send + Sync + 'static {
 #[must_use = "it does nothing until a runner has it"]
 pub struct Registration {
     pub(crate) job_type: String,
-    pub(crate) run: HandlerFn,
+    pub(crate) handler: HandlerFn,
     pub(crate) slots: usize,
     pub(crate) lease: Option<Duration>,
     pub(crate) policy: Option<PolicyDraft>,
@@ -39,7 +39,7 @@ pub(crate) type HandlerFn = Arc<dyn Fn(JsonText, Context) -> Running + Send + Sy
 pub(crate) type Running = Pin<Box<dyn Future<Output = Result<Option<String>, Fail>> + Send>>;
 
 /// How many jobs of a type a runner runs at once by default.
-pub const SLOTS: usize = 10;
+pub const SLOTS_DEFAULT: usize = 10;
 /// More slots than this are a mistake.
 pub const SLOTS_MAX: usize = 10_000;
 
@@ -53,14 +53,14 @@ pub const SLOTS_MAX: usize = 10_000;
 ///     to: String,
 /// }
 ///
-/// let duty = on("email", |email: Email, context: Context| async move {
+/// let registration = on("email", |email: Email, context: Context| async move {
 ///     context.progress(50, "half of it");
 ///     if email.to.is_empty() {
 ///         return Err(Fail::for_good("NO_ADDRESS", "an email needs an address"));
 ///     }
 ///     Ok(())
 /// });
-/// # drop(duty.slots(4));
+/// # drop(registration.slots(4));
 /// ```
 pub fn on<P, O, F, A>(job_type: &str, handler: F) -> Registration
 where
@@ -69,14 +69,20 @@ where
     F: Fn(P, Context) -> A + Send + Sync + 'static,
     A: Future<Output = Result<O, Fail>> + Send + 'static,
 {
-    let run: HandlerFn = Arc::new(move |payload, context| match read::<P>(&payload) {
+    let handler: HandlerFn = Arc::new(move |payload, context| match read_payload::<P>(&payload) {
         Ok(payload) => {
             let running = handler(payload, context);
-            Box::pin(async move { running.await.and_then(|output| written(&output)) })
+            Box::pin(async move { running.await.and_then(|output| write_result(&output)) })
         }
         Err(fail) => Box::pin(std::future::ready(Err(fail))),
     });
-    Registration { job_type: job_type.to_owned(), run, slots: SLOTS, lease: None, policy: None }
+    Registration {
+        job_type: job_type.to_owned(),
+        handler,
+        slots: SLOTS_DEFAULT,
+        lease: None,
+        policy: None,
+    }
 }
 
 /// Registers a [`Handler`] for a job type.
@@ -89,7 +95,7 @@ pub fn on_handler<H: Handler>(job_type: &str, handler: H) -> Registration {
 }
 
 impl Registration {
-    /// How many jobs of this type run at once in this runner; [`SLOTS`] by default.
+    /// How many jobs of this type run at once in this runner; [`SLOTS_DEFAULT`] by default.
     pub fn slots(self, slots: usize) -> Self {
         Registration { slots, ..self }
     }
@@ -107,15 +113,15 @@ impl Registration {
     }
 }
 
-fn read<P: DeserializeOwned>(payload: &JsonText) -> Result<P, Fail> {
+fn read_payload<P: DeserializeOwned>(payload: &JsonText) -> Result<P, Fail> {
     serde_json::from_str(payload.as_str())
-        .map_err(|error| Fail::poison("PAYLOAD_UNREADABLE", unreadable(&error)))
+        .map_err(|error| Fail::poison("PAYLOAD_UNREADABLE", describe_read_error(&error)))
 }
 
 /// Says where the payload does not fit, and not with which value: payloads do not go into messages.
 /// The names of missing fields and expected types come from the handler's types, not from the
 /// client.
-fn unreadable(error: &serde_json::Error) -> String {
+fn describe_read_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
     let what = match text.rsplit_once(", expected ") {
@@ -127,7 +133,7 @@ fn unreadable(error: &serde_json::Error) -> String {
 }
 
 /// The result as it is kept: none for `null`.
-fn written<O: Serialize>(output: &O) -> Result<Option<String>, Fail> {
+fn write_result<O: Serialize>(output: &O) -> Result<Option<String>, Fail> {
     // Not retried: the work is done, and a retry would do it again.
     let text = serde_json::to_string(output).map_err(|error| {
         Fail::for_good(
@@ -150,14 +156,14 @@ mod tests {
 
     fn message(payload: &str) -> String {
         let payload = JsonText::parse("payload", payload, 1_000).unwrap();
-        read::<Card>(&payload).unwrap_err().message.unwrap()
+        read_payload::<Card>(&payload).unwrap_err().message.unwrap()
     }
 
     #[test]
     fn a_payload_error_does_not_reveal_the_payload() {
-        let said = message(r#"{"number": "4111-1111"}"#);
+        let text = message(r#"{"number": "4111-1111"}"#);
         assert_eq!(
-            said,
+            text,
             "the payload cannot be read: a value is not what the handler expects: u32 \
              (line 1, column 22)"
         );
@@ -166,7 +172,7 @@ mod tests {
 
     #[test]
     fn null_is_no_result() {
-        assert_eq!(written(&()), Ok(None));
-        assert_eq!(written(&7), Ok(Some("7".into())));
+        assert_eq!(write_result(&()), Ok(None));
+        assert_eq!(write_result(&7), Ok(Some("7".into())));
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     backend::{
         Backend, BackendError, BackendResult, ClaimResult, ClaimedJob, HeartbeatResult,
-        LeaseStatus, SettleResult, Verdict,
+        LeaseStatus, ReportResult, SettleResult,
     },
     job_info::JobInfo,
 };
@@ -30,7 +30,7 @@ enum Verbs {
 }
 
 impl Local {
-    pub(crate) fn over(node: Arc<Node>, scope: Scope) -> Self {
+    pub(crate) fn new(node: Arc<Node>, scope: Scope) -> Self {
         Local { verbs: Verbs::Node(node), scope }
     }
 
@@ -55,17 +55,17 @@ impl Backend for Local {
         request: ClaimRequest,
         closing: &CancellationToken,
     ) -> ClaimResult {
-        let mut standing = match &self.verbs {
+        let mut waiting_claim = match &self.verbs {
             Verbs::Node(node) => node.claim_waiting(self.scope.clone(), request),
             #[cfg(feature = "testing")]
             Verbs::Platform(_) => return self.claim(request).await,
         };
-        let got = tokio::select! {
+        let claimed = tokio::select! {
             biased;
-            got = &mut standing => got,
-            () = closing.cancelled() => standing.withdraw().await,
+            claimed = &mut waiting_claim => claimed,
+            () = closing.cancelled() => waiting_claim.withdraw().await,
         };
-        Ok(claimed_jobs(got.map_err(Error::from)?))
+        Ok(claimed_jobs(claimed.map_err(Error::from)?))
     }
 
     async fn claim(&self, request: ClaimRequest) -> ClaimResult {
@@ -78,13 +78,13 @@ impl Backend for Local {
     }
 
     async fn settle(&self, reports: Vec<Report>) -> SettleResult {
-        let verdicts = self.platform().settle(&self.scope, reports).await?;
-        Ok(verdicts.into_iter().map(verdict).collect())
+        let results = self.platform().settle(&self.scope, reports).await?;
+        Ok(results.into_iter().map(report_result).collect())
     }
 
     async fn release(&self, releases: Vec<Release>) -> SettleResult {
-        let verdicts = self.platform().release(&self.scope, releases).await?;
-        Ok(verdicts.into_iter().map(verdict).collect())
+        let results = self.platform().release(&self.scope, releases).await?;
+        Ok(results.into_iter().map(report_result).collect())
     }
 
     async fn leave(&self, worker: &WorkerId) -> BackendResult<()> {
@@ -152,15 +152,17 @@ fn lease_status(lease_state: Result<LeaseState, Error>) -> LeaseStatus {
     }
 }
 
-fn verdict(verdict: platform::SettleResult) -> Verdict {
-    verdict.map(drop).map_err(BackendError::from)
+fn report_result(result: platform::SettleResult) -> ReportResult {
+    result.map(drop).map_err(BackendError::from)
 }
 
 impl From<Error> for BackendError {
     fn from(error: Error) -> Self {
         match error {
             Error::Refused(refusal) => refusal.into(),
-            Error::Store(source) => BackendError::Away { retry_after: None, source: source.into() },
+            Error::Store(source) => {
+                BackendError::Unavailable { retry_after: None, source: source.into() }
+            }
             Error::OutcomeUnknown { source, .. } => {
                 BackendError::Unknown { retry_after: None, source: source.into() }
             }

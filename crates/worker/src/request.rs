@@ -39,52 +39,52 @@ impl JobRequest {
 
     /// The idempotency key, under which a repeat is recognised.
     pub fn key(self, key: impl Into<String>) -> Self {
-        self.but(|draft| draft.idempotency_key = Some(key.into()))
+        self.with_change(|draft| draft.idempotency_key = Some(key.into()))
     }
 
     /// What the job is about.
     pub fn subject(self, subject: impl Into<String>) -> Self {
-        self.but(|draft| draft.subject_id = Some(subject.into()))
+        self.with_change(|draft| draft.subject_id = Some(subject.into()))
     }
 
     /// The correlation: what the job belongs to, in logs and in other systems.
     pub fn correlation(self, correlation: impl Into<String>) -> Self {
-        self.but(|draft| draft.correlation_id = Some(correlation.into()))
+        self.with_change(|draft| draft.correlation_id = Some(correlation.into()))
     }
 
     /// The W3C trace that the job is part of.
     pub fn traceparent(self, traceparent: impl Into<String>) -> Self {
-        self.but(|draft| draft.traceparent = Some(traceparent.into()))
+        self.with_change(|draft| draft.traceparent = Some(traceparent.into()))
     }
 
     /// Starts no earlier than after this delay, rounded up to whole seconds.
     pub fn delay(self, delay: Duration) -> Self {
-        self.but(|draft| draft.delay_seconds = Some(whole_seconds(delay)))
+        self.with_change(|draft| draft.delay_seconds = Some(whole_seconds(delay)))
     }
 
     /// Starts no earlier than this moment, in milliseconds since 1970.
     pub fn run_at_unix_ms(self, at: i64) -> Self {
-        self.but(|draft| draft.run_at = Some(at))
+        self.with_change(|draft| draft.run_at = Some(at))
     }
 
     /// Starts no later than this moment, in milliseconds since 1970.
     pub fn expires_at_unix_ms(self, at: i64) -> Self {
-        self.but(|draft| draft.expires_at = Some(at))
+        self.with_change(|draft| draft.expires_at = Some(at))
     }
 
     /// 0 (last) to 9 (first); 4 by default.
     pub fn priority(self, priority: u8) -> Self {
-        self.but(|draft| draft.priority = Some(priority.into()))
+        self.with_change(|draft| draft.priority = Some(priority.into()))
     }
 
     /// How often it is tried, instead of what the policy of the type says.
     pub fn max_attempts(self, attempts: u32) -> Self {
-        self.but(|draft| draft.max_attempts = Some(attempts.into()))
+        self.with_change(|draft| draft.max_attempts = Some(attempts.into()))
     }
 
     /// The client's own name for the shape of the payload.
     pub fn payload_version(self, version: &str) -> Self {
-        self.but(|draft| draft.payload_version = Some(PayloadVersion::Text(version.into())))
+        self.with_change(|draft| draft.payload_version = Some(PayloadVersion::Text(version.into())))
     }
 
     /// Adds a random key if it has none, so that it can be sent twice. For `consign::Remote`.
@@ -99,14 +99,14 @@ impl JobRequest {
     /// The draft, or why the payload cannot be written as JSON.
     pub fn into_draft(self) -> Result<JobDraft, FieldProblem> {
         match self.unwritable {
-            Some(why) => {
-                Err(FieldProblem::new("payload", format!("cannot be written as JSON: {why}")))
+            Some(error) => {
+                Err(FieldProblem::new("payload", format!("cannot be written as JSON: {error}")))
             }
             None => Ok(self.draft),
         }
     }
 
-    fn but(mut self, change: impl FnOnce(&mut JobDraft)) -> Self {
+    fn with_change(mut self, change: impl FnOnce(&mut JobDraft)) -> Self {
         change(&mut self.draft);
         self
     }

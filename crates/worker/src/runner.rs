@@ -5,7 +5,7 @@ use crate::{
     backend::{Backend, BackendError},
     handler::{Registration, SLOTS_MAX},
     remote::{self, Remote},
-    supervisor::{AttemptReport, HandlerPool, RunnerState, Stop, Stopped, TypePoller},
+    supervisor::{AttemptReport, HandlerPool, RunnerState, Stop, StopSummary, TypePoller},
     system,
     time::Time,
 };
@@ -26,7 +26,7 @@ use tracing::info;
 /// [`on`](crate::on).
 #[must_use = "it does nothing until it is started"]
 pub struct Runner {
-    side: BackendKind,
+    backend_kind: BackendKind,
     name: String,
     host: Option<String>,
     tenant: Option<String>,
@@ -46,7 +46,7 @@ enum BackendKind {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A setting is invalid.
-    #[error("the runner cannot be started like this: {0}")]
+    #[error("a setting of the runner is invalid: {0}")]
     Invalid(FieldProblem),
     /// The policy of a type could not be set.
     #[error("the policy of {job_type} was not set")]
@@ -57,7 +57,7 @@ pub enum StartError {
         source: BackendError,
     },
     /// The client for the server could not be set up.
-    #[error("the server cannot be asked")]
+    #[error("the client for the server could not be set up")]
     Client(#[from] ClientError),
     /// The system gave no thread.
     #[error("a thread could not be started")]
@@ -73,7 +73,7 @@ impl Runner {
     /// A runner for jobs of `node`; add handlers with [`with`](Runner::with).
     #[cfg(feature = "local")]
     pub fn new(node: &Arc<platform::Node>) -> Self {
-        Runner::over(BackendKind::Node(node.clone()))
+        Runner::with_backend(BackendKind::Node(node.clone()))
     }
 
     /// A runner for jobs of a remote server. The client's key needs the scope `work`, and
@@ -82,14 +82,14 @@ impl Runner {
     /// The runner waits for a server that is away, and reports what handlers did meanwhile when it
     /// is back.
     pub fn remote(client: &Client) -> Self {
-        Runner::over(BackendKind::Server { client: client.clone(), wait: remote::WAIT })
+        Runner::with_backend(BackendKind::Server { client: client.clone(), wait: remote::WAIT })
     }
 
-    fn over(side: BackendKind) -> Self {
+    fn with_backend(backend_kind: BackendKind) -> Self {
         // Not the process id: it is 1 in every container, and a process may have two runners.
         let name = format!("runner-{:08x}", system::random().0 >> 96);
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Runner { side, name, host: Some(host), tenant: None, registrations: Vec::new() }
+        Runner { backend_kind, name, host: Some(host), tenant: None, registrations: Vec::new() }
     }
 
     /// The runner's name in histories and lists; unique by default. Two runners that run at the
@@ -111,7 +111,7 @@ impl Runner {
 
     /// How long one claim waits for jobs at a remote server: at most 60 s, and 30 s by default.
     pub fn wait(mut self, longest: Duration) -> Self {
-        match &mut self.side {
+        match &mut self.backend_kind {
             #[cfg(feature = "local")]
             BackendKind::Node(_) => {}
             BackendKind::Server { wait, .. } => *wait = longest.min(WAIT_MAX),
@@ -130,13 +130,15 @@ impl Runner {
     /// Handlers run in the tokio runtime in which this is called, which the caller must drive, as
     /// `#[tokio::main]` does. Outside of any runtime, the runner makes one of its own. When the
     /// runtime ends, the runner gives back the jobs that it has.
-    pub async fn start(self) -> Result<RunningRunner, StartError> {
+    pub async fn start(self) -> Result<RunnerHandle, StartError> {
         let backend = self.backend()?;
         let pollers = self.pollers().map_err(StartError::Invalid)?;
-        let own = if Handle::try_current().is_ok() { None } else { Some(runtime_for_handlers()?) };
-        let handlers = own.as_ref().map_or_else(Handle::current, |own| own.handle().clone());
+        let own_runtime =
+            if Handle::try_current().is_ok() { None } else { Some(runtime_for_handlers()?) };
+        let handlers =
+            own_runtime.as_ref().map_or_else(Handle::current, |own| own.handle().clone());
         self.set_policies(&backend, &handlers).await?;
-        let theirs = own.is_none().then(|| handlers.clone());
+        let caller_runtime = own_runtime.is_none().then(|| handlers.clone());
         let slots: usize = pollers.iter().map(|poller| poller.slots).sum();
         let pool = HandlerPool::new(handlers, slots + STUCK_THREADS_MAX);
         let context = Arc::new(RunnerContext {
@@ -146,31 +148,31 @@ impl Runner {
             stopping: CancellationToken::new(),
         });
         let types: Vec<&str> = pollers.iter().map(|poller| poller.job_type.as_str()).collect();
-        info!(name = self.name, types = types.join(", "), slots, "a runner starts");
-        // claims of an earlier process are not ours
-        let run = format!("{:032x}", system::random().0);
-        let (state, reports) = RunnerState::new(backend, context, pollers, pool, run);
-        let working = RunningRunner::start(state, reports, own)?;
-        Ok(match theirs {
-            Some(runtime) => working.ending_with(&runtime),
-            None => working,
+        info!(name = self.name, types = types.join(", "), slots, "the runner starts");
+        // In claim ids, so that no claim of an earlier process is repeated.
+        let run_id = format!("{:032x}", system::random().0);
+        let (state, reports) = RunnerState::new(backend, context, pollers, pool, run_id);
+        let runner = RunnerHandle::start(state, reports, own_runtime)?;
+        Ok(match caller_runtime {
+            Some(runtime) => runner.stopping_with(&runtime),
+            None => runner,
         })
     }
 
     fn backend(&self) -> Result<Arc<dyn Backend>, StartError> {
         let tenant = self.tenant.as_deref().map(Tenant::parse).transpose();
         let tenant = tenant.map_err(StartError::Invalid)?;
-        match (&self.side, tenant) {
+        match (&self.backend_kind, tenant) {
             #[cfg(feature = "local")]
             (BackendKind::Node(node), tenant) => {
                 let scope = tenant.map_or(engine::Scope::All, engine::Scope::One);
-                Ok(Arc::new(crate::local::Local::over(node.clone(), scope)))
+                Ok(Arc::new(crate::local::Local::new(node.clone(), scope)))
             }
             (BackendKind::Server { client, wait }, None) => {
-                Ok(Arc::new(Remote::over(client.clone(), *wait)?))
+                Ok(Arc::new(Remote::new(client.clone(), *wait)?))
             }
             (BackendKind::Server { .. }, Some(_)) => {
-                let detail = "is what the key says, where the server is elsewhere; leave it out";
+                let detail = "is decided by the key of a remote server; leave it out";
                 Err(StartError::Invalid(FieldProblem::new("tenant", detail)))
             }
         }
@@ -203,8 +205,8 @@ impl Runner {
         for registration in &self.registrations {
             let Some(policy) = registration.policy.clone() else { continue };
             let job_type = JobType::parse(&registration.job_type).map_err(StartError::Invalid)?;
-            let (backend, own) = (backend.clone(), job_type.clone());
-            let setting = runtime.spawn(async move { backend.set_policy(own, &policy).await });
+            let (backend, own_type) = (backend.clone(), job_type.clone());
+            let setting = runtime.spawn(async move { backend.set_policy(own_type, &policy).await });
             let set = setting.await.map_err(io::Error::other)?;
             set.map_err(|source| StartError::Policy { job_type, source })?;
         }
@@ -223,24 +225,24 @@ impl Runner {
             )?;
         }
         let worker = WorkerId::parse(&format!("{}/{job_type}", self.name)).map_err(|problem| {
-            let detail = format!("with /{job_type} behind it, {}", problem.detail);
+            let detail = format!("with /{job_type} appended, {}", problem.detail);
             FieldProblem::new("name", detail)
         })?;
         let host = self.host.as_deref().map(Host::parse).transpose()?;
-        let (run, slots, lease) =
-            (registration.run.clone(), registration.slots, registration.lease);
-        Ok(TypePoller { job_type, worker, host, run, slots, lease, freed: Notify::new() })
+        let (handler, slots, lease) =
+            (registration.handler.clone(), registration.slots, registration.lease);
+        Ok(TypePoller { job_type, worker, host, handler, slots, lease, freed: Notify::new() })
     }
 }
 
 /// A runner at work. When it is dropped, it gives back the jobs that it has not finished.
 #[must_use = "a runner that is dropped stops"]
-pub struct RunningRunner {
+pub struct RunnerHandle {
     state: Arc<RunnerState>,
     stop: Arc<watch::Sender<Stop>>,
     /// Ends when the runtime of the handlers ends.
     sentinel: Option<AbortHandle>,
-    gone: Option<oneshot::Receiver<Stopped>>,
+    summary: Option<oneshot::Receiver<StopSummary>>,
     thread: Option<thread::JoinHandle<()>>,
     /// The handlers' runtime, where the runner was started outside of any.
     handlers: Option<Runtime>,
@@ -258,49 +260,49 @@ pub struct RunnerStats {
     /// Attempts reported since the runner started.
     pub reported: usize,
     /// Refused reports among them: another worker had the job by then, and its outcome stands.
-    pub too_late: usize,
+    pub refused_reports: usize,
     /// Threads that a handler blocks.
     pub stuck_threads: usize,
 }
 
-impl RunningRunner {
+impl RunnerHandle {
     fn start(
         state: Arc<RunnerState>,
         reports: mpsc::UnboundedReceiver<AttemptReport>,
         handlers: Option<Runtime>,
     ) -> Result<Self, StartError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (stop, asked) = watch::channel(None);
-        let (stopped_sender, gone) = oneshot::channel();
-        let own = state.clone();
+        let (stop, stop_receiver) = watch::channel(None);
+        let (summary_sender, summary) = oneshot::channel();
+        let own_state = state.clone();
         let builder = thread::Builder::new().name("consign-runner".into());
         let thread = builder.spawn(move || {
-            let stopped = runtime.block_on(own.supervise(reports, asked));
+            let summary = runtime.block_on(own_state.supervise(reports, stop_receiver));
             drop(runtime); // and with it all tasks that still wait
-            let _receiver_gone = stopped_sender.send(stopped);
+            let _receiver_gone = summary_sender.send(summary);
         })?;
         let (stop, sentinel) = (Arc::new(stop), None);
-        Ok(RunningRunner {
+        Ok(RunnerHandle {
             state,
             stop,
             sentinel,
-            gone: Some(gone),
+            summary: Some(summary),
             thread: Some(thread),
             handlers,
         })
     }
 
     /// Stops when the handlers' runtime ends: without it all their jobs would fail.
-    fn ending_with(mut self, runtime: &Handle) -> Self {
-        struct Last(Arc<watch::Sender<Stop>>);
-        impl Drop for Last {
+    fn stopping_with(mut self, runtime: &Handle) -> Self {
+        struct StopOnDrop(Arc<watch::Sender<Stop>>);
+        impl Drop for StopOnDrop {
             fn drop(&mut self) {
-                ask_to_stop(&self.0, Duration::ZERO);
+                request_stop(&self.0, Duration::ZERO);
             }
         }
-        let last = Last(self.stop.clone());
+        let stop_on_drop = StopOnDrop(self.stop.clone());
         let sentinel = runtime.spawn(async move {
-            let _last = last;
+            let _dropped_with_runtime = stop_on_drop;
             std::future::pending::<()>().await;
         });
         self.sentinel = Some(sentinel.abort_handle());
@@ -315,23 +317,23 @@ impl RunningRunner {
     /// Waits until no handler runs and a claim of each type has brought no job. Only a runner for a
     /// [remote server](Runner::remote) gets empty claims: within the process, a claim waits for
     /// ever.
-    pub async fn idle(&self) {
-        self.state.idle().await;
+    pub async fn wait_idle(&self) {
+        self.state.wait_idle().await;
     }
 
     /// Takes no more jobs and waits for handlers to end. Jobs whose handlers have not ended when
     /// most of `grace` is over are given back, which costs them no attempt.
-    pub async fn stop(mut self, grace: Duration) -> Stopped {
-        ask_to_stop(&self.stop, grace);
-        let Some(gone) = self.gone.take() else { return Stopped::default() };
+    pub async fn stop(mut self, grace: Duration) -> StopSummary {
+        request_stop(&self.stop, grace);
+        let Some(summary) = self.summary.take() else { return StopSummary::default() };
         // The supervisor keeps to its time. If it died, it is unknown what was reported.
         let unreported = || self.state.stats().unreported;
-        gone.await.unwrap_or_else(|_| Stopped { released: 0, unreported: unreported() })
+        summary.await.unwrap_or_else(|_| StopSummary { released: 0, unreported: unreported() })
     }
 
     /// Works until the process is asked to end (SIGTERM, or Ctrl-C), and then stops. Needs a tokio
     /// runtime.
-    pub async fn until_signal(self, grace: Duration) -> io::Result<Stopped> {
+    pub async fn until_signal(self, grace: Duration) -> io::Result<StopSummary> {
         use tokio::signal::unix::{SignalKind, signal};
         let (mut term, mut int) =
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -343,15 +345,15 @@ impl RunningRunner {
     }
 }
 
-fn ask_to_stop(stop: &watch::Sender<Stop>, grace: Duration) {
-    stop.send_modify(|asked| {
-        *asked = Some(asked.map_or(grace, |asked| asked.min(grace)));
+fn request_stop(stop: &watch::Sender<Stop>, grace: Duration) {
+    stop.send_modify(|stop| {
+        *stop = Some(stop.map_or(grace, |earlier| earlier.min(grace)));
     });
 }
 
-impl Drop for RunningRunner {
+impl Drop for RunnerHandle {
     fn drop(&mut self) {
-        ask_to_stop(&self.stop, Duration::ZERO);
+        request_stop(&self.stop, Duration::ZERO);
         if let Some(sentinel) = self.sentinel.take() {
             sentinel.abort();
         }

@@ -71,7 +71,7 @@ pub struct TestHarness {
 
 struct TestType {
     job_type: JobType,
-    run: HandlerFn,
+    handler: HandlerFn,
     lease: Option<Duration>,
 }
 
@@ -81,8 +81,8 @@ const ATTEMPTS_MAX: usize = 100_000;
 const REAL_WAIT_MAX: Duration = Duration::from_secs(10);
 /// A handler that has done nothing for so long, in real time, is taken to be only sleeping.
 const QUIET: Duration = Duration::from_millis(2);
-/// When the clock of every test begins: 2026-01-01T00:00:00Z.
-const BEGIN_UNIX_MS: i64 = 1_767_225_600_000;
+/// Where the clock of every test starts: 2026-01-01T00:00:00Z.
+const START_UNIX_MS: i64 = 1_767_225_600_000;
 
 impl Default for TestHarness {
     fn default() -> Self {
@@ -93,7 +93,7 @@ impl Default for TestHarness {
 impl TestHarness {
     /// An empty platform. Its random source has a fixed seed.
     pub fn new() -> Self {
-        let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(BEGIN_UNIX_MS)));
+        let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(START_UNIX_MS)));
         let random = Arc::new(SeededRandom::new(1));
         let store = Arc::new(Memory::new(clock.clone(), random.clone()));
         let platform = Platform::new(store, clock.clone(), random, Settings::default());
@@ -119,7 +119,8 @@ impl TestHarness {
 
     /// Adds a job type and its handler. Jobs run one after another; slots do not matter here.
     pub fn with(mut self, registration: Registration) -> Self {
-        let job_type = JobType::parse(&registration.job_type).expect("the name of a job type");
+        let job_type =
+            JobType::parse(&registration.job_type).expect("the registration has a valid job type");
         if let Some(policy) = &registration.policy {
             let set = self.platform().set_policy(job_type.clone(), policy, None);
             // The memory store answers at once, so one poll is enough.
@@ -131,7 +132,7 @@ impl TestHarness {
         assert!(!twice, "{job_type} has two handlers");
         self.test_types.push(TestType {
             job_type,
-            run: registration.run,
+            handler: registration.handler,
             lease: registration.lease,
         });
         self
@@ -144,23 +145,23 @@ impl TestHarness {
 
     /// Submits a job.
     pub async fn submit(&self, request: JobRequest) -> JobId {
-        let draft = request.into_draft().expect("a payload that can be written as JSON");
+        let draft = request.into_draft().expect("the payload can be written as JSON");
         let submitted = self.platform().submit(&Tenant::default_tenant(), draft).await;
-        submitted.expect("the job was taken").job_id
+        submitted.expect("the draft is valid").job_id
     }
 
     /// A job as it is now.
     pub async fn job(&self, id: JobId) -> Job {
-        self.platform().job(&Scope::All, id).await.expect("the job is there")
+        self.platform().job(&Scope::All, id).await.expect("the job exists")
     }
 
     /// What has happened to a job.
     pub async fn history(&self, id: JobId) -> Vec<HistoryEntry> {
-        self.platform().history(&Scope::All, id, 0).await.expect("the job is there")
+        self.platform().history(&Scope::All, id, 0).await.expect("the job exists")
     }
 
     /// The states that a job has gone through.
-    pub async fn path(&self, id: JobId) -> Vec<Status> {
+    pub async fn statuses(&self, id: JobId) -> Vec<Status> {
         self.history(id).await.into_iter().map(|row| row.to).collect()
     }
 
@@ -170,7 +171,7 @@ impl TestHarness {
     }
 
     /// Moves the clock without running handlers; the sweeper takes what is overdue.
-    pub async fn pass(&self, span: Duration) {
+    pub async fn advance(&self, span: Duration) {
         self.clock.pass(span);
         self.manual_time.wake();
         self.sweep().await;
@@ -179,8 +180,8 @@ impl TestHarness {
     /// Runs everything that is due now, and what becomes due by it; returns the number of attempts.
     pub async fn run_due(&self) -> usize {
         for attempts in 0..ATTEMPTS_MAX {
-            let Some((run, claimed)) = self.claim().await else { return attempts };
-            self.run(&run, claimed).await;
+            let Some((handler, claimed)) = self.claim().await else { return attempts };
+            self.run(&handler, claimed).await;
         }
         panic!(
             "{ATTEMPTS_MAX} attempts, and there is still something due: do the handlers snooze?"
@@ -190,19 +191,20 @@ impl TestHarness {
     /// Runs everything, and moves the clock from one due time to the next until no job is left that
     /// has a handler. Returns how long that took by the test's clock.
     pub async fn run_until_idle(&self) -> Duration {
-        let begun = self.elapsed();
+        let started = self.elapsed();
         for _ in 0..ATTEMPTS_MAX {
             self.run_due().await;
             let now = self.clock.read().wall;
-            let next = self.platform().next_due(now).await.expect("the memory answers").due_at;
-            let Some(due_at) = next else { return self.elapsed() - begun };
-            self.pass(due_at.since(now)).await;
+            let next =
+                self.platform().next_due(now).await.expect("the memory store answers").due_at;
+            let Some(due_at) = next else { return self.elapsed() - started };
+            self.advance(due_at.since(now)).await;
         }
         panic!("{ATTEMPTS_MAX} due times, and something still waits");
     }
 
     async fn sweep(&self) {
-        while self.platform().sweep().await.expect("the memory answers").more {}
+        while self.platform().sweep().await.expect("the memory store answers").more {}
     }
 
     async fn claim(&self) -> Option<(HandlerFn, ClaimedJob)> {
@@ -211,52 +213,52 @@ impl TestHarness {
             let request = ClaimRequest {
                 worker: worker(),
                 host: None,
-                claim: ClaimId::parse(&format!("kit-{number}")).expect("a short name"),
+                claim: ClaimId::parse(&format!("harness-{number}")).expect("a short id is valid"),
                 job_types: vec![test_type.job_type.clone()],
                 max: 1,
                 lease: test_type.lease,
             };
-            let claimed = self.backend.claim(request).await.expect("it is lawful");
+            let claimed = self.backend.claim(request).await.expect("the claim request is valid");
             if let Some(claimed) = claimed.into_iter().next() {
-                return Some((test_type.run.clone(), claimed));
+                return Some((test_type.handler.clone(), claimed));
             }
         }
         None
     }
 
     /// Runs one attempt to its end, by the test's clock, and reports it.
-    async fn run(&self, run: &HandlerFn, ClaimedJob { info, payload }: ClaimedJob) {
+    async fn run(&self, handler: &HandlerFn, ClaimedJob { info, payload }: ClaimedJob) {
         let (id, token) = (info.id, info.token);
         let attempt = Attempt::new(info, worker(), self.runner.clone());
-        let ended = self.run_handler(run, payload, &attempt).await;
-        let verdicts = match ended {
+        let end = self.run_handler(handler, payload, &attempt).await;
+        let results = match end {
             AttemptEnd::Settled(ending) => {
                 let _last = self.heartbeat(&attempt).await; // the last progress of the handler
                 self.backend.settle(vec![Report { id, token, ending }]).await
             }
-            AttemptEnd::GivenBack { reason, delay } => {
-                let back = Release { id, token, reason, delay };
-                self.backend.release(vec![back]).await
+            AttemptEnd::Released { reason, delay } => {
+                let release = Release { id, token, reason, delay };
+                self.backend.release(vec![release]).await
             }
         };
         // A refusal is lawful here: the report of a handler that lost its lease is not taken.
-        drop(verdicts.expect("the memory answers"));
+        drop(results.expect("the memory store answers"));
     }
 
     async fn run_handler(
         &self,
-        run: &HandlerFn,
+        handler: &HandlerFn,
         payload: engine::JsonText,
         attempt: &Arc<Attempt>,
     ) -> AttemptEnd {
         let deadline = self.elapsed() + attempt.job.timeout;
-        let mut running = pin!(attempt::run(run, payload, attempt));
+        let mut running = pin!(attempt::run(handler, payload, attempt));
         loop {
-            if let Some(ended) = self.poll(running.as_mut()).await {
-                return ended;
+            if let Some(end) = self.poll(running.as_mut()).await {
+                return end;
             }
             let Some(wakes_at) = self.manual_time.next() else { continue };
-            self.pass_until(wakes_at.min(deadline), attempt).await;
+            self.advance_until(wakes_at.min(deadline), attempt).await;
             if self.elapsed() >= deadline {
                 attempt.stop(StopReason::TimedOut);
                 return attempt::timed_out(attempt.job.timeout);
@@ -266,11 +268,11 @@ impl TestHarness {
 
     /// Moves the clock while a handler sleeps, with heartbeats on the way. It ends early when the
     /// handler learns that it should stop.
-    async fn pass_until(&self, until: Duration, attempt: &Attempt) {
+    async fn advance_until(&self, until: Duration, attempt: &Attempt) {
         let step = attempt.job.lease / 3;
-        let first_reason = attempt.stopped();
-        while self.elapsed() < until && attempt.stopped() == first_reason {
-            self.pass(step.min(until - self.elapsed())).await;
+        let first_reason = attempt.stop_reason();
+        while self.elapsed() < until && attempt.stop_reason() == first_reason {
+            self.advance(step.min(until - self.elapsed())).await;
             self.heartbeat(attempt).await;
         }
     }
@@ -283,8 +285,8 @@ impl TestHarness {
         let mut quiet = pin!(tokio::time::sleep(QUIET));
         let polled = poll_fn(|cx| {
             self.manual_time.listen(cx.waker());
-            if let Poll::Ready(ended) = running.as_mut().poll(cx) {
-                return Poll::Ready(Some(ended));
+            if let Poll::Ready(end) = running.as_mut().poll(cx) {
+                return Poll::Ready(Some(end));
             }
             // Real work beside the sleep goes first, because the test's clock would always win.
             match (self.manual_time.next(), quiet.as_mut().poll(cx)) {
@@ -302,7 +304,7 @@ impl TestHarness {
 
     async fn heartbeat(&self, attempt: &Attempt) {
         let leases = self.backend.heartbeat(&attempt.worker, vec![attempt.heartbeat()]).await;
-        match leases.expect("the memory answers").first() {
+        match leases.expect("the memory store answers").first() {
             Some(LeaseStatus::CancelRequested) => attempt.stop(StopReason::Cancelled),
             Some(LeaseStatus::Lost) => attempt.stop(StopReason::LeaseLost),
             Some(LeaseStatus::Kept) | None => {}
@@ -311,7 +313,7 @@ impl TestHarness {
 }
 
 fn worker() -> WorkerId {
-    WorkerId::parse("kit").expect("a short name")
+    WorkerId::parse("harness").expect("a short id is valid")
 }
 
 /// Sleep that ends when a test moves its clock.
@@ -367,4 +369,4 @@ impl ManualTime {
     }
 }
 
-const UNPOISONED: &str = "nothing panics with the sleepers in hand";
+const UNPOISONED: &str = "no code panics while it holds the locks of the manual time";

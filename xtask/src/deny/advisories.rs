@@ -50,9 +50,9 @@ pub(super) fn check(
     today: i64,
 ) -> AdvisoryReport {
     let mut report = AdvisoryReport::default();
-    let foreign = || packages.iter().filter(|package| package.source.is_some());
+    let registry_packages = || packages.iter().filter(|package| package.source.is_some());
 
-    let names: BTreeSet<&str> = foreign().map(|package| package.name.as_str()).collect();
+    let names: BTreeSet<&str> = registry_packages().map(|package| package.name.as_str()).collect();
     let (covered, uncovered): (Vec<&str>, Vec<&str>) =
         names.iter().partition(|name| snapshot.packages.contains(**name));
     let what = format!(
@@ -80,9 +80,10 @@ pub(super) fn check(
     // The database replaces an advisory of the snapshot: its version ranges are corrected over
     // time.
     let replaced: BTreeSet<&str> = newer.iter().map(|advisory| advisory.id.as_str()).collect();
-    let kept = snapshot.advisories.iter().filter(|known| !replaced.contains(known.id.as_str()));
-    for advisory in newer.iter().chain(kept) {
-        for package in foreign().filter(|package| advisory.concerns(package)) {
+    let remaining =
+        snapshot.advisories.iter().filter(|advisory| !replaced.contains(advisory.id.as_str()));
+    for advisory in newer.iter().chain(remaining) {
+        for package in registry_packages().filter(|package| advisory.affects(package)) {
             if ignored.contains(&advisory.id) {
                 let Package { name, version, .. } = package;
                 report.notes.push(format!("{} is ignored for {name} {version}", advisory.id));
@@ -114,7 +115,7 @@ impl Advisory {
         day_number(&self.date).map(drop).ok_or_else(wrong)
     }
 
-    fn concerns(&self, package: &Package) -> bool {
+    fn affects(&self, package: &Package) -> bool {
         // A pre-release of a patched version counts as affected: no advisory says otherwise.
         let mut safe = self.patched.iter().chain(&self.unaffected);
         self.withdrawn.is_none()
@@ -256,9 +257,9 @@ pub(super) mod tests {
 
     #[test]
     fn packages_of_the_workspace_and_withdrawn_advisories_do_not_count() {
-        let mut ours = package("leaky", "1.0.0");
-        ours.source = None;
-        assert!(report(&[ours], &snapshot()).refusals.is_empty());
+        let mut own = package("leaky", "1.0.0");
+        own.source = None;
+        assert!(report(&[own], &snapshot()).refusals.is_empty());
         let mut snapshot = snapshot();
         snapshot.advisories[0].withdrawn = Some("2026-01-20".into());
         assert!(report(&[package("leaky", "1.0.0")], &snapshot).refusals.is_empty());

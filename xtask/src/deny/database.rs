@@ -35,7 +35,7 @@ impl Database {
         let packages = packages.map_err(|error| format!("{VARIABLE}: {error}"))?;
         for package in packages.iter().filter(|package| package.is_dir()) {
             match entries(package) {
-                Ok(found) => files.extend(found),
+                Ok(paths) => files.extend(paths),
                 Err(error) => unreadable.push(error),
             }
         }

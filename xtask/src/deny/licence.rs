@@ -23,9 +23,9 @@ fn tokens(expression: &str) -> Vec<&str> {
         let mut rest = word;
         while !rest.is_empty() {
             let end = rest.find(['(', ')', '/']).unwrap_or(rest.len());
-            let (token, behind) = rest.split_at(end.max(1));
+            let (token, remaining) = rest.split_at(end.max(1));
             tokens.push(if token == "/" { "OR" } else { token });
-            rest = behind;
+            rest = remaining;
         }
     }
     tokens

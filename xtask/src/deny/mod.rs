@@ -7,7 +7,7 @@ mod licence;
 mod snapshot;
 mod sources;
 
-use crate::{complain_about, root, say};
+use crate::{print_error, print_text, root};
 use advisories::AdvisoryReport;
 use database::Database;
 use semver::Version;
@@ -36,51 +36,51 @@ pub(crate) struct Package {
 /// Checks all rules, and reports every violation.
 pub(crate) fn deny() -> bool {
     let Some(metadata) = metadata(&["--all-features"]) else {
-        return complain_about("cargo metadata failed: dependencies were not checked");
+        return print_error("cargo metadata failed: dependencies were not checked");
     };
     let packages = packages(&metadata);
     let report = match check(&metadata, &packages, today()) {
         Ok(report) => report,
         Err(error) => {
-            return complain_about(&format!("deny: {error}: dependencies were not checked"));
+            return print_error(&format!("deny: {error}: dependencies were not checked"));
         }
     };
     for note in &report.notes {
-        say(&format!("deny: {note}\n"));
+        print_text(&format!("deny: {note}\n"));
     }
     for warning in &report.warnings {
         let line = "*".repeat(80);
-        complain_about(&format!("{line}\nWARNING: {warning}\n{line}"));
+        print_error(&format!("{line}\nWARNING: {warning}\n{line}"));
     }
     for refusal in &report.refusals {
-        complain_about(&format!("deny: {refusal}"));
+        print_error(&format!("deny: {refusal}"));
     }
     let (count, refused) = (packages.len(), report.refusals.len());
-    say(&format!("deny: {count} packages checked against deny.toml, {refused} refusals\n"));
+    print_text(&format!("deny: {count} packages checked against deny.toml, {refused} refusals\n"));
     report.refusals.is_empty()
 }
 
 /// Rewrites the snapshot of advisories, from the database that the environment names.
 pub(crate) fn renew() -> bool {
-    match renewed() {
+    match write_snapshot() {
         Ok(AdvisorySnapshot { until, packages, advisories }) => {
             let (file, advisories, packages) = (snapshot::PATH, advisories.len(), packages.len());
-            say(&format!(
+            print_text(&format!(
                 "{file}: {advisories} advisories for {packages} packages, up to {until}\n"
             ))
         }
-        Err(error) => complain_about(&format!("{error}\nthe snapshot was not renewed")),
+        Err(error) => print_error(&format!("{error}\nthe snapshot was not renewed")),
     }
 }
 
-fn renewed() -> Result<AdvisorySnapshot, String> {
+fn write_snapshot() -> Result<AdvisorySnapshot, String> {
     let metadata = metadata(&["--all-features"]).ok_or("cargo metadata failed")?;
     let variable = database::VARIABLE;
     let unnamed = || format!("{variable} has to name a copy of the RustSec advisory database");
     let database = Database::from_environment()?.ok_or_else(unnamed)?;
     let snapshot = AdvisorySnapshot::of(&packages(&metadata), &database)?;
-    let written = fs::write(root().join(snapshot::PATH), snapshot.render());
-    written.map_err(|error| format!("{}: {error}", snapshot::PATH))?;
+    let result = fs::write(root().join(snapshot::PATH), snapshot.render());
+    result.map_err(|error| format!("{}: {error}", snapshot::PATH))?;
     Ok(snapshot)
 }
 
@@ -99,7 +99,7 @@ fn check(metadata: &Value, packages: &[Package], today: i64) -> Result<AdvisoryR
 
     let ignored = advisories::ignored(&rules);
     let mut report = advisories::check(packages, &ignored, &snapshot, database.as_ref(), today);
-    report.refusals.extend(packages.iter().flat_map(|package| judge(package, &rules)));
+    report.refusals.extend(packages.iter().flat_map(|package| violations_of(package, &rules)));
     report.refusals.extend(unused_licences(packages, &rules));
     report.refusals.extend(sources::check(&lock, &members(metadata, packages)));
     Ok(report)
@@ -107,8 +107,8 @@ fn check(metadata: &Value, packages: &[Package], today: i64) -> Result<AdvisoryR
 
 fn members<'a>(metadata: &Value, packages: &'a [Package]) -> BTreeSet<&'a str> {
     let ids = metadata["workspace_members"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let ours = |package: &&Package| ids.iter().any(|id| *id == *package.id);
-    packages.iter().filter(ours).map(|package| package.name.as_str()).collect()
+    let is_member = |package: &&Package| ids.iter().any(|id| *id == *package.id);
+    packages.iter().filter(is_member).map(|package| package.name.as_str()).collect()
 }
 
 /// The number of days since 1970-01-01.
@@ -124,7 +124,7 @@ pub(crate) fn metadata(more: &[&str]) -> Option<Value> {
     cargo.args(["metadata", "--format-version", "1", "--locked"]).args(more);
     let output = cargo.current_dir(root()).output().ok()?;
     if !output.status.success() {
-        complain_about(&String::from_utf8_lossy(&output.stderr));
+        print_error(&String::from_utf8_lossy(&output.stderr));
         return None;
     }
     serde_json::from_slice(&output.stdout).ok()
@@ -136,7 +136,7 @@ pub(crate) fn packages(metadata: &Value) -> Vec<Package> {
 }
 
 /// The violations in the licence and the name of one package.
-fn judge(package: &Package, rules: &Table) -> Vec<String> {
+fn violations_of(package: &Package, rules: &Table) -> Vec<String> {
     let Package { name, version, license, .. } = package;
     let mut wrong = Vec::new();
     match license {
@@ -192,7 +192,7 @@ mod tests {
 
     #[track_caller]
     fn check_package(package: &Package, expected: &[&str]) {
-        let wrong = judge(package, &rules());
+        let wrong = violations_of(package, &rules());
         assert_eq!(wrong.len(), expected.len(), "{wrong:?}");
         for (wrong, expected) in wrong.iter().zip(expected) {
             assert!(wrong.contains(expected), "{wrong}");

@@ -39,8 +39,9 @@ impl AdvisorySnapshot {
             let files = database.unreadable.join("\n");
             return Err(format!("the copy of the database cannot be read whole:\n{files}"));
         }
-        let foreign = packages.iter().filter(|package| package.source.is_some());
-        let packages: BTreeSet<String> = foreign.map(|package| package.name.clone()).collect();
+        let registry_packages = packages.iter().filter(|package| package.source.is_some());
+        let packages: BTreeSet<String> =
+            registry_packages.map(|package| package.name.clone()).collect();
         let advisories = database.advisories.iter();
         let mut advisories: Vec<Advisory> =
             advisories.filter(|advisory| packages.contains(&advisory.package)).cloned().collect();

@@ -1,7 +1,7 @@
 //! The client: connections that stay open, with one request under way at a time.
 
 use crate::{
-    Bench, Error, bench_node::joined, error::unanswered, figures::percentile_ms, measure::Side,
+    Bench, Error, bench_node::join_all, error::unanswered, figures::percentile_ms, measure::Side,
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -36,7 +36,7 @@ pub(super) struct BenchConnection {
 }
 
 #[derive(Clone)]
-pub(super) struct Ask {
+pub(super) struct HttpRequest {
     /// A description, for error messages.
     pub(super) what: &'static str,
     pub(super) method: Method,
@@ -46,10 +46,10 @@ pub(super) struct Ask {
     pub(super) expected: StatusCode,
 }
 
-impl Ask {
-    pub(super) fn get(what: &'static str, path: &str) -> Ask {
+impl HttpRequest {
+    pub(super) fn get(what: &'static str, path: &str) -> HttpRequest {
         let (method, body, expected) = (Method::GET, Bytes::new(), StatusCode::OK);
-        Ask { what, method, path: path.into(), body, expected }
+        HttpRequest { what, method, path: path.into(), body, expected }
     }
 
     pub(super) fn post(
@@ -57,8 +57,8 @@ impl Ask {
         path: &str,
         body: impl Into<Bytes>,
         expected: StatusCode,
-    ) -> Ask {
-        Ask { what, method: Method::POST, path: path.into(), body: body.into(), expected }
+    ) -> HttpRequest {
+        HttpRequest { what, method: Method::POST, path: path.into(), body: body.into(), expected }
     }
 }
 
@@ -67,8 +67,8 @@ impl BenchConnection {
         const WHAT: &str = "a connection";
         let stream = TcpStream::connect(target.address).await.map_err(unanswered(WHAT))?;
         stream.set_nodelay(true).map_err(unanswered(WHAT))?;
-        let shaken = handshake(TokioIo::new(stream)).await;
-        let (sender, connection) = shaken.map_err(unanswered(WHAT))?;
+        let handshaken = handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = handshaken.map_err(unanswered(WHAT))?;
         // The task ends with the sender, or when the server hangs up; then the next request fails.
         tokio::spawn(async move { drop(connection.await) });
         let host = HeaderValue::from_str(&target.address.to_string());
@@ -76,20 +76,23 @@ impl BenchConnection {
         Ok(BenchConnection { sender, host, bearer: target.bearer.clone() })
     }
 
-    pub(super) async fn ask(&mut self, ask: Ask) -> Result<Bytes, Error> {
-        let what = ask.what;
-        let body = self.begin(ask).await?;
+    pub(super) async fn send(&mut self, request: HttpRequest) -> Result<Bytes, Error> {
+        let what = request.what;
+        let body = self.begin(request).await?;
         Ok(body.collect().await.map_err(unanswered(what))?.to_bytes())
     }
 
-    pub(super) async fn ask_for<T: DeserializeOwned>(&mut self, ask: Ask) -> Result<T, Error> {
-        let what = ask.what;
-        read(what, &self.ask(ask).await?)
+    pub(super) async fn send_for_json<T: DeserializeOwned>(
+        &mut self,
+        request: HttpRequest,
+    ) -> Result<T, Error> {
+        let what = request.what;
+        read(what, &self.send(request).await?)
     }
 
     /// Sends a request, and leaves the answer's body to be read.
-    pub(super) async fn begin(&mut self, ask: Ask) -> Result<Incoming, Error> {
-        let Ask { what, method, path, body, expected } = ask;
+    pub(super) async fn begin(&mut self, request: HttpRequest) -> Result<Incoming, Error> {
+        let HttpRequest { what, method, path, body, expected } = request;
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -97,7 +100,7 @@ impl BenchConnection {
             .header(AUTHORIZATION, self.bearer.clone())
             .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
             .body(Full::new(body))
-            .expect("all its parts are lawful");
+            .expect("all its parts are valid");
         self.sender.ready().await.map_err(unanswered(what))?;
         let answer = self.sender.send_request(request).await.map_err(unanswered(what))?;
         if answer.status() == expected {
@@ -120,19 +123,19 @@ pub(super) fn wrong_answer(what: &str, status: u16, body: &[u8]) -> Error {
 
 /// Sends the requests of a round over many connections, which are opened before the time runs.
 /// Records how many a second were answered, and the time that one in a hundred exceeded.
-pub(super) fn ask_many(
+pub(super) fn send_many(
     bench: &mut Bench<'_>,
     target: &BenchTarget,
     (side, [speed, p99]): (Side, [&'static str; 2]),
-    ask: impl Fn(usize) -> Ask + Send + Sync + 'static,
+    request: impl Fn(usize) -> HttpRequest + Send + Sync + 'static,
 ) -> Result<(), Error> {
     let requests = bench.settings.jobs;
-    let (lines, _) = bench.timed(open_many(target, super::CONNECTIONS))?;
-    let (ask, next) = (Arc::new(ask), Arc::new(AtomicUsize::new(0)));
-    let asking = async {
+    let (connections, _) = bench.timed(open_many(target, super::CONNECTIONS))?;
+    let (request, next) = (Arc::new(request), Arc::new(AtomicUsize::new(0)));
+    let sending = async {
         let mut tasks = JoinSet::new();
-        for mut line in lines {
-            let (ask, next) = (ask.clone(), next.clone());
+        for mut connection in connections {
+            let (request, next) = (request.clone(), next.clone());
             tasks.spawn(async move {
                 let mut times = Vec::new();
                 loop {
@@ -140,26 +143,26 @@ pub(super) fn ask_many(
                     if number >= requests {
                         return Ok(times);
                     }
-                    let began = Instant::now();
-                    line.ask(ask(number)).await?;
-                    times.push(began.elapsed());
+                    let started = Instant::now();
+                    connection.send(request(number)).await?;
+                    times.push(started.elapsed());
                 }
             });
         }
-        Ok(joined(tasks).await?.concat())
+        Ok(join_all(tasks).await?.concat())
     };
-    let times = bench.race(side, &[speed], asking)?;
+    let times = bench.time_jobs(side, &[speed], sending)?;
     bench.numbers.push(side, p99, percentile_ms(&times, 99.0));
     Ok(())
 }
 
 pub(super) async fn open_many(
     target: &BenchTarget,
-    lines: usize,
+    connections: usize,
 ) -> Result<Vec<BenchConnection>, Error> {
-    let mut opened = Vec::with_capacity(lines);
-    for _ in 0..lines {
-        opened.push(BenchConnection::open(target).await?);
+    let mut all = Vec::with_capacity(connections);
+    for _ in 0..connections {
+        all.push(BenchConnection::open(target).await?);
     }
-    Ok(opened)
+    Ok(all)
 }

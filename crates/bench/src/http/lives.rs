@@ -2,11 +2,11 @@
 //! have.
 
 use super::{
-    client::{Ask, BenchConnection, open_many},
+    client::{BenchConnection, HttpRequest, open_many},
     processes::ServerProcess,
     requests::{Answers, submit_batch},
 };
-use crate::{Bench, Error, bench_node::joined, error::counted, figures::rate, measure::Side};
+use crate::{Bench, Error, bench_node::join_all, error::check_count, figures::rate, measure::Side};
 use hyper::StatusCode;
 use serde::Deserialize;
 use tokio::task::JoinSet;
@@ -20,28 +20,32 @@ const JOB_TYPE: &str = "lives";
 /// Records whole lives a second. Every connection submits a batch, claims as many and settles them.
 /// So whenever one claims, at least a batch is due, and no claim returns less.
 pub(super) fn measure(bench: &mut Bench<'_>, server: &ServerProcess<'_>) -> Result<(), Error> {
-    let (lines, _) = bench.timed(open_many(&server.target, CONNECTIONS))?;
+    let (connections, _) = bench.timed(open_many(&server.target, CONNECTIONS))?;
     let batches = bench.settings.jobs.div_ceil(CONNECTIONS * BATCH);
-    let living = async {
+    let lives = async {
         let mut tasks = JoinSet::new();
-        for (number, line) in lines.into_iter().enumerate() {
-            tasks.spawn(live(line, format!("w{number}"), batches));
+        for (number, connection) in connections.into_iter().enumerate() {
+            tasks.spawn(live(connection, format!("w{number}"), batches));
         }
-        joined(tasks).await
+        join_all(tasks).await
     };
-    let (settled, took) = bench.timed(living)?;
+    let (settled, took) = bench.timed(lives)?;
     let expected = batches * CONNECTIONS * BATCH;
-    counted("whole lives", expected, settled.iter().sum())?;
+    check_count("whole lives", expected, settled.iter().sum())?;
     bench.numbers.push(Side::Ours, "http_lives", rate(expected, took));
     Ok(())
 }
 
-async fn live(mut line: BenchConnection, worker: String, batches: usize) -> Result<usize, Error> {
+async fn live(
+    mut connection: BenchConnection,
+    worker: String,
+    batches: usize,
+) -> Result<usize, Error> {
     let mut settled = 0;
     for number in 0..batches {
-        submit_batch(&mut line, JOB_TYPE, BATCH).await?;
-        let claimed = claim(&mut line, &worker, number, JOB_TYPE).await?;
-        settled += settle(&mut line, &claimed).await?;
+        submit_batch(&mut connection, JOB_TYPE, BATCH).await?;
+        let claimed = claim(&mut connection, &worker, number, JOB_TYPE).await?;
+        settled += settle(&mut connection, &claimed).await?;
     }
     Ok(settled)
 }
@@ -65,20 +69,20 @@ pub(super) struct ClaimAnswer {
 
 /// Claims a batch; `number` tells the worker's claims apart.
 pub(super) async fn claim(
-    line: &mut BenchConnection,
+    connection: &mut BenchConnection,
     worker: &str,
     number: usize,
     job_type: &str,
 ) -> Result<Vec<Claimed>, Error> {
-    let answer: ClaimAnswer = line.ask_for(claim_of(worker, number, job_type)).await?;
+    let answer: ClaimAnswer = connection.send_for_json(claim_of(worker, number, job_type)).await?;
     Ok(answer.jobs)
 }
 
-pub(super) fn claim_of(worker: &str, number: usize, job_type: &str) -> Ask {
+pub(super) fn claim_of(worker: &str, number: usize, job_type: &str) -> HttpRequest {
     let body = format!(
         r#"{{"workerId":"{worker}","claimId":"{worker}-{number}","jobTypes":["{job_type}"],"max":{BATCH},"waitSeconds":0}}"#
     );
-    Ask::post("a claim", "/api/work/claim", body, StatusCode::OK)
+    HttpRequest::post("a claim", "/api/work/claim", body, StatusCode::OK)
 }
 
 #[derive(Deserialize)]
@@ -88,18 +92,18 @@ struct Settled {
 
 /// Settles all as completed, and returns for how many the server confirms it.
 pub(super) async fn settle(
-    line: &mut BenchConnection,
+    connection: &mut BenchConnection,
     claimed: &[Claimed],
 ) -> Result<usize, Error> {
-    let answer: Answers<Settled> = line.ask_for(settle_of(claimed)).await?;
+    let answer: Answers<Settled> = connection.send_for_json(settle_of(claimed)).await?;
     let completed = |item: &&Settled| item.status.as_deref() == Some("Completed");
     Ok(answer.items.iter().filter(completed).count())
 }
 
-pub(super) fn settle_of(claimed: &[Claimed]) -> Ask {
+pub(super) fn settle_of(claimed: &[Claimed]) -> HttpRequest {
     let items = claimed.iter().map(|Claimed { job_id, lease: Lease { token } }| {
         format!(r#"{{"jobId":"{job_id}","token":"{token}","outcome":"completed"}}"#)
     });
     let body = format!(r#"{{"items":[{}]}}"#, items.collect::<Vec<_>>().join(","));
-    Ask::post("a settle", "/api/work/settle", body, StatusCode::OK)
+    HttpRequest::post("a settle", "/api/work/settle", body, StatusCode::OK)
 }

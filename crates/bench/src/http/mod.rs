@@ -27,15 +27,15 @@ const CONNECTIONS: usize = 64;
 /// Measures the HTTP API of `program`, the binary `consign`. Blocking, for some minutes.
 pub fn run_http(
     settings: Settings,
-    place: &RunFolder,
+    run_folder: &RunFolder,
     program: &Path,
-    say: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(&str),
 ) -> Result<BenchReport, Error> {
-    let mut bench = Bench::new(settings, place, say)?;
-    let machine = Machine::of(place, &bench.clock)?;
+    let mut bench = Bench::new(settings, run_folder, progress)?;
+    let machine = Machine::of(run_folder, &bench.clock)?;
     let measured = rounds(&mut bench, program);
     // Processor time counts as ours only for child processes that have ended.
-    place.end_children(|_| true);
+    run_folder.end_children(|_| true);
     measured?;
     Ok(bench.report(machine, Beside::Echo))
 }
@@ -64,11 +64,11 @@ pub(crate) fn notes() -> Vec<String> {
 fn rounds(bench: &mut Bench<'_>, program: &Path) -> Result<(), Error> {
     let echo = start_echo(bench, program)?;
     for round in 0..ROUNDS {
-        bench.say_round("enqueue and status", round);
+        bench.report_round("enqueue and status", round);
         with_server(bench, program, |bench, server| requests(bench, &server.target, &echo, round))?;
-        bench.say_round("whole lives over HTTP", round);
+        bench.report_round("whole lives over HTTP", round);
         with_server(bench, program, lives::measure)?;
-        bench.say_round("status streams", round);
+        bench.report_round("status streams", round);
         with_server(bench, program, streams::measure)?;
     }
     Ok(())
@@ -98,7 +98,7 @@ fn requests(
     for (side, target, path) in turns {
         requests::enqueue(bench, target, side, path)?;
     }
-    let urls = requests::some_jobs(bench, server)?;
+    let urls = requests::submit_jobs_for_status(bench, server)?;
     for (side, target, _) in turns {
         let paths = if side == Ours { urls.clone() } else { vec![requests::FIXED.into()] };
         requests::status(bench, target, side, paths)?;

@@ -1,6 +1,6 @@
 //! The two server processes: `consign serve`, and the echo.
 
-use super::client::{Ask, BenchConnection, BenchTarget};
+use super::client::{BenchConnection, BenchTarget, HttpRequest};
 use crate::{Bench, Error, RunFolder, error::failed};
 use hyper::header::{HeaderValue, InvalidHeaderValue};
 use std::{
@@ -13,15 +13,15 @@ use std::{
 };
 use tokio::time::sleep;
 
-/// The real server over a new store. The run's place ends it, at the latest.
+/// The real server over a new store. The run folder ends it, at the latest.
 pub(super) struct ServerProcess<'a> {
     pub(super) target: BenchTarget,
     pub(super) process: u32,
-    place: &'a RunFolder,
+    run_folder: &'a RunFolder,
 }
 
 const START_MAX: Duration = Duration::from_secs(30);
-const LOOKS_APART: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 const SERVER: &str = "the server";
 const ECHO: &str = "the echo";
 
@@ -36,23 +36,23 @@ impl<'a> ServerProcess<'a> {
         program: &Path,
         settings: &str,
     ) -> Result<Self, Error> {
-        let folder = bench.place.server_folder()?;
+        let folder = bench.run_folder.server_folder()?;
         fs::write(folder.join("consign.toml"), settings).map_err(not_started(SERVER))?;
         let address = free_address().map_err(not_started(SERVER))?;
         let log = folder.join("log");
         let child = serve(program, &folder, address, &log).map_err(not_started(SERVER))?;
         let process = child.id();
-        bench.place.adopt(child);
-        let ready = bench.timed(until_ready(&folder, address));
-        let (target, _) = ready.map_err(|_| not_at_work(SERVER, &end_of(&log)))?;
-        Ok(ServerProcess { target, process, place: bench.place })
+        bench.run_folder.add_child(child);
+        let ready = bench.timed(wait_until_ready(&folder, address));
+        let (target, _) = ready.map_err(|_| not_usable(SERVER, &last_lines_of(&log)))?;
+        Ok(ServerProcess { target, process, run_folder: bench.run_folder })
     }
 
     /// Ends it, and frees its disk.
     pub(super) fn stop(self) {
-        self.place.end_children(|child| child.id() == self.process);
+        self.run_folder.end_children(|child| child.id() == self.process);
         // The next server needs an empty folder and reports if it is not.
-        drop(self.place.server_folder());
+        drop(self.run_folder.server_folder());
     }
 }
 
@@ -75,51 +75,52 @@ fn free_address() -> io::Result<SocketAddr> {
 }
 
 /// Asks until the server answers, with the key that the first start wrote.
-async fn until_ready(folder: &Path, address: SocketAddr) -> Result<BenchTarget, Error> {
+async fn wait_until_ready(folder: &Path, address: SocketAddr) -> Result<BenchTarget, Error> {
     let file = folder.join("admin.key");
     // A request that needs the store and the key.
-    let first = Ask::get("the first question", "/api/queues");
-    let asking = async {
+    let first = HttpRequest::get("the first question", "/api/queues");
+    let polling = async {
         loop {
             let key = fs::read_to_string(&file).unwrap_or_default();
             if !key.is_empty()
                 && let Ok(bearer) = bearer(key.trim())
                 && let target = (BenchTarget { address, bearer })
-                && let Ok(mut line) = BenchConnection::open(&target).await
-                && line.ask(first.clone()).await.is_ok()
+                && let Ok(mut connection) = BenchConnection::open(&target).await
+                && connection.send(first.clone()).await.is_ok()
             {
                 return target;
             }
-            sleep(LOOKS_APART).await;
+            sleep(POLL_INTERVAL).await;
         }
     };
-    tokio::time::timeout(START_MAX, asking).await.map_err(failed("waiting for the server"))
+    tokio::time::timeout(START_MAX, polling).await.map_err(failed("waiting for the server"))
 }
 
 pub(super) fn bearer(key: &str) -> Result<HeaderValue, InvalidHeaderValue> {
     HeaderValue::from_str(&format!("Bearer {key}"))
 }
 
-fn end_of(log: &Path) -> String {
+fn last_lines_of(log: &Path) -> String {
     const LINES: usize = 5;
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// The echo, which the run's place ends. Its GET answers with a status of the real server, so that
+/// The echo, which the run folder ends. Its GET answers with a status of the real server, so that
 /// both send the same number of bytes.
 pub(super) fn start_echo(bench: &Bench<'_>, program: &Path) -> Result<BenchTarget, Error> {
     let server = ServerProcess::start(bench, program)?;
     let bearer = server.target.bearer.clone();
-    let status = super::requests::a_status(bench, &server.target);
+    let status = super::requests::read_one_status(bench, &server.target);
     server.stop();
-    let address = echo(program, bench.place, &status?).map_err(not_started(ECHO))?;
-    let nonsense = |_| not_at_work(ECHO, &format!("it said {address:?} instead of its address"));
-    Ok(BenchTarget { address: address.trim().parse().map_err(nonsense)?, bearer })
+    let address = echo(program, bench.run_folder, &status?).map_err(not_started(ECHO))?;
+    let no_address =
+        |_| not_usable(ECHO, &format!("it printed {address:?} instead of its address"));
+    Ok(BenchTarget { address: address.trim().parse().map_err(no_address)?, bearer })
 }
 
-fn echo(program: &Path, place: &RunFolder, status: &str) -> io::Result<String> {
+fn echo(program: &Path, run_folder: &RunFolder, status: &str) -> io::Result<String> {
     let mut child = Command::new(program)
         .args(["bench", "--echo"])
         .env_clear()
@@ -127,22 +128,22 @@ fn echo(program: &Path, place: &RunFolder, status: &str) -> io::Result<String> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
-    let (words, told) = (child.stdin.as_mut(), child.stdout.take());
-    let sent = words.map_or(Ok(()), |words| writeln!(words, "{status}"));
+    let (stdin, stdout) = (child.stdin.as_mut(), child.stdout.take());
+    let sent = stdin.map_or(Ok(()), |stdin| writeln!(stdin, "{status}"));
     let mut address = String::new();
-    let said = sent.and_then(|()| match told {
-        Some(told) => BufReader::new(told).read_line(&mut address),
+    let read = sent.and_then(|()| match stdout {
+        Some(stdout) => BufReader::new(stdout).read_line(&mut address),
         None => Ok(0),
     });
-    // In any case, the place owns the child from now on, its open stdin included.
-    place.adopt(child);
-    said.map(|_| address)
+    // In any case, the run folder owns the child from now on, its open stdin included.
+    run_folder.add_child(child);
+    read.map(|_| address)
 }
 
 fn not_started(what: &'static str) -> impl Fn(io::Error) -> Error {
-    move |error| not_at_work(what, &error.to_string())
+    move |error| not_usable(what, &error.to_string())
 }
 
-fn not_at_work(what: &str, said: &str) -> Error {
-    Error::Unmeasurable(format!("{what} is not at work: {said}"))
+fn not_usable(what: &str, detail: &str) -> Error {
+    Error::Unmeasurable(format!("{what} did not start: {detail}"))
 }

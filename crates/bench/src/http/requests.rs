@@ -1,10 +1,10 @@
 //! One operation in each request: a submit, or a status.
 
-use super::client::{Ask, BenchConnection, BenchTarget, ask_many};
+use super::client::{BenchConnection, BenchTarget, HttpRequest, send_many};
 use crate::{
     Bench, Error,
     bench_node::{JOB_TYPE, payload},
-    error::counted,
+    error::check_count,
     measure::Side,
 };
 use hyper::StatusCode;
@@ -18,7 +18,7 @@ pub(super) const ECHO: &str = "/echo";
 pub(super) const FIXED: &str = "/fixed";
 
 /// How many jobs the status requests go through, in turn.
-const ASKED_ABOUT: usize = 1_000;
+const STATUS_JOBS: usize = 1_000;
 
 pub(super) fn enqueue(
     bench: &mut Bench<'_>,
@@ -27,8 +27,8 @@ pub(super) fn enqueue(
     path: &'static str,
 ) -> Result<(), Error> {
     let expected = if path == JOBS { StatusCode::ACCEPTED } else { StatusCode::OK };
-    ask_many(bench, target, (side, ["http_enqueue", "http_enqueue_p99"]), move |number| {
-        Ask::post("an enqueue", path, job(JOB_TYPE, number), expected)
+    send_many(bench, target, (side, ["http_enqueue", "http_enqueue_p99"]), move |number| {
+        HttpRequest::post("an enqueue", path, job(JOB_TYPE, number), expected)
     })
 }
 
@@ -38,25 +38,28 @@ pub(super) fn status(
     side: Side,
     paths: Vec<String>,
 ) -> Result<(), Error> {
-    ask_many(bench, target, (side, ["http_status", "http_status_p99"]), move |number| {
-        Ask::get("a status", &paths[number % paths.len()])
+    send_many(bench, target, (side, ["http_status", "http_status_p99"]), move |number| {
+        HttpRequest::get("a status", &paths[number % paths.len()])
     })
 }
 
 /// The status addresses of some jobs, which are submitted for that.
-pub(super) fn some_jobs(bench: &Bench<'_>, target: &BenchTarget) -> Result<Vec<String>, Error> {
+pub(super) fn submit_jobs_for_status(
+    bench: &Bench<'_>,
+    target: &BenchTarget,
+) -> Result<Vec<String>, Error> {
     let (submitted, _) = bench.timed(async {
-        let mut line = BenchConnection::open(target).await?;
-        submit_batch(&mut line, JOB_TYPE, ASKED_ABOUT.min(bench.settings.jobs)).await
+        let mut connection = BenchConnection::open(target).await?;
+        submit_batch(&mut connection, JOB_TYPE, STATUS_JOBS.min(bench.settings.jobs)).await
     })?;
     Ok(submitted.into_iter().map(|job| job.status_url).collect())
 }
 
-pub(super) fn a_status(bench: &Bench<'_>, target: &BenchTarget) -> Result<String, Error> {
+pub(super) fn read_one_status(bench: &Bench<'_>, target: &BenchTarget) -> Result<String, Error> {
     let (body, _) = bench.timed(async {
-        let mut line = BenchConnection::open(target).await?;
-        let jobs = submit_batch(&mut line, JOB_TYPE, 1).await?;
-        line.ask(Ask::get("a status", &jobs[0].status_url)).await
+        let mut connection = BenchConnection::open(target).await?;
+        let jobs = submit_batch(&mut connection, JOB_TYPE, 1).await?;
+        connection.send(HttpRequest::get("a status", &jobs[0].status_url)).await
     })?;
     Ok(String::from_utf8_lossy(&body).into_owned())
 }
@@ -75,15 +78,15 @@ pub(super) struct Answers<T> {
 }
 
 pub(super) async fn submit_batch(
-    line: &mut BenchConnection,
+    connection: &mut BenchConnection,
     job_type: &str,
     jobs: usize,
 ) -> Result<Vec<Submitted>, Error> {
     let listed: Vec<String> = (0..jobs).map(|number| job(job_type, number)).collect();
     let body = format!(r#"{{"jobs":[{}]}}"#, listed.join(","));
-    let ask = Ask::post("a batch", "/api/jobs/batch", body, StatusCode::ACCEPTED);
-    let answer: Answers<Submitted> = line.ask_for(ask).await?;
-    counted("jobs of a batch", jobs, answer.items.len())?;
+    let request = HttpRequest::post("a batch", "/api/jobs/batch", body, StatusCode::ACCEPTED);
+    let answer: Answers<Submitted> = connection.send_for_json(request).await?;
+    check_count("jobs of a batch", jobs, answer.items.len())?;
     Ok(answer.items)
 }
 

@@ -2,15 +2,15 @@
 //! cost.
 
 use super::{
-    client::{Ask, BenchConnection, wrong_answer},
+    client::{BenchConnection, HttpRequest, wrong_answer},
     lives::{claim, settle},
     processes::ServerProcess,
     requests::submit_batch,
 };
 use crate::{
     Bench, Error, Settings,
-    bench_node::joined,
-    error::{counted, failed, unanswered},
+    bench_node::join_all,
+    error::{check_count, failed, unanswered},
     machine::memory_mib_of,
     measure::Side,
 };
@@ -40,30 +40,31 @@ pub(super) fn measure(bench: &mut Bench<'_>, server: &ServerProcess<'_>) -> Resu
 /// How long each stream took to report the end, and how much memory the server gained by them.
 async fn follow(server: &ServerProcess<'_>, streams: usize) -> Result<(Vec<Duration>, f64), Error> {
     let (target, process) = (&server.target, server.process);
-    let mut line = BenchConnection::open(target).await?;
-    let jobs = submit_batch(&mut line, JOB_TYPE, streams).await?;
+    let mut connection = BenchConnection::open(target).await?;
+    let jobs = submit_batch(&mut connection, JOB_TYPE, streams).await?;
     let before = memory_mib_of(process)?;
-    let (greeted, mut tasks) = (Arc::new(Semaphore::new(0)), JoinSet::new());
+    let (opened, mut tasks) = (Arc::new(Semaphore::new(0)), JoinSet::new());
     for job in jobs {
-        let (target, greeted) = (target.clone(), greeted.clone());
+        let (target, opened) = (target.clone(), opened.clone());
         tasks.spawn(async move {
-            let mut line = BenchConnection::open(&target).await?;
-            let mut stream =
-                line.begin(Ask::get(WHAT, &format!("/api/jobs/{}/events", job.job_id))).await?;
-            until(&mut stream, "event: status").await?;
-            greeted.add_permits(1);
-            until(&mut stream, r#""status":"Completed""#).await?;
+            let mut connection = BenchConnection::open(&target).await?;
+            let mut stream = connection
+                .begin(HttpRequest::get(WHAT, &format!("/api/jobs/{}/events", job.job_id)))
+                .await?;
+            read_until(&mut stream, "event: status").await?;
+            opened.add_permits(1);
+            read_until(&mut stream, r#""status":"Completed""#).await?;
             Ok((job.job_id, Instant::now()))
         });
     }
     let permits = u32::try_from(streams).unwrap_or(u32::MAX);
     let settled = async {
-        let all = greeted.acquire_many(permits).await;
+        let all = opened.acquire_many(permits).await;
         drop(all.map_err(failed("waiting for the streams"))?);
         let open = memory_mib_of(process)?;
-        Ok((settle_all(&mut line, streams).await?, open))
+        Ok((settle_all(&mut connection, streams).await?, open))
     };
-    let (ended, (sent, open)) = tokio::try_join!(joined(tasks), settled)?;
+    let (ended, (sent, open)) = tokio::try_join!(join_all(tasks), settled)?;
     let after = memory_mib_of(process)?;
     let took = ended.iter().filter_map(|(job, at)| Some(at.duration_since(*sent.get(job)?)));
     Ok((took.collect(), (open.max(after) - before).max(0.0)))
@@ -71,14 +72,14 @@ async fn follow(server: &ServerProcess<'_>, streams: usize) -> Result<(Vec<Durat
 
 /// Claims all jobs, and then settles them; returns when the settle of each job was sent.
 async fn settle_all(
-    line: &mut BenchConnection,
+    connection: &mut BenchConnection,
     jobs: usize,
 ) -> Result<HashMap<String, Instant>, Error> {
     let (mut batches, mut claimed, mut sent) = (Vec::new(), 0, HashMap::new());
     while claimed < jobs {
-        let batch = claim(line, "streams", batches.len(), JOB_TYPE).await?;
+        let batch = claim(connection, "streams", batches.len(), JOB_TYPE).await?;
         if batch.is_empty() {
-            counted("jobs to settle", jobs, claimed)?;
+            check_count("jobs to settle", jobs, claimed)?;
         }
         claimed += batch.len();
         batches.push(batch);
@@ -86,12 +87,12 @@ async fn settle_all(
     for batch in &batches {
         let now = Instant::now();
         sent.extend(batch.iter().map(|job| (job.job_id.clone(), now)));
-        settle(line, batch).await?;
+        settle(connection, batch).await?;
     }
     Ok(sent)
 }
 
-async fn until(stream: &mut Incoming, words: &str) -> Result<(), Error> {
+async fn read_until(stream: &mut Incoming, words: &str) -> Result<(), Error> {
     let mut received = Vec::new();
     while let Some(frame) = stream.frame().await {
         let frame = frame.map_err(unanswered(WHAT))?;

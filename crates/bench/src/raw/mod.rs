@@ -13,8 +13,8 @@ pub(crate) mod sqlite;
 use crate::{
     Error,
     bench_node::{PAYLOAD_BYTES, payload},
-    error::counted,
-    place::Site,
+    error::check_count,
+    run_folder::StoreLocation,
 };
 use std::time::Duration;
 
@@ -30,19 +30,19 @@ pub(crate) enum RawStore {
 }
 
 impl RawStore {
-    pub(crate) async fn open(site: &Site) -> Result<Self, Error> {
-        Ok(match site {
-            Site::File(path) => RawStore::Sqlite(sqlite::RawSqlite::open(path)?),
-            Site::BenchSchema(schema) => {
+    pub(crate) async fn open(location: &StoreLocation) -> Result<Self, Error> {
+        Ok(match location {
+            StoreLocation::File(path) => RawStore::Sqlite(sqlite::RawSqlite::open(path)?),
+            StoreLocation::BenchSchema(schema) => {
                 RawStore::Postgres(Box::new(postgres::RawPostgres::open(schema).await?))
             }
         })
     }
 
     /// Closes the store, which moves the log of SQLite into the file, and opens it again.
-    pub(crate) async fn reopened(self, site: &Site) -> Result<Self, Error> {
+    pub(crate) async fn reopened(self, location: &StoreLocation) -> Result<Self, Error> {
         drop(self);
-        Self::open(site).await
+        Self::open(location).await
     }
 
     pub(crate) async fn submit(&mut self, jobs: &[RawJob], per_commit: usize) -> Result<(), Error> {
@@ -63,7 +63,7 @@ impl RawStore {
             RawStore::Sqlite(raw) => raw.run(new, per_commit, ending)?,
             RawStore::Postgres(raw) => raw.run(new, per_commit, ending).await?,
         };
-        counted("raw jobs", ending, completed)
+        check_count("raw jobs", ending, completed)
     }
 }
 

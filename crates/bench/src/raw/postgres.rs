@@ -9,14 +9,14 @@ use super::{NOW_MS, RAW_BATCH, RawJob, WORKER};
 use crate::{
     Error,
     database::BenchSchema,
-    error::{counted, raw},
+    error::{check_count, raw},
 };
 use std::{cell::RefCell, slice::Chunks};
 use tokio_postgres::{Client, Statement, types::ToSql};
 use uuid::Uuid;
 
 /// Connections side by side: with more, two cores did no more.
-pub(crate) const LANES: usize = 4;
+pub(crate) const RAW_CONNECTIONS: usize = 4;
 /// The settings that make it fast, beside one plan for each statement; shown with the numbers.
 /// Without them, a plan made for a still empty table would scan all of it, because statistics lag
 /// behind its growth.
@@ -98,10 +98,10 @@ insert into history (no, seq, at, was, became, attempt, worker)
 select no, 3, $2, 1, 2, attempt, $4::text from completed";
 
 pub(crate) struct RawPostgres {
-    lanes: [Lane; LANES],
+    connections: [RawConnection; RAW_CONNECTIONS],
 }
 
-struct Lane {
+struct RawConnection {
     client: Client,
     insert: Statement,
     claim: Statement,
@@ -110,7 +110,7 @@ struct Lane {
     token: [u8; 16],
 }
 
-/// The batches still to be submitted. All lanes run in one task, so a `RefCell` is enough.
+/// The batches still to be submitted. All connections run in one task, so a `RefCell` is enough.
 type Batches<'a> = RefCell<Chunks<'a, RawJob>>;
 
 impl RawPostgres {
@@ -118,9 +118,10 @@ impl RawPostgres {
         if schema.is_new().await? {
             schema.make(TABLES).await?;
         }
-        let lane = |number| Lane::open(schema, number);
-        let (a, b, c, d) = tokio::try_join!(lane(0), lane(1), lane(2), lane(3))?;
-        Ok(RawPostgres { lanes: [a, b, c, d] })
+        let connection = |number| RawConnection::open(schema, number);
+        let (a, b, c, d) =
+            tokio::try_join!(connection(0), connection(1), connection(2), connection(3))?;
+        Ok(RawPostgres { connections: [a, b, c, d] })
     }
 
     /// Inserts `new`, `per_commit` jobs in a commit; completes `ending` jobs, and returns how many.
@@ -131,24 +132,25 @@ impl RawPostgres {
         ending: usize,
     ) -> Result<usize, Error> {
         let batches = &RefCell::new(new.chunks(per_commit));
-        let [a, b, c, d] = self.lanes.each_ref().map(|lane| lane.run(batches, ending > 0));
+        let [a, b, c, d] =
+            self.connections.each_ref().map(|connection| connection.run(batches, ending > 0));
         let (a, b, c, d) = tokio::try_join!(a, b, c, d)?;
         Ok(a + b + c + d)
     }
 }
 
-impl Lane {
+impl RawConnection {
     async fn open(schema: &BenchSchema, number: u128) -> Result<Self, Error> {
         let client = schema.connect(SETTINGS).await?;
         let prepare = async |sql| client.prepare(sql).await.map_err(raw("preparing a statement"));
         let (insert, claim) = (prepare(INSERT).await?, prepare(CLAIM).await?);
         let complete = prepare(COMPLETE).await?;
-        Ok(Lane { client, insert, claim, complete, token: number.to_be_bytes() })
+        Ok(RawConnection { client, insert, claim, complete, token: number.to_be_bytes() })
     }
 
-    /// Inserts its share of the batches. A lane that also completes jobs runs until it finds none.
-    /// Lanes run each other's jobs, and a job that another lane has locked belongs to that lane.
-    /// The lane that inserts the last batch leaves none behind.
+    /// Inserts its share of the batches. A connection that also completes jobs runs until it finds
+    /// none. Connections run each other's jobs, and a job that another connection has locked
+    /// belongs to that connection. The connection that inserts the last batch leaves none behind.
     async fn run(&self, batches: &Batches<'_>, completes: bool) -> Result<usize, Error> {
         let mut completed = 0;
         loop {
@@ -171,7 +173,7 @@ impl Lane {
             return Ok(0);
         }
         let completed = self.complete(&claimed).await?;
-        counted("raw completions", claimed.len(), completed)?;
+        check_count("raw completions", claimed.len(), completed)?;
         Ok(completed)
     }
 
@@ -204,35 +206,35 @@ mod tests {
     use super::{super::raw_jobs, *};
     use crate::{
         RunFolder,
-        place::{RAW, Site},
+        run_folder::{RAW, StoreLocation},
     };
     use test_postgres::Server;
     use tokio::runtime::{Builder, Runtime};
 
     /// A run in the shared server, and the schema of its raw side.
-    fn begun() -> (RunFolder, BenchSchema, Runtime) {
-        let place = RunFolder::in_database(&Server::shared().address()).unwrap();
-        let Site::BenchSchema(schema) = place.fresh(RAW).unwrap() else {
+    fn start_run() -> (RunFolder, BenchSchema, Runtime) {
+        let run_folder = RunFolder::in_database(&Server::shared().address()).unwrap();
+        let StoreLocation::BenchSchema(schema) = run_folder.fresh(RAW).unwrap() else {
             panic!("a database has schemas")
         };
-        (place, schema, Builder::new_current_thread().enable_all().build().unwrap())
+        (run_folder, schema, Builder::new_current_thread().enable_all().build().unwrap())
     }
 
     async fn count(raw: &RawPostgres, condition: &str) -> i64 {
         let sql = format!("select count(*) from {condition}");
-        raw.lanes[0].client.query_one(&sql, &[]).await.unwrap().get(0)
+        raw.connections[0].client.query_one(&sql, &[]).await.unwrap().get(0)
     }
 
     // One after the other, because the schemas of a run are named after its process.
     #[test]
     fn raw_postgres_completes_jobs_and_removes_its_schema() {
         whole_lives();
-        apart();
-        interrupted();
+        submit_then_drain();
+        interrupted_run();
     }
 
     fn whole_lives() {
-        let (_place, schema, runtime) = begun();
+        let (_run_folder, schema, runtime) = start_run();
         runtime.block_on(async {
             let raw = RawPostgres::open(&schema).await.unwrap();
             let lived = raw.run(&raw_jobs(5_500), RAW_BATCH, 5_500).await.unwrap();
@@ -244,12 +246,12 @@ mod tests {
         });
         assert!(matches!(
             RunFolder::in_database(&Server::shared().address()),
-            Err(Error::Taken(_))
+            Err(Error::SchemaExists(_))
         ));
     }
 
-    fn apart() {
-        let (place, schema, runtime) = begun();
+    fn submit_then_drain() {
+        let (run_folder, schema, runtime) = start_run();
         runtime.block_on(async {
             let raw = RawPostgres::open(&schema).await.unwrap();
             raw.run(&raw_jobs(1_100), 64, 0).await.unwrap();
@@ -258,13 +260,13 @@ mod tests {
             assert_eq!(raw.run(&[], RAW_BATCH, 1_100).await.unwrap(), 1_100);
             assert_eq!(count(&raw, "job where state = 2").await, 1_100);
         });
-        drop(place);
+        drop(run_folder);
         assert!(runtime.block_on(schema.is_new()).unwrap());
     }
 
     /// Schemas in use are removed as well.
-    fn interrupted() {
-        let (place, schema, runtime) = begun();
+    fn interrupted_run() {
+        let (run_folder, schema, runtime) = start_run();
         let raw = runtime.block_on(RawPostgres::open(&schema)).unwrap();
         let used = std::thread::spawn(move || {
             runtime.block_on(raw.run(&raw_jobs(200_000), RAW_BATCH, 200_000))
@@ -277,7 +279,7 @@ mod tests {
                 assert!(!used.is_finished(), "it ended before the test could interrupt it");
             }
         });
-        place.clear();
+        run_folder.clear();
         assert!(runtime.block_on(schema.is_new()).unwrap());
         assert!(matches!(used.join().unwrap(), Err(Error::Failed(..))));
     }

@@ -118,7 +118,7 @@ impl RawSqlite {
     }
 }
 
-const NOBODY: Option<&str> = None;
+const NO_WORKER: Option<&str> = None;
 
 fn insert(tx: &Transaction<'_>, jobs: &[RawJob]) -> rusqlite::Result<()> {
     let mut job = tx.prepare_cached(INSERT)?;
@@ -127,7 +127,7 @@ fn insert(tx: &Transaction<'_>, jobs: &[RawJob]) -> rusqlite::Result<()> {
     for new in jobs {
         job.execute((new.no, &new.id[..], &new.correlation, NOW_MS))?;
         payload.execute((new.no, new.payload.as_bytes()))?;
-        history.execute((new.no, 1, NOW_MS, None::<i64>, 0, 0, NOBODY))?;
+        history.execute((new.no, 1, NOW_MS, None::<i64>, 0, 0, NO_WORKER))?;
     }
     Ok(())
 }

@@ -63,8 +63,8 @@ fn the_first_start_makes_a_key_for_everything_and_the_next_one_leaves_it() {
     assert!(key.grant.scope == Scope::All && key.grant.rights.include(Right::Work));
     assert_eq!(fs::metadata(fixture.path()).unwrap().mode() & 0o777, 0o600);
     assert_eq!(fs::read_dir(fixture.folder.path()).unwrap().count(), 1, "and nothing else is left");
-    let noted = block_on(fixture.store.audit(&Scope::All, None, 10)).unwrap();
-    assert_eq!((noted.len(), &*noted[0].action), (1, "key.create"));
+    let entries = block_on(fixture.store.audit(&Scope::All, None, 10)).unwrap();
+    assert_eq!((entries.len(), &*entries[0].action), (1, "key.create"));
     let before = secret.expose();
     assert_eq!(fixture.start().unwrap(), Some(fixture.path()));
     assert_eq!((fixture.keys().len(), fixture.secret().expose()), (1, before));
@@ -84,7 +84,7 @@ fn a_start_that_died_between_file_and_store_is_finished_by_the_next() {
 fn a_start_that_died_after_the_store_finds_everything_done() {
     let fixture = Fixture::new();
     let secret = a_secret();
-    fixture.with_keys(async |keys| keys.keep(&secret, FIRST_START, false).await).unwrap();
+    fixture.with_keys(async |keys| keys.store_key(&secret, FIRST_START, false).await).unwrap();
     // An operator who removed the file keeps the secret elsewhere. No second key is made.
     assert_eq!(fixture.start().unwrap(), None);
     assert!(fixture.keys().len() == 1 && !fixture.path().exists());
@@ -96,7 +96,7 @@ fn a_start_that_died_after_the_store_finds_everything_done() {
 #[test]
 fn a_file_that_cannot_be_trusted_stops_the_start_and_stays_as_it_is() {
     let good = a_secret().expose();
-    for (text, mode, said) in [
+    for (text, mode, expected) in [
         ("", 0o600, "holds no key"),
         ("csk_0123", 0o600, "holds no key"),
         (good.as_str(), 0o644, "can be read or written by others (mode 644)"),
@@ -105,7 +105,7 @@ fn a_file_that_cannot_be_trusted_stops_the_start_and_stays_as_it_is() {
         let fixture = Fixture::new();
         fixture.leave(text, mode);
         let wrong = format!("{:#}", fixture.start().unwrap_err());
-        assert!(wrong.contains(said) && !wrong.contains(&good), "{wrong}");
+        assert!(wrong.contains(expected) && !wrong.contains(&good), "{wrong}");
         assert!(fixture.keys().is_empty());
         assert_eq!(fs::read_to_string(fixture.path()).unwrap(), text);
     }
@@ -124,7 +124,7 @@ fn a_link_is_not_followed() {
 fn a_lost_admin_key_is_replaced_but_no_file_overwritten() {
     let fixture = Fixture::new();
     fixture.start().unwrap();
-    let another = || fixture.with_keys(async |keys| keys.another().await);
+    let another = || fixture.with_keys(async |keys| keys.make_another().await);
     assert!(another().unwrap_err().to_string().contains("move it away first"));
     fs::remove_file(fixture.path()).unwrap();
     assert_eq!(another().unwrap(), fixture.path());
@@ -147,11 +147,11 @@ fn of_two_first_keys_the_one_that_the_log_has_first_stays() {
     let (early, late) = (a_secret(), a_secret());
     fixture.with_keys(async |keys| {
         for secret in [&early, &late] {
-            keys.keep(secret, FIRST_START, false).await.unwrap();
+            keys.store_key(secret, FIRST_START, false).await.unwrap();
         }
         assert!(keys.is_first(&early).await.unwrap());
         assert!(!keys.is_first(&late).await.unwrap());
-        keys.keep(&late, FIRST_START, true).await.unwrap();
+        keys.store_key(&late, FIRST_START, true).await.unwrap();
     });
     let keys = fixture.keys();
     let good: Vec<_> = keys.iter().filter(|key| key.revoked_at.is_none()).collect();

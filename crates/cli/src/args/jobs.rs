@@ -90,7 +90,7 @@ pub(crate) struct StatusArgs {
 #[derive(Arguments)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
-    pub(crate) which: WhichArgs,
+    pub(crate) selection: SelectionArgs,
     /// How many at most
     #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) top: u32,
@@ -105,7 +105,7 @@ pub(crate) struct ListArgs {
 
 /// Which jobs are meant; several of these mean the jobs that fit all of them.
 #[derive(Arguments, Clone, Debug, Default)]
-pub(crate) struct WhichArgs {
+pub(crate) struct SelectionArgs {
     /// In one of these states: Queued, Running, Completed, Failed, Poisoned, Cancelled
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = super::state)]
     pub(crate) status: Vec<engine::Status>,
@@ -144,10 +144,10 @@ pub(crate) struct JobArgs {
 #[derive(Arguments)]
 pub(crate) struct CancelArgs {
     /// The jobs
-    #[arg(value_name = "JOB", required_unless_present_any = WHICH, conflicts_with_all = WHICH)]
+    #[arg(value_name = "JOB", required_unless_present_any = SELECTION_FLAGS, conflicts_with_all = SELECTION_FLAGS)]
     pub(crate) jobs: Vec<String>,
     #[command(flatten)]
-    pub(crate) which: WhichArgs,
+    pub(crate) selection: SelectionArgs,
     /// Do not ask before all jobs are cancelled that a filter means
     #[arg(short, long)]
     pub(crate) yes: bool,
@@ -155,8 +155,8 @@ pub(crate) struct CancelArgs {
     pub(crate) remote: RemoteArgs,
 }
 
-/// The names of [`WhichArgs`].
-const WHICH: [&str; 8] =
+/// The names of [`SelectionArgs`].
+const SELECTION_FLAGS: [&str; 8] =
     ["status", "job_type", "subject", "correlation", "parent", "error_code", "since", "filter"];
 
 #[derive(Arguments)]

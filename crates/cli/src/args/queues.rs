@@ -96,14 +96,14 @@ pub(crate) struct PoisonArgs {
 #[derive(Subcommand)]
 pub(crate) enum PoisonCommand {
     /// Queue poisoned jobs again, with all their attempts
-    Redrive(PoisonFateArgs),
+    Redrive(PoisonActionArgs),
     /// Take poisoned jobs out of the poison queue for good; they are kept as long as ended jobs are
-    Discard(PoisonFateArgs),
+    Discard(PoisonActionArgs),
 }
 
 /// Which poisoned jobs are meant; several flags mean the jobs that fit all of them.
 #[derive(Arguments)]
-pub(crate) struct PoisonFateArgs {
+pub(crate) struct PoisonActionArgs {
     /// These jobs
     #[arg(value_name = "JOB", conflicts_with_all = ["job_type", "error_code", "filter", "everything"])]
     pub(crate) jobs: Vec<String>,

@@ -163,8 +163,8 @@ mod tests {
             "postgres://hunter2",
         ] {
             let read = text.parse::<StoreAddress>();
-            let said = read.map_or_else(|wrong| wrong, |address| format!("{address} {address:?}"));
-            assert!(!said.contains("ter2"), "{text}: {said}");
+            let shown = read.map_or_else(|wrong| wrong, |address| format!("{address} {address:?}"));
+            assert!(!shown.contains("ter2"), "{text}: {shown}");
         }
     }
 }

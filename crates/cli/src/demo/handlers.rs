@@ -16,7 +16,7 @@ pub(crate) struct ExternalSystems {
     /// How often the bank has charged a card.
     charges: AtomicU32,
     /// Whether the handler of price lists has been fixed.
-    pub(crate) fixed: AtomicBool,
+    pub(crate) is_fixed: AtomicBool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -129,10 +129,10 @@ async fn image(_file: String, context: Context) -> Result<(), Fail> {
 
 async fn import(prices: Prices, context: Context, code: Arc<ExternalSystems>) -> Result<u32, Fail> {
     context.sleep(Duration::from_millis(250)).await?;
-    let fixed = code.fixed.load(Ordering::Relaxed);
+    let is_fixed = code.is_fixed.load(Ordering::Relaxed);
     let mut cents = 0;
     for (number, line) in (1..).zip(&prices.lines) {
-        let price = in_cents(line, fixed);
+        let price = in_cents(line, is_fixed);
         // The payload is the client's data, so the message says only where the error is.
         cents += price.ok_or_else(|| Fail::poison("PRICE_UNREADABLE", format!("line {number}")))?;
     }
@@ -141,9 +141,9 @@ async fn import(prices: Prices, context: Context, code: Arc<ExternalSystems>) ->
 }
 
 /// Reads `12.50`, and also `12,50` once the handler is fixed.
-fn in_cents(price: &str, comma_too: bool) -> Option<u32> {
+fn in_cents(price: &str, accepts_comma: bool) -> Option<u32> {
     let (whole, part) =
-        price.split_once(['.', ',']).filter(|_| comma_too || !price.contains(','))?;
+        price.split_once(['.', ',']).filter(|_| accepts_comma || !price.contains(','))?;
     Some(whole.parse::<u32>().ok()? * 100 + part.parse::<u32>().ok()?)
 }
 

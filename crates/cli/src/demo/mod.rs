@@ -3,7 +3,7 @@
 //! Nothing is simulated: handlers fail, panic and stop for real, and every state that is shown was
 //! read from the store a moment before.
 
-mod board;
+mod demo_state;
 mod handlers;
 mod plain;
 mod story;
@@ -18,8 +18,8 @@ use crate::{
     style::StyledLine,
 };
 use anyhow::{Context, Result};
-use board::DemoSnapshot;
 use consign::Consign;
+use demo_state::DemoSnapshot;
 use plain::Plain;
 use std::{
     fs::Permissions, os::unix::fs::PermissionsExt, path::Path, process::ExitCode, time::Duration,
@@ -27,14 +27,14 @@ use std::{
 use story::Demo;
 use tempfile::TempDir;
 
-/// How often the store is read and the picture drawn.
-const FRAME: Duration = Duration::from_millis(80);
+/// How often the store is read and the frame drawn.
+const FRAME_INTERVAL: Duration = Duration::from_millis(80);
 
 pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
-    be_quiet_about_handlers();
+    silence_handler_panics();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let _inside = runtime.enter();
+    let _runtime = runtime.enter();
     let signals = Signals::new()?; // a signal from here on removes the folder, too
     let show = Show::to_people(&args.terminal);
     let mut folder = tempfile::Builder::new();
@@ -42,38 +42,39 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
     let folder = folder.tempdir();
     let folder = folder.context("no temporary folder could be made")?;
     let path = folder.path().join("shop.db");
-    let played = runtime.block_on(play(&show, &path, signals));
+    let result = runtime.block_on(play(&show, &path, signals));
     // The store is closed by now. Whatever the result of the story, the folder is removed or kept.
-    leave(folder, args.keep)?;
-    let closed = played.and_then(|summary| {
-        let kept = args.keep.then(|| path.display().to_string());
-        show.lines(&summary::last_words(summary.as_deref(), kept.as_deref()))?;
+    close_folder(folder, args.keep)?;
+    let exit_code = result.and_then(|summary| {
+        let kept_path = args.keep.then(|| path.display().to_string());
+        show.lines(&summary::closing_lines(summary.as_deref(), kept_path.as_deref()))?;
         Ok(summary.map_or(ExitCode::from(INTERRUPTED), |_| ExitCode::SUCCESS))
     });
-    closed.or_else(|error| if is_broken_pipe(&error) { Ok(ExitCode::SUCCESS) } else { Err(error) })
+    exit_code
+        .or_else(|error| if is_broken_pipe(&error) { Ok(ExitCode::SUCCESS) } else { Err(error) })
 }
 
 /// Plays and shows the story. Returns the summary, or `None` where the user interrupted it.
 async fn play(show: &Show, path: &Path, mut signals: Signals) -> Result<Option<Vec<StyledLine>>> {
-    let demo = Demo::over(Consign::open(path)?);
-    let mut stage = show.screen()?.map_or(DemoOutput::Plain(Plain::default()), DemoOutput::Screen);
-    let told = tokio::select! {
-        told = story::play(&demo) => Some(told?),
-        error = stage.show_on(&demo) => return Err(error),
+    let demo = Demo::new(Consign::open(path)?);
+    let mut output = show.screen()?.map_or(DemoOutput::Plain(Plain::default()), DemoOutput::Screen);
+    let worth_reading = tokio::select! {
+        job = story::play(&demo) => Some(job?),
+        error = output.show_repeatedly(&demo) => return Err(error),
         () = signals.any() => None,
     };
     let mut summary = None;
-    if let Some(worth_reading) = told {
-        stage.show(&demo).await?;
+    if let Some(worth_reading) = worth_reading {
+        output.show(&demo).await?;
         summary = Some(summary::lines(&demo, worth_reading).await?);
     }
-    if let DemoOutput::Screen(screen) = stage {
+    if let DemoOutput::Screen(screen) = output {
         screen.close()?;
     }
     Ok(summary)
 }
 
-/// The output: a live picture on a terminal, lines elsewhere.
+/// The output: a live frame on a terminal, lines elsewhere.
 enum DemoOutput {
     Screen(Screen),
     Plain(Plain),
@@ -84,16 +85,14 @@ impl DemoOutput {
     async fn show(&mut self, demo: &Demo) -> Result<()> {
         let snapshot = DemoSnapshot::take(demo).await?;
         match self {
-            DemoOutput::Screen(screen) => {
-                Ok(screen.draw(&view::picture(&snapshot, screen.size()))?)
-            }
-            DemoOutput::Plain(plain) => plain.tell(demo, &snapshot).await,
+            DemoOutput::Screen(screen) => Ok(screen.draw(&view::frame(&snapshot, screen.size()))?),
+            DemoOutput::Plain(plain) => plain.print_new(demo, &snapshot).await,
         }
     }
 
     /// Does so again and again, until it fails.
-    async fn show_on(&mut self, demo: &Demo) -> anyhow::Error {
-        let mut frames = tokio::time::interval(FRAME);
+    async fn show_repeatedly(&mut self, demo: &Demo) -> anyhow::Error {
+        let mut frames = tokio::time::interval(FRAME_INTERVAL);
         loop {
             frames.tick().await;
             if let Err(error) = self.show(demo).await {
@@ -103,7 +102,7 @@ impl DemoOutput {
     }
 }
 
-fn leave(folder: TempDir, keep: bool) -> Result<()> {
+fn close_folder(folder: TempDir, keep: bool) -> Result<()> {
     if keep {
         let _path = folder.keep();
         return Ok(());
@@ -113,12 +112,12 @@ fn leave(folder: TempDir, keep: bool) -> Result<()> {
 }
 
 /// Silences panics of handlers, which happen here on purpose. Their messages are in the job's
-/// history, and on stderr they would tear the picture.
-fn be_quiet_about_handlers() {
-    let usual = std::panic::take_hook();
+/// history, and on stderr they would tear the frame.
+fn silence_handler_panics() {
+    let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if std::thread::current().name() != Some("consign-handler") {
-            usual(panic);
+            default_hook(panic);
         }
     }));
 }

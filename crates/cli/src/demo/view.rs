@@ -1,7 +1,7 @@
-//! The live picture: a pure function from a snapshot to lines.
+//! The live frame: a pure function from a snapshot to lines.
 
 use super::{
-    board::{DemoSnapshot, ShownJob},
+    demo_state::{DemoSnapshot, ShownJob},
     story::TYPES,
 };
 use crate::{
@@ -14,24 +14,25 @@ use std::time::Duration;
 use store::Counts;
 
 /// The captions take this many rows, or fewer where the terminal is low.
-const SAID_ROWS: std::ops::RangeInclusive<usize> = 2..=6;
+const CAPTION_ROWS: std::ops::RangeInclusive<usize> = 2..=6;
 /// All other rows, when all jobs are shown, and the cursor.
 const OTHER_ROWS: usize = 22;
 /// A terminal with fewer rows shows no counts.
 const ROWS_FOR_COUNTS: usize = 20;
 
-/// The picture, no wider and no higher than the terminal.
-pub(crate) fn picture(snapshot: &DemoSnapshot, size: Size) -> Vec<StyledLine> {
+/// The frame, no wider and no higher than the terminal.
+pub(crate) fn frame(snapshot: &DemoSnapshot, size: Size) -> Vec<StyledLine> {
     let mut lines = vec![title(snapshot), StyledLine::new()];
     if size.rows >= ROWS_FOR_COUNTS {
         lines.extend(counts(snapshot));
         lines.push(StyledLine::new());
     }
-    let room = size.rows.saturating_sub(OTHER_ROWS).clamp(*SAID_ROWS.start(), *SAID_ROWS.end());
-    lines.extend(said(snapshot, size.columns, room));
+    let caption_rows =
+        size.rows.saturating_sub(OTHER_ROWS).clamp(*CAPTION_ROWS.start(), *CAPTION_ROWS.end());
+    lines.extend(caption_lines(snapshot, size.columns, caption_rows));
     lines.push(StyledLine::new());
     lines.push(head());
-    lines.extend(snapshot.exhibits.iter().map(|exhibit| row(exhibit, snapshot.now)));
+    lines.extend(snapshot.shown_jobs.iter().map(|shown_job| row(shown_job, snapshot.now)));
     lines.truncate(size.rows.saturating_sub(1)); // the cursor needs a row of its own
     // A line that ends in the last column makes some terminals wrap.
     lines.into_iter().map(|line| line.cut(size.columns.saturating_sub(1))).collect()
@@ -56,7 +57,7 @@ fn counts(snapshot: &DemoSnapshot) -> Vec<StyledLine> {
         for status in Status::ALL {
             line = match count(&counts, status) {
                 0 => line.then(Style::Faint, format!("{:>10}", "·")),
-                count => line.then(tone(status), format!("{count:>10}")),
+                count => line.then(status_style(status), format!("{count:>10}")),
             };
         }
         line
@@ -76,24 +77,24 @@ fn count(counts: &Counts, status: Status) -> u64 {
 }
 
 /// The newest caption in the last rows, and those before it that fit as a whole.
-fn said(snapshot: &DemoSnapshot, columns: usize, room: usize) -> Vec<StyledLine> {
+fn caption_lines(snapshot: &DemoSnapshot, columns: usize, caption_rows: usize) -> Vec<StyledLine> {
     let mut lines: Vec<StyledLine> = Vec::new();
-    for said in snapshot.said.iter().rev() {
-        let tone = if lines.is_empty() { Style::Strong } else { Style::Faint };
-        let older = sentence(&said.text, tone, columns);
-        if !lines.is_empty() && lines.len() + older.len() > room {
+    for caption in snapshot.captions.iter().rev() {
+        let style = if lines.is_empty() { Style::Strong } else { Style::Faint };
+        let older = sentence(&caption.text, style, columns);
+        if !lines.is_empty() && lines.len() + older.len() > caption_rows {
             break;
         }
         lines.splice(0..0, older);
     }
-    let blank = room.saturating_sub(lines.len());
+    let blank = caption_rows.saturating_sub(lines.len());
     std::iter::repeat_n(StyledLine::new(), blank).chain(lines).collect()
 }
 
-fn sentence(text: &str, tone: Style, columns: usize) -> Vec<StyledLine> {
+fn sentence(text: &str, style: Style, columns: usize) -> Vec<StyledLine> {
     let rows = wrapped(text, columns.saturating_sub(5)).into_iter().enumerate();
     rows.map(|(row, text)| {
-        StyledLine::of(tone, if row == 0 { " ▸ " } else { "   " }).then(tone, text)
+        StyledLine::of(style, if row == 0 { " ▸ " } else { "   " }).then(style, text)
     })
     .collect()
 }
@@ -103,37 +104,37 @@ fn head() -> StyledLine {
     StyledLine::of(Style::Faint, text)
 }
 
-fn row(exhibit: &ShownJob, now: Timestamp) -> StyledLine {
-    let job = &exhibit.job;
+fn row(shown_job: &ShownJob, now: Timestamp) -> StyledLine {
+    let job = &shown_job.job;
     let status = job.status();
     let attempts = format!("{}/{}", job.life.attempt, job.max_attempts);
     let head = StyledLine::of(Style::Plain, format!(" {:<11}{:<14}", kind(job), about(job)))
-        .then(tone(status), format!("{:<10}", status.as_str()))
+        .then(status_style(status), format!("{:<10}", status.as_str()))
         .then(Style::Plain, format!("{attempts:>4}  "));
-    note(head, exhibit, now)
+    note(head, shown_job, now)
 }
 
-fn note(line: StyledLine, exhibit: &ShownJob, now: Timestamp) -> StyledLine {
-    let job = &exhibit.job;
+fn note(line: StyledLine, shown_job: &ShownJob, now: Timestamp) -> StyledLine {
+    let job = &shown_job.job;
     match &job.state {
-        State::Queued { run_at } => line.then(Style::Waiting, waiting(exhibit, *run_at, now)),
+        State::Queued { run_at } => line.then(Style::Waiting, waiting(shown_job, *run_at, now)),
         State::Running(_) if job.life.cancel_requested => {
             line.then(Style::Waiting, "asked to stop …")
         }
         State::Running(_) => match &job.life.progress {
-            Some(said) => progress(line, &said.report),
+            Some(progress_report) => progress(line, &progress_report.report),
             None => line,
         },
         State::Failed(_) => line.then(Style::Bad, failure(job)),
         State::Poisoned(_) => line.then(Style::Poison, failure(job)),
-        State::Completed(_) | State::Cancelled(_) => line.then(Style::Plain, outcome(exhibit)),
+        State::Completed(_) | State::Cancelled(_) => line.then(Style::Plain, outcome(shown_job)),
     }
 }
 
 /// Why a job waits, by `explain`; for a retry, with the time that is left.
-fn waiting(exhibit: &ShownJob, run_at: Timestamp, now: Timestamp) -> String {
-    let reason = exhibit.explained.reasons.first();
-    let code = exhibit.job.life.last_failure.as_ref().map(|failure| failure.code.as_str());
+fn waiting(shown_job: &ShownJob, run_at: Timestamp, now: Timestamp) -> String {
+    let reason = shown_job.explained.reasons.first();
+    let code = shown_job.job.life.last_failure.as_ref().map(|failure| failure.code.as_str());
     match (code, reason) {
         (Some(code), _) => format!("{code}, again in {}", seconds(run_at.since(now))),
         (None, Some(reason)) => format!("{}: {}", reason.code(), reason.detail()),
@@ -158,17 +159,17 @@ fn failure(job: &Job) -> String {
 }
 
 /// The outcome of a job, and what is remarkable about its way there.
-fn outcome(exhibit: &ShownJob) -> String {
-    let message = exhibit.job.life.message.as_deref().map(str::to_owned);
-    let said: Vec<String> = message.into_iter().chain(remarkable(exhibit)).collect();
-    said.join(", ")
+fn outcome(shown_job: &ShownJob) -> String {
+    let message = shown_job.job.life.message.as_deref().map(str::to_owned);
+    let notes: Vec<String> = message.into_iter().chain(remarkable(shown_job)).collect();
+    notes.join(", ")
 }
 
 /// Notes that the job was submitted more than once, or was redriven.
-pub(crate) fn remarkable(exhibit: &ShownJob) -> impl Iterator<Item = String> {
-    let life = &exhibit.job.life;
-    let again = exhibit.shown.duplicates;
-    let again = (again > 0).then(|| format!("submitted {}×", again + 1));
+pub(crate) fn remarkable(shown_job: &ShownJob) -> impl Iterator<Item = String> {
+    let life = &shown_job.job.life;
+    let duplicates = shown_job.showcase.duplicates;
+    let again = (duplicates > 0).then(|| format!("submitted {}×", duplicates + 1));
     let redriven = (life.redrive_count > 0).then(|| format!("life {}", life.redrive_count + 1));
     again.into_iter().chain(redriven)
 }
@@ -181,7 +182,7 @@ pub(crate) fn about(job: &Job) -> &str {
     job.envelope.subject.as_ref().map_or("", |subject| subject.as_str())
 }
 
-pub(crate) fn tone(status: Status) -> Style {
+pub(crate) fn status_style(status: Status) -> Style {
     match status {
         Status::Queued => Style::Waiting,
         Status::Running => Style::Busy,
@@ -203,15 +204,15 @@ mod tests {
     use consign::{Consign, JobRequest};
     use engine::{Ended, ErrorCode, Failure};
 
-    const WIDE: Size = Size { columns: 100, rows: 30 };
+    const WIDE_SIZE: Size = Size { columns: 100, rows: 30 };
 
     /// A snapshot with one job that was just submitted.
     async fn snapshot() -> DemoSnapshot {
-        let demo = Demo::over(Consign::in_memory().unwrap());
+        let demo = Demo::new(Consign::in_memory().unwrap());
         let request = JobRequest::new("document", &1).subject("invoice/7").key("k");
         demo.submit_job(request.clone()).await.unwrap();
         demo.submit_job(request).await.unwrap();
-        demo.board.say("The tax office is down: the invoice is tried again by itself.");
+        demo.state.add_caption("The tax office is down: the invoice is tried again by itself.");
         DemoSnapshot::take(&demo).await.unwrap()
     }
 
@@ -219,7 +220,7 @@ mod tests {
     async fn row_after(change: impl FnOnce(&mut DemoSnapshot)) -> String {
         let mut snapshot = snapshot().await;
         change(&mut snapshot);
-        let lines = picture(&snapshot, WIDE);
+        let lines = frame(&snapshot, WIDE_SIZE);
         lines.last().unwrap().text()
     }
 
@@ -238,7 +239,7 @@ mod tests {
     #[tokio::test]
     async fn a_retry_is_counted_down() {
         let row = row_after(|snapshot| {
-            let job = &mut snapshot.exhibits[0].job;
+            let job = &mut snapshot.shown_jobs[0].job;
             fail(job);
             job.state = State::Queued { run_at: snapshot.now + Duration::from_millis(840) };
         });
@@ -249,14 +250,14 @@ mod tests {
     #[tokio::test]
     async fn an_ended_job_shows_its_outcome() {
         let poisoned = row_after(|snapshot| {
-            let job = &mut snapshot.exhibits[0].job;
+            let job = &mut snapshot.shown_jobs[0].job;
             fail(job);
             job.state = State::Poisoned(Ended { at: snapshot.now, discarded_at: None });
         });
         let poisoned = poisoned.await;
         assert!(poisoned.contains("Poisoned   2/3  TAX_OFFICE_DOWN: no answer"), "{poisoned}");
         let completed = row_after(|snapshot| {
-            let job = &mut snapshot.exhibits[0].job;
+            let job = &mut snapshot.shown_jobs[0].job;
             job.life.message = Some("done".into());
             job.life.redrive_count = 1;
             job.state = State::Completed(Ended { at: snapshot.now, discarded_at: None });
@@ -276,7 +277,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_counts_are_those_of_the_queues() {
-        let lines = picture(&snapshot().await, WIDE);
+        let lines = frame(&snapshot().await, WIDE_SIZE);
         let document = lines.iter().find(|line| line.text().starts_with(" document ")).unwrap();
         let counts: Vec<String> = document.text().split_whitespace().map(str::to_owned).collect();
         assert_eq!(counts, ["document", "1", "·", "·", "·", "·", "·"]);
@@ -287,7 +288,7 @@ mod tests {
         let snapshot = snapshot().await;
         for columns in 0..120 {
             for rows in [0, 1, 2, 5, 14, 19, 20, 24, 50] {
-                let lines = picture(&snapshot, Size { columns, rows });
+                let lines = frame(&snapshot, Size { columns, rows });
                 assert!(lines.len() <= rows, "{columns} × {rows}");
                 let widest = lines.iter().map(|line| line.text().chars().count()).max();
                 assert!(widest.unwrap_or(0) <= columns, "{columns} × {rows}");
@@ -297,7 +298,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_newest_sentence_is_shown_from_its_beginning() {
-        let lines = picture(&snapshot().await, Size { columns: 20, rows: 24 });
+        let lines = frame(&snapshot().await, Size { columns: 20, rows: 24 });
         assert!(lines.iter().any(|line| line.text() == " ▸ The tax office"), "{lines:?}");
     }
 }

@@ -8,7 +8,7 @@ use store::{
     verify_postgres_audit,
 };
 
-pub(super) fn look(report: &mut DoctorReport, address: &PostgresAddress, args: &DoctorArgs) {
+pub(super) fn examine(report: &mut DoctorReport, address: &PostgresAddress, args: &DoctorArgs) {
     let health = match open_store::block_on(examine_postgres(address, &SystemClock::new())) {
         Ok(health) => health,
         Err(error) => {
@@ -19,7 +19,7 @@ pub(super) fn look(report: &mut DoctorReport, address: &PostgresAddress, args: &
             return;
         }
     };
-    reached(report, address, &health);
+    report_connection(report, address, &health);
     schema(report, address);
     rights(report, address, &health);
     creators(report, address, &health);
@@ -32,7 +32,11 @@ pub(super) fn look(report: &mut DoctorReport, address: &PostgresAddress, args: &
 /// Older versions lack what the statements use, and get no security fixes any more.
 const VERSION_MIN: i32 = 130_000;
 
-fn reached(report: &mut DoctorReport, address: &PostgresAddress, health: &PostgresHealth) {
+fn report_connection(
+    report: &mut DoctorReport,
+    address: &PostgresAddress,
+    health: &PostgresHealth,
+) {
     let (role, ms) = (&health.role, health.round_trip.as_millis());
     let what = format!("store {address}: reached as {role}, {ms} ms for a round trip");
     if health.superuser {
@@ -74,7 +78,7 @@ fn schema(report: &mut DoctorReport, address: &PostgresAddress) {
 
 fn rights(report: &mut DoctorReport, address: &PostgresAddress, health: &PostgresHealth) {
     let (schema, role, quoted) = (address.schema(), &health.role, quoted_name(&health.role));
-    let before = report.0.len();
+    let findings_before = report.0.len();
     if !health.may_migrate && health.schema_is_there {
         let what = format!("rights: {role} may not make tables in the schema {schema}");
         let what = format!("{what}; fine where another role runs `consign migrate up`");
@@ -96,37 +100,37 @@ fn rights(report: &mut DoctorReport, address: &PostgresAddress, health: &Postgre
             report.wrong("rights", what).run("as their owner", psql(&remedy));
         }
     }
-    report.well_since(before, "rights", format!("rights: {role} has what it needs"));
+    report.well_since(findings_before, "rights", format!("rights: {role} has what it needs"));
 }
 
 /// Other roles that may create objects in the schemas where names are resolved. In the schema of
 /// Consign, another role's function could be taken for one of Consign's. Consign does not resolve
 /// names in `public`, but nearly every other application of the database does.
 fn creators(report: &mut DoctorReport, address: &PostgresAddress, health: &PostgresHealth) {
-    let (ours, before) = (address.schema(), report.0.len());
+    let (own_schema, findings_before) = (address.schema(), report.0.len());
     for creator in &health.creators {
         let schema = &creator.schema;
         let who = creator.role.as_deref().unwrap_or("every role");
         let from = creator.role.as_deref().map_or_else(|| "public".into(), quoted_name);
         let what = format!("rights: {who} may create in the schema {schema}");
-        let finding = if schema == ours {
-            let harm = "and so put its own code in the place of Consign's";
-            report.wrong("schemas", format!("{what}, {harm}"))
+        let finding = if schema == own_schema {
+            let consequence = "and so put its own code in the place of Consign's";
+            report.wrong("schemas", format!("{what}, {consequence}"))
         } else {
-            let harm = "Consign does not look there, other applications do";
-            report.note("schemas", format!("{what}: {harm}"))
+            let consequence = "Consign does not look there, other applications do";
+            report.note("schemas", format!("{what}: {consequence}"))
         };
         let remedy = format!("revoke create on schema {schema} from {from}");
         finding.run("as its owner", psql(&remedy));
     }
     if let Some(owner) = &health.foreign_owner {
-        let what = format!("rights: the schema {ours} belongs to {owner}");
+        let what = format!("rights: the schema {own_schema} belongs to {owner}");
         let what = format!("{what}, which may put its own code in the place of Consign's");
-        let remedy = format!("alter schema {ours} owner to {}", quoted_name(&health.role));
+        let remedy = format!("alter schema {own_schema} owner to {}", quoted_name(&health.role));
         report.wrong("schemas", what).run("as a superuser", psql(&remedy));
     }
-    let well = format!("rights: no other role may create in {ours} or public");
-    report.well_since(before, "schemas", well);
+    let well = format!("rights: no other role may create in {own_schema} or public");
+    report.well_since(findings_before, "schemas", well);
 }
 
 /// Settings that must be on, and what it costs where one is off.
@@ -142,16 +146,16 @@ const SETTINGS: &[(&str, &str)] = &[
 ];
 
 fn settings(report: &mut DoctorReport, health: &PostgresHealth) {
-    let before = report.0.len();
+    let findings_before = report.0.len();
     let is_off = |name: &str| health.settings.iter().any(|(n, value)| n == name && value == "off");
-    for (name, why) in SETTINGS.iter().filter(|(name, _)| is_off(name)) {
+    for (name, consequence) in SETTINGS.iter().filter(|(name, _)| is_off(name)) {
         let remedy = psql(&format!("alter system set {name} = on"));
         report
-            .wrong("settings", format!("{name} is off: {why}"))
+            .wrong("settings", format!("{name} is off: {consequence}"))
             .run("then have it read its settings again", remedy);
     }
     let well = "fsync, synchronous_commit and autovacuum are on";
-    report.well_since(before, "settings", well.into());
+    report.well_since(findings_before, "settings", well.into());
 }
 
 fn transactions(report: &mut DoctorReport, health: &PostgresHealth) {

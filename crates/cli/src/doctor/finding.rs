@@ -9,7 +9,8 @@ pub(crate) struct Finding {
     /// The subject in one word.
     pub(crate) area: &'static str,
     pub(crate) what: String,
-    pub(crate) cures: Vec<Remedy>,
+    #[serde(rename = "cures")]
+    pub(crate) remedies: Vec<Remedy>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -37,7 +38,7 @@ pub(crate) struct DoctorReport(pub(crate) Vec<Finding>);
 
 impl DoctorReport {
     fn add(&mut self, level: Level, area: &'static str, what: impl Into<String>) -> &mut Finding {
-        self.0.push_mut(Finding { level, area, what: what.into(), cures: Vec::new() })
+        self.0.push_mut(Finding { level, area, what: what.into(), remedies: Vec::new() })
     }
 
     pub(crate) fn well(&mut self, area: &'static str, what: impl Into<String>) {
@@ -56,9 +57,9 @@ impl DoctorReport {
         self.add(Level::Unknown, area, what)
     }
 
-    /// Reports an area as well where nothing was found since there were `before` findings.
-    pub(crate) fn well_since(&mut self, before: usize, area: &'static str, what: String) {
-        if self.0.len() == before {
+    /// Reports an area as well where nothing was found since there were `findings_before` findings.
+    pub(crate) fn well_since(&mut self, findings_before: usize, area: &'static str, what: String) {
+        if self.0.len() == findings_before {
             self.well(area, what);
         }
     }
@@ -66,25 +67,25 @@ impl DoctorReport {
 
 impl Finding {
     pub(crate) fn say(&mut self, say: impl Into<String>) -> &mut Self {
-        self.cures.push(Remedy { say: say.into(), run: None });
+        self.remedies.push(Remedy { say: say.into(), run: None });
         self
     }
 
     pub(crate) fn run(&mut self, say: impl Into<String>, run: impl Into<String>) -> &mut Self {
-        self.cures.push(Remedy { say: say.into(), run: Some(run.into()) });
+        self.remedies.push(Remedy { say: say.into(), run: Some(run.into()) });
         self
     }
 
     pub(crate) fn lines(&self) -> Vec<StyledLine> {
-        let (mark, tone) = match self.level {
+        let (mark, style) = match self.level {
             Level::Well => ("✓", Style::Good),
             Level::Note => ("!", Style::Waiting),
             Level::Wrong => ("✗", Style::Bad),
             Level::Unknown => ("-", Style::Faint),
         };
         let text = if self.level == Level::Unknown { Style::Faint } else { Style::Plain };
-        let head = StyledLine::of(tone, format!("{mark} ")).then(text, &self.what);
-        std::iter::once(head).chain(self.cures.iter().map(Remedy::line)).collect()
+        let head = StyledLine::of(style, format!("{mark} ")).then(text, &self.what);
+        std::iter::once(head).chain(self.remedies.iter().map(Remedy::line)).collect()
     }
 }
 

@@ -5,8 +5,8 @@ use crate::remote::{KeyValidity, ago, validity};
 use engine::Timestamp;
 use wire::KeyInfo;
 
-pub(super) fn look(report: &mut DoctorReport, keys: &[KeyInfo], now: Timestamp) {
-    let before = report.0.len();
+pub(super) fn examine(report: &mut DoctorReport, keys: &[KeyInfo], now: Timestamp) {
+    let findings_before = report.0.len();
     for key in keys {
         let name = key.name.as_deref().unwrap_or_default();
         let when = key.expires_at.map_or(String::new(), |at| ago(at, now));
@@ -27,7 +27,7 @@ pub(super) fn look(report: &mut DoctorReport, keys: &[KeyInfo], now: Timestamp) 
         }
     }
     let well = format!("keys: {}, and none ends within 14 days", keys.len());
-    report.well_since(before, "keys", well);
+    report.well_since(findings_before, "keys", well);
 }
 
 /// The command that makes a key with the same rights.
@@ -64,13 +64,13 @@ mod tests {
             expires_at: Some(after(3)),
             revoked_at: None,
         };
-        let looked = |key: &KeyInfo| {
+        let examined = |key: &KeyInfo| {
             let mut report = DoctorReport::default();
-            look(&mut report, std::slice::from_ref(key), now);
+            examine(&mut report, std::slice::from_ref(key), now);
             report.0
         };
         let lines: Vec<String> =
-            looked(&key).iter().flat_map(Finding::lines).map(|line| line.text()).collect();
+            examined(&key).iter().flat_map(Finding::lines).map(|line| line.text()).collect();
         assert_eq!(
             lines,
             [
@@ -81,6 +81,6 @@ mod tests {
             ]
         );
         let good = KeyInfo { expires_at: None, ..key };
-        assert_eq!(looked(&good)[0].what, "keys: 1, and none ends within 14 days");
+        assert_eq!(examined(&good)[0].what, "keys: 1, and none ends within 14 days");
     }
 }

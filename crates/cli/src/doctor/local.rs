@@ -7,25 +7,25 @@ use super::{
 use crate::{
     admin_key,
     args::{DoctorArgs, Form, SettingsArgs, StoreAddress, folder_of},
-    config, data_folder,
+    config_command, data_folder,
     open_files::Clamp,
     ready_made,
-    settings::{Mistakes, Settings},
+    settings::{SettingErrors, Settings},
 };
 use engine::Timestamp;
 use std::{ffi::OsStr, fs, os::unix::fs::MetadataExt, path::Path};
 use store::{Options, Schema};
 
 /// Returns the settings of a server on this machine, if they are valid.
-pub(super) fn look(
+pub(super) fn examine(
     report: &mut DoctorReport,
     args: &DoctorArgs,
     now: Timestamp,
 ) -> Option<Settings> {
     let settings = settings(report, args);
     // Without valid settings, `--store` may name the store.
-    let typed = || args.remote.connection.store.as_ref()?.parse().ok();
-    match settings.as_ref().map(|settings| settings.store.clone()).or_else(typed) {
+    let store_flag = || args.remote.connection.store.as_ref()?.parse().ok();
+    match settings.as_ref().map(|settings| settings.store.clone()).or_else(store_flag) {
         Some(StoreAddress::Sqlite(path)) if path.exists() => {
             files(report, Some(&path), folder_of(&path));
             disk(report, &path);
@@ -34,7 +34,7 @@ pub(super) fn look(
         Some(StoreAddress::Sqlite(path)) => no_store(report, &path, args),
         Some(StoreAddress::Postgres(address)) => {
             files(report, None, StoreAddress::Postgres(address.clone()).folder());
-            database::look(report, &address, args);
+            database::examine(report, &address, args);
         }
         None => {
             report.unknown("store", "store: not looked at while the settings are wrong");
@@ -49,22 +49,25 @@ fn settings(report: &mut DoctorReport, args: &DoctorArgs) -> Option<Settings> {
         let what = format!("settings: {what}");
         report.wrong("settings", what).run(say, "consign config check");
     };
-    let settings = match config::load(&SettingsArgs { store, config, ..SettingsArgs::default() }) {
-        Ok(settings) => settings,
-        Err(error) => {
-            let say = "the server would not start; when it is mended";
-            match error.downcast_ref::<Mistakes>() {
-                Some(Mistakes(all)) => all.iter().for_each(|one| wrong(one.to_string(), say)),
-                None => wrong(format!("{error:#}"), say),
+    let settings =
+        match config_command::load(&SettingsArgs { store, config, ..SettingsArgs::default() }) {
+            Ok(settings) => settings,
+            Err(error) => {
+                let say = "the server would not start; when it is mended";
+                match error.downcast_ref::<SettingErrors>() {
+                    Some(SettingErrors(all)) => {
+                        all.iter().for_each(|one| wrong(one.to_string(), say))
+                    }
+                    None => wrong(format!("{error:#}"), say),
+                }
+                return None;
             }
-            return None;
-        }
-    };
-    let beyond = config::beyond_the_file(&settings);
-    for error in &beyond {
+        };
+    let outside_file = config_command::errors_outside_file(&settings);
+    for error in &outside_file {
         wrong(format!("{error:#}"), "when it is mended");
     }
-    if beyond.is_empty() {
+    if outside_file.is_empty() {
         match settings.warnings().len() {
             0 => report.well("settings", "settings: sound"),
             count => {
@@ -92,8 +95,8 @@ fn open_files(report: &mut DoctorReport, settings: &Settings) {
 /// A machine without a store is one from which commands ask a server elsewhere.
 fn no_store(report: &mut DoctorReport, path: &Path, args: &DoctorArgs) {
     let what = format!("store: there is no store at {}", path.display());
-    let usual = path == Path::new("consign-data/consign.db");
-    if usual && args.remote.connection.store.is_none() {
+    let is_default = path == Path::new("consign-data/consign.db");
+    if is_default && args.remote.connection.store.is_none() {
         report.unknown("store", format!("{what}; fine where the server is elsewhere"));
     } else {
         report
@@ -105,15 +108,15 @@ fn no_store(report: &mut DoctorReport, path: &Path, args: &DoctorArgs) {
 
 /// No other user may read the files of the store.
 fn files(report: &mut DoctorReport, store: Option<&Path>, folder: &Path) {
-    let before = report.0.len();
+    let findings_before = report.0.len();
     let key = folder.join(admin_key::NAME);
     if let Some(name) = store.and_then(Path::file_name).and_then(OsStr::to_str) {
         for ending in ["", "-wal", "-shm", ".lock"] {
-            open_to_others(report, &folder.join(format!("{name}{ending}")));
+            check_private(report, &folder.join(format!("{name}{ending}")));
         }
     }
-    open_to_others(report, &key);
-    open_to_others(report, &folder.join(ready_made::SIGNING_KEY));
+    check_private(report, &key);
+    check_private(report, &folder.join(ready_made::SIGNING_KEY));
     let shown = folder.display();
     if !key.exists() {
         let say = "if it is lost, stop the server, then";
@@ -123,21 +126,21 @@ fn files(report: &mut DoctorReport, store: Option<&Path>, folder: &Path) {
         return;
     }
     // A server refuses to start in such a folder. One that runs already does not notice.
-    if let Ok(found) = fs::metadata(folder)
-        && data_folder::is_writable_by_others(&found)
+    if let Ok(metadata) = fs::metadata(folder)
+        && data_folder::is_writable_by_others(&metadata)
     {
-        let mode = found.mode() & 0o7777;
+        let mode = metadata.mode() & 0o7777;
         let what =
             format!("data folder {shown}: other users can replace the files in it (mode {mode:o})");
         report.wrong("files", what).run("", format!("chmod go-w {}", quoted(&shown.to_string())));
     }
     let well = format!("data folder {shown}: admin.key is there, for its owner alone");
-    report.well_since(before, "adminKey", well);
+    report.well_since(findings_before, "adminKey", well);
 }
 
-fn open_to_others(report: &mut DoctorReport, path: &Path) {
+fn check_private(report: &mut DoctorReport, path: &Path) {
     let (shown, mode) =
-        (path.display(), fs::metadata(path).map_or(0, |found| found.mode() & 0o777));
+        (path.display(), fs::metadata(path).map_or(0, |metadata| metadata.mode() & 0o777));
     if mode & 0o077 != 0 {
         let what = format!("{shown}: others can read or write it (mode {mode:o})");
         report.wrong("files", what).run("", format!("chmod 600 {}", quoted(&shown.to_string())));
@@ -145,18 +148,18 @@ fn open_to_others(report: &mut DoctorReport, path: &Path) {
 }
 
 /// Less free space than this is reported.
-const ROOM_BYTES_SMALL: u64 = 1 << 30;
+const FREE_BYTES_SMALL: u64 = 1 << 30;
 
 fn disk(report: &mut DoctorReport, path: &Path) {
     let folder = folder_of(path);
-    let Ok(room) = rustix::fs::statvfs(folder) else { return };
-    let free = room.f_bavail.saturating_mul(room.f_frsize);
+    let Ok(filesystem) = rustix::fs::statvfs(folder) else { return };
+    let free = filesystem.f_bavail.saturating_mul(filesystem.f_frsize);
     let what = format!("disk of {}: {} MiB free", folder.display(), free >> 20);
     let df = format!("df -h {}", quoted(&folder.display().to_string()));
     if free < Options::default().free_disk_bytes_min {
         let what = format!("{what}; new jobs are refused until there is more");
         report.wrong("disk", what).run("make room there; it goes on by itself", df);
-    } else if free < ROOM_BYTES_SMALL {
+    } else if free < FREE_BYTES_SMALL {
         report.note("disk", what).run("", df);
     } else {
         report.well("disk", what);
@@ -190,14 +193,14 @@ fn store(report: &mut DoctorReport, path: &Path, args: &DoctorArgs, now: Timesta
             return;
         }
     };
-    for found in &health.findings {
-        let what = format!("store: {}", found.what);
-        let level = if found.damage { DoctorReport::wrong } else { DoctorReport::note };
-        level(report, "store", what).say(found.remedy);
+    for finding in &health.findings {
+        let what = format!("store: {}", finding.what);
+        let level = if finding.damage { DoctorReport::wrong } else { DoctorReport::note };
+        level(report, "store", what).say(finding.remedy);
     }
     let (live, ended) = (health.live_jobs, health.ended_jobs);
     let counts = format!("live jobs {live}, ended {ended}, keys {}", health.keys);
-    if health.findings.iter().any(|found| found.damage) {
+    if health.findings.iter().any(|finding| finding.damage) {
         // Rows that could not be read were not counted either.
         report.unknown("store", format!("store {shown}: {counts} could be read"));
     } else {

@@ -24,8 +24,8 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let show = Show::choose(&args.remote.output);
     let now = SystemClock::new().read().wall;
     let mut report = DoctorReport::default();
-    let settings = local::look(&mut report, args, now);
-    remote::look(&mut report, args, settings.as_ref(), now)?;
+    let settings = local::examine(&mut report, args, now);
+    remote::examine(&mut report, args, settings.as_ref(), now)?;
     let DoctorReport(findings) = report;
     let wrong = findings.iter().filter(|finding| finding.level == Level::Wrong).count();
     if show.is_json() {

@@ -15,23 +15,23 @@ pub(super) struct ServerState {
     /// Counts of poisoned jobs by type and code.
     pub(super) reasons: BTreeMap<String, BTreeMap<String, u64>>,
     /// Whether the server refuses jobs of types that were not declared.
-    pub(super) strict: bool,
+    pub(super) strict_types: bool,
 }
 
-pub(super) fn look(report: &mut DoctorReport, server_state: &ServerState, now: Timestamp) {
-    let before = report.0.len();
+pub(super) fn examine(report: &mut DoctorReport, server_state: &ServerState, now: Timestamp) {
+    let findings_before = report.0.len();
     for queue in &server_state.queues {
-        stuck(report, server_state, queue, now);
-        poisoned(report, server_state, queue);
-        undeclared(report, server_state, queue);
+        report_stuck(report, server_state, queue, now);
+        report_poisoned(report, server_state, queue);
+        report_undeclared(report, server_state, queue);
     }
     let well = format!("queues: {}, and nothing waits in vain", server_state.queues.len());
-    report.well_since(before, "queue", well);
-    workers(report, server_state, now);
+    report.well_since(findings_before, "queue", well);
+    report_workers(report, server_state, now);
 }
 
 /// Reports jobs that wait and will not start.
-fn stuck(
+fn report_stuck(
     report: &mut DoctorReport,
     server_state: &ServerState,
     queue: &QueueStatus,
@@ -90,31 +90,37 @@ fn waits(count: u64) -> String {
 
 /// The worker that was seen last.
 fn last_worker(server_state: &ServerState, name: &str, now: Timestamp) -> String {
-    let theirs =
-        server_state.workers.iter().filter(|worker| worker.job_types.iter().any(|of| of == name));
-    let last = theirs.max_by_key(|worker| worker.last_seen_at);
+    let of_queue = server_state
+        .workers
+        .iter()
+        .filter(|worker| worker.job_types.iter().any(|job_type| job_type == name));
+    let last = of_queue.max_by_key(|worker| worker.last_seen_at);
     last.map_or(String::new(), |worker| {
-        format!("; the last was {}, seen {}", placed(worker), ago(worker.last_seen_at, now))
+        format!(
+            "; the last was {}, seen {}",
+            worker_and_host(worker),
+            ago(worker.last_seen_at, now)
+        )
     })
 }
 
-fn placed(worker: &WorkerStatus) -> String {
+fn worker_and_host(worker: &WorkerStatus) -> String {
     match &worker.host {
         Some(host) => format!("{} on {host}", worker.worker_id),
         None => worker.worker_id.clone(),
     }
 }
 
-fn poisoned(report: &mut DoctorReport, server_state: &ServerState, queue: &QueueStatus) {
+fn report_poisoned(report: &mut DoctorReport, server_state: &ServerState, queue: &QueueStatus) {
     let name = &queue.job_type;
     if queue.poisoned == 0 {
         return;
     }
     let reasons = server_state.reasons.get(name).into_iter().flatten();
-    let told: Vec<_> = reasons.clone().map(|(code, count)| format!("{code} {count}")).collect();
-    let colon = if told.is_empty() { "" } else { ": " };
+    let counts: Vec<_> = reasons.clone().map(|(code, count)| format!("{code} {count}")).collect();
+    let colon = if counts.is_empty() { "" } else { ": " };
     let waits = waits(queue.poisoned);
-    let what = format!("queue {name}: {waits} for a person{colon}{}", told.join(", "));
+    let what = format!("queue {name}: {waits} for a person{colon}{}", counts.join(", "));
     let name = quoted(name);
     let finding = report.wrong("poison", what);
     finding.run("which, and why", format!("consign poison --type {name}"));
@@ -124,11 +130,11 @@ fn poisoned(report: &mut DoctorReport, server_state: &ServerState, queue: &Queue
     }
 }
 
-fn undeclared(report: &mut DoctorReport, server_state: &ServerState, queue: &QueueStatus) {
+fn report_undeclared(report: &mut DoctorReport, server_state: &ServerState, queue: &QueueStatus) {
     let name = &queue.job_type;
     let is_declared =
         server_state.types.iter().any(|shown| shown.job_type == *name && shown.declared);
-    if server_state.strict && !is_declared && queue.queued > 0 {
+    if server_state.strict_types && !is_declared && queue.queued > 0 {
         let what =
             format!("type {name}: it is not declared, and strict_types refuses new jobs of it");
         let declare = format!("consign types set {}", quoted(name));
@@ -137,22 +143,22 @@ fn undeclared(report: &mut DoctorReport, server_state: &ServerState, queue: &Que
 }
 
 /// At most so many lost workers are listed one by one.
-const LOST_TOLD_MAX: usize = 10;
+const LOST_LISTED_MAX: usize = 10;
 
 /// A worker that was stopped in order looks like one that died. Only a queue without workers shows
 /// the difference, so a lost worker alone is a note.
-fn workers(report: &mut DoctorReport, server_state: &ServerState, now: Timestamp) {
+fn report_workers(report: &mut DoctorReport, server_state: &ServerState, now: Timestamp) {
     let is_lost = |worker: &&WorkerStatus| worker.state == WorkerState::Lost;
     let lost: Vec<&WorkerStatus> = server_state.workers.iter().filter(is_lost).collect();
     report.well("workers", format!("workers: {} live", server_state.workers.len() - lost.len()));
-    for worker in lost.iter().take(LOST_TOLD_MAX) {
-        let (of, seen) = (worker.job_types.join(", "), ago(worker.last_seen_at, now));
-        let what = format!("worker {} ({of}): lost, last seen {seen}", placed(worker));
+    for worker in lost.iter().take(LOST_LISTED_MAX) {
+        let (types, seen) = (worker.job_types.join(", "), ago(worker.last_seen_at, now));
+        let what = format!("worker {} ({types}): lost, last seen {seen}", worker_and_host(worker));
         let say = "fine where it was stopped; else look at its log, and who is there";
         report.note("worker", what).run(say, "consign workers");
     }
-    if lost.len() > LOST_TOLD_MAX {
-        let what = format!("workers: {} more are lost", lost.len() - LOST_TOLD_MAX);
+    if lost.len() > LOST_LISTED_MAX {
+        let what = format!("workers: {} more are lost", lost.len() - LOST_LISTED_MAX);
         report.note("worker", what).run("", "consign workers");
     }
 }
@@ -194,9 +200,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn told(server_state: ServerState, expected: &[&str]) {
+    fn check(server_state: ServerState, expected: &[&str]) {
         let mut report = DoctorReport::default();
-        look(&mut report, &server_state, now());
+        examine(&mut report, &server_state, now());
         let wrong = report.0.iter().filter(|finding| finding.level == Level::Wrong);
         let lines: Vec<String> = wrong.flat_map(Finding::lines).map(|line| line.text()).collect();
         assert_eq!(lines, expected);
@@ -204,13 +210,13 @@ mod tests {
 
     #[test]
     fn the_doctor_finds_nothing_wrong_with_served_queues() {
-        told(ServerState { queues: vec![queue(14, 2)], ..ServerState::default() }, &[]);
-        told(ServerState { workers: vec![lost_worker()], ..ServerState::default() }, &[]);
+        check(ServerState { queues: vec![queue(14, 2)], ..ServerState::default() }, &[]);
+        check(ServerState { workers: vec![lost_worker()], ..ServerState::default() }, &[]);
     }
 
     #[test]
     fn jobs_without_workers_are_found_with_the_last_worker() {
-        told(
+        check(
             ServerState {
                 queues: vec![queue(14, 0)],
                 workers: vec![lost_worker()],
@@ -228,7 +234,7 @@ mod tests {
     fn a_pause_and_poison_are_found_with_what_mends_them() {
         let queue = QueueStatus { paused: true, poisoned: 3, ..queue(1, 1) };
         let reasons = BTreeMap::from([("NO_PAGE".to_owned(), 3)]);
-        told(
+        check(
             ServerState {
                 queues: vec![queue],
                 reasons: BTreeMap::from([("email".to_owned(), reasons)]),
@@ -247,8 +253,8 @@ mod tests {
 
     #[test]
     fn a_type_that_strictness_forgot_is_found() {
-        told(
-            ServerState { queues: vec![queue(1, 1)], strict: true, ..ServerState::default() },
+        check(
+            ServerState { queues: vec![queue(1, 1)], strict_types: true, ..ServerState::default() },
             &[
                 "✗ type email: it is not declared, and strict_types refuses new jobs of it",
                 "  → declare it: consign types set email",

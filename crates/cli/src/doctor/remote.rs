@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::runtime::Builder;
 use wire::{NodeState, NodeStatus, QueueStatus};
 
-pub(super) fn look(
+pub(super) fn examine(
     report: &mut DoctorReport,
     args: &DoctorArgs,
     settings: Option<&Settings>,
@@ -34,7 +34,7 @@ pub(super) fn look(
     match connect(connection) {
         Ok(client) => {
             let runtime = Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(ask(report, &client, settings, now));
+            runtime.block_on(examine_server(report, &client, settings, now));
         }
         Err(error) => {
             report.wrong("server", format!("server: {error:#}"));
@@ -43,14 +43,14 @@ pub(super) fn look(
     Ok(())
 }
 
-async fn ask(
+async fn examine_server(
     report: &mut DoctorReport,
     client: &Client,
     settings: Option<&Settings>,
     now: Timestamp,
 ) {
     if let Err(error) = client.ready().await {
-        not_ready(report, client.address(), &error, settings);
+        report_not_ready(report, client.address(), &error, settings);
         if error.problem().is_none() {
             let what = "key, queues, workers, types: not looked at without a server";
             report.unknown("server", what);
@@ -58,17 +58,17 @@ async fn ask(
         }
     }
     match client.nodes().await {
-        Ok(nodes) => served_by(report, client.address(), &nodes.items),
-        Err(error) => return no_entry(report, client.address(), &error),
+        Ok(nodes) => report_nodes(report, client.address(), &nodes.items),
+        Err(error) => return report_refused_key(report, client.address(), &error),
     }
-    match gather(client, settings).await {
-        Ok(server_state) => queues::look(report, &server_state, now),
+    match read_server_state(client, settings).await {
+        Ok(server_state) => queues::examine(report, &server_state, now),
         Err(error) => {
             report.wrong("server", format!("server: {error}"));
         }
     }
     match client.keys().await {
-        Ok(page) => keys::look(report, &page.items, now),
+        Ok(page) => keys::examine(report, &page.items, now),
         Err(error) if error.code() == Some("FORBIDDEN") => {
             report.unknown("keys", "keys: not looked at: this key is no admin's");
         }
@@ -79,7 +79,7 @@ async fn ask(
 }
 
 /// No server answers, or it answers that it cannot serve.
-fn not_ready(
+fn report_not_ready(
     report: &mut DoctorReport,
     address: &str,
     error: &ClientError,
@@ -100,8 +100,8 @@ fn not_ready(
         format!("server: {error}")
     };
     let finding = report.wrong("server", what);
-    let here = Address::parse(address).is_ok_and(|address| address.is_this_machine());
-    if here {
+    let is_local = Address::parse(address).is_ok_and(|address| address.is_this_machine());
+    if is_local {
         finding.run("start it", "consign serve");
     } else {
         finding.say("is it running, and can this machine reach it?");
@@ -111,7 +111,7 @@ fn not_ready(
         format!("{scheme}://{}", settings.listen)
     });
     match listen {
-        Some(listen) if here && listen != address => {
+        Some(listen) if is_local && listen != address => {
             let run = format!("consign doctor --url {listen}");
             finding.run("the settings here say that it listens elsewhere", run)
         }
@@ -120,17 +120,17 @@ fn not_ready(
 }
 
 /// The versions of the nodes, and the nodes whose heartbeats stopped.
-fn served_by(report: &mut DoctorReport, address: &str, nodes: &[NodeStatus]) {
-    let (lost, there): (Vec<_>, Vec<_>) =
+fn report_nodes(report: &mut DoctorReport, address: &str, nodes: &[NodeStatus]) {
+    let (lost, live): (Vec<_>, Vec<_>) =
         nodes.iter().partition(|node| node.state == NodeState::Lost);
-    let versions: BTreeSet<&str> = there.iter().map(|node| &*node.version).collect();
-    let ours = env!("CARGO_PKG_VERSION");
+    let versions: BTreeSet<&str> = live.iter().map(|node| &*node.version).collect();
+    let own_version = env!("CARGO_PKG_VERSION");
     for version in versions {
         let what = format!("server {address}: ready, version {version}; the key is good");
-        if version == ours {
+        if version == own_version {
             report.well("server", what);
         } else {
-            report.note("server", format!("{what}; this command is version {ours}"));
+            report.note("server", format!("{what}; this command is version {own_version}"));
         }
     }
     for node in lost {
@@ -140,7 +140,7 @@ fn served_by(report: &mut DoctorReport, address: &str, nodes: &[NodeStatus]) {
 }
 
 /// The server answers and refuses the key.
-fn no_entry(report: &mut DoctorReport, address: &str, error: &ClientError) {
+fn report_refused_key(report: &mut DoctorReport, address: &str, error: &ClientError) {
     match error.problem().map(|problem| problem.status) {
         Some(401) => report
             .wrong("key", format!("key: {address} does not know it: {error}"))
@@ -157,7 +157,10 @@ fn no_entry(report: &mut DoctorReport, address: &str, error: &ClientError) {
 /// At most so many queues are asked for the reasons of their poisoned jobs.
 const REASONS_MAX: usize = 20;
 
-async fn gather(client: &Client, settings: Option<&Settings>) -> Result<ServerState, ClientError> {
+async fn read_server_state(
+    client: &Client,
+    settings: Option<&Settings>,
+) -> Result<ServerState, ClientError> {
     let queues = client.queues().await?.items;
     let mut reasons = BTreeMap::new();
     let poisoned = queues.iter().filter(|queue| queue.poisoned > 0);
@@ -169,7 +172,7 @@ async fn gather(client: &Client, settings: Option<&Settings>) -> Result<ServerSt
         };
         reasons.insert(job_type.clone(), client.poison(&query).await?.counts);
     }
-    let strict = settings.is_some_and(|settings| settings.strict_types);
+    let strict_types = settings.is_some_and(|settings| settings.strict_types);
     let (workers, types) = (client.workers().await?.items, client.types().await?.items);
-    Ok(ServerState { queues, workers, types, reasons, strict })
+    Ok(ServerState { queues, workers, types, reasons, strict_types })
 }

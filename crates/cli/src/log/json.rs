@@ -28,63 +28,63 @@ where
         mut line: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let (about, at) = (event.metadata(), wire::format_time(self.0.read().wall));
-        write!(line, "{{\"timestamp\":\"{at}\",\"level\":\"{}\"", about.level())?;
-        let mut fields = Fields { line: &mut line, written: Ok(()) };
+        let (metadata, at) = (event.metadata(), wire::format_time(self.0.read().wall));
+        write!(line, "{{\"timestamp\":\"{at}\",\"level\":\"{}\"", metadata.level())?;
+        let mut fields = Fields { line: &mut line, result: Ok(()) };
         event.record(&mut fields);
-        fields.written?;
-        writeln!(line, ",\"target\":\"{}\"}}", about.target())
+        fields.result?;
+        writeln!(line, ",\"target\":\"{}\"}}", metadata.target())
     }
 }
 
 struct Fields<'a, 'w> {
     line: &'a mut Writer<'w>,
-    written: fmt::Result,
+    result: fmt::Result,
 }
 
 impl Fields<'_, '_> {
     /// Writes one field, unless an earlier field failed.
-    fn put(&mut self, field: &Field, value: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
-        if self.written.is_ok() {
-            self.written = self.line.write_str(",\"");
+    fn write_field(&mut self, field: &Field, value: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
+        if self.result.is_ok() {
+            self.result = self.line.write_str(",\"");
         }
-        self.written = self.written.and_then(|()| escape(self.line, field.name()));
-        self.written = self.written.and_then(|()| self.line.write_str("\":"));
-        self.written = self.written.and_then(|()| value(self.line));
+        self.result = self.result.and_then(|()| escape(self.line, field.name()));
+        self.result = self.result.and_then(|()| self.line.write_str("\":"));
+        self.result = self.result.and_then(|()| value(self.line));
     }
 }
 
 impl Visit for Fields<'_, '_> {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, |line| quoted(line, format_args!("{value}")));
+        self.write_field(field, |line| quoted(line, format_args!("{value}")));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field, |line| quoted(line, format_args!("{value:?}")));
+        self.write_field(field, |line| quoted(line, format_args!("{value:?}")));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field, |line| write!(line, "{value}"));
+        self.write_field(field, |line| write!(line, "{value}"));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field, |line| write!(line, "{value}"));
+        self.write_field(field, |line| write!(line, "{value}"));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field, |line| write!(line, "{value}"));
+        self.write_field(field, |line| write!(line, "{value}"));
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
         // JSON has no form of NaN or infinity.
-        self.put(field, |line| match value.is_finite() {
+        self.write_field(field, |line| match value.is_finite() {
             true => write!(line, "{value}"),
             false => line.write_str("null"),
         });
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        self.put(field, |line| {
+        self.write_field(field, |line| {
             line.write_char('"')?;
             let mut next = Some(value);
             while let Some(error) = next {
@@ -120,7 +120,7 @@ fn escape(line: &mut Writer<'_>, text: &str) -> fmt::Result {
     while let Some(at) = rest.find(special) {
         let (plain, from) = rest.split_at(at);
         line.write_str(plain)?;
-        let letter = from.chars().next().expect("it was found here");
+        let letter = from.chars().next().expect("find returns the offset of a character");
         match letter {
             '"' => line.write_str("\\\"")?,
             '\\' => line.write_str("\\\\")?,
@@ -173,12 +173,12 @@ mod tests {
         let out = lines.clone();
         let subscriber =
             fmt().event_format(JsonLines(Noon)).with_writer(move || out.clone()).finish();
-        let nasty = "a\"b\\c\nd\re\u{0}f\u{85}ü";
+        let special = "a\"b\\c\nd\re\u{0}f\u{85}ü";
         let outer = anyhow::anyhow!("inner \"x\"").context("outer");
         let outer: &dyn std::error::Error = outer.as_ref();
         tracing::subscriber::with_default(subscriber, || {
             let nothing: Option<&str> = None;
-            tracing::info!(nasty, %nasty, count = 7_u64, less = -1_i64, ms = 0.25, yes = true, nothing, "request");
+            tracing::info!(special, %special, count = 7_u64, less = -1_i64, ms = 0.25, yes = true, nothing, "request");
             tracing::warn!(error = outer, nan = f64::NAN, debug = ?Some("x"), "it \"broke\"");
         });
         let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(read.len(), 2, "{text}");
         assert_eq!(read[0]["timestamp"], "1970-01-01T00:00:00.000Z");
         assert_eq!((&read[0]["level"], &read[0]["message"]), (&"INFO".into(), &"request".into()));
-        assert_eq!(read[0]["nasty"], nasty);
+        assert_eq!(read[0]["special"], special);
         assert_eq!(read[0]["ms"], 0.25);
         assert_eq!((&read[0]["count"], &read[0]["less"]), (&7.into(), &Value::from(-1)));
         assert_eq!((&read[0]["yes"], read[0].get("nothing")), (&true.into(), None));

@@ -23,15 +23,15 @@ pub(crate) enum LogFormat {
 impl LogFormat {
     /// JSON, unless stderr is a terminal.
     pub(crate) fn of(settings: &LogSettings, terminal: &TerminalArgs) -> Self {
-        let watched = io::stderr().is_terminal();
-        LogFormat::choose(&settings.format, watched, terminal.colours() && terminal.can_draw())
+        let is_terminal = io::stderr().is_terminal();
+        LogFormat::choose(&settings.format, is_terminal, terminal.colours() && terminal.can_draw())
     }
 
-    fn choose(format: &str, watched: bool, colours: bool) -> Self {
+    fn choose(format: &str, is_terminal: bool, colours: bool) -> Self {
         match format {
             "json" => LogFormat::Json,
-            "auto" if !watched => LogFormat::Json,
-            _ => LogFormat::Text { colours: watched && colours },
+            "auto" if !is_terminal => LogFormat::Json,
+            _ => LogFormat::Text { colours: is_terminal && colours },
         }
     }
 }
@@ -67,7 +67,7 @@ mod tests {
     fn people_get_lines_and_machines_get_json() {
         let (grey, colours) =
             (LogFormat::Text { colours: false }, LogFormat::Text { colours: true });
-        for (format, watched, wanted, expected) in [
+        for (format, is_terminal, wanted, expected) in [
             ("auto", false, true, LogFormat::Json),
             ("auto", true, true, colours),
             ("auto", true, false, grey),
@@ -75,7 +75,11 @@ mod tests {
             ("text", false, true, grey),
             ("text", true, true, colours),
         ] {
-            assert_eq!(LogFormat::choose(format, watched, wanted), expected, "{format} {watched}");
+            assert_eq!(
+                LogFormat::choose(format, is_terminal, wanted),
+                expected,
+                "{format} {is_terminal}"
+            );
         }
     }
 

@@ -1,4 +1,4 @@
-//! Writes log lines on a thread of its own: a logging thread only appends its line to a page in
+//! Writes log lines on a thread of its own: a logging thread only appends its line to a buffer in
 //! memory.
 //!
 //! Otherwise a line for every request would be a system call for every request, and a reader that
@@ -18,11 +18,11 @@ use std::{
 };
 
 pub(crate) struct LogWriter {
-    page: Mutex<LogBuffer>,
-    /// The page has a new line.
-    written: Condvar,
-    /// The page was taken and everything on it is written.
-    done: Condvar,
+    buffer: Mutex<LogBuffer>,
+    /// The buffer has a new line.
+    line_added: Condvar,
+    /// The buffer was taken and everything on it is written.
+    all_written: Condvar,
 }
 
 #[derive(Default)]
@@ -33,7 +33,7 @@ struct LogBuffer {
 }
 
 /// Lines beyond this are dropped while the reader of stderr does not read.
-const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+const BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Lines that come so soon after others go out together: a wake-up for each costs more than the
 /// write.
 const BATCH_DELAY: Duration = Duration::from_millis(5);
@@ -42,61 +42,68 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl LogWriter {
     pub(crate) fn start(out: impl Write + Send + 'static) -> io::Result<Arc<Self>> {
-        let writer =
-            LogWriter { page: Mutex::default(), written: Condvar::new(), done: Condvar::new() };
+        let writer = LogWriter {
+            buffer: Mutex::default(),
+            line_added: Condvar::new(),
+            all_written: Condvar::new(),
+        };
         let writer = Arc::new(writer);
-        let writing = writer.clone();
-        thread::Builder::new().name("consign-log".into()).spawn(move || writing.write_to(out))?;
+        let thread_writer = writer.clone();
+        thread::Builder::new()
+            .name("consign-log".into())
+            .spawn(move || thread_writer.write_to(out))?;
         Ok(writer)
     }
 
     /// Waits until the last lines are written, with a limit.
     pub(crate) fn finish(&self) {
-        let pending = |page: &mut LogBuffer| page.busy || !page.lines.is_empty();
-        drop(self.done.wait_timeout_while(self.page(), FINISH_TIMEOUT, pending));
+        let pending = |buffer: &mut LogBuffer| buffer.busy || !buffer.lines.is_empty();
+        drop(self.all_written.wait_timeout_while(self.buffer(), FINISH_TIMEOUT, pending));
     }
 
     fn write_to(&self, mut out: impl Write) {
         loop {
-            let page = self.page();
-            let mut page =
-                self.written.wait_while(page, |page| page.lines.is_empty()).expect(UNPOISONED);
-            let (lines, lost) = (mem::take(&mut page.lines), mem::take(&mut page.lost));
-            page.busy = true;
-            drop(page);
-            // There is no other place to report a log that cannot be written.
+            let buffer = self.buffer();
+            let mut buffer = self
+                .line_added
+                .wait_while(buffer, |buffer| buffer.lines.is_empty())
+                .expect(UNPOISONED);
+            let (lines, lost) = (mem::take(&mut buffer.lines), mem::take(&mut buffer.lost));
+            buffer.busy = true;
+            drop(buffer);
+            // There is no other way to report a log that cannot be written.
             drop(out.write_all(&lines));
             if lost > 0 {
-                let told = format!(
+                let notice = format!(
                     "{{\"level\":\"WARN\",\"message\":\"log lines were lost\",\"lines\":{lost}}}\n"
                 );
-                drop(out.write_all(told.as_bytes()));
+                drop(out.write_all(notice.as_bytes()));
             }
             drop(out.flush());
             thread::sleep(BATCH_DELAY);
-            self.page().busy = false;
-            self.done.notify_all();
+            self.buffer().busy = false;
+            self.all_written.notify_all();
         }
     }
 
-    fn page(&self) -> MutexGuard<'_, LogBuffer> {
-        self.page.lock().expect(UNPOISONED)
+    fn buffer(&self) -> MutexGuard<'_, LogBuffer> {
+        self.buffer.lock().expect(UNPOISONED)
     }
 }
 
 impl Write for &LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut page = self.page();
-        if page.lines.len() + line.len() > PAGE_BYTES_MAX {
-            page.lost += 1;
+        let mut buffer = self.buffer();
+        if buffer.lines.len() + line.len() > BUFFER_BYTES_MAX {
+            buffer.lost += 1;
             return Ok(line.len());
         }
-        let first = page.lines.is_empty();
-        page.lines.extend_from_slice(line);
-        let wake = first && !page.busy;
-        drop(page);
+        let first = buffer.lines.is_empty();
+        buffer.lines.extend_from_slice(line);
+        let wake = first && !buffer.busy;
+        drop(buffer);
         if wake {
-            self.written.notify_one();
+            self.line_added.notify_one();
         }
         Ok(line.len())
     }
@@ -106,7 +113,7 @@ impl Write for &LogWriter {
     }
 }
 
-const UNPOISONED: &str = "nothing panics with the page in hand";
+const UNPOISONED: &str = "no code panics while it holds the buffer";
 
 #[cfg(test)]
 mod tests {
@@ -133,34 +140,34 @@ mod tests {
 
     fn gate() -> (SyncSender<()>, Receiver<Vec<u8>>, Arc<LogWriter>) {
         let (open, let_through) = sync_channel(100);
-        let (taken, seen) = sync_channel(100);
-        (open, seen, LogWriter::start(Gate { let_through, taken }).unwrap())
+        let (taken, writes) = sync_channel(100);
+        (open, writes, LogWriter::start(Gate { let_through, taken }).unwrap())
     }
 
     #[test]
     fn lines_logged_during_a_write_go_out_together() {
-        let (open, seen, writer) = gate();
+        let (open, writes, writer) = gate();
         (&*writer).write_all(b"one\n").unwrap();
         open.send(()).unwrap();
-        assert_eq!(seen.recv().unwrap(), b"one\n");
+        assert_eq!(writes.recv().unwrap(), b"one\n");
         writer.finish();
         // The gate holds the writer thread with the second line while the other lines come.
         (&*writer).write_all(b"two\n").unwrap();
-        while !writer.page().busy {
+        while !writer.buffer().busy {
             thread::yield_now();
         }
         (&*writer).write_all(b"three\n").unwrap();
         (&*writer).write_all(b"four\n").unwrap();
         open.send(()).unwrap();
         open.send(()).unwrap();
-        assert_eq!(seen.recv().unwrap(), b"two\n");
-        assert_eq!(seen.recv().unwrap(), b"three\nfour\n");
+        assert_eq!(writes.recv().unwrap(), b"two\n");
+        assert_eq!(writes.recv().unwrap(), b"three\nfour\n");
     }
 
     #[test]
     fn a_stalled_log_reader_loses_lines_but_blocks_no_thread() {
-        let (open, seen, writer) = gate();
-        let line = vec![b'x'; PAGE_BYTES_MAX / 2];
+        let (open, writes, writer) = gate();
+        let line = vec![b'x'; BUFFER_BYTES_MAX / 2];
         for _ in 0..5 {
             (&*writer).write_all(&line).unwrap();
         }
@@ -169,9 +176,9 @@ mod tests {
         }
         let mut out = Vec::new();
         while !out.ends_with(b"}\n") {
-            out.extend(seen.recv_timeout(Duration::from_secs(10)).unwrap());
+            out.extend(writes.recv_timeout(Duration::from_secs(10)).unwrap());
         }
-        let told = String::from_utf8_lossy(&out).trim_start_matches('x').to_owned();
-        assert!(told.contains("log lines were lost"), "{told}");
+        let rest = String::from_utf8_lossy(&out).trim_start_matches('x').to_owned();
+        assert!(rest.contains("log lines were lost"), "{rest}");
     }
 }

@@ -17,7 +17,7 @@ use tracing::warn;
 pub(crate) struct HandlerEnvironment {
     sources: HandlerSources,
     /// The handlers that the settings file names.
-    named: BTreeMap<JobType, ReadyMade>,
+    handlers_in_file: BTreeMap<JobType, ReadyMade>,
     environment: Vec<(OsString, OsString)>,
     allow: Arc<Allow>,
     lookup: Lookup,
@@ -33,13 +33,13 @@ impl HandlerEnvironment {
         clock: Arc<dyn Clock>,
         random: &dyn RandomSource,
     ) -> Result<Self> {
-        let named = |declared: &DeclaredType| {
+        let handler_in_file = |declared: &DeclaredType| {
             Some((declared.job_type.clone(), declared.policy.handler.clone()?))
         };
         let seconds = move || clock.read().wall.unix_ms().unsigned_abs() / 1_000;
         Ok(HandlerEnvironment {
             sources: settings.server.handlers,
-            named: settings.types.iter().filter_map(named).collect(),
+            handlers_in_file: settings.types.iter().filter_map(handler_in_file).collect(),
             // The address of a database may contain a password, which programs must not see.
             environment: std::env::vars_os().filter(|(name, _)| name != "CONSIGN_STORE").collect(),
             allow: settings.allow.clone(),
@@ -59,7 +59,7 @@ impl HandlerEnvironment {
         match self.sources.of(handler) {
             HandlerSource::All => {}
             // The comparison is exact: a policy that changed since names another handler.
-            HandlerSource::File if self.named.get(job_type) == Some(handler) => {}
+            HandlerSource::File if self.handlers_in_file.get(job_type) == Some(handler) => {}
             HandlerSource::File => bail!(
                 "`[handlers] {kind}` is \"file\", and the file of settings does not name this handler for this type"
             ),
@@ -76,9 +76,9 @@ impl HandlerEnvironment {
                     Ok(push) => Handler::Push(push),
                     // The same as where a name resolves to a forbidden address: the job says why,
                     // not only the log.
-                    Err(PushError::Forbidden(why)) => {
-                        warn!(%job_type, %why, "the ready-made handler fails all jobs");
-                        Handler::Forbidden(why)
+                    Err(PushError::Forbidden(reason)) => {
+                        warn!(%job_type, %reason, "the ready-made handler fails all jobs");
+                        Handler::Forbidden(reason)
                     }
                     Err(error) => return Err(error.into()),
                 }

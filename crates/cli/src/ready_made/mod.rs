@@ -28,9 +28,9 @@ type Shutdown = watch::Receiver<Option<Duration>>;
 
 /// The running runners. Dropping this gives back the jobs that they have not finished.
 pub(crate) struct ReadyMadeHandlers {
-    ending: watch::Sender<Option<Duration>>,
+    shutdown_sender: watch::Sender<Option<Duration>>,
     /// One task; dropping the set aborts it.
-    following: JoinSet<()>,
+    follow_task: JoinSet<()>,
 }
 
 impl ReadyMadeHandlers {
@@ -41,27 +41,27 @@ impl ReadyMadeHandlers {
         environment: HandlerEnvironment,
         name: String,
     ) -> Result<Self> {
-        let (ending, shutdown) = watch::channel(None);
+        let (shutdown_sender, shutdown) = watch::channel(None);
         let mut runner_set = RunnerSet {
             node: node.clone(),
             environment,
             name,
             number: 0,
-            held: BTreeMap::new(),
-            leaving: JoinSet::new(),
+            runners: BTreeMap::new(),
+            stopping_runners: JoinSet::new(),
             shutdown,
         };
         runner_set.adjust(node.policies().await?).await;
-        let mut following = JoinSet::new();
-        following.spawn(runner_set.follow());
-        Ok(ReadyMadeHandlers { ending, following })
+        let mut follow_task = JoinSet::new();
+        follow_task.spawn(runner_set.follow());
+        Ok(ReadyMadeHandlers { shutdown_sender, follow_task })
     }
 
     /// Claims no more jobs, waits for those under way, and gives back what does not end in time. A
     /// second call may shorten the time.
     pub(crate) async fn stop(&mut self, grace: Duration) {
-        self.ending.send_replace(Some(grace));
-        while self.following.join_next().await.is_some() {}
+        self.shutdown_sender.send_replace(Some(grace));
+        while self.follow_task.join_next().await.is_some() {}
     }
 }
 
@@ -71,8 +71,8 @@ struct RunnerSet {
     name: String,
     /// Of the last runner: two runners that overlap must not have the same name.
     number: usize,
-    held: BTreeMap<JobType, TypeRunner>,
-    leaving: JoinSet<()>,
+    runners: BTreeMap<JobType, TypeRunner>,
+    stopping_runners: JoinSet<()>,
     shutdown: Shutdown,
 }
 
@@ -82,7 +82,7 @@ impl RunnerSet {
         loop {
             tokio::select! {
                 biased;
-                () = ended(&mut shutdown) => break,
+                () = shutdown_requested(&mut shutdown) => break,
                 () = sleep(POLL_INTERVAL) => {}
             }
             match self.node.policies().await {
@@ -91,37 +91,39 @@ impl RunnerSet {
                     warn!(%error, "policies could not be read: ready-made handlers stay as they are")
                 }
             }
-            while self.leaving.try_join_next().is_some() {}
+            while self.stopping_runners.try_join_next().is_some() {}
         }
-        for (job_type, type_runner) in std::mem::take(&mut self.held) {
-            self.dismiss(job_type, type_runner);
+        for (job_type, type_runner) in std::mem::take(&mut self.runners) {
+            self.stop_runner(job_type, type_runner);
         }
-        while self.leaving.join_next().await.is_some() {}
+        while self.stopping_runners.join_next().await.is_some() {}
     }
 
     /// Makes the runners match the policies: one for each type that wants one, and no other.
     async fn adjust(&mut self, policies: BTreeMap<JobType, Policy>) {
         let is_stale = |job_type: &JobType, type_runner: &mut TypeRunner| {
-            policies.get(job_type).is_none_or(|policy| !type_runner.suits(policy))
+            policies.get(job_type).is_none_or(|policy| !type_runner.matches(policy))
         };
-        let stale: Vec<_> = self.held.extract_if(.., is_stale).collect();
-        stale.into_iter().for_each(|(job_type, type_runner)| self.dismiss(job_type, type_runner));
+        let stale: Vec<_> = self.runners.extract_if(.., is_stale).collect();
+        stale
+            .into_iter()
+            .for_each(|(job_type, type_runner)| self.stop_runner(job_type, type_runner));
         for (job_type, policy) in policies {
             let Some(handler) = policy.handler.clone() else { continue };
-            if let Some(type_runner) = self.held.get_mut(&job_type) {
-                type_runner.allow(policy.timeout);
+            if let Some(type_runner) = self.runners.get_mut(&job_type) {
+                type_runner.raise_timeout(policy.timeout);
             } else {
-                self.fill(job_type, &handler, &policy).await;
+                self.start_runner(job_type, &handler, &policy).await;
             }
         }
     }
 
-    async fn fill(&mut self, job_type: JobType, handler: &ReadyMade, policy: &Policy) {
+    async fn start_runner(&mut self, job_type: JobType, handler: &ReadyMade, policy: &Policy) {
         let registration = match self.environment.registration(&job_type, handler) {
             Ok(registration) => registration,
-            Err(why) => {
-                warn!(%job_type, %why, "the ready-made handler cannot run: its jobs wait");
-                self.held.insert(job_type, TypeRunner::vacant(policy));
+            Err(reason) => {
+                warn!(%job_type, %reason, "the ready-made handler cannot run: its jobs wait");
+                self.runners.insert(job_type, TypeRunner::without_runner(policy));
                 return;
             }
         };
@@ -131,18 +133,18 @@ impl RunnerSet {
             number => format!("{}-{number}", self.name),
         };
         match TypeRunner::start(&self.node, name, registration, policy).await {
-            Ok(type_runner) => drop(self.held.insert(job_type, type_runner)),
+            Ok(type_runner) => drop(self.runners.insert(job_type, type_runner)),
             // The next read tries again.
             Err(error) => warn!(%job_type, %error, "the ready-made handler could not be started"),
         }
     }
 
-    fn dismiss(&mut self, job_type: JobType, type_runner: TypeRunner) {
-        self.leaving.spawn(type_runner.leave(job_type, self.shutdown.clone()));
+    fn stop_runner(&mut self, job_type: JobType, type_runner: TypeRunner) {
+        self.stopping_runners.spawn(type_runner.stop(job_type, self.shutdown.clone()));
     }
 }
 
-async fn ended(shutdown: &mut Shutdown) {
+async fn shutdown_requested(shutdown: &mut Shutdown) {
     // An error means that the sender is gone: end as well.
     drop(shutdown.wait_for(Option::is_some).await);
 }

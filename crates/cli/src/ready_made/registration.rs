@@ -19,26 +19,28 @@ pub(super) fn registration(job_type: &str, handler: Handler) -> Registration {
     on(job_type, move |payload: Json, context: Context| {
         let handler = handler.clone();
         async move {
-            let ended = match &*handler {
+            let outcome = match &*handler {
                 Handler::Exec(exec) => run_exec(exec, &context, payload).await,
                 Handler::Push(push) => {
-                    push.run(&job_payload(&context, payload), stopped(&context)).await
+                    push.run(&job_payload(&context, payload), stop_requested(&context)).await
                 }
-                Handler::Forbidden(why) => return Err(Fail::for_good("ADDRESS_FORBIDDEN", *why)),
+                Handler::Forbidden(reason) => {
+                    return Err(Fail::for_good("ADDRESS_FORBIDDEN", *reason));
+                }
             };
-            report(&context, ended).await
+            report(&context, outcome).await
         }
     })
 }
 
 pub(crate) async fn run_exec(exec: &Exec, context: &Context, payload: Json) -> HandlerOutcome {
     let job_payload = job_payload(context, payload);
-    let tell = |percent: u8, note: &str| context.progress(percent, note);
-    exec.run(&job_payload, &tell, stopped(context)).await
+    let report_progress = |percent: u8, note: &str| context.progress(percent, note);
+    exec.run(&job_payload, &report_progress, stop_requested(context)).await
 }
 
-async fn stopped(context: &Context) {
-    context.cancelled().await;
+async fn stop_requested(context: &Context) {
+    context.stop_requested().await;
 }
 
 fn job_payload(context: &Context, payload: Json) -> JobPayload {
@@ -66,18 +68,21 @@ fn job_payload(context: &Context, payload: Json) -> JobPayload {
 const EXHAUSTED_WAIT: Duration = Duration::from_secs(1);
 
 /// Translates the ending of a program or a push into the handler's result.
-pub(crate) async fn report(context: &Context, ended: HandlerOutcome) -> Result<Option<Json>, Fail> {
-    if let Some(message) = ended.message {
+pub(crate) async fn report(
+    context: &Context,
+    outcome: HandlerOutcome,
+) -> Result<Option<Json>, Fail> {
+    if let Some(message) = outcome.message {
         context.message(message);
     }
-    match ended.how {
+    match outcome.ending {
         HandlerEnding::NotStarted(failure) => {
             let job = context.job();
             warn!(
                 job.id = %job.id, job_type = %job.job_type, code = failure.code, error = failure.message,
-                "a job was given back untried: this machine lacks descriptors, processes or memory"
+                "the job was given back before its handler started: this machine lacks descriptors, processes or memory"
             );
-            drop(timeout(EXHAUSTED_WAIT, stopped(context)).await);
+            drop(timeout(EXHAUSTED_WAIT, stop_requested(context)).await);
             Err(Fail::not_started())
         }
         HandlerEnding::Completed { result } => Ok(result),

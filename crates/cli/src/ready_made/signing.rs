@@ -40,7 +40,7 @@ impl WebhookKey {
     /// The signer for the pushes of this type and of no other.
     pub(super) fn of_type(&self, job_type: &JobType) -> Signer {
         let text = self.secret_of_type(job_type);
-        Signer::parse(&text).expect("32 bytes are a lawful secret")
+        Signer::parse(&text).expect("32 bytes are a valid secret")
     }
 
     fn secret_of_type(&self, job_type: &JobType) -> String {
@@ -61,8 +61,8 @@ pub(crate) fn secret_of_type(folder: &Path, job_type: &JobType) -> Result<String
 }
 
 fn fresh(random: &dyn RandomSource) -> [u8; 32] {
-    let rolls = [random.entropy().0.to_be_bytes(), random.entropy().0.to_be_bytes()];
-    rolls.as_flattened().try_into().expect("two rolls are 32 bytes")
+    let entropies = [random.entropy().0.to_be_bytes(), random.entropy().0.to_be_bytes()];
+    entropies.as_flattened().try_into().expect("two values of entropy are 32 bytes")
 }
 
 #[cfg(test)]
@@ -90,14 +90,14 @@ mod tests {
     fn each_type_has_a_secret_of_its_own_that_stays() {
         let folder = tempfile::tempdir().unwrap();
         let [mail, fax] = ["mail", "fax"].map(|name| JobType::parse(name).unwrap());
-        let told = secret_of_type(folder.path(), &mail).err().unwrap().to_string();
-        assert!(told.contains("webhook.key"), "{told}");
+        let error = secret_of_type(folder.path(), &mail).err().unwrap().to_string();
+        assert!(error.contains("webhook.key"), "{error}");
         WebhookKey::ensure(folder.path(), &SystemRandom).unwrap();
         let secret = |job_type| secret_of_type(folder.path(), job_type).unwrap();
         assert_eq!(secret(&mail), secret(&mail));
         assert_ne!(secret(&mail), secret(&fax));
-        let kept = fs::read_to_string(folder.path().join(NAME)).unwrap();
-        assert_ne!(kept.trim(), secret(&mail));
+        let file_text = fs::read_to_string(folder.path().join(NAME)).unwrap();
+        assert_ne!(file_text.trim(), secret(&mail));
         assert!(Signer::parse(&secret(&mail)).is_ok());
     }
 
@@ -110,10 +110,10 @@ mod tests {
         {
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            let said =
+            let error =
                 format!("{:#}", WebhookKey::ensure(folder.path(), &SystemRandom).err().unwrap());
-            assert!(said.contains("webhook.key") && said.contains("move it away"), "{said}");
-            assert!(text.is_empty() || !said.contains(text), "{said}");
+            assert!(error.contains("webhook.key") && error.contains("move it away"), "{error}");
+            assert!(text.is_empty() || !error.contains(text), "{error}");
         }
     }
 }

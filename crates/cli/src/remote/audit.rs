@@ -15,10 +15,10 @@ use wire::{AuditLogEntry, Page};
 
 pub(crate) fn run(args: &AuditListArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
-        let ask = async |top, cursor: Option<String>| {
+        let fetch_page = async |top, cursor: Option<String>| {
             session.client.audit(Some(top), cursor.as_deref()).await
         };
-        let page = pages::fetch(args.page, ask).await?;
+        let page = pages::fetch(args.page, fetch_page).await?;
         session.answer(&page, || lines(session, &page))
     })
 }

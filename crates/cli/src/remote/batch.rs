@@ -3,8 +3,8 @@
 use super::{
     Session,
     enqueue::{line, new_key},
-    exit::Usage,
-    repeat::repeated,
+    exit::UsageError,
+    repeat::repeat_until_final,
 };
 use anyhow::{Context, Result};
 use std::{
@@ -27,19 +27,23 @@ pub(crate) async fn enqueue(
     job_type: Option<&str>,
 ) -> Result<ExitCode> {
     let mut reader = BatchReader { lines: open(source)?.lines(), number: 0, job_type };
-    let mut taken = 0;
+    let mut submitted_count = 0;
     loop {
-        let told = || format!("{taken} jobs were taken before that");
-        let page = reader.page(session).with_context(told)?;
+        let context = || format!("{submitted_count} jobs were taken before that");
+        let page = reader.page(session).with_context(context)?;
         if page.is_empty() {
             break;
         }
-        let sent = repeated(session, async || session.client.submit_all(&page).await).await;
+        let result =
+            repeat_until_final(session, async || session.client.submit_all(&page).await).await;
         let last = reader.number;
-        let told =
-            || format!("{taken} jobs were taken, and none of the page that ends with line {last}");
-        let answer = sent.with_context(told)?;
-        taken += answer.items.len();
+        let context = || {
+            format!(
+                "{submitted_count} jobs were taken, and none of the page that ends with line {last}"
+            )
+        };
+        let answer = result.with_context(context)?;
+        submitted_count += answer.items.len();
         for item in &answer.items {
             match item {
                 BatchItem::Submitted(job) => session.answer(item, || vec![line(job)])?,
@@ -48,7 +52,7 @@ pub(crate) async fn enqueue(
         }
     }
     if !session.show.is_json() {
-        eprintln!("consign: {taken} jobs were taken");
+        eprintln!("consign: {submitted_count} jobs were taken");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -88,10 +92,10 @@ impl BatchReader<'_> {
     fn job(&self, line: &str, new_key: String) -> Result<SubmitRequest> {
         let number = self.number;
         let mut job: SubmitRequest = serde_json::from_str(line)
-            .map_err(|wrong| Usage::new(format!("line {number} is no job: {wrong}")))?;
+            .map_err(|error| UsageError::new(format!("line {number} is no job: {error}")))?;
         if job.job_type.is_empty() {
             let none =
-                || Usage::new(format!("line {number} has no jobType, and no TYPE was given"));
+                || UsageError::new(format!("line {number} has no jobType, and no TYPE was given"));
             job.job_type = self.job_type.ok_or_else(none)?.to_owned();
         }
         job.idempotency_key.get_or_insert(new_key);

@@ -9,20 +9,26 @@ use anyhow::Result;
 use std::process::ExitCode;
 
 pub(crate) fn run(args: &CancelArgs) -> Result<ExitCode> {
-    with_session(&args.remote, async |session| match filter::compose(&args.which, session.now()) {
-        Some(filter) => matching(session, &filter, args.yes).await,
-        None => each::done(session, &args.jobs, async |job| session.client.cancel(job).await).await,
+    with_session(&args.remote, async |session| {
+        match filter::compose(&args.selection, session.now()) {
+            Some(filter) => cancel_matching(session, &filter, args.yes).await,
+            None => {
+                each::act_on_each(session, &args.jobs, async |job| session.client.cancel(job).await)
+                    .await
+            }
+        }
     })
 }
 
-async fn matching(session: &Session, filter: &str, yes: bool) -> Result<ExitCode> {
+async fn cancel_matching(session: &Session, filter: &str, yes: bool) -> Result<ExitCode> {
     if !yes && !confirm::ask(&format!("cancel {} jobs?", count(session, filter).await?))? {
-        session.show.complain(&[StyledLine::of(Style::Plain, "consign: nothing was done")]);
+        session.show.print_error(&[StyledLine::of(Style::Plain, "consign: nothing was done")]);
         return Ok(ExitCode::from(REFUSED));
     }
     let answer = session.client.cancel_matching(filter).await?;
-    let told = format!("{} jobs were cancelled, or asked to stop where they run", answer.matched);
-    session.answer(&answer, || vec![StyledLine::of(Style::Plain, told)])?;
+    let summary =
+        format!("{} jobs were cancelled, or asked to stop where they run", answer.matched);
+    session.answer(&answer, || vec![StyledLine::of(Style::Plain, summary)])?;
     Ok(ExitCode::SUCCESS)
 }
 

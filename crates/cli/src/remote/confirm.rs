@@ -1,15 +1,15 @@
 //! Asks the user for confirmation before a command touches many jobs.
 
-use super::exit::Usage;
+use super::exit::UsageError;
 use anyhow::Result;
 use std::io::{self, IsTerminal, Write};
 
 /// Whether the user confirms. Without a terminal, there is no user to ask.
 pub(crate) fn ask(question: &str) -> Result<bool> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        let told =
+        let message =
             format!("{question} There is no terminal to ask at: say --yes where it is meant");
-        return Err(Usage::new(told).into());
+        return Err(UsageError::new(message).into());
     }
     eprint!("{question} [y/N] ");
     io::stderr().flush()?;

@@ -4,7 +4,7 @@
 //! flag names counts like a flag. A profile's key is sent to that profile's server and to no other,
 //! and the key of the data folder never leaves this machine.
 
-use super::{exit::Usage, profiles::Profiles};
+use super::{exit::UsageError, profiles::Profiles};
 use crate::args::ConnectionArgs;
 use anyhow::Result;
 use client::Address;
@@ -20,36 +20,37 @@ pub(crate) struct Target {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeySource {
-    Given(Secret),
+    Inline(Secret),
     File(PathBuf),
     /// The key beside the store, if it is there.
     AdminKey,
-    Nobody,
+    NoKey,
 }
 
-const USUAL: &str = "http://127.0.0.1:8470";
+const DEFAULT_URL: &str = "http://127.0.0.1:8470";
 
-/// Picks the server and the key from all sources.
+/// Chooses the server and the key from all sources.
 pub(crate) fn resolve(
     flags: &ConnectionArgs,
     env: &ConnectionArgs,
     profiles: &Profiles,
 ) -> Result<Target> {
-    let named = flags.profile.as_ref().or(env.profile.as_ref()).or(profiles.usual.as_ref());
-    let profile = named.map(|name| profiles.get(name)).transpose()?;
+    let profile_name =
+        flags.profile.as_ref().or(env.profile.as_ref()).or(profiles.default.as_ref());
+    let profile = profile_name.map(|name| profiles.get(name)).transpose()?;
     // A profile flag outranks variables that were exported long ago.
     let env = if flags.profile.is_some() { &ConnectionArgs::default() } else { env };
     let url = flags.url.as_deref().or(env.url.as_deref());
-    let url = url.or(profile.map(|profile| &*profile.url)).unwrap_or(USUAL);
-    let address = Address::parse(url).map_err(|wrong| Usage::new(wrong.to_string()))?;
+    let url = url.or(profile.map(|profile| &*profile.url)).unwrap_or(DEFAULT_URL);
+    let address = Address::parse(url).map_err(|error| UsageError::new(error.to_string()))?;
     let profile =
-        profile.filter(|profile| Address::parse(&profile.url).is_ok_and(|noted| noted == address));
+        profile.filter(|profile| Address::parse(&profile.url).is_ok_and(|own| own == address));
     let key = match flags.key.as_ref().or(env.key.as_ref()) {
-        Some(said) => given(said)?,
+        Some(text) => key_source(text)?,
         None => match profile.and_then(|profile| profile.key.clone()) {
-            Some(secret) => KeySource::Given(secret),
+            Some(secret) => KeySource::Inline(secret),
             None if address.is_this_machine() => KeySource::AdminKey,
-            None => KeySource::Nobody,
+            None => KeySource::NoKey,
         },
     };
     let ca = flags.ca.as_ref().or(env.ca.as_ref());
@@ -57,13 +58,13 @@ pub(crate) fn resolve(
     Ok(Target { address, key, ca })
 }
 
-fn given(said: &str) -> Result<KeySource> {
-    if said.trim().is_empty() {
-        return Err(Usage::new("the key is empty (--key or CONSIGN_KEY)").into());
+fn key_source(text: &str) -> Result<KeySource> {
+    if text.trim().is_empty() {
+        return Err(UsageError::new("the key is empty (--key or CONSIGN_KEY)").into());
     }
-    Ok(match said.strip_prefix('@') {
+    Ok(match text.strip_prefix('@') {
         Some(path) => KeySource::File(path.into()),
-        None => KeySource::Given(Secret::new(said.trim())),
+        None => KeySource::Inline(Secret::new(text.trim())),
     })
 }
 
@@ -72,26 +73,26 @@ mod tests {
     use super::*;
     use crate::remote::profiles::Profile;
 
-    fn profiles(usual: Option<&str>) -> Profiles {
-        let mut profiles = Profiles { usual: usual.map(Into::into), ..Profiles::default() };
+    fn profiles(default: Option<&str>) -> Profiles {
+        let mut profiles = Profiles { default: default.map(Into::into), ..Profiles::default() };
         for name in ["prod", "test"] {
             let profile = Profile {
                 url: format!("https://{name}.example.org"),
                 key: Some(Secret::new(format!("key of {name}"))),
                 ca: Some(format!("/{name}.pem").into()),
             };
-            profiles.noted.insert(name.into(), profile);
+            profiles.profiles.insert(name.into(), profile);
         }
         profiles
     }
 
-    fn said(url: &str, key: &str, profile: &str) -> ConnectionArgs {
+    fn connection(url: &str, key: &str, profile: &str) -> ConnectionArgs {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let (url, key, profile) = (some(url), some(key), some(profile));
-        ConnectionArgs { url, key, profile, ..nothing() }
+        ConnectionArgs { url, key, profile, ..no_arguments() }
     }
 
-    fn nothing() -> ConnectionArgs {
+    fn no_arguments() -> ConnectionArgs {
         ConnectionArgs::default()
     }
 
@@ -99,59 +100,69 @@ mod tests {
     fn check(
         flags: ConnectionArgs,
         env: ConnectionArgs,
-        usual: Option<&str>,
+        default: Option<&str>,
         url: &str,
         key: KeySource,
     ) {
-        let target = resolve(&flags, &env, &profiles(usual)).unwrap();
+        let target = resolve(&flags, &env, &profiles(default)).unwrap();
         assert_eq!((target.address.to_string().as_str(), target.key), (url, key));
     }
 
     fn key(text: &str) -> KeySource {
-        KeySource::Given(Secret::new(text))
+        KeySource::Inline(Secret::new(text))
     }
 
     #[test]
     fn flags_go_over_the_environment_over_profiles_over_defaults() {
-        let (here, prod) = ("http://127.0.0.1:8470", "https://prod.example.org");
-        check(nothing(), nothing(), None, here, KeySource::AdminKey);
-        check(nothing(), nothing(), Some("prod"), prod, key("key of prod"));
-        let env = || said("http://127.0.0.1:1", "env", "");
-        check(nothing(), env(), Some("prod"), "http://127.0.0.1:1", key("env"));
-        let flags = said("http://127.0.0.1:2", "flag", "");
+        let (local, prod) = ("http://127.0.0.1:8470", "https://prod.example.org");
+        check(no_arguments(), no_arguments(), None, local, KeySource::AdminKey);
+        check(no_arguments(), no_arguments(), Some("prod"), prod, key("key of prod"));
+        let env = || connection("http://127.0.0.1:1", "env", "");
+        check(no_arguments(), env(), Some("prod"), "http://127.0.0.1:1", key("env"));
+        let flags = connection("http://127.0.0.1:2", "flag", "");
         check(flags, env(), Some("prod"), "http://127.0.0.1:2", key("flag"));
-        check(said("", "", "prod"), env(), None, prod, key("key of prod"));
+        check(connection("", "", "prod"), env(), None, prod, key("key of prod"));
         let test = "https://test.example.org";
-        check(nothing(), said("", "", "test"), Some("prod"), test, key("key of test"));
+        check(no_arguments(), connection("", "", "test"), Some("prod"), test, key("key of test"));
     }
 
     #[test]
     fn a_key_goes_to_its_own_server_only() {
-        let elsewhere = said("https://elsewhere.example.org", "", "");
+        let elsewhere = connection("https://elsewhere.example.org", "", "");
         check(
             elsewhere,
-            nothing(),
+            no_arguments(),
             Some("prod"),
             "https://elsewhere.example.org",
-            KeySource::Nobody,
+            KeySource::NoKey,
         );
-        let same = said("https://prod.example.org/", "", "");
-        check(same, nothing(), Some("prod"), "https://prod.example.org", key("key of prod"));
-        let here = said("http://[::1]:8470", "", "");
-        check(here, nothing(), Some("prod"), "http://[::1]:8470", KeySource::AdminKey);
+        let same = connection("https://prod.example.org/", "", "");
+        check(same, no_arguments(), Some("prod"), "https://prod.example.org", key("key of prod"));
+        let local = connection("http://[::1]:8470", "", "");
+        check(local, no_arguments(), Some("prod"), "http://[::1]:8470", KeySource::AdminKey);
     }
 
     #[test]
     fn a_key_may_be_in_a_file_but_not_empty() {
-        let file = said("", "@/run/key", "");
-        check(file, nothing(), None, "http://127.0.0.1:8470", KeySource::File("/run/key".into()));
-        assert!(resolve(&said("", " ", ""), &nothing(), &profiles(None)).is_err());
+        let file = connection("", "@/run/key", "");
+        check(
+            file,
+            no_arguments(),
+            None,
+            "http://127.0.0.1:8470",
+            KeySource::File("/run/key".into()),
+        );
+        assert!(resolve(&connection("", " ", ""), &no_arguments(), &profiles(None)).is_err());
     }
 
     #[test]
     fn an_unknown_profile_is_reported_with_the_known_ones() {
-        let wrong = resolve(&said("", "", "pord"), &nothing(), &profiles(None)).unwrap_err();
-        let told = wrong.to_string();
-        assert!(told.contains("pord") && told.contains("prod") && told.contains("test"), "{told}");
+        let wrong =
+            resolve(&connection("", "", "pord"), &no_arguments(), &profiles(None)).unwrap_err();
+        let message = wrong.to_string();
+        assert!(
+            message.contains("pord") && message.contains("prod") && message.contains("test"),
+            "{message}"
+        );
     }
 }

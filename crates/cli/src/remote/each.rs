@@ -1,6 +1,6 @@
 //! Does the same to several jobs, one after the other.
 
-use super::{Session, exit::REFUSED, failure, show::status_tone};
+use super::{Session, exit::REFUSED, failure, show::status_style};
 use crate::style::{Style, StyledLine};
 use anyhow::Result;
 use client::ClientError;
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use wire::JobStatus;
 
 /// Acts on each job and prints its new state. A refusal for one job does not stop the others.
-pub(crate) async fn done(
+pub(crate) async fn act_on_each(
     session: &Session,
     jobs: &[String],
     act: impl AsyncFn(&str) -> Result<JobStatus, ClientError>,
@@ -17,8 +17,8 @@ pub(crate) async fn done(
     for job in jobs {
         match act(job).await {
             Ok(job) => {
-                let asked = job.cancel_requested && job.completed_at.is_none();
-                let note = asked.then_some("  asked to stop");
+                let is_stopping = job.cancel_requested && job.completed_at.is_none();
+                let note = is_stopping.then_some("  asked to stop");
                 session.answer(&job, || vec![line(&job.job_id, &job.status, note)])?;
             }
             // With a single job, the error is reported as for any other command.
@@ -35,6 +35,6 @@ pub(crate) async fn done(
 /// A job and its state. The id comes first: it is what users copy.
 pub(crate) fn line(id: &str, status: &str, note: Option<&str>) -> StyledLine {
     let id = StyledLine::of(Style::Strong, id).then(Style::Plain, "  ");
-    let line = id.then(status_tone(status), status);
+    let line = id.then(status_style(status), status);
     if let Some(note) = note { line.then(Style::Faint, note) } else { line }
 }

@@ -2,10 +2,10 @@
 
 use super::{
     Session, batch, each,
-    exit::{Usage, of_status},
+    exit::{UsageError, of_status},
     follow::Follow,
     read,
-    repeat::repeated,
+    repeat::repeat_until_final,
     status::facts,
     watch::watch,
     with_session,
@@ -30,7 +30,7 @@ async fn enqueue(session: &Session, args: &EnqueueArgs) -> Result<ExitCode> {
         return batch::enqueue(session, lines, args.job_type.as_deref()).await;
     }
     let job = request(args, new_key(session.now()))?;
-    let submitted = repeated(session, async || session.client.submit(&job).await).await?;
+    let submitted = repeat_until_final(session, async || session.client.submit(&job).await).await?;
     if args.wait {
         // Follows the job also while the server restarts.
         let ended = Follow::new(session, &submitted.job_id).follow_to_end().await?;
@@ -38,7 +38,7 @@ async fn enqueue(session: &Session, args: &EnqueueArgs) -> Result<ExitCode> {
         return Ok(of_status(&ended.status));
     }
     if args.watch {
-        session.show.complain(&[line(&submitted)]); // so that the id is known after Ctrl-C
+        session.show.print_error(&[line(&submitted)]); // so that the id is known after Ctrl-C
         return watch(session, &submitted.job_id).await;
     }
     if args.quiet {
@@ -73,25 +73,25 @@ fn request(args: &EnqueueArgs, new_key: String) -> Result<SubmitRequest> {
 }
 
 /// The payload from its argument: JSON, the name of a file, or standard input.
-fn payload(said: &str) -> Result<Json> {
-    let text = match said.strip_prefix('@') {
+fn payload(argument: &str) -> Result<Json> {
+    let text = match argument.strip_prefix('@') {
         Some(path) => read("payload", path.as_ref())?,
-        None if said == "-" => {
+        None if argument == "-" => {
             io::read_to_string(io::stdin()).context("the payload cannot be read")?
         }
-        None => said.to_owned(),
+        None => argument.to_owned(),
     };
-    serde_json::from_str(text.trim()).map_err(|wrong| {
-        let (line, column) = (wrong.line(), wrong.column());
-        let told = format!(
+    serde_json::from_str(text.trim()).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        let message = format!(
             "the payload is no JSON (line {line}, column {column}); a text needs quotes of its own: --payload '\"text\"'"
         );
-        Usage::new(told).into()
+        UsageError::new(message).into()
     })
 }
 
-fn version(said: &str) -> PayloadVersion {
-    said.parse().map_or_else(|_| PayloadVersion::Text(said.into()), PayloadVersion::Number)
+fn version(argument: &str) -> PayloadVersion {
+    argument.parse().map_or_else(|_| PayloadVersion::Text(argument.into()), PayloadVersion::Number)
 }
 
 pub(crate) fn line(job: &SubmittedJob) -> StyledLine {

@@ -4,7 +4,7 @@ use crate::args::ConnectionArgs;
 use std::{collections::BTreeMap, env, ffi::OsString, path::PathBuf};
 
 pub(crate) struct ClientEnvironment {
-    pub(crate) said: ConnectionArgs,
+    pub(crate) connection: ConnectionArgs,
     /// The file of profiles; `None` without a home directory.
     pub(crate) profiles: Option<PathBuf>,
 }
@@ -16,11 +16,11 @@ impl ClientEnvironment {
 
     fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         // An empty variable counts as unset.
-        let set = |(_, value): &(OsString, OsString)| !value.is_empty();
-        let all: BTreeMap<OsString, OsString> = variables.into_iter().filter(set).collect();
+        let is_set = |(_, value): &(OsString, OsString)| !value.is_empty();
+        let all: BTreeMap<OsString, OsString> = variables.into_iter().filter(is_set).collect();
         let path = |name: &str| all.get(&OsString::from(name)).map(PathBuf::from);
         let text = |name: &str| path(name).map(|value| value.to_string_lossy().into_owned());
-        let said = ConnectionArgs {
+        let connection = ConnectionArgs {
             url: text("CONSIGN_URL"),
             key: text("CONSIGN_KEY"),
             profile: text("CONSIGN_PROFILE"),
@@ -31,7 +31,7 @@ impl ClientEnvironment {
         let config = path("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
         let config = config.or_else(|| Some(path("HOME")?.join(".config")));
         let profiles = config.map(|config| config.join("consign").join("profiles.toml"));
-        ClientEnvironment { said, profiles }
+        ClientEnvironment { connection, profiles }
     }
 }
 
@@ -39,13 +39,13 @@ impl ClientEnvironment {
 mod tests {
     use super::*;
 
-    fn around(variables: &[(&str, &str)]) -> ClientEnvironment {
+    fn environment(variables: &[(&str, &str)]) -> ClientEnvironment {
         ClientEnvironment::new(variables.iter().map(|(name, value)| (name.into(), value.into())))
     }
 
     #[test]
     fn profiles_are_found_in_the_xdg_config_folder() {
-        let path = |variables| around(variables).profiles;
+        let path = |variables| environment(variables).profiles;
         let both = [("HOME", "/home/ada"), ("XDG_CONFIG_HOME", "/conf")];
         assert_eq!(path(&both), Some("/conf/consign/profiles.toml".into()));
         let home = Some("/home/ada/.config/consign/profiles.toml".into());
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn an_empty_variable_counts_as_unset() {
-        let said = around(&[("CONSIGN_URL", ""), ("CONSIGN_KEY", "k")]).said;
-        assert_eq!((said.url, said.key), (None, Some("k".into())));
+        let connection = environment(&[("CONSIGN_URL", ""), ("CONSIGN_KEY", "k")]).connection;
+        assert_eq!((connection.url, connection.key), (None, Some("k".into())));
     }
 }

@@ -23,10 +23,10 @@ pub(crate) fn of_status(status: &str) -> ExitCode {
 /// Arguments that make no sense, found after clap has accepted them.
 #[derive(Debug, Error)]
 #[error("{0}")]
-pub(crate) struct Usage(String);
+pub(crate) struct UsageError(String);
 
-impl Usage {
+impl UsageError {
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Usage(what.into())
+        UsageError(what.into())
     }
 }

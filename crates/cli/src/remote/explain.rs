@@ -3,7 +3,7 @@
 use super::{
     Session,
     remedy::remedy,
-    show::{ago, fact, status_tone},
+    show::{ago, fact, status_style},
     with_session,
 };
 use crate::{
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &JobArgs) -> Result<ExitCode> {
 
 fn lines(session: &Session, answer: &Explanation, job: &str) -> Vec<StyledLine> {
     let status =
-        StyledLine::of(Style::Faint, "status  ").then(status_tone(&answer.status), &answer.status);
+        StyledLine::of(Style::Faint, "status  ").then(status_style(&answer.status), &answer.status);
     let mut lines = vec![fact("job", 7, job), status];
     for reason in &answer.reasons {
         let head = StyledLine::of(Style::Strong, &reason.code);

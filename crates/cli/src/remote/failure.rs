@@ -1,7 +1,7 @@
 //! Reports errors with their remedies.
 
 use super::{
-    exit::{REFUSED, UNREACHABLE, USAGE, Usage},
+    exit::{REFUSED, UNREACHABLE, USAGE, UsageError},
     hints::hint,
     show::Show,
 };
@@ -23,20 +23,20 @@ pub(crate) fn report(error: &anyhow::Error, show: &Show) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match error.downcast_ref::<ClientError>().and_then(ClientError::problem) {
-        Some(problem) if show.is_json() => show.complain_json(problem),
-        Some(_) | None => show.complain(&lines(error)),
+        Some(problem) if show.is_json() => show.print_error_json(problem),
+        Some(_) | None => show.print_error(&lines(error)),
     }
     ExitCode::from(code(error))
 }
 
 /// Whether the reader of stdout has closed it, as with `consign list | head`. This is not an error.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let told = error.downcast_ref::<io::Error>();
-    told.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+    let io_error = error.downcast_ref::<io::Error>();
+    io_error.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
 fn code(error: &anyhow::Error) -> u8 {
-    if error.is::<Usage>() {
+    if error.is::<UsageError>() {
         return USAGE;
     }
     match error.downcast_ref::<ClientError>() {
@@ -55,26 +55,26 @@ fn code(error: &anyhow::Error) -> u8 {
 /// The error, then its code, then the remedy.
 fn lines(error: &anyhow::Error) -> Vec<StyledLine> {
     let mut lines = vec![StyledLine::of(Style::Plain, format!("consign: {}", sentence(error)))];
-    lines.extend(error.downcast_ref::<ClientError>().map(of_client).unwrap_or_default());
+    lines.extend(error.downcast_ref::<ClientError>().map(client_error_lines).unwrap_or_default());
     lines
 }
 
 /// The chain of contexts. For a failed request, the system's own message has a line of its own.
 fn sentence(error: &anyhow::Error) -> String {
-    let mut said = Vec::new();
+    let mut parts = Vec::new();
     for part in error.chain() {
-        said.push(part.to_string());
+        parts.push(part.to_string());
         if part.is::<ClientError>() {
             break;
         }
     }
-    said.join(": ")
+    parts.join(": ")
 }
 
-fn of_client(error: &ClientError) -> Vec<StyledLine> {
+fn client_error_lines(error: &ClientError) -> Vec<StyledLine> {
     let hint = |text| vec![fact("hint", text)];
     match error {
-        ClientError::Refused { problem, .. } => of_problem(problem),
+        ClientError::Refused { problem, .. } => problem_lines(problem),
         ClientError::Unreachable { socket, source, .. } => unreachable(socket.as_deref(), source),
         ClientError::Broken { source, .. } => vec![
             fact("cause", &root(source)),
@@ -89,21 +89,22 @@ fn of_client(error: &ClientError) -> Vec<StyledLine> {
 }
 
 fn unreachable(socket: Option<&Path>, source: &dyn std::error::Error) -> Vec<StyledLine> {
-    let running = "is it running (`consign serve`)? --url, CONSIGN_URL or a profile names another";
-    let mut lines = vec![fact("cause", &root(source)), fact("hint", running)];
+    let running_hint =
+        "is it running (`consign serve`)? --url, CONSIGN_URL or a profile names another";
+    let mut lines = vec![fact("cause", &root(source)), fact("hint", running_hint)];
     if let Some(socket) = socket {
         let (shown, key) = (socket.display(), socket.with_file_name(admin_key::NAME));
-        let alone = format!("{shown}, by which alone the key of the data folder goes");
+        let socket_note = format!("{shown}, by which alone the key of the data folder goes");
         let key = format!("for a server without it: --key @{}", key.display());
-        let careful = format!("{key}, only if you know which program listens there");
-        lines.extend([fact("socket", &alone), fact("", &careful)]);
+        let key_note = format!("{key}, only if you know which program listens there");
+        lines.extend([fact("socket", &socket_note), fact("", &key_note)]);
     }
     lines
 }
 
-fn of_problem(problem: &Problem) -> Vec<StyledLine> {
-    let wrong = problem.errors.iter().map(|wrong| fact(&wrong.pointer, &wrong.detail));
-    let mut lines: Vec<StyledLine> = wrong.collect();
+fn problem_lines(problem: &Problem) -> Vec<StyledLine> {
+    let field_errors = problem.errors.iter().map(|error| fact(&error.pointer, &error.detail));
+    let mut lines: Vec<StyledLine> = field_errors.collect();
     lines.push(fact("code", &problem.error_code));
     lines.push(fact("correlation", &problem.correlation_id));
     lines.extend(problem.job_id.iter().map(|id| fact("job", id)));
@@ -111,8 +112,8 @@ fn of_problem(problem: &Problem) -> Vec<StyledLine> {
     lines
 }
 
-fn fact(name: &str, what: &str) -> StyledLine {
-    StyledLine::of(Style::Faint, format!("  {name:<11}  ")).then(Style::Plain, what)
+fn fact(name: &str, value: &str) -> StyledLine {
+    StyledLine::of(Style::Faint, format!("  {name:<11}  ")).then(Style::Plain, value)
 }
 
 /// The last cause: the message of the system itself.
@@ -148,19 +149,19 @@ mod tests {
 
     #[test]
     fn a_refusal_shows_fields_code_correlation_and_hint() {
-        let told: Vec<String> =
+        let messages: Vec<String> =
             lines(&refused("JOB_NOT_FOUND")).iter().map(StyledLine::text).collect();
-        assert_eq!(told[0], "consign: two fields are wrong");
-        assert_eq!(told[1], "  /priority    must be 0 to 9");
-        assert_eq!(told[2], "  code         JOB_NOT_FOUND");
-        assert_eq!(told[3], "  correlation  c-1");
-        assert!(told[4].starts_with("  hint         ids look like"), "{told:?}");
+        assert_eq!(messages[0], "consign: two fields are wrong");
+        assert_eq!(messages[1], "  /priority    must be 0 to 9");
+        assert_eq!(messages[2], "  code         JOB_NOT_FOUND");
+        assert_eq!(messages[3], "  correlation  c-1");
+        assert!(messages[4].starts_with("  hint         ids look like"), "{messages:?}");
     }
 
     #[test]
     fn each_kind_of_error_has_its_exit_code() {
         assert_eq!(code(&refused("INVALID_FIELD")), 1);
-        assert_eq!(code(&Usage::new("no").into()), 2);
+        assert_eq!(code(&UsageError::new("no").into()), 2);
         assert_eq!(code(&ClientError::TimedOut { address: "x".into() }.into()), 4);
         assert_eq!(code(&anyhow::anyhow!("a file is missing")), 1);
         let gone: anyhow::Error = io::Error::from(ErrorKind::BrokenPipe).into();

@@ -1,15 +1,16 @@
 //! Builds a filter (docs/filter.md) from flags that are easy to remember.
 
-use crate::args::WhichArgs;
+use crate::args::SelectionArgs;
 use engine::Timestamp;
 use wire::format_time;
 
 /// The filter of these flags; `None` without flags.
-pub(crate) fn compose(which: &WhichArgs, now: Timestamp) -> Option<String> {
-    let states = which.status.iter().map(|status| equals("status", status.as_str()));
-    let types = which.job_type.iter().map(|name| equals("jobType", name));
-    let one = |field, value: &Option<String>| value.as_ref().map(|value| equals(field, value));
-    let since = which.since.map(|since| {
+pub(crate) fn compose(selection: &SelectionArgs, now: Timestamp) -> Option<String> {
+    let states = selection.status.iter().map(|status| equals("status", status.as_str()));
+    let types = selection.job_type.iter().map(|name| equals("jobType", name));
+    let field_equals =
+        |field, value: &Option<String>| value.as_ref().map(|value| equals(field, value));
+    let since = selection.since.map(|since| {
         let ago = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
         let from = Timestamp::parse("since", now.unix_ms().saturating_sub(ago));
         // A span beyond the range of timestamps means all jobs.
@@ -18,12 +19,12 @@ pub(crate) fn compose(which: &WhichArgs, now: Timestamp) -> Option<String> {
     let all = [
         any(states.collect()),
         any(types.collect()),
-        one("subjectId", &which.subject),
-        one("correlationId", &which.correlation),
-        one("parentId", &which.parent),
-        one("errorCode", &which.error_code),
+        field_equals("subjectId", &selection.subject),
+        field_equals("correlationId", &selection.correlation),
+        field_equals("parentId", &selection.parent),
+        field_equals("errorCode", &selection.error_code),
         since,
-        which.filter.as_ref().map(|filter| format!("({filter})")),
+        selection.filter.as_ref().map(|filter| format!("({filter})")),
     ];
     let all: Vec<String> = all.into_iter().flatten().collect();
     (!all.is_empty()).then(|| all.join(" and "))
@@ -51,8 +52,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(which: WhichArgs, filter: Option<&str>) {
-        let composed = compose(&which, now());
+    fn check(selection: SelectionArgs, filter: Option<&str>) {
+        let composed = compose(&selection, now());
         assert_eq!(composed.as_deref(), filter);
         if let Some(filter) = composed {
             wire::job_filter(&filter).unwrap();
@@ -61,17 +62,17 @@ mod tests {
 
     #[test]
     fn flags_become_a_filter_that_the_server_reads() {
-        check(WhichArgs::default(), None);
-        let which = WhichArgs {
+        check(SelectionArgs::default(), None);
+        let selection = SelectionArgs {
             status: vec![Status::Failed, Status::Poisoned],
             job_type: vec!["email".into()],
             subject: Some("it's".into()),
             since: Some(Duration::from_secs(3_600)),
             filter: Some("errorCode eq null or true".into()),
-            ..WhichArgs::default()
+            ..SelectionArgs::default()
         };
         check(
-            which,
+            selection,
             Some(
                 "(status eq 'Failed' or status eq 'Poisoned') and jobType eq 'email' and subjectId eq 'it''s' and \
                  createdAt ge datetime'2026-11-15T23:00:00.000Z' and (errorCode eq null or true)",
@@ -82,6 +83,6 @@ mod tests {
     #[test]
     fn a_since_before_the_epoch_selects_all_jobs() {
         let since = Some(Duration::MAX);
-        check(WhichArgs { since, ..WhichArgs::default() }, Some("true"));
+        check(SelectionArgs { since, ..SelectionArgs::default() }, Some("true"));
     }
 }

@@ -1,6 +1,6 @@
 //! Follows the life of a job across broken connections and server restarts.
 
-use super::{Session, show::trying_again};
+use super::{Session, show::print_trying_again};
 use anyhow::{Result, bail};
 use client::{ClientError, JobStream, StreamEvent};
 use engine::Backoff;
@@ -20,20 +20,20 @@ pub(crate) struct Follow<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// No answer yet: an error now is permanent.
-    First,
+    Connecting,
     Listening,
     /// The connection broke, and the caller knows.
     Lost,
-    Over,
+    Ended,
 }
 
 pub(crate) enum FollowEvent {
     /// The status of the job after the transition with that number.
     Status { seq: String, status: Box<JobStatus> },
     /// No server answers; the next try follows.
-    Lost { why: String },
+    Lost { reason: String },
     /// The job has ended, and the caller has its last status.
-    Over,
+    Ended,
 }
 
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(250), Duration::from_secs(5));
@@ -42,7 +42,7 @@ const PAUSES_MAX: u32 = 123;
 
 impl<'a> Follow<'a> {
     pub(crate) fn new(session: &'a Session, job: &'a str) -> Self {
-        Follow { session, job, last_seq: None, stream: None, phase: Phase::First, pauses: 0 }
+        Follow { session, job, last_seq: None, stream: None, phase: Phase::Connecting, pauses: 0 }
     }
 
     /// Waits for the end of the job, and returns its last status.
@@ -51,9 +51,9 @@ impl<'a> Follow<'a> {
         loop {
             match self.next().await? {
                 FollowEvent::Status { status, .. } => last = Some(status),
-                FollowEvent::Lost { why } => trying_again(&why),
-                FollowEvent::Over => {
-                    return Ok(*last.expect("a story is over when its end was told"));
+                FollowEvent::Lost { reason } => print_trying_again(&reason),
+                FollowEvent::Ended => {
+                    return Ok(*last.expect("a last status comes before Ended"));
                 }
             }
         }
@@ -62,20 +62,20 @@ impl<'a> Follow<'a> {
     /// The next event. Callers await it to its end: a dropped future starts its wait anew.
     pub(crate) async fn next(&mut self) -> Result<FollowEvent> {
         loop {
-            if self.phase == Phase::Over {
-                return Ok(FollowEvent::Over);
+            if self.phase == Phase::Ended {
+                return Ok(FollowEvent::Ended);
             }
-            match self.listen().await {
-                Ok(Some(heard)) => return Ok(heard),
+            match self.next_event().await {
+                Ok(Some(event)) => return Ok(event),
                 Ok(None) => self.stream = None, // the server closed the stream in order
-                Err(error) if self.phase != Phase::First && error.is_worth_repeating() => {
+                Err(error) if self.phase != Phase::Connecting && error.is_worth_repeating() => {
                     self.stream = None;
                     if self.pauses > PAUSES_MAX {
                         return Err(error.into());
                     }
                     if self.phase == Phase::Listening {
                         self.phase = Phase::Lost;
-                        return Ok(FollowEvent::Lost { why: error.to_string() });
+                        return Ok(FollowEvent::Lost { reason: error.to_string() });
                     }
                 }
                 Err(error) => return Err(error.into()),
@@ -86,7 +86,7 @@ impl<'a> Follow<'a> {
 
     async fn pause(&mut self) -> Result<()> {
         if self.pauses > PAUSES_MAX {
-            bail!("the server tells nothing of the job any more, and that it has not ended");
+            bail!("the server sends no more events of the job, and says that it has not ended");
         }
         self.pauses += 1;
         tokio::time::sleep(BACKOFF.ceiling(self.pauses)).await;
@@ -94,16 +94,16 @@ impl<'a> Follow<'a> {
     }
 
     /// The next event; `None` where the stream ended before the job did.
-    async fn listen(&mut self) -> Result<Option<FollowEvent>, ClientError> {
+    async fn next_event(&mut self) -> Result<Option<FollowEvent>, ClientError> {
         if self.stream.is_none() {
             self.stream =
                 Some(self.session.client.watch(self.job, self.last_seq.as_deref()).await?);
         }
-        let stream = self.stream.as_mut().expect("it was opened above");
+        let stream = self.stream.as_mut().expect("the stream was opened above");
         let (seq, status) = match stream.next().await? {
             Some(StreamEvent::Status { seq, status }) => (seq, status),
             Some(StreamEvent::Failed { .. }) => return Ok(None),
-            None => return self.look().await,
+            None => return self.read_status().await,
         };
         self.last_seq = Some(seq.clone());
         Ok(Some(self.event_for(seq, status)))
@@ -111,7 +111,7 @@ impl<'a> Follow<'a> {
 
     /// Reads the status. A stream that ends says nothing about the job: a client that reconnects
     /// after the job's end gets no event.
-    async fn look(&mut self) -> Result<Option<FollowEvent>, ClientError> {
+    async fn read_status(&mut self) -> Result<Option<FollowEvent>, ClientError> {
         let status = self.session.client.status(self.job).await?;
         if status.completed_at.is_none() {
             return Ok(None);
@@ -122,7 +122,7 @@ impl<'a> Follow<'a> {
 
     fn event_for(&mut self, seq: String, status: Box<JobStatus>) -> FollowEvent {
         let ended = status.completed_at.is_some();
-        self.phase = if ended { Phase::Over } else { Phase::Listening };
+        self.phase = if ended { Phase::Ended } else { Phase::Listening };
         self.pauses = 0;
         FollowEvent::Status { seq, status }
     }

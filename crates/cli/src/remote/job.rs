@@ -1,8 +1,8 @@
 //! Prints a whole job with its payload, and its history.
 
 use super::{
-    show::{Cell, Table, status_tone},
-    status::{facts, known},
+    show::{Cell, Table, status_style},
+    status::{fact_lines, facts},
     with_session,
 };
 use crate::{args::JobArgs, style::Style};
@@ -16,7 +16,7 @@ pub(crate) fn show(args: &JobArgs) -> Result<ExitCode> {
         let (more, when) = (&job.extension, |at| session.when(at));
         session.answer(&job, || {
             let mut lines = facts(session, &job.base);
-            lines.extend(known([
+            lines.extend(fact_lines([
                 ("priority", Some(more.priority.to_string())),
                 ("due", Some(when(more.run_at))),
                 ("expires", more.expires_at.map(when)),
@@ -43,10 +43,10 @@ pub(crate) fn history(args: &JobArgs) -> Result<ExitCode> {
         let answer = session.client.history(&args.job).await?;
         session.answer(&answer, || {
             Table::of(&answer.items)
-                .number("#", |row| Cell::toned(Style::Faint, row.seq.to_string()))
+                .number("#", |row| Cell::styled(Style::Faint, row.seq.to_string()))
                 .column("when", |row| session.when(row.at))
                 .column("from", |row| Cell::maybe(row.from.as_ref()))
-                .column("to", |row| Cell::toned(status_tone(&row.to), &row.to))
+                .column("to", |row| Cell::styled(status_style(&row.to), &row.to))
                 .number("try", |row| row.attempt.to_string())
                 .text("worker", |row| Cell::maybe(row.worker_id.as_ref()))
                 .column("code", |row| Cell::maybe(row.error_code.as_ref()))

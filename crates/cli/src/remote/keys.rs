@@ -2,7 +2,7 @@
 
 use super::{
     Session,
-    exit::Usage,
+    exit::UsageError,
     show::{Cell, Table, ago},
     with_session,
 };
@@ -29,7 +29,7 @@ pub(crate) fn list(args: &RemoteArgs) -> Result<ExitCode> {
 }
 
 fn lines(session: &Session, keys: &[KeyInfo]) -> Vec<StyledLine> {
-    let never = || Cell::toned(Style::Faint, "never");
+    let never = || Cell::styled(Style::Faint, "never");
     Table::of(keys)
         .column("id", |key| &key.id)
         .text("name", |key| match key.kind {
@@ -43,12 +43,12 @@ fn lines(session: &Session, keys: &[KeyInfo]) -> Vec<StyledLine> {
         .text("created by", |key| Cell::maybe(key.created_by.as_ref()))
         .wide()
         .column("expires", |key| {
-            let (tone, _) = state(key, session.now());
-            key.expires_at.map_or_else(never, |at| Cell::toned(tone, session.when(at)))
+            let (style, _) = state(key, session.now());
+            key.expires_at.map_or_else(never, |at| Cell::styled(style, session.when(at)))
         })
         .column("state", |key| {
-            let (tone, state) = state(key, session.now());
-            Cell::toned(tone, state)
+            let (style, state) = state(key, session.now());
+            Cell::styled(style, state)
         })
         .lines(&session.show)
 }
@@ -87,9 +87,9 @@ pub(crate) fn validity(key: &KeyInfo, now: Timestamp) -> KeyValidity {
 }
 
 fn limits(types: &[String], subjects: &[String]) -> String {
-    let some =
+    let limit =
         |name, list: &[String]| (!list.is_empty()).then(|| format!("{name} {}", list.join(" ")));
-    let both = [some("types", types), some("subjects", subjects)];
+    let both = [limit("types", types), limit("subjects", subjects)];
     both.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
@@ -107,30 +107,30 @@ pub(crate) fn create(args: &KeysCreateArgs) -> Result<ExitCode> {
         };
         let created = session.client.create_key(&request).await?;
         session.answer(&created, || vec![StyledLine::of(Style::Plain, created.key.expose())])?;
-        session.aside(&about(&args.name, &created, now));
+        session.note(&created_lines(&args.name, &created, now));
         Ok(())
     })
 }
 
-fn about(name: &str, created: &KeyCreated, now: Timestamp) -> [StyledLine; 2] {
+fn created_lines(name: &str, created: &KeyCreated, now: Timestamp) -> [StyledLine; 2] {
     let granted = &created.grant;
     let limits = limits(&granted.types, &granted.subjects);
-    let only = if limits.is_empty() { "" } else { "; only " };
-    let may = format!("{}{only}{limits}", granted.scopes.join(" "));
-    let told = format!("{name} (id {}) for tenant {}: {may}", created.id, granted.tenant);
+    let joiner = if limits.is_empty() { "" } else { "; only " };
+    let rights = format!("{}{joiner}{limits}", granted.scopes.join(" "));
+    let summary = format!("{name} (id {}) for tenant {}: {rights}", created.id, granted.tenant);
     let ends = created.expires_at.map_or("never".into(), |at| ago(at, now));
-    let once = format!("ends {ends}; this is the only time that it is shown");
-    [StyledLine::of(Style::Plain, told), StyledLine::of(Style::Faint, once)]
+    let note = format!("ends {ends}; this is the only time that it is shown");
+    [StyledLine::of(Style::Plain, summary), StyledLine::of(Style::Faint, note)]
 }
 
 /// The time of expiry as the API writes it, from a span from now or a time.
 fn expiry(text: &str, now: Timestamp) -> Result<String> {
     let at = match parse_span("expires", text) {
         Ok(ms) => Timestamp::parse("expires", now.unix_ms().saturating_add(ms))
-            .map_err(|wrong| Usage::new(wrong.to_string()))?,
+            .map_err(|error| UsageError::new(error.to_string()))?,
         Err(_) => parse_time("expires", text).map_err(|_| {
             let must_be = "must be a span such as 90d, or a time such as 2027-01-31T00:00:00Z";
-            Usage::new(format!("--expires {text}: {must_be}"))
+            UsageError::new(format!("--expires {text}: {must_be}"))
         })?,
     };
     Ok(format_time(at))
@@ -150,13 +150,13 @@ pub(crate) fn revoke(args: &KeysRevokeArgs) -> Result<ExitCode> {
                 "descendants": descendants,
                 "unconfirmedNodes": unconfirmed,
             });
-            session.answer(&answer, || about_end(id, descendants, unconfirmed))?;
+            session.answer(&answer, || revoked_lines(id, descendants, unconfirmed))?;
         }
         Ok(())
     })
 }
 
-fn about_end(id: &str, descendants: bool, unconfirmed: u64) -> Vec<StyledLine> {
+fn revoked_lines(id: &str, descendants: bool, unconfirmed: u64) -> Vec<StyledLine> {
     let (keys, ended) = match descendants {
         true => ("these keys", "and every key that was made with it are revoked: they get"),
         false => ("the key", "is revoked: every caller that sends it gets"),
@@ -185,21 +185,21 @@ mod tests {
         assert_eq!(expiry("1d", now()).unwrap(), "2026-11-17T00:00:00.000Z");
         assert_eq!(expiry("2027-01-31T01:00:00+01:00", now()).unwrap(), "2027-01-31T00:00:00.000Z");
         for wrong in ["", "soon", "90", "2027-01-31"] {
-            assert!(expiry(wrong, now()).unwrap_err().is::<Usage>(), "{wrong:?}");
+            assert!(expiry(wrong, now()).unwrap_err().is::<UsageError>(), "{wrong:?}");
         }
     }
 
     #[test]
     fn unconfirmed_nodes_are_counted_after_a_revocation() {
-        let told = |descendants, unconfirmed| -> Vec<String> {
-            let lines = about_end("k", descendants, unconfirmed);
+        let texts = |descendants, unconfirmed| -> Vec<String> {
+            let lines = revoked_lines("k", descendants, unconfirmed);
             lines.iter().map(StyledLine::text).collect()
         };
-        assert_eq!(told(false, 0).len(), 1);
+        assert_eq!(texts(false, 0).len(), 1);
         let one = "1 node has not confirmed it and may serve the key for up to 10 s";
-        assert_eq!(told(false, 1)[1..], [one]);
+        assert_eq!(texts(false, 1)[1..], [one]);
         let two = "2 nodes have not confirmed it and may serve these keys for up to 10 s";
-        assert_eq!(told(true, 2)[1..], [two]);
+        assert_eq!(texts(true, 2)[1..], [two]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{
     Session, filter, pages, refresh,
-    show::{Cell, Table, status_tone},
+    show::{Cell, Table, status_style},
     status::note,
     with_session,
 };
@@ -17,10 +17,10 @@ use wire::{JobStatus, Page};
 
 pub(crate) fn run(args: &ListArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
-        refresh::shown(session, args.watch, async || {
-            let filter = filter::compose(&args.which, session.now());
-            let wanted = PageArgs { top: args.top, all: args.all };
-            let page = pages::fetch(wanted, async |top, cursor| {
+        refresh::show_repeatedly(session, args.watch, async || {
+            let filter = filter::compose(&args.selection, session.now());
+            let page_args = PageArgs { top: args.top, all: args.all };
+            let page = pages::fetch(page_args, async |top, cursor| {
                 let query = ListQuery { filter: filter.clone(), top: Some(top), cursor };
                 session.client.list(&query).await
             });
@@ -41,7 +41,7 @@ fn lines(session: &Session, page: &Page<JobStatus>) -> Vec<StyledLine> {
         .wide()
         .text("type", |job| &job.job_type)
         .text("subject", |job| Cell::maybe(job.subject_id.as_ref()))
-        .column("status", |job| Cell::toned(status_tone(&job.status), &job.status))
+        .column("status", |job| Cell::styled(status_style(&job.status), &job.status))
         .number("try", |job| format!("{}/{}", job.attempt, job.max_attempts))
         .column("created", |job| session.when(job.created_at))
         .column("ended", |job| Cell::maybe(job.completed_at.map(|at| session.when(at))))

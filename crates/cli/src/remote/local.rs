@@ -3,7 +3,7 @@
 use crate::{
     admin_key,
     args::{ConnectionArgs, SettingsArgs},
-    config, data_folder,
+    config_command, data_folder,
     local_socket::{self, Reachable},
 };
 use anyhow::{Context, Result, anyhow};
@@ -22,18 +22,23 @@ use wire::Secret;
 /// Without that key it connects over TCP, and the server decides what callers without one may do.
 pub(super) fn client(address: &Address, args: &ConnectionArgs) -> Result<Option<Client>> {
     let settings = SettingsArgs { store: args.store.clone(), ..SettingsArgs::default() };
-    let Ok(settings) = config::load(&settings) else { return Ok(None) };
+    let Ok(settings) = config_command::load(&settings) else { return Ok(None) };
     let Some(folder) = OpenFolder::open(settings.store.folder()) else { return Ok(None) };
     let Some(key) = folder.read_key() else { return Ok(None) };
     let port = address.port();
-    key.check(&folder, port).map_err(|why| {
+    key.check(&folder, port).map_err(|reason| {
         let path = key.path.display();
-        anyhow!("the key in {path} was not sent: {why}; where you know the server, give it: --key @{path}")
+        anyhow!("the key in {path} was not sent: {reason}; where you know the server, give it: --key @{path}")
     })?;
     let socket = local_socket::path(folder.path, port);
-    let unusable = format!("the folder {} cannot be used", folder.path.display());
-    let by = folder.into_reachable(port).context(unusable)?;
-    Ok(Some(Client::over_socket(&address.to_string(), Some(&key.secret), &socket, &by)?))
+    let context = format!("the folder {} cannot be used", folder.path.display());
+    let reachable_path = folder.into_reachable(port).context(context)?;
+    Ok(Some(Client::over_socket(
+        &address.to_string(),
+        Some(&key.secret),
+        &socket,
+        &reachable_path,
+    )?))
 }
 
 /// A data folder that is opened once. The key and the socket are looked up from this handle: a user
@@ -65,20 +70,20 @@ impl<'a> OpenFolder<'a> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&self.handle, admin_key::NAME, flags, Mode::empty());
         let mut file = File::from(opened.ok()?);
-        let found = file.metadata().ok().filter(|found| found.is_file())?;
+        let metadata = file.metadata().ok().filter(|metadata| metadata.is_file())?;
         let mut text = String::new();
         file.read_to_string(&mut text).ok()?;
         let path = self.path.join(admin_key::NAME);
-        Some(FolderKey { secret: Secret::new(text.trim()), path, owner: found.uid() })
+        Some(FolderKey { secret: Secret::new(text.trim()), path, owner: metadata.uid() })
     }
 
     /// A path to the socket of the server at `port`, valid as long as this process.
     fn into_reachable(self, port: u16) -> io::Result<PathBuf> {
-        let within = Reachable::within(self.handle.into(), local_socket::name(port));
+        let reachable = Reachable::within(self.handle.into(), local_socket::name(port));
         // Without /proc, the path of the folder is the only way to the socket.
-        let has_proc = within.path().parent().is_some_and(Path::exists);
+        let has_proc = reachable.path().parent().is_some_and(Path::exists);
         let reachable = match has_proc {
-            true => within,
+            true => reachable,
             false => Reachable::new(&local_socket::path(self.path, port))?,
         };
         let path = reachable.path().to_owned();
@@ -97,18 +102,20 @@ impl FolderKey {
             return Err(format!("it belongs to user {}", self.owner));
         }
         let shown = folder.path.display();
-        let unreadable = |error| format!("{shown} cannot be looked at: {error}");
-        let around = folder.handle.metadata().map_err(unreadable)?;
-        if data_folder::is_writable_by_others(&around) || ![self.owner, 0].contains(&around.uid()) {
+        let unreadable = |error| format!("{shown} cannot be examined: {error}");
+        let folder_metadata = folder.handle.metadata().map_err(unreadable)?;
+        if data_folder::is_writable_by_others(&folder_metadata)
+            || ![self.owner, 0].contains(&folder_metadata.uid())
+        {
             return Err(format!(
                 "other users can write to {shown}, and may have put a socket there (chmod go-w {shown} mends that)"
             ));
         }
         // A server that is down has no socket, and the connection will fail.
         let (name, flags) = (local_socket::name(port), AtFlags::SYMLINK_NOFOLLOW);
-        let Ok(found) = rustix::fs::statat(&folder.handle, name, flags) else { return Ok(()) };
-        let is_socket = FileType::from_raw_mode(found.st_mode).is_socket();
-        if !is_socket || found.st_uid != self.owner {
+        let Ok(metadata) = rustix::fs::statat(&folder.handle, name, flags) else { return Ok(()) };
+        let is_socket = FileType::from_raw_mode(metadata.st_mode).is_socket();
+        if !is_socket || metadata.st_uid != self.owner {
             let socket = local_socket::path(folder.path, port);
             return Err(format!("{} is no socket of user {}", socket.display(), self.owner));
         }
@@ -131,7 +138,7 @@ mod tests {
     const PORT: u16 = 1;
 
     /// Makes a folder with a key and a socket.
-    fn fill(folder: &Path, key: &str) -> UnixListener {
+    fn make_folder(folder: &Path, key: &str) -> UnixListener {
         fs::DirBuilder::new().mode(0o700).create(folder).unwrap();
         fs::write(folder.join(admin_key::NAME), key).unwrap();
         let listener = UnixListener::bind(local_socket::path(folder, PORT)).unwrap();
@@ -143,15 +150,15 @@ mod tests {
     fn a_folder_that_a_neighbour_exchanges_gets_neither_key_nor_connection() {
         let parent = TempDir::new().unwrap();
         let (data, aside) = (parent.path().join("data"), parent.path().join("aside"));
-        let ours = fill(&data, "ours");
+        let own = make_folder(&data, "ours");
         let folder = OpenFolder::open(&data).unwrap();
         fs::rename(&data, &aside).unwrap();
-        let planted = fill(&data, "planted");
+        let planted = make_folder(&data, "planted");
         let key = folder.read_key().unwrap();
         assert_eq!((key.secret.expose(), &key.path), ("ours", &data.join(admin_key::NAME)));
         key.check(&folder, PORT).unwrap();
         UnixStream::connect(folder.into_reachable(PORT).unwrap()).unwrap();
-        assert!(ours.accept().is_ok() && planted.accept().is_err());
+        assert!(own.accept().is_ok() && planted.accept().is_err());
     }
 
     #[test]

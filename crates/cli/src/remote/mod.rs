@@ -104,9 +104,9 @@ impl Session {
     }
 
     /// Prints a remark for people on stderr, so that stdout has only the answer. Programs get none.
-    pub(crate) fn aside(&self, lines: &[StyledLine]) {
+    pub(crate) fn note(&self, lines: &[StyledLine]) {
         if !self.show.is_json() {
-            self.show.complain(lines);
+            self.show.print_error(lines);
         }
     }
 }
@@ -126,10 +126,11 @@ pub(crate) fn with_session<Done: Termination>(
 
 /// A client by the arguments, the environment and the profiles.
 pub(crate) fn connect(args: &ConnectionArgs) -> Result<Client> {
-    let around = ClientEnvironment::of_process();
-    let profiles = profiles::read(around.profiles.as_deref())?;
-    let Target { address, key, ca } = connection::resolve(args, &around.said, &profiles)?;
-    if !(address.is_encrypted() || address.is_this_machine() || key == KeySource::Nobody) {
+    let environment = ClientEnvironment::of_process();
+    let profiles = profiles::read(environment.profiles.as_deref())?;
+    let Target { address, key, ca } =
+        connection::resolve(args, &environment.connection, &profiles)?;
+    if !(address.is_encrypted() || address.is_this_machine() || key == KeySource::NoKey) {
         eprintln!(
             "consign: warning: the key goes to {address} unencrypted; https:// would hide it"
         );
@@ -141,21 +142,24 @@ pub(crate) fn connect(args: &ConnectionArgs) -> Result<Client> {
     }
     // Only a key that the user named goes over TCP, never that of the data folder.
     let key = match key {
-        KeySource::Given(secret) => Some(secret),
+        KeySource::Inline(secret) => Some(secret),
         KeySource::File(path) => Some(read_key(&path)?),
-        KeySource::AdminKey | KeySource::Nobody => None,
+        KeySource::AdminKey | KeySource::NoKey => None,
     };
     let address = address.to_string();
     let Some(path) = &ca else { return Ok(Client::new(&address, key.as_ref())?) };
-    let told = || format!("the certificates in {} cannot be read", path.display());
-    let pem = fs::read(path).with_context(told)?;
+    let context = || format!("the certificates in {} cannot be read", path.display());
+    let pem = fs::read(path).with_context(context)?;
     Ok(Client::trusting(&address, key.as_ref(), &pem)?)
 }
 
 /// Whether a flag or variable names the server; otherwise it is the default.
 pub(crate) fn names_server(args: &ConnectionArgs) -> bool {
-    let said = ClientEnvironment::of_process().said;
-    args.url.is_some() || args.profile.is_some() || said.url.is_some() || said.profile.is_some()
+    let connection = ClientEnvironment::of_process().connection;
+    args.url.is_some()
+        || args.profile.is_some()
+        || connection.url.is_some()
+        || connection.profile.is_some()
 }
 
 fn read_key(path: &Path) -> Result<Secret> {
@@ -164,6 +168,6 @@ fn read_key(path: &Path) -> Result<Secret> {
 
 /// The text of a file. An error calls it `what`.
 fn read(what: &str, path: &Path) -> Result<String> {
-    let told = || format!("the {what} in {} cannot be read", path.display());
-    fs::read_to_string(path).with_context(told)
+    let context = || format!("the {what} in {} cannot be read", path.display());
+    fs::read_to_string(path).with_context(context)
 }

@@ -13,28 +13,28 @@ pub(crate) const PAGE_MAX: u32 = 1_000;
 
 /// As many items as the user wants. A page may be short and still have a successor.
 pub(crate) async fn fetch<T>(
-    wanted: PageArgs,
-    mut ask: impl AsyncFnMut(u32, Option<String>) -> Result<Page<T>, ClientError>,
+    page_args: PageArgs,
+    mut fetch_page: impl AsyncFnMut(u32, Option<String>) -> Result<Page<T>, ClientError>,
 ) -> Result<Page<T>> {
-    let mut whole = Page { items: Vec::new(), next_cursor: None };
-    while let Some(top) = missing(wanted, whole.items.len()) {
-        let page = ask(top, whole.next_cursor.take()).await?;
-        whole.items.extend(page.items);
-        whole.next_cursor = page.next_cursor;
-        if whole.next_cursor.is_none() {
+    let mut result = Page { items: Vec::new(), next_cursor: None };
+    while let Some(top) = next_top(page_args, result.items.len()) {
+        let page = fetch_page(top, result.next_cursor.take()).await?;
+        result.items.extend(page.items);
+        result.next_cursor = page.next_cursor;
+        if result.next_cursor.is_none() {
             break;
         }
     }
-    Ok(whole)
+    Ok(result)
 }
 
-/// How many to ask for next after `have` items; `None` when that is enough.
-fn missing(wanted: PageArgs, have: usize) -> Option<u32> {
-    if wanted.all {
+/// How many to ask for next after `item_count` items; `None` when that is enough.
+fn next_top(page_args: PageArgs, item_count: usize) -> Option<u32> {
+    if page_args.all {
         return Some(PAGE_MAX);
     }
-    let missing = wanted.top.saturating_sub(u32::try_from(have).unwrap_or(u32::MAX));
-    (missing > 0).then_some(missing)
+    let next_top = page_args.top.saturating_sub(u32::try_from(item_count).unwrap_or(u32::MAX));
+    (next_top > 0).then_some(next_top)
 }
 
 /// How many jobs match a filter, over at most so many pages, and whether the count is complete.
@@ -70,9 +70,10 @@ mod tests {
     #[test]
     fn a_page_that_was_short_is_made_up_for_and_no_more() {
         assert_eq!(
-            [0, 20, 50, 60].map(|have| missing(PageArgs { top: 50, all: false }, have)),
+            [0, 20, 50, 60]
+                .map(|item_count| next_top(PageArgs { top: 50, all: false }, item_count)),
             [Some(50), Some(30), None, None]
         );
-        assert_eq!(missing(PageArgs { top: 50, all: true }, 60), Some(PAGE_MAX));
+        assert_eq!(next_top(PageArgs { top: 50, all: true }, 60), Some(PAGE_MAX));
     }
 }

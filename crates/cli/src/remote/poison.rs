@@ -50,7 +50,7 @@ fn lines(session: &Session, answer: &PoisonAnswer) -> Vec<StyledLine> {
     lines.push(StyledLine::new());
     lines.extend(jobs(session, &answer.items).lines(&session.show));
     lines.extend(pages::more(answer.items.len(), answer.next_cursor.as_ref()));
-    lines.extend(answer.items.first().into_iter().flat_map(next));
+    lines.extend(answer.items.first().into_iter().flat_map(next_commands));
     lines
 }
 
@@ -62,7 +62,7 @@ fn jobs<'a>(session: &'a Session, jobs: &'a [JobStatus]) -> Table<'a, JobStatus>
         .text("type", |job| &job.job_type)
         .text("subject", |job| Cell::maybe(job.subject_id.as_ref()))
         .column("code", |job| {
-            Cell::toned(Style::Poison, job.error_code.as_deref().unwrap_or_default())
+            Cell::styled(Style::Poison, job.error_code.as_deref().unwrap_or_default())
         })
         .text("message", |job| Cell::maybe(job.error_message.as_ref().or(job.message.as_ref())))
         .column("poisoned", |job| Cell::maybe(job.completed_at.map(|at| session.when(at))))
@@ -71,7 +71,7 @@ fn jobs<'a>(session: &'a Session, jobs: &'a [JobStatus]) -> Table<'a, JobStatus>
 }
 
 /// The actions that are possible for jobs such as this one.
-fn next(job: &JobStatus) -> [StyledLine; 3] {
+fn next_commands(job: &JobStatus) -> [StyledLine; 3] {
     let (id, job_type) = (&job.job_id, &job.job_type);
     let code = job.error_code.as_deref().unwrap_or("CODE");
     [

@@ -2,13 +2,13 @@
 
 use super::{
     Session, confirm,
-    exit::{REFUSED, Usage},
+    exit::{REFUSED, UsageError},
     filter,
     pages::{self, PAGE_MAX},
     with_session,
 };
 use crate::{
-    args::{PoisonFateArgs, WhichArgs},
+    args::{PoisonActionArgs, SelectionArgs},
     style::{Style, StyledLine},
 };
 use anyhow::Result;
@@ -23,59 +23,63 @@ pub(crate) enum PoisonAction {
     Discard,
 }
 
-pub(crate) fn run(args: &PoisonFateArgs, fate: PoisonAction) -> Result<ExitCode> {
-    with_session(&args.remote, async |session| decide(session, args, fate).await)
+pub(crate) fn run(args: &PoisonActionArgs, action: PoisonAction) -> Result<ExitCode> {
+    with_session(&args.remote, async |session| run_action(session, args, action).await)
 }
 
-async fn decide(session: &Session, args: &PoisonFateArgs, fate: PoisonAction) -> Result<ExitCode> {
+async fn run_action(
+    session: &Session,
+    args: &PoisonActionArgs,
+    action: PoisonAction,
+) -> Result<ExitCode> {
     let request = request(args)?;
-    let meant = count(session, args).await?;
-    if meant == Some(0) {
-        let told = "no poisoned job matches; `consign poison` lists them";
+    let count = count(session, args).await?;
+    if count == Some(0) {
+        let message = "no poisoned job matches; `consign poison` lists them";
         let none = BulkAnswer { matched: 0, operation_id: None };
-        session.answer(&none, || vec![StyledLine::of(Style::Plain, told)])?;
+        session.answer(&none, || vec![StyledLine::of(Style::Plain, message)])?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (verb, will) = match fate {
+    let (verb, will) = match action {
         PoisonAction::Redrive => ("redrive", "will get another life"),
         PoisonAction::Discard => ("discard", "will leave the poison queue for good"),
     };
-    let meant = jobs(meant);
-    session.aside(&[StyledLine::of(Style::Plain, format!("{meant} {will}"))]);
-    if args.jobs.is_empty() && !args.yes && !confirm::ask(&format!("{verb} {meant}?"))? {
-        session.aside(&[StyledLine::of(Style::Plain, "nothing was done")]);
+    let jobs_text = jobs(count);
+    session.note(&[StyledLine::of(Style::Plain, format!("{jobs_text} {will}"))]);
+    if args.jobs.is_empty() && !args.yes && !confirm::ask(&format!("{verb} {jobs_text}?"))? {
+        session.note(&[StyledLine::of(Style::Plain, "nothing was done")]);
         return Ok(ExitCode::from(REFUSED));
     }
-    let done = match fate {
+    let done = match action {
         PoisonAction::Redrive => session.client.redrive_poison(&request).await?,
         PoisonAction::Discard => session.client.discard_poison(&request).await?,
     };
-    session.answer(&done, || told(args, fate, &done))?;
+    session.answer(&done, || result_lines(args, action, &done))?;
     let all = args.jobs.is_empty() || done.matched >= args.jobs.len() as u64;
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
 }
 
 /// The selection of jobs as the API takes it.
-fn request(args: &PoisonFateArgs) -> Result<PoisonRequest> {
+fn request(args: &PoisonActionArgs) -> Result<PoisonRequest> {
     if !args.jobs.is_empty() {
         return Ok(PoisonRequest { job_ids: Some(args.jobs.clone()), filter: None });
     }
     let filter = match args.everything {
         true => Some("true".to_owned()),
-        false => filter::compose(&which(args), engine::Timestamp::default()),
+        false => filter::compose(&selection(args), engine::Timestamp::default()),
     };
     let none =
         "say which jobs are meant: their ids, --type, --error-code, --filter, or --everything";
-    let filter = Some(filter.ok_or_else(|| Usage::new(none))?);
+    let filter = Some(filter.ok_or_else(|| UsageError::new(none))?);
     Ok(PoisonRequest { job_ids: None, filter })
 }
 
-fn which(args: &PoisonFateArgs) -> WhichArgs {
-    WhichArgs {
+fn selection(args: &PoisonActionArgs) -> SelectionArgs {
+    SelectionArgs {
         job_type: args.job_type.iter().cloned().collect(),
         error_code: args.error_code.clone(),
         filter: args.filter.clone(),
-        ..WhichArgs::default()
+        ..SelectionArgs::default()
     }
 }
 
@@ -83,22 +87,22 @@ fn which(args: &PoisonFateArgs) -> WhichArgs {
 const PAGES_MAX: u32 = 10;
 
 /// How many jobs match; `None` where there are too many to count.
-async fn count(session: &Session, args: &PoisonFateArgs) -> Result<Option<u64>> {
+async fn count(session: &Session, args: &PoisonActionArgs) -> Result<Option<u64>> {
     if !args.jobs.is_empty() {
         return Ok(Some(args.jobs.len() as u64));
     }
     if args.filter.is_some() {
         // Discarded jobs are still poisoned and count here; the server skips them.
-        let which = WhichArgs { status: vec![Status::Poisoned], ..which(args) };
-        let filter = filter::compose(&which, session.now());
+        let selection = SelectionArgs { status: vec![Status::Poisoned], ..selection(args) };
+        let filter = filter::compose(&selection, session.now());
         let (jobs, all) = pages::count(session, filter, PAGES_MAX).await?;
         return Ok(all.then_some(jobs));
     }
     let query = PoisonQuery { job_type: args.job_type.clone(), top: Some(1), ..Default::default() };
     let counts = session.client.poison(&query).await?.counts;
     // The counts have all codes, also where a filter names one.
-    let wanted = |code: &str| args.error_code.as_ref().is_none_or(|wanted| wanted == code);
-    Ok(Some(counts.iter().filter(|(code, _)| wanted(code)).map(|(_, count)| count).sum()))
+    let is_selected = |code: &str| args.error_code.as_ref().is_none_or(|selected| selected == code);
+    Ok(Some(counts.iter().filter(|(code, _)| is_selected(code)).map(|(_, count)| count).sum()))
 }
 
 fn jobs(count: Option<u64>) -> String {
@@ -109,9 +113,13 @@ fn jobs(count: Option<u64>) -> String {
     }
 }
 
-fn told(args: &PoisonFateArgs, fate: PoisonAction, done: &BulkAnswer) -> Vec<StyledLine> {
+fn result_lines(
+    args: &PoisonActionArgs,
+    action: PoisonAction,
+    done: &BulkAnswer,
+) -> Vec<StyledLine> {
     let count = jobs(Some(done.matched));
-    let mut lines = vec![match fate {
+    let mut lines = vec![match action {
         PoisonAction::Redrive => StyledLine::of(Style::Good, format!("{count} got another life")),
         PoisonAction::Discard => {
             StyledLine::of(Style::Plain, format!("{count} left the poison queue"))
@@ -121,16 +129,19 @@ fn told(args: &PoisonFateArgs, fate: PoisonAction, done: &BulkAnswer) -> Vec<Sty
     if missing > 0 {
         let are = if missing == 1 { "is" } else { "are" };
         let missing = jobs(Some(missing));
-        let told = format!("{missing} {are} not poisoned, or not to be seen with this key");
-        lines.push(StyledLine::of(Style::Bad, told));
+        let note = format!("{missing} {are} not poisoned, or not to be seen with this key");
+        lines.push(StyledLine::of(Style::Bad, note));
     }
-    if fate == PoisonAction::Redrive && done.matched > 0 {
-        lines.push(StyledLine::of(Style::Faint, format!("do they come through?  {}", look(args))));
+    if action == PoisonAction::Redrive && done.matched > 0 {
+        lines.push(StyledLine::of(
+            Style::Faint,
+            format!("do they come through?  {}", follow_up(args)),
+        ));
     }
     lines
 }
 
-fn look(args: &PoisonFateArgs) -> String {
+fn follow_up(args: &PoisonActionArgs) -> String {
     match (&args.jobs[..], &args.job_type) {
         ([job], _) => format!("consign status {job} --watch"),
         (_, Some(job_type)) => {
@@ -145,8 +156,8 @@ mod tests {
     use super::*;
     use crate::args::RemoteArgs;
 
-    fn args() -> PoisonFateArgs {
-        PoisonFateArgs {
+    fn args() -> PoisonActionArgs {
+        PoisonActionArgs {
             jobs: Vec::new(),
             job_type: None,
             error_code: None,
@@ -158,7 +169,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(args: PoisonFateArgs, filter: &str) {
+    fn check(args: PoisonActionArgs, filter: &str) {
         let request = request(&args).unwrap();
         assert_eq!(request.filter.as_deref(), Some(filter));
         request.check().unwrap();
@@ -166,28 +177,28 @@ mod tests {
 
     #[test]
     fn selectors_become_a_filter() {
-        let selected = PoisonFateArgs {
+        let selected = PoisonActionArgs {
             job_type: Some("email".into()),
             error_code: Some("BAD_DATA".into()),
             ..args()
         };
         check(selected, "jobType eq 'email' and errorCode eq 'BAD_DATA'");
-        check(PoisonFateArgs { everything: true, ..args() }, "true");
+        check(PoisonActionArgs { everything: true, ..args() }, "true");
         let filter = Some("subjectId eq 'a' or subjectId eq 'b'".into());
-        check(PoisonFateArgs { filter, ..args() }, "(subjectId eq 'a' or subjectId eq 'b')");
+        check(PoisonActionArgs { filter, ..args() }, "(subjectId eq 'a' or subjectId eq 'b')");
     }
 
     #[test]
     fn a_poison_action_without_a_selection_is_a_usage_error() {
-        assert!(request(&args()).unwrap_err().is::<Usage>());
+        assert!(request(&args()).unwrap_err().is::<UsageError>());
     }
 
     #[test]
     fn jobs_that_are_not_poisoned_are_reported_as_skipped() {
-        let two = PoisonFateArgs { jobs: vec!["a".into(), "b".into()], ..args() };
+        let two = PoisonActionArgs { jobs: vec!["a".into(), "b".into()], ..args() };
         let done = BulkAnswer { matched: 1, operation_id: None };
         let text: Vec<String> =
-            told(&two, PoisonAction::Redrive, &done).iter().map(StyledLine::text).collect();
+            result_lines(&two, PoisonAction::Redrive, &done).iter().map(StyledLine::text).collect();
         assert_eq!(text[0], "1 job got another life");
         assert!(text[1].starts_with("1 job is not poisoned"), "{text:?}");
         assert!(text[2].contains("consign queues"), "{text:?}");

@@ -1,6 +1,6 @@
 //! Prints a policy as a list, and applies flags to it.
 
-use super::{exit::Usage, read};
+use super::{exit::UsageError, read};
 use crate::args::{Bound, TypesSetArgs};
 use anyhow::Result;
 use wire::{Factor, Json, ReadyMadeHandler, TypePolicy};
@@ -38,7 +38,7 @@ fn none() -> String {
 pub(crate) fn handler(policy: &TypePolicy) -> Option<(&'static str, String)> {
     let ReadyMadeHandler { http, exec } = policy.handler.as_ref()?;
     let http = http.as_ref().map(|url| ("http", url.clone()));
-    http.or_else(|| Some(("exec", typed(exec.as_ref()?))))
+    http.or_else(|| Some(("exec", quoted_for_shell(exec.as_ref()?))))
 }
 
 /// The waits between attempts in a few words: `2s ×2 ≤10m`.
@@ -50,63 +50,63 @@ pub(crate) fn backoff(policy: &TypePolicy) -> String {
 }
 
 /// The policy with the given flags applied; everything else stays.
-pub(crate) fn changed(mut policy: TypePolicy, said: &TypesSetArgs) -> Result<TypePolicy> {
-    fn put<T: Clone>(place: &mut Option<T>, said: &Option<T>) {
-        if said.is_some() {
-            place.clone_from(said);
+pub(crate) fn changed(mut policy: TypePolicy, args: &TypesSetArgs) -> Result<TypePolicy> {
+    fn set<T: Clone>(field: &mut Option<T>, argument: &Option<T>) {
+        if argument.is_some() {
+            field.clone_from(argument);
         }
     }
-    put(&mut policy.max_attempts, &said.max_attempts);
-    put(&mut policy.lease, &said.lease);
-    put(&mut policy.timeout, &said.timeout);
+    set(&mut policy.max_attempts, &args.max_attempts);
+    set(&mut policy.lease, &args.lease);
+    set(&mut policy.timeout, &args.timeout);
     let backoff = policy.backoff.get_or_insert_default();
-    put(&mut backoff.base, &said.backoff_base);
-    put(&mut backoff.factor, &said.backoff_factor.map(Factor));
-    put(&mut backoff.max, &said.backoff_max);
-    put(&mut backoff.jitter, &said.jitter);
-    put(&mut policy.lost_workers_max, &said.lost_workers_max);
-    put(&mut policy.key_window, &said.key_window);
-    put(&mut policy.retention, &said.retention);
-    if let Some(Bound(bound)) = said.max_queued {
+    set(&mut backoff.base, &args.backoff_base);
+    set(&mut backoff.factor, &args.backoff_factor.map(Factor));
+    set(&mut backoff.max, &args.backoff_max);
+    set(&mut backoff.jitter, &args.jitter);
+    set(&mut policy.lost_workers_max, &args.lost_workers_max);
+    set(&mut policy.key_window, &args.key_window);
+    set(&mut policy.retention, &args.retention);
+    if let Some(Bound(bound)) = args.max_queued {
         policy.max_queued = bound;
     }
-    if let Some(Bound(bound)) = said.concurrency {
+    if let Some(Bound(bound)) = args.concurrency {
         policy.concurrency = bound;
     }
-    if let Some(said) = &said.schema {
-        policy.schema = schema(said)?;
+    if let Some(argument) = &args.schema {
+        policy.schema = schema(argument)?;
     }
-    if said.no_handler {
+    if args.no_handler {
         policy.handler = None;
     }
-    if said.handler_http.is_some() {
-        policy.handler = Some(ReadyMadeHandler { http: said.handler_http.clone(), exec: None });
+    if args.handler_http.is_some() {
+        policy.handler = Some(ReadyMadeHandler { http: args.handler_http.clone(), exec: None });
     }
-    if let Some(command) = &said.handler_exec {
-        let exec = words(command);
-        let exec = exec.map_err(|wrong| Usage::new(format!("--handler-exec: {wrong}")))?;
+    if let Some(command) = &args.handler_exec {
+        let exec = split_command(command);
+        let exec = exec.map_err(|error| UsageError::new(format!("--handler-exec: {error}")))?;
         policy.handler = Some(ReadyMadeHandler { http: None, exec: Some(exec) });
     }
     Ok(policy)
 }
 
-fn schema(said: &str) -> Result<Option<Json>> {
-    if said == "none" {
+fn schema(argument: &str) -> Result<Option<Json>> {
+    if argument == "none" {
         return Ok(None);
     }
-    let Some(path) = said.strip_prefix('@') else {
-        return Err(Usage::new("--schema: must be @FILE, or none").into());
+    let Some(path) = argument.strip_prefix('@') else {
+        return Err(UsageError::new("--schema: must be @FILE, or none").into());
     };
     let text = read("schema", path.as_ref())?;
-    let wrong = |wrong: serde_json::Error| {
-        let (line, column) = (wrong.line(), wrong.column());
-        Usage::new(format!("the schema in {path} is no JSON (line {line}, column {column})"))
+    let not_json = |error: serde_json::Error| {
+        let (line, column) = (error.line(), error.column());
+        UsageError::new(format!("the schema in {path} is no JSON (line {line}, column {column})"))
     };
-    Ok(Some(serde_json::from_str(text.trim()).map_err(wrong)?))
+    Ok(Some(serde_json::from_str(text.trim()).map_err(not_json)?))
 }
 
 /// The words of a command, split as by a shell; variables and patterns stay as they are.
-fn words(command: &str) -> Result<Vec<String>, &'static str> {
+fn split_command(command: &str) -> Result<Vec<String>, &'static str> {
     match shlex::split(command) {
         None => Err("a quote is not closed"),
         Some(words) if words.is_empty() => Err("names no program"),
@@ -115,7 +115,7 @@ fn words(command: &str) -> Result<Vec<String>, &'static str> {
 }
 
 /// The words quoted for a shell, so that the user can type what is shown.
-fn typed(words: &[String]) -> String {
+fn quoted_for_shell(words: &[String]) -> String {
     let quoter = shlex::Quoter::new().allow_nul(true); // a server may send any text
     quoter.join(words.iter().map(String::as_str)).expect("only zero bytes can be refused")
 }
@@ -127,15 +127,15 @@ mod tests {
     #[test]
     fn a_shown_handler_command_parses_back() {
         for shown in ["sh -c 'echo well done'", "./run '--size=2' ''", r#"echo "it's""#] {
-            assert_eq!(typed(&words(shown).unwrap()), shown);
+            assert_eq!(quoted_for_shell(&split_command(shown).unwrap()), shown);
         }
         let both = ["echo".to_owned(), r#"it's "done" \ $HOME `x` ; \n"#.to_owned()];
-        assert_eq!(words(&typed(&both)).unwrap(), both);
-        assert_eq!(words(&typed(&["\0".into()])).unwrap(), ["\0"]);
+        assert_eq!(split_command(&quoted_for_shell(&both)).unwrap(), both);
+        assert_eq!(split_command(&quoted_for_shell(&["\0".into()])).unwrap(), ["\0"]);
     }
     use engine::Policy;
 
-    fn usual() -> TypePolicy {
+    fn default_policy() -> TypePolicy {
         TypePolicy::from(&Policy::default())
     }
 
@@ -144,18 +144,18 @@ mod tests {
         let set = TypePolicy {
             max_queued: Some(9),
             handler: Some(ReadyMadeHandler { http: Some("https://x/".into()), exec: None }),
-            ..usual()
+            ..default_policy()
         };
-        let said = TypesSetArgs { lease: Some("1m".into()), ..Default::default() };
+        let args = TypesSetArgs { lease: Some("1m".into()), ..Default::default() };
         let lease = Some("1m".into());
-        assert_eq!(changed(set.clone(), &said).unwrap(), TypePolicy { lease, ..set.clone() });
-        let said = TypesSetArgs {
+        assert_eq!(changed(set.clone(), &args).unwrap(), TypePolicy { lease, ..set.clone() });
+        let args = TypesSetArgs {
             max_queued: Some(Bound(None)),
             no_handler: true,
             backoff_factor: Some(1.5),
             ..Default::default()
         };
-        let changed = changed(set, &said).unwrap();
+        let changed = changed(set, &args).unwrap();
         assert_eq!((changed.max_queued, changed.handler), (None, None));
         let backoff = changed.backoff.unwrap();
         assert_eq!((backoff.factor, backoff.base), (Some(Factor(1.5)), Some("2s".into())));
@@ -163,23 +163,24 @@ mod tests {
 
     #[test]
     fn a_command_is_parted_like_a_shell_does_it() {
-        let check = |text: &str, expected: &[&str]| assert_eq!(words(text).unwrap(), expected);
+        let check =
+            |text: &str, expected: &[&str]| assert_eq!(split_command(text).unwrap(), expected);
         check("make-invoice --quiet", &["make-invoice", "--quiet"]);
         check("  sh  -c 'exit \"75\"' ", &["sh", "-c", "exit \"75\""]);
         check("a''b \"\" c\\ d '\\'", &["ab", "", "c d", "\\"]);
         for wrong in ["", "  ", "a 'b"] {
-            assert!(words(wrong).is_err(), "{wrong:?}");
+            assert!(split_command(wrong).is_err(), "{wrong:?}");
         }
     }
 
     #[test]
     fn a_policy_is_listed_in_full() {
-        let shown = settings(&usual());
+        let shown = settings(&default_policy());
         let value = |name: &str| {
-            shown.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+            shown.iter().find(|(setting, _)| *setting == name).map(|(_, value)| value.as_str())
         };
         assert_eq!(value("lease"), Some("30s"));
         assert_eq!(value("handler"), Some("none"));
-        assert_eq!(backoff(&usual()), "2s ×2 ≤10m");
+        assert_eq!(backoff(&default_policy()), "2s ×2 ≤10m");
     }
 }

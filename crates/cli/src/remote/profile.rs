@@ -2,7 +2,7 @@
 
 use super::{
     environment::ClientEnvironment,
-    exit::Usage,
+    exit::UsageError,
     failure,
     profiles::{self, Profile, Profiles},
     read_key,
@@ -32,7 +32,7 @@ fn change(command: &ProfileCommand, show: &Show) -> Result<()> {
     let path =
         path.context("there is no place for profiles: neither HOME nor XDG_CONFIG_HOME is set")?;
     let mut profiles = profiles::read(Some(&path))?;
-    let told = match command {
+    let message = match command {
         ProfileCommand::List => return list(&profiles, show),
         ProfileCommand::Add(args) => {
             add(args, &mut profiles)?;
@@ -40,62 +40,62 @@ fn change(command: &ProfileCommand, show: &Show) -> Result<()> {
         }
         ProfileCommand::Use(args) => {
             let url = profiles.get(&args.name)?.url.clone();
-            profiles.usual = Some(args.name.clone());
+            profiles.default = Some(args.name.clone());
             format!("commands go to {url} unless they say otherwise")
         }
         ProfileCommand::Remove(args) => {
             profiles.get(&args.name)?;
-            profiles.noted.remove(&args.name);
-            profiles.usual.take_if(|usual| *usual == args.name);
+            profiles.profiles.remove(&args.name);
+            profiles.default.take_if(|name| *name == args.name);
             format!("profile {} is forgotten", args.name)
         }
     };
     profiles::write(&path, &profiles)?;
-    println!("{told}");
+    println!("{message}");
     Ok(())
 }
 
 fn add(args: &ProfileAddArgs, profiles: &mut Profiles) -> Result<()> {
-    let address = Address::parse(&args.url).map_err(|wrong| Usage::new(wrong.to_string()))?;
+    let address = Address::parse(&args.url).map_err(|error| UsageError::new(error.to_string()))?;
     if args.name.is_empty() || args.name.contains(char::is_control) {
-        return Err(Usage::new("a profile needs a name, such as prod").into());
+        return Err(UsageError::new("a profile needs a name, such as prod").into());
     }
-    let key = args.key.as_deref().map(key).transpose()?;
+    let key = args.key.as_deref().map(read_key_argument).transpose()?;
     // Commands in other folders use the profile, too, so the path must be absolute.
     let ca = args.ca.as_ref().map(absolute).transpose()?;
     let profile = Profile { url: address.to_string(), key, ca };
-    profiles.noted.insert(args.name.clone(), profile);
-    profiles.usual.get_or_insert_with(|| args.name.clone());
+    profiles.profiles.insert(args.name.clone(), profile);
+    profiles.default.get_or_insert_with(|| args.name.clone());
     Ok(())
 }
 
-fn key(said: &str) -> Result<Secret> {
-    let secret = match said.strip_prefix('@') {
+fn read_key_argument(argument: &str) -> Result<Secret> {
+    let secret = match argument.strip_prefix('@') {
         Some(path) => read_key(Path::new(path))?,
-        None if said == "-" => {
+        None if argument == "-" => {
             let mut line = String::new();
             io::stdin().read_line(&mut line).context("the key cannot be read")?;
             Secret::new(line.trim())
         }
-        None => Secret::new(said.trim()),
+        None => Secret::new(argument.trim()),
     };
     match secret.expose().is_empty() {
-        true => Err(Usage::new("the key is empty").into()),
+        true => Err(UsageError::new("the key is empty").into()),
         false => Ok(secret),
     }
 }
 
 fn list(profiles: &Profiles, show: &Show) -> Result<()> {
-    if profiles.noted.is_empty() {
-        let told = "there are no profiles yet: consign profile add prod --url https://… --key -";
-        return show.lines(&[StyledLine::of(Style::Faint, told)]);
+    if profiles.profiles.is_empty() {
+        let message = "there are no profiles yet: consign profile add prod --url https://… --key -";
+        return show.lines(&[StyledLine::of(Style::Faint, message)]);
     }
-    let is_usual = |name: &String| profiles.usual.as_ref() == Some(name);
-    let noted: Vec<(&String, &Profile)> = profiles.noted.iter().collect();
-    let table = Table::of(&noted)
+    let is_default = |name: &String| profiles.default.as_ref() == Some(name);
+    let profiles: Vec<(&String, &Profile)> = profiles.profiles.iter().collect();
+    let table = Table::of(&profiles)
         .column("profile", |(name, _)| name)
         .column("url", |(_, profile)| &profile.url)
         .column("key", |(_, profile)| if profile.key.is_some() { "noted" } else { "none" })
-        .column("", |(name, _)| Cell::maybe(is_usual(name).then_some("the usual one")));
+        .column("", |(name, _)| Cell::maybe(is_default(name).then_some("the usual one")));
     show.lines(&table.lines(show))
 }

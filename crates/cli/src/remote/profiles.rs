@@ -1,6 +1,6 @@
 //! The file of profiles: servers and their keys, readable by one user alone.
 
-use super::exit::Usage;
+use super::exit::UsageError;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -18,9 +18,9 @@ use wire::Secret;
 pub(crate) struct Profiles {
     /// The profile for commands that name none.
     #[serde(default, rename = "default", skip_serializing_if = "Option::is_none")]
-    pub(crate) usual: Option<String>,
+    pub(crate) default: Option<String>,
     #[serde(default, rename = "profiles")]
-    pub(crate) noted: BTreeMap<String, Profile>,
+    pub(crate) profiles: BTreeMap<String, Profile>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,13 +35,13 @@ pub(crate) struct Profile {
 
 impl Profiles {
     pub(crate) fn get(&self, name: &str) -> Result<&Profile> {
-        let names: Vec<&str> = self.noted.keys().map(String::as_str).collect();
-        let known = match &names[..] {
+        let names: Vec<&str> = self.profiles.keys().map(String::as_str).collect();
+        let existing = match &names[..] {
             [] => "there are no profiles yet: consign profile add".to_owned(),
             names => format!("there are {}", names.join(", ")),
         };
-        let missing = || Usage::new(format!("there is no profile `{name}`; {known}"));
-        Ok(self.noted.get(name).ok_or_else(missing)?)
+        let missing = || UsageError::new(format!("there is no profile `{name}`; {existing}"));
+        Ok(self.profiles.get(name).ok_or_else(missing)?)
     }
 }
 
@@ -65,8 +65,8 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Profiles> {
     }
     let text = io::read_to_string(file).with_context(|| format!("{shown} cannot be read"))?;
     // The error of `toml` would show the line, which may contain a key.
-    toml::from_str(&text).map_err(|wrong| {
-        let at = wrong.span().map_or(0, |span| span.start);
+    toml::from_str(&text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
         let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
         anyhow::anyhow!(
             "{shown} is no file of profiles: line {line} is wrong; mend it, or move it away"
@@ -76,7 +76,7 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Profiles> {
 
 /// Writes the file as a whole or not at all, readable by this user alone.
 pub(crate) fn write(path: &Path, profiles: &Profiles) -> Result<()> {
-    let written = || -> Result<()> {
+    let write_file = || -> Result<()> {
         let folder = path.parent().context("it has no folder")?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let mut file = NamedTempFile::new_in(folder)?; // mode 0600 from the beginning
@@ -86,7 +86,7 @@ pub(crate) fn write(path: &Path, profiles: &Profiles) -> Result<()> {
         File::open(folder)?.sync_all()?;
         Ok(())
     };
-    written().with_context(|| format!("{} cannot be written", path.display()))
+    write_file().with_context(|| format!("{} cannot be written", path.display()))
 }
 
 #[cfg(test)]
@@ -98,21 +98,21 @@ mod tests {
     fn one() -> Profiles {
         let key = Some(Secret::new("csk_secret"));
         let profile = Profile { url: "https://x".into(), key, ca: None };
-        Profiles { usual: Some("prod".into()), noted: [("prod".into(), profile)].into() }
+        Profiles { default: Some("prod".into()), profiles: [("prod".into(), profile)].into() }
     }
 
     #[test]
     fn the_profiles_file_is_private_to_its_owner() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("consign/profiles.toml");
-        assert!(read(Some(&path)).unwrap().noted.is_empty());
+        assert!(read(Some(&path)).unwrap().profiles.is_empty());
         write(&path, &one()).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         let back = read(Some(&path)).unwrap();
         assert_eq!(back.get("prod").unwrap().key, Some(Secret::new("csk_secret")));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let told = read(Some(&path)).unwrap_err().to_string();
-        assert!(told.contains("chmod 600"), "{told}");
+        let message = read(Some(&path)).unwrap_err().to_string();
+        assert!(message.contains("chmod 600"), "{message}");
     }
 
     #[test]
@@ -122,7 +122,7 @@ mod tests {
         write(&path, &one()).unwrap();
         let text = fs::read_to_string(&path).unwrap().replace("\"csk_secret\"", "\"csk_secret");
         fs::write(&path, text).unwrap();
-        let told = format!("{:#}", read(Some(&path)).unwrap_err());
-        assert!(told.contains("line") && !told.contains("csk_"), "{told}");
+        let message = format!("{:#}", read(Some(&path)).unwrap_err());
+        assert!(message.contains("line") && !message.contains("csk_"), "{message}");
     }
 }

@@ -18,28 +18,28 @@ const OLD: Duration = Duration::from_secs(15 * 60);
 
 pub(crate) fn run(args: &QueuesArgs) -> Result<ExitCode> {
     match &args.command {
-        Some(QueuesCommand::Pause(of)) => with_session(&of.remote, async |session| {
-            let job_type = &of.job_type;
+        Some(QueuesCommand::Pause(args)) => with_session(&args.remote, async |session| {
+            let job_type = &args.job_type;
             let queue = session.client.pause(job_type).await?;
-            let go_on = "what runs goes on; nothing starts until: consign queues resume";
-            changed(session, &queue, Some(&format!("{go_on} {job_type}")))
+            let hint = "what runs goes on; nothing starts until: consign queues resume";
+            print_changed(session, &queue, Some(&format!("{hint} {job_type}")))
         }),
-        Some(QueuesCommand::Resume(of)) => with_session(&of.remote, async |session| {
-            let queue = session.client.resume(&of.job_type).await?;
+        Some(QueuesCommand::Resume(args)) => with_session(&args.remote, async |session| {
+            let queue = session.client.resume(&args.job_type).await?;
             let hint = "no worker asks for this type: `consign workers` says who was there";
-            changed(
+            print_changed(
                 session,
                 &queue,
                 (queue_health(&queue) == QueueHealth::NoWorker).then_some(hint),
             )
         }),
         None => with_session(&args.remote, async |session| {
-            refresh::shown(session, args.watch, async || look(session, args).await).await
+            refresh::show_repeatedly(session, args.watch, async || fetch(session, args).await).await
         }),
     }
 }
 
-async fn look(session: &Session, args: &QueuesArgs) -> Result<Rendering> {
+async fn fetch(session: &Session, args: &QueuesArgs) -> Result<Rendering> {
     if let Some(job_type) = &args.job_type {
         let queue = session.client.queue(job_type).await?;
         return Ok(session.show.view(&queue, || lines(session, slice::from_ref(&queue))));
@@ -52,10 +52,10 @@ async fn look(session: &Session, args: &QueuesArgs) -> Result<Rendering> {
 }
 
 /// Prints a queue, and for people the next command to type.
-fn changed(session: &Session, queue: &QueueStatus, next: Option<&str>) -> Result<()> {
+fn print_changed(session: &Session, queue: &QueueStatus, next: Option<&str>) -> Result<()> {
     session.answer(queue, || {
         let mut lines = lines(session, slice::from_ref(queue));
-        lines.extend(next.map(|told| StyledLine::of(Style::Faint, told)));
+        lines.extend(next.map(|hint| StyledLine::of(Style::Faint, hint)));
         lines
     })
 }
@@ -70,10 +70,10 @@ fn lines(session: &Session, queues: &[QueueStatus]) -> Vec<StyledLine> {
         .number("workers", |queue| Cell::count(Style::Plain, queue.live_workers))
         .number("oldest", oldest)
         .column("state", |queue| match queue_health(queue) {
-            QueueHealth::Paused => Cell::toned(Style::Waiting, "paused"),
-            QueueHealth::NoWorker => Cell::toned(Style::Bad, "no worker"),
-            QueueHealth::Old => Cell::toned(Style::Waiting, "behind"),
-            QueueHealth::Open => Cell::toned(Style::Good, "open"),
+            QueueHealth::Paused => Cell::styled(Style::Waiting, "paused"),
+            QueueHealth::NoWorker => Cell::styled(Style::Bad, "no worker"),
+            QueueHealth::Old => Cell::styled(Style::Waiting, "behind"),
+            QueueHealth::Open => Cell::styled(Style::Good, "open"),
         })
         .lines(&session.show)
 }
@@ -81,7 +81,7 @@ fn lines(session: &Session, queues: &[QueueStatus]) -> Vec<StyledLine> {
 fn oldest(queue: &QueueStatus) -> Cell {
     let Some(age) = queue.oldest_age_seconds else { return Cell::from("") };
     let age = Duration::from_secs(age);
-    Cell::toned(if age > OLD { Style::Bad } else { Style::Plain }, span(age))
+    Cell::styled(if age > OLD { Style::Bad } else { Style::Plain }, span(age))
 }
 
 /// The most important fact about a queue.

@@ -7,11 +7,14 @@ use std::process::ExitCode;
 use wire::RedriveRequest;
 
 pub(crate) fn run(args: &RedriveArgs) -> Result<ExitCode> {
-    let how = RedriveRequest {
+    let request = RedriveRequest {
         reset_steps: args.reset_steps.then_some(true),
         max_attempts: args.max_attempts,
     };
     with_session(&args.remote, async |session| {
-        each::done(session, &args.jobs, async |job| session.client.redrive(job, &how).await).await
+        each::act_on_each(session, &args.jobs, async |job| {
+            session.client.redrive(job, &request).await
+        })
+        .await
     })
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Session,
-    show::{Rendering, Show, clean, trying_again},
+    show::{Rendering, Show, clean, print_trying_again},
 };
 use crate::{
     args::WatchArgs,
@@ -16,44 +16,44 @@ use std::{process::ExitCode, time::Duration};
 
 const PERIOD: Duration = Duration::from_secs(2);
 /// So many failures in a row end the watch: ten minutes.
-const SILENCES_MAX: u32 = 300;
+const FAILURES_MAX: u32 = 300;
 
 /// Shows the answers of `ask`: once, or until the user stops it.
-pub(crate) async fn shown(
+pub(crate) async fn show_repeatedly(
     session: &Session,
     watch: WatchArgs,
-    ask: impl AsyncFn() -> Result<Rendering>,
+    fetch: impl AsyncFn() -> Result<Rendering>,
 ) -> Result<ExitCode> {
     if !watch.watch {
-        session.show.put(&ask().await?)?;
+        session.show.put(&fetch().await?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut signals = Signals::new()?;
-    let first = ask().await?; // an error of the first request is final
+    let first = fetch().await?; // an error of the first request is final
     let show = session.show;
-    let mut place = ScreenPosition { show, screen: show.screen()?, last: None };
-    place.show(first)?;
+    let mut output = WatchOutput { show, screen: show.screen()?, last: None };
+    output.show(first)?;
     tokio::select! {
-        ended = again(&mut place, ask) => ended,
+        exit_code = refresh_on(&mut output, fetch) => exit_code,
         () = signals.any() => Ok(ExitCode::from(INTERRUPTED)),
     }
 }
 
-async fn again(
-    place: &mut ScreenPosition,
-    ask: impl AsyncFn() -> Result<Rendering>,
+async fn refresh_on(
+    output: &mut WatchOutput,
+    fetch: impl AsyncFn() -> Result<Rendering>,
 ) -> Result<ExitCode> {
-    let mut silences = 0;
+    let mut failures = 0;
     loop {
         tokio::time::sleep(PERIOD).await;
-        match ask().await {
+        match fetch().await {
             Ok(view) => {
-                silences = 0;
-                place.show(view)?;
+                failures = 0;
+                output.show(view)?;
             }
-            Err(error) if silences < SILENCES_MAX && may_come_back(&error) => {
-                silences += 1;
-                place.complain(&error.to_string())?;
+            Err(error) if failures < FAILURES_MAX && may_come_back(&error) => {
+                failures += 1;
+                output.show_error(&error.to_string())?;
             }
             Err(error) => return Err(error),
         }
@@ -65,13 +65,13 @@ fn may_come_back(error: &anyhow::Error) -> bool {
 }
 
 /// A terminal that is drawn over, or one page after the other.
-struct ScreenPosition {
+struct WatchOutput {
     show: Show,
     screen: Option<Screen>,
     last: Option<Rendering>,
 }
 
-impl ScreenPosition {
+impl WatchOutput {
     fn show(&mut self, view: Rendering) -> Result<()> {
         match (&mut self.screen, &view) {
             (Some(screen), Rendering::Lines(lines)) => draw(screen, lines)?,
@@ -87,20 +87,21 @@ impl ScreenPosition {
     }
 
     /// Notes below the last answer that the server does not answer.
-    fn complain(&mut self, why: &str) -> Result<()> {
+    fn show_error(&mut self, error: &str) -> Result<()> {
         let (Some(screen), Some(Rendering::Lines(last))) = (&mut self.screen, &self.last) else {
-            trying_again(why);
+            print_trying_again(error);
             return Ok(());
         };
-        let told = StyledLine::of(Style::Bad, format!("{}; trying again", clean(why)));
-        draw(screen, &[&last[..], &[told]].concat())
+        let error_line = StyledLine::of(Style::Bad, format!("{}; trying again", clean(error)));
+        draw(screen, &[&last[..], &[error_line]].concat())
     }
 }
 
 /// Draws lines, no higher and no wider than the terminal.
 fn draw(screen: &mut Screen, lines: &[StyledLine]) -> Result<()> {
     let size = screen.size();
-    let seen = lines.iter().take(size.rows.saturating_sub(1)).cloned();
-    let seen: Vec<StyledLine> = seen.map(|line| line.cut(size.columns.saturating_sub(1))).collect();
-    Ok(screen.draw(&seen)?)
+    let visible = lines.iter().take(size.rows.saturating_sub(1)).cloned();
+    let visible: Vec<StyledLine> =
+        visible.map(|line| line.cut(size.columns.saturating_sub(1))).collect();
+    Ok(screen.draw(&visible)?)
 }

@@ -1,12 +1,12 @@
 //! Repeats a request, where that is safe and worth it.
 
-use super::{Session, show::trying_again};
+use super::{Session, show::print_trying_again};
 use client::ClientError;
 use engine::Backoff;
 use std::time::Duration;
 
 /// The most tries.
-const TRIES: u32 = 4;
+const TRIES_MAX: u32 = 4;
 /// With a longer Retry-After, the user gets the error instead.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Without jitter: a person at a terminal is a single client.
@@ -14,12 +14,12 @@ const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(250), WAIT_MAX)
 
 /// Repeats the request until the answer is final, up to a limit. Only for requests that have a key
 /// or change nothing.
-pub(crate) async fn repeated<T>(
+pub(crate) async fn repeat_until_final<T>(
     session: &Session,
-    ask: impl AsyncFn() -> Result<T, ClientError>,
+    send: impl AsyncFn() -> Result<T, ClientError>,
 ) -> Result<T, ClientError> {
-    for failures in 1..TRIES {
-        let error = match ask().await {
+    for failures in 1..TRIES_MAX {
+        let error = match send().await {
             Ok(answer) => return Ok(answer),
             Err(error) if error.is_worth_repeating() => error,
             Err(error) => return Err(error),
@@ -29,9 +29,9 @@ pub(crate) async fn repeated<T>(
             return Err(error);
         }
         if !session.show.is_json() {
-            trying_again(&error.to_string());
+            print_trying_again(&error.to_string());
         }
         tokio::time::sleep(pause).await;
     }
-    ask().await
+    send().await
 }

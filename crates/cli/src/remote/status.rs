@@ -2,7 +2,7 @@
 
 use super::{
     Session,
-    show::{ago, fact, status_tone},
+    show::{ago, fact, status_style},
     watch::watch,
     with_session,
 };
@@ -29,19 +29,19 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode> {
 /// Everything that is known about a job, one line each.
 pub(crate) fn facts(session: &Session, job: &JobStatus) -> Vec<StyledLine> {
     let when = |at| session.when(at);
-    let doing = job.progress.as_ref().filter(|_| job.completed_at.is_none());
-    let mut lines = known([
+    let current_progress = job.progress.as_ref().filter(|_| job.completed_at.is_none());
+    let mut lines = fact_lines([
         ("job", Some(job.job_id.clone())),
         ("tenant", job.tenant.clone()),
         ("type", Some(job.job_type.clone())),
         ("subject", job.subject_id.clone()),
     ]);
     let status = StyledLine::of(Style::Faint, format!("{:<12} ", "status"));
-    lines.push(status.then(status_tone(&job.status), &job.status));
-    lines.extend(known([
+    lines.push(status.then(status_style(&job.status), &job.status));
+    lines.extend(fact_lines([
         ("attempt", Some(format!("{} of {}", job.attempt, job.max_attempts))),
         ("asked", job.cancel_requested.then(|| "to stop".into())),
-        ("progress", doing.map(progress)),
+        ("progress", current_progress.map(progress)),
         ("created", Some(when(job.created_at))),
         ("started", job.started_at.map(when)),
         ("next try", job.next_attempt_at.map(when)),
@@ -58,13 +58,13 @@ pub(crate) fn facts(session: &Session, job: &JobStatus) -> Vec<StyledLine> {
 }
 
 /// One line for each fact that is known.
-pub(crate) fn known<const N: usize>(facts: [(&str, Option<String>); N]) -> Vec<StyledLine> {
+pub(crate) fn fact_lines<const N: usize>(facts: [(&str, Option<String>); N]) -> Vec<StyledLine> {
     let lines = facts.into_iter().filter_map(|(name, what)| Some(fact(name, 12, &what?)));
     lines.collect()
 }
 
-fn progress(said: &JobProgress) -> String {
-    format!("{} %  {}", said.percent, said.note.as_deref().unwrap_or_default())
+fn progress(progress: &JobProgress) -> String {
+    format!("{} %  {}", progress.percent, progress.note.as_deref().unwrap_or_default())
 }
 
 fn failure(job: &JobStatus) -> Option<String> {
@@ -89,8 +89,8 @@ pub(crate) fn note(job: &JobStatus, now: Timestamp) -> String {
 fn waiting(job: &JobStatus, now: Timestamp) -> String {
     let later = job.next_attempt_at.filter(|at| at.0 > now).map(|at| ago(at, now));
     match (failure(job), later) {
-        (Some(failed), Some(later)) => format!("again {later}: {failed}"),
-        (Some(failed), None) => format!("again: {failed}"),
+        (Some(failure_text), Some(later)) => format!("again {later}: {failure_text}"),
+        (Some(failure_text), None) => format!("again: {failure_text}"),
         (None, Some(later)) => later,
         (None, None) => String::new(),
     }

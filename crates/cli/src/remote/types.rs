@@ -21,7 +21,7 @@ pub(crate) fn run(args: &TypesArgs) -> Result<ExitCode> {
         return with_session(&args.remote, async |session| set(session, args).await);
     }
     with_session(&args.remote, async |session| match &args.job_type {
-        Some(job_type) => one(session, job_type).await,
+        Some(job_type) => show_one(session, job_type).await,
         None => list(session).await.map(|()| ExitCode::SUCCESS),
     })
 }
@@ -37,7 +37,7 @@ async fn list(session: &Session) -> Result<()> {
 
 fn lines(session: &Session, types: &[TypeWithPolicy]) -> Vec<StyledLine> {
     let number = |number: Option<i64>| Cell::maybe(number.map(|number| number.to_string()));
-    let yes = |yes| if yes { Cell::from("yes") } else { Cell::toned(Style::Faint, "no") };
+    let yes = |yes| if yes { Cell::from("yes") } else { Cell::styled(Style::Faint, "no") };
     Table::of(types)
         .column("type", |shown| &shown.job_type)
         .column("declared", |shown| yes(shown.declared))
@@ -53,10 +53,10 @@ fn lines(session: &Session, types: &[TypeWithPolicy]) -> Vec<StyledLine> {
         .lines(&session.show)
 }
 
-async fn one(session: &Session, job_type: &str) -> Result<ExitCode> {
+async fn show_one(session: &Session, job_type: &str) -> Result<ExitCode> {
     let Some(shown) = find(session, job_type).await? else {
-        let told = format!("consign: no type {job_type} is known; `consign types` lists them");
-        session.show.complain(&[StyledLine::of(Style::Plain, told)]);
+        let message = format!("consign: no type {job_type} is known; `consign types` lists them");
+        session.show.print_error(&[StyledLine::of(Style::Plain, message)]);
         return Ok(ExitCode::from(REFUSED));
     };
     session.answer(&shown, || facts(&shown))?;
@@ -77,25 +77,25 @@ fn facts(shown: &TypeWithPolicy) -> Vec<StyledLine> {
 
 /// The API sets whole policies: the command reads the current one, changes it, and writes it back.
 async fn set(session: &Session, args: &TypesSetArgs) -> Result<()> {
-    let known = find(session, &args.job_type).await?;
-    let usual = || TypePolicy::from(&Policy::default());
-    let before = known.map_or_else(usual, |known| known.policy);
+    let current = find(session, &args.job_type).await?;
+    let default_policy = || TypePolicy::from(&Policy::default());
+    let before = current.map_or_else(default_policy, |current| current.policy);
     let base = if args.reset { TypePolicy::default() } else { before.clone() };
-    let wanted = policy::changed(base, args)?;
-    let set = session.client.set_type(&args.job_type, &wanted).await?;
+    let policy = policy::changed(base, args)?;
+    let set = session.client.set_type(&args.job_type, &policy).await?;
     session.answer(&set, || changes(&args.job_type, &before, &set.policy))
 }
 
 fn changes(job_type: &str, before: &TypePolicy, after: &TypePolicy) -> Vec<StyledLine> {
-    const ROOM: usize = 60;
+    const COLUMNS_MAX: usize = 60;
     let mut lines = vec![StyledLine::of(Style::Strong, job_type)];
     for ((name, old), (_, new)) in policy::settings(before).into_iter().zip(policy::settings(after))
     {
         if old != new {
             let line = StyledLine::of(Style::Faint, format!("  {name:<16} "))
-                .and(StyledLine::of(Style::Faint, old).cut(ROOM))
+                .and(StyledLine::of(Style::Faint, old).cut(COLUMNS_MAX))
                 .then(Style::Plain, " → ")
-                .and(StyledLine::of(Style::Good, new).cut(ROOM));
+                .and(StyledLine::of(Style::Good, new).cut(COLUMNS_MAX));
             lines.push(line);
         }
     }

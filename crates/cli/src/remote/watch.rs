@@ -4,7 +4,7 @@ use super::{
     Session,
     exit::of_status,
     follow::{Follow, FollowEvent},
-    show::{clean, span, status_tone, trying_again},
+    show::{clean, print_trying_again, span, status_style},
     status::note,
     with_session,
 };
@@ -20,7 +20,7 @@ use serde::Serialize;
 use std::{pin::pin, process::ExitCode, time::Duration};
 use wire::{JobStatus, format_time};
 
-const FRAME: Duration = Duration::from_millis(120);
+const FRAME_INTERVAL: Duration = Duration::from_millis(120);
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠇", "⠏", "⠟"];
 
 /// Follows a job to its end, and returns the exit code for its outcome.
@@ -39,23 +39,23 @@ pub(crate) async fn watch(session: &Session, job: &str) -> Result<ExitCode> {
 
 async fn follow_to_end(session: &Session, job: &str, view: &mut LiveView<'_>) -> Result<ExitCode> {
     let mut follow = Follow::new(session, job);
-    let mut frames = tokio::time::interval(FRAME);
+    let mut frames = tokio::time::interval(FRAME_INTERVAL);
     let mut ending = ExitCode::SUCCESS;
     loop {
         let mut next = pin!(follow.next());
-        let heard = loop {
+        let event = loop {
             tokio::select! {
-                heard = &mut next => break heard?,
+                event = &mut next => break event?,
                 _ = frames.tick() => view.tick()?,
             }
         };
-        match heard {
+        match event {
             FollowEvent::Status { status, .. } => {
                 ending = of_status(&status.status);
-                view.tell(*status)?;
+                view.show_status(*status)?;
             }
-            FollowEvent::Lost { why } => view.lost(&why)?,
-            FollowEvent::Over => return Ok(ending),
+            FollowEvent::Lost { reason } => view.show_lost(&reason)?,
+            FollowEvent::Ended => return Ok(ending),
         }
     }
 }
@@ -69,12 +69,12 @@ struct LiveView<'a> {
 }
 
 impl LiveView<'_> {
-    fn tell(&mut self, status: JobStatus) -> Result<()> {
+    fn show_status(&mut self, status: JobStatus) -> Result<()> {
         self.lost = false;
-        let moved = self.last.as_ref().is_none_or(|last| is_transition(last, &status));
+        let has_moved = self.last.as_ref().is_none_or(|last| is_transition(last, &status));
         let line = transition_line(&status, self.session.now());
         match &mut self.screen {
-            Some(screen) if moved => screen.leave(&[cut(line, screen)])?,
+            Some(screen) if has_moved => screen.draw_last(&[cut(line, screen)])?,
             Some(_) => {}
             None => self.session.answer(&status, || vec![line])?,
         }
@@ -82,10 +82,10 @@ impl LiveView<'_> {
         self.tick()
     }
 
-    fn lost(&mut self, why: &str) -> Result<()> {
+    fn show_lost(&mut self, reason: &str) -> Result<()> {
         self.lost = true;
         if self.screen.is_none() {
-            trying_again(why);
+            print_trying_again(reason);
         }
         self.tick()
     }
@@ -111,8 +111,14 @@ fn cut(line: StyledLine, screen: &Screen) -> StyledLine {
 /// Whether more than the progress changed.
 fn is_transition(last: &JobStatus, status: &JobStatus) -> bool {
     let of = |status: &JobStatus| {
-        let asked = status.cancel_requested;
-        (status.status.clone(), status.attempt, status.next_attempt_at, status.redrive_count, asked)
+        let cancel_requested = status.cancel_requested;
+        (
+            status.status.clone(),
+            status.attempt,
+            status.next_attempt_at,
+            status.redrive_count,
+            cancel_requested,
+        )
     };
     of(last) != of(status)
 }
@@ -129,8 +135,8 @@ pub(crate) fn events(args: &JobArgs) -> Result<ExitCode> {
                         vec![number.and(transition_line(&status, session.now()))]
                     })?;
                 }
-                FollowEvent::Lost { why } => trying_again(&why),
-                FollowEvent::Over => return Ok(()),
+                FollowEvent::Lost { reason } => print_trying_again(&reason),
+                FollowEvent::Ended => return Ok(()),
             }
         }
     })
@@ -154,17 +160,17 @@ fn transition_line(status: &JobStatus, now: Timestamp) -> StyledLine {
 /// When the job entered its state, as far as the status says.
 fn at(status: &JobStatus, now: Timestamp) -> Timestamp {
     let first = (status.attempt == 0).then_some(status.created_at);
-    let said = match status.status.as_str() {
+    let entered_at = match status.status.as_str() {
         "Queued" => first,
-        "Running" => status.progress.as_ref().map(|said| said.at).or(status.started_at),
+        "Running" => status.progress.as_ref().map(|progress| progress.at).or(status.started_at),
         _ => status.completed_at,
     };
-    said.map_or(now, |moment| moment.0)
+    entered_at.map_or(now, |moment| moment.0)
 }
 
 fn state(status: &JobStatus) -> StyledLine {
     let tries = format!("{}/{}", status.attempt, status.max_attempts);
-    StyledLine::of(status_tone(&status.status), format!("{:<9}", status.status))
+    StyledLine::of(status_style(&status.status), format!("{:<9}", status.status))
         .then(Style::Plain, format!("  {tries:>3}  "))
 }
 
@@ -176,12 +182,12 @@ fn live(status: &JobStatus, spinner: &str, lost: bool, now: Timestamp) -> Styled
     }
     let is_running = status.status == "Running";
     let line = match status.progress.as_ref().filter(|_| is_running) {
-        Some(said) => {
-            let (full, empty) = bar(said.percent);
-            let note = said.note.as_deref().unwrap_or_default();
+        Some(progress) => {
+            let (full, empty) = bar(progress.percent);
+            let note = progress.note.as_deref().unwrap_or_default();
             line.then(Style::Busy, full)
                 .then(Style::Faint, empty)
-                .then(Style::Plain, format!("  {:>3} %  {note}", said.percent))
+                .then(Style::Plain, format!("  {:>3} %  {note}", progress.percent))
         }
         None => line.then(Style::Plain, note(status, now)),
     };

@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::Result;
 use client::{Client, ClientError};
-use consign::{Context, Registration, Runner, RunningRunner, StopReason, on};
+use consign::{Context, Registration, Runner, RunnerHandle, StopReason, on};
 use outbound::{Exec, HandlerEnding, HandlerOutcome};
 use platform::{SystemClock, SystemRandom};
 use std::{process::ExitCode, sync::Arc, time::Duration};
@@ -39,16 +39,16 @@ async fn work(args: &WorkArgs, client: &Client) -> Result<ExitCode> {
     let name = args.name.clone();
     let name = name.unwrap_or_else(|| format!("work-{:08x}", SystemRandom.entropy().0 >> 96));
     check_key(client, &format!("{name}/{}", args.job_type)).await?;
-    let mut runner = Runner::remote(client).name(name).with(duty(args));
+    let mut runner = Runner::remote(client).name(name).with(registration(args));
     if args.until_empty {
         runner = runner.wait(EMPTY_WAIT);
     }
-    let working = runner.start().await?;
+    let runner = runner.start().await?;
     tokio::select! {
         () = signals.any() => {}
-        () = working.idle(), if args.until_empty => {}
+        () = runner.wait_idle(), if args.until_empty => {}
     }
-    Ok(stop(working, args.grace, &mut signals).await)
+    Ok(stop(runner, args.grace, &mut signals).await)
 }
 
 /// Checks the key while the user is still looking. A server that does not answer is waited for
@@ -62,14 +62,14 @@ async fn check_key(client: &Client, worker: &str) -> Result<(), ClientError> {
 }
 
 /// Lets programs end, or, at a second signal, gives all jobs back at once.
-async fn stop(working: RunningRunner, grace: Duration, signals: &mut Signals) -> ExitCode {
-    let stopped = tokio::select! {
-        stopped = working.stop(grace) => stopped,
+async fn stop(runner: RunnerHandle, grace: Duration, signals: &mut Signals) -> ExitCode {
+    let summary = tokio::select! {
+        summary = runner.stop(grace) => summary,
         () = signals.any() => return ExitCode::from(crate::signals::INTERRUPTED),
     };
-    if stopped.unreported > 0 {
+    if summary.unreported > 0 {
         warn!(
-            unreported = stopped.unreported,
+            unreported = summary.unreported,
             "the server did not receive the outcome of these jobs: they run again"
         );
         return ExitCode::FAILURE;
@@ -77,22 +77,25 @@ async fn stop(working: RunningRunner, grace: Duration, signals: &mut Signals) ->
     ExitCode::SUCCESS
 }
 
-fn duty(args: &WorkArgs) -> Registration {
+fn registration(args: &WorkArgs) -> Registration {
     let exec = Arc::new(Exec::new(args.exec.iter().cloned(), std::env::vars_os()));
-    let duty = on(&args.job_type, move |payload: Json, context: Context| {
+    let registration = on(&args.job_type, move |payload: Json, context: Context| {
         let exec = exec.clone();
         async move {
-            let line =
-                JobLogLine { context: context.clone(), clock: SystemClock::new(), logged: false };
-            let ended = run_exec(&exec, &context, payload).await;
-            line.end(&ended);
-            report(&context, ended).await
+            let line = JobLogLine {
+                context: context.clone(),
+                clock: SystemClock::new(),
+                is_logged: false,
+            };
+            let handler_outcome = run_exec(&exec, &context, payload).await;
+            line.end(&handler_outcome);
+            report(&context, handler_outcome).await
         }
     });
-    let duty = duty.slots(args.slots.into());
+    let registration = registration.slots(args.slots.into());
     match args.lease {
-        Some(lease) => duty.lease(lease),
-        None => duty,
+        Some(lease) => registration.lease(lease),
+        None => registration,
     }
 }
 
@@ -101,24 +104,25 @@ struct JobLogLine {
     context: Context,
     /// Measures from the start of the job.
     clock: SystemClock,
-    logged: bool,
+    is_logged: bool,
 }
 
 impl JobLogLine {
-    fn end(mut self, ended: &HandlerOutcome) {
-        let (outcome, failure) = match &ended.how {
+    fn end(mut self, handler_outcome: &HandlerOutcome) {
+        let (outcome, failure) = match &handler_outcome.ending {
             HandlerEnding::Completed { .. } => ("completed", None),
             HandlerEnding::Retry { failure, .. } => ("failed", Some(failure)),
             HandlerEnding::ForGood(failure) => ("failed for good", Some(failure)),
-            HandlerEnding::Stopped => (self.why(), None),
+            HandlerEnding::Stopped => (self.stop_outcome(), None),
             HandlerEnding::NotStarted(failure) => ("given back", Some(failure)),
         };
-        let message = failure.map_or(ended.message.as_deref(), |failure| Some(&failure.message));
+        let message =
+            failure.map_or(handler_outcome.message.as_deref(), |failure| Some(&failure.message));
         self.log_line(outcome, failure.map(|failure| &*failure.code), message);
     }
 
-    fn why(&self) -> &'static str {
-        match self.context.stopped() {
+    fn stop_outcome(&self) -> &'static str {
+        match self.context.stop_reason() {
             Some(StopReason::Cancelled) => "cancelled",
             Some(StopReason::LeaseLost) => "lease lost",
             Some(StopReason::TimedOut) => "timed out",
@@ -127,17 +131,17 @@ impl JobLogLine {
     }
 
     fn log_line(&mut self, outcome: &str, code: Option<&str>, message: Option<&str>) {
-        self.logged = true;
+        self.is_logged = true;
         let took = format!("{:.1}s", self.clock.read().monotonic.as_secs_f64());
         let job = self.context.job();
-        info!(job.id = %job.id, job_type = %job.job_type, outcome, took, code, said = message, "job done");
+        info!(job.id = %job.id, job_type = %job.job_type, outcome, took, code, detail = message, "job done");
     }
 }
 
 impl Drop for JobLogLine {
     fn drop(&mut self) {
-        if !self.logged {
-            self.log_line(self.why(), None, None);
+        if !self.is_logged {
+            self.log_line(self.stop_outcome(), None, None);
         }
     }
 }

@@ -15,7 +15,7 @@ use wire::{NodeState, WorkerState, WorkerStatus};
 
 pub(crate) fn workers(args: &WorkersArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
-        refresh::shown(session, args.watch, async || {
+        refresh::show_repeatedly(session, args.watch, async || {
             let page = session.client.workers().await?;
             Ok(session.show.view(&page, || lines(session, &page.items)))
         })
@@ -25,8 +25,8 @@ pub(crate) fn workers(args: &WorkersArgs) -> Result<ExitCode> {
 
 fn lines(session: &Session, workers: &[WorkerStatus]) -> Vec<StyledLine> {
     if workers.is_empty() {
-        let told = "no worker has asked for jobs yet: consign work --type TYPE --exec CMD";
-        return vec![StyledLine::of(Style::Faint, told)];
+        let message = "no worker has asked for jobs yet: consign work --type TYPE --exec CMD";
+        return vec![StyledLine::of(Style::Faint, message)];
     }
     Table::of(workers)
         .text("worker", |worker| &worker.worker_id)
@@ -35,8 +35,8 @@ fn lines(session: &Session, workers: &[WorkerStatus]) -> Vec<StyledLine> {
         .number("running", |worker| Cell::count(Style::Busy, worker.running))
         .column("last seen", |worker| session.when(worker.last_seen_at))
         .column("state", |worker| match worker.state {
-            WorkerState::Live => Cell::toned(Style::Good, "live"),
-            WorkerState::Lost => Cell::toned(Style::Bad, "lost"),
+            WorkerState::Live => Cell::styled(Style::Good, "live"),
+            WorkerState::Lost => Cell::styled(Style::Bad, "lost"),
         })
         .lines(&session.show)
 }
@@ -51,9 +51,9 @@ pub(crate) fn nodes(args: &RemoteArgs) -> Result<ExitCode> {
                 .column("started", |node| session.when(node.started_at))
                 .column("last seen", |node| session.when(node.last_seen_at))
                 .column("state", |node| match node.state {
-                    NodeState::Live => Cell::toned(Style::Good, "live"),
-                    NodeState::Draining => Cell::toned(Style::Waiting, "draining"),
-                    NodeState::Lost => Cell::toned(Style::Bad, "lost"),
+                    NodeState::Live => Cell::styled(Style::Good, "live"),
+                    NodeState::Draining => Cell::styled(Style::Waiting, "draining"),
+                    NodeState::Lost => Cell::styled(Style::Bad, "lost"),
                 })
                 .column("leader", |node| if node.leader { "leads" } else { "" })
                 .lines(&session.show)

@@ -1,9 +1,9 @@
 //! Settings from the environment.
 
 use super::{
+    error::{SettingError, SettingOrigin},
     key::{ALL, OTHER_VARIABLES},
-    mistake::{Mistake, SettingPlace},
-    raw::{RawSettings, SourceValue},
+    raw::{RawSetting, SourceValue},
 };
 use std::{
     collections::BTreeMap,
@@ -34,43 +34,43 @@ impl Environment {
         self.0.get("CONSIGN_CONFIG").map(PathBuf::from)
     }
 
-    pub(super) fn read(&self, mistakes: &mut Vec<Mistake>) -> Vec<SourceValue> {
-        let ours = self.0.iter().filter(|(name, _)| !is_passed_over(name));
+    pub(super) fn read(&self, errors: &mut Vec<SettingError>) -> Vec<SourceValue> {
+        let ours = self.0.iter().filter(|(name, _)| !is_ignored(name));
         ours.filter_map(|(name, value)| {
-            given(name, value).map_err(|mistake| mistakes.push(mistake)).ok()
+            source_value(name, value).map_err(|error| errors.push(error)).ok()
         })
         .collect()
     }
 }
 
-fn given(name: &str, value: &OsStr) -> Result<SourceValue, Mistake> {
-    let place = SettingPlace::Variable(name.into());
+fn source_value(name: &str, value: &OsStr) -> Result<SourceValue, SettingError> {
+    let origin = SettingOrigin::Variable(name.into());
     let Some(key) = ALL.iter().copied().find(|key| key.variable() == name) else {
-        return Err(Mistake::new(&place, unknown(name)));
+        return Err(SettingError::new(&origin, describe_unknown(name)));
     };
     let Some(text) = value.to_str() else {
-        return Err(Mistake::new(&place, "is not UTF-8"));
+        return Err(SettingError::new(&origin, "is not UTF-8"));
     };
-    Ok(SourceValue { key, raw: RawSettings::Loose(text.into()), place })
+    Ok(SourceValue { key, raw: RawSetting::Loose(text.into()), origin })
 }
 
-fn unknown(name: &str) -> String {
+fn describe_unknown(name: &str) -> String {
     if name.starts_with("CONSIGN_TYPES_") {
         return "types are set in the file: [types.\"name\"]".into();
     }
     // The prefix is common to all variables, so the comparison for a suggestion ignores it.
     let bare = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
-    let known = ALL.iter().map(|key| key.variable()).chain(OTHER_VARIABLES.map(str::to_owned));
-    let known: Vec<String> = known.map(|name| bare(&name)).collect();
-    match nearest(&bare(name), known.iter().map(String::as_str)) {
+    let names = ALL.iter().map(|key| key.variable()).chain(OTHER_VARIABLES.map(str::to_owned));
+    let names: Vec<String> = names.map(|name| bare(&name)).collect();
+    match nearest(&bare(name), names.iter().map(String::as_str)) {
         Some(near) => format!("this variable means nothing here; did you mean `{PREFIX}{near}`?"),
         None => "this variable means nothing here".into(),
     }
 }
 
 /// Variables of other commands, and those that Kubernetes gives to every container when there is a
-/// service called `consign`. Neither is the user's mistake.
-fn is_passed_over(name: &str) -> bool {
+/// service called `consign`. Neither is the user's error.
+fn is_ignored(name: &str) -> bool {
     let of_a_service = ["CONSIGN_SERVICE_HOST", "CONSIGN_SERVICE_PORT", "CONSIGN_PORT"];
     OTHER_VARIABLES.contains(&name)
         || of_a_service.contains(&name)

@@ -1,9 +1,9 @@
-//! Parses the settings file into values with their places.
+//! Parses the settings file into values, each with its line and column.
 
 use super::{
+    error::{SettingError, SettingOrigin},
     key::{self, SECTIONS},
-    mistake::{Mistake, SettingPlace},
-    raw::{RawSettings, SourceValue},
+    raw::{RawSetting, SourceValue},
 };
 use std::{io, path::Path};
 use toml::{
@@ -23,37 +23,37 @@ pub(crate) type Open = fn(&Path) -> io::Result<String>;
 
 #[derive(Debug, Default)]
 pub(super) struct FileContents {
-    pub(super) given: Vec<SourceValue>,
+    pub(super) values: Vec<SourceValue>,
     pub(super) types: Vec<SourceType>,
-    pub(super) mistakes: Vec<Mistake>,
+    pub(super) errors: Vec<SettingError>,
 }
 
 /// A table `[types."name"]`; keys of nested tables are written with a dot.
 #[derive(Debug)]
 pub(super) struct SourceType {
     pub(super) name: String,
-    pub(super) place: SettingPlace,
-    pub(super) entries: Vec<(String, RawSettings, SettingPlace)>,
+    pub(super) origin: SettingOrigin,
+    pub(super) entries: Vec<(String, RawSetting, SettingOrigin)>,
 }
 
 /// Reads `file`. After a syntax error, nothing else is checked: the rest of the text would only
 /// lead to wrong error messages.
 pub(super) fn read(file: &SourceFile) -> FileContents {
     let (root, errors) = DeTable::parse_recoverable(&file.text);
-    let mut reader = FileReader { file, said: FileContents::default() };
+    let mut reader = FileReader { file, contents: FileContents::default() };
     if errors.is_empty() {
         reader.root(root.get_ref());
     }
     for error in errors {
-        let what = format!("this is no TOML: {}", error.message().replace('\n', ", "));
-        reader.wrong(error.span().map_or(0, |span| span.start), what);
+        let detail = format!("this is no TOML: {}", error.message().replace('\n', ", "));
+        reader.add_error(error.span().map_or(0, |span| span.start), detail);
     }
-    reader.said
+    reader.contents
 }
 
 struct FileReader<'a> {
     file: &'a SourceFile,
-    said: FileContents,
+    contents: FileContents,
 }
 
 type Entry<'a> = (&'a Spanned<DeString<'a>>, &'a Spanned<DeValue<'a>>);
@@ -61,15 +61,15 @@ type Entry<'a> = (&'a Spanned<DeString<'a>>, &'a Spanned<DeValue<'a>>);
 impl FileReader<'_> {
     fn root(&mut self, root: &DeTable<'_>) {
         for (name, value) in root {
-            let word: &str = name.get_ref();
+            let key_name: &str = name.get_ref();
             match value.get_ref().as_table() {
-                Some(types) if word == "types" => self.types(types),
-                Some(table) if SECTIONS.contains(&word) => {
-                    table.iter().for_each(|entry| self.entry(word, entry));
+                Some(types) if key_name == "types" => self.types(types),
+                Some(table) if SECTIONS.contains(&key_name) => {
+                    table.iter().for_each(|entry| self.entry(key_name, entry));
                 }
-                None if word == "types" || SECTIONS.contains(&word) => {
-                    let what = format!("`{word}` must be a table: [{word}]");
-                    self.wrong(value.span().start, what);
+                None if key_name == "types" || SECTIONS.contains(&key_name) => {
+                    let detail = format!("`{key_name}` must be a table: [{key_name}]");
+                    self.add_error(value.span().start, detail);
                 }
                 Some(_) | None => self.entry("", (name, value)),
             }
@@ -78,73 +78,74 @@ impl FileReader<'_> {
 
     fn entry(&mut self, section: &str, (name, value): Entry<'_>) {
         let Some(key) = key::find(section, name.get_ref()) else {
-            return self.unknown(section, name);
+            return self.unknown_key(section, name);
         };
-        let (raw, place) = (RawSettings::of(value.get_ref()), self.at(value.span().start));
-        self.said.given.push(SourceValue { key, raw, place });
+        let (raw, origin) = (RawSetting::of(value.get_ref()), self.origin_at(value.span().start));
+        self.contents.values.push(SourceValue { key, raw, origin });
     }
 
-    fn unknown(&mut self, section: &str, name: &Spanned<DeString<'_>>) {
-        let word: &str = name.get_ref();
+    fn unknown_key(&mut self, section: &str, name: &Spanned<DeString<'_>>) {
+        let key_name: &str = name.get_ref();
         let tables = SECTIONS.iter().copied().chain(["types"]);
-        let near = hint(word, key::names_in(section).chain(tables.filter(|_| section.is_empty())));
-        let elsewhere = key::ALL.iter().find(|key| key.name == word);
+        let near =
+            hint(key_name, key::names_in(section).chain(tables.filter(|_| section.is_empty())));
+        let elsewhere = key::ALL.iter().find(|key| key.name == key_name);
         let near = match elsewhere {
             Some(key) if key.section.is_empty() => "; it belongs at the top of the file".into(),
             Some(key) => format!("; it belongs in [{}]", key.section),
             None => near,
         };
-        let within = if section.is_empty() { "" } else { &format!(" in [{section}]") };
-        self.wrong(name.span().start, format!("unknown key `{word}`{within}{near}"));
+        let in_section = if section.is_empty() { "" } else { &format!(" in [{section}]") };
+        self.add_error(name.span().start, format!("unknown key `{key_name}`{in_section}{near}"));
     }
 
     fn types(&mut self, types: &DeTable<'_>) {
         for (name, value) in types {
             let at = name.span().start;
             let Some(table) = value.get_ref().as_table() else {
-                let word = name.get_ref();
-                self.wrong(at, format!("`{word}` must be a table: [types.\"{word}\"]"));
+                let key_name = name.get_ref();
+                self.add_error(at, format!("`{key_name}` must be a table: [types.\"{key_name}\"]"));
                 continue;
             };
             let mut entries = Vec::new();
             self.flatten("", table, &mut entries);
-            let (name, place) = (name.get_ref().to_string(), self.at(at));
-            self.said.types.push(SourceType { name, place, entries });
+            let (name, origin) = (name.get_ref().to_string(), self.origin_at(at));
+            self.contents.types.push(SourceType { name, origin, entries });
         }
     }
 
     /// Flattens a policy's nested tables. Deeper ones are unknown keys.
     fn flatten(
         &self,
-        before: &str,
+        prefix: &str,
         table: &DeTable<'_>,
-        into: &mut Vec<(String, RawSettings, SettingPlace)>,
+        into: &mut Vec<(String, RawSetting, SettingOrigin)>,
     ) {
         for (name, value) in table {
-            let path = format!("{before}{}", name.get_ref());
-            let within = before.is_empty() && ["backoff", "handler"].contains(&path.as_str());
+            let path = format!("{prefix}{}", name.get_ref());
+            let is_nested = prefix.is_empty() && ["backoff", "handler"].contains(&path.as_str());
             match value.get_ref().as_table() {
-                Some(inner) if within && !inner.is_empty() => {
+                Some(inner) if is_nested && !inner.is_empty() => {
                     self.flatten(&format!("{path}."), inner, into);
                 }
                 Some(_) | None => {
-                    let place = self.at(name.span().start);
-                    into.push((path, RawSettings::of(value.get_ref()), place));
+                    let origin = self.origin_at(name.span().start);
+                    into.push((path, RawSetting::of(value.get_ref()), origin));
                 }
             }
         }
     }
 
-    fn wrong(&mut self, byte: usize, what: String) {
-        let mistake = Mistake::new(&self.at(byte), what);
-        self.said.mistakes.push(mistake);
+    fn add_error(&mut self, byte: usize, detail: String) {
+        let error = SettingError::new(&self.origin_at(byte), detail);
+        self.contents.errors.push(error);
     }
 
     /// The line and column of a byte offset, as editors count.
-    fn at(&self, byte: usize) -> SettingPlace {
+    fn origin_at(&self, byte: usize) -> SettingOrigin {
         let before = self.file.text.get(..byte).unwrap_or(&self.file.text);
         let line = before.matches('\n').count() + 1;
         let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
-        SettingPlace::File { name: self.file.name.clone(), line, column }
+        SettingOrigin::File { name: self.file.name.clone(), line, column }
     }
 }

@@ -10,7 +10,7 @@ pub(crate) struct SettingKey {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
     /// The default, as a variable would write it.
-    pub(crate) usual: Option<&'static str>,
+    pub(crate) default: Option<&'static str>,
 }
 
 impl SettingKey {
@@ -41,7 +41,7 @@ const DAY: u64 = 24 * 60 * MINUTE;
 
 const PAYLOAD_MAX: u64 = engine::PAYLOAD_BYTES_HARD_MAX as u64;
 /// The range of client timeouts.
-const PATIENCE: Kind = Kind::Span(100..=10 * MINUTE);
+const CLIENT_TIMEOUT: Kind = Kind::Span(100..=10 * MINUTE);
 
 /// Algorithms with public keys, which need no shared secret.
 const ALGORITHMS: &[&str] =
@@ -49,9 +49,9 @@ const ALGORITHMS: &[&str] =
 
 /// Makes a static of each row, and lists them all in the order of the rows.
 macro_rules! keys {
-    ($($section:literal { $($constant:ident: $name:literal, $kind:expr, $usual:expr;)* })*) => {
+    ($($section:literal { $($constant:ident: $name:literal, $kind:expr, $default:expr;)* })*) => {
         $($(pub(crate) static $constant: SettingKey =
-            SettingKey { section: $section, name: $name, kind: $kind, usual: $usual };)*)*
+            SettingKey { section: $section, name: $name, kind: $kind, default: $default };)*)*
 
         /// All keys, in the order in which they are shown.
         pub(crate) static ALL: &[&SettingKey] = &[$($(&$constant,)*)*];
@@ -92,19 +92,19 @@ keys! {
     "limits" {
         CONNECTIONS: "connections", Kind::Whole(1..=1_000_000), Some("10000");
         CONNECTIONS_PER_ADDRESS: "connections_per_address", Kind::Whole(1..=1_000_000), None;
-        FIRST_BYTE_TIMEOUT: "first_byte_timeout", PATIENCE, Some("5s");
+        FIRST_BYTE_TIMEOUT: "first_byte_timeout", CLIENT_TIMEOUT, Some("5s");
         HEADER_BYTES: "header_bytes", Kind::Bytes(8 * KIB..=MIB), Some("16KiB");
-        HEADER_TIMEOUT: "header_timeout", PATIENCE, Some("30s");
+        HEADER_TIMEOUT: "header_timeout", CLIENT_TIMEOUT, Some("30s");
         BODY_BYTES: "body_bytes", Kind::Bytes(KIB..=GIB), Some("2MiB");
         PAGE_BYTES: "page_bytes", Kind::Bytes(KIB..=GIB), Some("16MiB");
-        BODY_TIMEOUT: "body_timeout", PATIENCE, Some("30s");
+        BODY_TIMEOUT: "body_timeout", CLIENT_TIMEOUT, Some("30s");
         BODIES_BYTES: "bodies_bytes", Kind::Bytes(KIB..=64 * GIB), Some("128MiB");
         REPORTS_BYTES: "reports_bytes", Kind::Bytes(KIB..=64 * GIB), Some("128MiB");
         PRINCIPAL_SHARE: "principal_share", Kind::Whole(1..=100), Some("50");
         WAITING: "waiting", Kind::Whole(1..=1_000_000), Some("8000");
         WAITING_PER_PRINCIPAL: "waiting_per_principal", Kind::Whole(1..=1_000_000), None;
         WAITING_PER_JOB: "waiting_per_job", Kind::Whole(1..=1_000_000), None;
-        WRITE_TIMEOUT: "write_timeout", PATIENCE, Some("30s");
+        WRITE_TIMEOUT: "write_timeout", CLIENT_TIMEOUT, Some("30s");
         JOB_TYPES: "job_types", Kind::Whole(1..=1_000_000), Some("1000");
         API_KEYS: "api_keys", Kind::Whole(1..=1_000_000), Some("1000");
         WORKERS: "workers", Kind::Whole(1..=1_000_000), Some("10000");

@@ -38,7 +38,7 @@ pub(crate) fn is_open(address: IpAddr) -> bool {
 }
 
 /// The error for a reachable address without TLS.
-pub(crate) const UNPROTECTED: &str = "others could reach this address, and what they send could be read on its way: \
+pub(crate) const UNPROTECTED: &str = "other machines can reach this address, and the requests to it are not encrypted: \
      set cert and key in [tls], or behind_proxy = true where a proxy does TLS in front of it, \
      or listen on 127.0.0.1";
 
@@ -46,18 +46,18 @@ impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let usual = "must be an address and a port, such as 127.0.0.1:8470 or [::1]:8470";
+        let expected = "must be an address and a port, such as 127.0.0.1:8470 or [::1]:8470";
         if text.contains("://") {
             return Err("must be an address and a port without http:// before them".into());
         }
-        let (host, port) = text.rsplit_once(':').ok_or(usual)?;
-        let port = port.parse().map_err(|_| usual)?;
+        let (host, port) = text.rsplit_once(':').ok_or(expected)?;
+        let port = port.parse().map_err(|_| expected)?;
         if host.is_empty() {
             return Err(format!("names no address: 127.0.0.1:{port} is this machine alone"));
         }
         let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let ip = match bracketed {
-            Some(address) => Some(IpAddr::V6(address.parse().map_err(|_| usual)?)),
+            Some(address) => Some(IpAddr::V6(address.parse().map_err(|_| expected)?)),
             None if host.contains(':') => {
                 return Err(format!("has IPv6 without brackets: try [{host}]:{port}"));
             }
@@ -66,7 +66,7 @@ impl FromStr for Listen {
         match ip {
             Some(ip) => Ok(Listen::Address(SocketAddr::new(ip, port))),
             None if is_name(host) => Ok(Listen::Name(host.into(), port)),
-            None => Err(usual.into()),
+            None => Err(expected.into()),
         }
     }
 }
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_wrong_listen_address_is_refused_with_a_suggestion() {
-        for (text, said) in [
+        for (text, expected) in [
             ("", "such as 127.0.0.1:8470"),
             ("8470", "such as 127.0.0.1:8470"),
             (":8470", "127.0.0.1:8470 is this machine"),
@@ -120,7 +120,7 @@ mod tests {
             ("a b:1", "such as"),
         ] {
             let wrong = text.parse::<Listen>().unwrap_err();
-            assert!(wrong.contains(said), "{text}: {wrong}");
+            assert!(wrong.contains(expected), "{text}: {wrong}");
         }
     }
 

@@ -1,12 +1,12 @@
 //! Reads flags, environment and file into checked settings.
 
 mod environment;
+mod error;
 mod file;
 mod key;
 mod listen;
-mod mistake;
-mod pick;
 mod raw;
+mod resolver;
 mod shares;
 mod show;
 mod types;
@@ -17,19 +17,19 @@ mod warn;
 mod tests;
 
 pub(crate) use environment::Environment;
+pub(crate) use error::SettingErrors;
 pub(crate) use file::SourceFile;
 pub(crate) use listen::{Listen, UNPROTECTED, is_open};
-pub(crate) use mistake::Mistakes;
 pub(crate) use shares::Shares;
 pub(crate) use types::DeclaredType;
 
 use crate::args::{SettingsArgs, StoreAddress};
 use engine::{HandlerSource, HandlerSources, Tenant, TenantLimits};
+use error::SettingOrigin;
 use key::SettingKey;
-use mistake::SettingPlace;
 use outbound::{AddressList, Allow};
-use pick::{Chosen, Picker};
-use raw::{RawSettings, SourceValue};
+use raw::{RawSetting, SourceValue};
+use resolver::{ResolvedSetting, Resolver};
 use server::{ForwardedHeader, JwksSource, JwtSettings, Limits, ProxySettings, Rate};
 use std::{num::NonZeroU32, path::PathBuf, ptr, sync::Arc, time::Duration};
 
@@ -57,7 +57,7 @@ pub(crate) struct Settings {
     pub(crate) allow: Arc<Allow>,
     pub(crate) types: Vec<DeclaredType>,
     /// Every value with its source.
-    chosen: Vec<Chosen>,
+    resolved: Vec<ResolvedSetting>,
 }
 
 /// Format and level of the log.
@@ -101,66 +101,67 @@ impl Settings {
         args: &SettingsArgs,
         env: &Environment,
         file: Option<&SourceFile>,
-    ) -> Result<Settings, Mistakes> {
-        let file::FileContents { given, types, mut mistakes } =
+    ) -> Result<Settings, SettingErrors> {
+        let file::FileContents { values, types, mut errors } =
             file.map(file::read).unwrap_or_default();
-        let mut said = typed(args);
-        said.extend(env.read(&mut mistakes));
-        said.extend(given);
+        let mut source_values = flag_values(args);
+        source_values.extend(env.read(&mut errors));
+        source_values.extend(values);
         let types =
-            types.iter().filter_map(|said| types::read(said, file?.open, &mut mistakes)).collect();
-        let mut picker = Picker::new(said, mistakes);
-        let settings = Self::pick(&mut picker, types);
-        let Picker { mut mistakes, mut chosen, .. } = picker;
-        mistakes.sort_by(|a, b| a.place.cmp(&b.place));
-        chosen.sort_by_key(|chosen| key::ALL.iter().position(|key| ptr::eq(*key, chosen.key)));
+            types.iter().filter_map(|table| types::read(table, file?.open, &mut errors)).collect();
+        let mut resolver = Resolver::new(source_values, errors);
+        let settings = Self::resolve_all(&mut resolver, types);
+        let Resolver { mut errors, mut resolved, .. } = resolver;
+        errors.sort_by(|a, b| a.origin.cmp(&b.origin));
+        resolved
+            .sort_by_key(|resolved| key::ALL.iter().position(|key| ptr::eq(*key, resolved.key)));
         match settings {
-            Some(settings) if mistakes.is_empty() => Ok(Settings { chosen, ..settings }),
-            Some(_) | None => Err(Mistakes(mistakes)),
+            Some(settings) if errors.is_empty() => Ok(Settings { resolved, ..settings }),
+            Some(_) | None => Err(SettingErrors(errors)),
         }
     }
 
     /// `None` only where something is wrong.
-    fn pick(picker: &mut Picker, types: Vec<DeclaredType>) -> Option<Self> {
-        let payload_bytes_max = picker.size(&key::PAYLOAD_MAX_KEY)?;
-        let behind_proxy = picker.switch(&key::BEHIND_PROXY)?;
-        let (limits, shares) = limits(picker, payload_bytes_max, behind_proxy)?;
+    fn resolve_all(resolver: &mut Resolver, types: Vec<DeclaredType>) -> Option<Self> {
+        let payload_bytes_max = resolver.size(&key::PAYLOAD_MAX_KEY)?;
+        let behind_proxy = resolver.switch(&key::BEHIND_PROXY)?;
+        let (limits, shares) = limits(resolver, payload_bytes_max, behind_proxy)?;
         let settings = Settings {
-            listen: picker.listen(&key::LISTEN)?,
-            store: picker.store(&key::STORE)?,
-            wait_for_store: picker.span(&key::WAIT_FOR_STORE)?,
+            listen: resolver.listen(&key::LISTEN)?,
+            store: resolver.store(&key::STORE)?,
+            wait_for_store: resolver.span(&key::WAIT_FOR_STORE)?,
             behind_proxy,
             payload_bytes_max,
-            strict_types: picker.switch(&key::STRICT_TYPES)?,
+            strict_types: resolver.switch(&key::STRICT_TYPES)?,
             tenant_limits: TenantLimits {
-                job_types_max: picker.whole(&key::JOB_TYPES)?,
-                api_keys_max: picker.whole(&key::API_KEYS)?,
-                workers_max: picker.whole(&key::WORKERS)?,
+                job_types_max: resolver.whole(&key::JOB_TYPES)?,
+                api_keys_max: resolver.whole(&key::API_KEYS)?,
+                workers_max: resolver.whole(&key::WORKERS)?,
             },
             log: LogSettings {
-                format: picker.text(&key::LOG_FORMAT)?,
-                level: picker.text(&key::LOG_LEVEL)?,
+                format: resolver.text(&key::LOG_FORMAT)?,
+                level: resolver.text(&key::LOG_LEVEL)?,
             },
-            tls: tls(picker),
-            health_listen: picker.listen(&key::HEALTH_LISTEN),
+            tls: tls(resolver),
+            health_listen: resolver.listen(&key::HEALTH_LISTEN),
             server: server::Settings {
                 limits,
-                rate: rate(picker),
-                signed_url_lifetime: picker.span(&key::LIFETIME)?,
-                jwt: jwt(picker)?,
-                proxy: proxy(picker)?,
+                rate: rate(resolver),
+                signed_url_lifetime: resolver.span(&key::LIFETIME)?,
+                jwt: jwt(resolver)?,
+                proxy: proxy(resolver)?,
                 handlers: HandlerSources {
-                    exec: handler_source(picker, &key::EXEC)?,
-                    http: handler_source(picker, &key::HTTP)?,
+                    exec: handler_source(resolver, &key::EXEC)?,
+                    http: handler_source(resolver, &key::HTTP)?,
                 },
             },
             shares,
-            allow: Arc::new(Allow::parse(&picker.words(&key::ALLOW)?).expect(KIND_CHECKED)),
+            allow: Arc::new(Allow::parse(&resolver.words(&key::ALLOW)?).expect(KIND_CHECKED)),
             types,
-            chosen: Vec::new(),
+            resolved: Vec::new(),
         };
         // Half a [tls] table is an error of its own, and no reason for another.
-        let wants_tls = picker.is_set(&key::TLS_CERT) || picker.is_set(&key::TLS_KEY);
+        let wants_tls = resolver.is_set(&key::TLS_CERT) || resolver.is_set(&key::TLS_KEY);
         // The health listener takes API keys, too: for /metrics.
         let listeners = [
             (&key::LISTEN, Some(&settings.listen)),
@@ -168,41 +169,41 @@ impl Settings {
         ];
         for (key, listen) in listeners {
             if listen.is_some_and(Listen::is_open) && !wants_tls && !behind_proxy {
-                picker.refuse(key, UNPROTECTED);
+                resolver.refuse(key, UNPROTECTED);
             }
         }
         Some(settings)
     }
 }
 
-/// Why a value of a list parses again after it was picked.
-const KIND_CHECKED: &str = "the kind of the key takes nothing else";
+/// Why a value of a list parses again when it is read a second time.
+const KIND_CHECKED: &str = "the value was checked when it was resolved";
 
-fn typed(args: &SettingsArgs) -> Vec<SourceValue> {
+fn flag_values(args: &SettingsArgs) -> Vec<SourceValue> {
     let flags: [(&'static SettingKey, &'static str, &Option<String>); 3] = [
         (&key::LISTEN, "--listen", &args.listen),
         (&key::STORE, "--store", &args.store),
         (&key::WAIT_FOR_STORE, "--wait-for-store", &args.wait_for_store),
     ];
-    let given = |(key, flag, text): (_, _, &Option<String>)| {
-        let raw = RawSettings::Loose(text.clone()?);
-        Some(SourceValue { key, raw, place: SettingPlace::Flag(flag) })
+    let flag_value = |(key, flag, text): (_, _, &Option<String>)| {
+        let raw = RawSetting::Loose(text.clone()?);
+        Some(SourceValue { key, raw, origin: SettingOrigin::Flag(flag) })
     };
-    flags.into_iter().filter_map(given).collect()
+    flags.into_iter().filter_map(flag_value).collect()
 }
 
-fn tls(picker: &mut Picker) -> Option<TlsFiles> {
-    let (cert, key) = (picker.path(&key::TLS_CERT), picker.path(&key::TLS_KEY));
+fn tls(resolver: &mut Resolver) -> Option<TlsFiles> {
+    let (cert, key) = (resolver.path(&key::TLS_CERT), resolver.path(&key::TLS_KEY));
     let no_key = "[tls] has a certificate, but no key: set `key` as well";
-    picker.needs(&key::TLS_CERT, &key::TLS_KEY, no_key);
+    resolver.needs(&key::TLS_CERT, &key::TLS_KEY, no_key);
     let no_cert = "[tls] has a key, but no certificate: set `cert` as well";
-    picker.needs(&key::TLS_KEY, &key::TLS_CERT, no_cert);
+    resolver.needs(&key::TLS_KEY, &key::TLS_CERT, no_cert);
     Some(TlsFiles { cert: cert?, key: key? })
 }
 
-fn proxy(picker: &mut Picker) -> Option<ProxySettings> {
-    let trusted = AddressList::parse(&picker.words(&key::PROXY_TRUSTED)?).expect(KIND_CHECKED);
-    let header = match picker.text(&key::PROXY_HEADER)?.as_str() {
+fn proxy(resolver: &mut Resolver) -> Option<ProxySettings> {
+    let trusted = AddressList::parse(&resolver.words(&key::PROXY_TRUSTED)?).expect(KIND_CHECKED);
+    let header = match resolver.text(&key::PROXY_HEADER)?.as_str() {
         "forwarded" => ForwardedHeader::Forwarded,
         _ => ForwardedHeader::XForwardedFor,
     };
@@ -211,41 +212,41 @@ fn proxy(picker: &mut Picker) -> Option<ProxySettings> {
 
 /// Without this check, limits that contradict each other would fail at the first large request.
 fn limits(
-    picker: &mut Picker,
+    resolver: &mut Resolver,
     payload_bytes_max: usize,
     behind_proxy: bool,
 ) -> Option<(Limits, Shares)> {
     let mut limits = Limits {
-        connections_max: picker.size(&key::CONNECTIONS)?,
-        first_byte_timeout: picker.span(&key::FIRST_BYTE_TIMEOUT)?,
-        header_bytes_max: picker.size(&key::HEADER_BYTES)?,
-        header_timeout: picker.span(&key::HEADER_TIMEOUT)?,
-        body_bytes_max: picker.size(&key::BODY_BYTES)?,
-        page_bytes_max: picker.size(&key::PAGE_BYTES)?,
-        body_timeout: picker.span(&key::BODY_TIMEOUT)?,
-        bodies_bytes_max: picker.size(&key::BODIES_BYTES)?,
-        reports_bytes_max: picker.size(&key::REPORTS_BYTES)?,
-        principal_share_percent: picker.whole(&key::PRINCIPAL_SHARE)?.try_into().ok()?,
-        waiting_max: picker.size(&key::WAITING)?,
-        write_timeout: picker.span(&key::WRITE_TIMEOUT)?,
+        connections_max: resolver.size(&key::CONNECTIONS)?,
+        first_byte_timeout: resolver.span(&key::FIRST_BYTE_TIMEOUT)?,
+        header_bytes_max: resolver.size(&key::HEADER_BYTES)?,
+        header_timeout: resolver.span(&key::HEADER_TIMEOUT)?,
+        body_bytes_max: resolver.size(&key::BODY_BYTES)?,
+        page_bytes_max: resolver.size(&key::PAGE_BYTES)?,
+        body_timeout: resolver.span(&key::BODY_TIMEOUT)?,
+        bodies_bytes_max: resolver.size(&key::BODIES_BYTES)?,
+        reports_bytes_max: resolver.size(&key::REPORTS_BYTES)?,
+        principal_share_percent: resolver.whole(&key::PRINCIPAL_SHARE)?.try_into().ok()?,
+        waiting_max: resolver.size(&key::WAITING)?,
+        write_timeout: resolver.span(&key::WRITE_TIMEOUT)?,
         ..Limits::default()
     };
     let shares = Shares {
-        connections_per_address: picker.size(&key::CONNECTIONS_PER_ADDRESS),
-        waiting_per_principal: picker.size(&key::WAITING_PER_PRINCIPAL),
-        waiting_per_job: picker.size(&key::WAITING_PER_JOB),
+        connections_per_address: resolver.size(&key::CONNECTIONS_PER_ADDRESS),
+        waiting_per_principal: resolver.size(&key::WAITING_PER_PRINCIPAL),
+        waiting_per_job: resolver.size(&key::WAITING_PER_JOB),
         behind_proxy,
     };
     shares.apply(&mut limits);
-    let mut check = |holds: bool, key: &'static SettingKey, rule: &str| {
-        if !holds {
-            picker.refuse(key, format!("{} {rule}", key.path()));
+    let mut check = |is_met: bool, key: &'static SettingKey, rule: &str| {
+        if !is_met {
+            resolver.refuse(key, format!("{} {rule}", key.path()));
         }
     };
-    let least = payload_bytes_max.saturating_add(ENVELOPE_BYTES);
+    let body_bytes_min = payload_bytes_max.saturating_add(ENVELOPE_BYTES);
     let rule =
         "must be 16KiB more than payload_max at least, or no request could hold such a payload";
-    check(limits.body_bytes_max >= least, &key::BODY_BYTES, rule);
+    check(limits.body_bytes_max >= body_bytes_min, &key::BODY_BYTES, rule);
     let rule = "must not be less than limits.body_bytes";
     check(limits.page_bytes_max >= limits.body_bytes_max, &key::PAGE_BYTES, rule);
     let rule = "must not be less than limits.page_bytes: it is for all of them";
@@ -259,66 +260,66 @@ fn limits(
 /// A generous bound for a job's fields beside its payload.
 const ENVELOPE_BYTES: usize = 16 * 1024;
 
-fn rate(picker: &mut Picker) -> Option<Rate> {
-    let (per_second, burst) = (picker.whole(&key::PER_SECOND), picker.whole(&key::BURST));
+fn rate(resolver: &mut Resolver) -> Option<Rate> {
+    let (per_second, burst) = (resolver.whole(&key::PER_SECOND), resolver.whole(&key::BURST));
     let no_rate = "[rate] has a burst, but no rate: set `per_second` as well";
-    picker.needs(&key::BURST, &key::PER_SECOND, no_rate);
+    resolver.needs(&key::BURST, &key::PER_SECOND, no_rate);
     let per_second = positive(per_second?);
     Some(Rate { per_second, burst: burst.map_or(per_second, positive) })
 }
 
 /// The inner `None`: tokens are off. The outer `None`: something is wrong.
-fn jwt(picker: &mut Picker) -> Option<Option<JwtSettings>> {
-    let wanted = key::ALL.iter().any(|key| key.section == "jwt" && picker.is_set(key));
+fn jwt(resolver: &mut Resolver) -> Option<Option<JwtSettings>> {
+    let is_enabled = key::ALL.iter().any(|key| key.section == "jwt" && resolver.is_set(key));
     for key in [&key::ISSUER, &key::AUDIENCE] {
-        if wanted && !picker.is_set(key) {
-            picker.refuse(key, format!("[jwt] needs `{}`", key.name));
+        if is_enabled && !resolver.is_set(key) {
+            resolver.refuse(key, format!("[jwt] needs `{}`", key.name));
         }
     }
     // A missing required value is an error already, so none of the empty texts below comes into
     // use.
     let jwt = JwtSettings {
-        issuer: picker.text(&key::ISSUER).unwrap_or_default(),
-        audience: picker.text(&key::AUDIENCE).unwrap_or_default(),
-        algorithms: picker.words(&key::ALGORITHMS_KEY)?,
-        jwks: jwks(picker, wanted),
-        tenant_claim: picker.text(&key::TENANT_CLAIM)?,
-        tenant: picker.text(&key::TENANT),
-        scopes_claim: picker.text(&key::SCOPES_CLAIM)?,
-        subjects_claim: picker.text(&key::SUBJECTS_CLAIM)?,
-        types_claim: picker.text(&key::TYPES_CLAIM)?,
-        allow_all_tenants: picker.switch(&key::ALLOW_ALL_TENANTS)?,
+        issuer: resolver.text(&key::ISSUER).unwrap_or_default(),
+        audience: resolver.text(&key::AUDIENCE).unwrap_or_default(),
+        algorithms: resolver.words(&key::ALGORITHMS_KEY)?,
+        jwks: jwks(resolver, is_enabled),
+        tenant_claim: resolver.text(&key::TENANT_CLAIM)?,
+        tenant: resolver.text(&key::TENANT),
+        scopes_claim: resolver.text(&key::SCOPES_CLAIM)?,
+        subjects_claim: resolver.text(&key::SUBJECTS_CLAIM)?,
+        types_claim: resolver.text(&key::TYPES_CLAIM)?,
+        allow_all_tenants: resolver.switch(&key::ALLOW_ALL_TENANTS)?,
     };
     match jwt.tenant.as_deref() {
         Some("*") if jwt.allow_all_tenants => {}
         Some("*") => {
-            let what = "`*` is every tenant: it needs allow_all_tenants = true";
-            picker.refuse(&key::TENANT, what);
+            let detail = "`*` is every tenant: it needs allow_all_tenants = true";
+            resolver.refuse(&key::TENANT, detail);
         }
         Some(tenant) => {
             if let Err(problem) = Tenant::parse(tenant) {
-                picker.refuse(&key::TENANT, format!("`tenant` {}", problem.detail));
+                resolver.refuse(&key::TENANT, format!("`tenant` {}", problem.detail));
             }
         }
         None => {}
     }
-    Some(wanted.then_some(jwt))
+    Some(is_enabled.then_some(jwt))
 }
 
-fn jwks(picker: &mut Picker, wanted: bool) -> JwksSource {
-    let (file, url) = (picker.path(&key::JWKS_FILE), picker.url(&key::JWKS_URL));
+fn jwks(resolver: &mut Resolver, is_enabled: bool) -> JwksSource {
+    let (file, url) = (resolver.path(&key::JWKS_FILE), resolver.url(&key::JWKS_URL));
     if file.is_some() && url.is_some() {
-        picker.refuse(&key::JWKS_URL, "[jwt] takes jwks_file or jwks_url, not both");
+        resolver.refuse(&key::JWKS_URL, "[jwt] takes jwks_file or jwks_url, not both");
     }
-    if wanted && !picker.is_set(&key::JWKS_FILE) && !picker.is_set(&key::JWKS_URL) {
-        let what = "[jwt] needs `jwks_file` or `jwks_url`: where the issuer's public keys are";
-        picker.refuse(&key::JWKS_FILE, what);
+    if is_enabled && !resolver.is_set(&key::JWKS_FILE) && !resolver.is_set(&key::JWKS_URL) {
+        let detail = "[jwt] needs `jwks_file` or `jwks_url`: where the issuer's public keys are";
+        resolver.refuse(&key::JWKS_FILE, detail);
     }
     url.map_or(JwksSource::File(file.unwrap_or_default()), JwksSource::Url)
 }
 
-fn handler_source(picker: &mut Picker, key: &'static SettingKey) -> Option<HandlerSource> {
-    Some(match picker.text(key)?.as_str() {
+fn handler_source(resolver: &mut Resolver, key: &'static SettingKey) -> Option<HandlerSource> {
+    Some(match resolver.text(key)?.as_str() {
         "all" => HandlerSource::All,
         "file" => HandlerSource::File,
         _ => HandlerSource::Off,

@@ -1,67 +1,67 @@
-//! Values as a source gives them, unchecked.
+//! Values as flags, variables and the file contain them, unchecked.
 
-use super::{key::SettingKey, mistake::SettingPlace};
+use super::{error::SettingOrigin, key::SettingKey};
 use toml::de::DeValue;
 
 #[derive(Clone, Debug)]
 pub(super) struct SourceValue {
     pub(super) key: &'static SettingKey,
-    pub(super) raw: RawSettings,
-    pub(super) place: SettingPlace,
+    pub(super) raw: RawSetting,
+    pub(super) origin: SettingOrigin,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum RawSettings {
+pub(super) enum RawSetting {
     /// From a flag or a variable, where every value is a text.
     Loose(String),
     Text(String),
     Whole(i64),
     Number(f64),
     Switch(bool),
-    List(Vec<RawSettings>),
+    List(Vec<RawSetting>),
     /// A type that no key takes.
     Other(&'static str),
 }
 
-impl RawSettings {
+impl RawSetting {
     pub(super) fn of(value: &DeValue<'_>) -> Self {
         match value {
-            DeValue::String(text) => RawSettings::Text(text.to_string()),
+            DeValue::String(text) => RawSetting::Text(text.to_string()),
             DeValue::Integer(number) => {
                 let read = i64::from_str_radix(number.as_str(), number.radix());
-                read.map_or(RawSettings::Other("a number that is too large"), RawSettings::Whole)
+                read.map_or(RawSetting::Other("a number that is too large"), RawSetting::Whole)
             }
             DeValue::Float(number) => {
-                number.as_str().parse().map_or(RawSettings::Other("no number"), RawSettings::Number)
+                number.as_str().parse().map_or(RawSetting::Other("no number"), RawSetting::Number)
             }
-            DeValue::Boolean(switch) => RawSettings::Switch(*switch),
-            DeValue::Datetime(_) => RawSettings::Other("a date"),
-            DeValue::Array(items) => RawSettings::List(
-                items.iter().map(|item| RawSettings::of(item.get_ref())).collect(),
-            ),
-            DeValue::Table(table) if table.is_empty() => RawSettings::Other("an empty table"),
-            DeValue::Table(_) => RawSettings::Other("a table"),
+            DeValue::Boolean(switch) => RawSetting::Switch(*switch),
+            DeValue::Datetime(_) => RawSetting::Other("a date"),
+            DeValue::Array(items) => {
+                RawSetting::List(items.iter().map(|item| RawSetting::of(item.get_ref())).collect())
+            }
+            DeValue::Table(table) if table.is_empty() => RawSetting::Other("an empty table"),
+            DeValue::Table(_) => RawSetting::Other("a table"),
         }
     }
 
     /// The text, or an error with an example.
     pub(super) fn text(&self, example: &str) -> Result<&str, String> {
-        let (RawSettings::Loose(text) | RawSettings::Text(text)) = self else {
+        let (RawSetting::Loose(text) | RawSetting::Text(text)) = self else {
             return Err(self.instead_of(&format!("a text such as \"{example}\"")));
         };
         Ok(text)
     }
 
-    /// The error that it should be `wanted`, and what it is.
-    pub(super) fn instead_of(&self, wanted: &str) -> String {
+    /// The error that it should be `expected`, and what it is.
+    pub(super) fn instead_of(&self, expected: &str) -> String {
         let is = match self {
-            RawSettings::Loose(_) | RawSettings::Text(_) => "a text",
-            RawSettings::Whole(_) => "a number",
-            RawSettings::Number(_) => "a number with decimals",
-            RawSettings::Switch(_) => "true or false",
-            RawSettings::List(_) => "a list",
-            RawSettings::Other(what) => what,
+            RawSetting::Loose(_) | RawSetting::Text(_) => "a text",
+            RawSetting::Whole(_) => "a number",
+            RawSetting::Number(_) => "a number with decimals",
+            RawSetting::Switch(_) => "true or false",
+            RawSetting::List(_) => "a list",
+            RawSetting::Other(what) => what,
         };
-        format!("must be {wanted}, but is {is}")
+        format!("must be {expected}, but is {is}")
     }
 }

@@ -35,12 +35,12 @@ impl Shares {
             ("waiting_per_principal", self.waiting_per_principal, "waiting", waiting),
             ("waiting_per_job", self.waiting_per_job, "waiting", waiting),
         ];
-        let reaches = |(name, share, of, total): (_, Option<usize>, _, _)| {
+        let warning = |(name, share, of, total): (_, Option<usize>, _, _)| {
             let share = share.filter(|share| *share >= total)?;
             Some(format!(
-                "limits.{name} is {share}, and limits.{of} allows {total}: one can take the places of all"
+                "limits.{name} is {share}, and limits.{of} allows {total}: one client can use all of them"
             ))
         };
-        named.into_iter().filter_map(reaches).collect()
+        named.into_iter().filter_map(warning).collect()
     }
 }

@@ -12,21 +12,21 @@ impl Settings {
     pub(crate) fn show(&self) -> String {
         let mut shown = String::new();
         let mut section = "";
-        for chosen in &self.chosen {
-            if chosen.key.section != section {
-                section = chosen.key.section;
+        for resolved in &self.resolved {
+            if resolved.key.section != section {
+                section = resolved.key.section;
                 shown += &format!("\n[{section}]\n");
             }
             // A default among settings that are off would switch them on where the output is read
             // as a file.
-            let off = section == "jwt" && self.server.jwt.is_none();
-            match &chosen.value {
+            let is_off = section == "jwt" && self.server.jwt.is_none();
+            match &resolved.value {
                 Some(value) => {
-                    let mark = if off { "# " } else { "" };
-                    let line = format!("{mark}{} = {}", chosen.key.name, value.toml());
-                    add(&mut shown, &line, &chosen.place.origin());
+                    let prefix = if is_off { "# " } else { "" };
+                    let line = format!("{prefix}{} = {}", resolved.key.name, value.toml());
+                    add_line(&mut shown, &line, &resolved.origin.label());
                 }
-                None => add(&mut shown, &format!("# {} =", chosen.key.name), "not set"),
+                None => add_line(&mut shown, &format!("# {} =", resolved.key.name), "not set"),
             }
         }
         self.types.iter().for_each(|declared| show_type(&mut shown, declared));
@@ -36,22 +36,22 @@ impl Settings {
 
 fn show_type(shown: &mut String, declared: &DeclaredType) {
     let name = quoted(declared.job_type.as_str());
-    add(shown, &format!("\n[types.{name}]"), &declared.place.origin());
+    add_line(shown, &format!("\n[types.{name}]"), &declared.origin.label());
     let mut values = TypeValues::of(&declared.policy, declared.schema_file.clone());
-    for (key, value) in values.slots() {
-        let said = declared.said.iter().find(|(said, _)| *said == key);
+    for (key, value) in values.fields() {
+        let key_origin = declared.key_origins.iter().find(|(name, _)| *name == key);
         match value.toml() {
             Some(value) => {
-                let origin = said.map_or("default".into(), |(_, place)| place.origin());
-                add(shown, &format!("{key} = {value}"), &origin);
+                let origin = key_origin.map_or("default".into(), |(_, origin)| origin.label());
+                add_line(shown, &format!("{key} = {value}"), &origin);
             }
-            None => add(shown, &format!("# {key} ="), "not set"),
+            None => add_line(shown, &format!("# {key} ="), "not set"),
         }
     }
 }
 
 /// Aligns comments as far as the values allow.
-fn add(shown: &mut String, line: &str, comment: &str) {
+fn add_line(shown: &mut String, line: &str, comment: &str) {
     const COMMENTS_AT: usize = 44;
     let _ = writeln!(shown, "{line:COMMENTS_AT$} # {comment}");
 }

@@ -32,14 +32,14 @@ fn open(path: &Path) -> io::Result<String> {
     }
 }
 
-fn resolve(text: &str) -> Result<Settings, Mistakes> {
+fn resolve(text: &str) -> Result<Settings, SettingErrors> {
     Settings::resolve(&args(None), &env(&[]), file(text).as_ref())
 }
 
 /// All errors of a file, one line each.
 fn wrong(text: &str) -> Vec<String> {
-    let Mistakes(mistakes) = resolve(text).unwrap_err();
-    mistakes.iter().map(ToString::to_string).collect()
+    let SettingErrors(errors) = resolve(text).unwrap_err();
+    errors.iter().map(ToString::to_string).collect()
 }
 
 #[track_caller]
@@ -48,40 +48,42 @@ fn check(text: &str, expected: &[&str]) {
 }
 
 fn origin_of(settings: &Settings, key: &'static SettingKey) -> String {
-    let chosen = settings.chosen.iter().find(|chosen| std::ptr::eq(chosen.key, key)).unwrap();
-    chosen.place.origin()
+    let resolved =
+        settings.resolved.iter().find(|resolved| std::ptr::eq(resolved.key, key)).unwrap();
+    resolved.origin.label()
 }
 
 #[test]
 fn flags_go_over_the_environment_over_the_file_over_the_defaults() {
     let written = file("\nlisten = \"127.0.0.3:3\"");
-    let said = [("CONSIGN_LISTEN", "127.0.0.2:2")];
+    let variables_set = [("CONSIGN_LISTEN", "127.0.0.2:2")];
     for (flag, variables, file, listen, origin) in [
-        (Some("127.0.0.1:1"), &said[..], &written, "127.0.0.1:1", "flag --listen"),
-        (None, &said[..], &written, "127.0.0.2:2", "environment CONSIGN_LISTEN"),
+        (Some("127.0.0.1:1"), &variables_set[..], &written, "127.0.0.1:1", "flag --listen"),
+        (None, &variables_set[..], &written, "127.0.0.2:2", "environment CONSIGN_LISTEN"),
         (None, &[], &written, "127.0.0.3:3", "consign.toml:2"),
         (None, &[], &None, "127.0.0.1:8470", "default"),
     ] {
         let settings = Settings::resolve(&args(flag), &env(variables), file.as_ref()).unwrap();
-        let found = (settings.listen.to_string(), origin_of(&settings, &key::LISTEN));
-        assert_eq!(found, (listen.into(), origin.into()));
+        let resolved = (settings.listen.to_string(), origin_of(&settings, &key::LISTEN));
+        assert_eq!(resolved, (listen.into(), origin.into()));
     }
 }
 
 #[test]
 fn resolve_reads_each_key_once_in_list_order() {
     let settings = resolve("").unwrap();
-    let asked: Vec<String> = settings.chosen.iter().map(|chosen| chosen.key.path()).collect();
+    let resolved_keys: Vec<String> =
+        settings.resolved.iter().map(|resolved| resolved.key.path()).collect();
     let all: Vec<String> = key::ALL.iter().map(|key| key.path()).collect();
-    assert_eq!(asked, all);
+    assert_eq!(resolved_keys, all);
 }
 
 #[test]
 fn every_setting_can_be_set_by_a_variable() {
     for key in key::ALL.iter().copied() {
         let name = key.variable();
-        let given = env(&[(&name, "\u{1}")]).read(&mut Vec::new());
-        assert!(std::ptr::eq(given[0].key, key), "{name}");
+        let values = env(&[(&name, "\u{1}")]).read(&mut Vec::new());
+        assert!(std::ptr::eq(values[0].key, key), "{name}");
     }
     let settings = Settings::resolve(
         &args(None),
@@ -140,20 +142,23 @@ fn unknown_settings_are_reported_with_the_nearest_key() {
 
 #[test]
 fn unknown_variables_are_reported_and_foreign_ones_ignored() {
-    let told = |name: &str| {
-        let Mistakes(mistakes) =
+    let messages = |name: &str| {
+        let SettingErrors(errors) =
             Settings::resolve(&args(None), &env(&[(name, "x")]), None).unwrap_err();
-        mistakes.iter().map(ToString::to_string).collect::<Vec<_>>()
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(
-        told("CONSIGN_LISEN"),
+        messages("CONSIGN_LISEN"),
         ["CONSIGN_LISEN: this variable means nothing here; did you mean `CONSIGN_LISTEN`?"]
     );
     assert_eq!(
-        told("CONSIGN_TYPES_EMAIL"),
+        messages("CONSIGN_TYPES_EMAIL"),
         ["CONSIGN_TYPES_EMAIL: types are set in the file: [types.\"name\"]"]
     );
-    assert_eq!(told("CONSIGN_DATABASE"), ["CONSIGN_DATABASE: this variable means nothing here"]);
+    assert_eq!(
+        messages("CONSIGN_DATABASE"),
+        ["CONSIGN_DATABASE: this variable means nothing here"]
+    );
     let others = [
         "CONSIGN_CONFIG",
         "CONSIGN_URL",
@@ -174,8 +179,8 @@ fn a_variable_that_is_not_utf8_is_reported() {
     use std::os::unix::ffi::OsStringExt;
     let value = OsString::from_vec(vec![0xff]);
     let env = Environment::new([("CONSIGN_LISTEN".to_owned(), value)]);
-    let mistakes = Settings::resolve(&args(None), &env, None).unwrap_err();
-    assert_eq!(mistakes.to_string(), "CONSIGN_LISTEN: is not UTF-8");
+    let errors = Settings::resolve(&args(None), &env, None).unwrap_err();
+    assert_eq!(errors.to_string(), "CONSIGN_LISTEN: is not UTF-8");
 }
 
 #[test]
@@ -198,12 +203,12 @@ fn wrong_types_say_what_is_wrong_where_and_what_would_be_right() {
         &["consign.toml:1:9: `store` must be a text such as \"sqlite:consign.db\", but is a date"],
     );
     check("[types]\nemail = 3", &["consign.toml:2:1: `email` must be a table: [types.\"email\"]"]);
-    let Mistakes(mistakes) =
+    let SettingErrors(errors) =
         Settings::resolve(&args(Some("here")), &env(&[("CONSIGN_STORE", "x.db")]), None)
             .unwrap_err();
-    assert_eq!(mistakes.len(), 2, "{mistakes:?}");
-    assert!(mistakes[0].to_string().starts_with("--listen: must be an address and a port"));
-    assert!(mistakes[1].to_string().starts_with("CONSIGN_STORE: must begin with sqlite:"));
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    assert!(errors[0].to_string().starts_with("--listen: must be an address and a port"));
+    assert!(errors[1].to_string().starts_with("CONSIGN_STORE: must begin with sqlite:"));
 }
 
 #[test]
@@ -221,17 +226,23 @@ fn all_wrong_settings_are_reported_even_under_a_flag() {
 
 #[test]
 fn a_toml_syntax_error_is_reported_alone_with_its_place() {
-    let told = wrong("listen = \"127.0.0.1:1\nstroe = 1\n[tls\n");
-    assert!(told[0].starts_with("consign.toml:1:"), "{told:?}");
-    assert!(told.iter().all(|told| told.contains("this is no TOML")), "{told:?}");
+    let messages = wrong("listen = \"127.0.0.1:1\nstroe = 1\n[tls\n");
+    assert!(messages[0].starts_with("consign.toml:1:"), "{messages:?}");
+    assert!(messages.iter().all(|message| message.contains("this is no TOML")), "{messages:?}");
 }
 
 #[test]
 fn an_open_address_needs_tls_or_a_proxy() {
     for open in ["0.0.0.0:80", "[::]:80", "10.1.2.3:80"] {
-        let told = wrong(&format!("listen = \"{open}\""));
-        assert!(told.len() == 1 && told[0].starts_with("consign.toml:1:10: "), "{told:?}");
-        assert!(told[0].contains("[tls]") && told[0].contains("behind_proxy = true"), "{told:?}");
+        let messages = wrong(&format!("listen = \"{open}\""));
+        assert!(
+            messages.len() == 1 && messages[0].starts_with("consign.toml:1:10: "),
+            "{messages:?}"
+        );
+        assert!(
+            messages[0].contains("[tls]") && messages[0].contains("behind_proxy = true"),
+            "{messages:?}"
+        );
         assert!(resolve(&format!("listen = \"{open}\"\nbehind_proxy = true")).is_ok());
         let tls = "[tls]\ncert = \"a\"\nkey = \"b\"";
         assert!(resolve(&format!("listen = \"{open}\"\n{tls}")).is_ok());
@@ -361,9 +372,9 @@ fn types_have_schemas_and_ready_made_handlers() {
             "consign.toml:18:9: `handler.http` must begin with https:// or http://",
         ],
     );
-    let told = &wrong("[types.a]\nschema = \"wrong.json\"")[0];
+    let message = &wrong("[types.a]\nschema = \"wrong.json\"")[0];
     let expected = "consign.toml:2:1: `schema` at /properties/to/type: must be one of ";
-    assert!(told.starts_with(expected), "{told}");
+    assert!(message.starts_with(expected), "{message}");
     check(
         "[types.a]\nschema = \"text.json\"",
         &["consign.toml:2:1: `schema` is not JSON: expected a JSON value at byte 8"],
@@ -393,18 +404,19 @@ fn doubtful_type_settings_are_warned_of() {
     let warnings = |text: &str| resolve(text).unwrap().warnings();
     let sound = "[types.a]\nretention = \"30d\"\nschema = \"email.json\"";
     assert_eq!(warnings(sound), [] as [String; 0]);
-    let told = warnings("[types.a]\ntimeout = \"30s\"\nbackoff = { base = \"1m\", max = \"1s\" }");
+    let messages =
+        warnings("[types.a]\ntimeout = \"30s\"\nbackoff = { base = \"1m\", max = \"1s\" }");
     let expected = [
         "timeout 30s is not longer",
         "backoff.max 1s is shorter",
-        "no schema is said",
-        "no retention is said",
+        "no schema is set",
+        "no retention is set",
     ];
-    assert_eq!(told.len(), expected.len(), "{told:?}");
-    for (told, expected) in told.iter().zip(expected) {
+    assert_eq!(messages.len(), expected.len(), "{messages:?}");
+    for (message, expected) in messages.iter().zip(expected) {
         assert!(
-            told.starts_with("consign.toml:1:8: type a: ") && told.contains(expected),
-            "{told}"
+            message.starts_with("consign.toml:1:8: type a: ") && message.contains(expected),
+            "{message}"
         );
     }
     assert!(warnings("strict_types = true")[0].contains("no [types]"));
@@ -426,10 +438,10 @@ fn a_share_limit_is_below_its_total_or_warned_of() {
         let warnings =
             |share: usize| resolve(&format!("{totals}{name} = {share}")).unwrap().warnings();
         assert_eq!(warnings(below), [] as [String; 0]);
-        let told = warnings(all);
+        let messages = warnings(all);
         assert!(
-            told.len() == 1 && told[0].starts_with(&format!("limits.{name} is {all}")),
-            "{told:?}"
+            messages.len() == 1 && messages[0].starts_with(&format!("limits.{name} is {all}")),
+            "{messages:?}"
         );
     }
 }
@@ -437,10 +449,10 @@ fn a_share_limit_is_below_its_total_or_warned_of() {
 #[test]
 fn doubtful_handler_settings_are_warned_of() {
     let sound = "[types.a]\nretention = \"30d\"\nschema = \"email.json\"\n";
-    let check = |handler: &str, rest: &str, why: Option<&str>| {
-        let told = resolve(&format!("{sound}{handler}\n{rest}")).unwrap().warnings();
-        assert_eq!(told.len(), usize::from(why.is_some()), "{handler}: {told:?}");
-        assert!(why.is_none_or(|why| told[0].contains(why)), "{told:?}");
+    let check = |handler: &str, rest: &str, reason: Option<&str>| {
+        let messages = resolve(&format!("{sound}{handler}\n{rest}")).unwrap().warnings();
+        assert_eq!(messages.len(), usize::from(reason.is_some()), "{handler}: {messages:?}");
+        assert!(reason.is_none_or(|reason| messages[0].contains(reason)), "{messages:?}");
     };
     check("handler.http = \"https://hooks.example/\"", "", None);
     check("handler.http = \"https://10.0.0.1/\"", "", Some("not a public one"));
@@ -458,10 +470,10 @@ fn doubtful_handler_settings_are_warned_of() {
 #[test]
 fn the_file_is_the_named_one_or_the_one_that_lies_here() {
     let named = SettingsArgs { config: Some("a.toml".into()), ..args(None) };
-    let said = env(&[("CONSIGN_CONFIG", "b.toml")]);
+    let variables = env(&[("CONSIGN_CONFIG", "b.toml")]);
     for (args, env, path, must) in [
-        (&named, &said, "a.toml", true),
-        (&args(None), &said, "b.toml", true),
+        (&named, &variables, "a.toml", true),
+        (&args(None), &variables, "b.toml", true),
         (&args(None), &env(&[]), "consign.toml", false),
     ] {
         assert_eq!(ConfigPath::of(args, env), ConfigPath { path: path.into(), named: must });
@@ -474,8 +486,8 @@ fn the_page_lists_every_key_with_its_default_and_its_variable() {
     let rows: BTreeSet<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
     let missing = |row: &String| !rows.iter().any(|line| line.starts_with(row.as_str()));
     let expected = key::ALL.iter().map(|key| {
-        let usual = key.usual.map_or("—".into(), |_| shown_default(key));
-        format!("| `{}` | {usual} | `{}` |", key.path(), key.variable())
+        let default = key.default.map_or("—".into(), |_| shown_default(key));
+        format!("| `{}` | {default} | `{}` |", key.path(), key.variable())
     });
     let of_types = types::type_keys().map(|key| format!("| `{key}` | "));
     let absent: Vec<String> = expected.chain(of_types).filter(missing).collect();
@@ -488,6 +500,6 @@ fn the_page_lists_every_key_with_its_default_and_its_variable() {
 }
 
 fn shown_default(key: &SettingKey) -> String {
-    let value = key.kind.read(&RawSettings::Loose(key.usual.unwrap().into())).unwrap();
+    let value = key.kind.read(&RawSetting::Loose(key.default.unwrap().into())).unwrap();
     format!("`{}`", value.toml())
 }

@@ -2,9 +2,9 @@
 //! decide what is valid, as for the API.
 
 use super::{
+    error::{SettingError, SettingOrigin},
     file::{Open, SourceType},
-    mistake::{Mistake, SettingPlace},
-    raw::RawSettings,
+    raw::RawSetting,
     value::{quoted, quoted_list},
 };
 use engine::{FieldProblem, JobType, Policy, PolicyDraft, Refusal};
@@ -16,9 +16,9 @@ pub(crate) struct DeclaredType {
     pub(crate) job_type: JobType,
     pub(crate) draft: PolicyDraft,
     pub(crate) policy: Policy,
-    pub(crate) place: SettingPlace,
+    pub(crate) origin: SettingOrigin,
     pub(crate) schema_file: Option<String>,
-    pub(crate) said: Vec<(&'static str, SettingPlace)>,
+    pub(crate) key_origins: Vec<(&'static str, SettingOrigin)>,
 }
 
 /// The values of a type, with those of nested tables.
@@ -30,8 +30,8 @@ pub(super) struct TypeValues {
     schema_file: Option<String>,
 }
 
-/// The place for the value of one key, with an example of a text.
-pub(super) enum Slot<'a> {
+/// Where the value of one key is stored, with an example of a text.
+pub(super) enum ValueField<'a> {
     Text(&'a mut Option<String>, &'static str),
     Whole(&'a mut Option<i64>),
     Factor(&'a mut Option<Factor>),
@@ -47,24 +47,24 @@ impl TypeValues {
     }
 
     /// All keys of a type, in the order in which they are shown.
-    pub(super) fn slots(&mut self) -> [(&'static str, Slot<'_>); 15] {
+    pub(super) fn fields(&mut self) -> [(&'static str, ValueField<'_>); 15] {
         let TypeValues { policy, backoff, handler, schema_file } = self;
         [
-            ("max_attempts", Slot::Whole(&mut policy.max_attempts)),
-            ("lease", Slot::Text(&mut policy.lease, "30s")),
-            ("timeout", Slot::Text(&mut policy.timeout, "15m")),
-            ("backoff.base", Slot::Text(&mut backoff.base, "2s")),
-            ("backoff.factor", Slot::Factor(&mut backoff.factor)),
-            ("backoff.max", Slot::Text(&mut backoff.max, "10m")),
-            ("backoff.jitter", Slot::Text(&mut backoff.jitter, "full")),
-            ("lost_workers_max", Slot::Whole(&mut policy.lost_workers_max)),
-            ("key_window", Slot::Text(&mut policy.key_window, "7d")),
-            ("retention", Slot::Text(&mut policy.retention, "30d")),
-            ("max_queued", Slot::Whole(&mut policy.max_queued)),
-            ("concurrency", Slot::Whole(&mut policy.concurrency)),
-            ("schema", Slot::Text(schema_file, "email.schema.json")),
-            ("handler.http", Slot::Text(&mut handler.http, "https://…")),
-            ("handler.exec", Slot::Words(&mut handler.exec)),
+            ("max_attempts", ValueField::Whole(&mut policy.max_attempts)),
+            ("lease", ValueField::Text(&mut policy.lease, "30s")),
+            ("timeout", ValueField::Text(&mut policy.timeout, "15m")),
+            ("backoff.base", ValueField::Text(&mut backoff.base, "2s")),
+            ("backoff.factor", ValueField::Factor(&mut backoff.factor)),
+            ("backoff.max", ValueField::Text(&mut backoff.max, "10m")),
+            ("backoff.jitter", ValueField::Text(&mut backoff.jitter, "full")),
+            ("lost_workers_max", ValueField::Whole(&mut policy.lost_workers_max)),
+            ("key_window", ValueField::Text(&mut policy.key_window, "7d")),
+            ("retention", ValueField::Text(&mut policy.retention, "30d")),
+            ("max_queued", ValueField::Whole(&mut policy.max_queued)),
+            ("concurrency", ValueField::Whole(&mut policy.concurrency)),
+            ("schema", ValueField::Text(schema_file, "email.schema.json")),
+            ("handler.http", ValueField::Text(&mut handler.http, "https://…")),
+            ("handler.exec", ValueField::Words(&mut handler.exec)),
         ]
     }
 
@@ -75,22 +75,26 @@ impl TypeValues {
     }
 }
 
-impl Slot<'_> {
-    fn set(self, raw: &RawSettings) -> Result<(), String> {
+impl ValueField<'_> {
+    fn set(self, raw: &RawSetting) -> Result<(), String> {
         match (self, raw) {
-            (Slot::Text(text, example), _) => *text = Some(raw.text(example)?.into()),
-            (Slot::Whole(whole), RawSettings::Whole(number)) => *whole = Some(*number),
-            (Slot::Whole(_), _) => return Err(raw.instead_of("a whole number without quotes")),
-            (Slot::Factor(factor), RawSettings::Number(number)) => *factor = Some(Factor(*number)),
-            (Slot::Factor(factor), RawSettings::Whole(number)) => {
+            (ValueField::Text(text, example), _) => *text = Some(raw.text(example)?.into()),
+            (ValueField::Whole(whole), RawSetting::Whole(number)) => *whole = Some(*number),
+            (ValueField::Whole(_), _) => {
+                return Err(raw.instead_of("a whole number without quotes"));
+            }
+            (ValueField::Factor(factor), RawSetting::Number(number)) => {
+                *factor = Some(Factor(*number))
+            }
+            (ValueField::Factor(factor), RawSetting::Whole(number)) => {
                 *factor = Some(Factor(*number as f64))
             }
-            (Slot::Factor(_), _) => return Err(raw.instead_of("a number without quotes")),
-            (Slot::Words(words), RawSettings::List(items)) => {
-                let said = items.iter().map(|item| item.text("argument").map(str::to_owned));
-                *words = Some(said.collect::<Result<_, _>>()?);
+            (ValueField::Factor(_), _) => return Err(raw.instead_of("a number without quotes")),
+            (ValueField::Words(words), RawSetting::List(items)) => {
+                let words_read = items.iter().map(|item| item.text("argument").map(str::to_owned));
+                *words = Some(words_read.collect::<Result<_, _>>()?);
             }
-            (Slot::Words(_), _) => {
+            (ValueField::Words(_), _) => {
                 return Err(raw.instead_of("a list such as [\"program\", \"argument\"]"));
             }
         }
@@ -99,47 +103,48 @@ impl Slot<'_> {
 
     pub(super) fn toml(self) -> Option<String> {
         match self {
-            Slot::Text(text, _) => text.as_deref().map(quoted),
-            Slot::Whole(whole) => whole.map(|number| number.to_string()),
-            Slot::Factor(factor) => factor.map(|Factor(factor)| factor.to_string()),
-            Slot::Words(words) => words.as_deref().map(quoted_list),
+            ValueField::Text(text, _) => text.as_deref().map(quoted),
+            ValueField::Whole(whole) => whole.map(|number| number.to_string()),
+            ValueField::Factor(factor) => factor.map(|Factor(factor)| factor.to_string()),
+            ValueField::Words(words) => words.as_deref().map(quoted_list),
         }
     }
 }
 
 pub(super) fn type_keys() -> [&'static str; 15] {
-    TypeValues::default().slots().map(|(key, _)| key)
+    TypeValues::default().fields().map(|(key, _)| key)
 }
 
 /// Reads one table; `None` where something is wrong with it.
 pub(super) fn read(
     table: &SourceType,
     open: Open,
-    mistakes: &mut Vec<Mistake>,
+    errors: &mut Vec<SettingError>,
 ) -> Option<DeclaredType> {
-    let before = mistakes.len();
-    let place = table.place.clone();
+    let errors_before = errors.len();
+    let origin = table.origin.clone();
     let job_type = JobType::parse(&table.name).map_err(|problem| {
-        mistakes.push(Mistake::new(&place, format!("`{}` {}", table.name, problem.detail)));
+        errors.push(SettingError::new(&origin, format!("`{}` {}", table.name, problem.detail)));
     });
-    let (mut values, mut said) = (TypeValues::default(), Vec::new());
-    for (name, raw, place) in &table.entries {
-        let Some((key, slot)) = values.slots().into_iter().find(|(key, _)| key == name) else {
-            mistakes.push(Mistake::new(place, unknown(name, raw)));
+    let (mut values, mut key_origins) = (TypeValues::default(), Vec::new());
+    for (name, raw, origin) in &table.entries {
+        let Some((key, field)) = values.fields().into_iter().find(|(key, _)| key == name) else {
+            errors.push(SettingError::new(origin, unknown_key(name, raw)));
             continue;
         };
-        said.push((key, place.clone()));
-        if let Err(what) = slot.set(raw) {
-            mistakes.push(Mistake::new(place, format!("`{key}` {what}")));
+        key_origins.push((key, origin.clone()));
+        if let Err(detail) = field.set(raw) {
+            errors.push(SettingError::new(origin, format!("`{key}` {detail}")));
         }
     }
-    let place_of = |name: &str| said.iter().find(|(key, _)| *key == name).map(|(_, place)| place);
+    let origin_of =
+        |name: &str| key_origins.iter().find(|(key, _)| *key == name).map(|(_, origin)| origin);
     let schema_file = values.schema_file.clone();
     let schema = schema_file.as_ref().and_then(|name| match open(Path::new(name)) {
         Ok(text) => Some(text),
         Err(error) => {
-            let what = format!("`schema` names the file {name}, which cannot be read: {error}");
-            mistakes.push(Mistake::new(place_of("schema").unwrap_or(&place), what));
+            let detail = format!("`schema` names the file {name}, which cannot be read: {error}");
+            errors.push(SettingError::new(origin_of("schema").unwrap_or(&origin), detail));
             None
         }
     });
@@ -155,15 +160,16 @@ pub(super) fn read(
             let name = key_of(&problem);
             let within = problem.within;
             let at = if within.is_empty() { "" } else { &format!("at {within}: ") };
-            let what = format!("`{name}` {at}{}", problem.detail);
-            mistakes.push(Mistake::new(place_of(&name).unwrap_or(&place), what));
+            let detail = format!("`{name}` {at}{}", problem.detail);
+            errors.push(SettingError::new(origin_of(&name).unwrap_or(&origin), detail));
         }
     });
-    let (Ok(job_type), Ok((draft, policy)), true) = (job_type, checked, mistakes.len() == before)
+    let (Ok(job_type), Ok((draft, policy)), true) =
+        (job_type, checked, errors.len() == errors_before)
     else {
         return None;
     };
-    Some(DeclaredType { job_type, draft, policy, place, schema_file, said })
+    Some(DeclaredType { job_type, draft, policy, origin, schema_file, key_origins })
 }
 
 /// The engine calls `keyWindow` what the file calls `key_window`.
@@ -178,7 +184,7 @@ fn key_of(problem: &FieldProblem) -> String {
     name
 }
 
-fn unknown(name: &str, raw: &RawSettings) -> String {
+fn unknown_key(name: &str, raw: &RawSetting) -> String {
     let example = match name {
         "backoff" => Some("{ base = \"2s\" }"),
         "handler" => Some("{ http = \"https://…\" } or { exec = [\"program\"] }"),

@@ -1,6 +1,6 @@
 //! Kinds of settings: how they are parsed and printed.
 
-use super::{listen::Listen, raw::RawSettings};
+use super::{listen::Listen, raw::RawSetting};
 use crate::args::StoreAddress;
 use outbound::{AddressList, Allow};
 use std::{fmt::Display, ops::RangeInclusive, path::PathBuf, time::Duration};
@@ -40,26 +40,28 @@ pub(crate) enum SettingValue {
 
 impl Kind {
     /// Parses a value. The error says what would be right.
-    pub(super) fn read(&self, raw: &RawSettings) -> Result<SettingValue, String> {
+    pub(super) fn read(&self, raw: &RawSetting) -> Result<SettingValue, String> {
         match self {
             Kind::Listen => Ok(SettingValue::Listen(text(raw, "127.0.0.1:8470")?.parse()?)),
             Kind::Store => Ok(SettingValue::Store(text(raw, "sqlite:consign.db")?.parse()?)),
             Kind::Path => Ok(SettingValue::Path(text(raw, "a/file.pem")?.into())),
             Kind::Text => Ok(SettingValue::Text(text(raw, "…")?.into())),
             Kind::Word(words) => Ok(SettingValue::Text(word(text(raw, words[0])?, words)?)),
-            Kind::Words(words) => Ok(SettingValue::Words(some(raw, words)?)),
+            Kind::Words(words) => Ok(SettingValue::Words(words_of(raw, words)?)),
             Kind::Switch => Ok(SettingValue::Switch(switch(raw)?)),
             Kind::Whole(range) => Ok(SettingValue::Whole(whole(raw, range)?)),
             Kind::Bytes(range) => bytes(text(raw, "64KiB")?, range),
             Kind::Span(range) => span(text(raw, "30s")?, range),
             Kind::Url => url(text(raw, "https://…")?),
-            Kind::Hosts => entries(raw, "hooks.internal", |said| Allow::parse(said)),
-            Kind::Addresses => entries(raw, "10.0.0.0/8", |said| AddressList::parse(said)),
+            Kind::Hosts => entries(raw, "hooks.internal", |hosts| Allow::parse(hosts)),
+            Kind::Addresses => {
+                entries(raw, "10.0.0.0/8", |addresses| AddressList::parse(addresses))
+            }
         }
     }
 }
 
-fn text<'a>(raw: &'a RawSettings, example: &str) -> Result<&'a str, String> {
+fn text<'a>(raw: &'a RawSetting, example: &str) -> Result<&'a str, String> {
     let text = raw.text(example)?;
     if text.is_empty() { Err("must not be empty".into()) } else { Ok(text) }
 }
@@ -72,60 +74,60 @@ fn word(text: &str, words: &[&str]) -> Result<String, String> {
     Err(format!("must be one of {}, but is `{text}`{hint}", words.join(", ")))
 }
 
-fn some(raw: &RawSettings, words: &[&str]) -> Result<Vec<String>, String> {
-    let said = list(raw, words[0])?;
-    if said.is_empty() {
+fn words_of(raw: &RawSetting, words: &[&str]) -> Result<Vec<String>, String> {
+    let items = list(raw, words[0])?;
+    if items.is_empty() {
         return Err(format!("must name at least one of {}", words.join(", ")));
     }
-    said.into_iter().map(|one| word(one, words)).collect()
+    items.into_iter().map(|item| word(item, words)).collect()
 }
 
 fn entries<T, E: Display>(
-    raw: &RawSettings,
+    raw: &RawSetting,
     example: &str,
     parse: fn(&[&str]) -> Result<T, E>,
 ) -> Result<SettingValue, String> {
-    let said = list(raw, example)?;
-    parse(&said).map_err(|error| format!("has an entry that is wrong: {error}"))?;
-    Ok(SettingValue::Words(said.into_iter().map(str::to_owned).collect()))
+    let items = list(raw, example)?;
+    parse(&items).map_err(|error| format!("has an entry that is wrong: {error}"))?;
+    Ok(SettingValue::Words(items.into_iter().map(str::to_owned).collect()))
 }
 
-fn list<'a>(raw: &'a RawSettings, example: &str) -> Result<Vec<&'a str>, String> {
+fn list<'a>(raw: &'a RawSetting, example: &str) -> Result<Vec<&'a str>, String> {
     match raw {
-        RawSettings::Loose(text) if text.is_empty() => Ok(Vec::new()),
-        RawSettings::Loose(text) => Ok(text.split(',').map(str::trim).collect()),
-        RawSettings::List(items) => items.iter().map(|item| text(item, example)).collect(),
-        RawSettings::Text(_)
-        | RawSettings::Whole(_)
-        | RawSettings::Number(_)
-        | RawSettings::Switch(_)
-        | RawSettings::Other(_) => Err(raw.instead_of(&format!("a list such as [\"{example}\"]"))),
+        RawSetting::Loose(text) if text.is_empty() => Ok(Vec::new()),
+        RawSetting::Loose(text) => Ok(text.split(',').map(str::trim).collect()),
+        RawSetting::List(items) => items.iter().map(|item| text(item, example)).collect(),
+        RawSetting::Text(_)
+        | RawSetting::Whole(_)
+        | RawSetting::Number(_)
+        | RawSetting::Switch(_)
+        | RawSetting::Other(_) => Err(raw.instead_of(&format!("a list such as [\"{example}\"]"))),
     }
 }
 
-fn switch(raw: &RawSettings) -> Result<bool, String> {
+fn switch(raw: &RawSetting) -> Result<bool, String> {
     match raw {
-        RawSettings::Switch(switch) => Ok(*switch),
-        RawSettings::Loose(text) => {
+        RawSetting::Switch(switch) => Ok(*switch),
+        RawSetting::Loose(text) => {
             text.parse().map_err(|_| format!("must be true or false, but is `{text}`"))
         }
-        RawSettings::Text(_)
-        | RawSettings::Whole(_)
-        | RawSettings::Number(_)
-        | RawSettings::List(_)
-        | RawSettings::Other(_) => Err(raw.instead_of("true or false without quotes")),
+        RawSetting::Text(_)
+        | RawSetting::Whole(_)
+        | RawSetting::Number(_)
+        | RawSetting::List(_)
+        | RawSetting::Other(_) => Err(raw.instead_of("true or false without quotes")),
     }
 }
 
-fn whole(raw: &RawSettings, range: &RangeInclusive<u64>) -> Result<u64, String> {
+fn whole(raw: &RawSetting, range: &RangeInclusive<u64>) -> Result<u64, String> {
     let number = match raw {
-        RawSettings::Whole(number) => u64::try_from(*number).ok(),
-        RawSettings::Loose(text) => text.parse().ok(),
-        RawSettings::Text(_)
-        | RawSettings::Number(_)
-        | RawSettings::Switch(_)
-        | RawSettings::List(_)
-        | RawSettings::Other(_) => {
+        RawSetting::Whole(number) => u64::try_from(*number).ok(),
+        RawSetting::Loose(text) => text.parse().ok(),
+        RawSetting::Text(_)
+        | RawSetting::Number(_)
+        | RawSetting::Switch(_)
+        | RawSetting::List(_)
+        | RawSetting::Other(_) => {
             return Err(raw.instead_of("a whole number without quotes"));
         }
     };
@@ -176,11 +178,11 @@ fn url(text: &str) -> Result<SettingValue, String> {
         return Err("must not have a name or password in it".into());
     }
     let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-    let here = ["localhost", "127.0.0.1", "[::1]"].contains(&host);
+    let is_local = ["localhost", "127.0.0.1", "[::1]"].contains(&host);
     match scheme {
         _ if host.is_empty() => Err("names no host".into()),
         "https" => Ok(SettingValue::Url(text.into())),
-        "http" if here => Ok(SettingValue::Url(text.into())),
+        "http" if is_local => Ok(SettingValue::Url(text.into())),
         _ => Err(
             "must begin with https://, because an attacker who changes what is read there could sign \
                   tokens (http:// only on this machine)"
@@ -234,21 +236,21 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(kind: &Kind, raw: RawSettings, expected: Result<&str, &str>) {
+    fn check(kind: &Kind, raw: RawSetting, expected: Result<&str, &str>) {
         let read = kind.read(&raw).map(|value| value.toml());
         match (read, expected) {
             (Ok(shown), Ok(expected)) => assert_eq!(shown, expected, "{raw:?}"),
-            (Err(said), Err(part)) => assert!(said.contains(part), "{raw:?}: {said}"),
+            (Err(error), Err(part)) => assert!(error.contains(part), "{raw:?}: {error}"),
             (read, _) => panic!("{raw:?} is read as {read:?}, not as {expected:?}"),
         }
     }
 
-    fn loose(text: &str) -> RawSettings {
-        RawSettings::Loose(text.into())
+    fn loose(text: &str) -> RawSetting {
+        RawSetting::Loose(text.into())
     }
 
-    fn text(text: &str) -> RawSettings {
-        RawSettings::Text(text.into())
+    fn text(text: &str) -> RawSetting {
+        RawSetting::Text(text.into())
     }
 
     #[test]
@@ -263,7 +265,7 @@ mod tests {
         check(&kind, text(&format!("{}GiB", u64::MAX)), Err("must be from"));
         check(
             &kind,
-            RawSettings::Whole(65536),
+            RawSetting::Whole(65536),
             Err("must be a text such as \"64KiB\", but is a number"),
         );
     }
@@ -275,12 +277,12 @@ mod tests {
         check(&span, text("90s"), Err("must be from 1s to 1m"));
         check(&span, text("30"), Err("such as 30s"));
         let whole = Kind::Whole(1..=10);
-        check(&whole, RawSettings::Whole(10), Ok("10"));
+        check(&whole, RawSetting::Whole(10), Ok("10"));
         check(&whole, loose("7"), Ok("7"));
-        check(&whole, RawSettings::Whole(-1), Err("from 1 to 10"));
+        check(&whole, RawSetting::Whole(-1), Err("from 1 to 10"));
         check(&whole, text("7"), Err("without quotes"));
-        check(&whole, RawSettings::Number(1.5), Err("with decimals"));
-        check(&Kind::Switch, RawSettings::Switch(true), Ok("true"));
+        check(&whole, RawSetting::Number(1.5), Err("with decimals"));
+        check(&Kind::Switch, RawSetting::Switch(true), Ok("true"));
         check(&Kind::Switch, loose("false"), Ok("false"));
         check(&Kind::Switch, loose("yes"), Err("true or false"));
         check(&Kind::Switch, text("true"), Err("without quotes"));
@@ -293,18 +295,18 @@ mod tests {
         check(&one, text("jsno"), Err("did you mean `json`?"));
         check(&one, text(""), Err("must not be empty"));
         let some = Kind::Words(&["RS256", "ES256"]);
-        check(&some, RawSettings::List(vec![text("RS256")]), Ok("[\"RS256\"]"));
+        check(&some, RawSetting::List(vec![text("RS256")]), Ok("[\"RS256\"]"));
         check(&some, loose("RS256, ES256"), Ok("[\"RS256\", \"ES256\"]"));
-        check(&some, RawSettings::List(vec![]), Err("at least one"));
-        check(&some, RawSettings::List(vec![text("HS256")]), Err("must be one of RS256, ES256"));
+        check(&some, RawSetting::List(vec![]), Err("at least one"));
+        check(&some, RawSetting::List(vec![text("HS256")]), Err("must be one of RS256, ES256"));
         check(&some, text("RS256"), Err("a list such as"));
     }
 
     #[test]
     fn hosts_are_addresses_blocks_and_names() {
-        let good = RawSettings::List(vec![text("10.0.0.0/8"), text("hooks.internal:9000")]);
+        let good = RawSetting::List(vec![text("10.0.0.0/8"), text("hooks.internal:9000")]);
         check(&Kind::Hosts, good, Ok("[\"10.0.0.0/8\", \"hooks.internal:9000\"]"));
-        check(&Kind::Hosts, RawSettings::List(vec![]), Ok("[]"));
+        check(&Kind::Hosts, RawSetting::List(vec![]), Ok("[]"));
         check(&Kind::Hosts, loose("::1, a.b"), Ok("[\"::1\", \"a.b\"]"));
         check(&Kind::Hosts, loose(""), Ok("[]"));
         check(&Kind::Hosts, loose("http://a.b"), Err("`http://a.b` is no host"));
@@ -313,7 +315,7 @@ mod tests {
 
     #[test]
     fn proxies_are_addresses_and_blocks() {
-        let good = RawSettings::List(vec![text("10.0.0.0/8"), text("::1")]);
+        let good = RawSetting::List(vec![text("10.0.0.0/8"), text("::1")]);
         check(&Kind::Addresses, good, Ok("[\"10.0.0.0/8\", \"::1\"]"));
         check(&Kind::Addresses, loose(""), Ok("[]"));
         check(&Kind::Addresses, loose("proxy.internal"), Err("`proxy.internal` is no address"));
@@ -332,11 +334,11 @@ mod tests {
         for wrong in
             ["http://id.example/k", "ftp://x/y", "id.example", "https://", "http://a@localhost/"]
         {
-            let said = Kind::Url.read(&text(wrong)).unwrap_err();
-            assert!(said.starts_with("must") || said.starts_with("names"), "{wrong}: {said}");
+            let error = Kind::Url.read(&text(wrong)).unwrap_err();
+            assert!(error.starts_with("must") || error.starts_with("names"), "{wrong}: {error}");
         }
-        let said = Kind::Url.read(&text("https://u:hunter2@x/")).unwrap_err();
-        assert!(!said.contains("hunter2"), "{said}");
+        let error = Kind::Url.read(&text("https://u:hunter2@x/")).unwrap_err();
+        assert!(!error.contains("hunter2"), "{error}");
     }
 
     #[test]

@@ -7,11 +7,10 @@ use engine::{HandlerSource, ReadyMade};
 impl Settings {
     /// One sentence for each setting that may not be intended.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let of_types = self
-            .types
-            .iter()
-            .flat_map(|declared| of_type(declared).into_iter().chain(self.of_handler(declared)));
-        let mut all: Vec<String> = of_types.collect();
+        let type_warnings = self.types.iter().flat_map(|declared| {
+            warnings_of_type(declared).into_iter().chain(self.handler_warning(declared))
+        });
+        let mut all: Vec<String> = type_warnings.collect();
         if let StoreAddress::Postgres(address) = &self.store {
             all.extend(address.weaknesses().into_iter().map(|what| format!("store: {what}")));
         }
@@ -29,8 +28,8 @@ impl Settings {
         }
         all.extend(self.shares.warnings(&limits));
         if self.strict_types && self.types.is_empty() {
-            let which = "only types that were set with PUT /api/types are taken";
-            all.push(format!("strict_types is on, and no [types] are in the file: {which}"));
+            let consequence = "only types that were set with PUT /api/types are accepted";
+            all.push(format!("strict_types is on, and no [types] are in the file: {consequence}"));
         }
         all.extend(self.dangers());
         all
@@ -40,32 +39,32 @@ impl Settings {
     /// too.
     pub(crate) fn dangers(&self) -> Option<String> {
         let open = self.server.handlers.exec == HandlerSource::All;
-        let what =
+        let consequence =
             "an admin key of * without limits can run any program as this user, by PUT /api/types";
-        open.then(|| format!("handlers.exec is \"all\": {what}"))
+        open.then(|| format!("handlers.exec is \"all\": {consequence}"))
     }
 
     /// Why the jobs of a type would wait for ever.
-    fn of_handler(&self, declared: &DeclaredType) -> Option<String> {
+    fn handler_warning(&self, declared: &DeclaredType) -> Option<String> {
         let handler = declared.policy.handler.as_ref()?;
-        let why = match (self.server.handlers.of(handler), handler) {
+        let reason = match (self.server.handlers.of(handler), handler) {
             (HandlerSource::Off, _) => format!("`[handlers] {}` is \"off\"", handler.kind()),
             (HandlerSource::All | HandlerSource::File, ReadyMade::Http(url)) => {
                 outbound::check_target(url.as_str(), &self.allow).err()?.to_string()
             }
             (HandlerSource::All | HandlerSource::File, ReadyMade::Exec(_)) => return None,
         };
-        let of = format!("{}: type {}", declared.place, declared.job_type);
-        Some(format!("{of}: its handler is not run: {why}"))
+        let subject = format!("{}: type {}", declared.origin, declared.job_type);
+        Some(format!("{subject}: its handler is not run: {reason}"))
     }
 }
 
-fn of_type(declared: &DeclaredType) -> Vec<String> {
-    let DeclaredType { policy, place, job_type, said, .. } = declared;
+fn warnings_of_type(declared: &DeclaredType) -> Vec<String> {
+    let DeclaredType { policy, origin, job_type, key_origins, .. } = declared;
     let span = wire::format_span;
-    let (kept, window) = (span(policy.retention), span(policy.key_window));
+    let (retention, key_window) = (span(policy.retention), span(policy.key_window));
     let mut all = Vec::new();
-    let mut warn = |what: String| all.push(format!("{place}: type {job_type}: {what}"));
+    let mut warn = |what: String| all.push(format!("{origin}: type {job_type}: {what}"));
     if policy.timeout <= policy.lease {
         let (timeout, lease) = (span(policy.timeout), span(policy.lease));
         warn(format!(
@@ -78,14 +77,14 @@ fn of_type(declared: &DeclaredType) -> Vec<String> {
         warn(format!("backoff.max {max} is shorter than backoff.base {base}: waits are {max}"));
     }
     if policy.schema.is_none() {
-        warn("no schema is said: payloads are taken whatever they hold".into());
+        warn("no schema is set: payloads are not checked".into());
     }
-    if !said.iter().any(|(key, _)| *key == "retention") {
-        warn(format!("no retention is said: ended jobs are kept for {kept}"));
+    if !key_origins.iter().any(|(key, _)| *key == "retention") {
+        warn(format!("no retention is set: ended jobs are kept for {retention}"));
     }
     if policy.retention < policy.key_window {
         warn(format!(
-            "retention {kept} is shorter than key_window {window}: jobs with a key are kept for {window}"
+            "retention {retention} is shorter than key_window {key_window}: jobs with a key are kept for {key_window}"
         ));
     }
     all

@@ -38,9 +38,9 @@ impl Files {
     }
 
     #[track_caller]
-    fn refuses(&self, cert: &str, key: &str, said: &str) {
+    fn refuses(&self, cert: &str, key: &str, expected: &str) {
         let wrong = format!("{:#}", self.load(cert, key).unwrap_err());
-        assert!(wrong.contains(said), "{wrong}");
+        assert!(wrong.contains(expected), "{wrong}");
     }
 }
 

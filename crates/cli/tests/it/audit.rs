@@ -14,17 +14,21 @@ fn store_with_three_entries() -> TempDir {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("consign.toml"), "[types.a]\n[types.b]\n").unwrap();
     let serving = Serving::start(folder.path());
-    let at_work = verify(folder.path(), &[]);
-    assert!(at_work.success && at_work.out.contains("3 entries"), "{}", at_work.err);
+    let while_serving = verify(folder.path(), &[]);
+    assert!(
+        while_serving.success && while_serving.out.contains("3 entries"),
+        "{}",
+        while_serving.err
+    );
     serving.end();
     folder
 }
 
-fn head(said: &RunResult) -> String {
-    said.out.lines().find_map(|line| line.strip_prefix("head ")).unwrap().to_owned()
+fn head(result: &RunResult) -> String {
+    result.out.lines().find_map(|line| line.strip_prefix("head ")).unwrap().to_owned()
 }
 
-fn spoil(folder: &Path, sql: &str) {
+fn tamper_with(folder: &Path, sql: &str) {
     let db = Connection::open(folder.join("consign-data/consign.db")).unwrap();
     assert_eq!(db.execute(sql, ()).unwrap(), 1);
 }
@@ -32,8 +36,8 @@ fn spoil(folder: &Path, sql: &str) {
 #[test]
 fn a_whole_log_is_counted_and_a_hash_from_before_is_found_in_it() {
     let folder = store_with_three_entries();
-    let said = verify(folder.path(), &[]);
-    let head = head(&said);
+    let result = verify(folder.path(), &[]);
+    let head = head(&result);
     let again = verify(folder.path(), &["--head", &head]);
     assert!(again.success && again.out.contains("that of entry 3"), "{}", again.out);
     let wrong = verify(folder.path(), &["--head", "abc"]);
@@ -44,17 +48,21 @@ fn a_whole_log_is_counted_and_a_hash_from_before_is_found_in_it() {
 fn a_cut_end_is_seen_by_who_knows_the_hash() {
     let folder = store_with_three_entries();
     let head = head(&verify(folder.path(), &[]));
-    spoil(folder.path(), "delete from audit where number = 3");
-    let said = verify(folder.path(), &[]);
-    assert!(said.success && said.out.contains("2 entries"), "no other user can: {}", said.out);
-    let said = verify(folder.path(), &["--head", &head]);
-    assert!(!said.success && said.out.contains("is not in it"), "{}", said.out);
+    tamper_with(folder.path(), "delete from audit where number = 3");
+    let result = verify(folder.path(), &[]);
+    assert!(
+        result.success && result.out.contains("2 entries"),
+        "no other user can: {}",
+        result.out
+    );
+    let result = verify(folder.path(), &["--head", &head]);
+    assert!(!result.success && result.out.contains("is not in it"), "{}", result.out);
 }
 
 #[test]
 fn a_log_that_was_changed_is_broken_at_its_first_wrong_entry() {
     let folder = store_with_three_entries();
-    spoil(folder.path(), "delete from audit where number = 2");
-    let said = verify(folder.path(), &[]);
-    assert!(!said.success && said.out.contains("entry 2 is missing"), "{}", said.out);
+    tamper_with(folder.path(), "delete from audit where number = 2");
+    let result = verify(folder.path(), &[]);
+    assert!(!result.success && result.out.contains("entry 2 is missing"), "{}", result.out);
 }

@@ -57,10 +57,10 @@ fn assert_positive(value: &Value, name: &str) {
 #[test]
 fn the_http_bench_compares_with_an_echo_and_cleans_up() {
     let folder = TempDir::new().unwrap();
-    let said =
+    let result =
         consign(folder.path(), &["bench", "--http", "--json", "--jobs=200", "--store=sqlite:a.db"]);
-    assert!(said.success, "{}", said.err);
-    let json: Value = serde_json::from_str(&said.out).unwrap();
+    assert!(result.success, "{}", result.err);
+    let json: Value = serde_json::from_str(&result.out).unwrap();
     assert_eq!(json["beside"], "echo");
     for ratio in ["http_enqueue", "http_status"] {
         assert_positive(&json["ratios"][ratio], ratio);
@@ -77,10 +77,10 @@ fn the_http_bench_compares_with_an_echo_and_cleans_up() {
 fn a_run_beside_other_files_shows_a_table_and_leaves_only_them() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("a.db.old"), "precious").unwrap();
-    let said = consign(folder.path(), &[&SMALL[..], &["--store=sqlite:a.db"]].concat());
-    assert!(said.success, "{}", said.err);
+    let result = consign(folder.path(), &[&SMALL[..], &["--store=sqlite:a.db"]].concat());
+    assert!(result.success, "{}", result.err);
     for line in ["Throughput", "whole lives", "idle, submit to start, p50", "drain, 5,000 queued"] {
-        assert!(said.out.lines().any(|shown| shown.starts_with(line)), "{line}: {}", said.out);
+        assert!(result.out.lines().any(|shown| shown.starts_with(line)), "{line}: {}", result.out);
     }
     fs::remove_file(folder.path().join("a.db.old")).unwrap();
     assert_empty(folder.path());
@@ -89,13 +89,13 @@ fn a_run_beside_other_files_shows_a_table_and_leaves_only_them() {
 #[test]
 fn the_bench_refuses_an_existing_store_and_keeps_it() {
     let folder = TempDir::new().unwrap();
-    for taken in ["a.db", "a.db-raw", "a.db-wal"] {
-        let taken = folder.path().join(taken);
-        fs::write(&taken, "precious").unwrap();
-        let said = consign(folder.path(), &[&SMALL[..], &["--store=sqlite:a.db"]].concat());
-        assert!(!said.success && said.err.contains("is there already"), "{}", said.err);
-        assert_eq!(fs::read(&taken).unwrap(), b"precious");
-        fs::remove_file(&taken).unwrap();
+    for existing in ["a.db", "a.db-raw", "a.db-wal"] {
+        let existing = folder.path().join(existing);
+        fs::write(&existing, "precious").unwrap();
+        let result = consign(folder.path(), &[&SMALL[..], &["--store=sqlite:a.db"]].concat());
+        assert!(!result.success && result.err.contains("is there already"), "{}", result.err);
+        assert_eq!(fs::read(&existing).unwrap(), b"precious");
+        fs::remove_file(&existing).unwrap();
     }
     assert_empty(folder.path());
 }
@@ -103,10 +103,10 @@ fn the_bench_refuses_an_existing_store_and_keeps_it() {
 #[test]
 fn a_bench_that_cannot_start_reports_why() {
     let folder = TempDir::new().unwrap();
-    let said = consign(folder.path(), &[&SMALL[..], &["--store=sqlite:missing/a.db"]].concat());
-    assert!(!said.success && said.err.contains("missing/a.db"), "{}", said.err);
-    let said = consign(folder.path(), &["bench", "--jobs", "1"]);
-    assert!(!said.success && said.err.contains("100.."), "{}", said.err);
+    let result = consign(folder.path(), &[&SMALL[..], &["--store=sqlite:missing/a.db"]].concat());
+    assert!(!result.success && result.err.contains("missing/a.db"), "{}", result.err);
+    let result = consign(folder.path(), &["bench", "--jobs", "1"]);
+    assert!(!result.success && result.err.contains("100.."), "{}", result.err);
     assert_empty(folder.path());
 }
 

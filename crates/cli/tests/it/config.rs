@@ -11,10 +11,10 @@ fn folder(file: &str) -> TempDir {
 }
 
 #[track_caller]
-fn tells(said: &RunResult, success: bool, parts: &[&str]) {
-    assert_eq!(said.success, success, "{}{}", said.out, said.err);
+fn check_output(result: &RunResult, success: bool, parts: &[&str]) {
+    assert_eq!(result.success, success, "{}{}", result.out, result.err);
     for part in parts {
-        let all = format!("{}{}", said.out, said.err);
+        let all = format!("{}{}", result.out, result.err);
         assert!(all.contains(part), "nothing of {part:?} in:\n{all}");
     }
 }
@@ -22,40 +22,44 @@ fn tells(said: &RunResult, success: bool, parts: &[&str]) {
 #[test]
 fn sound_settings_are_checked_and_warned_of() {
     let folder = folder("[types.email]\nlease = \"1m\"\ntimeout = \"1m\"");
-    let said = consign(folder.path(), &["config", "check"]);
+    let result = consign(folder.path(), &["config", "check"]);
     let warned = "warning: consign.toml:1:8: type email: timeout 1m is not longer";
-    tells(&said, true, &[warned, "no retention is said", "the settings are sound", "1 types"]);
+    check_output(
+        &result,
+        true,
+        &[warned, "no retention is set", "the settings are sound", "1 types"],
+    );
 }
 
 #[test]
 fn config_check_reports_all_mistakes_with_their_places() {
     let folder = folder("lisen = \"x\"\n[limits]\nconnections = \"many\"");
-    let said = consign_with(folder.path(), &["config", "check"], &[("CONSIGN_STROE", "x")]);
+    let result = consign_with(folder.path(), &["config", "check"], &[("CONSIGN_STROE", "x")]);
     let expected = [
         "mistake: CONSIGN_STROE: this variable means nothing here; did you mean `CONSIGN_STORE`?\n",
         "mistake: consign.toml:1:1: unknown key `lisen`; did you mean `listen`?\n",
         "mistake: consign.toml:3:15: `connections` must be a whole number without quotes, but is a text\n",
     ];
-    assert_eq!((said.out, said.success), (expected.concat(), false));
+    assert_eq!((result.out, result.success), (expected.concat(), false));
 }
 
 #[test]
 fn a_named_file_has_to_be_there() {
     let folder = TempDir::new().unwrap();
-    tells(&consign(folder.path(), &["config", "check"]), true, &["the settings are sound"]);
-    let said = consign(folder.path(), &["config", "show", "--config", "mine.toml"]);
-    tells(&said, false, &["there is no file of settings at mine.toml"]);
+    check_output(&consign(folder.path(), &["config", "check"]), true, &["the settings are sound"]);
+    let result = consign(folder.path(), &["config", "show", "--config", "mine.toml"]);
+    check_output(&result, false, &["there is no file of settings at mine.toml"]);
     let named = [("CONSIGN_CONFIG", "other.toml")];
-    let said = consign_with(folder.path(), &["config", "check"], &named);
-    tells(&said, false, &["there is no file of settings at other.toml"]);
+    let result = consign_with(folder.path(), &["config", "check"], &named);
+    check_output(&result, false, &["there is no file of settings at other.toml"]);
 }
 
 #[test]
 fn every_value_is_shown_with_its_origin() {
     let folder = folder("strict_types = true\n[types.email]\nmax_attempts = 5");
     let words = ["config", "show", "--listen", "127.0.0.1:0"];
-    let said = consign_with(folder.path(), &words, &[("CONSIGN_LOG_LEVEL", "debug")]);
-    assert!(said.success, "{}", said.err);
+    let result = consign_with(folder.path(), &words, &[("CONSIGN_LOG_LEVEL", "debug")]);
+    assert!(result.success, "{}", result.err);
     for (line, origin) in [
         ("listen = \"127.0.0.1:0\"", "flag --listen"),
         ("store = \"sqlite:consign-data/consign.db\"", "default"),
@@ -65,22 +69,31 @@ fn every_value_is_shown_with_its_origin() {
         ("max_attempts = 5", "consign.toml:3"),
         ("lease = \"30s\"", "default"),
     ] {
-        let shown = |said: &&str| said.starts_with(line) && said.ends_with(&format!("# {origin}"));
-        assert!(said.out.lines().any(|said| shown(&said)), "{line} # {origin} in:\n{}", said.out);
+        let shown =
+            |shown: &&str| shown.starts_with(line) && shown.ends_with(&format!("# {origin}"));
+        assert!(
+            result.out.lines().any(|text| shown(&text)),
+            "{line} # {origin} in:\n{}",
+            result.out
+        );
     }
-    fs::write(folder.path().join("shown.toml"), &said.out).unwrap();
+    fs::write(folder.path().join("shown.toml"), &result.out).unwrap();
     let again = consign(folder.path(), &["config", "check", "--config", "shown.toml"]);
-    tells(&again, true, &["the settings are sound"]);
+    check_output(&again, true, &["the settings are sound"]);
 }
 
 #[test]
 fn config_check_covers_certificates_and_addresses() {
     let folder = folder("listen = \"[::]:0\"\n[tls]\ncert = \"none.pem\"\nkey = \"none.key\"");
-    let said = consign(folder.path(), &["config", "check"]);
-    tells(&said, false, &["mistake: the certificate none.pem cannot be read by user "]);
-    let said = consign(
+    let result = consign(folder.path(), &["config", "check"]);
+    check_output(&result, false, &["mistake: the certificate none.pem cannot be read by user "]);
+    let result = consign(
         folder.path(),
         &["config", "check", "--config", "/dev/null", "--listen", "0.0.0.0:0"],
     );
-    tells(&said, false, &["mistake: --listen: ", "[tls]", "behind_proxy = true", "127.0.0.1"]);
+    check_output(
+        &result,
+        false,
+        &["mistake: --listen: ", "[tls]", "behind_proxy = true", "127.0.0.1"],
+    );
 }

@@ -25,11 +25,11 @@ impl Page {
 
     /// What stands between backticks, outside of code blocks.
     fn quoted(&self) -> Vec<&str> {
-        let mut inside = false;
+        let mut in_block = false;
         let prose = self.text.lines().filter(|line| {
             let fence = line.trim_start().starts_with("```");
-            inside ^= fence;
-            !inside && !fence
+            in_block ^= fence;
+            !in_block && !fence
         });
         prose.flat_map(|line| line.split('`').skip(1).step_by(2)).collect()
     }
@@ -46,8 +46,8 @@ fn links_lead_somewhere() {
             let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
             let path = page.path.parent().unwrap().join(file);
             let path = if file.is_empty() { page.path.clone() } else { path };
-            let found = path.exists() && (anchor.is_empty() || anchors(&path).contains(anchor));
-            if !found {
+            let exists = path.exists() && (anchor.is_empty() || anchors(&path).contains(anchor));
+            if !exists {
                 broken.push(format!("{}: {target}", page.name()));
             }
         }
@@ -59,9 +59,9 @@ fn links_lead_somewhere() {
 fn files_that_are_named_exist() {
     let tracked = tracked();
     let is_source = |word: &str| {
-        let ends = [".rs", ".sql", ".py", ".ts", ".cs", ".svg", ".md"];
+        let endings = [".rs", ".sql", ".py", ".ts", ".cs", ".svg", ".md"];
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
-        word.chars().all(plain) && ends.iter().any(|end| word.ends_with(end))
+        word.chars().all(plain) && endings.iter().any(|end| word.ends_with(end))
     };
     check("files", |page, missing| {
         let words = page.quoted();
@@ -109,7 +109,7 @@ fn commands_that_are_named_exist() {
 
 #[test]
 fn routes_that_are_named_exist() {
-    let fits = |route: &str, path: &str| {
+    let matches = |route: &str, path: &str| {
         let (route, path): (Vec<&str>, Vec<&str>) =
             (route.split('/').collect(), path.split('/').collect());
         let same = |(of_route, of_path): (&&str, &&str)| {
@@ -126,7 +126,7 @@ fn routes_that_are_named_exist() {
                 continue;
             }
             let path = path.split(['?', ' ']).next().unwrap();
-            if !ROUTES.iter().any(|route| route.method == method && fits(route.path, path)) {
+            if !ROUTES.iter().any(|route| route.method == method && matches(route.path, path)) {
                 missing.push(quoted.to_owned());
             }
         }
@@ -183,10 +183,10 @@ fn counts_are_true() {
         tests.filter(|test| !test.is_empty() && !test.starts_with('$')).count()
     };
     let (all, shared) = (count("conformance"), count("conformance_shared"));
-    let says = format!(
+    let expected = format!(
         "{all} tests, races included, in memory, on files and on PostgreSQL; {shared} more"
     );
-    assert!(page.contains(&says), "ARCHITECTURE.md does not say: {says}");
+    assert!(page.contains(&expected), "ARCHITECTURE.md does not say: {expected}");
 }
 
 /// Fails with all that `find` misses, page by page.
@@ -206,8 +206,8 @@ fn check(what: &str, find: impl Fn(&Page, &mut Vec<String>)) {
 fn pages() -> Vec<Page> {
     let top = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root().join(name));
     let pages = markdown(&root().join("docs"));
-    let ours = pages.into_iter().filter(|path| !path.ends_with("comparison.md"));
-    top.into_iter().chain(ours).map(page).collect()
+    let own = pages.into_iter().filter(|path| !path.ends_with("comparison.md"));
+    top.into_iter().chain(own).map(page).collect()
 }
 
 fn decisions() -> Vec<Page> {
@@ -228,8 +228,8 @@ fn anchors(path: &Path) -> BTreeSet<String> {
     let text = fs::read_to_string(path).unwrap();
     let headings = text.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
     let slug = |heading: &str| -> String {
-        let kept = |c: char| c.is_alphanumeric() || " -_".contains(c);
-        heading.chars().filter(|c| kept(*c)).collect::<String>().to_lowercase().replace(' ', "-")
+        let is_kept = |c: char| c.is_alphanumeric() || " -_".contains(c);
+        heading.chars().filter(|c| is_kept(*c)).collect::<String>().to_lowercase().replace(' ', "-")
     };
     headings.map(slug).collect()
 }

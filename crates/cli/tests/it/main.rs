@@ -45,12 +45,12 @@ fn consign_with(folder: &Path, words: &[&str], variables: &[(&str, &str)]) -> Ru
 fn command(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_consign"));
     command.args(words).current_dir(folder);
-    forget_ours(&mut command);
+    remove_consign_variables(&mut command);
     command
 }
 
 /// The developer's environment may have variables of Consign.
-fn forget_ours(command: &mut Command) {
+fn remove_consign_variables(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("CONSIGN_") {
             command.env_remove(name);
@@ -64,16 +64,16 @@ fn open(path: &Path) -> Sqlite {
 }
 
 fn submit(store: &Sqlite) -> JobId {
-    let intake = SubmitContext {
+    let context = SubmitContext {
         id: JobId::new(SystemClock::new().read().wall, SystemRandom.entropy()),
         tenant: Tenant::default_tenant(),
         entropy: SystemRandom.entropy(),
         payload_bytes_max: 1_000,
     };
     let draft = JobDraft { job_type: "email".into(), ..JobDraft::default() };
-    let new = draft.check(intake).unwrap();
-    let id = new.id;
-    let submit = vec![Request::Submit(vec![new])];
+    let new_job = draft.check(context).unwrap();
+    let id = new_job.id;
+    let submit = vec![Request::Submit(vec![new_job])];
     store.execute(submit, Notification::default()).unwrap()[0].as_ref().unwrap();
     id
 }
@@ -112,9 +112,9 @@ fn the_doctor_finds_a_damaged_store() {
     for _ in 0..200 {
         submit(&store);
     }
-    let well = consign(folder.path(), &["doctor", "--store", "sqlite:consign.db"]);
-    assert!(well.success, "{}{}", well.out, well.err);
-    assert!(well.out.contains("live jobs 200") && well.out.contains("nothing is wrong"));
+    let healthy = consign(folder.path(), &["doctor", "--store", "sqlite:consign.db"]);
+    assert!(healthy.success, "{}{}", healthy.out, healthy.err);
+    assert!(healthy.out.contains("live jobs 200") && healthy.out.contains("nothing is wrong"));
     let quick = consign(folder.path(), &["doctor", "--quick", "--store", "sqlite:consign.db"]);
     assert!(quick.success && !quick.out.contains("live jobs"), "{}", quick.out);
     drop(store);
@@ -123,21 +123,25 @@ fn the_doctor_finds_a_damaged_store() {
         page[4000..4064].fill(0x5a);
     }
     std::fs::write(&path, bytes).unwrap();
-    let ill = consign(folder.path(), &["doctor", "--store", "sqlite:consign.db"]);
-    assert!(!ill.success, "{}", ill.out);
-    assert!(format!("{}{}", ill.out, ill.err).contains("restore the last backup"), "{}", ill.out);
+    let damaged = consign(folder.path(), &["doctor", "--store", "sqlite:consign.db"]);
+    assert!(!damaged.success, "{}", damaged.out);
+    assert!(
+        format!("{}{}", damaged.out, damaged.err).contains("restore the last backup"),
+        "{}",
+        damaged.out
+    );
 }
 
 #[test]
 fn commands_report_a_missing_store_and_create_none() {
     let folder = TempDir::new().unwrap();
     for words in [&["backup", "copy.db"][..], &["restore", "copy.db"], &["audit", "verify"]] {
-        let said = consign(folder.path(), words);
-        assert!(!said.success && said.err.contains("there is no"), "{words:?}: {}", said.err);
+        let result = consign(folder.path(), words);
+        assert!(!result.success && result.err.contains("there is no"), "{words:?}: {}", result.err);
     }
-    let said = consign(folder.path(), &["doctor", "--store", "sqlite:x.db"]);
-    assert!(!said.success && said.out.contains("✗ store: there is no store"), "{}", said.out);
-    let said = consign(folder.path(), &["doctor", "--store", "mysql:x"]);
-    assert!(!said.success && said.out.contains("must begin with sqlite:"), "{}", said.out);
+    let result = consign(folder.path(), &["doctor", "--store", "sqlite:x.db"]);
+    assert!(!result.success && result.out.contains("✗ store: there is no store"), "{}", result.out);
+    let result = consign(folder.path(), &["doctor", "--store", "mysql:x"]);
+    assert!(!result.success && result.out.contains("must begin with sqlite:"), "{}", result.out);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "and nothing is made");
 }

@@ -1,7 +1,7 @@
 //! The README as a newcomer follows it: the test runs every command as it is written, and compares
 //! the output.
 
-use super::{forget_ours, serve::free_port};
+use super::{remove_consign_variables, serve::free_port};
 use std::{
     fmt::Write,
     fs,
@@ -12,7 +12,7 @@ use std::{
 use tempfile::TempDir;
 
 /// Commands that the test does not run, and why.
-const ELSEWHERE: &[(&str, &str)] = &[
+const NOT_RUN: &[(&str, &str)] = &[
     ("cargo xtask test", "that is what runs this"),
     ("cargo xtask soak", "takes an hour or a night"),
     ("consign bench", "takes minutes; tests/it/bench.rs runs it with less"),
@@ -23,7 +23,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 /// Commands that run until their terminal is closed.
-const STAYS: &[&str] = &["consign serve", "worker.py"];
+const RUN_UNTIL_CLOSED: &[&str] = &["consign serve", "worker.py"];
 
 /// A stand-in for cargo where a newcomer builds the binary: here it is built already.
 const CARGO: &str = r#"#!/bin/sh
@@ -43,40 +43,40 @@ fn every_command_of_the_readme_works_as_it_is_written() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let lines = lines(&readme);
     let run: Vec<ConsoleLine> =
-        lines.into_iter().filter(|line| !is_elsewhere(&line.command)).collect();
+        lines.into_iter().filter(|line| !is_not_run(&line.command)).collect();
     assert!(run.len() > 15, "only {} commands were found", run.len());
     let folder = TempDir::new().unwrap();
     let port = free_port().to_string();
-    newcomer(folder.path());
+    make_checkout(folder.path());
     let mut bash = Command::new("bash");
-    forget_ours(&mut bash);
+    remove_consign_variables(&mut bash);
     bash.arg("-c").arg(script(&run, &port)).current_dir(folder.path());
     bash.env("CONSIGN_LISTEN", format!("127.0.0.1:{port}"));
     bash.env("CONSIGN_URL", format!("http://127.0.0.1:{port}"));
     bash.env("HOME", folder.path());
-    let done = bash.output().unwrap();
-    let said = |number: usize| {
+    let result = bash.output().unwrap();
+    let output_of = |number: usize| {
         fs::read_to_string(folder.path().join(format!("{number}.out"))).unwrap_or_default()
     };
-    let told = String::from_utf8_lossy(&done.stderr);
-    let reached = (0..run.len()).rev().find(|number| !said(*number).is_empty()).unwrap_or(0);
+    let errors = String::from_utf8_lossy(&result.stderr);
+    let last = (0..run.len()).rev().find(|number| !output_of(*number).is_empty()).unwrap_or(0);
     assert!(
-        done.status.success(),
-        "{told}\nthe last that said something was {}:\n{}",
-        run[reached].command,
-        said(reached)
+        result.status.success(),
+        "{errors}\nthe last with output was {}:\n{}",
+        run[last].command,
+        output_of(last)
     );
     for (number, line) in run.iter().enumerate() {
         for shown in &line.shown {
-            let said = said(number);
-            let found = said.lines().any(|said| says(said, shown));
-            assert!(found, "{} does not say\n  {shown}\nbut\n{said}", line.command);
+            let output = output_of(number);
+            let is_shown = output.lines().any(|line| has_words_of(line, shown));
+            assert!(is_shown, "{} does not say\n  {shown}\nbut\n{output}", line.command);
         }
     }
 }
 
 /// A folder like a newcomer's checkout, and the binary on the path.
-fn newcomer(folder: &Path) {
+fn make_checkout(folder: &Path) {
     for name in ["crates", "examples", "docs"] {
         symlink(root().join(name), folder.join(name)).unwrap();
     }
@@ -94,8 +94,8 @@ fn script(lines: &[ConsoleLine], port: &str) -> String {
     for (number, ConsoleLine { command, .. }) in lines.iter().enumerate() {
         let command = command.replace("8470", port);
         let out = format!("{number}.out");
-        let stays = STAYS.iter().any(|stays| command.contains(stays));
-        if !stays {
+        let runs_until_closed = RUN_UNTIL_CLOSED.iter().any(|name| command.contains(name));
+        if !runs_until_closed {
             writeln!(script, "echo {command:?} >&2\n{{ {command}\n}} >{out} 2>&1").unwrap();
             continue;
         }
@@ -120,20 +120,20 @@ fn script(lines: &[ConsoleLine], port: &str) -> String {
 /// The commands of all terminal blocks, and the output that the README shows.
 fn lines(page: &str) -> Vec<ConsoleLine> {
     let mut lines: Vec<ConsoleLine> = Vec::new();
-    let (mut inside, mut goes_on) = (false, false);
+    let (mut in_block, mut continues) = (false, false);
     for text in page.lines() {
         if text.starts_with("```") {
-            (inside, goes_on) = (text == "```console", false);
+            (in_block, continues) = (text == "```console", false);
             continue;
         }
-        if !inside {
+        if !in_block {
             continue;
         }
         match (text.strip_prefix("$ "), lines.last_mut()) {
             (Some(command), _) => {
                 lines.push(ConsoleLine { command: command.into(), shown: Vec::new() });
             }
-            (None, Some(line)) if goes_on => {
+            (None, Some(line)) if continues => {
                 line.command.push('\n');
                 line.command.push_str(text);
             }
@@ -142,21 +142,21 @@ fn lines(page: &str) -> Vec<ConsoleLine> {
             }
             (None, _) => {}
         }
-        goes_on = (text.starts_with("$ ") || goes_on) && text.ends_with('\\');
+        continues = (text.starts_with("$ ") || continues) && text.ends_with('\\');
     }
     lines
 }
 
-fn is_elsewhere(command: &str) -> bool {
-    ELSEWHERE.iter().any(|(begins, _)| command.starts_with(begins))
+fn is_not_run(command: &str) -> bool {
+    NOT_RUN.iter().any(|(begins, _)| command.starts_with(begins))
 }
 
 /// Whether the output has the words of the shown line in their order. Words with digits differ from
 /// day to day, and `…` stands for anything.
-fn says(said: &str, shown: &str) -> bool {
+fn has_words_of(output: &str, shown: &str) -> bool {
     let plain = |word: &&str| !word.contains('…') && !word.chars().any(|c| c.is_ascii_digit());
-    let mut said = said.split_whitespace();
-    shown.split_whitespace().filter(plain).all(|word| said.any(|said| said == word))
+    let mut words = output.split_whitespace();
+    shown.split_whitespace().filter(plain).all(|word| words.any(|printed| printed == word))
 }
 
 fn root() -> PathBuf {

@@ -47,15 +47,15 @@ impl Serving {
     /// Reads the log up to this message. Every line of it is JSON.
     #[track_caller]
     fn await_line(&mut self, message: &str) -> Value {
-        let mut seen = String::new();
+        let mut log = String::new();
         loop {
             let mut line = String::new();
-            assert_ne!(self.log.read_line(&mut line).unwrap(), 0, "no {message:?} in:\n{seen}");
+            assert_ne!(self.log.read_line(&mut line).unwrap(), 0, "no {message:?} in:\n{log}");
             let parsed: Value = serde_json::from_str(&line).expect(&line);
             if parsed["message"].as_str().unwrap().starts_with(message) {
                 return parsed;
             }
-            seen += &line;
+            log += &line;
         }
     }
 
@@ -91,11 +91,11 @@ impl Drop for Serving {
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
 /// The head and the body of a submit request.
-fn handing_over(key: &str) -> (String, String) {
-    handing_over_this(key, r#"{"jobType": "email", "payload": {}}"#)
+fn submit_request(key: &str) -> (String, String) {
+    submit_request_with(key, r#"{"jobType": "email", "payload": {}}"#)
 }
 
-fn handing_over_this(key: &str, body: &str) -> (String, String) {
+fn submit_request_with(key: &str, body: &str) -> (String, String) {
     let body = body.to_owned();
     let head = format!(
         "POST /api/jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {key}\r\n\
@@ -117,10 +117,10 @@ fn the_first_start_creates_the_store_and_a_valid_admin_key() {
     let path = folder.path().join("consign-data/admin.key");
     assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
     let key = admin_key(folder.path());
-    let (head, body) = handing_over(&key);
+    let (head, body) = submit_request(&key);
     let answer = serving.ask(&format!("{head}{body}"));
     assert!(answer.starts_with("HTTP/1.1 202 "), "{answer}");
-    let (head, body) = handing_over("csk_nonsense");
+    let (head, body) = submit_request("csk_nonsense");
     let answer = serving.ask(&format!("{head}{body}"));
     assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
     serving.end();
@@ -133,7 +133,7 @@ fn the_first_start_creates_the_store_and_a_valid_admin_key() {
 fn a_request_in_progress_is_answered_before_the_server_ends() {
     let folder = TempDir::new().unwrap();
     let mut serving = Serving::start(folder.path());
-    let (head, body) = handing_over(&admin_key(folder.path()));
+    let (head, body) = submit_request(&admin_key(folder.path()));
     let mut stream = under_way(&serving, &head);
     serving.ask_to_end();
     serving.await_line("asked to end");
@@ -150,7 +150,7 @@ fn a_request_in_progress_is_answered_before_the_server_ends() {
 fn a_second_stop_signal_ends_the_server_at_once() {
     let folder = TempDir::new().unwrap();
     let mut serving = Serving::start(folder.path());
-    let (head, _) = handing_over(&admin_key(folder.path()));
+    let (head, _) = submit_request(&admin_key(folder.path()));
     let stream = under_way(&serving, &head);
     serving.ask_to_end();
     serving.await_line("asked to end");
@@ -165,9 +165,9 @@ fn under_way(serving: &Serving, head: &str) -> TcpStream {
     let mut stream = TcpStream::connect(serving.address).unwrap();
     let head = head.replace("Host: x\r\n", "Host: x\r\nExpect: 100-continue\r\n");
     stream.write_all(head.as_bytes()).unwrap();
-    let mut go_on = [0; 25];
-    stream.read_exact(&mut go_on).unwrap();
-    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let mut continue_line = [0; 25];
+    stream.read_exact(&mut continue_line).unwrap();
+    assert_eq!(&continue_line, b"HTTP/1.1 100 Continue\r\n\r\n");
     stream
 }
 
@@ -175,9 +175,9 @@ fn under_way(serving: &Serving, head: &str) -> TcpStream {
 fn a_public_address_without_tls_is_refused_and_writes_nothing() {
     let folder = TempDir::new().unwrap();
     for address in ["0.0.0.0:0", "[::]:0"] {
-        let said = consign(folder.path(), &["serve", "--listen", address]);
-        let both = said.err.contains("[tls]") && said.err.contains("behind_proxy = true");
-        assert!(!said.success && both, "{}", said.err);
+        let result = consign(folder.path(), &["serve", "--listen", address]);
+        let both = result.err.contains("[tls]") && result.err.contains("behind_proxy = true");
+        assert!(!result.success && both, "{}", result.err);
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
@@ -189,11 +189,11 @@ fn serve_reports_why_it_cannot_start() {
     let second = consign(folder.path(), &["serve", "--listen", "127.0.0.1:0"]);
     let holder = format!("is in use by process {}", serving.child.id());
     assert!(!second.success && second.err.contains(&holder), "{}", second.err);
-    let taken = serving.address.to_string();
-    let other = ["serve", "--listen", &taken, "--store", "sqlite:other.db"];
+    let used_address = serving.address.to_string();
+    let other = ["serve", "--listen", &used_address, "--store", "sqlite:other.db"];
     let third = consign(folder.path(), &other);
-    let said = format!("{taken} cannot be listened at");
-    assert!(!third.success && third.err.contains(&said), "{}", third.err);
+    let expected = format!("the server cannot listen at {used_address}");
+    assert!(!third.success && third.err.contains(&expected), "{}", third.err);
     assert!(!folder.path().join("other.db").exists());
     serving.end();
 }
@@ -215,8 +215,13 @@ fn types_of_the_file_are_declared_and_noted_once() {
         );
         serving.end();
     }
-    let said = consign(folder.path(), &["audit", "verify"]);
-    assert!(said.out.contains(": 2 entries, each as it was written"), "{}{}", said.out, said.err);
+    let result = consign(folder.path(), &["audit", "verify"]);
+    assert!(
+        result.out.contains(": 2 entries, each as it was written"),
+        "{}{}",
+        result.out,
+        result.err
+    );
 }
 
 #[test]
@@ -231,16 +236,17 @@ fn serve_applies_the_settings_of_its_configuration_file() {
         (r#"{"jobType": "email", "payload": 1}"#, 422, "UNKNOWN_JOB_TYPE"),
         (r#"{"jobType": "sms", "payload": 12}"#, 413, "errorCode"),
     ] {
-        let (head, body) = handing_over_this(&key, body);
+        let (head, body) = submit_request_with(&key, body);
         let answer = serving.ask(&format!("{head}{body}"));
-        let said = answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.contains(code);
-        assert!(said, "{body}: {answer}");
+        let is_expected =
+            answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.contains(code);
+        assert!(is_expected, "{body}: {answer}");
     }
     serving.end();
 }
 
 /// A server with TLS and these further settings, and a client that trusts its certificate.
-fn speaking_tls(folder: &Path, more: &str) -> (Serving, ClientConnection) {
+fn start_with_tls(folder: &Path, more: &str) -> (Serving, ClientConnection) {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     fs::write(folder.join("cert.pem"), cert.pem()).unwrap();
@@ -264,23 +270,23 @@ fn speaking_tls(folder: &Path, more: &str) -> (Serving, ClientConnection) {
 #[test]
 fn a_client_silent_after_the_tls_handshake_is_disconnected() {
     let folder = TempDir::new().unwrap();
-    let (serving, mut client) = speaking_tls(folder.path(), "[limits]\nheader_timeout = \"1s\"");
+    let (serving, mut client) = start_with_tls(folder.path(), "[limits]\nheader_timeout = \"1s\"");
     let mut socket = TcpStream::connect(serving.address).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     while client.is_handshaking() {
         client.complete_io(&mut socket).unwrap();
     }
     // Any form of cut counts, but the connection must not stay open until the test times out.
-    let ended = Stream::new(&mut client, &mut socket).read(&mut [0; 1]);
-    let stood = |error: &io::Error| matches!(error.kind(), WouldBlock | TimedOut);
-    assert!(!ended.as_ref().is_err_and(stood), "{ended:?}");
+    let result = Stream::new(&mut client, &mut socket).read(&mut [0; 1]);
+    let timed_out = |error: &io::Error| matches!(error.kind(), WouldBlock | TimedOut);
+    assert!(!result.as_ref().is_err_and(timed_out), "{result:?}");
     serving.end();
 }
 
 #[test]
 fn tls_is_spoken_where_there_is_a_certificate() {
     let folder = TempDir::new().unwrap();
-    let (serving, mut client) = speaking_tls(folder.path(), "");
+    let (serving, mut client) = start_with_tls(folder.path(), "");
     let mut socket = TcpStream::connect(serving.address).unwrap();
     let mut stream = Stream::new(&mut client, &mut socket);
     stream.write_all(HEALTH.as_bytes()).unwrap();
@@ -294,25 +300,25 @@ fn tls_is_spoken_where_there_is_a_certificate() {
 #[test]
 fn on_a_terminal_a_person_is_welcomed_with_a_request_to_paste() {
     let folder = TempDir::new().unwrap();
-    let (mut outside, inside) = terminal();
+    let (mut test_end, child_end) = terminal();
     let words = ["serve", "--listen", "127.0.0.1:0"];
     let mut child =
-        command(folder.path(), &words).env("NO_COLOR", "1").stderr(inside).spawn().unwrap();
-    let mut seen = Vec::new();
-    let mut asked = false;
-    let mut piece = [0; 4096];
+        command(folder.path(), &words).env("NO_COLOR", "1").stderr(child_end).spawn().unwrap();
+    let mut log = Vec::new();
+    let mut is_asked_to_end = false;
+    let mut chunk = [0; 4096];
     // When the last process closes a terminal, reading from it fails: that is the end.
-    while let Ok(length @ 1..) = outside.read(&mut piece) {
-        seen.extend_from_slice(&piece[..length]);
-        if !asked && String::from_utf8_lossy(&seen).contains("jobType") {
-            asked = true;
+    while let Ok(length @ 1..) = test_end.read(&mut chunk) {
+        log.extend_from_slice(&chunk[..length]);
+        if !is_asked_to_end && String::from_utf8_lossy(&log).contains("jobType") {
+            is_asked_to_end = true;
             kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         }
     }
-    let seen = String::from_utf8(seen).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(0), "{seen}");
-    assert!(seen.contains("consign listens at http://127.0.0.1:"), "{seen}");
-    assert!(seen.contains("Bearer $(cat 'consign-data/admin.key')"), "{seen}");
-    assert!(seen.contains("INFO ended") && !seen.contains('\x1b'), "{seen}");
-    assert!(!seen.contains("csk_"), "no secret: {seen}");
+    let log = String::from_utf8(log).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{log}");
+    assert!(log.contains("consign listens at http://127.0.0.1:"), "{log}");
+    assert!(log.contains("Bearer $(cat 'consign-data/admin.key')"), "{log}");
+    assert!(log.contains("INFO ended") && !log.contains('\x1b'), "{log}");
+    assert!(!log.contains("csk_"), "no secret: {log}");
 }

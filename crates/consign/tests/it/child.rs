@@ -1,6 +1,6 @@
 //! A worker process: this test binary, started again with one test that does not end by itself.
 
-use consign::{Consign, Context, Fail, JobRequest, PolicyDraft, RunningRunner, on};
+use consign::{Consign, Context, Fail, JobRequest, PolicyDraft, RunnerHandle, on};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     path::{Path, PathBuf},
@@ -25,8 +25,8 @@ fn policy() -> PolicyDraft {
     }
 }
 
-async fn behave(how: String, context: Context) -> Result<(), Fail> {
-    match how.as_str() {
+async fn behave(behaviour: String, context: Context) -> Result<(), Fail> {
+    match behaviour.as_str() {
         "kills" => std::process::abort(),
         "endless" => std::future::pending().await,
         "short" => context.sleep(Duration::from_millis(20)).await,
@@ -40,11 +40,11 @@ async fn work() {
     let Some(store) = setting(STORE) else { return };
     let consign = Consign::open(store).unwrap();
     let registration = on("any", behave).slots(16).policy(policy());
-    let working: RunningRunner = consign.runner().with(registration).start().await.unwrap();
+    let runner: RunnerHandle = consign.runner().with(registration).start().await.unwrap();
     if setting(LOAD).is_some() {
         tokio::spawn(load(consign.clone()));
     }
-    let stopped = working.until_signal(GRACE).await.unwrap();
+    let stopped = runner.until_signal(GRACE).await.unwrap();
     assert_eq!(stopped.unreported, 0);
     consign.node().close();
     std::process::exit(0); // skips the output of the test harness
@@ -53,8 +53,8 @@ async fn work() {
 /// Submits more jobs than can be done: short ones, and one in a hundred that does not end.
 async fn load(consign: Consign) {
     for number in 0.. {
-        let how = if number % 100 == 7 { "endless" } else { "short" };
-        if consign.submit(JobRequest::new("any", &how)).await.is_err() {
+        let behaviour = if number % 100 == 7 { "endless" } else { "short" };
+        if consign.submit(JobRequest::new("any", &behaviour)).await.is_err() {
             return; // the store closes
         }
         tokio::time::sleep(Duration::from_millis(1)).await;

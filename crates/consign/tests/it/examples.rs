@@ -10,8 +10,9 @@ fn run(name: &str) -> String {
 /// The same with these environment variables.
 pub(crate) fn run_with(name: &str, variables: &[(&str, &str)]) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let own = std::env::current_exe().unwrap();
-    let built = own.parent().and_then(|deps| deps.parent()).unwrap().join("examples").join(name);
+    let test_binary = std::env::current_exe().unwrap();
+    let built =
+        test_binary.parent().and_then(|deps| deps.parent()).unwrap().join("examples").join(name);
     assert!(built.exists(), "cargo test -p consign builds the examples; this was something else");
     let mut example = Command::new(built);
     example.current_dir(&folder).env("RUST_BACKTRACE", "0").envs(variables.iter().copied());
@@ -22,14 +23,14 @@ pub(crate) fn run_with(name: &str, variables: &[(&str, &str)]) -> String {
 
 #[test]
 fn hello() {
-    let said = run("hello");
-    assert!(said.starts_with("submitted as "), "{said}");
-    assert!(said.ends_with("Completed: sent to ada@example.org at attempt 1\n"), "{said}");
+    let output = run("hello");
+    assert!(output.starts_with("submitted as "), "{output}");
+    assert!(output.ends_with("Completed: sent to ada@example.org at attempt 1\n"), "{output}");
 }
 
 #[test]
 fn retries() {
-    let said = run("retries");
+    let output = run("retries");
     for line in [
         "fine        Completed  after 1 of 3 attempts",
         "flaky       Completed  after 3 of 3 attempts",
@@ -39,25 +40,25 @@ fn retries() {
         "stubborn    Poisoned   after 3 of 3 attempts, SMTP_DOWN",
         "    3. Running → Queued HANDLER_PANICKED",
     ] {
-        assert!(said.lines().any(|said| said == line), "{line:?} is missing in\n{said}");
+        assert!(output.lines().any(|shown| shown == line), "{line:?} is missing in\n{output}");
     }
 }
 
 #[test]
 fn steps() {
-    let said = run("steps");
-    assert_eq!(said.matches("charging").count(), 1, "{said}");
-    assert_eq!(said.matches("mailing").count(), 3, "{said}");
-    assert!(said.ends_with("Completed after 3 attempts: Some(\"receipt-7\")\n"), "{said}");
+    let output = run("steps");
+    assert_eq!(output.matches("charging").count(), 1, "{output}");
+    assert_eq!(output.matches("mailing").count(), 3, "{output}");
+    assert!(output.ends_with("Completed after 3 attempts: Some(\"receipt-7\")\n"), "{output}");
 }
 
 #[test]
 fn children() {
-    let said = run("children");
+    let output = run("children");
     for picture in ["cat.png", "dog.png"] {
-        assert!(said.contains(&format!("a thumbnail of {picture}, for holidays\n")), "{said}");
+        assert!(output.contains(&format!("a thumbnail of {picture}, for holidays\n")), "{output}");
     }
-    assert_eq!(said.matches("Completed, its parent is the album: true").count(), 2, "{said}");
+    assert_eq!(output.matches("Completed, its parent is the album: true").count(), 2, "{output}");
 }
 
 #[test]

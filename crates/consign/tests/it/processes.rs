@@ -6,9 +6,9 @@ use std::{os::unix::process::ExitStatusExt, path::Path, time::Duration};
 use tokio::time::{Instant, sleep};
 
 /// Submits a job while no process has the store open.
-async fn submit(store: &Path, how: &str) -> JobId {
+async fn submit(store: &Path, behaviour: &str) -> JobId {
     let consign = Consign::open(store).unwrap();
-    let id = consign.submit(JobRequest::new("any", &how)).await.unwrap().job_id;
+    let id = consign.submit(JobRequest::new("any", &behaviour)).await.unwrap().job_id;
     consign.node().close();
     id
 }
@@ -39,7 +39,7 @@ async fn a_job_that_kills_its_workers_ends_in_the_poison_queue() {
         assert_eq!(status.signal(), Some(6), "process {loss} was aborted by the job: {status}");
     }
     let fine = submit(&store, "fine").await;
-    let consign = after_a_while(&store, killer).await;
+    let consign = run_until_ended(&store, killer).await;
     let job = consign.job(killer).await.unwrap();
     assert_eq!(job.status(), Status::Poisoned);
     assert_eq!(job.life.last_failure.as_ref().unwrap().code.as_str(), "WORKER_LOST");
@@ -53,7 +53,7 @@ async fn a_job_that_kills_its_workers_ends_in_the_poison_queue() {
 
 /// Starts one process after another until a job has ended. The lease that a killed process held
 /// runs out in the next one, which then does the rest.
-async fn after_a_while(store: &Path, id: JobId) -> Consign {
+async fn run_until_ended(store: &Path, id: JobId) -> Consign {
     for _ in 0..20 {
         let mut process = Process::start(store, false);
         sleep(Duration::from_secs(2)).await;
@@ -75,9 +75,9 @@ async fn sigterm_under_load_drains_and_costs_no_job_an_attempt() {
     let mut process = Process::start(&store, true);
     sleep(Duration::from_secs(2)).await;
     process.ask_to_end();
-    let asked = Instant::now();
+    let asked_at = Instant::now();
     let status = tokio::task::spawn_blocking(move || process.end()).await.unwrap();
-    let took = asked.elapsed();
+    let took = asked_at.elapsed();
     assert!(status.success(), "{status}");
     assert!(took <= GRACE, "{took:?} for a grace of {GRACE:?}");
 

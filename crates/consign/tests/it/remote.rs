@@ -43,12 +43,12 @@ async fn key(consign: &Consign) -> String {
 async fn the_example_works_on_jobs_of_a_server() {
     let remote_fixture = RemoteFixture::open().await;
     let (url, key) = (remote_fixture.url(), remote_fixture.key.clone());
-    let said = tokio::task::spawn_blocking(move || {
+    let output = tokio::task::spawn_blocking(move || {
         run_with("remote", &[("CONSIGN_URL", &url), ("CONSIGN_KEY", &key)])
     });
-    let said = said.await.unwrap();
-    assert!(said.starts_with("submitted as "), "{said}");
-    assert!(said.ends_with("Completed: sent to ada@example.org at attempt 1\n"), "{said}");
+    let output = output.await.unwrap();
+    assert!(output.starts_with("submitted as "), "{output}");
+    assert!(output.ends_with("Completed: sent to ada@example.org at attempt 1\n"), "{output}");
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn a_remote_client_submits_runs_awaits_and_cancels_jobs() {
     let remote_fixture = RemoteFixture::open().await;
     let remote = Remote::connect(&remote_fixture.url(), &remote_fixture.key).unwrap();
     let twice = |number: u32, _: Context| async move { Ok::<_, Fail>(2 * number) };
-    let working = remote.runner().with(on("twice", twice)).start().await.unwrap();
+    let runner = remote.runner().with(on("twice", twice)).start().await.unwrap();
     let requests = (0..3).map(|number| JobRequest::new("twice", &number)).collect();
     assert_eq!(remote.submit_all(requests).await.unwrap().len(), 3);
     let job = remote.submit(JobRequest::new("twice", &21)).await.unwrap();
@@ -67,11 +67,11 @@ async fn a_remote_client_submits_runs_awaits_and_cancels_jobs() {
     let waits = remote.wait(&later.job_id, Duration::ZERO).await.unwrap();
     assert_eq!(waits.status, "Queued");
     assert_eq!(remote.cancel(&later.job_id).await.unwrap().status, "Cancelled");
-    let own = consign::JobId::parse(&later.job_id).unwrap();
-    let stored = remote_fixture.consign.job(own).await.unwrap();
+    let id = consign::JobId::parse(&later.job_id).unwrap();
+    let stored = remote_fixture.consign.job(id).await.unwrap();
     assert_eq!(stored.status(), Status::Cancelled);
     assert!(stored.envelope.key.is_some(), "it can be submitted twice");
-    working.stop(Duration::from_secs(5)).await;
+    runner.stop(Duration::from_secs(5)).await;
 }
 
 #[tokio::test]

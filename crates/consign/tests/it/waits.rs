@@ -11,15 +11,15 @@ const NOTIFIED_WITHIN: Duration = Duration::from_secs(4);
 /// Submits a job that no worker runs, and waits for its end in a task that has read it once.
 async fn waiting(consign: &Consign) -> (consign::JobId, JoinHandle<Job>) {
     let id = consign.submit(JobRequest::new("idle", &())).await.unwrap().job_id;
-    let (waiter, looked) = (consign.clone(), tokio::sync::oneshot::channel());
+    let (waiter, read_once) = (consign.clone(), tokio::sync::oneshot::channel());
     let waiting = tokio::spawn(async move {
         let mut wait = std::pin::pin!(waiter.wait(id, LONG));
         let once = Duration::from_millis(50);
         assert!(tokio::time::timeout(once, wait.as_mut()).await.is_err(), "it has not ended");
-        looked.0.send(()).unwrap();
+        read_once.0.send(()).unwrap();
         wait.await.unwrap()
     });
-    looked.1.await.unwrap();
+    read_once.1.await.unwrap();
     (id, waiting)
 }
 

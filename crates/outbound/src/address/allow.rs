@@ -19,7 +19,7 @@ pub struct AllowError(pub String);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
-    who: AllowedHost,
+    host: AllowedHost,
     /// Any port, if unset.
     port: Option<u16>,
 }
@@ -40,7 +40,7 @@ impl Allow {
     /// Whether an address is listed.
     pub(super) fn lists(&self, address: IpAddr, port: u16) -> bool {
         let address = address.to_canonical();
-        self.any(port, |who| match who {
+        self.any(port, |host| match host {
             AllowedHost::Block(block) => block.contains(&address),
             AllowedHost::Name(_) => false,
         })
@@ -48,16 +48,16 @@ impl Allow {
 
     /// Whether a host is listed by its name, as a URL has it.
     pub(super) fn lists_name(&self, name: &str, port: u16) -> bool {
-        let bare = without_dot(name);
-        self.any(port, |who| match who {
+        let name_without_dot = without_dot(name);
+        self.any(port, |host| match host {
             AllowedHost::Block(_) => false,
-            AllowedHost::Name(listed) => listed == bare,
+            AllowedHost::Name(listed) => listed == name_without_dot,
         })
     }
 
-    fn any(&self, port: u16, is_meant: impl Fn(&AllowedHost) -> bool) -> bool {
-        let fits = |entry: &Entry| entry.port.is_none_or(|listed| listed == port);
-        self.0.iter().any(|entry| fits(entry) && is_meant(&entry.who))
+    fn any(&self, port: u16, matches_host: impl Fn(&AllowedHost) -> bool) -> bool {
+        let matches_port = |entry: &Entry| entry.port.is_none_or(|listed| listed == port);
+        self.0.iter().any(|entry| matches_port(entry) && matches_host(&entry.host))
     }
 }
 
@@ -87,24 +87,25 @@ impl AddressList {
 impl Entry {
     fn read(text: &str) -> Option<Self> {
         if let Some(block) = block(text) {
-            return Some(Entry { who: AllowedHost::Block(block), port: None });
+            return Some(Entry { host: AllowedHost::Block(block), port: None });
         }
         if let Ok(address) = text.parse::<SocketAddr>() {
-            let (who, port) = (AllowedHost::Block(one(address.ip())), Some(address.port()));
-            return Some(Entry { who, port });
+            let (host, port) =
+                (AllowedHost::Block(single_address(address.ip())), Some(address.port()));
+            return Some(Entry { host, port });
         }
         let (name, port) = match text.rsplit_once(':') {
             Some((name, port)) => (name, Some(port.parse().ok()?)),
             None => (text, None),
         };
-        Some(Entry { who: AllowedHost::Name(read_name(name)?), port })
+        Some(Entry { host: AllowedHost::Name(read_name(name)?), port })
     }
 }
 
 /// A name as URLs write it: lower case, in ASCII.
 fn read_name(text: &str) -> Option<String> {
-    let lawful = |letter: char| letter.is_alphanumeric() || ['.', '-', '_'].contains(&letter);
-    if text.is_empty() || !text.chars().all(lawful) {
+    let is_allowed = |letter: char| letter.is_alphanumeric() || ['.', '-', '_'].contains(&letter);
+    if text.is_empty() || !text.chars().all(is_allowed) {
         return None;
     }
     let url = Url::parse(&format!("https://{text}/")).ok()?;
@@ -123,11 +124,11 @@ fn without_dot(name: &str) -> &str {
 fn block(text: &str) -> Option<IpNet> {
     match text.split_once('/') {
         Some((first, bits)) => IpNet::new(first.parse().ok()?, bits.parse().ok()?).ok(),
-        None => text.parse().ok().map(one),
+        None => text.parse().ok().map(single_address),
     }
 }
 
-fn one(address: IpAddr) -> IpNet {
+fn single_address(address: IpAddr) -> IpNet {
     address.to_canonical().into()
 }
 

@@ -9,7 +9,7 @@ mod public;
 pub use allow::{AddressList, AddressListError, Allow, AllowError};
 pub use public::is_public;
 
-use crate::ended::is_exhausted;
+use crate::outcome::is_exhausted;
 use reqwest::{
     Url,
     dns::{Addrs, Name, Resolve, Resolving},
@@ -30,8 +30,8 @@ pub type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + S
 pub fn system_lookup() -> Lookup {
     Arc::new(|name| {
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name, 0)).await.map_err(with_lack)?;
-            Ok(found.map(|address| address.ip()).collect())
+            let addresses = tokio::net::lookup_host((name, 0)).await.map_err(prefer_exhaustion)?;
+            Ok(addresses.map(|address| address.ip()).collect())
         })
     })
 }
@@ -39,9 +39,9 @@ pub fn system_lookup() -> Lookup {
 /// The error of a lookup, or the resource that this process lacks for any lookup. The system's
 /// resolver reports an unknown name even when it has no descriptor left; opening a socket here
 /// tells the two apart.
-fn with_lack(error: io::Error) -> io::Error {
-    let lack = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).err();
-    lack.filter(is_exhausted).unwrap_or(error)
+fn prefer_exhaustion(error: io::Error) -> io::Error {
+    let socket_error = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).err();
+    socket_error.filter(is_exhausted).unwrap_or(error)
 }
 
 /// Why a URL is refused. It does not name the address: a caller might be probing for just that.
@@ -126,20 +126,20 @@ fn literal(host: &str) -> Option<IpAddr> {
 impl Guard {
     /// One forbidden address is enough to refuse: the HTTP client chooses which address it takes.
     fn check(&self, addresses: &[IpAddr]) -> Result<(), Forbidden> {
-        let lawful = |address: &IpAddr| {
+        let is_allowed = |address: &IpAddr| {
             self.trusted || is_public(*address) || self.allow.lists(*address, self.port)
         };
-        if addresses.iter().all(lawful) { Ok(()) } else { Err(Forbidden::NotPublic) }
+        if addresses.iter().all(is_allowed) { Ok(()) } else { Err(Forbidden::NotPublic) }
     }
 
     async fn resolve(
         self,
         name: String,
     ) -> Result<Addrs, Box<dyn std::error::Error + Send + Sync>> {
-        let found = (self.lookup)(name).await?;
-        self.check(&found)?;
+        let addresses = (self.lookup)(name).await?;
+        self.check(&addresses)?;
         let port = self.port;
-        Ok(Box::new(found.into_iter().map(move |address| SocketAddr::new(address, port))))
+        Ok(Box::new(addresses.into_iter().map(move |address| SocketAddr::new(address, port))))
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// The process group of one program. Drop kills it: the owner has given the job up, and the next
+/// The process group of one program. Drop kills it: its owner has stopped the attempt, and the next
 /// attempt may begin at once.
 ///
 /// The program is reaped only after its group was killed: until then its process id cannot be
@@ -60,11 +60,11 @@ impl Group {
     ) -> io::Result<Option<ExitStatus>> {
         select! {
             biased;
-            () = self.ended() => self.reap().await.map(Some),
+            () = self.wait_for_end() => self.reap().await.map(Some),
             () = stop => {
                 self.send(Signal::TERM);
                 // After SIGTERM, the group has the grace period to end.
-                drop(timeout(self.grace, self.ended()).await);
+                drop(timeout(self.grace, self.wait_for_end()).await);
                 self.reap().await?;
                 Ok(None)
             }
@@ -72,7 +72,7 @@ impl Group {
     }
 
     /// Waits until the program has ended, without reaping it.
-    async fn ended(&mut self) {
+    async fn wait_for_end(&mut self) {
         while !has_ended(self.leader) {
             select! {
                 _ = self.children.recv() => {}
@@ -91,14 +91,14 @@ impl Group {
 
     fn send(&self, signal: Signal) {
         // The group may already be empty.
-        let _heard = kill_process_group(self.leader, signal);
+        let _group_may_be_gone = kill_process_group(self.leader, signal);
     }
 }
 
 fn has_ended(leader: Pid) -> bool {
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    match waitid(WaitId::Pid(leader), look) {
-        Ok(seen) => seen.is_some(),
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match waitid(WaitId::Pid(leader), options) {
+        Ok(status) => status.is_some(),
         Err(error) => error != Errno::INTR,
     }
 }

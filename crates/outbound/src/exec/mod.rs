@@ -5,15 +5,15 @@
 //! its end takes bounded time.
 
 mod group;
-mod listen;
+mod output;
 
 use crate::{
-    ended::{HandlerEnding, HandlerFailure, HandlerOutcome, is_exhausted},
     job_payload::JobPayload,
+    outcome::{HandlerEnding, HandlerFailure, HandlerOutcome, is_exhausted},
 };
 use engine::{JsonText, RESULT_BYTES_MAX};
 use group::Group;
-use listen::{LineBuffer, StderrTail, StdoutLines, listen};
+use output::{LineBuffer, StderrTail, StdoutLines, read_lines};
 use std::{
     ffi::OsString,
     io,
@@ -38,7 +38,7 @@ pub struct Exec {
 }
 
 /// The environment variables that a program gets: its path and language, and none of our secrets.
-const KEPT: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
+const VARIABLES_KEPT: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 
 /// The exit code that asks for another attempt: `EX_TEMPFAIL` of `sysexits.h`.
 const EXIT_RETRY: i32 = 75;
@@ -57,10 +57,11 @@ impl Exec {
         words: impl IntoIterator<Item = impl Into<String>>,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Self {
-        let kept = |(name, _): &(OsString, OsString)| KEPT.iter().any(|kept| name == kept);
+        let is_kept =
+            |(name, _): &(OsString, OsString)| VARIABLES_KEPT.iter().any(|kept| name == kept);
         Exec {
             words: words.into_iter().map(Into::into).collect(),
-            environment: environment.into_iter().filter(kept).collect(),
+            environment: environment.into_iter().filter(is_kept).collect(),
         }
     }
 
@@ -75,21 +76,26 @@ impl Exec {
         progress: &(dyn Fn(u8, &str) + Send + Sync),
         stop: impl Future<Output = ()> + Send,
     ) -> HandlerOutcome {
-        let (mut said, mut complaints) = (StdoutLines::new(progress), StderrTail::default());
-        let lived = self.run_to_end(job_payload, stop, &mut said, &mut complaints).await;
-        let how = match lived {
-            Ok(Some(status)) => how(status, &complaints),
+        let (mut stdout_lines, mut stderr_tail) =
+            (StdoutLines::new(progress), StderrTail::default());
+        let exit = self.run_to_end(job_payload, stop, &mut stdout_lines, &mut stderr_tail).await;
+        let ending = match exit {
+            Ok(Some(status)) => ending_of(status, &stderr_tail),
             Ok(None) => HandlerEnding::Stopped,
             Err(error) => {
                 let program = self.words.first().map_or("", String::as_str);
                 let what = format!("the program {program} could not be started: {error}");
                 let failure = HandlerFailure::new("EXEC_NOT_STARTED", what);
-                let lacks = is_exhausted(&error);
-                return if lacks { HandlerEnding::NotStarted(failure) } else { retry(failure) }
-                    .into();
+                let no_resources = is_exhausted(&error);
+                return if no_resources {
+                    HandlerEnding::NotStarted(failure)
+                } else {
+                    retry(failure)
+                }
+                .into();
             }
         };
-        with_output(how, said)
+        with_output(ending, stdout_lines)
     }
 
     /// Returns how the program ended by itself; `None` where it was stopped.
@@ -97,24 +103,28 @@ impl Exec {
         &self,
         job_payload: &JobPayload,
         stop: impl Future<Output = ()> + Send,
-        said: &mut StdoutLines<'_>,
-        complaints: &mut StderrTail,
+        stdout_lines: &mut StdoutLines<'_>,
+        stderr_tail: &mut StderrTail,
     ) -> io::Result<Option<ExitStatus>> {
         let mut group = Group::start(self.command(job_payload), GRACE)?;
         let (stdin, stdout, stderr) = group.pipes();
-        let (mut out, mut err) = (LineBuffer::new(said), LineBuffer::new(complaints));
+        let (mut out, mut err) = (LineBuffer::new(stdout_lines), LineBuffer::new(stderr_tail));
         let json = job_payload.json();
         let ended = {
-            let talk = async {
-                tokio::join!(feed(stdin, &json), listen(stdout, &mut out), listen(stderr, &mut err))
+            let pipe_io = async {
+                tokio::join!(
+                    write_stdin(stdin, &json),
+                    read_lines(stdout, &mut out),
+                    read_lines(stderr, &mut err)
+                )
             };
-            let (mut talk, mut life) = (pin!(talk), pin!(group.run_to_end(stop)));
+            let (mut pipe_io, mut exit) = (pin!(pipe_io), pin!(group.run_to_end(stop)));
             select! {
-                ended = &mut life => {
-                    drop(timeout(OUTPUT_GRACE, talk).await);
+                ended = &mut exit => {
+                    drop(timeout(OUTPUT_GRACE, pipe_io).await);
                     ended
                 }
-                _ = &mut talk => life.await,
+                _ = &mut pipe_io => exit.await,
             }
         };
         out.finish();
@@ -144,26 +154,26 @@ impl Exec {
 }
 
 /// Writes the job to stdin. The program need not read it.
-async fn feed(stdin: Option<ChildStdin>, json: &str) {
+async fn write_stdin(stdin: Option<ChildStdin>, json: &str) {
     let Some(mut stdin) = stdin else { return };
     drop(stdin.write_all(json.as_bytes()).await);
 }
 
-fn how(status: ExitStatus, complaints: &StderrTail) -> HandlerEnding {
+fn ending_of(status: ExitStatus, stderr_tail: &StderrTail) -> HandlerEnding {
     match (status.code(), status.signal()) {
         (Some(0), _) => HandlerEnding::Completed { result: None },
-        (Some(EXIT_RETRY), _) => retry(exited(EXIT_RETRY, complaints)),
-        (Some(code), _) => HandlerEnding::ForGood(exited(code, complaints)),
+        (Some(EXIT_RETRY), _) => retry(exit_failure(EXIT_RETRY, stderr_tail)),
+        (Some(code), _) => HandlerEnding::ForGood(exit_failure(code, stderr_tail)),
         (None, signal) => {
             let what = format!("the program was killed by signal {}", signal.unwrap_or_default());
-            retry(HandlerFailure::new("EXEC_KILLED", complaints.after(what)))
+            retry(HandlerFailure::new("EXEC_KILLED", stderr_tail.after(what)))
         }
     }
 }
 
-fn exited(code: i32, complaints: &StderrTail) -> HandlerFailure {
+fn exit_failure(code: i32, stderr_tail: &StderrTail) -> HandlerFailure {
     let what = format!("the program ended with exit code {code}");
-    HandlerFailure::new(&format!("EXEC_EXIT_{code}"), complaints.after(what))
+    HandlerFailure::new(&format!("EXEC_EXIT_{code}"), stderr_tail.after(what))
 }
 
 fn retry(failure: HandlerFailure) -> HandlerEnding {
@@ -172,20 +182,20 @@ fn retry(failure: HandlerFailure) -> HandlerEnding {
 
 /// Combines the program's output with how it ended. The job completes even where its result cannot
 /// be kept.
-fn with_output(how: HandlerEnding, said: StdoutLines<'_>) -> HandlerOutcome {
-    let message = said.message();
-    let (HandlerEnding::Completed { .. }, Some(result)) = (&how, &said.result) else {
-        return HandlerOutcome { how, message };
+fn with_output(ending: HandlerEnding, stdout_lines: StdoutLines<'_>) -> HandlerOutcome {
+    let message = stdout_lines.message();
+    let (HandlerEnding::Completed { .. }, Some(result)) = (&ending, &stdout_lines.result) else {
+        return HandlerOutcome { ending, message };
     };
     match JsonText::parse("result", result, RESULT_BYTES_MAX) {
         Ok(result) => HandlerOutcome {
-            how: HandlerEnding::Completed { result: Some(Json::from(&result)) },
+            ending: HandlerEnding::Completed { result: Some(Json::from(&result)) },
             message,
         },
         Err(problem) => {
-            let told = format!("left out: {problem}");
-            let message = message.map_or(told.clone(), |message| format!("{message} ({told})"));
-            HandlerOutcome { how, message: Some(message) }
+            let note = format!("left out: {problem}");
+            let message = message.map_or(note.clone(), |message| format!("{message} ({note})"));
+            HandlerOutcome { ending, message: Some(message) }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What an HTTP answer means for the job.
 
 use crate::{
-    ended::{HandlerEnding, HandlerFailure, HandlerOutcome},
     fetch::{is_json, read},
+    outcome::{HandlerEnding, HandlerFailure, HandlerOutcome},
 };
 use engine::{JsonText, RESULT_BYTES_MAX};
 use reqwest::{
@@ -18,12 +18,12 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 /// The status already says that the work is done; its result is not waited for much longer.
 const RESULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) async fn ended(response: Response, now: u64) -> HandlerOutcome {
+pub(super) async fn outcome(response: Response, now: u64) -> HandlerOutcome {
     let status = response.status();
     let message = format!("the address answered with status {}", status.as_u16());
     if status.is_success() {
-        let how = HandlerEnding::Completed { result: result(response).await };
-        return HandlerOutcome { how, message: Some(message) };
+        let ending = HandlerEnding::Completed { result: result(response).await };
+        return HandlerOutcome { ending, message: Some(message) };
     }
     let failure = HandlerFailure::new(&format!("HTTP_STATUS_{}", status.as_u16()), message);
     if !is_worth_another_try(status) {

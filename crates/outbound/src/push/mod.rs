@@ -11,9 +11,9 @@ pub use sign::{Signer, SignerError};
 
 use crate::{
     address::{Allow, CheckedAddress, Forbidden, Lookup},
-    ended::{HandlerEnding, HandlerFailure, HandlerOutcome, is_exhausted},
     fetch::client_builder,
     job_payload::JobPayload,
+    outcome::{HandlerEnding, HandlerFailure, HandlerOutcome, is_exhausted},
 };
 use reqwest::{
     Client, Url,
@@ -79,7 +79,7 @@ impl Push {
     ) -> HandlerOutcome {
         select! {
             biased;
-            ended = self.deliver(job_payload) => ended,
+            outcome = self.deliver(job_payload) => outcome,
             () = stop => HandlerEnding::Stopped.into(),
         }
     }
@@ -88,8 +88,8 @@ impl Push {
         let body = job_payload.json();
         let headers = self.headers(job_payload, body.as_bytes());
         match self.client.post(self.url.clone()).headers(headers).body(body).send().await {
-            Ok(response) => answer::ended(response, (self.now)()).await,
-            Err(error) => undelivered(error),
+            Ok(response) => answer::outcome(response, (self.now)()).await,
+            Err(error) => outcome_of_error(error),
         }
     }
 
@@ -116,7 +116,7 @@ impl Push {
 }
 
 /// The result where no answer came. The URL is not named: it may contain a secret.
-fn undelivered(error: reqwest::Error) -> HandlerOutcome {
+fn outcome_of_error(error: reqwest::Error) -> HandlerOutcome {
     let causes = || successors(error.source(), |cause| (*cause).source());
     if let Some(forbidden) = causes().find_map(|cause| cause.downcast_ref::<Forbidden>()) {
         return HandlerOutcome::for_good("ADDRESS_FORBIDDEN", forbidden.to_string());
@@ -139,6 +139,6 @@ fn undelivered(error: reqwest::Error) -> HandlerOutcome {
         "the connection broke before the answer came"
     };
     // The last cause is the one that an operator can act on, such as a certificate.
-    let why = causes().last().map_or_else(String::new, |root| format!(": {root}"));
-    HandlerOutcome::retry("HTTP_UNREACHABLE", format!("{what}{why}"))
+    let root_cause = causes().last().map_or_else(String::new, |root| format!(": {root}"));
+    HandlerOutcome::retry("HTTP_UNREACHABLE", format!("{what}{root_cause}"))
 }

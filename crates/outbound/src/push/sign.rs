@@ -20,10 +20,10 @@ const PREFIX: &str = "whsec_";
 impl Signer {
     /// Parses a secret as users share it: `whsec_…`.
     pub fn parse(text: &str) -> Result<Self, SignerError> {
-        let bits = text.trim().strip_prefix(PREFIX).ok_or(SignerError)?;
-        let secret = STANDARD.decode(bits).map_err(|_| SignerError)?;
-        let lawful = (24..=64).contains(&secret.len());
-        lawful.then(|| Signer(secret.into())).ok_or(SignerError)
+        let base64 = text.trim().strip_prefix(PREFIX).ok_or(SignerError)?;
+        let secret = STANDARD.decode(base64).map_err(|_| SignerError)?;
+        let is_valid = (24..=64).contains(&secret.len());
+        is_valid.then(|| Signer(secret.into())).ok_or(SignerError)
     }
 
     /// Writes a secret as users share it.

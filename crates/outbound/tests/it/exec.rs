@@ -21,9 +21,9 @@ pub(crate) fn environment() -> Vec<(OsString, OsString)> {
 
 #[tokio::test]
 async fn the_job_is_on_standard_input_and_the_last_line_is_the_message() {
-    let ended = sh("echo first; cat; echo; echo").await;
-    assert_eq!(ended.message.as_deref(), Some(JSON));
-    assert_eq!(done(ended), None);
+    let outcome = sh("echo first; cat; echo; echo").await;
+    assert_eq!(outcome.message.as_deref(), Some(JSON));
+    assert_eq!(done(outcome), None);
 }
 
 #[tokio::test]
@@ -55,33 +55,33 @@ async fn a_program_environment_has_the_job_but_no_server_secrets() {
 #[tokio::test]
 async fn the_exit_code_decides_the_outcome() {
     done(sh("exit 0").await);
-    let told = |ended| {
-        let (failure, again) = failed(ended);
+    let failure_of = |outcome| {
+        let (failure, again) = failed(outcome);
         (failure.code, failure.message, again)
     };
     assert_eq!(
-        told(sh("echo busy >&2; exit 75").await),
+        failure_of(sh("echo busy >&2; exit 75").await),
         ("EXEC_EXIT_75".into(), "the program ended with exit code 75: busy".into(), true)
     );
     assert_eq!(
-        told(sh("echo 1 >&2; echo 2 >&2; echo >&2; echo 3 >&2; printf 4 >&2; exit 1").await),
+        failure_of(sh("echo 1 >&2; echo 2 >&2; echo >&2; echo 3 >&2; printf 4 >&2; exit 1").await),
         ("EXEC_EXIT_1".into(), "the program ended with exit code 1: 2 / 3 / 4".into(), false)
     );
     assert_eq!(
-        told(sh("exit 255").await),
+        failure_of(sh("exit 255").await),
         ("EXEC_EXIT_255".into(), "the program ended with exit code 255".into(), false)
     );
     assert_eq!(
-        told(sh("kill -9 $$").await),
+        failure_of(sh("kill -9 $$").await),
         ("EXEC_KILLED".into(), "the program was killed by signal 9".into(), true)
     );
 }
 
 #[tokio::test]
 async fn a_failure_has_a_message_as_well() {
-    let ended = sh("echo nobody was at home; exit 3").await;
-    assert_eq!(ended.message.as_deref(), Some("nobody was at home"));
-    assert!(!failed(ended).1);
+    let outcome = sh("echo nobody was at home; exit 3").await;
+    assert_eq!(outcome.message.as_deref(), Some("nobody was at home"));
+    assert!(!failed(outcome).1);
 }
 
 #[tokio::test]
@@ -95,30 +95,30 @@ async fn a_program_that_is_not_there_may_be_there_later() {
 
 #[tokio::test]
 async fn lines_for_us_are_progress_and_a_result_and_no_message() {
-    let said = Mutex::new(Vec::new());
+    let reports = Mutex::new(Vec::new());
     let script = r#"echo working
         echo 'consign:progress 40 month 5 of 12'
         echo 'consign:progress 101 too much'
         echo 'consign:progress much'
         echo 'consign:progress 100'
         echo 'consign:result {"pages": 12}'"#;
-    let note = |percent, note: &str| said.lock().unwrap().push((percent, note.to_owned()));
+    let note = |percent, note: &str| reports.lock().unwrap().push((percent, note.to_owned()));
     let exec = Exec::new(["sh", "-c", script], environment());
-    let ended = exec.run(&job_payload(), &note, pending()).await;
-    assert_eq!(ended.message.as_deref(), Some("working"));
-    assert_eq!(done(ended).as_deref(), Some(r#"{"pages": 12}"#));
-    let said = said.into_inner().unwrap();
-    assert_eq!(said, [(40, "month 5 of 12".to_owned()), (100, String::new())]);
+    let outcome = exec.run(&job_payload(), &note, pending()).await;
+    assert_eq!(outcome.message.as_deref(), Some("working"));
+    assert_eq!(done(outcome).as_deref(), Some(r#"{"pages": 12}"#));
+    let reports = reports.into_inner().unwrap();
+    assert_eq!(reports, [(40, "month 5 of 12".to_owned()), (100, String::new())]);
 }
 
 #[tokio::test]
 async fn an_invalid_result_is_left_out_and_the_job_completes() {
-    let ended = sh("echo 'consign:result {'; echo done").await;
-    let message = ended.message.clone().unwrap();
+    let outcome = sh("echo 'consign:result {'; echo done").await;
+    let message = outcome.message.clone().unwrap();
     assert!(message.starts_with("done (left out: result"), "{message}");
-    assert_eq!(done(ended), None);
-    let ended =
+    assert_eq!(done(outcome), None);
+    let outcome =
         sh("printf 'consign:result \"'; head -c 5000 /dev/zero | tr '\\0' x; echo '\"'").await;
-    assert!(ended.message.clone().unwrap().starts_with("left out: result"), "{ended:?}");
-    assert_eq!(done(ended), None);
+    assert!(outcome.message.clone().unwrap().starts_with("left out: result"), "{outcome:?}");
+    assert_eq!(done(outcome), None);
 }

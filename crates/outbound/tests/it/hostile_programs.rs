@@ -26,9 +26,9 @@ const STUBBORN: &str = "trap '' TERM; echo 'consign:progress 1 x'; while :; do s
 #[tokio::test]
 async fn endless_output_costs_no_memory() {
     let before = peak_kib();
-    let ended =
+    let outcome =
         sh("head -c 209715200 /dev/zero; head -c 209715200 /dev/zero >&2; echo; echo done").await;
-    assert_eq!(ended.message.as_deref(), Some("done"));
+    assert_eq!(outcome.message.as_deref(), Some("done"));
     let grown = peak_kib() - before;
     assert!(grown < 32 * 1024, "{grown} KiB for 400 MiB of output");
 }
@@ -42,8 +42,8 @@ fn peak_kib() -> u64 {
 
 #[tokio::test]
 async fn output_that_is_no_text_becomes_some() {
-    let ended = sh(r"printf '\377ok\001\033[31m\twhat\0\n'").await;
-    assert_eq!(ended.message.as_deref(), Some("\u{fffd}ok[31m what"));
+    let outcome = sh(r"printf '\377ok\001\033[31m\twhat\0\n'").await;
+    assert_eq!(outcome.message.as_deref(), Some("\u{fffd}ok[31m what"));
     assert_eq!(sh("printf done").await.message.as_deref(), Some("done"));
     assert_eq!(sh("printf '\\n\\n'").await.message, None);
 }
@@ -60,9 +60,9 @@ async fn a_program_that_does_not_read_its_input_completes() {
 #[tokio::test]
 async fn children_that_stay_behind_are_killed_and_their_pipes_not_waited_for() {
     let folder = ScriptFolder::new();
-    let ended =
+    let outcome =
         timeout(TIMEOUT, folder.sh("sleep 1000 & (trap '' TERM HUP; sleep 1000) & echo started"));
-    assert_eq!(ended.await.unwrap().message.as_deref(), Some("started"));
+    assert_eq!(outcome.await.unwrap().message.as_deref(), Some("started"));
     folder.nobody_is_left().await;
 }
 
@@ -71,8 +71,8 @@ async fn a_brood_of_children_is_killed_with_its_parent() {
     let folder = ScriptFolder::new();
     let script = "for n in $(seq 100); do (trap '' TERM; while :; do sleep 1 & wait; done) & done; \
                   hop() { sleep 0.01; hop & }; hop & sleep 0.1; exit 3";
-    let ended = timeout(TIMEOUT, folder.sh(script)).await.unwrap();
-    assert_eq!(failed(ended).0.code, "EXEC_EXIT_3");
+    let outcome = timeout(TIMEOUT, folder.sh(script)).await.unwrap();
+    assert_eq!(failed(outcome).0.code, "EXEC_EXIT_3");
     folder.nobody_is_left().await;
 }
 
@@ -81,8 +81,8 @@ async fn a_detached_child_does_not_delay_the_outcome() {
     let folder = ScriptFolder::new();
     let script = "setsid sh -c 'echo $$ > far; exec sleep 1000' & \
                   while [ ! -s far ]; do sleep 0.01; done; printf gone";
-    let ended = timeout(TIMEOUT, folder.sh(script)).await.unwrap();
-    assert_eq!(ended.message.as_deref(), Some("gone"));
+    let outcome = timeout(TIMEOUT, folder.sh(script)).await.unwrap();
+    assert_eq!(outcome.message.as_deref(), Some("gone"));
     kill_process(folder.number("far"), Signal::KILL).unwrap();
 }
 
@@ -90,8 +90,8 @@ async fn a_detached_child_does_not_delay_the_outcome() {
 async fn a_stopped_program_can_clean_up_before_it_ends() {
     let folder = ScriptFolder::new();
     let script = POLITE;
-    let ended = folder.stopped(script).await;
-    assert!(matches!(ended.how, HandlerEnding::Stopped), "{ended:?}");
+    let outcome = folder.stopped(script).await;
+    assert!(matches!(outcome.ending, HandlerEnding::Stopped), "{outcome:?}");
     assert!(folder.path().join("bye").exists());
     folder.nobody_is_left().await;
 }
@@ -101,16 +101,16 @@ async fn a_program_that_ignores_sigterm_is_killed_with_its_children() {
     let folder = ScriptFolder::new();
     let script = "trap '' TERM; (while :; do sleep 1; done) & echo 'consign:progress 1 x'; \
                   while :; do sleep 1; done";
-    let ended = timeout(TIMEOUT, folder.stopped(script)).await.unwrap();
-    assert!(matches!(ended.how, HandlerEnding::Stopped), "{ended:?}");
+    let outcome = timeout(TIMEOUT, folder.stopped(script)).await.unwrap();
+    assert!(matches!(outcome.ending, HandlerEnding::Stopped), "{outcome:?}");
     folder.nobody_is_left().await;
 }
 
 #[tokio::test]
 async fn a_program_that_prints_endlessly_can_be_stopped() {
     let folder = ScriptFolder::new();
-    let ended = folder.stopped("echo 'consign:progress 1 x'; yes; yes").await;
-    assert!(matches!(ended.how, HandlerEnding::Stopped), "{ended:?}");
+    let outcome = folder.stopped("echo 'consign:progress 1 x'; yes; yes").await;
+    assert!(matches!(outcome.ending, HandlerEnding::Stopped), "{outcome:?}");
     folder.nobody_is_left().await;
 }
 
@@ -166,7 +166,7 @@ impl ScriptFolder {
         let (spoke, exec, job_payload) = (Notify::new(), self.exec(script), job_payload());
         let tell = |_, _: &str| spoke.notify_one();
         tokio::select! {
-            ended = exec.run(&job_payload, &tell, pending()) => panic!("{ended:?}"),
+            outcome = exec.run(&job_payload, &tell, pending()) => panic!("{outcome:?}"),
             () = spoke.notified() => {}
         }
     }

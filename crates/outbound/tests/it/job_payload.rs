@@ -36,8 +36,8 @@ pub(crate) fn payload(text: &str) -> Json {
 
 /// The result of an attempt that must complete.
 #[track_caller]
-pub(crate) fn done(ended: HandlerOutcome) -> Option<String> {
-    match ended.how {
+pub(crate) fn done(outcome: HandlerOutcome) -> Option<String> {
+    match outcome.ending {
         HandlerEnding::Completed { result } => result.map(|json| json.as_str().to_owned()),
         other @ (HandlerEnding::Retry { .. }
         | HandlerEnding::ForGood(_)
@@ -50,8 +50,8 @@ pub(crate) fn done(ended: HandlerOutcome) -> Option<String> {
 
 /// The failure, and whether another attempt may succeed.
 #[track_caller]
-pub(crate) fn failed(ended: HandlerOutcome) -> (HandlerFailure, bool) {
-    match ended.how {
+pub(crate) fn failed(outcome: HandlerOutcome) -> (HandlerFailure, bool) {
+    match outcome.ending {
         HandlerEnding::Retry { failure, .. } => (failure, true),
         HandlerEnding::ForGood(failure) => (failure, false),
         other @ (HandlerEnding::Completed { .. }

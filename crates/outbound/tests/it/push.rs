@@ -41,13 +41,13 @@ fn signature(request: &Request) -> String {
 
 #[tokio::test]
 async fn the_job_comes_signed_with_all_that_a_receiver_needs() {
-    let (address, told) = receiver("HTTP/1.1 204 No Content\r\n\r\n");
+    let (address, requests) = receiver("HTTP/1.1 204 No Content\r\n\r\n");
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let job_payload = JobPayload { traceparent: Some(trace.into()), ..job_payload() };
-    let ended = push_to(address).run(&job_payload, pending()).await;
-    assert_eq!(ended.message.as_deref(), Some("the address answered with status 204"));
-    assert_eq!(done(ended), None);
-    let request = told.recv().unwrap();
+    let outcome = push_to(address).run(&job_payload, pending()).await;
+    assert_eq!(outcome.message.as_deref(), Some("the address answered with status 204"));
+    assert_eq!(done(outcome), None);
+    let request = requests.recv().unwrap();
     assert!(request.head.starts_with("POST /jobs?for=us HTTP/1.1\r\n"), "{}", request.head);
     let sent = JSON.replace(r#""traceparent":null"#, &format!(r#""traceparent":"{trace}""#));
     assert_eq!(request.body, sent);
@@ -69,10 +69,10 @@ async fn the_job_comes_signed_with_all_that_a_receiver_needs() {
 #[tokio::test]
 async fn push_sends_unusual_correlation_ids_unchanged() {
     for correlation in ["grün", "a b", "\u{202e}"] {
-        let (address, told) = receiver("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        let (address, requests) = receiver("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
         let job_payload = JobPayload { correlation_id: correlation.into(), ..job_payload() };
         done(push_to(address).run(&job_payload, pending()).await);
-        assert_eq!(told.recv().unwrap().header("x-correlation-id"), Some(correlation));
+        assert_eq!(requests.recv().unwrap().header("x-correlation-id"), Some(correlation));
     }
 }
 
@@ -105,17 +105,18 @@ async fn the_response_status_decides_the_outcome() {
 
 #[tokio::test]
 async fn retry_after_of_a_busy_receiver_sets_the_retry_delay() {
-    for (said, expected) in [
+    for (header, expected) in [
         ("7", Some(7)),
         ("Sun, 15 Nov 2026 00:01:00 GMT", Some(60)),
         ("9999999", Some(86_400)),
         ("later", None),
     ] {
-        let answer = format!("HTTP/1.1 503 X\r\nRetry-After: {said}\r\nContent-Length: 0\r\n\r\n");
-        let HandlerEnding::Retry { after, .. } = deliver(answer).await.how else {
+        let answer =
+            format!("HTTP/1.1 503 X\r\nRetry-After: {header}\r\nContent-Length: 0\r\n\r\n");
+        let HandlerEnding::Retry { after, .. } = deliver(answer).await.ending else {
             panic!("it is tried again")
         };
-        assert_eq!(after, expected.map(Duration::from_secs), "{said}");
+        assert_eq!(after, expected.map(Duration::from_secs), "{header}");
     }
 }
 
@@ -160,7 +161,7 @@ async fn an_endless_answer_is_left() {
 
 #[tokio::test]
 async fn push_follows_no_redirect() {
-    let (elsewhere, asked) = receiver("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let (elsewhere, other_requests) = receiver("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     for status in [301, 302, 303, 307, 308] {
         let answer = format!(
             "HTTP/1.1 {status} X\r\nLocation: http://{elsewhere}/\r\nContent-Length: 0\r\n\r\n"
@@ -168,7 +169,7 @@ async fn push_follows_no_redirect() {
         let (failure, again) = failed(deliver(answer).await);
         assert_eq!((failure.code, again), (format!("HTTP_STATUS_{status}"), false));
     }
-    assert!(asked.try_recv().is_err(), "another server was asked");
+    assert!(other_requests.try_recv().is_err(), "the redirect was followed");
 }
 
 #[tokio::test]
@@ -186,27 +187,27 @@ async fn a_push_to_an_unreachable_server_is_retried() {
 
 #[tokio::test]
 async fn a_stopped_push_closes_an_unanswered_connection() {
-    let (asked, mut hung_up) =
+    let (request_received, mut hung_up) =
         (Arc::new(tokio::sync::Notify::new()), tokio::sync::mpsc::channel(1));
-    let bell = asked.clone();
+    let notify = request_received.clone();
     let (address, _told) = serve(move |stream| {
-        bell.notify_one();
+        notify.notify_one();
         let _closed = stream.read(&mut [0])?;
         let _heard = hung_up.0.blocking_send(());
         Ok(())
     });
-    let ended = push_to(address).run(&job_payload(), asked.notified()).await;
-    assert!(matches!(ended.how, HandlerEnding::Stopped), "{ended:?}");
+    let outcome = push_to(address).run(&job_payload(), request_received.notified()).await;
+    assert!(matches!(outcome.ending, HandlerEnding::Stopped), "{outcome:?}");
     hung_up.1.recv().await.expect("the connection is closed");
 }
 
 #[tokio::test]
 async fn connections_are_used_again() {
-    let (address, told) = receiver("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let (address, requests) = receiver("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     let push = push_to(address);
     // The receiver serves one connection after the other: a second one would wait in vain.
     for _ in 0..3 {
         done(push.run(&job_payload(), pending()).await);
-        told.recv().unwrap();
+        requests.recv().unwrap();
     }
 }

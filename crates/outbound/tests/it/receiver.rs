@@ -20,7 +20,7 @@ impl Request {
         let fields = self.head.lines().filter_map(|line| line.split_once(": "));
         fields
             .into_iter()
-            .find(|(given, _)| given.eq_ignore_ascii_case(name))
+            .find(|(header, _)| header.eq_ignore_ascii_case(name))
             .map(|(_, value)| value)
     }
 }
@@ -42,18 +42,18 @@ pub(crate) fn serve(
 ) -> (SocketAddr, Receiver<Request>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (tell, told) = channel();
+    let (sender, requests) = channel();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             while let Ok(request) = read(&mut stream) {
-                if tell.send(request).is_err() || answer(&mut stream).is_err() {
+                if sender.send(request).is_err() || answer(&mut stream).is_err() {
                     break;
                 }
             }
         }
     });
-    (address, told)
+    (address, requests)
 }
 
 fn read(stream: &mut TcpStream) -> io::Result<Request> {

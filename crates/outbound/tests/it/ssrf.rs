@@ -48,14 +48,14 @@ fn names(answers: &[&[&str]]) -> (Lookup, Arc<AtomicUsize>) {
     let read = |text: &&str| text.parse::<IpAddr>().unwrap();
     let answers: Vec<Vec<IpAddr>> =
         answers.iter().map(|answer| answer.iter().map(read).collect()).collect();
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = asked.clone();
+    let lookup_count = Arc::new(AtomicUsize::new(0));
+    let count = lookup_count.clone();
     let lookup: Lookup = Arc::new(move |_name| {
         let number = count.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
         let answer = answers[number].clone();
         Box::pin(async move { Ok(answer) })
     });
-    (lookup, asked)
+    (lookup, lookup_count)
 }
 
 /// Why the push was refused, at its creation or at its first attempt.
@@ -122,9 +122,9 @@ async fn however_this_machine_is_written_it_is_not_reached() {
                     Some((host, rest)) => format!("{scheme}://{host}:{port}?{rest}/"),
                     None => format!("{scheme}://{host}:{port}/"),
                 };
-                let why = refused(&url, &[], &loopback).await;
-                assert!(why.is_some(), "{url} was tried");
-                assert!(!why.unwrap().contains("127"), "{url}: it tells where that is");
+                let error = refused(&url, &[], &loopback).await;
+                assert!(error.is_some(), "{url} was tried");
+                assert!(!error.unwrap().contains("127"), "{url}: it tells where that is");
             }
         }
         assert!(!secrets.iter().any(Secret::was_reached), "{host} leads here");
@@ -163,9 +163,9 @@ async fn networks_of_our_own_are_refused_by_name_and_by_number() {
         let (lookup, _) = names(&[&[address]]);
         let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
         for url in [format!("https://{host}/latest/meta-data"), "https://a.example/".to_owned()] {
-            let why = refused(&url, &[], &lookup).await.expect(address);
-            assert_eq!(why, Forbidden::NotPublic.to_string(), "{url}");
-            assert!(why.contains("[outbound] allow"), "it says what would allow it");
+            let error = refused(&url, &[], &lookup).await.expect(address);
+            assert_eq!(error, Forbidden::NotPublic.to_string(), "{url}");
+            assert!(error.contains("[outbound] allow"), "it says which setting allows it");
         }
     }
 }
@@ -187,7 +187,7 @@ async fn dns_rebinding_never_reaches_a_forbidden_address() {
     let allowed = Secret::at("127.0.0.2:0");
     let port = allowed.address().port();
     let secret = Secret::at(&format!("127.0.0.1:{port}"));
-    let (lookup, asked) = names(&[&["127.0.0.2"], &["127.0.0.1"]]);
+    let (lookup, lookup_count) = names(&[&["127.0.0.2"], &["127.0.0.1"]]);
     let push = push(&format!("https://rebind.example:{port}/"), &["127.0.0.2"], &lookup).unwrap();
     // The server does not speak TLS; only that it was reached counts.
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -200,31 +200,36 @@ async fn dns_rebinding_never_reaches_a_forbidden_address() {
         stop.send(()).unwrap_or_default();
     };
     tokio::join!(first, reached);
-    assert_eq!(asked.load(Ordering::SeqCst), 1, "a name is asked once for each connection");
+    assert_eq!(
+        lookup_count.load(Ordering::SeqCst),
+        1,
+        "a name is looked up once for each connection"
+    );
     let (failure, again) = failed(push.run(&job, pending()).await);
     assert_eq!((failure.code.as_str(), again), ("ADDRESS_FORBIDDEN", false));
-    assert_eq!(asked.load(Ordering::SeqCst), 2);
+    assert_eq!(lookup_count.load(Ordering::SeqCst), 2);
     assert!(!secret.was_reached() && !allowed.was_reached());
 }
 
 #[tokio::test]
 async fn push_allows_plain_http_only_to_listed_hosts() {
-    let (lookup, asked) = names(&[&["127.0.0.1"]]);
-    let why = |url: &str, allow: &[&str]| push(url, allow, &lookup).err().map(|no| no.to_string());
+    let (lookup, lookup_count) = names(&[&["127.0.0.1"]]);
+    let error =
+        |url: &str, allow: &[&str]| push(url, allow, &lookup).err().map(|error| error.to_string());
     let plain = Some(Forbidden::Plain.to_string());
-    assert_eq!(why("http://hooks.example/", &[]), plain);
-    assert_eq!(why("http://8.8.8.8/", &[]), plain);
-    assert_eq!(why("http://hooks.example/", &["127.0.0.1"]), plain);
-    assert_eq!(why("http://hooks.example/", &["hooks.example:81"]), plain);
-    assert_eq!(why("http://hooks.example/", &["hooks.example:80"]), None);
-    assert_eq!(why("http://hooks.example./", &["hooks.example"]), None);
-    assert_eq!(why("http://10.1.2.3/", &["10.0.0.0/8"]), None);
+    assert_eq!(error("http://hooks.example/", &[]), plain);
+    assert_eq!(error("http://8.8.8.8/", &[]), plain);
+    assert_eq!(error("http://hooks.example/", &["127.0.0.1"]), plain);
+    assert_eq!(error("http://hooks.example/", &["hooks.example:81"]), plain);
+    assert_eq!(error("http://hooks.example/", &["hooks.example:80"]), None);
+    assert_eq!(error("http://hooks.example./", &["hooks.example"]), None);
+    assert_eq!(error("http://10.1.2.3/", &["10.0.0.0/8"]), None);
     assert_eq!(
-        why("http://user@10.1.2.3/", &["10.0.0.0/8"]),
+        error("http://user@10.1.2.3/", &["10.0.0.0/8"]),
         Some(Forbidden::Credentials.to_string())
     );
-    assert_eq!(why("ftp://10.1.2.3/", &["10.0.0.0/8"]), Some(Forbidden::NoUrl.to_string()));
-    assert_eq!(asked.load(Ordering::SeqCst), 0, "no resolver was asked for that");
+    assert_eq!(error("ftp://10.1.2.3/", &["10.0.0.0/8"]), Some(Forbidden::NoUrl.to_string()));
+    assert_eq!(lookup_count.load(Ordering::SeqCst), 0, "no resolver was asked for that");
 }
 
 #[tokio::test]

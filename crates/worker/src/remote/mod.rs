@@ -41,24 +41,24 @@ const PAGE_MAX: usize = 250;
 const HEARTBEAT_MAX: Duration = Duration::from_secs(5);
 /// An empty answer before this time means that the server sent the claim away; the next claim
 /// waits.
-const EMPTY_CLAIM_MIN: Duration = Duration::from_secs(1);
+const EMPTY_CLAIM_TIME_MIN: Duration = Duration::from_secs(1);
 
 impl Remote {
-    pub(crate) fn over(client: Client, wait: Duration) -> Result<Self, ClientError> {
+    pub(crate) fn new(client: Client, wait: Duration) -> Result<Self, ClientError> {
         Ok(Remote { control_client: client.apart()?, handler_client: client, wait })
     }
 
-    async fn ask(&self, request: &ClaimRequest, wait: Duration) -> ClaimResult {
+    async fn send_claim(&self, request: &ClaimRequest, wait: Duration) -> ClaimResult {
         let answer = self.control_client.claim(&write::claim(request, wait)).await?;
         Ok(answer.jobs.into_iter().filter_map(read::claimed_job).collect())
     }
 
     /// Waits for jobs as long as the server allows.
     async fn wait(&self, request: &ClaimRequest) -> ClaimResult {
-        let begun = Instant::now();
-        let jobs = self.ask(request, self.wait).await?;
-        if jobs.is_empty() && begun.elapsed() < EMPTY_CLAIM_MIN.min(self.wait) {
-            sleep(EMPTY_CLAIM_MIN).await;
+        let started = Instant::now();
+        let jobs = self.send_claim(request, self.wait).await?;
+        if jobs.is_empty() && started.elapsed() < EMPTY_CLAIM_TIME_MIN.min(self.wait) {
+            sleep(EMPTY_CLAIM_TIME_MIN).await;
         }
         Ok(jobs)
     }
@@ -73,7 +73,7 @@ impl Backend for Remote {
     ) -> ClaimResult {
         tokio::select! {
             biased;
-            got = self.wait(&request) => return got,
+            claimed = self.wait(&request) => return claimed,
             () = closing.cancelled() => {}
         }
         // Dropping the request leaves nothing leased, unless the answer was on its way.
@@ -81,7 +81,7 @@ impl Backend for Remote {
     }
 
     async fn claim(&self, request: ClaimRequest) -> ClaimResult {
-        self.ask(&request, Duration::ZERO).await
+        self.send_claim(&request, Duration::ZERO).await
     }
 
     async fn heartbeat(&self, worker: &WorkerId, heartbeats: Vec<Heartbeat>) -> HeartbeatResult {
@@ -89,25 +89,25 @@ impl Backend for Remote {
         let leases: Vec<_> = leases.collect();
         let count = leases.len();
         let request = HeartbeatRequest { worker_id: worker.to_string(), leases };
-        let answered = timeout(HEARTBEAT_MAX, self.control_client.heartbeat(&request)).await;
-        let answered = answered.map_err(|_| read::unknown("heartbeats were not answered"))??;
-        read::whole(answered.leases.iter().map(read::lease_status).collect(), count)
+        let answer = timeout(HEARTBEAT_MAX, self.control_client.heartbeat(&request)).await;
+        let answer = answer.map_err(|_| read::unknown("heartbeats were not answered"))??;
+        read::check_count(answer.leases.iter().map(read::lease_status).collect(), count)
     }
 
     async fn settle(&self, reports: Vec<Report>) -> SettleResult {
-        let mut verdicts = Vec::with_capacity(reports.len());
+        let mut results = Vec::with_capacity(reports.len());
         for page in reports.chunks(PAGE_MAX) {
             let items = page.iter().map(|report| write::report(report).into()).collect();
             let answer = self.control_client.settle(&SettleRequest { items }).await?;
-            verdicts.extend(read::verdicts(answer, page.len())?);
+            results.extend(read::report_results(answer, page.len())?);
         }
-        Ok(verdicts)
+        Ok(results)
     }
 
     async fn release(&self, releases: Vec<Release>) -> SettleResult {
         let items = releases.iter().map(|release| write::release(release).into()).collect();
         let answer = self.control_client.release(&ReleaseRequest { items }).await?;
-        read::verdicts(answer, releases.len())
+        read::report_results(answer, releases.len())
     }
 
     async fn leave(&self, worker: &WorkerId) -> BackendResult<()> {
@@ -124,7 +124,7 @@ impl Backend for Remote {
         // parent job.
         let request = SubmitRequest::try_from(draft).map_err(Refusal::from)?;
         let submitted = self.handler_client.submit(&request).await?;
-        JobId::parse(&submitted.job_id).map_err(|_| read::unknown("a job without a name"))
+        JobId::parse(&submitted.job_id).map_err(|_| read::unknown("the answer has no valid job id"))
     }
 
     async fn set_policy(&self, job_type: JobType, policy: &PolicyDraft) -> BackendResult<()> {

@@ -23,7 +23,7 @@ pub(super) fn claimed_job(job: wire::ClaimedJob) -> Option<ClaimedJob> {
     match job_info(job) {
         Ok(info) => Some(ClaimedJob { info, payload }),
         Err(problem) => {
-            error!(job.id = id, %problem, "a claimed job cannot be understood; is the server newer?");
+            error!(job.id = id, %problem, "a claimed job cannot be read and its lease expires; is the server newer?");
             None
         }
     }
@@ -67,26 +67,26 @@ pub(super) fn lease_status(lease_state: &HeartbeatResult) -> LeaseStatus {
     }
 }
 
-pub(super) fn verdicts(answer: SettleAnswer, count: usize) -> SettleResult {
+pub(super) fn report_results(answer: SettleAnswer, count: usize) -> SettleResult {
     let problems = answer.items.into_iter().map(|item| item.problem);
-    let verdict = |problem: Option<_>| problem.map_or(Ok(()), |problem| Err(one_refused(problem)));
-    whole(problems.map(verdict).collect(), count)
+    let result = |problem: Option<_>| problem.map_or(Ok(()), |problem| Err(item_error(problem)));
+    check_count(problems.map(result).collect(), count)
 }
 
 /// The failure of one item of a page: the contract refuses it, or this job is damaged.
-fn one_refused(problem: Problem) -> BackendError {
+fn item_error(problem: Problem) -> BackendError {
     if problem.status < 500 {
         return BackendError::Refused { code: problem.error_code.into(), detail: problem.detail };
     }
-    BackendError::Away { retry_after: None, source: problem.detail.into() }
+    BackendError::Unavailable { retry_after: None, source: problem.detail.into() }
 }
 
 /// Checks that an answer has one part for each part of the request.
-pub(super) fn whole<T>(parts: Vec<T>, count: usize) -> Result<Vec<T>, BackendError> {
+pub(super) fn check_count<T>(parts: Vec<T>, count: usize) -> Result<Vec<T>, BackendError> {
     if parts.len() == count {
         return Ok(parts);
     }
-    Err(unknown(&format!("there were {count} questions and {} answers", parts.len())))
+    Err(unknown(&format!("the request had {count} items, and its answer {}", parts.len())))
 }
 
 pub(super) fn step(StepStatus { state, result }: StepStatus) -> StepAnswer {
@@ -108,7 +108,7 @@ impl From<ClientError> for BackendError {
         match error {
             ClientError::Refused { problem, .. } => from_problem(*problem, retry_after),
             ClientError::Unreachable { .. } | ClientError::Setup(_) => {
-                BackendError::Away { retry_after, source: error.into() }
+                BackendError::Unavailable { retry_after, source: error.into() }
             }
             ClientError::Broken { .. }
             | ClientError::TimedOut { .. }
@@ -129,7 +129,9 @@ fn from_problem(problem: Problem, retry_after: Option<Duration>) -> BackendError
         (_, "OUTCOME_UNKNOWN") | (500 | 502 | 504, _) => {
             BackendError::Unknown { retry_after, source: source() }
         }
-        (408 | 425 | 429 | 503 | 507, _) => BackendError::Away { retry_after, source: source() },
+        (408 | 425 | 429 | 503 | 507, _) => {
+            BackendError::Unavailable { retry_after, source: source() }
+        }
         (_, _) => BackendError::Refused { code: error_code.into(), detail },
     }
 }
@@ -154,9 +156,9 @@ mod tests {
         check(401, "UNAUTHENTICATED", "Unauthorized");
         check(403, "FORBIDDEN", "Unauthorized");
         check(503, "OUTCOME_UNKNOWN", "Unknown");
-        check(503, "STORE_UNAVAILABLE", "Away");
-        check(503, "OVERLOADED", "Away");
-        check(429, "RATE_LIMITED", "Away");
+        check(503, "STORE_UNAVAILABLE", "Unavailable");
+        check(503, "OVERLOADED", "Unavailable");
+        check(429, "RATE_LIMITED", "Unavailable");
         check(429, "QUEUE_FULL", "Refused");
         check(409, "LEASE_LOST", "Refused");
         check(422, "IDEMPOTENCY_KEY_REUSED", "Refused");
@@ -165,7 +167,7 @@ mod tests {
 
     #[test]
     fn an_answer_with_a_hole_is_none() {
-        assert!(whole(vec![1, 2], 2).is_ok());
-        assert!(whole(vec![1], 2).is_err());
+        assert!(check_count(vec![1, 2], 2).is_ok());
+        assert!(check_count(vec![1], 2).is_err());
     }
 }

@@ -38,26 +38,26 @@ fn progress(report: ProgressReport) -> ProgressRequest {
 }
 
 pub(super) fn report(report: &Report) -> SettleItem {
-    let blank = SettleItem {
+    let base = SettleItem {
         job_id: report.id.to_string(),
         token: secret(report.token),
         message: report.ending.message.as_deref().map(str::to_owned),
         ..SettleItem::default()
     };
-    let worded = |outcome: &str| SettleItem { outcome: outcome.to_owned(), ..blank.clone() };
+    let with_outcome = |outcome: &str| SettleItem { outcome: outcome.to_owned(), ..base.clone() };
     match &report.ending.kind {
         EndingKind::Completed { result, result_url } => SettleItem {
             result: result.as_ref().map(Json::from),
             result_url: result_url.as_ref().map(ToString::to_string),
-            ..worded("completed")
+            ..with_outcome("completed")
         },
         EndingKind::Failed { failure, retry_after } => SettleItem {
             retry_after_seconds: retry_after.map(whole_seconds),
-            ..failed(worded("failed"), failure, true)
+            ..failed(with_outcome("failed"), failure, true)
         },
-        EndingKind::FailedPermanently(failure) => failed(worded("failed"), failure, false),
-        EndingKind::Poisoned(failure) => failed(worded("poisoned"), failure, false),
-        EndingKind::Cancelled => worded("cancelled"),
+        EndingKind::FailedPermanently(failure) => failed(with_outcome("failed"), failure, false),
+        EndingKind::Poisoned(failure) => failed(with_outcome("poisoned"), failure, false),
+        EndingKind::Cancelled => with_outcome("cancelled"),
     }
 }
 
@@ -112,8 +112,8 @@ mod tests {
     /// Checks that a server reads the report as it was meant.
     #[track_caller]
     fn check(draft: &EndingDraft) {
-        let said = settled(draft);
-        assert_eq!(report(&said).check().unwrap(), said);
+        let settled_report = settled(draft);
+        assert_eq!(report(&settled_report).check().unwrap(), settled_report);
     }
 
     #[test]
@@ -140,8 +140,8 @@ mod tests {
             (Duration::from_secs(9), engine::ReleaseReason::Snoozed),
             (Duration::ZERO, engine::ReleaseReason::NotStarted),
         ] {
-            let back = Release { id, token, reason, delay };
-            assert_eq!(release(&back).check().unwrap(), back);
+            let sent = Release { id, token, reason, delay };
+            assert_eq!(release(&sent).check().unwrap(), sent);
         }
     }
 }

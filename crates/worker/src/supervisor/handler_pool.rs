@@ -30,7 +30,7 @@ struct Shared {
     runtime: Handle,
     started: Instant,
     /// How many threads there are, without stuck ones, when there is work.
-    free_threads: usize,
+    unstuck_threads_min: usize,
     /// How many threads there are at most, with stuck ones.
     threads_max: usize,
 }
@@ -41,10 +41,10 @@ struct State {
     threads: Vec<Arc<Thread>>,
     idle: usize,
     closing: bool,
-    /// Whether it was logged that the pool has reached its maximum.
-    logged: bool,
+    /// Whether the log says that no thread can be added.
+    logged_full: bool,
     /// When a thread last took a handler, in milliseconds.
-    taken_ms: u64,
+    last_taken_ms: u64,
 }
 
 #[derive(Default)]
@@ -70,14 +70,14 @@ const IDLE_MAX: Duration = Duration::from_secs(1);
 impl HandlerPool {
     /// A pool of at most `threads_max` threads, for handlers that use `runtime`.
     pub(crate) fn new(runtime: Handle, threads_max: usize) -> Self {
-        let free_threads = thread::available_parallelism().map_or(2, usize::from).max(2);
+        let unstuck_threads_min = thread::available_parallelism().map_or(2, usize::from).max(2);
         HandlerPool(Arc::new(Shared {
             state: Mutex::default(),
             wakeup: Condvar::new(),
             runtime,
             started: system::now(),
-            free_threads,
-            threads_max: threads_max.max(free_threads),
+            unstuck_threads_min,
+            threads_max: threads_max.max(unstuck_threads_min),
         }))
     }
 
@@ -101,19 +101,20 @@ impl HandlerPool {
         if state.ready.is_empty() || state.idle > 0 {
             return;
         }
-        let mut wanted = shared.free_threads.saturating_sub(shared.free(&state));
-        if shared.now_ms().saturating_sub(state.taken_ms) >= STALL_MS {
+        let mut new_threads =
+            shared.unstuck_threads_min.saturating_sub(shared.unstuck_count(&state));
+        if shared.now_ms().saturating_sub(state.last_taken_ms) >= STALL_MS {
             // All threads are inside a handler. Doubling soon gives each waiting handler a thread.
-            wanted = wanted.max(state.threads.len().min(state.ready.len()));
+            new_threads = new_threads.max(state.threads.len().min(state.ready.len()));
         }
-        for _ in 0..wanted {
+        for _ in 0..new_threads {
             shared.spawn_thread(&mut state);
         }
     }
 
-    pub(super) fn stuck(&self) -> usize {
+    pub(super) fn stuck_count(&self) -> usize {
         let state = self.0.lock();
-        state.threads.len() - self.0.free(&state)
+        state.threads.len() - self.0.unstuck_count(&state)
     }
 }
 
@@ -137,7 +138,7 @@ impl Shared {
             return; // this drops the handler with all that it holds
         }
         state.ready.push_back(runnable);
-        if state.idle == 0 && state.threads.len() < self.free_threads {
+        if state.idle == 0 && state.threads.len() < self.unstuck_threads_min {
             self.spawn_thread(&mut state);
         }
         drop(state);
@@ -147,7 +148,7 @@ impl Shared {
     fn spawn_thread(self: &Arc<Self>, state: &mut State) {
         let threads = state.threads.len();
         if threads >= self.threads_max {
-            if !std::mem::replace(&mut state.logged, true) {
+            if !std::mem::replace(&mut state.logged_full, true) {
                 error!(
                     threads,
                     "all threads are in handlers; if they stay there, restart this process"
@@ -156,16 +157,19 @@ impl Shared {
             return;
         }
         let thread = Arc::new(Thread::default());
-        let (shared, own) = (self.clone(), thread.clone());
+        let (shared, own_thread) = (self.clone(), thread.clone());
         let builder = thread::Builder::new().name("consign-handler".into());
-        match builder.spawn(move || shared.run(&own)) {
+        match builder.spawn(move || shared.run(&own_thread)) {
             Ok(_) => {
                 state.threads.push(thread);
-                state.logged = false;
+                state.logged_full = false;
             }
-            Err(error) if !std::mem::replace(&mut state.logged, true) => {
+            Err(error) if !std::mem::replace(&mut state.logged_full, true) => {
                 let error: &dyn std::error::Error = &error;
-                warn!(error, "a thread for handlers could not be started");
+                warn!(
+                    error,
+                    "a thread for handlers could not be started; handlers wait for the others"
+                );
             }
             Err(_) => {}
         }
@@ -186,22 +190,22 @@ impl Shared {
         let mut timed_out = false;
         loop {
             if let Some(runnable) = state.ready.pop_front() {
-                state.taken_ms = self.now_ms();
-                thread.inside_since_ms.store(state.taken_ms.max(1), Ordering::Release);
+                state.last_taken_ms = self.now_ms();
+                thread.inside_since_ms.store(state.last_taken_ms.max(1), Ordering::Release);
                 return Some(runnable);
             }
-            if state.closing || timed_out && self.free(&state) > self.free_threads {
+            if state.closing || timed_out && self.unstuck_count(&state) > self.unstuck_threads_min {
                 state.threads.retain(|other| !Arc::ptr_eq(other, thread));
                 return None;
             }
             state.idle += 1;
-            let (back, waited) = self.wakeup.wait_timeout(state, IDLE_MAX).expect(UNPOISONED);
-            (state, timed_out) = (back, waited.timed_out());
+            let (guard, wait_result) = self.wakeup.wait_timeout(state, IDLE_MAX).expect(UNPOISONED);
+            (state, timed_out) = (guard, wait_result.timed_out());
             state.idle -= 1;
         }
     }
 
-    fn free(&self, state: &State) -> usize {
+    fn unstuck_count(&self, state: &State) -> usize {
         let now = self.now_ms();
         state.threads.iter().filter(|thread| !thread.is_stuck(now)).count()
     }
@@ -229,17 +233,17 @@ mod tests {
         (runtime, pool)
     }
 
-    fn wait_until(pool: &HandlerPool, what: &str, it: impl Fn() -> bool) {
-        let begun = system::now();
-        while !it() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "in vain: {what}");
+    fn wait_until(pool: &HandlerPool, what: &str, condition: impl Fn() -> bool) {
+        let started = system::now();
+        while !condition() {
+            assert!(started.elapsed() < Duration::from_secs(60), "timed out: {what}");
             pool.replace_stuck();
             thread::sleep(Duration::from_millis(1));
         }
     }
 
     /// Yields once, so that the task has to be polled again.
-    async fn wait_a_turn() {
+    async fn yield_once() {
         let mut waited = false;
         std::future::poll_fn(move |cx| {
             cx.waker().wake_by_ref();
@@ -263,7 +267,7 @@ mod tests {
                     thread::sleep(Duration::from_millis(60)); // stuck for a moment
                 }
                 for _ in 0..number % 7 {
-                    wait_a_turn().await;
+                    yield_once().await;
                 }
                 done.fetch_add(1, Ordering::SeqCst);
             })
@@ -276,38 +280,38 @@ mod tests {
     #[test]
     fn threads_that_are_stuck_are_replaced_and_not_without_end() {
         let (_runtime, pool) = pool();
-        let (go_on, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (release, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let blocked = |_| {
-            let (go_on, done) = (go_on.clone(), done.clone());
+            let (release, done) = (release.clone(), done.clone());
             pool.spawn(async move {
-                while !go_on.load(Ordering::SeqCst) {
+                while !release.load(Ordering::SeqCst) {
                     thread::sleep(Duration::from_millis(1));
                 }
                 done.fetch_add(1, Ordering::SeqCst);
             })
         };
         let _tasks: Vec<_> = (0..150).map(blocked).collect();
-        wait_until(&pool, "the pool is as large as it may be", || pool.stuck() == 100);
+        wait_until(&pool, "the pool is as large as it may be", || pool.stuck_count() == 100);
         assert_eq!(pool.0.lock().threads.len(), 100);
-        go_on.store(true, Ordering::SeqCst);
+        release.store(true, Ordering::SeqCst);
         wait_until(&pool, "every handler had a turn", || done.load(Ordering::SeqCst) == 150);
-        let as_before = || pool.0.lock().threads.len() <= pool.0.free_threads;
-        wait_until(&pool, "those too many are gone", as_before);
+        let has_shrunk = || pool.0.lock().threads.len() <= pool.0.unstuck_threads_min;
+        wait_until(&pool, "those too many are gone", has_shrunk);
     }
 
     #[test]
     fn dropping_a_task_handle_ends_its_task() {
-        struct Ends(Arc<AtomicBool>);
-        impl Drop for Ends {
+        struct SetOnDrop(Arc<AtomicBool>);
+        impl Drop for SetOnDrop {
             fn drop(&mut self) {
                 self.0.store(true, Ordering::SeqCst);
             }
         }
         let (_runtime, pool) = pool();
         let ended = Arc::new(AtomicBool::new(false));
-        let ends = Ends(ended.clone());
+        let set_on_drop = SetOnDrop(ended.clone());
         let task = pool.spawn(async move {
-            let _ends = ends;
+            let _dropped_with_task = set_on_drop;
             std::future::pending::<()>().await;
         });
         drop(task);

@@ -22,13 +22,13 @@ pub(super) async fn send(runner: Arc<RunnerState>) {
     loop {
         wait_for_work(&runner, alive_at + ALIVE_EVERY).await;
         let now = Instant::now();
-        let alive = now >= alive_at + ALIVE_EVERY;
-        if alive {
+        let alive_due = now >= alive_at + ALIVE_EVERY;
+        if alive_due {
             alive_at = now;
         }
-        match send_due(&runner, now, alive).await {
+        match send_due(&runner, now, alive_due).await {
             Ok(()) => drop(log.recovered()),
-            Err(error) => log.failed("heartbeats are not taken", &error),
+            Err(error) => log.failed("heartbeats are not answered", &error),
         }
         runner.notify_expired();
     }
@@ -49,10 +49,10 @@ async fn wait_for_work(runner: &RunnerState, alive_at: Instant) {
 /// Sends the heartbeats that are due, of all types at once, so that they share a commit. Leases are
 /// still checked meanwhile: a handler learns that its lease has run out even if the store does not
 /// answer.
-async fn send_due(runner: &RunnerState, now: Instant, alive: bool) -> Result<(), BackendError> {
+async fn send_due(runner: &RunnerState, now: Instant, alive_due: bool) -> Result<(), BackendError> {
     let due = (0..runner.pollers.len()).filter_map(|poller| {
         let due = runner.due_heartbeats(poller, now);
-        (alive || !due.is_empty()).then(|| send_of(runner, poller, due))
+        (alive_due || !due.is_empty()).then(|| send_for(runner, poller, due))
     });
     let mut answers = pin!(join_all(due));
     loop {
@@ -64,7 +64,7 @@ async fn send_due(runner: &RunnerState, now: Instant, alive: bool) -> Result<(),
 }
 
 /// The heartbeats of one poller. An empty page says that a worker without leases is alive.
-async fn send_of(
+async fn send_for(
     runner: &RunnerState,
     poller: usize,
     due: Vec<(Arc<Attempt>, Heartbeat)>,

@@ -34,7 +34,7 @@ pub(crate) type Stop = Option<Duration>;
 
 /// How a runner stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stopped {
+pub struct StopSummary {
     /// Jobs that were given back because their handlers did not end in time.
     pub released: usize,
     /// Reports that the store did not take in time. Their leases run out, and the jobs run again.
@@ -47,7 +47,7 @@ impl RunnerState {
         self: Arc<Self>,
         reports: mpsc::UnboundedReceiver<AttemptReport>,
         mut stop: watch::Receiver<Stop>,
-    ) -> Stopped {
+    ) -> StopSummary {
         let pollers = 0..self.pollers.len();
         let pollers: Vec<_> =
             pollers.map(|poller| tokio::spawn(poller::poll(self.clone(), poller))).collect();
@@ -56,14 +56,14 @@ impl RunnerState {
         tokio::spawn(reports::send(self.clone(), reports));
         // An error means that the sender is dropped, so the runner is gone.
         drop(stop.wait_for(Option::is_some).await);
-        let stopped = self.drain(&pollers, &stop).await;
+        let summary = self.drain(&pollers, &stop).await;
         heartbeats.abort(); // a heartbeat after the sign-off would register the workers again
         self.sign_off().await;
-        stopped
+        summary
     }
 
     /// Waits until no handler runs and a claim of each type has brought no job.
-    pub(crate) async fn idle(&self) {
+    pub(crate) async fn wait_idle(&self) {
         loop {
             let claimed = self.claimed.notified();
             if self.is_idle() {
@@ -74,23 +74,23 @@ impl RunnerState {
     }
 
     /// Takes no more jobs, lets handlers end, gives back the rest, and reports everything.
-    async fn drain(&self, pollers: &[JoinHandle<()>], stop: &watch::Receiver<Stop>) -> Stopped {
-        let begun = Instant::now();
+    async fn drain(&self, pollers: &[JoinHandle<()>], stop: &watch::Receiver<Stop>) -> StopSummary {
+        let started = Instant::now();
         self.context.stopping.cancel();
         info!(running = self.stats().running, "no more jobs are taken");
         // A claim may be on its way to the store, and the jobs that it brings must be given back.
-        let claimed = || pollers.iter().all(JoinHandle::is_finished);
-        let idle = || claimed() && self.stats().running == 0;
-        until(idle, || begun + cut_off_after(grace(stop))).await;
-        let released = self.give_back_all();
-        let settled = || {
+        let claims_done = || pollers.iter().all(JoinHandle::is_finished);
+        let is_idle = || claims_done() && self.stats().running == 0;
+        wait_until(is_idle, || started + cut_off_after(grace(stop))).await;
+        let released = self.release_all();
+        let is_settled = || {
             let RunnerStats { running, unreported, .. } = self.stats();
-            claimed() && running + unreported == 0
+            claims_done() && running + unreported == 0
         };
-        until(settled, || begun + grace(stop).max(REPORT_TIME_MIN)).await;
+        wait_until(is_settled, || started + grace(stop).max(REPORT_TIME_MIN)).await;
         let unreported = self.stats().unreported;
-        info!(released, unreported, "stopped");
-        Stopped { released, unreported }
+        info!(released, unreported, "the runner stopped");
+        StopSummary { released, unreported }
     }
 
     /// Signs the workers off, so that nodes need not wait until they are missed. It is a courtesy:
@@ -124,9 +124,9 @@ const GRACE_MAX: Duration = Duration::from_secs(365 * 86_400);
 const REPORT_TIME_MIN: Duration = Duration::from_millis(500);
 const REPORT_TIME_MAX: Duration = Duration::from_secs(2);
 
-async fn until(done: impl Fn() -> bool, end: impl Fn() -> Instant) {
+async fn wait_until(is_done: impl Fn() -> bool, end: impl Fn() -> Instant) {
     const CHECK_EVERY: Duration = Duration::from_millis(5);
-    while !done() && Instant::now() < end() {
+    while !is_done() && Instant::now() < end() {
         sleep_until(end().min(Instant::now() + CHECK_EVERY)).await;
     }
 }

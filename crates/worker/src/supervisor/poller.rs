@@ -15,7 +15,7 @@ pub(crate) struct TypePoller {
     /// A worker has one job type, so each poller is a worker with a name of its own.
     pub(crate) worker: WorkerId,
     pub(crate) host: Option<Host>,
-    pub(crate) run: HandlerFn,
+    pub(crate) handler: HandlerFn,
     pub(crate) slots: usize,
     pub(crate) lease: Option<Duration>,
     /// Notified when a slot may be free.
@@ -43,7 +43,7 @@ pub(super) async fn poll(runner: Arc<RunnerState>, index: usize) {
     // Whether the outcome of the last claim is unknown. The claim keeps its id until it is
     // answered, because a repeated id brings the same leases. It is repeated even if no more jobs
     // are wanted.
-    let mut unknown = false;
+    let mut is_unknown = false;
     loop {
         let free_slots = tokio::select! {
             biased;
@@ -58,15 +58,15 @@ pub(super) async fn poll(runner: Arc<RunnerState>, index: usize) {
                 }
                 backoff = Backoff::default();
                 // A claim that stops while it waits returns nothing without asking the store.
-                unknown &= jobs.is_empty() && stopping.is_cancelled();
-                if !unknown {
+                is_unknown &= jobs.is_empty() && stopping.is_cancelled();
+                if !is_unknown {
                     claim = runner.next_claim();
                 }
                 runner.accept(index, jobs);
             }
             Err(error) => {
-                log.failed(&format!("no jobs of {} can be claimed", poller.job_type), &error);
-                unknown |= matches!(error, BackendError::Unknown { .. });
+                log.failed(&format!("jobs of {} cannot be claimed", poller.job_type), &error);
+                is_unknown |= matches!(error, BackendError::Unknown { .. });
                 tokio::select! {
                     () = stopping.cancelled() => break,
                     () = sleep(backoff.after(&error)) => {}
@@ -74,8 +74,8 @@ pub(super) async fn poll(runner: Arc<RunnerState>, index: usize) {
             }
         }
     }
-    if unknown {
-        claim_again(&runner, index, &claim).await;
+    if is_unknown {
+        repeat_unknown_claim(&runner, index, &claim).await;
     }
 }
 
@@ -91,7 +91,7 @@ async fn wait_for_free_slots(runner: &RunnerState, index: usize) -> usize {
 }
 
 /// Repeats a claim whose outcome is unknown, to give back what it brings.
-async fn claim_again(runner: &Arc<RunnerState>, index: usize, claim: &ClaimId) {
+async fn repeat_unknown_claim(runner: &Arc<RunnerState>, index: usize, claim: &ClaimId) {
     let request = runner.pollers[index].claim_request(claim, 1);
     if let Ok(jobs) = runner.backend.claim(request).await {
         runner.accept(index, jobs);

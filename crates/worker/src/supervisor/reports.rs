@@ -3,7 +3,7 @@
 use super::state::{AttemptReport, RunnerState};
 use crate::{
     attempt::AttemptEnd,
-    backend::{BackendError, BackendFuture, Backoff, LogOnce, Verdict},
+    backend::{BackendError, BackendFuture, Backoff, LogOnce, ReportResult},
 };
 use engine::{Heartbeat, ITEMS_MAX, LeaseToken, Release, Report};
 use futures_util::future::join_all;
@@ -22,21 +22,21 @@ pub(super) async fn send(
         send_last_progress(&runner, &mut page).await;
         let mut settles = Vec::with_capacity(page.len());
         let mut releases = Vec::new();
-        let ended: Vec<_> = page.iter().map(|report| (report.poller, report.token)).collect();
-        for AttemptReport { id, token, ended, .. } in page.drain(..) {
-            match ended {
+        let reported: Vec<_> = page.iter().map(|report| (report.poller, report.token)).collect();
+        for AttemptReport { id, token, end, .. } in page.drain(..) {
+            match end {
                 AttemptEnd::Settled(ending) => settles.push(Report { id, token, ending }),
-                AttemptEnd::GivenBack { reason, delay } => {
+                AttemptEnd::Released { reason, delay } => {
                     releases.push(Release { id, token, reason, delay });
                 }
             }
         }
         let backend = &runner.backend;
         let tokens: Vec<_> = settles.iter().map(|settle| settle.token).collect();
-        persist(&runner, &tokens, || backend.settle(settles.clone())).await;
+        send_until_answered(&runner, &tokens, || backend.settle(settles.clone())).await;
         let tokens: Vec<_> = releases.iter().map(|release| release.token).collect();
-        persist(&runner, &tokens, || backend.release(releases.clone())).await;
-        runner.reported(&ended);
+        send_until_answered(&runner, &tokens, || backend.release(releases.clone())).await;
+        runner.forget_reported(&reported);
     }
 }
 
@@ -50,16 +50,20 @@ async fn send_last_progress(runner: &RunnerState, page: &mut [AttemptReport]) {
             heartbeats[*poller].push(heartbeat);
         }
     }
-    let last_progress = runner.pollers.iter().zip(heartbeats).filter(|(_, own)| !own.is_empty());
-    join_all(last_progress.map(|(poller, own)| runner.backend.heartbeat(&poller.worker, own)))
-        .await;
+    let last_progress =
+        runner.pollers.iter().zip(heartbeats).filter(|(_, heartbeats)| !heartbeats.is_empty());
+    join_all(
+        last_progress
+            .map(|(poller, heartbeats)| runner.backend.heartbeat(&poller.worker, heartbeats)),
+    )
+    .await;
 }
 
 /// Sends the reports of these leases until the backend takes or refuses them.
-async fn persist<'a>(
+async fn send_until_answered<'a>(
     runner: &RunnerState,
     tokens: &[LeaseToken],
-    send: impl Fn() -> BackendFuture<'a, Vec<Verdict>>,
+    send: impl Fn() -> BackendFuture<'a, Vec<ReportResult>>,
 ) {
     if tokens.is_empty() {
         return;
@@ -67,26 +71,29 @@ async fn persist<'a>(
     let (mut backoff, mut log) = (Backoff::default(), LogOnce::default());
     loop {
         match send().await {
-            Ok(verdicts) => {
-                return tokens.iter().zip(verdicts).for_each(|(token, v)| note(runner, *token, v));
+            Ok(results) => {
+                return tokens
+                    .iter()
+                    .zip(results)
+                    .for_each(|(token, result)| log_result(runner, *token, result));
             }
             // A retry would be refused in the same way.
             Err(error @ BackendError::Refused { .. }) => {
-                return tokens.iter().for_each(|token| give_up(runner, *token, &error));
+                return tokens.iter().for_each(|token| log_unstorable(runner, *token, &error));
             }
             Err(
                 error @ (BackendError::Unauthorized { .. }
-                | BackendError::Away { .. }
+                | BackendError::Unavailable { .. }
                 | BackendError::Unknown { .. }),
             ) => {
-                log.failed(&format!("{} reports are not taken", tokens.len()), &error);
+                log.failed(&format!("{} reports are not stored yet", tokens.len()), &error);
                 sleep(backoff.after(&error)).await;
             }
         }
     }
 }
 
-fn give_up(runner: &RunnerState, token: LeaseToken, cause: &BackendError) {
+fn log_unstorable(runner: &RunnerState, token: LeaseToken, cause: &BackendError) {
     let cause: &dyn std::error::Error = cause;
     runner.log_about(token, || {
         error!(error = cause, "the report cannot be stored: the job runs again")
@@ -95,19 +102,21 @@ fn give_up(runner: &RunnerState, token: LeaseToken, cause: &BackendError) {
 
 /// Logs a report that failed. A refusal means that this worker was too slow, and another worker's
 /// outcome stands. Any other failure means that the job is damaged, and stays so.
-fn note(runner: &RunnerState, token: LeaseToken, verdict: Verdict) {
-    match verdict {
+fn log_result(runner: &RunnerState, token: LeaseToken, result: ReportResult) {
+    match result {
         Ok(()) => {}
         Err(BackendError::Refused { code, .. }) => {
-            runner.count_too_late();
-            runner.log_about(token, || warn!(code = &*code, "the report came too late"));
+            runner.count_refused_report();
+            runner.log_about(token, || {
+                warn!(code = &*code, "the report was refused: another outcome of the job stands")
+            });
         }
         Err(
             error @ (BackendError::Unauthorized { .. }
-            | BackendError::Away { .. }
+            | BackendError::Unavailable { .. }
             | BackendError::Unknown { .. }),
         ) => {
-            give_up(runner, token, &error);
+            log_unstorable(runner, token, &error);
         }
     }
 }

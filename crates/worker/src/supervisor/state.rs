@@ -39,9 +39,9 @@ pub(crate) struct RunnerState {
 struct State {
     leases: HashMap<LeaseToken, HeldLease>,
     loads: Vec<Load>,
-    claims: u64,
+    claim_count: u64,
     reported: usize,
-    too_late: usize,
+    refused_reports: usize,
 }
 
 /// The load of one job type.
@@ -74,7 +74,7 @@ pub(crate) struct AttemptReport {
     pub(super) poller: usize,
     pub(super) id: JobId,
     pub(super) token: LeaseToken,
-    pub(super) ended: AttemptEnd,
+    pub(super) end: AttemptEnd,
     /// The handler's last progress, if no heartbeat has sent it.
     pub(super) progress: Option<ProgressReport>,
 }
@@ -92,19 +92,20 @@ impl RunnerState {
         pool: HandlerPool,
         run_id: String,
     ) -> (Arc<Self>, mpsc::UnboundedReceiver<AttemptReport>) {
-        let (reports, reported) = mpsc::unbounded_channel();
+        let (reports, receiver) = mpsc::unbounded_channel();
         let loads = vec![Load::default(); pollers.len()];
         let state = Mutex::new(State { loads, ..State::default() });
         let claimed = Notify::new();
         let runner =
             RunnerState { backend, context, pollers, pool, claimed, reports, run_id, state };
-        (Arc::new(runner), reported)
+        (Arc::new(runner), receiver)
     }
 
     pub(super) fn next_claim(&self) -> ClaimId {
         let mut state = self.lock();
-        state.claims += 1;
-        ClaimId::parse(&format!("{}-{}", self.run_id, state.claims)).expect("a short name")
+        state.claim_count += 1;
+        ClaimId::parse(&format!("{}-{}", self.run_id, state.claim_count))
+            .expect("the run id and a number are a valid claim id")
     }
 
     /// Takes the answer of a claim. Jobs that arrive while the runner stops are given back at no
@@ -115,23 +116,23 @@ impl RunnerState {
         load.idle = jobs.is_empty() && load.running + load.unreported == 0;
         for job in jobs {
             if self.context.stopping.is_cancelled() {
-                self.give_back_undelivered(&mut state, poller, &job);
+                self.release_undelivered(&mut state, poller, &job);
             } else {
-                self.begin(&mut state, poller, job);
+                self.start_attempt(&mut state, poller, job);
             }
         }
         drop(state);
         self.claimed.notify_waiters();
     }
 
-    fn give_back_undelivered(&self, state: &mut State, poller: usize, job: &ClaimedJob) {
+    fn release_undelivered(&self, state: &mut State, poller: usize, job: &ClaimedJob) {
         state.loads[poller].unreported += 1;
         let (id, token) = (job.info.id, job.info.token);
-        let ended = AttemptEnd::given_back(ReleaseReason::Undelivered);
-        drop(self.reports.send(AttemptReport { poller, id, token, ended, progress: None }));
+        let end = AttemptEnd::released(ReleaseReason::Undelivered);
+        drop(self.reports.send(AttemptReport { poller, id, token, end, progress: None }));
     }
 
-    fn begin(self: &Arc<Self>, state: &mut State, poller: usize, job: ClaimedJob) {
+    fn start_attempt(self: &Arc<Self>, state: &mut State, poller: usize, job: ClaimedJob) {
         let ClaimedJob { info, payload } = job;
         if state.leases.contains_key(&info.token) {
             return; // a repeated claim brings jobs that are here already
@@ -156,7 +157,7 @@ impl RunnerState {
     /// Records how an attempt ended, as its handler says, or the supervisor that cuts it off. The
     /// first report counts. The slot is free at once, so that the claim for the next job shares a
     /// commit with the report on this one.
-    fn end(&self, token: LeaseToken, ended: AttemptEnd) {
+    fn record_end(&self, token: LeaseToken, end: AttemptEnd) {
         let mut state = self.lock();
         let lease = state.leases.get_mut(&token).filter(|lease| !lease.ended);
         let Some(lease) = lease else { return };
@@ -169,11 +170,11 @@ impl RunnerState {
         self.pollers[poller].freed.notify_one();
         // The receiver is gone only with the runner; then the lease runs out, and the job runs
         // again.
-        drop(self.reports.send(AttemptReport { poller, id, token, ended, progress }));
+        drop(self.reports.send(AttemptReport { poller, id, token, end, progress }));
     }
 
     /// Forgets leases whose reports were taken or finally refused.
-    pub(super) fn reported(&self, reports: &[(usize, LeaseToken)]) {
+    pub(super) fn forget_reported(&self, reports: &[(usize, LeaseToken)]) {
         let mut state = self.lock();
         state.reported += reports.len();
         for (poller, token) in reports {
@@ -188,26 +189,27 @@ impl RunnerState {
         let now = Instant::now();
         let mut state = self.lock();
         let late = |lease: &&mut HeldLease| lease.cut_at.is_some_and(|at| at <= now);
-        let late: Vec<_> = state.leases.values_mut().filter(late).map(HeldLease::give_up).collect();
-        let any = !state.leases.is_empty();
+        let late: Vec<_> =
+            state.leases.values_mut().filter(late).map(HeldLease::take_task).collect();
+        let has_leases = !state.leases.is_empty();
         drop(state);
         for (attempt, task) in late {
-            let ended = attempt::timed_out(attempt.job.timeout);
-            self.cut_off(&attempt, task, ended, StopReason::TimedOut);
+            let end = attempt::timed_out(attempt.job.timeout);
+            self.cut_off(&attempt, task, end, StopReason::TimedOut);
         }
-        any
+        has_leases
     }
 
     /// Gives back everything that still runs, because the runner stops. Returns the number of
     /// attempts.
-    pub(super) fn give_back_all(&self) -> usize {
+    pub(super) fn release_all(&self) -> usize {
         let mut state = self.lock();
         let unfinished = state.leases.values().filter(|lease| !lease.ended).count();
-        let running: Vec<_> = state.leases.values_mut().map(HeldLease::give_up).collect();
+        let running: Vec<_> = state.leases.values_mut().map(HeldLease::take_task).collect();
         drop(state);
         for (attempt, task) in running {
-            let ended = AttemptEnd::given_back(ReleaseReason::Released);
-            self.cut_off(&attempt, task, ended, StopReason::Stopping);
+            let end = AttemptEnd::released(ReleaseReason::Released);
+            self.cut_off(&attempt, task, end, StopReason::Stopping);
         }
         unfinished
     }
@@ -219,10 +221,10 @@ impl RunnerState {
         &self,
         attempt: &Attempt,
         task: Option<Task<()>>,
-        ended: AttemptEnd,
+        end: AttemptEnd,
         reason: StopReason,
     ) {
-        self.end(attempt.job.token, ended);
+        self.record_end(attempt.job.token, end);
         attempt.stop(reason);
         drop(task);
     }
@@ -246,16 +248,16 @@ impl RunnerState {
     pub(super) fn heartbeat_answered(
         &self,
         token: LeaseToken,
-        lease: LeaseStatus,
+        status: LeaseStatus,
         sent_at: Instant,
     ) {
         let mut state = self.lock();
-        let Some(held) = state.leases.get_mut(&token) else { return };
-        held.heartbeat_at = sent_at;
-        match lease {
+        let Some(lease) = state.leases.get_mut(&token) else { return };
+        lease.heartbeat_at = sent_at;
+        match status {
             LeaseStatus::Kept => {}
-            LeaseStatus::CancelRequested => held.attempt.stop(StopReason::Cancelled),
-            LeaseStatus::Lost => held.lose(),
+            LeaseStatus::CancelRequested => lease.attempt.stop(StopReason::Cancelled),
+            LeaseStatus::Lost => lease.mark_lost(),
         }
     }
 
@@ -269,7 +271,8 @@ impl RunnerState {
         let now = Instant::now();
         for lease in self.lock().leases.values() {
             let HeldLease { attempt, heartbeat_at, ended, .. } = lease;
-            if now >= *heartbeat_at + attempt.job.lease && attempt.stopped().is_none() && !ended {
+            if now >= *heartbeat_at + attempt.job.lease && attempt.stop_reason().is_none() && !ended
+            {
                 attempt
                     .span()
                     .in_scope(|| warn!("the lease expired: no heartbeat was answered in time"));
@@ -284,8 +287,8 @@ impl RunnerState {
         span.unwrap_or_else(Span::none).in_scope(log);
     }
 
-    pub(super) fn count_too_late(&self) {
-        self.lock().too_late += 1;
+    pub(super) fn count_refused_report(&self) {
+        self.lock().refused_reports += 1;
     }
 
     pub(super) fn has_leases(&self) -> bool {
@@ -311,8 +314,8 @@ impl RunnerState {
             running: state.loads.iter().map(|load| load.running).sum(),
             unreported: state.loads.iter().map(|load| load.unreported).sum(),
             reported: state.reported,
-            too_late: state.too_late,
-            stuck_threads: self.pool.stuck(),
+            refused_reports: state.refused_reports,
+            stuck_threads: self.pool.stuck_count(),
         }
     }
 
@@ -323,19 +326,19 @@ impl RunnerState {
 
 impl HeldLease {
     /// Marks the lease as lost. The handler has a moment to notice.
-    fn lose(&mut self) {
+    fn mark_lost(&mut self) {
         if self.lost || self.ended {
             return;
         }
         self.lost = true;
-        self.attempt.span().in_scope(|| info!("the lease was lost"));
+        self.attempt.span().in_scope(|| info!("the lease was lost: the handler is asked to stop"));
         self.attempt.stop(StopReason::LeaseLost);
         let grace_end = Instant::now() + LOST_GRACE;
         self.cut_at = Some(self.cut_at.map_or(grace_end, |cut_at| cut_at.min(grace_end)));
     }
 
     /// Takes what is needed to [cut the handler off](RunnerState::cut_off).
-    fn give_up(&mut self) -> (Arc<Attempt>, Option<Task<()>>) {
+    fn take_task(&mut self) -> (Arc<Attempt>, Option<Task<()>>) {
         self.cut_at = None;
         (self.attempt.clone(), self.task.take())
     }
@@ -343,11 +346,12 @@ impl HeldLease {
 
 /// An attempt on the pool. It holds the runner weakly: a handler that never ends keeps none alive.
 async fn run(runner: Weak<RunnerState>, poller: usize, attempt: Arc<Attempt>, payload: JsonText) {
-    let Some(run) = runner.upgrade().map(|runner| runner.pollers[poller].run.clone()) else {
+    let Some(handler) = runner.upgrade().map(|runner| runner.pollers[poller].handler.clone())
+    else {
         return;
     };
-    let ended = attempt::run(&run, payload, &attempt).await;
+    let end = attempt::run(&handler, payload, &attempt).await;
     if let Some(runner) = runner.upgrade() {
-        runner.end(attempt.job.token, ended);
+        runner.record_end(attempt.job.token, end);
     }
 }

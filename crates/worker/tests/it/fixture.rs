@@ -4,14 +4,14 @@ use engine::{HistoryEntry, Job, JobId, JobType, PolicyDraft, Scope, Status, Tena
 use platform::{Node, Settings, SystemClock, SystemRandom};
 use std::{sync::Arc, time::Duration};
 use store::{FaultInjector, Memory, Store};
-use worker::{JobRequest, Runner, RunningRunner};
+use worker::{JobRequest, Runner, RunnerHandle};
 
 pub(crate) struct Fixture {
     pub(crate) node: Arc<Node>,
 }
 
 /// Longer than anything lawful takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Fixture {
     pub(crate) fn open() -> Self {
@@ -50,7 +50,7 @@ impl Fixture {
     }
 
     /// Each row of a job's history: the new status and the error code.
-    pub(crate) async fn story(&self, id: JobId) -> Vec<String> {
+    pub(crate) async fn history_lines(&self, id: JobId) -> Vec<String> {
         let rows = self.history(id).await.into_iter();
         rows.map(|row| match row.error_code {
             Some(code) => format!("{} {code}", row.to),
@@ -75,7 +75,7 @@ pub(crate) fn memory() -> Arc<dyn Store> {
 }
 
 /// Short leases and short waits, to keep tests fast.
-pub(crate) fn brisk() -> PolicyDraft {
+pub(crate) fn short_policy() -> PolicyDraft {
     PolicyDraft {
         lease_ms: Some(1_000),
         timeout_ms: Some(1_000),
@@ -85,23 +85,23 @@ pub(crate) fn brisk() -> PolicyDraft {
     }
 }
 
-pub(crate) async fn eventually(what: &str, mut happened: impl AsyncFnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let waiting = async {
-        while !happened().await {
+        while !condition().await {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("in vain: {what}"));
+    tokio::time::timeout(TIMEOUT, waiting).await.unwrap_or_else(|_| panic!("timed out: {what}"));
 }
 
 /// Checks that every slot is free, all reports are taken, no thread is lost, and jobs run.
-pub(crate) async fn at_full_strength(fixture: &Fixture, working: &RunningRunner, job_type: &str) {
+pub(crate) async fn check_full_strength(fixture: &Fixture, runner: &RunnerHandle, job_type: &str) {
     eventually("all slots are free", async || {
-        let stats = working.stats();
+        let stats = runner.stats();
         stats.running == 0 && stats.unreported == 0
     })
     .await;
-    let slots = working.stats().slots;
+    let slots = runner.stats().slots;
     let mut jobs = Vec::new();
     for _ in 0..3 * slots {
         jobs.push(fixture.submit(JobRequest::new(job_type, &"fine")).await);

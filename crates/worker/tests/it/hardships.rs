@@ -1,7 +1,7 @@
 //! What can go wrong around a runner: stores that fail in part, runtimes that end first, endless
 //! handlers.
 
-use crate::fixture::{Fixture, brisk, eventually, memory};
+use crate::fixture::{Fixture, eventually, memory, short_policy};
 use engine::{Command, JobId, JobType, PolicyDraft, Scope, Status};
 use platform::{SystemClock, SystemRandom};
 use std::{
@@ -17,18 +17,18 @@ use tokio::sync::Notify;
 use worker::{Context, Fail, JobRequest, StopReason, on};
 
 /// Two nodes that share a store, and the first node's access to the store.
-fn neighbours() -> (Fixture, Arc<Memory>, Fixture) {
+fn two_nodes() -> (Fixture, Arc<Memory>, Fixture) {
     let memory = Memory::shared(Arc::new(SystemClock::new()), Arc::new(SystemRandom));
-    let line = Arc::new(memory.another());
-    (Fixture::over(line.clone()), line, Fixture::over(Arc::new(memory)))
+    let near_store = Arc::new(memory.another());
+    (Fixture::over(near_store.clone()), near_store, Fixture::over(Arc::new(memory)))
 }
 
-async fn tally(fixture: &Fixture, jobs: &[JobId]) -> BTreeMap<String, usize> {
-    let mut tally = BTreeMap::new();
+async fn count_by_status(fixture: &Fixture, jobs: &[JobId]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
     for id in jobs {
-        *tally.entry(fixture.job(*id).await.status().to_string()).or_default() += 1;
+        *counts.entry(fixture.job(*id).await.status().to_string()).or_default() += 1;
     }
-    tally
+    counts
 }
 
 /// No client cancelled the job: when the runner stops, a job whose handler sleeps is given back.
@@ -37,14 +37,17 @@ async fn stopping_cancels_no_job() {
     let fixture = Fixture::open();
     let nap =
         |_: (), context: Context| async move { context.sleep(Duration::from_secs(3600)).await };
-    let working = fixture.runner().with(on("nap", nap).slots(500)).start().await.unwrap();
+    let runner = fixture.runner().with(on("nap", nap).slots(500)).start().await.unwrap();
     let mut jobs = Vec::new();
     for _ in 0..500 {
         jobs.push(fixture.submit(JobRequest::new("nap", &())).await);
     }
-    eventually("all run", async || working.stats().running == 500).await;
-    working.stop(Duration::from_secs(2)).await;
-    assert_eq!(tally(&fixture, &jobs).await, BTreeMap::from([("Queued".to_owned(), 500)]));
+    eventually("all run", async || runner.stats().running == 500).await;
+    runner.stop(Duration::from_secs(2)).await;
+    assert_eq!(
+        count_by_status(&fixture, &jobs).await,
+        BTreeMap::from([("Queued".to_owned(), 500)])
+    );
 }
 
 #[tokio::test]
@@ -53,32 +56,32 @@ async fn a_timeout_cancels_no_job() {
     fixture
         .set_policy(
             "nap",
-            PolicyDraft { backoff_base_ms: Some(600_000), max_attempts: Some(5), ..brisk() },
+            PolicyDraft { backoff_base_ms: Some(600_000), max_attempts: Some(5), ..short_policy() },
         )
         .await;
     let nap =
         |_: (), context: Context| async move { context.sleep(Duration::from_secs(3600)).await };
-    let working = fixture.runner().with(on("nap", nap).slots(500)).start().await.unwrap();
+    let runner = fixture.runner().with(on("nap", nap).slots(500)).start().await.unwrap();
     let mut jobs = Vec::new();
     for _ in 0..500 {
         jobs.push(fixture.submit(JobRequest::new("nap", &())).await);
     }
     tokio::time::sleep(Duration::from_secs(4)).await;
-    let tally = tally(&fixture, &jobs).await;
-    assert_eq!(tally.get("Cancelled"), None, "{tally:?}");
-    working.stop(Duration::from_secs(2)).await;
+    let counts = count_by_status(&fixture, &jobs).await;
+    assert_eq!(counts.get("Cancelled"), None, "{counts:?}");
+    runner.stop(Duration::from_secs(2)).await;
 }
 
 /// One row of the store is damaged: reports on other jobs are still taken.
 #[tokio::test]
 async fn a_damaged_job_does_not_stop_the_runner() {
-    let (fixture, store) = Fixture::with_faults(memory());
+    let (fixture, faults) = Fixture::with_faults(memory());
     let nap =
         |_: (), context: Context| async move { context.sleep(Duration::from_millis(500)).await };
-    let working = fixture.runner().with(on("nap", nap).slots(4)).start().await.unwrap();
+    let runner = fixture.runner().with(on("nap", nap).slots(4)).start().await.unwrap();
     let broken = fixture.submit(JobRequest::new("nap", &())).await;
     fixture.wait_for(broken, Status::Running).await;
-    store.inject(move |batch| {
+    faults.inject(move |batch| {
         let hit = batch.iter().any(|r| matches!(r, Request::Job { id, .. } if *id == broken));
         hit.then(|| (false, StoreError::Damaged(None)))
     });
@@ -87,17 +90,17 @@ async fn a_damaged_job_does_not_stop_the_runner() {
         jobs.push(fixture.submit(JobRequest::new("nap", &())).await);
     }
     tokio::time::sleep(Duration::from_secs(8)).await;
-    let tally = tally(&fixture, &jobs).await;
-    let stats = working.stats();
-    working.stop(Duration::from_secs(1)).await;
-    assert_eq!(tally.get("Completed"), Some(&30), "{tally:?} {stats:?}");
+    let counts = count_by_status(&fixture, &jobs).await;
+    let stats = runner.stats();
+    runner.stop(Duration::from_secs(1)).await;
+    assert_eq!(counts.get("Completed"), Some(&30), "{counts:?} {stats:?}");
 }
 
 /// One overdue row is damaged: scheduled jobs still start, and other leases expire.
 #[tokio::test]
 async fn a_damaged_job_does_not_stop_the_clockwork() {
-    let (fixture, store) = Fixture::with_faults(memory());
-    fixture.set_policy("gone", brisk()).await;
+    let (fixture, faults) = Fixture::with_faults(memory());
+    fixture.set_policy("gone", short_policy()).await;
     let claim_request = engine::ClaimRequest {
         worker: engine::WorkerId::parse("w").unwrap(),
         host: None,
@@ -108,17 +111,17 @@ async fn a_damaged_job_does_not_stop_the_clockwork() {
     };
     let broken = fixture.submit(JobRequest::new("gone", &())).await;
     let other = fixture.submit(JobRequest::new("gone", &())).await;
-    store.inject(move |batch| {
+    faults.inject(move |batch| {
         let hit = batch.iter().any(|r| matches!(r, Request::Job { id, command: Command::Timeout | Command::LeaseExpiry, .. } if *id == broken));
         hit.then(|| (false, StoreError::Damaged(None)))
     });
     assert_eq!(fixture.node.claim(&Scope::All, claim_request).await.unwrap().len(), 2);
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let working = fixture.runner().with(on("later", fine)).start().await.unwrap();
+    let runner = fixture.runner().with(on("later", fine)).start().await.unwrap();
     let later = fixture.submit(JobRequest::new("later", &()).delay(Duration::from_secs(3))).await;
     tokio::time::sleep(Duration::from_secs(7)).await;
     let (later, other) = (fixture.job(later).await.status(), fixture.job(other).await.status());
-    working.stop(Duration::from_secs(1)).await;
+    runner.stop(Duration::from_secs(1)).await;
     assert_eq!((later, other), (Status::Completed, Status::Queued));
 }
 
@@ -126,12 +129,12 @@ async fn a_damaged_job_does_not_stop_the_clockwork() {
 /// attempt.
 #[tokio::test]
 async fn an_unknown_claim_is_repeated_though_the_store_was_away_in_between() {
-    let (fixture, store) = Fixture::with_faults(memory());
-    fixture.set_policy("a", PolicyDraft { timeout_ms: None, ..brisk() }).await;
+    let (fixture, faults) = Fixture::with_faults(memory());
+    fixture.set_policy("a", PolicyDraft { timeout_ms: None, ..short_policy() }).await;
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
     let id = fixture.submit(JobRequest::new("a", &())).await;
     let count = AtomicUsize::new(0);
-    store.inject(move |batch| {
+    faults.inject(move |batch| {
         let hit = batch.iter().any(|r| matches!(r, Request::Claim { .. }));
         if !hit {
             return None;
@@ -142,19 +145,18 @@ async fn an_unknown_claim_is_repeated_though_the_store_was_away_in_between() {
             _ => None,
         }
     });
-    let working = fixture.runner().with(on("a", fine)).start().await.unwrap();
+    let runner = fixture.runner().with(on("a", fine)).start().await.unwrap();
     let job = fixture.wait_for(id, Status::Completed).await;
-    working.stop(Duration::from_secs(1)).await;
-    assert_eq!(job.life.attempt, 1, "{:?}", fixture.story(id).await);
+    runner.stop(Duration::from_secs(1)).await;
+    assert_eq!(job.life.attempt, 1, "{:?}", fixture.history_lines(id).await);
 }
 
 #[test]
 fn a_runner_without_a_runtime_can_be_stopped() {
     let fixture = Fixture::open();
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let working =
-        crate::runner::futures_less(fixture.runner().with(on("a", fine)).start()).unwrap();
-    crate::runner::futures_less(working.stop(Duration::from_secs(1)));
+    let runner = crate::runner::futures_less(fixture.runner().with(on("a", fine)).start()).unwrap();
+    crate::runner::futures_less(runner.stop(Duration::from_secs(1)));
 }
 
 #[tokio::test]
@@ -162,57 +164,57 @@ async fn dropping_the_stop_future_skips_the_grace_time() {
     let fixture = Fixture::open();
     let nap =
         |_: (), context: Context| async move { context.sleep(Duration::from_secs(3600)).await };
-    let working = fixture.runner().with(on("nap", nap)).start().await.unwrap();
+    let runner = fixture.runner().with(on("nap", nap)).start().await.unwrap();
     let id = fixture.submit(JobRequest::new("nap", &())).await;
     fixture.wait_for(id, Status::Running).await;
-    let begun = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     drop(
-        tokio::time::timeout(Duration::from_millis(100), working.stop(Duration::from_secs(10)))
+        tokio::time::timeout(Duration::from_millis(100), runner.stop(Duration::from_secs(10)))
             .await,
     );
-    let took = begun.elapsed();
+    let took = started.elapsed();
     assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
 #[tokio::test]
 async fn a_handler_cancelling_its_token_does_not_cancel_its_job() {
     let fixture = Fixture::open();
-    let own = |_: (), context: Context| async move {
+    let cancels = |_: (), context: Context| async move {
         context.cancellation_token().cancel(); // as a library does with its token when it is done
         context.sleep(Duration::from_millis(1)).await?;
         Ok::<_, Fail>(())
     };
-    let working = fixture.runner().with(on("a", own)).start().await.unwrap();
+    let runner = fixture.runner().with(on("a", cancels)).start().await.unwrap();
     let id = fixture.submit(JobRequest::new("a", &())).await;
     eventually("ended", async || fixture.job(id).await.status().is_ended()).await;
     assert_eq!(fixture.job(id).await.status(), Status::Completed);
-    working.stop(Duration::from_secs(1)).await;
+    runner.stop(Duration::from_secs(1)).await;
 }
 
 /// A handler that ignores both the cancel and the loss of its lease is cut off after the grace
 /// time.
 #[tokio::test]
 async fn a_lost_and_cancelled_handler_is_cut_off() {
-    let inside = memory();
-    let ((fixture, store), other) = (Fixture::with_faults(inside.clone()), Fixture::over(inside));
-    other.set_policy("a", PolicyDraft { timeout_ms: Some(3_600_000), ..brisk() }).await;
+    let store = memory();
+    let ((fixture, faults), other) = (Fixture::with_faults(store.clone()), Fixture::over(store));
+    other.set_policy("a", PolicyDraft { timeout_ms: Some(3_600_000), ..short_policy() }).await;
     let deaf = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
-    let working = fixture.runner().with(on("a", deaf)).start().await.unwrap();
+    let runner = fixture.runner().with(on("a", deaf)).start().await.unwrap();
     let id = fixture.submit(JobRequest::new("a", &())).await;
     fixture.wait_for(id, Status::Running).await;
     other.node.cancel(&Scope::All, id, None).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await; // the cancel reaches the handler
-    store.inject(|batch| {
+    faults.inject(|batch| {
         let hit = batch
             .iter()
             .any(|r| matches!(r, Request::Job { command: Command::Heartbeat { .. }, .. }));
         hit.then(|| (false, StoreError::Unavailable(None)))
     });
     other.wait_for(id, Status::Cancelled).await; // its lease is over
-    store.inject(|_| None);
+    faults.inject(|_| None);
     tokio::time::sleep(Duration::from_secs(12)).await;
-    let stats = working.stats();
-    working.stop(Duration::from_secs(1)).await;
+    let stats = runner.stats();
+    runner.stop(Duration::from_secs(1)).await;
     assert_eq!(stats.running, 0, "{stats:?}");
 }
 
@@ -225,13 +227,14 @@ fn jobs_are_not_burnt_when_the_runtime_is_gone() {
         tokio::time::sleep(Duration::from_millis(1)).await;
         Ok::<_, Fail>(())
     };
-    let working =
-        runtime.block_on(fixture.runner().with(on("a", sleeps).policy(brisk())).start()).unwrap();
+    let runner = runtime
+        .block_on(fixture.runner().with(on("a", sleeps).policy(short_policy())).start())
+        .unwrap();
     drop(runtime);
     let id = crate::runner::futures_less(fixture.submit(JobRequest::new("a", &())));
     std::thread::sleep(Duration::from_secs(3));
     let job = crate::runner::futures_less(fixture.job(id));
-    drop(working);
+    drop(runner);
     assert_ne!(job.status(), Status::Poisoned, "{:?}", job.life.last_failure);
 }
 
@@ -240,12 +243,12 @@ async fn a_wait_without_end_is_no_wait_at_all() {
     let fixture = Fixture::open();
     let never =
         |_: (), _: Context| async { Err::<(), _>(Fail::retry("X", "x").after(Duration::MAX)) };
-    let working = fixture.runner().with(on("a", never)).start().await.unwrap();
+    let runner = fixture.runner().with(on("a", never)).start().await.unwrap();
     let id = fixture.submit(JobRequest::new("a", &())).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let job = fixture.job(id).await;
-    let stats = working.stats();
-    working.stop(Duration::from_secs(1)).await;
+    let stats = runner.stats();
+    runner.stop(Duration::from_secs(1)).await;
     assert_eq!((job.status(), stats.running), (Status::Queued, 0), "{stats:?}");
 }
 
@@ -253,15 +256,15 @@ async fn a_wait_without_end_is_no_wait_at_all() {
 async fn a_grace_without_end() {
     let fixture = Fixture::open();
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let working = fixture.runner().with(on("a", fine)).start().await.unwrap();
-    working.stop(Duration::MAX).await;
+    let runner = fixture.runner().with(on("a", fine)).start().await.unwrap();
+    runner.stop(Duration::MAX).await;
 }
 
 /// A child whose payload differs in the second attempt.
 #[tokio::test]
 async fn children_that_differ() {
     let fixture = Fixture::open();
-    fixture.set_policy("parent", brisk()).await;
+    fixture.set_policy("parent", short_policy()).await;
     let parent = |_: (), context: Context| async move {
         context
             .submit_child(JobRequest::new(
@@ -271,32 +274,32 @@ async fn children_that_differ() {
             .await?;
         if context.attempt() == 1 { Err(Fail::retry("LATER", "x")) } else { Ok(()) }
     };
-    let working = fixture.runner().with(on("parent", parent)).start().await.unwrap();
+    let runner = fixture.runner().with(on("parent", parent)).start().await.unwrap();
     let id = fixture.submit(JobRequest::new("parent", &())).await;
     eventually("ended", async || fixture.job(id).await.status().is_ended()).await;
     let job = fixture.job(id).await;
-    working.stop(Duration::from_secs(1)).await;
+    runner.stop(Duration::from_secs(1)).await;
     assert_eq!(job.status(), Status::Poisoned);
     let failure = job.life.last_failure.unwrap();
     assert_eq!(failure.code.as_str(), "IDEMPOTENCY_KEY_REUSED");
-    let said = failure.message.unwrap();
-    assert!(said.contains("give each a key of its own"), "{said}");
+    let message = failure.message.unwrap();
+    assert!(message.contains("give each a key of its own"), "{message}");
 }
 
 /// In the test harness: a handler that sleeps in a task that it has spawned.
 #[tokio::test]
 async fn a_task_of_the_handler_sleeps_by_the_clock_of_the_test() {
     let spawns = |_: (), context: Context| async move {
-        let own = context.clone();
-        tokio::spawn(async move { own.sleep(Duration::from_secs(3600)).await }).await?
+        let clone = context.clone();
+        tokio::spawn(async move { clone.sleep(Duration::from_secs(3600)).await }).await?
     };
-    let kit = worker::testing::TestHarness::new().with(
+    let harness = worker::testing::TestHarness::new().with(
         on("a", spawns)
             .policy(PolicyDraft { timeout_ms: Some(7_200_000), ..PolicyDraft::default() }),
     );
-    let id = kit.submit(JobRequest::new("a", &())).await;
-    kit.run_due().await;
-    assert_eq!(kit.job(id).await.status(), Status::Completed);
+    let id = harness.submit(JobRequest::new("a", &())).await;
+    harness.run_due().await;
+    assert_eq!(harness.job(id).await.status(), Status::Completed);
 }
 
 /// A handler that blocks for ever must not keep the store open after everything was stopped.
@@ -308,11 +311,11 @@ async fn a_blocked_handler_does_not_keep_the_store_open() {
         std::thread::sleep(Duration::from_secs(3_600));
         Ok::<_, Fail>(())
     };
-    let working = fixture.runner().with(on("a", deaf)).start().await.unwrap();
+    let runner = fixture.runner().with(on("a", deaf)).start().await.unwrap();
     let id = fixture.submit(JobRequest::new("a", &())).await;
     fixture.wait_for(id, Status::Running).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
-    working.stop(Duration::from_secs(1)).await;
+    runner.stop(Duration::from_secs(1)).await;
     fixture.node.close();
     drop(fixture);
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -338,42 +341,42 @@ async fn slots_are_slots_for_handlers_that_block() {
     for _ in 0..60 {
         jobs.push(fixture.submit(JobRequest::new("a", &())).await);
     }
-    let working = fixture.runner().with(on("a", blocks).slots(30)).start().await.unwrap();
+    let runner = fixture.runner().with(on("a", blocks).slots(30)).start().await.unwrap();
     for id in jobs {
         fixture.wait_for(id, Status::Completed).await;
     }
     assert!(most.load(Ordering::SeqCst) > 20, "{most:?} of 30 at once");
-    working.stop(Duration::from_secs(1)).await;
+    runner.stop(Duration::from_secs(1)).await;
 }
 
 /// Only this node has lost the store: another worker takes the job when its lease is over.
 #[tokio::test]
 async fn a_handler_on_a_node_without_its_store_learns_that_its_lease_has_run_out() {
-    let (near, line, far) = neighbours();
-    near.set_policy("a", PolicyDraft { timeout_ms: None, ..brisk() }).await;
+    let (near, near_store, far) = two_nodes();
+    near.set_policy("a", PolicyDraft { timeout_ms: None, ..short_policy() }).await;
     let first = |_: (), context: Context| async move {
-        assert_eq!(context.cancelled().await, StopReason::LeaseLost);
+        assert_eq!(context.stop_requested().await, StopReason::LeaseLost);
         Err::<(), _>(Fail::cancelled())
     };
-    let alone = near.runner().with(on("a", first)).start().await.unwrap();
+    let cut_off_runner = near.runner().with(on("a", first)).start().await.unwrap();
     let id = near.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || alone.stats().running == 1).await;
-    line.cut_off(true);
-    eventually("it has heard", async || alone.stats().running == 0).await;
+    eventually("it runs", async || cut_off_runner.stats().running == 1).await;
+    near_store.cut_off(true);
+    eventually("its handler has stopped", async || cut_off_runner.stats().running == 0).await;
     let second = |_: (), _: Context| async { Ok::<_, Fail>("of the second") };
     let other = far.runner().with(on("a", second)).start().await.unwrap();
     let job = far.wait_for(id, Status::Completed).await;
     assert_eq!(job.life.result.unwrap().as_str(), r#""of the second""#);
-    line.cut_off(false);
-    eventually("the first has reported", async || alone.stats().unreported == 0).await;
-    assert_eq!(alone.stats().too_late, 1);
-    alone.stop(Duration::from_secs(2)).await;
+    near_store.cut_off(false);
+    eventually("the first has reported", async || cut_off_runner.stats().unreported == 0).await;
+    assert_eq!(cut_off_runner.stats().refused_reports, 1);
+    cut_off_runner.stop(Duration::from_secs(2)).await;
     other.stop(Duration::from_secs(2)).await;
 }
 
 #[tokio::test]
 async fn a_handler_that_ends_while_its_node_has_lost_the_store_is_reported_afterwards() {
-    let (near, line, far) = neighbours();
+    let (near, near_store, far) = two_nodes();
     let go = Arc::new(Notify::new());
     let waits = {
         let go = go.clone();
@@ -385,15 +388,15 @@ async fn a_handler_that_ends_while_its_node_has_lost_the_store_is_reported_after
             }
         }
     };
-    let working = near.runner().with(on("a", waits)).start().await.unwrap();
+    let runner = near.runner().with(on("a", waits)).start().await.unwrap();
     let id = far.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || working.stats().running == 1).await;
-    line.cut_off(true);
+    eventually("it runs", async || runner.stats().running == 1).await;
+    near_store.cut_off(true);
     go.notify_one();
-    eventually("it has ended", async || working.stats().unreported == 1).await;
+    eventually("it has ended", async || runner.stats().unreported == 1).await;
     assert_eq!(far.job(id).await.status(), Status::Running);
-    line.cut_off(false);
+    near_store.cut_off(false);
     let job = far.wait_for(id, Status::Completed).await;
     assert_eq!((job.life.attempt, job.life.losses), (1, 0));
-    working.stop(Duration::from_secs(2)).await;
+    runner.stop(Duration::from_secs(2)).await;
 }

@@ -3,8 +3,8 @@
 
 mod fixture;
 mod hardships;
-mod kit;
 mod misbehaviour;
 mod remote;
 mod runner;
 mod stores;
+mod test_harness;

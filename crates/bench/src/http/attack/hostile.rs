@@ -2,7 +2,7 @@
 //! matter here.
 
 use super::super::{
-    client::{Ask, BenchConnection, BenchTarget},
+    client::{BenchConnection, BenchTarget, HttpRequest},
     processes::bearer,
 };
 use crate::{Error, error::failed};
@@ -35,8 +35,8 @@ pub(super) async fn key_for(admin: &BenchTarget, tenant: &str) -> Result<BenchTa
     let body = format!(
         r#"{{"name":"soak","tenant":"{tenant}","scopes":["jobs:enqueue","jobs:read","work"]}}"#
     );
-    let ask = Ask::post("a new key", "/api/keys", body, StatusCode::CREATED);
-    let answer: Value = BenchConnection::open(admin).await?.ask_for(ask).await?;
+    let request = HttpRequest::post("a new key", "/api/keys", body, StatusCode::CREATED);
+    let answer: Value = BenchConnection::open(admin).await?.send_for_json(request).await?;
     let bearer = bearer(text(&answer, "key")?).expect("a key is plain ASCII");
     Ok(BenchTarget { address: admin.address, bearer })
 }
@@ -59,19 +59,20 @@ const RECURSIVE_SCHEMA: &str =
 
 impl Attackers {
     pub(super) async fn prepare(admin: &BenchTarget) -> Result<Self, Error> {
-        let mut line = BenchConnection::open(admin).await?;
-        line.ask(Ask {
-            what: "a type with a schema",
-            method: Method::PUT,
-            path: format!("/api/types/{RECURSIVE_TYPE}"),
-            body: Bytes::from_static(RECURSIVE_SCHEMA.as_bytes()),
-            expected: StatusCode::OK,
-        })
-        .await?;
+        let mut connection = BenchConnection::open(admin).await?;
+        connection
+            .send(HttpRequest {
+                what: "a type with a schema",
+                method: Method::PUT,
+                path: format!("/api/types/{RECURSIVE_TYPE}"),
+                body: Bytes::from_static(RECURSIVE_SCHEMA.as_bytes()),
+                expected: StatusCode::OK,
+            })
+            .await?;
         let target = key_for(admin, "hostile").await?;
         let (path, body) = ("/api/jobs?withSignedUrl=true", r#"{"jobType":"watched"}"#);
-        let signed = Ask::post("a signed address", path, body, StatusCode::ACCEPTED);
-        let job: Value = BenchConnection::open(&target).await?.ask_for(signed).await?;
+        let signed = HttpRequest::post("a signed address", path, body, StatusCode::ACCEPTED);
+        let job: Value = BenchConnection::open(&target).await?.send_for_json(signed).await?;
         let url = text(&job, "signedStatusUrl")?;
         let (path, query) = url.split_once('?').unwrap_or_default();
         let signed_events_path = format!("{}?{query}", path.replace("/status", "/events"));
@@ -119,13 +120,13 @@ struct Kind {
     name: &'static str,
     clients: usize,
     pause: Duration,
-    then: Then,
+    after_sending: AfterSending,
     /// What a client sends, given how often it has sent something before.
     request: fn(&Attacker, usize) -> Vec<u8>,
 }
 
 /// What a client does after it has sent its request.
-enum Then {
+enum AfterSending {
     /// Waits until the server hangs up.
     Wait,
     /// Sends one more byte now and then, until the server hangs up.
@@ -137,39 +138,43 @@ enum Then {
     /// Reads nothing for this time. The server may hang up, or stop reading the request.
     Ignore(Duration),
 }
-use Then::*;
+use AfterSending::*;
 
 const fn kind(
     name: &'static str,
     clients: usize,
     pause_ms: u64,
-    then: Then,
+    after_sending: AfterSending,
     request: fn(&Attacker, usize) -> Vec<u8>,
 ) -> Kind {
-    Kind { name, clients, pause: Duration::from_millis(pause_ms), then, request }
+    Kind { name, clients, pause: Duration::from_millis(pause_ms), after_sending, request }
 }
 
 static KINDS: [Kind; 13] = [
     kind("idle connections", 3_000, 1_000, Wait, |_, _| Vec::new()),
     kind("slow headers", 200, 1_000, Drip, |_, _| format!("{GET_JOBS}X-Slow: ").into()),
-    kind("slow bodies", 50, 1_000, Drip, |by, _| by.head("POST /api/jobs", 1024 * 1024).into()),
-    kind("pages of empty items", 1, 2_000, ReadIfAny, |by, _| by.empty_items().into()),
+    kind("slow bodies", 50, 1_000, Drip, |attacker, _| {
+        attacker.head("POST /api/jobs", 1024 * 1024).into()
+    }),
+    kind("pages of empty items", 1, 2_000, ReadIfAny, |attacker, _| attacker.empty_items().into()),
     kind("huge headers", 2, 500, ReadIfAny, |_, _| huge_header().into()),
-    kind("garbage", 2, 200, ReadIfAny, |_, turn| garbage(turn)),
-    kind("forged keys", 2, 50, Read, |by, turn| by.forged_key(turn).into()),
-    kind("new job types", 1, 50, Read, |by, turn| by.new_type(turn).into()),
-    kind("deep payloads", 1, 100, Read, |by, _| by.deep_payload().into()),
-    kind("streams of one signed address", 500, 1_000, STREAM, |by, _| by.signed_stream().into()),
-    kind("abandoned claims", 20, 500, CLAIM, |by, turn| by.long_claim(turn).into()),
+    kind("garbage", 2, 200, ReadIfAny, |_, round| garbage(round)),
+    kind("forged keys", 2, 50, Read, |attacker, round| attacker.forged_key(round).into()),
+    kind("new job types", 1, 50, Read, |attacker, round| attacker.new_type(round).into()),
+    kind("deep payloads", 1, 100, Read, |attacker, _| attacker.deep_payload().into()),
+    kind("streams of one signed address", 500, 1_000, STREAM, |attacker, _| {
+        attacker.signed_stream().into()
+    }),
+    kind("abandoned claims", 20, 500, CLAIM, |attacker, round| attacker.long_claim(round).into()),
     kind("answers that are not read", 20, 1_000, ANSWERS, |_, _| GET_DOCS.repeat(50).into()),
-    kind("duplicate headers", 1, 100, Read, |by, _| by.duplicate_headers().into()),
+    kind("duplicate headers", 1, 100, Read, |attacker, _| attacker.duplicate_headers().into()),
 ];
 
 const GET_JOBS: &str = "GET /api/jobs HTTP/1.1\r\nHost: soak\r\n";
 const GET_DOCS: &str = "GET /docs HTTP/1.1\r\nHost: soak\r\n\r\n";
-const STREAM: Then = Ignore(Duration::from_secs(30));
-const CLAIM: Then = Ignore(Duration::from_millis(200));
-const ANSWERS: Then = Ignore(Duration::from_secs(10));
+const STREAM: AfterSending = Ignore(Duration::from_secs(30));
+const CLAIM: AfterSending = Ignore(Duration::from_millis(200));
+const ANSWERS: AfterSending = Ignore(Duration::from_secs(10));
 
 struct Attacker {
     shared: Arc<Attackers>,
@@ -182,30 +187,30 @@ struct Attacker {
 impl Attacker {
     /// Attacks until the soak ends its runtime. A server that refuses or hangs up is expected.
     async fn attack(self, kind: &'static Kind) {
-        for turn in 0.. {
-            let done = self.once(kind, turn).await;
+        for round in 0.. {
+            let done = self.once(kind, round).await;
             self.count.fetch_add(usize::from(done.is_ok()), Ordering::Relaxed);
             sleep(kind.pause).await;
         }
     }
 
-    async fn once(&self, kind: &Kind, turn: usize) -> io::Result<()> {
+    async fn once(&self, kind: &Kind, round: usize) -> io::Result<()> {
         const DRIP_EVERY: Duration = Duration::from_millis(500);
-        let request = (kind.request)(self, turn);
+        let request = (kind.request)(self, round);
         let mut stream = self.connect().await?;
-        match kind.then {
-            Then::Wait => drop(stream.read(&mut [0; 16]).await?),
-            Then::Drip => {
+        match kind.after_sending {
+            AfterSending::Wait => drop(stream.read(&mut [0; 16]).await?),
+            AfterSending::Drip => {
                 stream.write_all(&request).await?;
                 while stream.write_all(b"a").await.is_ok() {
                     sleep(DRIP_EVERY).await;
                 }
             }
-            Then::Read => exchange(stream, &request).await?,
-            Then::ReadIfAny => drop(exchange(stream, &request).await),
-            Then::Ignore(held) => {
-                drop(timeout(held, stream.write_all(&request)).await);
-                sleep(held).await;
+            AfterSending::Read => exchange(stream, &request).await?,
+            AfterSending::ReadIfAny => drop(exchange(stream, &request).await),
+            AfterSending::Ignore(duration) => {
+                drop(timeout(duration, stream.write_all(&request)).await);
+                sleep(duration).await;
             }
         }
         Ok(())
@@ -236,13 +241,13 @@ impl Attacker {
         self.post("/api/work/settle", &format!(r#"{{"items":[{items}{{}}]}}"#))
     }
 
-    fn forged_key(&self, turn: usize) -> String {
-        let (id, secret) = (turn as u64 * 2 + self.number as u64, "a".repeat(43));
+    fn forged_key(&self, round: usize) -> String {
+        let (id, secret) = (round as u64 * 2 + self.number as u64, "a".repeat(43));
         format!("{GET_JOBS}Authorization: Bearer csk_{id:016x}_{secret}\r\n\r\n")
     }
 
-    fn new_type(&self, turn: usize) -> String {
-        self.post("/api/jobs", &format!(r#"{{"jobType":"type-{turn}"}}"#))
+    fn new_type(&self, round: usize) -> String {
+        self.post("/api/jobs", &format!(r#"{{"jobType":"type-{round}"}}"#))
     }
 
     fn deep_payload(&self) -> String {
@@ -256,8 +261,8 @@ impl Attacker {
     }
 
     /// A claim with a long wait.
-    fn long_claim(&self, turn: usize) -> String {
-        let name = format!("abandoned-{}-{turn}", self.number);
+    fn long_claim(&self, round: usize) -> String {
+        let name = format!("abandoned-{}-{round}", self.number);
         let body = format!(
             r#"{{"workerId":"{name}","claimId":"{name}","jobTypes":["watched"],"max":1,"waitSeconds":60}}"#
         );
@@ -282,8 +287,8 @@ fn huge_header() -> String {
 }
 
 /// Random bytes, different ones each time.
-fn garbage(turn: usize) -> Vec<u8> {
-    let mut state = (turn as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+fn garbage(round: usize) -> Vec<u8> {
+    let mut state = (round as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut next = || {
         state ^= state << 13;
         state ^= state >> 7;

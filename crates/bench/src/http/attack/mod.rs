@@ -10,7 +10,7 @@ mod hostile;
 
 use super::processes::ServerProcess;
 use crate::{Bench, Error, RunFolder, Settings, figures::Times, machine::memory_mib_of};
-use honest::{HonestLoad, Measured};
+use honest::{HonestLoad, RequestTimes};
 use hostile::Attackers;
 use std::{path::Path, pin::pin, time::Duration};
 use tokio::time::interval;
@@ -23,7 +23,7 @@ const MEMORY_GROWTH_MAX: f64 = 1.15;
 const MEMORY_SLACK_MIB: f64 = 16.0;
 /// The most memory at all: the budgets of bodies, the connections, and the allocator's share.
 pub const ATTACK_MEMORY_MIB_MAX: f64 = 512.0;
-const MEMORY_SAMPLES_APART: Duration = Duration::from_millis(100);
+const MEMORY_SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The baseline takes a tenth of the attack's time, and at most this.
 const BASELINE_MAX: Duration = Duration::from_secs(180);
@@ -78,35 +78,35 @@ impl AttackSoak {
     }
 }
 
-/// Attacks the server of `program` for `length` and reports progress to `say`. Blocking.
+/// Attacks the server of `program` for `length` and reports progress to `progress`. Blocking.
 pub fn attack_soak(
-    place: &RunFolder,
+    run_folder: &RunFolder,
     program: &Path,
     length: Duration,
-    say: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(&str),
 ) -> Result<AttackSoak, Error> {
-    let bench = Bench::new(Settings::default(), place, say)?;
+    let bench = Bench::new(Settings::default(), run_folder, progress)?;
     let server = ServerProcess::start_with(&bench, program, SETTINGS)?;
     let ((load, attackers), _) = bench.timed(async {
         let load = HonestLoad::prepare(&server.target, bench.clock.clone()).await?;
         Ok((load, Attackers::prepare(&server.target).await?))
     })?;
-    let Bench { runtime, say, .. } = bench;
-    say("honest clients alone");
+    let Bench { runtime, progress, .. } = bench;
+    progress("honest clients alone");
     let alone = (length / 10).min(BASELINE_MAX);
     let (baseline, memory) = runtime.block_on(measure(&load, server.process, alone))?;
-    tell(&baseline, memory, say);
-    say("honest clients beside every attack");
+    report_part(&baseline, memory, progress);
+    progress("honest clients beside every attack");
     let attack = attackers.start()?;
-    let (mut all, mut memory_mib) = (Measured::default(), Vec::new());
+    let (mut all, mut memory_mib) = (RequestTimes::default(), Vec::new());
     for _ in 0..PARTS {
         let (part, memory) = runtime.block_on(measure(&load, server.process, length / PARTS))?;
-        tell(&part, memory, say);
+        report_part(&part, memory, progress);
         memory_mib.push(memory);
         all.add(part);
     }
     let attacks = attack.end();
-    say("counting what was acknowledged");
+    progress("counting what was acknowledged");
     let (acknowledged, lost) = runtime.block_on(load.count_lost())?;
     server.stop();
     let repeated = [baseline.repeated, all.repeated];
@@ -119,21 +119,21 @@ async fn measure(
     load: &HonestLoad,
     process: u32,
     length: Duration,
-) -> Result<(Measured, f64), Error> {
+) -> Result<(RequestTimes, f64), Error> {
     let mut memory_mib = memory_mib_of(process)?;
-    let mut samples = interval(MEMORY_SAMPLES_APART);
+    let mut samples = interval(MEMORY_SAMPLE_INTERVAL);
     let mut running = pin!(load.run(length));
     loop {
         tokio::select! {
-            measured = &mut running => return Ok((measured?, memory_mib)),
+            times = &mut running => return Ok((times?, memory_mib)),
             _ = samples.tick() => memory_mib = memory_mib.max(memory_mib_of(process)?),
         }
     }
 }
 
-fn tell(part: &Measured, memory_mib: f64, say: &mut dyn FnMut(&str)) {
+fn report_part(part: &RequestTimes, memory_mib: f64, progress: &mut dyn FnMut(&str)) {
     let (Times { count, p50, p99 }, repeated) = (Times::of(&part.times), part.repeated);
-    say(&format!(
+    progress(&format!(
         "  {count:>8} requests, {repeated} repeated, p50 {p50:.2} ms, p99 {p99:.2} ms, {memory_mib:.0} MiB"
     ));
 }

@@ -44,15 +44,15 @@ mod tests {
 
     #[test]
     fn terminal_control_characters_are_removed() {
-        let evil = "a\x1b[31mb\x07c\u{9b}2Jd\re\nf\u{202e}g\x7f ü 漢";
-        assert_eq!(clean(evil), "a[31mbc2Jd e fg ü 漢");
+        let hostile = "a\x1b[31mb\x07c\u{9b}2Jd\re\nf\u{202e}g\x7f ü 漢";
+        assert_eq!(clean(hostile), "a[31mbc2Jd e fg ü 漢");
     }
 
     #[test]
     fn json_means_the_same_and_is_one_line() {
-        let evil = serde_json::json!({ "m": "a\x1b[31m\u{9b}b\u{202e}\x7fü" });
-        let text = json(&evil);
+        let hostile = serde_json::json!({ "m": "a\x1b[31m\u{9b}b\u{202e}\x7fü" });
+        let text = json(&hostile);
         assert!(!text.chars().any(is_obeyed), "{text}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), evil);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), hostile);
     }
 }

@@ -8,7 +8,7 @@ mod table;
 mod time;
 
 pub(crate) use clean::clean;
-pub(crate) use table::{Cell, Table, status_tone};
+pub(crate) use table::{Cell, Table, status_style};
 pub(crate) use time::{ago, span};
 
 use crate::{
@@ -77,7 +77,7 @@ impl Show {
 
     pub(crate) fn put(&self, view: &Rendering) -> Result<()> {
         match view {
-            Rendering::Json(text) => Ok(put(&format!("{text}\n"))?),
+            Rendering::Json(text) => Ok(write_out(&format!("{text}\n"))?),
             Rendering::Lines(lines) => self.lines(lines),
         }
     }
@@ -89,7 +89,7 @@ impl Show {
 
     pub(crate) fn lines(&self, lines: &[StyledLine]) -> Result<()> {
         let text: String = lines.iter().map(|line| rendered(line, self.colours)).collect();
-        Ok(put(&text)?)
+        Ok(write_out(&text)?)
     }
 
     /// The screen, where the output can be redrawn.
@@ -99,21 +99,21 @@ impl Show {
     }
 
     /// Prints lines on stderr.
-    pub(crate) fn complain(&self, lines: &[StyledLine]) {
+    pub(crate) fn print_error(&self, lines: &[StyledLine]) {
         for line in lines {
             eprint!("{}", rendered(line, self.error_colours));
         }
     }
 
     /// Prints the problem details of a refusal on stderr, as they came.
-    pub(crate) fn complain_json(&self, problem: &Problem) {
+    pub(crate) fn print_error_json(&self, problem: &Problem) {
         eprintln!("{}", clean::json(problem));
     }
 }
 
 /// Notes on stderr that a request failed and is tried again.
-pub(crate) fn trying_again(why: &str) {
-    eprintln!("consign: {}; trying again", clean(why));
+pub(crate) fn print_trying_again(reason: &str) {
+    eprintln!("consign: {}; trying again", clean(reason));
 }
 
 /// A name, padded to so many columns, and its value.
@@ -128,7 +128,7 @@ fn rendered(line: &StyledLine, colours: bool) -> String {
 }
 
 /// Writes all at once. A closed pipe is an error, which `failure` judges.
-fn put(text: &str) -> io::Result<()> {
+fn write_out(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()

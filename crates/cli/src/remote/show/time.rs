@@ -32,9 +32,9 @@ mod tests {
     #[test]
     fn relative_times_use_a_fitting_unit() {
         let now = Timestamp::parse("now", 1_000_000_000_000).unwrap();
-        let check = |ms: i64, said: &str| {
+        let check = |ms: i64, expected: &str| {
             let at = Timestamp::parse("at", now.unix_ms() + ms).unwrap();
-            assert_eq!(ago(Rfc3339(at), now), said);
+            assert_eq!(ago(Rfc3339(at), now), expected);
         };
         check(0, "now");
         check(-999, "now");

@@ -1,7 +1,7 @@
 //! How the programs of each language are started.
 
 use super::{checkout, examples};
-use crate::forget_ours;
+use crate::remove_consign_variables;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -20,9 +20,9 @@ impl Language {
     pub(super) fn command(self, name: &str) -> Command {
         let mut command = match self {
             Language::Python => python(&examples().join("python").join(format!("{name}.py"))),
-            Language::TypeScript => node(&compiled().join(format!("{name}.js"))),
+            Language::TypeScript => node(&compiled_typescript().join(format!("{name}.js"))),
         };
-        forget_ours(&mut command);
+        remove_consign_variables(&mut command);
         command
     }
 }
@@ -42,7 +42,7 @@ fn node(script: &Path) -> Command {
 
 /// The TypeScript, checked and compiled once for all tests. It is done in a copy, so that the
 /// compiler finds no package that a developer installed in the checkout.
-fn compiled() -> &'static Path {
+fn compiled_typescript() -> &'static Path {
     static COMPILED: OnceLock<PathBuf> = OnceLock::new();
     COMPILED.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("examples-typescript");

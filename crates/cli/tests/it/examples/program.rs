@@ -22,7 +22,7 @@ impl Program {
         let mut command = language.command("worker");
         command.env("CONSIGN_GRACE", grace_seconds);
         let worker = Program::start(command, customer, &key(customer, &["work"]));
-        worker.wait_until_it_says("works on email");
+        worker.wait_for_output("works on email");
         worker
     }
 
@@ -45,31 +45,32 @@ impl Program {
 
     pub(super) fn start(mut command: Command, customer: &Customer, key: &str) -> Self {
         let folder = TempDir::new().unwrap();
-        let said = || File::options().create(true).append(true).open(folder.path().join(SAID));
+        let output_file =
+            || File::options().create(true).append(true).open(folder.path().join(OUTPUT));
         command.env("CONSIGN_URL", format!("http://{}", customer.owner.address()));
         command.env("CONSIGN_KEY", key).stdin(Stdio::null());
-        command.stdout(said().unwrap()).stderr(said().unwrap());
+        command.stdout(output_file().unwrap()).stderr(output_file().unwrap());
         let tool = command.get_program().to_string_lossy().into_owned();
         let child = command.spawn().unwrap_or_else(|error| panic!("{}", missing(&tool, &error)));
         Program { child, folder }
     }
 
     /// Its output so far.
-    pub(super) fn said(&self) -> String {
-        fs::read_to_string(self.folder.path().join(SAID)).unwrap()
+    pub(super) fn output(&self) -> String {
+        fs::read_to_string(self.folder.path().join(OUTPUT)).unwrap()
     }
 
     #[track_caller]
-    pub(super) fn wait_until_it_says(&self, text: &str) {
-        wait_until(text, || self.said().contains(text));
+    pub(super) fn wait_for_output(&self, text: &str) {
+        wait_until(text, || self.output().contains(text));
     }
 
     /// The job that a client submitted.
     #[track_caller]
     pub(super) fn job(&self) -> String {
         wait_for("a job is submitted", || {
-            let said = self.said();
-            let (_, rest) = said.split_once("submitted as ")?;
+            let output = self.output();
+            let (_, rest) = output.split_once("submitted as ")?;
             Some(rest.get(..UUID_LENGTH)?.to_owned())
         })
     }
@@ -81,19 +82,19 @@ impl Program {
 
     /// Waits for its exit code.
     #[track_caller]
-    pub(super) fn ended(&mut self) -> Option<i32> {
+    pub(super) fn exit_code(&mut self) -> Option<i32> {
         wait_for("the program ends", || self.child.try_wait().unwrap()).code()
     }
 }
 
 impl Drop for Program {
-    #[expect(clippy::print_stderr, reason = "what it said is half of why a test failed")]
+    #[expect(clippy::print_stderr, reason = "its output is half of why a test failed")]
     fn drop(&mut self) {
         // It may have ended long ago.
         drop(self.child.kill());
         drop(self.child.wait());
         if std::thread::panicking() {
-            eprintln!("the program said:\n{}", self.said());
+            eprintln!("output of the program:\n{}", self.output());
         }
     }
 }
@@ -104,5 +105,5 @@ pub(super) fn key(customer: &Customer, scopes: &[&str]) -> String {
     customer.test_server.key(grant)
 }
 
-const SAID: &str = "said";
+const OUTPUT: &str = "output";
 const UUID_LENGTH: usize = 36;

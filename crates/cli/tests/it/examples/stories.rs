@@ -29,18 +29,18 @@ stories!(
 );
 
 /// For workers that the test does not ask to end.
-const NO_MATTER: &str = "20";
+const ANY_GRACE: &str = "20";
 
 fn a_job_is_completed_and_its_progress_is_seen_on_the_way(language: Language) {
     let customer = Customer::new();
-    let _worker = Program::worker(language, &customer, NO_MATTER);
+    let _worker = Program::worker(language, &customer, ANY_GRACE);
     let words = ["email", r#"{"to": "ada@example.org", "seconds": 3}"#, "--subject", "order/7"];
     let mut client = Program::client(language, &customer, &words);
-    assert_eq!(client.ended(), Some(0), "{}", client.said());
-    let said = client.said();
-    let progress = said.find(" % connecting").or_else(|| said.find(" % sending"));
-    let completed = said.find("Completed, attempt 1 of 3");
-    assert!(progress.is_some() && progress < completed, "{said}");
+    assert_eq!(client.exit_code(), Some(0), "{}", client.output());
+    let output = client.output();
+    let progress = output.find(" % connecting").or_else(|| output.find(" % sending"));
+    let completed = output.find("Completed, attempt 1 of 3");
+    assert!(progress.is_some() && progress < completed, "{output}");
     let status = customer.status(&client.job());
     assert_eq!(status["result"], json!({"sent": true}));
     assert_eq!(status["subjectId"], "order/7");
@@ -48,16 +48,16 @@ fn a_job_is_completed_and_its_progress_is_seen_on_the_way(language: Language) {
 
 fn the_handler_decides_how_a_failed_job_ends(language: Language) {
     let customer = Customer::new();
-    let _worker = Program::worker(language, &customer, NO_MATTER);
-    let told = |payload: &str| Program::client(language, &customer, &["email", payload]);
-    let mut retried = told(r#"{"seconds": 0.1, "failures": 1}"#);
-    let mut failed = told(r#"{"to": "nobody"}"#);
-    let mut poisoned = told("[]");
-    assert_eq!(failed.ended(), Some(3), "{}", failed.said());
+    let _worker = Program::worker(language, &customer, ANY_GRACE);
+    let submit = |payload: &str| Program::client(language, &customer, &["email", payload]);
+    let mut retried = submit(r#"{"seconds": 0.1, "failures": 1}"#);
+    let mut failed = submit(r#"{"to": "nobody"}"#);
+    let mut poisoned = submit("[]");
+    assert_eq!(failed.exit_code(), Some(3), "{}", failed.output());
     assert_eq!(customer.status(&failed.job())["errorCode"], "NO_ADDRESS");
-    assert_eq!(poisoned.ended(), Some(4), "{}", poisoned.said());
+    assert_eq!(poisoned.exit_code(), Some(4), "{}", poisoned.output());
     assert_eq!(customer.status(&poisoned.job())["errorCode"], "BAD_PAYLOAD");
-    assert_eq!(retried.ended(), Some(0), "{}", retried.said());
+    assert_eq!(retried.exit_code(), Some(0), "{}", retried.output());
     assert_eq!(customer.status(&retried.job())["attempt"], 2);
     let history = customer.history(&retried.job());
     assert!(history.iter().any(|row| row["errorCode"] == "SMTP_DOWN"), "{history:?}");
@@ -65,52 +65,52 @@ fn the_handler_decides_how_a_failed_job_ends(language: Language) {
 
 fn the_same_key_means_the_same_job(language: Language) {
     let customer = Customer::new();
-    let _worker = Program::worker(language, &customer, NO_MATTER);
+    let _worker = Program::worker(language, &customer, ANY_GRACE);
     let submit_job = |payload: &str| {
         let words = ["email", payload, "--key", "order-7-mail"];
         let mut client = Program::client(language, &customer, &words);
-        let code = client.ended();
+        let code = client.exit_code();
         (code, client)
     };
     let (code, first) = submit_job(r#"{"seconds": 0}"#);
-    assert_eq!(code, Some(0), "{}", first.said());
+    assert_eq!(code, Some(0), "{}", first.output());
     let (code, second) = submit_job(r#"{"seconds": 0}"#);
-    assert_eq!(code, Some(0), "{}", second.said());
+    assert_eq!(code, Some(0), "{}", second.output());
     assert_eq!(first.job(), second.job());
-    assert!(second.said().contains("known already"), "{}", second.said());
+    assert!(second.output().contains("known already"), "{}", second.output());
     let (code, other) = submit_job(r#"{"seconds": 1}"#);
-    assert_eq!(code, Some(1), "{}", other.said());
-    assert!(other.said().contains("IDEMPOTENCY_KEY_REUSED"), "{}", other.said());
+    assert_eq!(code, Some(1), "{}", other.output());
+    assert!(other.output().contains("IDEMPOTENCY_KEY_REUSED"), "{}", other.output());
 }
 
 fn a_cancel_is_heard(language: Language) {
     let customer = Customer::new();
-    let _worker = Program::worker(language, &customer, NO_MATTER);
+    let _worker = Program::worker(language, &customer, ANY_GRACE);
     let mut client = Program::client(language, &customer, &["email", r#"{"seconds": 20}"#]);
     let job = client.job();
     customer.wait_for_status(&job, "Running");
     customer.owner.post(&format!("/api/jobs/{job}/cancel")).send().ok(202);
-    assert_eq!(client.ended(), Some(5), "{}", client.said());
+    assert_eq!(client.exit_code(), Some(5), "{}", client.output());
     assert_eq!(customer.status(&job)["status"], "Cancelled");
 }
 
 fn both_survive_that_the_server_is_killed(language: Language) {
     let test_server = Arc::new(TestServer::start());
     let customer = Customer::of(&test_server);
-    let worker = Program::worker(language, &customer, NO_MATTER);
+    let worker = Program::worker(language, &customer, ANY_GRACE);
     let may_enqueue = key(&customer, &["jobs:enqueue", "jobs:read"]);
     let words = ["email", r#"{"seconds": 4}"#];
     let mut client = Program::client_with(language, &customer, &may_enqueue, &words);
-    client.wait_until_it_says(" % ");
+    client.wait_for_output(" % ");
     test_server.kill();
-    worker.wait_until_it_says("heartbeat: ");
-    client.wait_until_it_says("asking again");
+    worker.wait_for_output("heartbeat: ");
+    client.wait_for_output("asking again");
     let mut late = Program::client_with(language, &customer, &may_enqueue, &words);
-    late.wait_until_it_says("asking again");
+    late.wait_for_output("asking again");
     test_server.restart_in_place();
     for client in [&mut client, &mut late] {
-        assert_eq!(client.ended(), Some(0), "{}", client.said());
-        assert_eq!(life(&customer, &client.job()), ["Queued", "Running", "Completed"]);
+        assert_eq!(client.exit_code(), Some(0), "{}", client.output());
+        assert_eq!(statuses(&customer, &client.job()), ["Queued", "Running", "Completed"]);
     }
 }
 
@@ -118,23 +118,23 @@ fn a_worker_that_shall_end_gives_back_what_takes_too_long(language: Language) {
     let customer = Customer::new();
     let mut worker = Program::worker(language, &customer, "0.1");
     let job = customer.submit(json!({"jobType": "email", "payload": {"seconds": 600}}));
-    worker.wait_until_it_says("attempt 1");
+    worker.wait_for_output("attempt 1");
     worker.terminate();
-    assert_eq!(worker.ended(), Some(0), "{}", worker.said());
+    assert_eq!(worker.exit_code(), Some(0), "{}", worker.output());
     let status = customer.status(&job);
     assert_eq!((&status["status"], &status["attempt"]), (&json!("Queued"), &json!(0)), "{status}");
-    let _next = Program::worker(language, &customer, NO_MATTER);
+    let _next = Program::worker(language, &customer, ANY_GRACE);
     assert_eq!(customer.wait_for_status(&job, "Running")["attempt"], 1);
 }
 
 fn a_worker_that_shall_end_lets_handlers_end(language: Language) {
     let customer = Customer::new();
-    let mut worker = Program::worker(language, &customer, NO_MATTER);
+    let mut worker = Program::worker(language, &customer, ANY_GRACE);
     let job = customer.submit(json!({"jobType": "email", "payload": {"seconds": 2}}));
-    worker.wait_until_it_says("attempt 1");
+    worker.wait_for_output("attempt 1");
     worker.terminate();
-    assert_eq!(worker.ended(), Some(0), "{}", worker.said());
-    assert_eq!(life(&customer, &job), ["Queued", "Running", "Completed"]);
+    assert_eq!(worker.exit_code(), Some(0), "{}", worker.output());
+    assert_eq!(statuses(&customer, &job), ["Queued", "Running", "Completed"]);
     let workers = customer.owner.get("/api/workers").send().ok(200);
     assert_eq!(workers["items"], json!([]), "it signed off");
 }
@@ -149,16 +149,16 @@ fn examples_without_a_valid_key_exit_with_the_reason(language: Language) {
             Program::start(command, &customer, key)
         };
         let mut none = start("");
-        assert_eq!(none.ended(), Some(1), "{}", none.said());
-        assert!(none.said().contains("export CONSIGN_KEY=$(cat"), "{}", none.said());
+        assert_eq!(none.exit_code(), Some(1), "{}", none.output());
+        assert!(none.output().contains("export CONSIGN_KEY=$(cat"), "{}", none.output());
         let mut wrong = start("csk_wrong");
-        assert_eq!(wrong.ended(), Some(1), "{}", wrong.said());
-        assert!(wrong.said().contains("UNAUTHENTICATED"), "{}", wrong.said());
+        assert_eq!(wrong.exit_code(), Some(1), "{}", wrong.output());
+        assert!(wrong.output().contains("UNAUTHENTICATED"), "{}", wrong.output());
     }
 }
 
 /// The states that a job went through.
-fn life(customer: &Customer, job: &str) -> Vec<String> {
+fn statuses(customer: &Customer, job: &str) -> Vec<String> {
     let word = |row: &Value| row["to"].as_str().unwrap().to_owned();
     customer.history(job).iter().map(word).collect()
 }

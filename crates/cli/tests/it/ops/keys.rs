@@ -24,16 +24,16 @@ fn a_key_stands_alone_and_opens_what_it_should() {
         "--expires",
         "3d",
     ];
-    let made = prompt.types(&create);
-    let key = made.well().trim_end().to_owned();
-    assert!(key.starts_with("csk_") && !key.contains(char::is_whitespace), "{}", made.out);
-    assert!(!made.err.contains(&key), "{}", made.err);
+    let created = prompt.types(&create);
+    let key = created.well().trim_end().to_owned();
+    assert!(key.starts_with("csk_") && !key.contains(char::is_whitespace), "{}", created.out);
+    assert!(!created.err.contains(&key), "{}", created.err);
     for fact in ["billing (id ", "tenant acme", "types mail-*", "only time that it is shown"] {
-        assert!(made.err.contains(fact), "{fact}: {}", made.err);
+        assert!(created.err.contains(fact), "{fact}: {}", created.err);
     }
-    let theirs = Prompt::of(&test_server).set("CONSIGN_KEY", &key);
-    theirs.types(&["enqueue", "mail-out", "-s", "order/1"]).well();
-    assert_eq!(theirs.types(&["enqueue", "fax", "-s", "order/1"]).code, Some(1));
+    let limited = Prompt::of(&test_server).set("CONSIGN_KEY", &key);
+    limited.types(&["enqueue", "mail-out", "-s", "order/1"]).well();
+    assert_eq!(limited.types(&["enqueue", "fax", "-s", "order/1"]).code, Some(1));
 
     for words in [&["keys"][..], &["keys", "list"]] {
         let list = prompt.types(words);
@@ -48,7 +48,7 @@ fn a_key_stands_alone_and_opens_what_it_should() {
     let id = json["items"].as_array().unwrap().iter().find(find).unwrap()["id"].clone();
     let revoked = prompt.types(&["keys", "revoke", id.as_str().unwrap()]);
     assert!(revoked.well().contains("401"), "{}", revoked.out);
-    assert_eq!(theirs.types(&["list"]).code, Some(1));
+    assert_eq!(limited.types(&["list"]).code, Some(1));
     assert!(prompt.types(&["keys"]).well().contains("revoked"));
 }
 
@@ -56,18 +56,19 @@ fn a_key_stands_alone_and_opens_what_it_should() {
 fn keys_create_prints_json_and_refuses_mistakes() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
-    let made = prompt.types(&["keys", "create", "x", "--scope", "work,jobs:read", "--json"]).json();
-    assert!(made["key"].as_str().unwrap().starts_with("csk_"), "{made}");
-    assert_eq!(made["scopes"].as_array().unwrap().len(), 2);
+    let created =
+        prompt.types(&["keys", "create", "x", "--scope", "work,jobs:read", "--json"]).json();
+    assert!(created["key"].as_str().unwrap().starts_with("csk_"), "{created}");
+    assert_eq!(created["scopes"].as_array().unwrap().len(), 2);
     assert_eq!(prompt.types(&["keys", "create", "x"]).code, Some(2));
     assert_eq!(
         prompt.types(&["keys", "create", "x", "--scope", "work", "--expires", "soon"]).code,
         Some(2)
     );
-    let told = prompt.types(&["keys", "create", "x", "--scope", "everything"]);
-    assert!(told.code == Some(1) && told.err.contains("scope"), "{told:?}");
-    let told = prompt.types(&["keys", "revoke", "0000000000000000"]);
-    assert!(told.code == Some(1) && told.err.contains("KEY_NOT_FOUND"), "{told:?}");
+    let result = prompt.types(&["keys", "create", "x", "--scope", "everything"]);
+    assert!(result.code == Some(1) && result.err.contains("scope"), "{result:?}");
+    let result = prompt.types(&["keys", "revoke", "0000000000000000"]);
+    assert!(result.code == Some(1) && result.err.contains("KEY_NOT_FOUND"), "{result:?}");
 }
 
 #[test]
@@ -78,11 +79,11 @@ fn audit_lists_what_operators_did() {
         prompt.types(&["queues", "pause", job_type]).well();
     }
     for words in [&["audit"][..], &["audit", "list"]] {
-        let told = prompt.types(words);
-        let lines: Vec<&str> = told.well().lines().collect();
-        assert!(lines[0].starts_with("WHEN") && lines[0].contains("ACTION"), "{}", told.out);
-        assert!(lines[1].contains("queue.pause") && lines[1].contains("key:"), "{}", told.out);
-        assert_eq!(lines.len(), 5, "three pauses and the first key: {}", told.out);
+        let result = prompt.types(words);
+        let lines: Vec<&str> = result.well().lines().collect();
+        assert!(lines[0].starts_with("WHEN") && lines[0].contains("ACTION"), "{}", result.out);
+        assert!(lines[1].contains("queue.pause") && lines[1].contains("key:"), "{}", result.out);
+        assert_eq!(lines.len(), 5, "three pauses and the first key: {}", result.out);
     }
     let short = prompt.types(&["audit", "--top", "2"]);
     assert!(short.well().contains("--all shows all"), "{}", short.out);

@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 use tempfile::TempDir;
 
 /// Downgrades a store of this version to the first schema.
-fn age(path: &Path) {
+fn downgrade(path: &Path) {
     let db = Connection::open(path).unwrap();
     db.execute_batch("drop table audit; pragma user_version = 1").unwrap();
 }
@@ -25,7 +25,7 @@ fn an_old_store_is_shown_planned_and_brought_up_to_date() {
     let refused = migrate("up");
     assert!(!refused.success && refused.err.contains("is in use by"), "{}", refused.err);
     drop(store);
-    age(&path);
+    downgrade(&path);
     let status = migrate("status");
     assert!(status.out.contains("has schema 1") && status.out.contains("missing: 0002"));
     let plan = migrate("plan");
@@ -47,8 +47,8 @@ fn every_command_finds_the_store_as_serve_does() {
     for words in [&["backup", "copy.db"][..], &["audit", "verify"], &["keys", "bootstrap"]] {
         let missing = consign(folder.path(), &[words, &["--config", "other.toml"]].concat());
         assert!(missing.err.contains("no store at nowhere.db"), "{words:?}: {}", missing.err);
-        let said = consign(folder.path(), words);
-        assert!(said.success, "{words:?}: {}", said.err);
+        let result = consign(folder.path(), words);
+        assert!(result.success, "{words:?}: {}", result.err);
     }
     // The flag wins, even if the file is broken.
     fs::write(folder.path().join("consign.toml"), "nonsense = 1\n").unwrap();

@@ -11,12 +11,12 @@ fn poison_is_counted_by_reason_and_listed() {
     assert!(prompt.types(&["poison"]).well().contains("no job waits for a person"));
     let pages = poison(&test_server, &prompt, "page", "NO_PAGE", 3);
     poison(&test_server, &prompt, "email", "BAD_ADDRESS", 1);
-    let told = prompt.types(&["poison"]);
-    let lines: Vec<&str> = told.well().lines().collect();
-    assert!(lines[1].starts_with("BAD_ADDRESS") && lines[1].contains('1'), "{}", told.out);
-    assert!(lines[2].starts_with("NO_PAGE") && lines[2].contains('3'), "{}", told.out);
+    let result = prompt.types(&["poison"]);
+    let lines: Vec<&str> = result.well().lines().collect();
+    assert!(lines[1].starts_with("BAD_ADDRESS") && lines[1].contains('1'), "{}", result.out);
+    assert!(lines[2].starts_with("NO_PAGE") && lines[2].contains('3'), "{}", result.out);
     for fact in [&pages[0], "order/2", "there is no such page", "consign poison redrive --type "] {
-        assert!(told.out.contains(fact), "{fact}: {}", told.out);
+        assert!(result.out.contains(fact), "{fact}: {}", result.out);
     }
     let one = prompt.types(&["poison", "--type", "page", "--top", "1"]);
     assert!(one.well().contains("--all shows all") && !one.out.contains("BAD_ADDRESS"));
@@ -34,14 +34,18 @@ fn poison_actions_count_their_jobs_before_and_after() {
     let redrive =
         ["poison", "redrive", "--type", "page", "--error-code", "NO_PAGE"].map(str::to_owned);
     let redrive: Vec<&str> = redrive.iter().map(String::as_str).collect();
-    let told = prompt.types(&redrive);
-    assert_eq!(told.code, Some(2), "no person can be asked: {told:?}");
-    assert!(told.err.contains("redrive 3 jobs?") && told.err.contains("--yes"), "{}", told.err);
+    let result = prompt.types(&redrive);
+    assert_eq!(result.code, Some(2), "no person can be asked: {result:?}");
+    assert!(
+        result.err.contains("redrive 3 jobs?") && result.err.contains("--yes"),
+        "{}",
+        result.err
+    );
     assert_eq!(test_server.admin().get("/api/queues/page").send().ok(200)["poisoned"], 3);
-    let told = prompt.types(&[&redrive[..], &["--yes"]].concat());
-    assert!(told.well().contains("3 jobs got another life"), "{}", told.out);
-    assert!(told.out.contains("consign queues page"), "{}", told.out);
-    assert!(told.err.contains("3 jobs will get another life"), "{}", told.err);
+    let result = prompt.types(&[&redrive[..], &["--yes"]].concat());
+    assert!(result.well().contains("3 jobs got another life"), "{}", result.out);
+    assert!(result.out.contains("consign queues page"), "{}", result.out);
+    assert!(result.err.contains("3 jobs will get another life"), "{}", result.err);
     assert_eq!(test_server.admin().get("/api/queues/page").send().ok(200)["queued"], 3);
 
     let again = prompt.types(&["poison", "redrive", &pages[0], "--json"]);

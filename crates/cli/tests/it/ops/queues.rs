@@ -7,11 +7,11 @@ use crate::{client::Prompt, serve::TestServer};
 fn a_queue_is_shown_paused_and_resumed() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
-    let told = prompt.types(&["queues", "email"]);
-    assert_eq!(told.code, Some(1), "{told:?}");
-    assert!(told.err.contains("QUEUE_NOT_FOUND"), "{}", told.err);
+    let result = prompt.types(&["queues", "email"]);
+    assert_eq!(result.code, Some(1), "{result:?}");
+    assert!(result.err.contains("QUEUE_NOT_FOUND"), "{}", result.err);
     prompt.enqueues(&["email"]);
-    let line = |told: &str| told.lines().nth(1).unwrap().to_owned();
+    let line = |result: &str| result.lines().nth(1).unwrap().to_owned();
     assert!(line(prompt.types(&["queues", "email"]).well()).ends_with("no worker"));
     let paused = prompt.types(&["queues", "pause", "email"]);
     assert!(line(paused.well()).ends_with("paused"), "{}", paused.out);
@@ -32,8 +32,8 @@ fn workers_and_nodes_are_listed() {
     assert!(prompt.types(&["workers"]).well().contains("no worker has asked for jobs yet"));
     prompt.enqueues(&["email"]);
     claim(&test_server, "w-7", "email");
-    let told = prompt.types(&["workers"]);
-    let line = told.well().lines().nth(1).unwrap();
+    let result = prompt.types(&["workers"]);
+    let line = result.well().lines().nth(1).unwrap();
     for fact in ["w-7", "machine-1", "email", "1", "live"] {
         assert!(line.contains(fact), "{fact}: {line}");
     }

@@ -17,18 +17,18 @@ use store::{Clock, Execute, ManualClock, Notification, Options, Request, Sqlite}
 use tempfile::TempDir;
 
 /// Longer than a worker may be silent.
-const SILENCE: Duration = Duration::from_secs(600);
+const SILENCE_MAX: Duration = Duration::from_secs(600);
 
 /// A store with a waiting job, whose only worker sends no heartbeats any more.
-fn abandoned(data: &Path) -> JobId {
+fn store_with_lost_worker(data: &Path) -> JobId {
     let wall = SystemClock::new().read().wall;
-    let before = engine::Timestamp::from_unix_ms(wall.unix_ms() - SILENCE.as_millis() as i64);
+    let before = engine::Timestamp::from_unix_ms(wall.unix_ms() - SILENCE_MAX.as_millis() as i64);
     let clock = Arc::new(ManualClock::at(before));
     fs::create_dir_all(data).unwrap();
     let path = data.join("consign.db");
     let store =
         Sqlite::open(path, clock.clone(), Arc::new(SystemRandom), Options::default()).unwrap();
-    let wish = ClaimRequest {
+    let claim_request = ClaimRequest {
         worker: WorkerId::parse("w-1").unwrap(),
         host: Some(Host::parse("machine-1").unwrap()),
         claim: ClaimId::parse("c-1").unwrap(),
@@ -37,12 +37,9 @@ fn abandoned(data: &Path) -> JobId {
         lease: None,
     };
     store
-        .execute(
-            vec![Request::Claim { scope: Scope::All, claim_request: wish }],
-            Notification::default(),
-        )
+        .execute(vec![Request::Claim { scope: Scope::All, claim_request }], Notification::default())
         .unwrap();
-    clock.pass(SILENCE);
+    clock.pass(SILENCE_MAX);
     submit(&store)
 }
 
@@ -50,15 +47,15 @@ fn abandoned(data: &Path) -> JobId {
 fn shell(prompt: &Prompt, line: &str) -> Command {
     let binary = Path::new(env!("CARGO_BIN_EXE_consign")).parent().unwrap();
     let line = format!("PATH={}:/usr/local/bin:/usr/bin:/bin; {line}", binary.display());
-    let ours = prompt.command(&[]);
-    let variables = ours.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let command = prompt.command(&[]);
+    let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(line).current_dir(prompt.home()).env_clear().envs(variables);
     shell.stdin(Stdio::null());
     shell
 }
 
-fn types_line(prompt: &Prompt, line: &str) -> CommandResult {
+fn run_printed_line(prompt: &Prompt, line: &str) -> CommandResult {
     let run = shell(prompt, line).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     CommandResult { out: text(run.stdout), err: text(run.stderr), code: run.status.code() }
@@ -84,7 +81,7 @@ impl Drop for WorkerProcess {
     }
 }
 
-fn wrong(report: &Value) -> Vec<&Value> {
+fn wrong_findings(report: &Value) -> Vec<&Value> {
     let findings = report["findings"].as_array().unwrap();
     findings.iter().filter(|finding| finding["level"] == "wrong").collect()
 }
@@ -103,7 +100,7 @@ fn work(test_server: &TestServer, worker: &str, job_type: &str) {
 fn a_broken_installation_leads_to_its_causes_and_is_mended_as_printed() {
     let folder = TempDir::new().unwrap();
     let data = folder.path().join("data");
-    let waiting = abandoned(&data).to_string();
+    let waiting = store_with_lost_worker(&data).to_string();
     let test_server = TestServer::on(folder, data, "");
     let prompt = Prompt::of(&test_server);
     let well = prompt.types(&["doctor"]);
@@ -113,8 +110,8 @@ fn a_broken_installation_leads_to_its_causes_and_is_mended_as_printed() {
     let poisoned = poison(&test_server, &prompt, "page", "NO_PAGE", 2);
     prompt.types(&["keys", "create", "shop", "--scope", "jobs:read", "--expires", "3d"]).well();
 
-    let told = prompt.types(&["doctor"]);
-    assert_eq!(told.code, Some(1), "{told:?}");
+    let result = prompt.types(&["doctor"]);
+    assert_eq!(result.code, Some(1), "{result:?}");
     for line in [
         "✗ queue email: 1 job waits and no worker asks for it",
         "the last was w-1 on machine-1",
@@ -123,7 +120,7 @@ fn a_broken_installation_leads_to_its_causes_and_is_mended_as_printed() {
         "✗ key shop (",
         "4 things are wrong",
     ] {
-        assert!(told.out.contains(line), "{line}: {}", told.out);
+        assert!(result.out.contains(line), "{line}: {}", result.out);
     }
     let explained = prompt.types(&["explain", &waiting]);
     assert!(explained.well().contains("consign work --type email"), "{}", explained.out);
@@ -136,73 +133,74 @@ fn a_broken_installation_leads_to_its_causes_and_is_mended_as_printed() {
 
     let report: Value = serde_json::from_str(&prompt.types(&["doctor", "--json"]).out).unwrap();
     assert_eq!(report["well"], false);
-    for finding in wrong(&report) {
+    for finding in wrong_findings(&report) {
         for cure in finding["cures"].as_array().unwrap() {
             let Some(line) = cure["run"].as_str() else { continue };
             if line.starts_with("consign work ") {
-                let _working = WorkerProcess::start(&prompt, line);
+                let _worker = WorkerProcess::start(&prompt, line);
                 prompt.types(&["status", &waiting, "--watch"]).well();
                 continue;
             }
             // Without a terminal, the command cannot ask.
-            let sure = if line.contains("redrive") { " --yes" } else { "" };
-            types_line(&prompt, &format!("{line}{sure}")).well();
+            let confirmation = if line.contains("redrive") { " --yes" } else { "" };
+            run_printed_line(&prompt, &format!("{line}{confirmation}")).well();
         }
     }
     work(&test_server, "w-2", "report");
     work(&test_server, "w-2", "page");
-    let told = prompt.types(&["doctor"]);
-    assert!(told.well().contains("nothing is wrong"), "{}", told.out);
-    assert!(told.out.contains("! worker w-1 on machine-1 (email): lost"), "{}", told.out);
+    let result = prompt.types(&["doctor"]);
+    assert!(result.well().contains("nothing is wrong"), "{}", result.out);
+    assert!(result.out.contains("! worker w-1 on machine-1 (email): lost"), "{}", result.out);
     assert_eq!(prompt.types(&["doctor", "--json"]).json()["well"], true);
 }
 
 #[test]
 fn the_doctor_sees_a_machine_with_a_store_and_one_without() {
     let test_server = TestServer::start();
-    let here = format!("sqlite:{}", test_server.store().display());
+    let store = format!("sqlite:{}", test_server.store().display());
     let prompt = Prompt::unconfigured().set("CONSIGN_URL", &crate::client::url(&test_server));
     // A client's machine: no store, and no key.
-    let told = prompt.types(&["doctor"]);
-    assert_eq!(told.code, Some(1), "{told:?}");
-    assert!(told.out.contains("- store: there is no store"), "{}", told.out);
+    let result = prompt.types(&["doctor"]);
+    assert_eq!(result.code, Some(1), "{result:?}");
+    assert!(result.out.contains("- store: there is no store"), "{}", result.out);
     assert!(
-        told.out.contains("✗ key: ") && told.out.contains("consign profile add"),
+        result.out.contains("✗ key: ") && result.out.contains("consign profile add"),
         "{}",
-        told.out
+        result.out
     );
-    assert_eq!(fs::read_dir(prompt.home()).unwrap().count(), 0, "and nothing is made");
+    assert_eq!(fs::read_dir(prompt.home()).unwrap().count(), 0, "and nothing is created");
 
-    let told = prompt.types(&["doctor", "--store", &here]);
+    let result = prompt.types(&["doctor", "--store", &store]);
     for line in ["✓ data folder", "✓ disk", "✓ store", "✓ server", "✓ queues", "✓ keys"]
     {
-        assert!(told.well().contains(line), "{line}: {}", told.out);
+        assert!(result.well().contains(line), "{line}: {}", result.out);
     }
     fs::set_permissions(test_server.data().join("admin.key"), PermissionsExt::from_mode(0o644))
         .unwrap();
-    let told = prompt.types(&["doctor", "--quick", "--store", &here]);
-    assert_eq!(told.code, Some(1), "{told:?}");
-    let cure = told.out.lines().find_map(|line| line.strip_prefix("  → chmod ")).unwrap();
-    types_line(&prompt, &format!("chmod {cure}")).well();
-    prompt.types(&["doctor", "--quick", "--store", &here]).well();
+    let result = prompt.types(&["doctor", "--quick", "--store", &store]);
+    assert_eq!(result.code, Some(1), "{result:?}");
+    let cure = result.out.lines().find_map(|line| line.strip_prefix("  → chmod ")).unwrap();
+    run_printed_line(&prompt, &format!("chmod {cure}")).well();
+    prompt.types(&["doctor", "--quick", "--store", &store]).well();
 
     let limited = test_server.key(json!({"name": "r", "tenant": "*", "scopes": ["jobs:read"]}));
     let reader = Prompt::of(&test_server).set("CONSIGN_KEY", &limited);
-    let told = reader.types(&["doctor"]);
-    assert!(told.well().contains("- keys: not looked at"), "{}", told.out);
+    let result = reader.types(&["doctor"]);
+    assert!(result.well().contains("- keys: not looked at"), "{}", result.out);
 
     test_server.stop();
-    let told = prompt.types(&[
+    let result = prompt.types(&[
         "doctor",
         "--quick",
         "--url",
         &crate::client::url(&test_server),
         "--store",
-        &here,
+        &store,
     ]);
-    assert_eq!(told.code, Some(1), "{told:?}");
+    assert_eq!(result.code, Some(1), "{result:?}");
     assert!(
-        told.out.contains("cannot be reached") && told.out.contains("→ start it: consign serve")
+        result.out.contains("cannot be reached")
+            && result.out.contains("→ start it: consign serve")
     );
 }
 
@@ -210,11 +208,11 @@ fn the_doctor_sees_a_machine_with_a_store_and_one_without() {
 fn settings_that_are_wrong_are_the_first_finding() {
     let unconfigured = Prompt::unconfigured().set("CONSIGN_URL", "http://127.0.0.1:1");
     fs::write(unconfigured.home().join("consign.toml"), "strict_typs = true\n").unwrap();
-    let told = unconfigured.types(&["doctor"]);
-    assert_eq!(told.code, Some(1), "{told:?}");
-    let first = told.out.lines().next().unwrap();
-    assert!(first.starts_with("✗ settings: ") && first.contains("strict_typs"), "{}", told.out);
-    assert!(told.out.contains(": consign config check"), "{}", told.out);
+    let result = unconfigured.types(&["doctor"]);
+    assert_eq!(result.code, Some(1), "{result:?}");
+    let first = result.out.lines().next().unwrap();
+    assert!(first.starts_with("✗ settings: ") && first.contains("strict_typs"), "{}", result.out);
+    assert!(result.out.contains(": consign config check"), "{}", result.out);
     let report: Value =
         serde_json::from_str(&unconfigured.types(&["doctor", "--json"]).out).unwrap();
     assert_eq!(

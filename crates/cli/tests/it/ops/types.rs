@@ -10,10 +10,10 @@ fn types_set_changes_only_the_given_fields() {
     let prompt = Prompt::of(&test_server);
     assert!(prompt.types(&["types"]).well().contains("no type yet"));
     assert_eq!(prompt.types(&["types", "email"]).code, Some(1));
-    let told = prompt.types(&["types", "set", "email", "--lease", "1m", "--max-queued", "100"]);
-    assert!(told.well().contains("lease            30s → 1m"), "{}", told.out);
-    assert!(told.out.contains("max queued       none → 100"), "{}", told.out);
-    assert!(!told.out.contains("timeout"), "{}", told.out);
+    let result = prompt.types(&["types", "set", "email", "--lease", "1m", "--max-queued", "100"]);
+    assert!(result.well().contains("lease            30s → 1m"), "{}", result.out);
+    assert!(result.out.contains("max queued       none → 100"), "{}", result.out);
+    assert!(!result.out.contains("timeout"), "{}", result.out);
     let exec = ["types", "set", "email", "--handler-exec", "sh -c 'exit 75'", "--concurrency", "4"];
     prompt.types(&exec).well();
     let shown = prompt.types(&["types", "email", "--json"]).json();
@@ -45,8 +45,8 @@ fn a_schema_comes_from_a_file_and_goes_again() {
     prompt.types(&["types", "set", "email", "--retention", "10d"]).well();
     let json = prompt.types(&["types", "set", "email", "--timeout", "5m", "--json"]).json();
     assert_eq!(json["schema"], schema);
-    let told = prompt.types(&["types", "set", "email", "--schema", "none"]);
-    assert!(told.well().contains("→ none"), "{}", told.out);
+    let result = prompt.types(&["types", "set", "email", "--schema", "none"]);
+    assert!(result.well().contains("→ none"), "{}", result.out);
     prompt.types(&["enqueue", "email", "-p", "{}"]).well();
     let wrong = prompt.types(&["types", "set", "email", "--lease", "soon"]);
     assert!(wrong.code == Some(1) && wrong.err.contains("lease"), "{wrong:?}");

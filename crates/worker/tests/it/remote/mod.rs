@@ -4,7 +4,7 @@ mod hardships;
 mod proxy;
 mod remote_fixture;
 
-use crate::fixture::{brisk, eventually};
+use crate::fixture::{eventually, short_policy};
 use engine::{PolicyDraft, Scope, Status, Tenant};
 use remote_fixture::RemoteFixture;
 use std::{
@@ -31,7 +31,7 @@ async fn batches_of_jobs_are_done_once_each() {
     for number in 0..500 {
         jobs.push(remote_fixture.fixture.submit(JobRequest::new("a", &number)).await);
     }
-    let working = remote_fixture.runner().with(on("a", work).slots(50)).start().await.unwrap();
+    let runner = remote_fixture.runner().with(on("a", work).slots(50)).start().await.unwrap();
     for (number, id) in jobs.into_iter().enumerate() {
         let job = remote_fixture.fixture.wait_for(id, Status::Completed).await;
         assert_eq!(job.life.result.unwrap().as_str(), number.to_string());
@@ -43,19 +43,19 @@ async fn batches_of_jobs_are_done_once_each() {
         "{} claims for 500 jobs",
         remote_fixture.proxy.claims()
     );
-    working.stop(SOON).await;
+    runner.stop(SOON).await;
 }
 
 #[tokio::test]
 async fn a_waiting_claim_receives_a_submitted_job_at_once() {
     let remote_fixture = RemoteFixture::open().await;
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let working = remote_fixture.runner().with(on("a", fine)).start().await.unwrap();
+    let runner = remote_fixture.runner().with(on("a", fine)).start().await.unwrap();
     eventually("it waits", async || remote_fixture.proxy.claims() == 1).await;
     let id = remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
     remote_fixture.fixture.wait_for(id, Status::Completed).await;
     assert!(remote_fixture.proxy.claims() <= 2, "the claim that waited brought it");
-    working.stop(SOON).await;
+    runner.stop(SOON).await;
     assert!(
         remote_fixture.fixture.node.workers(&Scope::All).await.unwrap().is_empty(),
         "it signed off"
@@ -65,7 +65,10 @@ async fn a_waiting_claim_receives_a_submitted_job_at_once() {
 #[tokio::test]
 async fn a_remote_handler_reads_its_job_and_reports_progress() {
     let remote_fixture = RemoteFixture::open().await;
-    remote_fixture.fixture.set_policy("a", PolicyDraft { lease_ms: Some(7_000), ..brisk() }).await;
+    remote_fixture
+        .fixture
+        .set_policy("a", PolicyDraft { lease_ms: Some(7_000), ..short_policy() })
+        .await;
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let look = move |_: (), context: Context| async move {
         let job = context.job();
@@ -81,7 +84,7 @@ async fn a_remote_handler_reads_its_job_and_reports_progress() {
         context.result_url("https://example.org/7");
         Ok::<_, Fail>("seen")
     };
-    let working = remote_fixture.runner().with(on("a", look)).start().await.unwrap();
+    let runner = remote_fixture.runner().with(on("a", look)).start().await.unwrap();
     let request = JobRequest::new("a", &()).subject("order/7").correlation("c-1").priority(9);
     let id = remote_fixture.fixture.submit(request.traceparent(trace)).await;
     eventually("it has ended", async || remote_fixture.fixture.job(id).await.status().is_ended())
@@ -93,7 +96,7 @@ async fn a_remote_handler_reads_its_job_and_reports_progress() {
     assert_eq!(life.message.as_deref(), Some("all of it was there"));
     let report = life.progress.unwrap().report;
     assert_eq!((report.percent, report.note.as_deref()), (40, Some("looked")));
-    working.stop(SOON).await;
+    runner.stop(SOON).await;
 }
 
 #[tokio::test]
@@ -101,11 +104,11 @@ async fn progress_is_seen_while_a_handler_works() {
     let remote_fixture = RemoteFixture::open().await;
     let slow = |_: (), context: Context| async move {
         context.progress(10, "begun");
-        let why = context.cancelled().await;
-        assert_eq!(why, StopReason::Cancelled);
+        let reason = context.stop_requested().await;
+        assert_eq!(reason, StopReason::Cancelled);
         Err::<(), _>(Fail::cancelled())
     };
-    let working = remote_fixture.runner().with(on("a", slow)).start().await.unwrap();
+    let runner = remote_fixture.runner().with(on("a", slow)).start().await.unwrap();
     let id = remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
     eventually("progress is seen", async || {
         remote_fixture.fixture.job(id).await.life.progress.is_some()
@@ -113,13 +116,16 @@ async fn progress_is_seen_while_a_handler_works() {
     .await;
     remote_fixture.fixture.node.cancel(&Scope::All, id, None).await.unwrap();
     remote_fixture.fixture.wait_for(id, Status::Cancelled).await;
-    working.stop(SOON).await;
+    runner.stop(SOON).await;
 }
 
 #[tokio::test]
 async fn steps_are_done_once_and_children_belong_to_the_tenant_of_their_parent() {
     let remote_fixture = RemoteFixture::open().await;
-    remote_fixture.fixture.set_policy("parent", PolicyDraft { timeout_ms: None, ..brisk() }).await;
+    remote_fixture
+        .fixture
+        .set_policy("parent", PolicyDraft { timeout_ms: None, ..short_policy() })
+        .await;
     let charged = Arc::new(AtomicUsize::new(0));
     let counted = charged.clone();
     let parent = move |_: (), context: Context| {
@@ -131,12 +137,8 @@ async fn steps_are_done_once_and_children_belong_to_the_tenant_of_their_parent()
             };
             let receipt: String = context.step("charge", charge).await?;
             context.submit_child(JobRequest::new("child", &receipt)).await?;
-            let mail = |begun| async move {
-                if begun == StepState::First {
-                    Err(Fail::retry("HALF", "half-way"))
-                } else {
-                    Ok(())
-                }
+            let mail = |state| async move {
+                if state == StepState::New { Err(Fail::retry("HALF", "half-way")) } else { Ok(()) }
             };
             context.step("mail", mail).await
         }
@@ -145,7 +147,7 @@ async fn steps_are_done_once_and_children_belong_to_the_tenant_of_their_parent()
         Ok::<_, Fail>(format!("{receipt} for {}", context.job().tenant))
     };
     let runner = remote_fixture.runner().with(on("parent", parent)).with(on("child", child));
-    let working = runner.start().await.unwrap();
+    let runner = runner.start().await.unwrap();
     let acme = Tenant::parse("acme").unwrap();
     let draft = JobRequest::new("parent", &()).correlation("c-1").into_draft().unwrap();
     let id = remote_fixture.fixture.node.submit(&acme, draft).await.unwrap().job_id;
@@ -163,19 +165,19 @@ async fn steps_are_done_once_and_children_belong_to_the_tenant_of_their_parent()
     let child = remote_fixture.fixture.wait_for(children[0].id(), Status::Completed).await;
     assert_eq!(child.life.result.unwrap().as_str(), r#""receipt for acme""#);
     assert_eq!(child.envelope.correlation.as_str(), "c-1");
-    working.stop(SOON).await;
+    runner.stop(SOON).await;
 }
 
 #[tokio::test]
 async fn a_handler_that_takes_too_long_is_cut_off() {
     let remote_fixture = RemoteFixture::open().await;
-    remote_fixture.fixture.set_policy("a", brisk()).await;
+    remote_fixture.fixture.set_policy("a", short_policy()).await;
     let endless = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
-    let working = remote_fixture.runner().with(on("a", endless)).start().await.unwrap();
+    let runner = remote_fixture.runner().with(on("a", endless)).start().await.unwrap();
     let id = remote_fixture.fixture.submit(JobRequest::new("a", &()).max_attempts(1)).await;
     let job = remote_fixture.fixture.wait_for(id, Status::Poisoned).await;
     assert_eq!(job.life.last_failure.unwrap().code.as_str(), "HANDLER_TIMEOUT");
-    working.stop(SOON).await;
+    runner.stop(SOON).await;
 }
 
 #[tokio::test]
@@ -183,30 +185,30 @@ async fn a_remote_runner_sets_policies_over_http() {
     let remote_fixture = RemoteFixture::open().await;
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
     let policy = PolicyDraft { max_attempts: Some(7), ..PolicyDraft::default() };
-    let working = remote_fixture.runner().with(on("a", fine).policy(policy)).start().await.unwrap();
+    let runner = remote_fixture.runner().with(on("a", fine).policy(policy)).start().await.unwrap();
     let id = remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
     assert_eq!(remote_fixture.fixture.job(id).await.max_attempts, 7);
-    working.stop(SOON).await;
+    runner.stop(SOON).await;
     let wrong = PolicyDraft { max_attempts: Some(0), ..PolicyDraft::default() };
     let refused =
         remote_fixture.runner().with(on("a", fine).policy(wrong)).start().await.err().unwrap();
     assert!(matches!(refused, StartError::Policy { .. }), "{refused:?}");
     let tenant =
         remote_fixture.runner().tenant("acme").with(on("a", fine)).start().await.err().unwrap();
-    assert!(tenant.to_string().contains("what the key says"), "{tenant}");
+    assert!(tenant.to_string().contains("decided by the key"), "{tenant}");
 }
 
 #[tokio::test]
 async fn stopping_releases_running_jobs_and_leaves_no_lease() {
     let remote_fixture = RemoteFixture::open().await;
     let endless = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
-    let working = remote_fixture.runner().with(on("a", endless).slots(2)).start().await.unwrap();
+    let runner = remote_fixture.runner().with(on("a", endless).slots(2)).start().await.unwrap();
     let id = remote_fixture.fixture.submit(JobRequest::new("a", &())).await;
     eventually("it runs, and more is waited for", async || {
-        working.stats().running == 1 && remote_fixture.proxy.claims() == 2
+        runner.stats().running == 1 && remote_fixture.proxy.claims() == 2
     })
     .await;
-    let stopped = working.stop(Duration::from_secs(1)).await;
+    let stopped = runner.stop(Duration::from_secs(1)).await;
     assert_eq!((stopped.released, stopped.unreported), (1, 0));
     let job = remote_fixture.fixture.job(id).await;
     assert_eq!((job.status(), job.life.attempt), (Status::Queued, 0));
@@ -227,10 +229,10 @@ async fn a_remote_runner_is_idle_when_no_job_is_left() {
         jobs.push(remote_fixture.fixture.submit(JobRequest::new("a", &())).await);
     }
     let runner = remote_fixture.runner().wait(Duration::from_secs(1)).with(on("a", fine).slots(3));
-    let working = runner.start().await.unwrap();
-    working.idle().await;
+    let runner = runner.start().await.unwrap();
+    runner.wait_idle().await;
     for id in jobs {
         assert_eq!(remote_fixture.fixture.job(id).await.status(), Status::Completed);
     }
-    working.stop(SOON).await;
+    runner.stop(SOON).await;
 }

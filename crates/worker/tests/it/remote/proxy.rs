@@ -18,7 +18,7 @@ use tokio::{
 
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
-    wire: Arc<Wire>,
+    link: Arc<Link>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,10 +27,10 @@ enum Loss {
     Always,
 }
 
-struct Wire {
+struct Link {
     server: SocketAddr,
     cut: AtomicBool,
-    snip: Notify,
+    disconnect: Notify,
     /// Which path loses its answers: the next one, or all.
     lose: Mutex<Option<(&'static str, Loss)>>,
     lost: AtomicUsize,
@@ -41,49 +41,49 @@ impl Proxy {
     pub(crate) async fn to(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let wire = Arc::new(Wire {
+        let link = Arc::new(Link {
             server,
             cut: AtomicBool::new(false),
-            snip: Notify::new(),
+            disconnect: Notify::new(),
             lose: Mutex::default(),
             lost: AtomicUsize::new(0),
             claims: AtomicUsize::new(0),
         });
-        tokio::spawn(accept(listener, wire.clone()));
-        Proxy { address, wire }
+        tokio::spawn(accept(listener, link.clone()));
+        Proxy { address, link }
     }
 
     /// Lets nothing through any more.
     pub(crate) fn cut(&self) {
-        self.wire.cut.store(true, Ordering::SeqCst);
-        self.wire.snip.notify_waiters();
+        self.link.cut.store(true, Ordering::SeqCst);
+        self.link.disconnect.notify_waiters();
     }
 
-    pub(crate) fn mend(&self) {
-        self.wire.cut.store(false, Ordering::SeqCst);
+    pub(crate) fn restore(&self) {
+        self.link.cut.store(false, Ordering::SeqCst);
     }
 
     /// The server executes the next request to this path, and its answer gets lost.
     pub(crate) fn lose_answer_to(&self, path: &'static str) {
-        *self.wire.lose.lock().unwrap() = Some((path, Loss::Once));
+        *self.link.lose.lock().unwrap() = Some((path, Loss::Once));
     }
 
     /// The server executes requests to this path, and all their answers get lost.
     pub(crate) fn lose_answers_to(&self, path: &'static str) {
-        *self.wire.lose.lock().unwrap() = Some((path, Loss::Always));
+        *self.link.lose.lock().unwrap() = Some((path, Loss::Always));
     }
 
     pub(crate) fn answers_lost(&self) -> usize {
-        self.wire.lost.load(Ordering::SeqCst)
+        self.link.lost.load(Ordering::SeqCst)
     }
 
     /// How many claims were sent.
     pub(crate) fn claims(&self) -> usize {
-        self.wire.claims.load(Ordering::SeqCst)
+        self.link.claims.load(Ordering::SeqCst)
     }
 }
 
-impl Wire {
+impl Link {
     /// Whether the answer to this request gets lost.
     fn loses(&self, request: &str) -> bool {
         let mut lose = self.lose.lock().unwrap();
@@ -95,34 +95,39 @@ impl Wire {
     }
 }
 
-async fn accept(listener: TcpListener, wire: Arc<Wire>) {
+async fn accept(listener: TcpListener, link: Arc<Link>) {
     while let Ok((client, _)) = listener.accept().await {
-        if !wire.cut.load(Ordering::SeqCst) {
-            tokio::spawn(carry(client, wire.clone()));
+        if !link.cut.load(Ordering::SeqCst) {
+            tokio::spawn(relay(client, link.clone()));
         }
     }
 }
 
-async fn carry(client: TcpStream, wire: Arc<Wire>) {
-    let Ok(server) = TcpStream::connect(wire.server).await else { return };
+async fn relay(client: TcpStream, link: Arc<Link>) {
+    let Ok(server) = TcpStream::connect(link.server).await else { return };
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     let losing = AtomicBool::new(false);
     tokio::select! {
-        () = wire.snip.notified() => {}
-        () = forth(from_client, to_server, &wire, &losing) => {}
-        () = back(from_server, to_client, &wire, &losing) => {}
+        () = link.disconnect.notified() => {}
+        () = relay_requests(from_client, to_server, &link, &losing) => {}
+        () = relay_answers(from_server, to_client, &link, &losing) => {}
     }
 }
 
-async fn forth(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, wire: &Wire, losing: &AtomicBool) {
+async fn relay_requests(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    link: &Link,
+    losing: &AtomicBool,
+) {
     let mut bytes = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
         let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
         if text.contains("POST /api/work/claim") {
-            wire.claims.fetch_add(1, Ordering::SeqCst);
+            link.claims.fetch_add(1, Ordering::SeqCst);
         }
-        if wire.loses(&text) {
+        if link.loses(&text) {
             losing.store(true, Ordering::SeqCst);
         }
         if to.write_all(&bytes[..count]).await.is_err() {
@@ -131,11 +136,16 @@ async fn forth(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, wire: &Wire, los
     }
 }
 
-async fn back(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, wire: &Wire, losing: &AtomicBool) {
+async fn relay_answers(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    link: &Link,
+    losing: &AtomicBool,
+) {
     let mut bytes = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
         if losing.load(Ordering::SeqCst) {
-            wire.lost.fetch_add(1, Ordering::SeqCst);
+            link.lost.fetch_add(1, Ordering::SeqCst);
             return;
         }
         if to.write_all(&bytes[..count]).await.is_err() {

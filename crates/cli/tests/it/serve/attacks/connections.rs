@@ -287,7 +287,7 @@ fn config_check_warns_of_too_few_descriptors() {
         let script = format!("ulimit -n 512; exec \"$0\" {words}");
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &script, env!("CARGO_BIN_EXE_consign")]).current_dir(folder.path());
-        crate::forget_ours(&mut shell);
+        crate::remove_consign_variables(&mut shell);
         let run = shell.output().unwrap();
         String::from_utf8(run.stdout).unwrap()
     };
@@ -309,5 +309,5 @@ fn the_health_listener_must_be_protected_too() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("consign.toml"), "[health]\nlisten = \"0.0.0.0:1\"").unwrap();
     let output = consign(folder.path(), &["config", "check"]);
-    assert!(!output.success && output.out.contains("others could reach"), "{}", output.out);
+    assert!(!output.success && output.out.contains("other machines can reach"), "{}", output.out);
 }

@@ -1,7 +1,7 @@
 //! Files that other users can read, replace or plant.
 
 use crate::{
-    forget_ours,
+    remove_consign_variables,
     serve::{free_port, wait_for},
 };
 use rustix::{
@@ -25,7 +25,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_consign");
 fn after(folder: &Path, before: &str, words: &[&str]) -> Command {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(format!("{before}; exec \"$0\" \"$@\"")).arg(BINARY).args(words);
-    forget_ours(&mut shell);
+    remove_consign_variables(&mut shell);
     shell.current_dir(folder).stdin(Stdio::null());
     shell
 }

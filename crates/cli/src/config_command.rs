@@ -2,7 +2,7 @@
 
 use crate::{
     args::{ConfigCommand, SettingsArgs, StoreAddress, StoreArgs},
-    settings::{ConfigPath, Environment, Mistakes, Settings, SourceFile},
+    settings::{ConfigPath, Environment, SettingErrors, Settings, SourceFile},
     tls,
 };
 use anyhow::{Context, Result, anyhow, bail};
@@ -30,7 +30,7 @@ pub(crate) fn load(args: &SettingsArgs) -> Result<Settings> {
 /// flag, the settings file is not read, because it may be what is broken.
 pub(crate) fn store_of(args: &StoreArgs) -> Result<StoreAddress> {
     if let Some(named) = &args.store {
-        return named.parse().map_err(|wrong| anyhow!("--store or CONSIGN_STORE: {wrong}"));
+        return named.parse().map_err(|error| anyhow!("--store or CONSIGN_STORE: {error}"));
     }
     let args = SettingsArgs { config: args.config.clone(), ..SettingsArgs::default() };
     Ok(load(&args)?.store)
@@ -65,19 +65,19 @@ fn check(args: &SettingsArgs) -> Result<ExitCode> {
     let settings = match load(args) {
         Ok(settings) => settings,
         Err(error) => {
-            let Mistakes(mistakes) = error.downcast()?;
-            mistakes.iter().for_each(|mistake| println!("mistake: {mistake}"));
+            let SettingErrors(errors) = error.downcast()?;
+            errors.iter().for_each(|error| println!("mistake: {error}"));
             return Ok(ExitCode::FAILURE);
         }
     };
-    let wrong = beyond_the_file(&settings);
-    for wrong in &wrong {
-        println!("mistake: {wrong:#}");
+    let outside = errors_outside_file(&settings);
+    for error in &outside {
+        println!("mistake: {error:#}");
     }
     for warning in settings.warnings() {
         println!("warning: {warning}");
     }
-    if !wrong.is_empty() {
+    if !outside.is_empty() {
         return Ok(ExitCode::FAILURE);
     }
     println!(
@@ -92,14 +92,15 @@ fn check(args: &SettingsArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Errors outside of the file: names that do not resolve, files that are not what they should be.
-pub(crate) fn beyond_the_file(settings: &Settings) -> Vec<anyhow::Error> {
-    let mut wrong = Vec::new();
-    wrong.extend(crate::listen::check(settings));
-    wrong.extend(settings.tls.as_ref().and_then(|files| tls::load(files).err()));
+/// Errors that lie outside of the settings file: names that do not resolve, files that are not what
+/// they should be.
+pub(crate) fn errors_outside_file(settings: &Settings) -> Vec<anyhow::Error> {
+    let mut errors = Vec::new();
+    errors.extend(crate::listen::check(settings));
+    errors.extend(settings.tls.as_ref().and_then(|files| tls::load(files).err()));
     if let Some(JwksSource::File(path)) = settings.server.jwt.as_ref().map(|jwt| &jwt.jwks) {
-        let told = || format!("jwt.jwks_file {} cannot be read", path.display());
-        wrong.extend(fs::read(path).with_context(told).err());
+        let context = || format!("jwt.jwks_file {} cannot be read", path.display());
+        errors.extend(fs::read(path).with_context(context).err());
     }
-    wrong
+    errors
 }

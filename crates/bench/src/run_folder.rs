@@ -54,19 +54,19 @@ impl RunFolder {
         self.end_children(|_| true);
         match &self.storage {
             Storage::Files(files) => files.clear(),
-            // No caller is left to report an error to; the run named the schemas when it began.
+            // No caller is left to report an error to; the run named the schemas when it started.
             Storage::Database(database) => drop(database.clear()),
         }
     }
 
     /// Takes a child process over: it ends when the run does, however that ends.
-    pub(crate) fn adopt(&self, child: Child) {
+    pub(crate) fn add_child(&self, child: Child) {
         self.children().push(child);
     }
 
-    /// Ends the child processes that `is_meant` selects, and waits for each.
-    pub(crate) fn end_children(&self, is_meant: impl Fn(&Child) -> bool) {
-        for mut child in self.children().extract_if(.., |child| is_meant(child)) {
+    /// Ends the child processes for which `selects` is true, and waits for each.
+    pub(crate) fn end_children(&self, selects: impl Fn(&Child) -> bool) {
+        for mut child in self.children().extract_if(.., |child| selects(child)) {
             // Both can only fail for a process that is gone.
             drop(child.kill());
             drop(child.wait());
@@ -86,10 +86,10 @@ impl RunFolder {
     }
 
     /// The path or schema of one of [`STORES`], emptied.
-    pub(crate) fn fresh(&self, store: &str) -> Result<Site, Error> {
+    pub(crate) fn fresh(&self, store: &str) -> Result<StoreLocation, Error> {
         match &self.storage {
-            Storage::Files(files) => files.fresh(store).map(Site::File),
-            Storage::Database(database) => database.fresh(store).map(Site::BenchSchema),
+            Storage::Files(files) => files.fresh(store).map(StoreLocation::File),
+            Storage::Database(database) => database.fresh(store).map(StoreLocation::BenchSchema),
         }
     }
 
@@ -113,27 +113,27 @@ impl Drop for RunFolder {
 
 /// Where one store of a run is: ours, or raw.
 #[derive(Clone)]
-pub(crate) enum Site {
+pub(crate) enum StoreLocation {
     File(PathBuf),
     BenchSchema(BenchSchema),
 }
 
-impl Site {
+impl StoreLocation {
     /// Moves the log into the tables. A closed SQLite file has done so by itself.
     pub(crate) async fn settle(&self) -> Result<(), Error> {
         match self {
-            Site::File(_) => Ok(()),
-            Site::BenchSchema(schema) => schema.settle().await,
+            StoreLocation::File(_) => Ok(()),
+            StoreLocation::BenchSchema(schema) => schema.settle().await,
         }
     }
 
     pub(crate) async fn bytes(&self) -> Result<u64, Error> {
         match self {
-            Site::File(path) => match fs::metadata(path) {
+            StoreLocation::File(path) => match fs::metadata(path) {
                 Ok(file) => Ok(file.len()),
                 Err(error) => Err(failed("weighing", path, error)),
             },
-            Site::BenchSchema(schema) => schema.bytes().await,
+            StoreLocation::BenchSchema(schema) => schema.bytes().await,
         }
     }
 }

@@ -26,15 +26,15 @@ impl<'a, H: OnLine> LineBuffer<'a, H> {
         LineBuffer { receiver, line: Vec::new() }
     }
 
-    fn take(&mut self, bytes: &[u8]) {
+    fn push(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let (text, whole) = match piece.strip_suffix(b"\n") {
+            let (text, is_complete) = match piece.strip_suffix(b"\n") {
                 Some(text) => (text, true),
                 None => (piece, false),
             };
-            let room = LINE_BYTES_MAX - self.line.len();
-            self.line.extend_from_slice(&text[..text.len().min(room)]);
-            if whole {
+            let bytes_left = LINE_BYTES_MAX - self.line.len();
+            self.line.extend_from_slice(&text[..text.len().min(bytes_left)]);
+            if is_complete {
                 self.finish();
             }
         }
@@ -48,14 +48,14 @@ impl<'a, H: OnLine> LineBuffer<'a, H> {
 }
 
 /// Reads until no process has the pipe open for writing any more.
-pub(super) async fn listen(
+pub(super) async fn read_lines(
     from: Option<impl AsyncRead + Unpin>,
-    ear: &mut LineBuffer<'_, impl OnLine>,
+    lines: &mut LineBuffer<'_, impl OnLine>,
 ) {
     let Some(mut from) = from else { return };
     let mut chunk = vec![0; CHUNK_BYTES];
     while let Ok(length @ 1..) = from.read(&mut chunk).await {
-        ear.take(&chunk[..length]);
+        lines.push(&chunk[..length]);
         // A program that writes without pause must not keep this task from seeing `stop`.
         yield_now().await;
     }
@@ -103,8 +103,8 @@ impl OnLine for StdoutLines<'_> {
 #[derive(Default)]
 pub(super) struct StderrTail(VecDeque<String>);
 
-const COMPLAINTS_MAX: usize = 3;
-const COMPLAINT_BYTES_MAX: usize = 300;
+const STDERR_LINES_MAX: usize = 3;
+const STDERR_LINE_BYTES_MAX: usize = 300;
 
 impl StderrTail {
     /// What happened, followed by the last lines of standard error.
@@ -116,11 +116,11 @@ impl StderrTail {
 
 impl OnLine for StderrTail {
     fn on_line(&mut self, line: &[u8]) {
-        let text = plain(&line[..line.len().min(COMPLAINT_BYTES_MAX)]);
+        let text = plain(&line[..line.len().min(STDERR_LINE_BYTES_MAX)]);
         if text.is_empty() {
             return;
         }
-        if self.0.len() == COMPLAINTS_MAX {
+        if self.0.len() == STDERR_LINES_MAX {
             self.0.pop_front();
         }
         self.0.push_back(text);

@@ -8,7 +8,7 @@ use wire::Json;
 #[derive(Clone, Debug)]
 pub struct HandlerOutcome {
     /// How the attempt ended.
-    pub how: HandlerEnding,
+    pub ending: HandlerEnding,
     /// A sentence for people, if there is one.
     pub message: Option<String>,
 }
@@ -64,12 +64,12 @@ impl HandlerFailure {
 
 /// Whether this machine, or this process, has no more descriptors, processes or memory.
 pub(crate) fn is_exhausted(error: &io::Error) -> bool {
-    let lacks = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM, Errno::NOBUFS];
-    Errno::from_io_error(error).is_some_and(|errno| lacks.contains(&errno))
+    let exhaustion_errors = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM, Errno::NOBUFS];
+    Errno::from_io_error(error).is_some_and(|errno| exhaustion_errors.contains(&errno))
 }
 
 impl From<HandlerEnding> for HandlerOutcome {
-    fn from(how: HandlerEnding) -> Self {
-        HandlerOutcome { how, message: None }
+    fn from(ending: HandlerEnding) -> Self {
+        HandlerOutcome { ending, message: None }
     }
 }

@@ -27,24 +27,24 @@ async fn a_week_of_retries_takes_no_time() {
         ..PolicyDraft::default()
     };
     let stubborn = |_: (), _: Context| async { Err::<(), _>(Fail::retry("DOWN", "still away")) };
-    let kit = TestHarness::new().with(on("report", stubborn).policy(policy));
-    let job = kit.submit(JobRequest::new("report", &())).await;
-    let took = kit.run_until_idle().await;
+    let harness = TestHarness::new().with(on("report", stubborn).policy(policy));
+    let job = harness.submit(JobRequest::new("report", &())).await;
+    let took = harness.run_until_idle().await;
     let hours: u64 = [1, 3, 9, 27, 48, 48, 48].iter().sum();
     assert_eq!(took, Duration::from_secs(hours * 3_600), "more than a week");
-    let job = kit.job(job).await;
+    let job = harness.job(job).await;
     assert_eq!((job.status(), job.life.attempt), (Status::Poisoned, 8));
-    assert_eq!(kit.history(job.id()).await.len(), 17);
+    assert_eq!(harness.history(job.id()).await.len(), 17);
 }
 
 #[tokio::test]
 async fn a_handler_that_takes_too_long_is_timed_out_by_the_test_s_clock() {
     let slow = |_: (), context: Context| async move { context.sleep(days(1)).await };
-    let kit = TestHarness::new().with(on("slow", slow));
-    let job = kit.submit(JobRequest::new("slow", &()).max_attempts(1)).await;
-    let took = kit.run_until_idle().await;
+    let harness = TestHarness::new().with(on("slow", slow));
+    let job = harness.submit(JobRequest::new("slow", &()).max_attempts(1)).await;
+    let took = harness.run_until_idle().await;
     assert_eq!(took.as_secs(), 15 * 60, "the default timeout");
-    let job = kit.job(job).await;
+    let job = harness.job(job).await;
     assert_eq!(job.status(), Status::Poisoned);
     assert_eq!(job.life.last_failure.unwrap().code.as_str(), "HANDLER_TIMEOUT");
 }
@@ -56,29 +56,29 @@ async fn a_long_handler_keeps_its_lease_by_heartbeats() {
         context.progress(100, "well rested");
         Ok::<_, Fail>(())
     };
-    let kit = TestHarness::new().with(on("slow", slow));
-    let job = kit.submit(JobRequest::new("slow", &())).await;
-    kit.run_due().await;
-    assert_eq!(kit.path(job).await, [Status::Queued, Status::Running, Status::Completed]);
-    assert_eq!(kit.job(job).await.life.progress.unwrap().report.percent, 100);
+    let harness = TestHarness::new().with(on("slow", slow));
+    let job = harness.submit(JobRequest::new("slow", &())).await;
+    harness.run_due().await;
+    assert_eq!(harness.statuses(job).await, [Status::Queued, Status::Running, Status::Completed]);
+    assert_eq!(harness.job(job).await.life.progress.unwrap().report.percent, 100);
 }
 
 #[tokio::test]
 async fn a_running_handler_wakes_when_its_job_is_cancelled() {
-    let kit = TestHarness::new();
-    let somebody = kit.platform().clone();
+    let harness = TestHarness::new();
+    let operator = harness.platform().clone();
     let slow = move |_: (), context: Context| {
-        let somebody = somebody.clone();
+        let operator = operator.clone();
         async move {
-            somebody.cancel(&Scope::All, context.job_id(), None).await?;
+            operator.cancel(&Scope::All, context.job_id(), None).await?;
             context.sleep(days(1)).await
         }
     };
-    let kit = kit.with(on("slow", slow));
-    let job = kit.submit(JobRequest::new("slow", &())).await;
-    kit.run_until_idle().await;
-    assert_eq!(kit.job(job).await.status(), Status::Cancelled);
-    assert!(kit.elapsed() < days(1), "it woke up early");
+    let harness = harness.with(on("slow", slow));
+    let job = harness.submit(JobRequest::new("slow", &())).await;
+    harness.run_until_idle().await;
+    assert_eq!(harness.job(job).await.status(), Status::Cancelled);
+    assert!(harness.elapsed() < days(1), "it woke up early");
 }
 
 #[tokio::test]
@@ -89,8 +89,8 @@ async fn a_step_is_done_once() {
         let count = count.clone();
         async move {
             let receipt: String = context
-                .step("charge", |begun| async move {
-                    assert_eq!(begun, StepState::First);
+                .step("charge", |state| async move {
+                    assert_eq!(state, StepState::New);
                     Ok(format!("receipt {}", count.fetch_add(1, Ordering::SeqCst) + 1))
                 })
                 .await?;
@@ -100,22 +100,22 @@ async fn a_step_is_done_once() {
             Ok(receipt)
         }
     };
-    let kit = TestHarness::new().with(on("checkout", checkout));
-    let job = kit.submit(JobRequest::new("checkout", &())).await;
-    kit.run_until_idle().await;
-    assert_eq!(kit.job(job).await.life.result.unwrap().as_str(), r#""receipt 1""#);
+    let harness = TestHarness::new().with(on("checkout", checkout));
+    let job = harness.submit(JobRequest::new("checkout", &())).await;
+    harness.run_until_idle().await;
+    assert_eq!(harness.job(job).await.life.result.unwrap().as_str(), r#""receipt 1""#);
     assert_eq!(charged.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
 async fn a_job_that_is_too_late_is_cancelled_by_the_sweep() {
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let kit = TestHarness::new().with(on("fine", fine));
+    let harness = TestHarness::new().with(on("fine", fine));
     let expires_at = 1_767_225_600_000 + 60_000;
-    let job = kit.submit(JobRequest::new("fine", &()).expires_at_unix_ms(expires_at)).await;
-    kit.pass(Duration::from_secs(61)).await;
-    assert_eq!(kit.job(job).await.status(), Status::Cancelled);
-    assert_eq!(kit.run_due().await, 0);
+    let job = harness.submit(JobRequest::new("fine", &()).expires_at_unix_ms(expires_at)).await;
+    harness.advance(Duration::from_secs(61)).await;
+    assert_eq!(harness.job(job).await.status(), Status::Cancelled);
+    assert_eq!(harness.run_due().await, 0);
 }
 
 #[tokio::test]
@@ -132,10 +132,10 @@ async fn a_snooze_and_a_child_go_by_the_same_clock() {
         }
     };
     let child = |_: (), _: Context| async { Ok::<_, Fail>(()) };
-    let kit = TestHarness::new().with(on("parent", parent)).with(on("child", child));
-    let job = kit.submit(JobRequest::new("parent", &())).await;
-    assert_eq!(kit.run_until_idle().await, days(3));
-    assert_eq!(kit.job(job).await.life.attempt, 1, "a snooze costs none");
+    let harness = TestHarness::new().with(on("parent", parent)).with(on("child", child));
+    let job = harness.submit(JobRequest::new("parent", &())).await;
+    assert_eq!(harness.run_until_idle().await, days(3));
+    assert_eq!(harness.job(job).await.life.attempt, 1, "a snooze costs none");
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn a_snooze_and_a_child_go_by_the_same_clock() {
 async fn the_harness_panics_on_a_handler_that_waits_for_nothing() {
     tokio::time::pause(); // so that the test does not really wait
     let hangs = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
-    let kit = TestHarness::new().with(on("hangs", hangs));
-    kit.submit(JobRequest::new("hangs", &())).await;
-    kit.run_due().await;
+    let harness = TestHarness::new().with(on("hangs", hangs));
+    harness.submit(JobRequest::new("hangs", &())).await;
+    harness.run_due().await;
 }

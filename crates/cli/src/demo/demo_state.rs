@@ -1,4 +1,4 @@
-//! The jobs and captions that the story shows, and their state in the store.
+//! The jobs and captions that the demo shows, and their state in the store.
 
 use super::story::Demo;
 use anyhow::Result;
@@ -11,16 +11,16 @@ use std::{
 };
 use store::Clock;
 
-pub(crate) struct Board {
+pub(crate) struct DemoState {
     clock: SystemClock,
-    pub(crate) began_at: Timestamp,
+    pub(crate) started_at: Timestamp,
     notes: Mutex<Notes>,
 }
 
 #[derive(Clone, Default)]
 struct Notes {
-    shown: Vec<Showcase>,
-    said: Vec<Caption>,
+    showcases: Vec<Showcase>,
+    captions: Vec<Caption>,
 }
 
 /// A job that the demo shows in full. Its state is read from the store.
@@ -30,7 +30,7 @@ pub(crate) struct Showcase {
     /// How often it was submitted again and answered with `duplicate: true`.
     pub(crate) duplicates: u32,
     /// The last such time.
-    pub(crate) again_at: Option<Timestamp>,
+    pub(crate) duplicate_at: Option<Timestamp>,
 }
 
 /// A sentence on the screen: what happens and why it matters.
@@ -40,38 +40,38 @@ pub(crate) struct Caption {
     pub(crate) text: String,
 }
 
-impl Board {
+impl DemoState {
     pub(crate) fn new() -> Self {
         let clock = SystemClock::new();
-        let began_at = clock.read().wall;
-        Board { clock, began_at, notes: Mutex::default() }
+        let started_at = clock.read().wall;
+        DemoState { clock, started_at, notes: Mutex::default() }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.read().wall
     }
 
-    pub(crate) fn say(&self, text: impl Into<String>) {
-        let said = Caption { at: self.now(), text: text.into() };
-        self.lock().said.push(said);
+    pub(crate) fn add_caption(&self, text: impl Into<String>) {
+        let caption = Caption { at: self.now(), text: text.into() };
+        self.lock().captions.push(caption);
     }
 
     /// Adds a job to the shown ones, or counts a duplicate submit.
-    pub(crate) fn show(&self, submitted: &Submitted) {
+    pub(crate) fn add_job(&self, submitted: &Submitted) {
         let mut notes = self.lock();
         let id = submitted.job_id;
-        match notes.shown.iter_mut().find(|shown| shown.id == id) {
-            Some(shown) if submitted.duplicate => {
-                shown.duplicates += 1;
-                shown.again_at = Some(self.now());
+        match notes.showcases.iter_mut().find(|showcase| showcase.id == id) {
+            Some(showcase) if submitted.duplicate => {
+                showcase.duplicates += 1;
+                showcase.duplicate_at = Some(self.now());
             }
             Some(_) => {}
-            None => notes.shown.push(Showcase { id, duplicates: 0, again_at: None }),
+            None => notes.showcases.push(Showcase { id, duplicates: 0, duplicate_at: None }),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Notes> {
-        self.notes.lock().expect("nothing panics with the notes in hand")
+        self.notes.lock().expect("no code panics while it holds the notes")
     }
 }
 
@@ -80,27 +80,33 @@ pub(crate) struct DemoSnapshot {
     pub(crate) now: Timestamp,
     pub(crate) elapsed: Duration,
     pub(crate) queues: Vec<QueueDepth>,
-    pub(crate) exhibits: Vec<ShownJob>,
-    pub(crate) said: Vec<Caption>,
+    pub(crate) shown_jobs: Vec<ShownJob>,
+    pub(crate) captions: Vec<Caption>,
 }
 
 /// A shown job with its state in the store.
 pub(crate) struct ShownJob {
-    pub(crate) shown: Showcase,
+    pub(crate) showcase: Showcase,
     pub(crate) job: Job,
     pub(crate) explained: Explanation,
 }
 
 impl DemoSnapshot {
     pub(crate) async fn take(demo: &Demo) -> Result<Self> {
-        let (now, Notes { shown, said }) = (demo.board.now(), demo.board.lock().clone());
-        let mut exhibits = Vec::new();
-        for shown in shown {
-            let job = demo.consign.job(shown.id).await?;
-            let explained = demo.consign.explain(shown.id).await?;
-            exhibits.push(ShownJob { shown, job, explained });
+        let (now, Notes { showcases, captions }) = (demo.state.now(), demo.state.lock().clone());
+        let mut shown_jobs = Vec::new();
+        for showcase in showcases {
+            let job = demo.consign.job(showcase.id).await?;
+            let explained = demo.consign.explain(showcase.id).await?;
+            shown_jobs.push(ShownJob { showcase, job, explained });
         }
         let queues = demo.consign.queues().await?;
-        Ok(DemoSnapshot { now, elapsed: now.since(demo.board.began_at), queues, exhibits, said })
+        Ok(DemoSnapshot {
+            now,
+            elapsed: now.since(demo.state.started_at),
+            queues,
+            shown_jobs,
+            captions,
+        })
     }
 }
