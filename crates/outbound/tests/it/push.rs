@@ -169,7 +169,7 @@ async fn push_follows_no_redirect() {
         let (failure, again) = failed(deliver(answer).await);
         assert_eq!((failure.code, again), (format!("HTTP_STATUS_{status}"), false));
     }
-    assert!(asked.try_recv().is_err(), "another server was asked");
+    assert!(other_requests.try_recv().is_err(), "another server was asked");
 }
 
 #[tokio::test]
