@@ -21,9 +21,9 @@ pub(crate) enum IndexChoice {
 impl IndexChoice {
     /// The index of the most selective condition of a filter, if there is one.
     pub(crate) fn of(filter: &Filter) -> Option<Self> {
-        let choices = filter.required().into_iter().filter_map(index_of);
+        let choices = required(filter).into_iter().filter_map(index_of);
         // Live jobs are few beside all ended ones, even within one type.
-        let live = filter.only_live().then_some((2, IndexChoice::Live));
+        let live = only_live(filter).then_some((2, IndexChoice::Live));
         choices.chain(live).min_by_key(|(commonness, _)| *commonness).map(|(_, choice)| choice)
     }
 }
@@ -52,56 +52,46 @@ fn index_of(field: &Field) -> Option<(u8, IndexChoice)> {
     })
 }
 
-/// What a store needs to know of a filter to choose an index.
-pub(crate) trait IndexableFilter {
-    /// Fields whose values every matching job has.
-    fn required(&self) -> Vec<&Field>;
-    /// Whether every matching job is live.
-    fn only_live(&self) -> bool;
-    /// A moment after which no matching job was created.
-    fn created_until(&self) -> Option<Timestamp>;
-    /// A moment up to which no matching job was created.
-    fn created_from(&self) -> Option<Timestamp>;
+/// Fields whose values every matching job has.
+fn required(filter: &Filter) -> Vec<&Field> {
+    match filter {
+        Filter::Compare(Comparison::Eq, field) => vec![field],
+        Filter::And(all) => all.iter().flat_map(required).collect(),
+        Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => Vec::new(),
+    }
 }
 
-impl IndexableFilter for Filter {
-    fn required(&self) -> Vec<&Field> {
-        match self {
-            Filter::Compare(Comparison::Eq, field) => vec![field],
-            Filter::And(all) => all.iter().flat_map(Filter::required).collect(),
-            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => Vec::new(),
-        }
+/// Whether every matching job is live.
+fn only_live(filter: &Filter) -> bool {
+    match filter {
+        Filter::Compare(Comparison::Eq, Field::Status(status)) => !status.is_ended(),
+        Filter::And(all) => all.iter().any(only_live),
+        Filter::Or(any) => !any.is_empty() && any.iter().all(only_live),
+        Filter::Everything | Filter::Compare(..) | Filter::Not(_) => false,
     }
+}
 
-    fn only_live(&self) -> bool {
-        match self {
-            Filter::Compare(Comparison::Eq, Field::Status(status)) => !status.is_ended(),
-            Filter::And(all) => all.iter().any(Filter::only_live),
-            Filter::Or(any) => !any.is_empty() && any.iter().all(Filter::only_live),
-            Filter::Everything | Filter::Compare(..) | Filter::Not(_) => false,
-        }
+/// A moment after which no matching job was created.
+pub(crate) fn created_until(filter: &Filter) -> Option<Timestamp> {
+    match filter {
+        Filter::Compare(
+            Comparison::Eq | Comparison::Lt | Comparison::Le,
+            Field::CreatedAt(at) | Field::CompletedAt(at),
+        ) => Some(*at),
+        Filter::And(all) => all.iter().filter_map(created_until).min(),
+        Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => None,
     }
+}
 
-    fn created_until(&self) -> Option<Timestamp> {
-        match self {
-            Filter::Compare(
-                Comparison::Eq | Comparison::Lt | Comparison::Le,
-                Field::CreatedAt(at) | Field::CompletedAt(at),
-            ) => Some(*at),
-            Filter::And(all) => all.iter().filter_map(Filter::created_until).min(),
-            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => None,
+/// A moment up to which no matching job was created.
+pub(crate) fn created_from(filter: &Filter) -> Option<Timestamp> {
+    let just_before = |at: &Timestamp| Timestamp::from_unix_ms(at.unix_ms() - 1);
+    match filter {
+        Filter::Compare(Comparison::Gt, Field::CreatedAt(at)) => Some(*at),
+        Filter::Compare(Comparison::Eq | Comparison::Ge, Field::CreatedAt(at)) => {
+            Some(just_before(at)).filter(|before| before < at)
         }
-    }
-
-    fn created_from(&self) -> Option<Timestamp> {
-        let just_before = |at: &Timestamp| Timestamp::from_unix_ms(at.unix_ms() - 1);
-        match self {
-            Filter::Compare(Comparison::Gt, Field::CreatedAt(at)) => Some(*at),
-            Filter::Compare(Comparison::Eq | Comparison::Ge, Field::CreatedAt(at)) => {
-                Some(just_before(at)).filter(|before| before < at)
-            }
-            Filter::And(all) => all.iter().filter_map(Filter::created_from).max(),
-            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => None,
-        }
+        Filter::And(all) => all.iter().filter_map(created_from).max(),
+        Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => None,
     }
 }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     cursor::Cursor,
-    index_choice::{IndexChoice, IndexableFilter},
+    index_choice::{IndexChoice, created_from, created_until},
     store::{PAGE_MAX, Page, Query},
 };
 use engine::{Scope, Timestamp};
@@ -72,9 +72,9 @@ fn range(query: &Query) -> (i64, i64) {
     let from = query.before.map(|cursor| to_i64(cursor.major()));
     let after =
         |at: Timestamp| first_number(Timestamp::from_unix_ms(at.unix_ms().saturating_add(1)));
-    let until = query.filter.created_until().map(after);
+    let until = created_until(&query.filter).map(after);
     let below = from.unwrap_or(i64::MAX).min(until.unwrap_or(i64::MAX));
-    (below, query.filter.created_from().map_or(0, after))
+    (below, created_from(&query.filter).map_or(0, after))
 }
 
 /// An index that is walked, newest first.

@@ -17,11 +17,11 @@ use crate::{
     random::RandomSource,
     record::Records,
     store::Claimed,
-    unit_of_work::{Effect, Sink, Source},
+    unit_of_work::{DecisionContext, Effect, Sink, Source},
 };
 use engine::{
-    AttemptRecord, Change, Claim, Entropy, HistoryEntry, IdempotencyKey, Job, JobId, JsonText,
-    LeaseToken, NewJob, Refusal, Step, StepName, StepsChange, TenantLimit, TenantLimits, Timestamp,
+    AttemptRecord, Change, Claim, HistoryEntry, IdempotencyKey, Job, JobId, JsonText, LeaseToken,
+    NewJob, Refusal, Step, StepName, StepsChange, TenantLimit, TenantLimits, Timestamp,
 };
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -356,24 +356,14 @@ impl Source for Transaction {
         }
     }
 
-    fn records(&self) -> &Records {
-        self.records.as_ref().unwrap_or(&self.settings.records)
-    }
-
-    fn limits(&self) -> &TenantLimits {
-        &self.limits
-    }
-
-    fn now(&self) -> Timestamp {
-        self.now
-    }
-
-    fn epoch(&self) -> u32 {
-        self.epoch
-    }
-
-    fn entropy(&self) -> Entropy {
-        self.random.entropy()
+    fn context(&self) -> DecisionContext<'_> {
+        DecisionContext {
+            now: self.now,
+            epoch: self.epoch,
+            records: self.records(),
+            limits: &self.limits,
+            random: &*self.random,
+        }
     }
 }
 
@@ -409,6 +399,10 @@ impl Sink for Transaction {
 }
 
 impl Transaction {
+    fn records(&self) -> &Records {
+        self.records.as_ref().unwrap_or(&self.settings.records)
+    }
+
     fn records_mut(&mut self) -> &mut Records {
         self.records.get_or_insert_with(|| self.settings.records.clone())
     }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     cursor::Cursor,
-    index_choice::{IndexChoice, IndexableFilter},
+    index_choice::{IndexChoice, created_from, created_until},
     store::{PAGE_MAX, Page, Query},
 };
 use engine::{Envelope, Scope, Timestamp};
@@ -32,7 +32,7 @@ const WALKS_MAX: usize = 64;
 pub(super) fn list(db: &Connection, query: &Query) -> Result<Page> {
     let limit = query.limit.clamp(1, PAGE_MAX);
     let mut below = start(db, query)?;
-    let floor = match query.filter.created_from() {
+    let floor = match created_from(&query.filter) {
         Some(from) => first_created_after(db, from)?,
         None => 0,
     };
@@ -67,7 +67,7 @@ fn cursor_below(below: i64) -> Cursor {
 fn start(db: &Connection, query: &Query) -> Result<i64> {
     let from = query.before.map_or(i64::MAX, |cursor| to_i64(cursor.major()));
     // Jobs arrive in the order of their creation, and none ends before it was created.
-    match query.filter.created_until() {
+    match created_until(&query.filter) {
         Some(until) => Ok(from.min(first_created_after(db, until)?)),
         None => Ok(from),
     }
