@@ -20,7 +20,7 @@ use crate::{
         outbox_page::entries,
         stored::{Stored, rank_of},
     },
-    queue::{Counts, LiveWorkers, Queue, QueueDepth, live_workers},
+    queue::{Counts, LiveWorkers, Queue, QueueDepth},
     store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, reported_codes},
     workers::{Leases, list_workers, needs_leases},
 };
@@ -54,7 +54,7 @@ impl Inner {
             false => Leases::default(),
         };
         let workers = list_workers(&all, &leases, &Scope::All, now);
-        let live = LiveWorkers::of(&workers, queues.iter().copied());
+        let live = LiveWorkers::of(&workers, queues.iter().map(|(_, queue)| *queue));
         let waiting_by_queue = waiting(db, &numbers, now).await?;
         let mut depths = Vec::new();
         for (no, queue) in queues {
@@ -71,7 +71,7 @@ impl Inner {
                 oldest_due_at: waiting
                     .and_then(|waiting| waiting.oldest)
                     .map(Timestamp::from_unix_ms),
-                paused: settings.is_paused(queue),
+                paused: settings.records.is_paused(queue),
                 live_workers: live.count(queue),
             });
         }
@@ -124,8 +124,8 @@ impl Inner {
         let workers = list_workers(&all, &leases, &Scope::All, now);
         let explain_facts = ExplainFacts {
             now,
-            paused: settings.is_paused(&queue),
-            live_workers: live_workers(&workers, &queue),
+            paused: settings.records.is_paused(&queue),
+            live_workers: LiveWorkers::of(&workers, [&queue]).count(&queue),
             ahead: ahead(db, &stored, now).await?,
             running,
             concurrency: settings.records.policy(&queue.job_type).concurrency,

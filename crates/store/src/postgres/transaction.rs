@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     codec::{inline_history::InlineHistory, stored::Stored},
-    queue::{Queue, is_paused},
+    queue::Queue,
     random::RandomSource,
     record::Records,
     store::Claimed,
@@ -144,10 +144,6 @@ impl Transaction {
             first_event_seq: event_seqs.first().copied().unwrap_or_default(),
             numbers: JobNumbers { event_seqs, used_count: 0 },
         }
-    }
-
-    pub(super) fn is_paused(&self, queue: &Queue) -> bool {
-        is_paused(self.records().pauses(), queue)
     }
 
     /// Later events get positions from `event_seq` on.
@@ -399,7 +395,7 @@ impl Sink for Transaction {
 }
 
 impl Transaction {
-    fn records(&self) -> &Records {
+    pub(super) fn records(&self) -> &Records {
         self.records.as_ref().unwrap_or(&self.settings.records)
     }
 
