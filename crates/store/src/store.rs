@@ -223,6 +223,7 @@ fn unreadable() -> StoreError {
 
 /// One request of a batch.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "ids, commands and types need no words")]
 pub enum Request {
     /// New jobs, all or none. A single job is a list of one.
     Submit(Vec<NewJob>),
@@ -230,9 +231,7 @@ pub enum Request {
     Job {
         /// Whose jobs the caller may touch; any other job is not found.
         scope: Scope,
-        /// The id of the job.
         id: JobId,
-        /// The command.
         command: Command,
     },
     /// A worker asks for jobs.
@@ -246,7 +245,6 @@ pub enum Request {
     WorkerAlive {
         /// The tenants whose jobs it works on.
         scope: Scope,
-        /// The worker.
         worker: WorkerId,
     },
     /// A worker signs off and no longer counts as alive, even while it holds leases. Its leases
@@ -254,21 +252,18 @@ pub enum Request {
     Leave {
         /// The tenants whose jobs it worked on.
         scope: Scope,
-        /// The worker.
         worker: WorkerId,
     },
     /// Stop all claims from a queue.
     Pause {
         /// One tenant's queue, or the queues of all tenants.
         scope: Scope,
-        /// The job type.
         job_type: JobType,
     },
     /// Allow claims again; [`Scope::All`] lifts every pause of the type.
     Resume {
         /// One tenant's queue, or the queues of all tenants.
         scope: Scope,
-        /// The job type.
         job_type: JobType,
     },
     /// Write or remove a record: a policy, a credential.

@@ -183,8 +183,7 @@ impl Postgres {
     /// that held such a lease may have settled it after the backup, in a future that no longer
     /// exists, so its lease must not be accepted.
     pub async fn raise_epoch(&self) -> Result<(), StoreError> {
-        let inner = self.inner.clone();
-        self.run(async move {
+        self.run(|inner| async move {
             let db = inner.readers.acquire().await?;
             db.run(sql::EPOCH_RAISE, &[]).await.map(drop)
         })

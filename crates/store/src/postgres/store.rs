@@ -28,11 +28,12 @@ use std::{collections::BTreeMap, error::Error, sync::Arc};
 
 impl Postgres {
     /// Runs work that may write, on the runtime of the connections.
-    pub(super) async fn run<R: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<R, TransactionError>> + Send + 'static,
-    ) -> Result<R> {
-        self.run_or_else(work, StoreError::OutcomeUnknown).await
+    pub(super) async fn run<R, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> Result<R>
+    where
+        R: Send + 'static,
+        F: Future<Output = Result<R, TransactionError>> + Send + 'static,
+    {
+        self.run_or_else(work(self.inner.clone()), StoreError::OutcomeUnknown).await
     }
 
     async fn run_or_else<R: Send + 'static>(
@@ -101,8 +102,8 @@ impl Postgres {
 
     /// Promotes those of these jobs that are in the inbox.
     async fn promote_now(&self, ids: &[JobId]) -> Result<()> {
-        let (inner, ids) = (self.inner.clone(), ids.to_vec());
-        self.run(async move {
+        let ids = ids.to_vec();
+        self.run(|inner| async move {
             let in_inbox = inbox::ids_in_inbox(&inner.readers.acquire().await?, &ids).await?;
             if in_inbox.is_empty() { Ok(()) } else { inner.promote_now(&in_inbox).await }
         })
@@ -284,8 +285,7 @@ impl Store for Postgres {
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize> {
-        let inner = self.inner.clone();
-        self.run(async move { inner.number_events(limit).await }).await
+        self.run(|inner| async move { inner.number_events(limit).await }).await
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>> {
@@ -294,8 +294,7 @@ impl Store for Postgres {
     }
 
     async fn prune_leftovers(&self, limit: usize) -> Result<usize> {
-        let inner = self.inner.clone();
-        self.run(async move {
+        self.run(|inner| async move {
             inner.roll_up().await?;
             inner.prune_leftovers(limit).await
         })
@@ -311,8 +310,8 @@ impl Store for Postgres {
     }
 
     async fn heartbeat_node(&self, node: &NodeInfo) -> Result<ClusterView> {
-        let (inner, node) = (self.inner.clone(), node.clone());
-        self.run(async move { inner.heartbeat_node(&node).await }).await
+        let node = node.clone();
+        self.run(|inner| async move { inner.heartbeat_node(&node).await }).await
     }
 
     async fn settings_version(&self) -> Result<u64> {
@@ -320,8 +319,8 @@ impl Store for Postgres {
     }
 
     async fn confirm_settings(&self, node: &NodeInfo, version: u64) -> Result<()> {
-        let (inner, node) = (self.inner.clone(), node.clone());
-        self.run(async move { inner.confirm_settings(&node, version).await }).await
+        let node = node.clone();
+        self.run(|inner| async move { inner.confirm_settings(&node, version).await }).await
     }
 
     async fn unconfirmed_nodes(&self, version: u64) -> Result<Vec<UnconfirmedNode>> {
