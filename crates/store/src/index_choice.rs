@@ -2,7 +2,8 @@
 //! [`Filter::matches`](engine::Filter::matches).
 
 use crate::codec::{body::status_number, digest};
-use engine::{Comparison, Field, Filter, Status, Timestamp};
+use crate::store::Query;
+use engine::{Comparison, Field, Filter, JobType, Scope, Status, Timestamp};
 
 /// An index that contains every job that meets a condition.
 pub(crate) enum IndexChoice {
@@ -15,16 +16,24 @@ pub(crate) enum IndexChoice {
     Ended(i64),
     /// The index of all ended jobs: nearly all of them are completed.
     Completed,
-    Type(engine::JobType),
+    /// The index of the queues in scope, of one type or of all.
+    Queues(Option<JobType>),
+    /// All jobs.
+    All,
 }
 
 impl IndexChoice {
-    /// The index of the most selective condition of a filter, if there is one.
-    pub(crate) fn of(filter: &Filter) -> Option<Self> {
+    /// The index of the most selective condition of a query.
+    pub(crate) fn of(Query { scope, filter, .. }: &Query) -> Self {
         let choices = required(filter).into_iter().filter_map(index_of);
         // Live jobs are few beside all ended ones, even within one type.
         let live = only_live(filter).then_some((2, IndexChoice::Live));
-        choices.chain(live).min_by_key(|(commonness, _)| *commonness).map(|(_, choice)| choice)
+        let chosen = choices.chain(live).min_by_key(|(commonness, _)| *commonness);
+        match (chosen, scope) {
+            (Some((_, choice)), _) => choice,
+            (None, Scope::One(_)) => IndexChoice::Queues(None),
+            (None, Scope::All) => IndexChoice::All,
+        }
     }
 }
 
@@ -45,7 +54,7 @@ fn index_of(field: &Field) -> Option<(u8, IndexChoice)> {
         Field::Status(status @ (Status::Failed | Status::Poisoned | Status::Cancelled)) => {
             (1, ended(*status))
         }
-        Field::JobType(job_type) => (3, IndexChoice::Type(job_type.clone())),
+        Field::JobType(job_type) => (3, IndexChoice::Queues(Some(job_type.clone()))),
         Field::Status(Status::Queued) => (4, IndexChoice::Live),
         Field::Status(Status::Completed) => (4, IndexChoice::Completed),
         Field::CreatedAt(_) | Field::CompletedAt(_) => return None,

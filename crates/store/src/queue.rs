@@ -199,6 +199,14 @@ impl Queues {
         numbers.into_iter().map(|no| (no, &self.by_no[&no])).collect()
     }
 
+    /// The numbers of the queues in scope, of one type or of all.
+    pub(crate) fn numbers(&self, job_type: Option<&JobType>, scope: &Scope) -> Vec<i64> {
+        match job_type {
+            Some(job_type) => self.of_type(job_type, scope).map(|(no, _)| no).collect(),
+            None => self.in_scope(scope).into_iter().map(|(no, _)| no).collect(),
+        }
+    }
+
     /// How many queues a tenant has of types without a policy. Looks up each policy, not each
     /// queue: a tenant has many queues where this matters.
     pub(crate) fn undeclared_types(

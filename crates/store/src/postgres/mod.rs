@@ -201,8 +201,7 @@ impl Drop for Postgres {
 impl Inner {
     async fn start(&self) -> Result<()> {
         let mut db = self.readers.acquire().await?;
-        let settings = SettingsCache::load(&db).await?;
-        self.keep_settings(Arc::new(settings));
+        self.reload_settings(&db).await?;
         self.start_time(&mut db).await
     }
 
@@ -218,6 +217,11 @@ impl Inner {
         if settings.version == row.try_get::<_, i64>(0)? {
             return Ok(settings);
         }
+        self.reload_settings(db).await
+    }
+
+    /// Reads the settings, and caches them.
+    async fn reload_settings(&self, db: &PooledConnection) -> Result<Arc<SettingsCache>> {
         let settings = Arc::new(SettingsCache::load(db).await?);
         self.keep_settings(settings.clone());
         Ok(settings)

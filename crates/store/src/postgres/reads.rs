@@ -86,9 +86,8 @@ impl Inner {
         job_type: Option<&JobType>,
     ) -> Result<PoisonCounts> {
         let settings = self.current_settings(db).await?;
-        let wanted = |queue: &Queue| job_type.is_none_or(|wanted| *wanted == queue.job_type);
-        let queues = settings.queues.in_scope(scope).into_iter().filter(|(_, queue)| wanted(queue));
-        let queues: Vec<i32> = queues.map(|(no, _)| queue_column(no)).collect();
+        let queues = settings.queues.numbers(job_type, scope).into_iter();
+        let queues: Vec<i32> = queues.map(queue_column).collect();
         let mut groups: Vec<(i64, i64, u64)> = Vec::new();
         for row in db.rows(sql::POISON_COUNTS, &[&queues]).await? {
             let (queue, error, count): (i32, Option<i64>, i64) =
@@ -117,8 +116,8 @@ impl Inner {
         let Some(stored) = visible(db, scope, id).await? else { return Ok(None) };
         let queue = Queue::of(&stored.job);
         let settings = self.current_settings(db).await?;
-        let of_type = settings.queues.of_type(&queue.job_type, &Scope::All);
-        let of_type: Vec<i32> = of_type.map(|(no, _)| queue_column(no)).collect();
+        let of_type = settings.queues.numbers(Some(&queue.job_type), &Scope::All).into_iter();
+        let of_type: Vec<i32> = of_type.map(queue_column).collect();
         let running = counts(db, &of_type).await?.values().map(|counts| counts.running).sum();
         let (all, leases) = (self.workers_now(db, scope).await?, workers::leases(db).await?);
         let workers = list_workers(&all, &leases, &Scope::All, now);

@@ -88,8 +88,7 @@ pub(super) fn poison_counts(
 ) -> Result<PoisonCounts> {
     let queues = load_queues_of(db, scope)?;
     let mut groups: Vec<(i64, i64, u64)> = Vec::new();
-    let wanted = |queue: &Queue| job_type.is_none_or(|wanted| *wanted == queue.job_type);
-    for (no, _) in queues.in_scope(scope).into_iter().filter(|(_, queue)| wanted(queue)) {
+    for no in queues.numbers(job_type, scope) {
         let of_queue: Vec<(Option<i64>, u64)> = load::all(db, sql::POISON_COUNTS, [no], pair)?;
         groups.extend(of_queue.iter().filter_map(|(error, count)| Some((no, (*error)?, *count))));
     }

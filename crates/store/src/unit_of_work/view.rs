@@ -147,14 +147,9 @@ impl<'a, S: Source> View<'_, 'a, S> {
     ) -> Result<engine::Decided, Stop<S::Error>> {
         let job = view.job::<S>();
         // The record of the attempt is only needed when the token is not the job's current one.
-        let record = match stale_token(job, command) {
-            Some(token) => self.attempt_record(view, token)?,
-            None => None,
-        };
-        let step = match command.step() {
-            Some(name) => self.step(view, name)?,
-            None => None,
-        };
+        let record = stale_token(job, command).map(|token| self.attempt_record(view, token));
+        let record = record.transpose()?.flatten();
+        let step = command.step().map(|name| self.step(view, name)).transpose()?.flatten();
         // The count matters only when the command begins another step.
         let steps = match (command.step(), &step) {
             (Some(_), None) => self.steps_count(view)?,
