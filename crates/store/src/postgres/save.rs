@@ -6,8 +6,8 @@ use super::{
     error::{Result, TransactionError},
     locked,
     pending::{
-        EndedRow, HistoryRow, LiveRow, PendingWrites, RowLocation, ended_row, live_row,
-        queue_column, submission_row,
+        EndedRow, LiveRow, PendingWrites, RowLocation, ended_row, live_row, queue_column,
+        submission_row,
     },
     pool::PooledConnection,
     records, sql,
@@ -17,6 +17,7 @@ use super::{
 };
 use crate::codec::{
     body::{COUNTS, to_row},
+    inline_history::HistoryRow,
     outbox_page::entries,
 };
 use engine::{JobId, Timestamp};
@@ -99,8 +100,8 @@ pub(super) async fn write(
         && !claim_results.is_empty()
         && !rows.live_updates.is_empty();
     let event_rows_if = |this: bool| if this { &event_rows } else { &no_event_rows };
-    let history = |row: &HistoryRow| {
-        (row.no, to_i64(row.entry.seq), row.event_seq, to_row(row.no, &row.entry))
+    let history = |(no, row): &(i64, HistoryRow)| {
+        (*no, to_i64(row.entry.seq), row.event, to_row(*no, &row.entry))
     };
     let history: Rows<_> = pending.history.iter().map(history).collect();
     let steps = pending.steps.iter();
