@@ -505,3 +505,9 @@ pub enum StoreError {
     #[error("the store is damaged")]
     Damaged(#[source] Option<Box<dyn Error + Send + Sync>>),
 }
+
+/// The error with all its causes.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

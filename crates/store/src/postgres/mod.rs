@@ -185,7 +185,7 @@ impl Postgres {
     pub async fn raise_epoch(&self) -> Result<(), StoreError> {
         self.run(|inner| async move {
             let db = inner.readers.acquire().await?;
-            db.run(sql::EPOCH_RAISE, &[]).await.map(drop)
+            db.run(sql::EPOCH_RAISE, &[]).await
         })
         .await
     }

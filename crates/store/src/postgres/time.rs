@@ -234,5 +234,5 @@ async fn lock_liveness(db: &PooledConnection) -> Result<Timestamp> {
 }
 
 async fn put_liveness(db: &PooledConnection, now: Timestamp) -> Result<()> {
-    db.run(sql::LIVENESS_PUT, &[&now.unix_ms()]).await.map(drop)
+    db.run(sql::LIVENESS_PUT, &[&now.unix_ms()]).await
 }
