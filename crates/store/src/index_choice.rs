@@ -2,7 +2,8 @@
 //! [`Filter::matches`](engine::Filter::matches).
 
 use crate::codec::{body::status_number, digest};
-use engine::{Comparison, Field, Filter, Status, Timestamp};
+use crate::store::Query;
+use engine::{Comparison, Field, Filter, JobType, Scope, Status, Timestamp};
 
 /// An index that contains every job that meets a condition.
 pub(crate) enum IndexChoice {
@@ -15,16 +16,24 @@ pub(crate) enum IndexChoice {
     Ended(i64),
     /// The index of all ended jobs: nearly all of them are completed.
     Completed,
-    Type(engine::JobType),
+    /// The index of the queues in scope, of one type or of all.
+    Queues(Option<JobType>),
+    /// All jobs.
+    All,
 }
 
 impl IndexChoice {
-    /// The index of the most selective condition of a filter, if there is one.
-    pub(crate) fn of(filter: &Filter) -> Option<Self> {
-        let choices = filter.required().into_iter().filter_map(index_of);
+    /// The index of the most selective condition of a query.
+    pub(crate) fn of(Query { scope, filter, .. }: &Query) -> Self {
+        let choices = required(filter).into_iter().filter_map(index_of);
         // Live jobs are few beside all ended ones, even within one type.
-        let live = filter.only_live().then_some((2, IndexChoice::Live));
-        choices.chain(live).min_by_key(|(commonness, _)| *commonness).map(|(_, choice)| choice)
+        let live = only_live(filter).then_some((2, IndexChoice::Live));
+        let chosen = choices.chain(live).min_by_key(|(commonness, _)| *commonness);
+        match (chosen, scope) {
+            (Some((_, choice)), _) => choice,
+            (None, Scope::One(_)) => IndexChoice::Queues(None),
+            (None, Scope::All) => IndexChoice::All,
+        }
     }
 }
 
@@ -45,63 +54,53 @@ fn index_of(field: &Field) -> Option<(u8, IndexChoice)> {
         Field::Status(status @ (Status::Failed | Status::Poisoned | Status::Cancelled)) => {
             (1, ended(*status))
         }
-        Field::JobType(job_type) => (3, IndexChoice::Type(job_type.clone())),
+        Field::JobType(job_type) => (3, IndexChoice::Queues(Some(job_type.clone()))),
         Field::Status(Status::Queued) => (4, IndexChoice::Live),
         Field::Status(Status::Completed) => (4, IndexChoice::Completed),
         Field::CreatedAt(_) | Field::CompletedAt(_) => return None,
     })
 }
 
-/// What a store needs to know of a filter to choose an index.
-pub(crate) trait IndexableFilter {
-    /// Fields whose values every matching job has.
-    fn required(&self) -> Vec<&Field>;
-    /// Whether every matching job is live.
-    fn only_live(&self) -> bool;
-    /// A moment after which no matching job was created.
-    fn created_until(&self) -> Option<Timestamp>;
-    /// A moment up to which no matching job was created.
-    fn created_from(&self) -> Option<Timestamp>;
+/// Fields whose values every matching job has.
+fn required(filter: &Filter) -> Vec<&Field> {
+    match filter {
+        Filter::Compare(Comparison::Eq, field) => vec![field],
+        Filter::And(all) => all.iter().flat_map(required).collect(),
+        Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => Vec::new(),
+    }
 }
 
-impl IndexableFilter for Filter {
-    fn required(&self) -> Vec<&Field> {
-        match self {
-            Filter::Compare(Comparison::Eq, field) => vec![field],
-            Filter::And(all) => all.iter().flat_map(Filter::required).collect(),
-            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => Vec::new(),
-        }
+/// Whether every matching job is live.
+fn only_live(filter: &Filter) -> bool {
+    match filter {
+        Filter::Compare(Comparison::Eq, Field::Status(status)) => !status.is_ended(),
+        Filter::And(all) => all.iter().any(only_live),
+        Filter::Or(any) => !any.is_empty() && any.iter().all(only_live),
+        Filter::Everything | Filter::Compare(..) | Filter::Not(_) => false,
     }
+}
 
-    fn only_live(&self) -> bool {
-        match self {
-            Filter::Compare(Comparison::Eq, Field::Status(status)) => !status.is_ended(),
-            Filter::And(all) => all.iter().any(Filter::only_live),
-            Filter::Or(any) => !any.is_empty() && any.iter().all(Filter::only_live),
-            Filter::Everything | Filter::Compare(..) | Filter::Not(_) => false,
-        }
+/// A moment after which no matching job was created.
+pub(crate) fn created_until(filter: &Filter) -> Option<Timestamp> {
+    match filter {
+        Filter::Compare(
+            Comparison::Eq | Comparison::Lt | Comparison::Le,
+            Field::CreatedAt(at) | Field::CompletedAt(at),
+        ) => Some(*at),
+        Filter::And(all) => all.iter().filter_map(created_until).min(),
+        Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => None,
     }
+}
 
-    fn created_until(&self) -> Option<Timestamp> {
-        match self {
-            Filter::Compare(
-                Comparison::Eq | Comparison::Lt | Comparison::Le,
-                Field::CreatedAt(at) | Field::CompletedAt(at),
-            ) => Some(*at),
-            Filter::And(all) => all.iter().filter_map(Filter::created_until).min(),
-            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => None,
+/// A moment up to which no matching job was created.
+pub(crate) fn created_from(filter: &Filter) -> Option<Timestamp> {
+    let just_before = |at: &Timestamp| Timestamp::from_unix_ms(at.unix_ms() - 1);
+    match filter {
+        Filter::Compare(Comparison::Gt, Field::CreatedAt(at)) => Some(*at),
+        Filter::Compare(Comparison::Eq | Comparison::Ge, Field::CreatedAt(at)) => {
+            Some(just_before(at)).filter(|before| before < at)
         }
-    }
-
-    fn created_from(&self) -> Option<Timestamp> {
-        let just_before = |at: &Timestamp| Timestamp::from_unix_ms(at.unix_ms() - 1);
-        match self {
-            Filter::Compare(Comparison::Gt, Field::CreatedAt(at)) => Some(*at),
-            Filter::Compare(Comparison::Eq | Comparison::Ge, Field::CreatedAt(at)) => {
-                Some(just_before(at)).filter(|before| before < at)
-            }
-            Filter::And(all) => all.iter().filter_map(Filter::created_from).max(),
-            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => None,
-        }
+        Filter::And(all) => all.iter().filter_map(created_from).max(),
+        Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => None,
     }
 }

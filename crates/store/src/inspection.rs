@@ -14,6 +14,21 @@ pub struct Schema {
     pub missing: Vec<Migration>,
 }
 
+impl Schema {
+    /// `version`, and the migrations that are missing in it; `to_sql` makes the statements of each.
+    pub(crate) fn of(
+        version: i64,
+        migrations: &'static [(&str, &str)],
+        to_sql: impl Fn(&'static str) -> Cow<'static, str>,
+    ) -> Self {
+        let numbered = (1..).zip(migrations).filter(|(number, _)| *number > version);
+        let missing =
+            numbered.map(|(number, (name, sql))| Migration { number, name, sql: to_sql(sql) });
+        let supported_version = migrations.len() as i64;
+        Schema { version, supported_version, missing: missing.collect() }
+    }
+}
+
 /// One step from a schema to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migration {

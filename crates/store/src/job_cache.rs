@@ -39,7 +39,9 @@ pub(crate) trait CachedSize {
     fn stored(&self) -> &Stored;
 
     /// The bytes that the entry takes beside the job.
-    fn extra_bytes(&self) -> usize;
+    fn extra_bytes(&self) -> usize {
+        0
+    }
 
     fn bytes(&self) -> usize {
         let stored = self.stored();

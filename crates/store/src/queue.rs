@@ -121,10 +121,10 @@ impl<'a> LiveWorkers<'a> {
     /// Keeps only the types of the listed queues: workers may name types that never had a job.
     pub(crate) fn of(
         workers: &'a [WorkerSeen],
-        listed: impl Iterator<Item = (i64, &'a Queue)>,
+        listed: impl IntoIterator<Item = &'a Queue>,
     ) -> Self {
         let mut by_type: HashMap<&JobType, Vec<&Scope>> =
-            listed.map(|(_, queue)| (&queue.job_type, Vec::new())).collect();
+            listed.into_iter().map(|queue| (&queue.job_type, Vec::new())).collect();
         for seen in workers.iter().filter(|seen| seen.live) {
             let types: BTreeSet<&JobType> = seen.job_types.iter().collect();
             for job_type in types {
@@ -139,20 +139,6 @@ impl<'a> LiveWorkers<'a> {
         let claiming = self.0.get(&queue.job_type).into_iter().flatten();
         claiming.filter(|scope| scope.covers(&queue.tenant)).count() as u64
     }
-}
-
-/// How many of `workers` are alive and may claim from `queue`.
-pub(crate) fn live_workers(workers: &[WorkerSeen], queue: &Queue) -> u64 {
-    let live = workers.iter().filter(|seen| {
-        seen.live && seen.scope.covers(&queue.tenant) && seen.job_types.contains(&queue.job_type)
-    });
-    live.count() as u64
-}
-
-/// Whether a pause stops claims from `queue`.
-pub(crate) fn is_paused(paused: &BTreeSet<(JobType, Scope)>, queue: &Queue) -> bool {
-    let by = |scope| paused.contains(&(queue.job_type.clone(), scope));
-    !paused.is_empty() && (by(Scope::All) || by(Scope::One(queue.tenant.clone())))
 }
 
 /// Checks that a scope may pause one more type. A pause costs as much as a queue, and a type may be
@@ -211,6 +197,14 @@ impl Queues {
             Scope::All => self.by_type.values().flatten().map(no).collect(),
         };
         numbers.into_iter().map(|no| (no, &self.by_no[&no])).collect()
+    }
+
+    /// The numbers of the queues in scope, of one type or of all.
+    pub(crate) fn numbers(&self, job_type: Option<&JobType>, scope: &Scope) -> Vec<i64> {
+        match job_type {
+            Some(job_type) => self.of_type(job_type, scope).map(|(no, _)| no).collect(),
+            None => self.in_scope(scope).into_iter().map(|(no, _)| no).collect(),
+        }
     }
 
     /// How many queues a tenant has of types without a policy. Looks up each policy, not each

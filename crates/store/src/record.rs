@@ -5,9 +5,12 @@
 //! ([`crate::Store::records`]) and one change number ([`crate::Store::settings_version`]). A new
 //! kind is a line of [`RecordKind`], a codec ([`RecordBody`]) and a platform verb.
 
-use crate::codec::{
-    body::{from_plain, to_plain},
-    seal::Kind,
+use crate::{
+    codec::{
+        body::{from_plain, to_plain},
+        seal::Kind,
+    },
+    queue::Queue,
 };
 use engine::{ApiKey, FieldProblem, JobType, KeyId, Policy, Refusal, Scope, SigningKey};
 use std::{
@@ -289,6 +292,12 @@ impl Records {
 
     pub(crate) fn pauses(&self) -> &BTreeSet<Pause> {
         &self.pauses
+    }
+
+    /// Whether a pause stops claims from `queue`.
+    pub(crate) fn is_paused(&self, queue: &Queue) -> bool {
+        let by = |scope| self.pauses.contains(&(queue.job_type.clone(), scope));
+        !self.pauses.is_empty() && (by(Scope::All) || by(Scope::One(queue.tenant.clone())))
     }
 }
 

@@ -16,6 +16,9 @@ use std::{
     time::Duration,
 };
 
+/// What the methods of a store return.
+pub(crate) type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// Executes batches. A wrapper (batcher, fault injection, test double) implements only this.
 pub trait Execute: Send + Sync {
     /// Executes `batch` in one transaction: loads the jobs that it touches, lets the engine decide
@@ -34,11 +37,7 @@ pub trait Execute: Send + Sync {
     /// A claim promises no number of jobs. It ends when its payloads are large enough, and it
     /// passes over a job that another node has locked. So an empty answer means "try again", not
     /// "the queue is empty".
-    fn execute(
-        &self,
-        batch: Vec<Request>,
-        notification: Notification,
-    ) -> Result<Vec<Reply>, StoreError>;
+    fn execute(&self, batch: Vec<Request>, notification: Notification) -> Result<Vec<Reply>>;
 
     /// Queues `notification` for the other nodes and returns at once. The store sends it soon,
     /// together with others.
@@ -53,45 +52,35 @@ pub trait Execute: Send + Sync {
 #[async_trait]
 pub trait Store: Execute {
     /// One job and its status.
-    async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError>;
+    async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>>;
 
     /// The payload of a job, as it was submitted.
-    async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError>;
+    async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>>;
 
     /// The history of a job after row `after`, in order; empty for a job that does not exist.
-    async fn history(
-        &self,
-        scope: &Scope,
-        id: JobId,
-        after: u64,
-    ) -> Result<Vec<HistoryEntry>, StoreError>;
+    async fn history(&self, scope: &Scope, id: JobId, after: u64) -> Result<Vec<HistoryEntry>>;
 
     /// The events of one job for transitions later than row `after` of its history, in order,
     /// numbered or not, at most [`PAGE_MAX`] at a time. Events older than [`EVENTS_KEPT`] are left
     /// out. Empty for a job that does not exist.
-    async fn events_of_job(
-        &self,
-        scope: &Scope,
-        id: JobId,
-        after: u64,
-    ) -> Result<Vec<Event>, StoreError>;
+    async fn events_of_job(&self, scope: &Scope, id: JobId, after: u64) -> Result<Vec<Event>>;
 
     /// One page of jobs, newest first by creation time; jobs of one moment have a stable order. A
     /// page reads a bounded number of jobs, so it may be short or empty and still have a next page.
-    async fn list(&self, query: &Query) -> Result<Page, StoreError>;
+    async fn list(&self, query: &Query) -> Result<Page>;
 
     /// Depth and age of every queue in scope.
-    async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError>;
+    async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>>;
 
     /// How many jobs in scope wait in the poison queue, by type and code: of one type, or of all.
     async fn poison_counts(
         &self,
         scope: &Scope,
         job_type: Option<&JobType>,
-    ) -> Result<PoisonCounts, StoreError>;
+    ) -> Result<PoisonCounts>;
 
     /// Every worker in scope that the store has seen lately.
-    async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError>;
+    async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>>;
 
     /// The records of one kind whose keys begin with `prefix`, of one scope or of all, ordered by
     /// scope and key.
@@ -100,24 +89,24 @@ pub trait Store: Execute {
         kind: RecordKind,
         scope: Option<&Scope>,
         prefix: &str,
-    ) -> Result<Vec<Record>, StoreError>;
+    ) -> Result<Vec<Record>>;
 
     /// The policies that were set; every other type has the default.
-    async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
+    async fn policies(&self) -> Result<BTreeMap<JobType, Policy>> {
         let records = self.records(RecordKind::Policy, None, "").await?;
         let read = |record: &Record| Some((JobType::parse(&record.name.key).ok()?, record.read()?));
         records.iter().map(read).collect::<Option<_>>().ok_or_else(unreadable)
     }
 
     /// The pauses in force, each with its type and the scope whose queues it stops.
-    async fn pauses(&self) -> Result<BTreeSet<Pause>, StoreError> {
+    async fn pauses(&self) -> Result<BTreeSet<Pause>> {
         let pauses = read_records(&self.records(RecordKind::Pause, None, "").await?)?;
         Ok(pauses.into_iter().collect())
     }
 
     /// The API keys of one tenant, those valid for all tenants ([`Scope::All`]), or, without a
     /// scope, all keys; oldest first, revoked and expired ones included.
-    async fn keys(&self, scope: Option<&Scope>) -> Result<Vec<ApiKey>, StoreError> {
+    async fn keys(&self, scope: Option<&Scope>) -> Result<Vec<ApiKey>> {
         let records = self.records(RecordKind::ApiKey, scope, "").await?;
         let mut keys: Vec<ApiKey> = read_records(&records)?;
         keys.sort_by_key(|key| (key.created_at, key.id));
@@ -125,7 +114,7 @@ pub trait Store: Execute {
     }
 
     /// All keys that sign status addresses, oldest first, revoked ones included.
-    async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
+    async fn signing_keys(&self) -> Result<Vec<SigningKey>> {
         let records = self.records(RecordKind::SigningKey, None, "").await?;
         let mut keys: Vec<SigningKey> = read_records(&records)?;
         keys.sort_by_key(|key| (key.created_at, key.id));
@@ -139,36 +128,32 @@ pub trait Store: Execute {
         scope: &Scope,
         before: Option<u64>,
         limit: usize,
-    ) -> Result<Vec<AuditEntry>, StoreError>;
+    ) -> Result<Vec<AuditEntry>>;
 
     /// A job and the facts that explain its state, read at one moment.
-    async fn explain_facts(
-        &self,
-        scope: &Scope,
-        id: JobId,
-    ) -> Result<Option<(Job, ExplainFacts)>, StoreError>;
+    async fn explain_facts(&self, scope: &Scope, id: JobId) -> Result<Option<(Job, ExplainFacts)>>;
 
     /// At most `limit` jobs past one of their deadlines, each with the command that is due. Another
     /// node may be moving the same job: the command's own decision is the one that counts.
-    async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError>;
+    async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>>;
 
     /// When the next waiting job after `after` may start. The maintenance thread sleeps until then
     /// before it wakes claims.
-    async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError>;
+    async fn next_due(&self, after: Timestamp) -> Result<Upcoming>;
 
     /// Numbers at most `limit` new events and returns how many it numbered.
     ///
     /// Numbers have no gaps and never change. Those of one job are in the order of its history. An
     /// event whose request was answered before another request began has the smaller number.
-    async fn number_events(&self, limit: usize) -> Result<usize, StoreError>;
+    async fn number_events(&self, limit: usize) -> Result<usize>;
 
     /// Numbered events after `after`, in order, at most [`PAGE_MAX`] at a time.
-    async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError>;
+    async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>>;
 
     /// Deletes at most `limit` rows that no query returns any more (expired keys, old events,
     /// workers long gone), and returns how many. Jobs are deleted by a command
     /// ([`Store::overdue`]).
-    async fn prune_leftovers(&self, limit: usize) -> Result<usize, StoreError>;
+    async fn prune_leftovers(&self, limit: usize) -> Result<usize>;
 
     /// How many batches the store can execute side by side.
     fn writers(&self) -> usize {
@@ -187,7 +172,7 @@ pub trait Store: Execute {
     /// handle that never sent a heartbeat is a tool, not a node, and may do that work.
     ///
     /// A store of one process has one node, which leads.
-    async fn heartbeat_node(&self, node: &NodeInfo) -> Result<ClusterView, StoreError> {
+    async fn heartbeat_node(&self, node: &NodeInfo) -> Result<ClusterView> {
         let seen_at = self.next_due(Timestamp::MAX).await?.now;
         let status = NodeStatus { info: node.clone(), seen_at, live: true, leads: true };
         Ok(ClusterView { leads: true, nodes: vec![status] })
@@ -196,24 +181,24 @@ pub trait Store: Execute {
     /// The number of changes so far to the settings that nodes cache: credentials, policies,
     /// pauses. The transaction that changes a setting increments it. A store of one process always
     /// returns 0: no other node can change its settings.
-    async fn settings_version(&self) -> Result<u64, StoreError> {
+    async fn settings_version(&self) -> Result<u64> {
         Ok(0)
     }
 
     /// Records that a node acts by all settings up to `version`. This also counts as a heartbeat.
     /// It never lowers a version that the node confirmed before.
-    async fn confirm_settings(&self, _node: &NodeInfo, _version: u64) -> Result<(), StoreError> {
+    async fn confirm_settings(&self, _node: &NodeInfo, _version: u64) -> Result<()> {
         Ok(())
     }
 
     /// The nodes that have not confirmed `version`: live ones, and those that the store saw lately.
-    async fn unconfirmed_nodes(&self, _version: u64) -> Result<Vec<UnconfirmedNode>, StoreError> {
+    async fn unconfirmed_nodes(&self, _version: u64) -> Result<Vec<UnconfirmedNode>> {
         Ok(Vec::new())
     }
 
     /// The status version of each of these jobs; jobs that do not exist are left out. The peer
     /// watcher asks it for many watched jobs at once.
-    async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {
+    async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>> {
         let mut versions = BTreeMap::new();
         for id in ids {
             versions.extend(self.job(&Scope::All, *id).await?.map(|job| (*id, job.version)));
@@ -228,7 +213,7 @@ pub trait Store: Execute {
     }
 }
 
-fn read_records<T: RecordBody>(records: &[Record]) -> Result<Vec<T>, StoreError> {
+fn read_records<T: RecordBody>(records: &[Record]) -> Result<Vec<T>> {
     records.iter().map(Record::read).collect::<Option<_>>().ok_or_else(unreadable)
 }
 
@@ -238,6 +223,7 @@ fn unreadable() -> StoreError {
 
 /// One request of a batch.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "ids, commands and types need no words")]
 pub enum Request {
     /// New jobs, all or none. A single job is a list of one.
     Submit(Vec<NewJob>),
@@ -245,9 +231,7 @@ pub enum Request {
     Job {
         /// Whose jobs the caller may touch; any other job is not found.
         scope: Scope,
-        /// The id of the job.
         id: JobId,
-        /// The command.
         command: Command,
     },
     /// A worker asks for jobs.
@@ -261,7 +245,6 @@ pub enum Request {
     WorkerAlive {
         /// The tenants whose jobs it works on.
         scope: Scope,
-        /// The worker.
         worker: WorkerId,
     },
     /// A worker signs off and no longer counts as alive, even while it holds leases. Its leases
@@ -269,21 +252,18 @@ pub enum Request {
     Leave {
         /// The tenants whose jobs it worked on.
         scope: Scope,
-        /// The worker.
         worker: WorkerId,
     },
     /// Stop all claims from a queue.
     Pause {
         /// One tenant's queue, or the queues of all tenants.
         scope: Scope,
-        /// The job type.
         job_type: JobType,
     },
     /// Allow claims again; [`Scope::All`] lifts every pause of the type.
     Resume {
         /// One tenant's queue, or the queues of all tenants.
         scope: Scope,
-        /// The job type.
         job_type: JobType,
     },
     /// Write or remove a record: a policy, a credential.
@@ -524,4 +504,10 @@ pub enum StoreError {
     /// The store read data that this program cannot have written.
     #[error("the store is damaged")]
     Damaged(#[source] Option<Box<dyn Error + Send + Sync>>),
+}
+
+/// The error with all its causes.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

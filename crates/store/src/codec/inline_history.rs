@@ -30,9 +30,19 @@ pub(crate) struct HistoryRow {
 }
 
 impl InlineHistory {
-    /// Whether another row would exceed a bound.
-    pub(crate) fn is_full(&self) -> bool {
-        self.count >= ROWS_MAX || self.bytes.len() >= BYTES_MAX
+    /// Adds a row. Returns the rows that had to make room for it: they need rows of their own.
+    pub(crate) fn add(
+        &mut self,
+        no: i64,
+        entry: &HistoryEntry,
+        event: Option<i64>,
+    ) -> Result<Vec<HistoryRow>, Damage> {
+        let mut moved = Vec::new();
+        if self.count >= ROWS_MAX || self.bytes.len() >= BYTES_MAX {
+            moved = std::mem::take(self).rows(no)?;
+        }
+        self.push(entry, event);
+        Ok(moved)
     }
 
     pub(crate) fn len_bytes(&self) -> usize {

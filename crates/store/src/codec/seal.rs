@@ -5,8 +5,6 @@
 //! and the number of its row, which detects a flipped bit, a truncated row and a row that is
 //! stored under another number.
 
-use std::fmt;
-
 macro_rules! kinds {
     ($($kind:ident = $number:literal $text:literal,)+) => {
         /// What a sealed row holds.
@@ -46,19 +44,12 @@ kinds! {
 }
 
 /// The bytes that were read are not those that were written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} of row {no} is not as it was written", kind.text())]
 pub(crate) struct Damage {
     pub(crate) kind: Kind,
     pub(crate) no: i64,
 }
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of row {} is not as it was written", self.kind.text(), self.no)
-    }
-}
-
-impl std::error::Error for Damage {}
 
 const CHECK_BYTES: usize = 4;
 

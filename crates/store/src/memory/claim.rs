@@ -81,7 +81,7 @@ impl Tables {
         let open = |queue: &&Queue| {
             job_types.contains(&queue.job_type)
                 && scope.covers(&queue.tenant)
-                && !self.is_paused(queue)
+                && !self.records.is_paused(queue)
         };
         let mut queues: Vec<&Queue> = self.ready.keys().filter(open).collect();
         queues.sort_by_key(|queue| self.rules.last_served(self.last_served.get(queue).copied()));

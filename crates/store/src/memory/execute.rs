@@ -7,13 +7,12 @@ use crate::{
     random::RandomSource,
     record::Records,
     store::{Claimed, Reply, Request},
-    unit_of_work::{Effect, OneWriter, Sink, Source, execute_requests},
+    unit_of_work::{DecisionContext, Effect, OneWriter, Sink, Source, execute_requests},
     workers::{WorkerKey, room_for_worker, updated_worker},
 };
 use engine::{
-    AttemptRecord, AuditEntry, AuditHash, AuditNote, ClaimRequest, Command, Decision, Entropy,
-    Facts, Host, IdempotencyKey, Job, JobId, JobType, LeaseToken, Refusal, Scope, Step, StepName,
-    TenantLimit, TenantLimits, Timestamp,
+    AttemptRecord, AuditEntry, AuditHash, AuditNote, ClaimRequest, Command, Decision, Facts, Host,
+    IdempotencyKey, Job, JobId, JobType, LeaseToken, Refusal, Scope, Step, StepName, TenantLimit,
 };
 use std::{collections::BTreeMap, convert::Infallible};
 
@@ -54,7 +53,7 @@ impl OneWriter for Transaction<'_> {
         host: Option<Host>,
         job_types: Option<Vec<JobType>>,
     ) -> Result<(), Infallible> {
-        let (now, tables) = (self.now(), &mut *self.tables);
+        let (now, tables) = (self.tables.now(), &mut *self.tables);
         if let Ok(removed) = room_for_worker(&tables.workers, &key, &tables.limits, now) {
             removed.and_then(|removed| tables.workers.remove(&removed));
             let before = tables.workers.remove(&key);
@@ -64,7 +63,7 @@ impl OneWriter for Transaction<'_> {
     }
 
     fn leave(&mut self, key: WorkerKey) -> Result<(), Infallible> {
-        let now = self.now();
+        let now = self.tables.now();
         if let Some(seen) = self.tables.workers.get_mut(&key) {
             (seen.seen_at, seen.left) = (now, true);
         }
@@ -87,7 +86,7 @@ impl Source for Transaction<'_> {
     fn key_holder(&self, queue: &Queue, key: &IdempotencyKey) -> Result<Option<Job>, Infallible> {
         let full = (queue.tenant.clone(), queue.job_type.clone(), key.clone());
         let holder = self.tables.keys.get(&full).map(|id| &self.tables.jobs[id]);
-        Ok(self.tables.rules.key_holder(holder, self.now()).cloned())
+        Ok(self.tables.rules.key_holder(holder, self.tables.now()).cloned())
     }
 
     fn attempt_record(
@@ -127,24 +126,10 @@ impl Source for Transaction<'_> {
         Ok(true)
     }
 
-    fn records(&self) -> &Records {
-        &self.tables.records
-    }
-
-    fn limits(&self) -> &TenantLimits {
-        &self.tables.limits
-    }
-
-    fn now(&self) -> Timestamp {
-        self.tables.now()
-    }
-
-    fn epoch(&self) -> u32 {
-        self.tables.epoch
-    }
-
-    fn entropy(&self) -> Entropy {
-        self.random.entropy()
+    fn context(&self) -> DecisionContext<'_> {
+        let Tables { epoch, records, limits, .. } = &*self.tables;
+        let now = self.tables.now();
+        DecisionContext { now, epoch: *epoch, records, limits, random: self.random }
     }
 
     fn decide(&self, job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {

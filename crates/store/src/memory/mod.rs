@@ -18,7 +18,7 @@ use crate::{
     random::RandomSource,
     record::{Record, RecordKind},
     store::{
-        Execute, NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Store,
+        Execute, NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Result, Store,
         StoreError, Upcoming,
     },
 };
@@ -173,7 +173,7 @@ impl Memory {
     }
 
     /// The tables, unless this handle is cut off from them.
-    fn locked(&self) -> Result<MutexGuard<'_, Tables>, StoreError> {
+    fn locked(&self) -> Result<MutexGuard<'_, Tables>> {
         if self.cut_off.load(Ordering::SeqCst) {
             return Err(StoreError::Unavailable(Some(
                 "a test cut this handle off from the tables".into(),
@@ -183,14 +183,14 @@ impl Memory {
     }
 
     /// The tables, with the clock brought up to date.
-    fn tables_now(&self) -> Result<MutexGuard<'_, Tables>, StoreError> {
+    fn tables_now(&self) -> Result<MutexGuard<'_, Tables>> {
         let mut tables = self.locked()?;
         tables.tick(self.clock.read());
         Ok(tables)
     }
 
     /// The up-to-date tables for the leader's work; `None` where another node leads.
-    fn as_leader(&self) -> Result<Option<MutexGuard<'_, Tables>>, StoreError> {
+    fn as_leader(&self) -> Result<Option<MutexGuard<'_, Tables>>> {
         let tables = self.tables_now()?;
         let role = self.cluster.as_ref().map_or(NodeRole::Tool, |cluster| *cluster.role());
         Ok(tables.may_maintain(role).then_some(tables))
@@ -203,11 +203,7 @@ impl Memory {
 }
 
 impl Execute for Memory {
-    fn execute(
-        &self,
-        batch: Vec<Request>,
-        notification: Notification,
-    ) -> Result<Vec<Reply>, StoreError> {
+    fn execute(&self, batch: Vec<Request>, notification: Notification) -> Result<Vec<Reply>> {
         let replies = self.tables_now()?.execute(batch, &*self.random);
         self.notify_peers(notification);
         Ok(replies)
@@ -222,21 +218,16 @@ impl Execute for Memory {
 
 #[async_trait]
 impl Store for Memory {
-    async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
+    async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>> {
         Ok(self.locked()?.visible(scope, id).cloned())
     }
 
-    async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
+    async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>> {
         let tables = self.locked()?;
         Ok(tables.visible(scope, id).and_then(|job| tables.payloads.get(&job.id()).cloned()))
     }
 
-    async fn history(
-        &self,
-        scope: &Scope,
-        id: JobId,
-        after: u64,
-    ) -> Result<Vec<HistoryEntry>, StoreError> {
+    async fn history(&self, scope: &Scope, id: JobId, after: u64) -> Result<Vec<HistoryEntry>> {
         let tables = self.locked()?;
         let rows = tables.visible(scope, id).and_then(|job| tables.history.get(&job.id()));
         // Rows are numbered without gaps from 1, so row `after` has index `after - 1`.
@@ -244,20 +235,15 @@ impl Store for Memory {
         Ok(rows.into_iter().flatten().skip(skipped).cloned().collect())
     }
 
-    async fn events_of_job(
-        &self,
-        scope: &Scope,
-        id: JobId,
-        after: u64,
-    ) -> Result<Vec<Event>, StoreError> {
+    async fn events_of_job(&self, scope: &Scope, id: JobId, after: u64) -> Result<Vec<Event>> {
         Ok(self.locked()?.events_of_job(scope, id, after))
     }
 
-    async fn list(&self, query: &Query) -> Result<Page, StoreError> {
+    async fn list(&self, query: &Query) -> Result<Page> {
         Ok(self.locked()?.list(query))
     }
 
-    async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
+    async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>> {
         Ok(self.tables_now()?.queues(scope))
     }
 
@@ -265,11 +251,11 @@ impl Store for Memory {
         &self,
         scope: &Scope,
         job_type: Option<&JobType>,
-    ) -> Result<PoisonCounts, StoreError> {
+    ) -> Result<PoisonCounts> {
         Ok(self.locked()?.poison_counts(scope, job_type))
     }
 
-    async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
+    async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>> {
         Ok(self.tables_now()?.workers(scope))
     }
 
@@ -278,7 +264,7 @@ impl Store for Memory {
         kind: RecordKind,
         scope: Option<&Scope>,
         prefix: &str,
-    ) -> Result<Vec<Record>, StoreError> {
+    ) -> Result<Vec<Record>> {
         if kind == RecordKind::Policy {
             self.policies_read.fetch_add(1, Ordering::SeqCst);
         }
@@ -290,35 +276,31 @@ impl Store for Memory {
         scope: &Scope,
         before: Option<u64>,
         limit: usize,
-    ) -> Result<Vec<AuditEntry>, StoreError> {
+    ) -> Result<Vec<AuditEntry>> {
         Ok(self.locked()?.audit(scope, before, limit))
     }
 
-    async fn explain_facts(
-        &self,
-        scope: &Scope,
-        id: JobId,
-    ) -> Result<Option<(Job, ExplainFacts)>, StoreError> {
+    async fn explain_facts(&self, scope: &Scope, id: JobId) -> Result<Option<(Job, ExplainFacts)>> {
         Ok(self.tables_now()?.explain_facts(scope, id))
     }
 
-    async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
+    async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>> {
         Ok(self.tables_now()?.overdue(limit))
     }
 
-    async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
+    async fn next_due(&self, after: Timestamp) -> Result<Upcoming> {
         Ok(self.tables_now()?.next_due(after))
     }
 
-    async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
+    async fn number_events(&self, limit: usize) -> Result<usize> {
         Ok(self.as_leader()?.map_or(0, |mut tables| tables.number_events(limit)))
     }
 
-    async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
+    async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>> {
         Ok(self.locked()?.events(after, limit))
     }
 
-    async fn prune_leftovers(&self, limit: usize) -> Result<usize, StoreError> {
+    async fn prune_leftovers(&self, limit: usize) -> Result<usize> {
         Ok(self.as_leader()?.map_or(0, |mut tables| tables.prune_leftovers(limit)))
     }
 
@@ -326,7 +308,7 @@ impl Store for Memory {
         self.cluster.is_some()
     }
 
-    async fn heartbeat_node(&self, node: &NodeInfo) -> Result<ClusterView, StoreError> {
+    async fn heartbeat_node(&self, node: &NodeInfo) -> Result<ClusterView> {
         let mut tables = self.tables_now()?;
         let Some(cluster) = &self.cluster else {
             let seen_at = tables.now();
@@ -338,22 +320,22 @@ impl Store for Memory {
         Ok(ClusterView { leads: matches!(role, NodeRole::Leads { .. }), nodes: tables.nodes() })
     }
 
-    async fn settings_version(&self) -> Result<u64, StoreError> {
+    async fn settings_version(&self) -> Result<u64> {
         Ok(self.locked()?.settings_version)
     }
 
-    async fn confirm_settings(&self, node: &NodeInfo, version: u64) -> Result<(), StoreError> {
+    async fn confirm_settings(&self, node: &NodeInfo, version: u64) -> Result<()> {
         if self.cluster.is_some() {
             self.tables_now()?.confirm_settings(node, version);
         }
         Ok(())
     }
 
-    async fn unconfirmed_nodes(&self, version: u64) -> Result<Vec<UnconfirmedNode>, StoreError> {
+    async fn unconfirmed_nodes(&self, version: u64) -> Result<Vec<UnconfirmedNode>> {
         Ok(self.tables_now()?.unconfirmed_nodes(version))
     }
 
-    async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {
+    async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>> {
         Ok(self.locked()?.versions(ids))
     }
 

@@ -4,7 +4,7 @@ use super::tables::{Key, QueuePosition, Tables};
 use crate::{
     codec::digest,
     cursor::Cursor,
-    queue::{Queue, QueueDepth, WorkerSeen, live_workers},
+    queue::{LiveWorkers, Queue, QueueDepth, WorkerSeen},
     store::{
         EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, PoisonCounts, Query, Upcoming,
         WORKERS_KEPT, reported_codes,
@@ -38,6 +38,7 @@ impl Tables {
     pub(super) fn queues(&self, scope: &Scope) -> Vec<QueueDepth> {
         let visible = self.counts.iter().filter(|(queue, _)| scope.covers(&queue.tenant));
         let workers = self.workers(&Scope::All);
+        let live = LiveWorkers::of(&workers, self.counts.keys());
         let depth = |queue: &Queue, counts| {
             let due: Vec<_> = self.due(queue).filter_map(|id| self.jobs[&id].run_at()).collect();
             QueueDepth {
@@ -45,8 +46,8 @@ impl Tables {
                 counts,
                 due: due.len() as u64,
                 oldest_due_at: due.into_iter().min(),
-                paused: self.is_paused(queue),
-                live_workers: live_workers(&workers, queue),
+                paused: self.records.is_paused(queue),
+                live_workers: live.count(queue),
             }
         };
         visible.map(|(queue, counts)| depth(queue, *counts)).collect()
@@ -89,10 +90,11 @@ impl Tables {
         let before = |other: &JobId| QueuePosition::of(&self.jobs[other]) < position;
         let same_type = |other: &&Queue| other.job_type == queue.job_type;
         let running = self.counts.iter().filter(|(other, _)| same_type(other));
+        let workers = self.workers(&Scope::All);
         let explain_facts = ExplainFacts {
             now: self.now(),
-            paused: self.is_paused(&queue),
-            live_workers: live_workers(&self.workers(&Scope::All), &queue),
+            paused: self.records.is_paused(&queue),
+            live_workers: LiveWorkers::of(&workers, [&queue]).count(&queue),
             ahead: self.due(&queue).filter(before).count() as u64,
             running: running.map(|(_, counts)| counts.running).sum(),
             concurrency: self.records.policy(&queue.job_type).concurrency,

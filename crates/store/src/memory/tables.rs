@@ -4,7 +4,7 @@ use super::{nodes::SeenNode, rules::SharedRules};
 use crate::{
     clock::{Reading, StoreClock, Tick},
     node::Leadership,
-    queue::{Counts, Queue, is_paused},
+    queue::{Counts, Queue},
     record::Records,
     workers::Workers,
 };
@@ -133,10 +133,6 @@ impl Tables {
 
     pub(super) fn visible(&self, scope: &Scope, id: JobId) -> Option<&Job> {
         self.jobs.get(&id).filter(|job| scope.covers(&job.envelope.tenant))
-    }
-
-    pub(super) fn is_paused(&self, queue: &Queue) -> bool {
-        is_paused(self.records.pauses(), queue)
     }
 
     /// The job that holds `key`, unless the key's window is over, whether or not the key was

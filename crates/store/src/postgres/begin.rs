@@ -49,8 +49,14 @@ impl Inner {
         };
         let clock = loaded.clock;
         let is_cache_current = settings.version == clock.batch_settings_version;
-        let settings =
-            self.settings_at(db, &clock, settings, plan.changes_batch_settings()).await?;
+        let settings = if is_cache_current {
+            settings
+        } else if plan.changes_batch_settings() {
+            // Settings that this transaction sets may still be rolled back, so no other uses them.
+            Arc::new(SettingsCache::load(db).await?)
+        } else {
+            self.reload_settings(db).await?
+        };
         let now = self.tick(clock.now);
         if self.has_jumped() {
             return Err(TransactionError::ClockJumped);
@@ -264,25 +270,6 @@ impl Inner {
         let bounded: BTreeSet<i64> =
             new.filter_map(|new| queues.no(&new.job_type, &new.tenant)).collect();
         bounded.into_iter().collect()
-    }
-
-    /// The settings at the version that the clock reading has, read again if the cache is older.
-    async fn settings_at(
-        &self,
-        db: &PooledConnection,
-        clock: &ClockReading,
-        settings: Arc<SettingsCache>,
-        own: bool,
-    ) -> Result<Arc<SettingsCache>> {
-        if settings.version == clock.batch_settings_version {
-            return Ok(settings);
-        }
-        let settings = Arc::new(SettingsCache::load(db).await?);
-        // Settings that this transaction sets may still be rolled back, so no other uses them.
-        if !own {
-            self.keep_settings(settings.clone());
-        }
-        Ok(settings)
     }
 }
 

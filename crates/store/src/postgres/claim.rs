@@ -19,9 +19,9 @@ use super::{
     uuid::id_of,
     values::Param,
 };
-use crate::{codec::stored::Stored, queue::Queue, store::Claimed};
+use crate::{codec::stored::Stored, record::Records, store::Claimed};
 use engine::{
-    CLAIM_BYTES_MAX, CLAIM_MAX, Claim, ClaimRequest, JobId, JobType, JsonText, Scope, Timestamp,
+    CLAIM_BYTES_MAX, CLAIM_MAX, Claim, ClaimRequest, JobId, JobType, JsonText, Timestamp,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -112,10 +112,8 @@ impl Inner {
             // A claim and its repetition in one batch get the same jobs.
             let is_first = *first.entry(name(claim)).or_insert(index) == index;
             if claimed[index].is_none() && is_first {
-                let (transaction, claim_request) =
-                    (&batch.transaction, (claim.scope, claim.claim_request));
-                let is_paused = |queue: &Queue| transaction.is_paused(queue);
-                let queues = claimable_queues(&transaction.settings, is_paused, claim_request);
+                let Transaction { settings, .. } = &batch.transaction;
+                let queues = claimable_queues(settings, batch.transaction.records(), claim);
                 groups.entry(queues).or_default().push(index);
             }
         }
@@ -389,9 +387,8 @@ pub(super) fn first_scan(
     plan: &BatchPlan<'_>,
     settings: &SettingsCache,
 ) -> Option<(Vec<i64>, usize)> {
-    let mut queues_of_claims = plan.claims.iter().map(|it| {
-        claimable_queues(settings, |queue| settings.is_paused(queue), (it.scope, it.claim_request))
-    });
+    let mut queues_of_claims =
+        plan.claims.iter().map(|claim| claimable_queues(settings, &settings.records, claim));
     let queues = queues_of_claims.next().filter(|queues| !queues.is_empty())?;
     let capacity: usize = plan.claims.iter().map(|it| it.claim_request.max.min(CLAIM_MAX)).sum();
     let is_mixed =
@@ -403,13 +400,13 @@ pub(super) fn first_scan(
 /// first by name comes first.
 fn claimable_queues(
     settings: &SettingsCache,
-    is_paused: impl Fn(&Queue) -> bool,
-    (scope, claim_request): (&Scope, &ClaimRequest),
+    records: &Records,
+    claim: &PlannedClaim<'_>,
 ) -> Vec<i64> {
-    let job_types: BTreeSet<&JobType> = claim_request.job_types.iter().collect();
+    let job_types: BTreeSet<&JobType> = claim.claim_request.job_types.iter().collect();
     let of_types =
-        job_types.into_iter().flat_map(|job_type| settings.queues.of_type(job_type, scope));
-    let claimable = of_types.filter(|(_, queue)| !is_paused(queue));
+        job_types.into_iter().flat_map(|job_type| settings.queues.of_type(job_type, claim.scope));
+    let claimable = of_types.filter(|(_, queue)| !records.is_paused(queue));
     claimable.map(|(no, _)| no).collect()
 }
 

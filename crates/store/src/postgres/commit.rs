@@ -156,5 +156,5 @@ async fn send_notify<R>(db: &PooledConnection, notify_statement: Option<&str>) -
 
 /// If it is due, writes that workers can reach the store, unless another node is writing the same.
 async fn touch_liveness(db: &PooledConnection, is_due: bool, now: i64) -> Result<u64> {
-    if is_due { db.run(sql::LIVENESS_TOUCH, &[&now]).await } else { Ok(0) }
+    if is_due { db.run_and_count(sql::LIVENESS_TOUCH, &[&now]).await } else { Ok(0) }
 }

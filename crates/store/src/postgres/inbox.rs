@@ -19,12 +19,12 @@ use super::{
 };
 use crate::{
     Notification,
-    store::{Answer, Reply, Request},
+    store::{Answer, Reply, Request, with_causes},
 };
 use engine::{
     JobDraft, JobId, NewJob, PAYLOAD_BYTES_HARD_MAX, PayloadVersion, Refusal, SubmitContext, Tenant,
 };
-use std::{error::Error, iter::successors, sync::Arc, time::Duration};
+use std::{error::Error, sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tracing::{debug, warn};
@@ -263,12 +263,6 @@ fn partition(inbox_rows: &[InboxRow], replies: &[Reply]) -> (Vec<JobId>, Vec<(Jo
         refused.push((inbox_row.id, reason));
     }
     (promoted, refused)
-}
-
-/// The error with all its causes.
-fn with_causes(error: &TransactionError) -> String {
-    let causes = successors(error.source(), |&cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 async fn refuse(db: &PooledConnection, refused: &[(JobId, String)]) -> Result<()> {

@@ -31,10 +31,6 @@ impl CachedSize for LeasedRow {
     fn stored(&self) -> &Stored {
         &self.stored
     }
-
-    fn extra_bytes(&self) -> usize {
-        0
-    }
 }
 
 /// The cached jobs that a batch is decided on, and which transactions wrote them.

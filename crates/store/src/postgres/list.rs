@@ -17,10 +17,10 @@ use super::{
 };
 use crate::{
     cursor::Cursor,
-    index_choice::{IndexChoice, IndexableFilter},
+    index_choice::{IndexChoice, created_from, created_until},
     store::{PAGE_MAX, Page, Query},
 };
-use engine::{Scope, Timestamp};
+use engine::Timestamp;
 use std::collections::VecDeque;
 
 /// One page examines at most this many jobs.
@@ -72,9 +72,9 @@ fn range(query: &Query) -> (i64, i64) {
     let from = query.before.map(|cursor| to_i64(cursor.major()));
     let after =
         |at: Timestamp| first_number(Timestamp::from_unix_ms(at.unix_ms().saturating_add(1)));
-    let until = query.filter.created_until().map(after);
+    let until = created_until(&query.filter).map(after);
     let below = from.unwrap_or(i64::MAX).min(until.unwrap_or(i64::MAX));
-    (below, query.filter.created_from().map_or(0, after))
+    (below, created_from(&query.filter).map_or(0, after))
 }
 
 /// An index that is walked, newest first.
@@ -139,38 +139,32 @@ async fn next(
 
 /// The walks that together find every job that the query can match.
 async fn walks(db: &PooledConnection, query: &Query) -> Result<Vec<Walk>> {
-    let walks = match IndexChoice::of(&query.filter) {
-        Some(IndexChoice::Subject(digest)) => vec![Walk::of(sql::LIST_SUBJECT, digest)],
-        Some(IndexChoice::Correlation(digest)) => vec![Walk::of(sql::LIST_CORRELATION, digest)],
-        Some(IndexChoice::Parent(digest)) => vec![Walk::of(sql::LIST_PARENT, digest)],
-        Some(IndexChoice::Error(error)) => {
+    let walks = match IndexChoice::of(query) {
+        IndexChoice::Subject(digest) => vec![Walk::of(sql::LIST_SUBJECT, digest)],
+        IndexChoice::Correlation(digest) => vec![Walk::of(sql::LIST_CORRELATION, digest)],
+        IndexChoice::Parent(digest) => vec![Walk::of(sql::LIST_PARENT, digest)],
+        IndexChoice::Error(error) => {
             vec![Walk::of(sql::LIST_ERROR_LIVE, error), Walk::of(sql::LIST_ERROR_ENDED, error)]
         }
-        Some(IndexChoice::Running) => vec![Walk::all(sql::LIST_RUNNING)],
-        Some(IndexChoice::Ended(status)) => {
+        IndexChoice::Running => vec![Walk::all(sql::LIST_RUNNING)],
+        IndexChoice::Ended(status) => {
             let status = i16::try_from(status).expect("a small number");
             vec![Walk::of(sql::LIST_STATUS, status)]
         }
-        Some(IndexChoice::Completed) => vec![Walk::all(sql::LIST_ENDED)],
-        Some(IndexChoice::Live) => vec![Walk::all(sql::LIST_LIVE)],
-        Some(IndexChoice::Type(job_type)) => {
+        IndexChoice::Completed => vec![Walk::all(sql::LIST_ENDED)],
+        IndexChoice::Live => vec![Walk::all(sql::LIST_LIVE)],
+        IndexChoice::Queues(job_type) => {
             let settings = SettingsCache::load(db).await?;
-            of_queues(settings.queues.of_type(&job_type, &query.scope).map(|(no, _)| no))
+            of_queues(settings.queues.numbers(job_type.as_ref(), &query.scope))
         }
-        None => match &query.scope {
-            Scope::All => vec![Walk::all(sql::LIST_ALL)],
-            Scope::One(tenant) => {
-                let settings = SettingsCache::load(db).await?;
-                let of_tenant = settings.queues.all().filter(|(_, queue)| queue.tenant == *tenant);
-                of_queues(of_tenant.map(|(no, _)| no))
-            }
-        },
+        IndexChoice::All => vec![Walk::all(sql::LIST_ALL)],
     };
     Ok(walks)
 }
 
-fn of_queues(queues: impl Iterator<Item = i64>) -> Vec<Walk> {
-    let walk = |queue| Walk::of(sql::LIST_QUEUE, queue_column(queue));
-    let walks: Vec<Walk> = queues.map(walk).take(WALKS_MAX).collect();
-    if walks.len() == WALKS_MAX { vec![Walk::all(sql::LIST_ALL)] } else { walks }
+fn of_queues(queues: Vec<i64>) -> Vec<Walk> {
+    if queues.len() >= WALKS_MAX {
+        return vec![Walk::all(sql::LIST_ALL)];
+    }
+    queues.into_iter().map(|queue| Walk::of(sql::LIST_QUEUE, queue_column(queue))).collect()
 }

@@ -59,7 +59,7 @@ impl Inner {
 
     /// Adds up the changes of counts.
     pub(super) async fn roll_up(&self) -> Result<()> {
-        self.as_leader(async |db, _| db.run(sql::ROLL_UP, &[&ROLLED_UP_MAX]).await.map(drop)).await
+        self.as_leader(async |db, _| db.run(sql::ROLL_UP, &[&ROLLED_UP_MAX]).await).await
     }
 
     /// Runs maintenance in a transaction of its own, if this node leads.

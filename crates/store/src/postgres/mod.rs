@@ -183,10 +183,9 @@ impl Postgres {
     /// that held such a lease may have settled it after the backup, in a future that no longer
     /// exists, so its lease must not be accepted.
     pub async fn raise_epoch(&self) -> Result<(), StoreError> {
-        let inner = self.inner.clone();
-        self.run(async move {
+        self.run(|inner| async move {
             let db = inner.readers.acquire().await?;
-            db.run(sql::EPOCH_RAISE, &[]).await.map(drop)
+            db.run(sql::EPOCH_RAISE, &[]).await
         })
         .await
     }
@@ -202,8 +201,7 @@ impl Drop for Postgres {
 impl Inner {
     async fn start(&self) -> Result<()> {
         let mut db = self.readers.acquire().await?;
-        let settings = SettingsCache::load(&db).await?;
-        self.keep_settings(Arc::new(settings));
+        self.reload_settings(&db).await?;
         self.start_time(&mut db).await
     }
 
@@ -219,6 +217,11 @@ impl Inner {
         if settings.version == row.try_get::<_, i64>(0)? {
             return Ok(settings);
         }
+        self.reload_settings(db).await
+    }
+
+    /// Reads the settings, and caches them.
+    async fn reload_settings(&self, db: &PooledConnection) -> Result<Arc<SettingsCache>> {
         let settings = Arc::new(SettingsCache::load(db).await?);
         self.keep_settings(settings.clone());
         Ok(settings)

@@ -98,7 +98,7 @@ async fn put_node(
     let (started_at, seen_at) = (info.started_at.unix_ms(), now.unix_ms());
     let NodeInfo { id, version, draining, .. } = info;
     let params: [Param<'_>; 6] = [id, version, &started_at, draining, &seen_at, &confirmed_version];
-    db.run(sql::NODE_PUT, &params).await.map(drop)
+    db.run(sql::NODE_PUT, &params).await
 }
 
 /// The version of the records that were set last.

@@ -8,12 +8,12 @@ use super::{
 use crate::codec::{
     body::{Deltas, job_to_row_in, status_number, to_row},
     digest,
-    inline_history::InlineHistory,
+    inline_history::HistoryRow,
     outbox_page::OutboxPages,
     stored::{Columns, Stored, error_of},
 };
 use crate::record::{Record, RecordName};
-use engine::{AuditNote, HistoryEntry, Job, JsonText, Step, SubjectId, Timestamp};
+use engine::{AuditNote, Job, JsonText, Step, SubjectId, Timestamp};
 use std::{collections::BTreeMap, sync::Arc};
 
 #[derive(Default)]
@@ -21,7 +21,8 @@ pub(super) struct PendingWrites {
     pub(super) new_jobs: Vec<InsertedJob>,
     pub(super) jobs: BTreeMap<i64, ChangedJob>,
     pub(super) erased: Vec<Arc<Stored>>,
-    pub(super) history: Vec<HistoryRow>,
+    /// History rows that no longer fit into the rows of their jobs, with the numbers of those jobs.
+    pub(super) history: Vec<(i64, HistoryRow)>,
     pub(super) steps: BTreeMap<(i64, String), Step>,
     pub(super) steps_forgotten: Vec<i64>,
     pub(super) outbox_pages: OutboxPages,
@@ -55,13 +56,6 @@ pub(super) enum RowLocation {
     Ended,
 }
 
-/// A history row that no longer fits into the row of its job.
-pub(super) struct HistoryRow {
-    pub(super) no: i64,
-    pub(super) event_seq: Option<i64>,
-    pub(super) entry: HistoryEntry,
-}
-
 impl RowLocation {
     pub(super) fn of(job: &Job) -> Self {
         if job.status().is_ended() { RowLocation::Ended } else { RowLocation::Live }
@@ -88,24 +82,6 @@ impl PendingWrites {
             after: after.clone(),
         });
         staged.after = after;
-    }
-
-    /// Adds an entry to a job's history; entries that no longer fit get rows of their own.
-    pub(super) fn add_history(
-        &mut self,
-        no: i64,
-        recent: InlineHistory,
-        (entry, event_seq): (&HistoryEntry, Option<i64>),
-    ) -> Result<InlineHistory, crate::codec::seal::Damage> {
-        let mut recent = recent;
-        if recent.is_full() {
-            let rows = recent.rows(no)?.into_iter();
-            let rows = rows.map(|row| HistoryRow { no, event_seq: row.event, entry: row.entry });
-            self.history.extend(rows);
-            recent = InlineHistory::default();
-        }
-        recent.push(entry, event_seq);
-        Ok(recent)
     }
 
     /// The job has just ended, so the window of its key begins.

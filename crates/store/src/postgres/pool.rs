@@ -222,16 +222,21 @@ impl PooledConnection {
     where
         for<'a> &'a [T]: SqlValue,
     {
-        if these.is_empty() { Ok(()) } else { self.run(sql, &[&these]).await.map(drop) }
+        if these.is_empty() { Ok(()) } else { self.run(sql, &[&these]).await }
     }
 
     /// Runs a statement that takes rows, if there are any.
     pub(super) async fn put<R: TableRow>(&self, sql: &str, rows: &Rows<R>) -> Result<()> {
-        if rows.is_empty() { Ok(()) } else { self.run(sql, &rows.params()).await.map(drop) }
+        if rows.is_empty() { Ok(()) } else { self.run(sql, &rows.params()).await }
+    }
+
+    /// Runs a statement.
+    pub(super) async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<()> {
+        self.run_and_count(sql, params).await.map(drop)
     }
 
     /// Runs a statement, and returns how many rows it touched.
-    pub(super) async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
+    pub(super) async fn run_and_count(&self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
         Box::pin(self.session().run(&self.pool.connector, (sql, self.is_clean), params)).await
     }
 

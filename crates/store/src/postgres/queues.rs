@@ -42,9 +42,7 @@ impl Inner {
             )
         })
         .await?;
-        let settings = Arc::new(SettingsCache::load(db).await?);
-        self.keep_settings(settings.clone());
-        Ok(settings)
+        self.reload_settings(db).await
     }
 
     /// The queues that this batch is the first to need. Queues of jobs that will be refused are

@@ -20,7 +20,7 @@ use crate::{
         outbox_page::entries,
         stored::{Stored, rank_of},
     },
-    queue::{Counts, LiveWorkers, Queue, QueueDepth, live_workers},
+    queue::{Counts, LiveWorkers, Queue, QueueDepth},
     store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, reported_codes},
     workers::{Leases, list_workers, needs_leases},
 };
@@ -54,7 +54,7 @@ impl Inner {
             false => Leases::default(),
         };
         let workers = list_workers(&all, &leases, &Scope::All, now);
-        let live = LiveWorkers::of(&workers, queues.iter().copied());
+        let live = LiveWorkers::of(&workers, queues.iter().map(|(_, queue)| *queue));
         let waiting_by_queue = waiting(db, &numbers, now).await?;
         let mut depths = Vec::new();
         for (no, queue) in queues {
@@ -71,7 +71,7 @@ impl Inner {
                 oldest_due_at: waiting
                     .and_then(|waiting| waiting.oldest)
                     .map(Timestamp::from_unix_ms),
-                paused: settings.is_paused(queue),
+                paused: settings.records.is_paused(queue),
                 live_workers: live.count(queue),
             });
         }
@@ -86,9 +86,8 @@ impl Inner {
         job_type: Option<&JobType>,
     ) -> Result<PoisonCounts> {
         let settings = self.current_settings(db).await?;
-        let wanted = |queue: &Queue| job_type.is_none_or(|wanted| *wanted == queue.job_type);
-        let queues = settings.queues.in_scope(scope).into_iter().filter(|(_, queue)| wanted(queue));
-        let queues: Vec<i32> = queues.map(|(no, _)| queue_column(no)).collect();
+        let queues = settings.queues.numbers(job_type, scope).into_iter();
+        let queues: Vec<i32> = queues.map(queue_column).collect();
         let mut groups: Vec<(i64, i64, u64)> = Vec::new();
         for row in db.rows(sql::POISON_COUNTS, &[&queues]).await? {
             let (queue, error, count): (i32, Option<i64>, i64) =
@@ -117,15 +116,15 @@ impl Inner {
         let Some(stored) = visible(db, scope, id).await? else { return Ok(None) };
         let queue = Queue::of(&stored.job);
         let settings = self.current_settings(db).await?;
-        let of_type = settings.queues.of_type(&queue.job_type, &Scope::All);
-        let of_type: Vec<i32> = of_type.map(|(no, _)| queue_column(no)).collect();
+        let of_type = settings.queues.numbers(Some(&queue.job_type), &Scope::All).into_iter();
+        let of_type: Vec<i32> = of_type.map(queue_column).collect();
         let running = counts(db, &of_type).await?.values().map(|counts| counts.running).sum();
         let (all, leases) = (self.workers_now(db, scope).await?, workers::leases(db).await?);
         let workers = list_workers(&all, &leases, &Scope::All, now);
         let explain_facts = ExplainFacts {
             now,
-            paused: settings.is_paused(&queue),
-            live_workers: live_workers(&workers, &queue),
+            paused: settings.records.is_paused(&queue),
+            live_workers: LiveWorkers::of(&workers, [&queue]).count(&queue),
             ahead: ahead(db, &stored, now).await?,
             running,
             concurrency: settings.records.policy(&queue.job_type).concurrency,

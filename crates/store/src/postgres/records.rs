@@ -62,5 +62,5 @@ async fn put_policy(db: &PooledConnection, job_type: &str, policy: &Policy) -> R
     let (window, max_queued) =
         (to_i64(policy.key_window.as_millis()), policy.max_queued.map(to_i64));
     let has_schema = policy.schema.is_some();
-    db.run(sql::POLICY_PUT, &[&job_type, &window, &max_queued, &has_schema]).await.map(drop)
+    db.run(sql::POLICY_PUT, &[&job_type, &window, &max_queued, &has_schema]).await
 }

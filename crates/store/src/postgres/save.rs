@@ -6,8 +6,8 @@ use super::{
     error::{Result, TransactionError},
     locked,
     pending::{
-        EndedRow, HistoryRow, LiveRow, PendingWrites, RowLocation, ended_row, live_row,
-        queue_column, submission_row,
+        EndedRow, LiveRow, PendingWrites, RowLocation, ended_row, live_row, queue_column,
+        submission_row,
     },
     pool::PooledConnection,
     records, sql,
@@ -17,6 +17,7 @@ use super::{
 };
 use crate::codec::{
     body::{COUNTS, to_row},
+    inline_history::HistoryRow,
     outbox_page::entries,
 };
 use engine::{JobId, Timestamp};
@@ -99,8 +100,8 @@ pub(super) async fn write(
         && !claim_results.is_empty()
         && !rows.live_updates.is_empty();
     let event_rows_if = |this: bool| if this { &event_rows } else { &no_event_rows };
-    let history = |row: &HistoryRow| {
-        (row.no, to_i64(row.entry.seq), row.event_seq, to_row(row.no, &row.entry))
+    let history = |(no, row): &(i64, HistoryRow)| {
+        (*no, to_i64(row.entry.seq), row.event, to_row(*no, &row.entry))
     };
     let history: Rows<_> = pending.history.iter().map(history).collect();
     let steps = pending.steps.iter();
@@ -174,9 +175,7 @@ async fn insert_jobs(
     if submissions.is_empty() && live.is_empty() {
         return Ok(());
     }
-    db.run(sql::JOBS_INSERT, &event_rows.followed_by([submissions.params(), live.params()]))
-        .await
-        .map(drop)
+    db.run(sql::JOBS_INSERT, &event_rows.followed_by([submissions.params(), live.params()])).await
 }
 
 /// Writes new jobs, and nothing else, with a predicted time and cached settings. Returns an outbox
@@ -213,11 +212,10 @@ async fn update_live(
     let mut own = rows.params();
     own.remove(0); // the queue, which never changes
     match started {
-        None => db.run(sql::JOB_UPDATE, &own).await.map(drop),
-        Some((claim_results, event_rows)) => db
-            .run(sql::JOBS_START, &event_rows.followed_by([own, claim_results.params()]))
-            .await
-            .map(drop),
+        None => db.run(sql::JOB_UPDATE, &own).await,
+        Some((claim_results, event_rows)) => {
+            db.run(sql::JOBS_START, &event_rows.followed_by([own, claim_results.params()])).await
+        }
     }
 }
 
@@ -234,14 +232,13 @@ async fn end_jobs(
     }
     db.run(sql::CACHED_JOBS_END, &event_rows.followed_by([rows_to_delete.params(), rows.params()]))
         .await
-        .map(drop)
 }
 
 async fn update_ended(db: &PooledConnection, rows: &Rows<EndedRow>) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    db.run(sql::ENDED_UPDATE, &rows.params()[2..]).await.map(drop)
+    db.run(sql::ENDED_UPDATE, &rows.params()[2..]).await
 }
 
 /// The outbox pages of a transaction, and its changes of the counts.
@@ -288,7 +285,7 @@ async fn insert_events(db: &PooledConnection, event_rows: &EventRows<'_>) -> Res
     if event_rows.outbox_pages.is_empty() && event_rows.queues.is_empty() {
         return Ok(());
     }
-    db.run(sql::EVENTS_INSERT, &event_rows.followed_by([])).await.map(drop)
+    db.run(sql::EVENTS_INSERT, &event_rows.followed_by([])).await
 }
 
 /// A claim's digest, and the jobs it got.

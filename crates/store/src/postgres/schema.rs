@@ -7,7 +7,7 @@ use super::{
     sql::{self, Names},
     tls::Tls,
 };
-use crate::{Migration, Schema};
+use crate::Schema;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio_postgres::{Client, error::SqlState};
@@ -28,7 +28,7 @@ pub async fn postgres_schema(address: &PostgresAddress) -> Result<Schema, Postgr
     let found = existing_schema(&client, &connector.names).await.map_err(failed(&connector))?;
     client.batch_execute(sql::ROLLBACK).await.map_err(failed(&connector))?;
     refuse_unusable(&found, &connector)?;
-    Ok(described(found.version, &connector.names))
+    Ok(Schema::of(found.version, MIGRATIONS, |sql| connector.names.of(sql)))
 }
 
 /// Brings a database up to date, and returns what was missing. Safe while nodes run: each migration
@@ -37,7 +37,7 @@ pub async fn migrate_postgres(address: &PostgresAddress) -> Result<Schema, Postg
     let connector = connector(address)?;
     let client = connector.connect().await?;
     let version = migrate(&client, &connector).await?;
-    Ok(described(version, &connector.names))
+    Ok(Schema::of(version, MIGRATIONS, |sql| connector.names.of(sql)))
 }
 
 /// A connection to tables that are up to date, for a test that controls the clock.
@@ -71,13 +71,6 @@ struct ExistingSchema {
     is_standby: bool,
     /// The schema's owner, if it is a role that could not change our objects otherwise.
     foreign_owner: Option<String>,
-}
-
-fn described(found: i64, names: &Names) -> Schema {
-    let numbered = (1..).zip(MIGRATIONS.iter()).filter(|(number, _)| *number > found);
-    let missing =
-        numbered.map(|(number, (name, sql))| Migration { number, name, sql: names.of(sql) });
-    Schema { version: found, supported_version: NEWEST_VERSION, missing: missing.collect() }
 }
 
 /// A migration that collides with another node's begins again, at most this often. With many nodes

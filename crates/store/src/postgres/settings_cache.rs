@@ -7,7 +7,7 @@ use super::{
     records, sql,
 };
 use crate::{
-    queue::{Queue, Queues, is_paused},
+    queue::{Queue, Queues},
     record::{RecordKind, Records},
 };
 use engine::{JobType, Tenant};
@@ -40,10 +40,6 @@ impl SettingsCache {
             settings.queues.add(no.into(), queue(job_type, tenant)?);
         }
         Ok(settings)
-    }
-
-    pub(super) fn is_paused(&self, queue: &Queue) -> bool {
-        is_paused(self.records.pauses(), queue)
     }
 }
 

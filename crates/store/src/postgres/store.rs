@@ -3,7 +3,7 @@
 
 use super::{
     Inner, Postgres, audit,
-    error::{Result, TransactionError},
+    error::TransactionError,
     inbox, list, load, nodes,
     pool::{Pool, PooledConnection},
     reads, records, sql, workers,
@@ -14,7 +14,7 @@ use crate::{
     queue::{QueueDepth, WorkerSeen},
     record::{Record, RecordKind},
     store::{
-        Execute, NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Store,
+        Execute, NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Result, Store,
         StoreError, Upcoming,
     },
     workers::list_workers,
@@ -28,18 +28,19 @@ use std::{collections::BTreeMap, error::Error, sync::Arc};
 
 impl Postgres {
     /// Runs work that may write, on the runtime of the connections.
-    pub(super) async fn run<R: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<R>> + Send + 'static,
-    ) -> Result<R, StoreError> {
-        self.run_or_else(work, StoreError::OutcomeUnknown).await
+    pub(super) async fn run<R, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> Result<R>
+    where
+        R: Send + 'static,
+        F: Future<Output = Result<R, TransactionError>> + Send + 'static,
+    {
+        self.run_or_else(work(self.inner.clone()), StoreError::OutcomeUnknown).await
     }
 
     async fn run_or_else<R: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<R>> + Send + 'static,
+        work: impl Future<Output = Result<R, TransactionError>> + Send + 'static,
         ended: fn(Option<Box<dyn Error + Send + Sync>>) -> StoreError,
-    ) -> Result<R, StoreError> {
+    ) -> Result<R> {
         match self.inner.runtime.spawn(work).await {
             Ok(done) => done.map_err(TransactionError::into_store_error),
             Err(error) => Err(ended(Some(Box::new(error)))),
@@ -50,10 +51,10 @@ impl Postgres {
     async fn read<R, F>(
         &self,
         query: impl FnOnce(Arc<Inner>, PooledConnection) -> F + Send + 'static,
-    ) -> Result<R, StoreError>
+    ) -> Result<R>
     where
         R: Send + 'static,
-        F: Future<Output = Result<R>> + Send,
+        F: Future<Output = Result<R, TransactionError>> + Send,
     {
         let inner = self.inner.clone();
         let work = async move {
@@ -68,10 +69,10 @@ impl Postgres {
         &self,
         (scope, id): (&Scope, JobId),
         query: impl Fn(PooledConnection, Arc<Stored>) -> F + Clone + Send + 'static,
-    ) -> Result<Option<R>, StoreError>
+    ) -> Result<Option<R>>
     where
         R: Send + 'static,
-        F: Future<Output = Result<R>> + Send,
+        F: Future<Output = Result<R, TransactionError>> + Send,
     {
         let query = || {
             let (scope, query) = (scope.clone(), query.clone());
@@ -88,13 +89,9 @@ impl Postgres {
     /// Reads jobs. If one is missing, it promotes the inbox row of that job, if there is one, and
     /// reads again. It reads again without such a row as well: the row may have become a job after
     /// the first read.
-    async fn read_or_promote<R, F>(
-        &self,
-        ids: &[JobId],
-        query: impl Fn() -> F,
-    ) -> Result<Option<R>, StoreError>
+    async fn read_or_promote<R, F>(&self, ids: &[JobId], query: impl Fn() -> F) -> Result<Option<R>>
     where
-        F: Future<Output = Result<Option<R>, StoreError>>,
+        F: Future<Output = Result<Option<R>>>,
     {
         if let Some(found) = query().await? {
             return Ok(Some(found));
@@ -104,9 +101,9 @@ impl Postgres {
     }
 
     /// Promotes those of these jobs that are in the inbox.
-    async fn promote_now(&self, ids: &[JobId]) -> Result<(), StoreError> {
-        let (inner, ids) = (self.inner.clone(), ids.to_vec());
-        self.run(async move {
+    async fn promote_now(&self, ids: &[JobId]) -> Result<()> {
+        let ids = ids.to_vec();
+        self.run(|inner| async move {
             let in_inbox = inbox::ids_in_inbox(&inner.readers.acquire().await?, &ids).await?;
             if in_inbox.is_empty() { Ok(()) } else { inner.promote_now(&in_inbox).await }
         })
@@ -117,10 +114,10 @@ impl Postgres {
     async fn read_snapshot<R, F>(
         &self,
         query: impl FnOnce(Arc<Inner>, Arc<PooledConnection>, Timestamp) -> F + Send + 'static,
-    ) -> Result<R, StoreError>
+    ) -> Result<R>
     where
         R: Send + 'static,
-        F: Future<Output = Result<R>> + Send,
+        F: Future<Output = Result<R, TransactionError>> + Send,
     {
         self.read(move |inner, mut db| async move {
             let now = inner.now(&mut db).await?;
@@ -142,11 +139,7 @@ impl Postgres {
 
 impl Execute for Postgres {
     /// Blocks the calling thread, so it must not run on a thread that runs tokio tasks.
-    fn execute(
-        &self,
-        batch: Vec<Request>,
-        notification: Notification,
-    ) -> Result<Vec<Reply>, StoreError> {
+    fn execute(&self, batch: Vec<Request>, notification: Notification) -> Result<Vec<Reply>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
@@ -165,23 +158,18 @@ impl Execute for Postgres {
 
 #[async_trait]
 impl Store for Postgres {
-    async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
+    async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>> {
         self.read_job((scope, id), |_, stored| async move { Ok(stored.job.clone()) }).await
     }
 
-    async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
+    async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>> {
         // A payload never changes, and is deleted only with its job.
         let payload =
             |db, stored: Arc<Stored>| async move { load::payload_if_there(&db, stored.no).await };
         Ok(self.read_job((scope, id), payload).await?.flatten())
     }
 
-    async fn history(
-        &self,
-        scope: &Scope,
-        id: JobId,
-        after: u64,
-    ) -> Result<Vec<HistoryEntry>, StoreError> {
+    async fn history(&self, scope: &Scope, id: JobId, after: u64) -> Result<Vec<HistoryEntry>> {
         let short =
             move |_, stored: Arc<Stored>| async move { load::short_history(&stored, after) };
         // Most histories are in the row of their job. Both parts of a long one must be from one
@@ -201,12 +189,7 @@ impl Store for Postgres {
         .await
     }
 
-    async fn events_of_job(
-        &self,
-        scope: &Scope,
-        id: JobId,
-        after: u64,
-    ) -> Result<Vec<Event>, StoreError> {
+    async fn events_of_job(&self, scope: &Scope, id: JobId, after: u64) -> Result<Vec<Event>> {
         let query = || {
             let scope = scope.clone();
             self.read_snapshot(move |_, db, _| async move {
@@ -219,12 +202,12 @@ impl Store for Postgres {
         Ok(self.read_or_promote(&[id], query).await?.unwrap_or_default())
     }
 
-    async fn list(&self, query: &Query) -> Result<Page, StoreError> {
+    async fn list(&self, query: &Query) -> Result<Page> {
         let query = query.clone();
         self.read_snapshot(move |_, db, _| async move { list::list(&db, &query).await }).await
     }
 
-    async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
+    async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>> {
         let scope = scope.clone();
         self.read_snapshot(
             move |inner, db, now| async move { inner.queues(&db, &scope, now).await },
@@ -236,7 +219,7 @@ impl Store for Postgres {
         &self,
         scope: &Scope,
         job_type: Option<&JobType>,
-    ) -> Result<PoisonCounts, StoreError> {
+    ) -> Result<PoisonCounts> {
         let (scope, job_type) = (scope.clone(), job_type.cloned());
         self.read_snapshot(move |inner, db, _| async move {
             inner.poison_counts(&db, &scope, job_type.as_ref()).await
@@ -244,7 +227,7 @@ impl Store for Postgres {
         .await
     }
 
-    async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
+    async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>> {
         let scope = scope.clone();
         self.read_snapshot(move |inner, db, now| async move {
             let (all, leases) =
@@ -259,7 +242,7 @@ impl Store for Postgres {
         kind: RecordKind,
         scope: Option<&Scope>,
         prefix: &str,
-    ) -> Result<Vec<Record>, StoreError> {
+    ) -> Result<Vec<Record>> {
         let (scope, prefix) = (scope.cloned(), prefix.to_owned());
         self.read(move |_, db| async move {
             Ok(records::load(&db, &[kind]).await?.list(kind, scope.as_ref(), &prefix))
@@ -272,16 +255,12 @@ impl Store for Postgres {
         scope: &Scope,
         before: Option<u64>,
         limit: usize,
-    ) -> Result<Vec<AuditEntry>, StoreError> {
+    ) -> Result<Vec<AuditEntry>> {
         let scope = scope.clone();
         self.read(move |_, db| async move { audit::page(&db, &scope, before, limit).await }).await
     }
 
-    async fn explain_facts(
-        &self,
-        scope: &Scope,
-        id: JobId,
-    ) -> Result<Option<(Job, ExplainFacts)>, StoreError> {
+    async fn explain_facts(&self, scope: &Scope, id: JobId) -> Result<Option<(Job, ExplainFacts)>> {
         let query = || {
             let scope = scope.clone();
             self.read_snapshot(move |inner, db, now| async move {
@@ -291,33 +270,31 @@ impl Store for Postgres {
         self.read_or_promote(&[id], query).await
     }
 
-    async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
+    async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>> {
         self.read_snapshot(
             move |inner, db, now| async move { inner.overdue(&db, limit, now).await },
         )
         .await
     }
 
-    async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
+    async fn next_due(&self, after: Timestamp) -> Result<Upcoming> {
         self.read_snapshot(move |inner, db, now| async move {
             Ok(Upcoming { now, due_at: inner.next_due(&db, after).await? })
         })
         .await
     }
 
-    async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
-        let inner = self.inner.clone();
-        self.run(async move { inner.number_events(limit).await }).await
+    async fn number_events(&self, limit: usize) -> Result<usize> {
+        self.run(|inner| async move { inner.number_events(limit).await }).await
     }
 
-    async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
+    async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>> {
         self.read_snapshot(move |_, db, _| async move { reads::events(&db, after, limit).await })
             .await
     }
 
-    async fn prune_leftovers(&self, limit: usize) -> Result<usize, StoreError> {
-        let inner = self.inner.clone();
-        self.run(async move {
+    async fn prune_leftovers(&self, limit: usize) -> Result<usize> {
+        self.run(|inner| async move {
             inner.roll_up().await?;
             inner.prune_leftovers(limit).await
         })
@@ -332,28 +309,28 @@ impl Store for Postgres {
         true
     }
 
-    async fn heartbeat_node(&self, node: &NodeInfo) -> Result<ClusterView, StoreError> {
-        let (inner, node) = (self.inner.clone(), node.clone());
-        self.run(async move { inner.heartbeat_node(&node).await }).await
+    async fn heartbeat_node(&self, node: &NodeInfo) -> Result<ClusterView> {
+        let node = node.clone();
+        self.run(|inner| async move { inner.heartbeat_node(&node).await }).await
     }
 
-    async fn settings_version(&self) -> Result<u64, StoreError> {
+    async fn settings_version(&self) -> Result<u64> {
         self.read(move |_, db| async move { nodes::settings_version(&db).await }).await
     }
 
-    async fn confirm_settings(&self, node: &NodeInfo, version: u64) -> Result<(), StoreError> {
-        let (inner, node) = (self.inner.clone(), node.clone());
-        self.run(async move { inner.confirm_settings(&node, version).await }).await
+    async fn confirm_settings(&self, node: &NodeInfo, version: u64) -> Result<()> {
+        let node = node.clone();
+        self.run(|inner| async move { inner.confirm_settings(&node, version).await }).await
     }
 
-    async fn unconfirmed_nodes(&self, version: u64) -> Result<Vec<UnconfirmedNode>, StoreError> {
+    async fn unconfirmed_nodes(&self, version: u64) -> Result<Vec<UnconfirmedNode>> {
         self.read(
             move |inner, mut db| async move { inner.unconfirmed_nodes(&mut db, version).await },
         )
         .await
     }
 
-    async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {
+    async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>> {
         let query = || {
             let ids = ids.to_vec();
             self.read(move |_, db| async move {

@@ -196,8 +196,12 @@ impl Inner {
         let later = |worker: &mut StoredWorker| worker.seen_at = worker.seen_at + by;
         let mut all = self.workers_now(db, &Scope::All).await?;
         all.values_mut().for_each(later);
-        let updates: Vec<WorkerUpdate> =
-            all.iter().map(|(name, worker)| WorkerUpdate::written(name, worker)).collect();
+        let updates = all.iter().map(|(name, worker)| WorkerUpdate {
+            name: name.clone(),
+            worker: worker.clone(),
+            needs_write: true,
+        });
+        let updates: Vec<WorkerUpdate> = updates.collect();
         workers::put(db, &updates).await?;
         *locked(&self.workers) = all;
         Ok(())
@@ -230,5 +234,5 @@ async fn lock_liveness(db: &PooledConnection) -> Result<Timestamp> {
 }
 
 async fn put_liveness(db: &PooledConnection, now: Timestamp) -> Result<()> {
-    db.run(sql::LIVENESS_PUT, &[&now.unix_ms()]).await.map(drop)
+    db.run(sql::LIVENESS_PUT, &[&now.unix_ms()]).await
 }

@@ -13,15 +13,15 @@ use super::{
 };
 use crate::{
     codec::{inline_history::InlineHistory, stored::Stored},
-    queue::{Queue, is_paused},
+    queue::Queue,
     random::RandomSource,
     record::Records,
     store::Claimed,
-    unit_of_work::{Effect, Sink, Source},
+    unit_of_work::{DecisionContext, Effect, Sink, Source},
 };
 use engine::{
-    AttemptRecord, Change, Claim, Entropy, HistoryEntry, IdempotencyKey, Job, JobId, JsonText,
-    LeaseToken, NewJob, Refusal, Step, StepName, StepsChange, TenantLimit, TenantLimits, Timestamp,
+    AttemptRecord, Change, Claim, HistoryEntry, IdempotencyKey, Job, JobId, JsonText, LeaseToken,
+    NewJob, Refusal, Step, StepName, StepsChange, TenantLimit, TenantLimits, Timestamp,
 };
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -146,10 +146,6 @@ impl Transaction {
         }
     }
 
-    pub(super) fn is_paused(&self, queue: &Queue) -> bool {
-        is_paused(self.records().pauses(), queue)
-    }
-
     /// Later events get positions from `event_seq` on.
     pub(super) fn continue_events_at(&mut self, event_seq: i64) {
         self.pending.outbox_pages.close();
@@ -213,8 +209,8 @@ impl Transaction {
         (no, queue): (i64, i64),
         change: Change,
     ) -> Result<Arc<Stored>> {
-        let recent = before.map_or_else(InlineHistory::default, |before| before.recent.copy());
-        let recent = self.save_history(no, recent, &change)?;
+        let mut recent = before.map_or_else(InlineHistory::default, |before| before.recent.copy());
+        self.save_history(no, &mut recent, &change)?;
         let Change { job, steps, takes_key, .. } = change;
         let after = Arc::new(Stored { no, queue, job, recent });
         if takes_key {
@@ -237,20 +233,17 @@ impl Transaction {
         Ok(after)
     }
 
-    fn save_history(
-        &mut self,
-        no: i64,
-        recent: InlineHistory,
-        change: &Change,
-    ) -> Result<InlineHistory> {
-        let Some(entry) = &change.entry else { return Ok(recent) };
+    fn save_history(&mut self, no: i64, recent: &mut InlineHistory, change: &Change) -> Result<()> {
+        let Some(entry) = &change.entry else { return Ok(()) };
         let event_seq = change.event.map(|event| {
             let event_seq = self.first_event_seq + self.pending.event_count;
             self.pending.outbox_pages.add(event_seq, no, (event, entry.at, &change.job));
             self.pending.event_count += 1;
             event_seq
         });
-        Ok(self.pending.add_history(no, recent, (entry, event_seq))?)
+        let moved = recent.add(no, entry, event_seq)?;
+        self.pending.history.extend(moved.into_iter().map(|row| (no, row)));
+        Ok(())
     }
 
     fn take_key(&mut self, after: &Stored) -> Result<()> {
@@ -327,8 +320,8 @@ impl Source for Transaction {
         if let Some(found) = recent_record(row, token)? {
             return Ok(Some(found));
         }
-        let moved = self.pending.history.iter().filter(|moved| moved.no == row.no);
-        let moved = moved.map(|moved| &moved.entry);
+        let moved = self.pending.history.iter().filter(|(no, _)| *no == row.no);
+        let moved = moved.map(|(_, moved)| &moved.entry);
         let old = self.history.get(&row.no).into_iter().flatten();
         Ok(moved.chain(old).find_map(|entry| entry.record_of(token)))
     }
@@ -356,24 +349,14 @@ impl Source for Transaction {
         }
     }
 
-    fn records(&self) -> &Records {
-        self.records.as_ref().unwrap_or(&self.settings.records)
-    }
-
-    fn limits(&self) -> &TenantLimits {
-        &self.limits
-    }
-
-    fn now(&self) -> Timestamp {
-        self.now
-    }
-
-    fn epoch(&self) -> u32 {
-        self.epoch
-    }
-
-    fn entropy(&self) -> Entropy {
-        self.random.entropy()
+    fn context(&self) -> DecisionContext<'_> {
+        DecisionContext {
+            now: self.now,
+            epoch: self.epoch,
+            records: self.records(),
+            limits: &self.limits,
+            random: &*self.random,
+        }
     }
 }
 
@@ -409,6 +392,10 @@ impl Sink for Transaction {
 }
 
 impl Transaction {
+    pub(super) fn records(&self) -> &Records {
+        self.records.as_ref().unwrap_or(&self.settings.records)
+    }
+
     fn records_mut(&mut self) -> &mut Records {
         self.records.get_or_insert_with(|| self.settings.records.clone())
     }

@@ -25,13 +25,6 @@ pub(super) struct WorkerUpdate {
     pub(super) needs_write: bool,
 }
 
-impl WorkerUpdate {
-    /// An update of which the row is written in any case.
-    pub(super) fn written(name: &WorkerKey, worker: &StoredWorker) -> Self {
-        WorkerUpdate { name: name.clone(), worker: worker.clone(), needs_write: true }
-    }
-}
-
 /// What the requests of a batch change about workers.
 #[derive(Default)]
 pub(super) struct WorkerUpdates {

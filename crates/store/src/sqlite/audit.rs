@@ -4,7 +4,7 @@ use super::{
     body::{from_row, to_row, to_scope},
     doctor::open_read_only,
     error::{OpenError, Result, TransactionError},
-    load::{all, blob, first, run},
+    load::{all, blob, first, readable, run},
     maintenance::to_i64,
     open::Files,
     sql,
@@ -80,17 +80,11 @@ pub(super) fn verify(
     while let Some(row) = rows.next()? {
         let next = entries + 1;
         let follows = |entry: &AuditEntry| entry.number == next && entry.follows(head);
-        match entry(row) {
-            Ok(entry) if follows(&entry) => {
-                each_entry(&entry);
-                (entries, head) = (next, entry.hash);
-            }
-            Ok(_) => return Ok(AuditChain::Broken { number: next }),
-            Err(error) if error.is_about_a_row() => {
-                return Ok(AuditChain::Broken { number: next });
-            }
-            Err(error) => return Err(error),
-        }
+        let Some(entry) = readable(entry(row))?.filter(follows) else {
+            return Ok(AuditChain::Broken { number: next });
+        };
+        each_entry(&entry);
+        (entries, head) = (next, entry.hash);
     }
     Ok(AuditChain::Whole { entries, head })
 }

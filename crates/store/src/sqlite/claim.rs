@@ -105,7 +105,7 @@ impl Writer {
             let ready = self.cache.ready_queues.get(no);
             self.cache.queued(*no) > 0
                 && ready.is_none_or(|ready| ready.not_before <= self.now())
-                && !self.cache.is_paused(queue)
+                && !self.cache.records.is_paused(queue)
         });
         let mut open: Vec<i64> = open.map(|(no, _)| no).collect();
         open.sort_by_key(|queue| self.last_served.get(queue));

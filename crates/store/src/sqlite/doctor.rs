@@ -17,6 +17,7 @@ use crate::{
     AuditChain,
     queue::{Counts, Queue},
     record::RecordKind,
+    store::with_causes,
 };
 use engine::{Envelope, HistoryEntry, Job, JobId, Step, Timestamp};
 use rusqlite::Connection;
@@ -100,7 +101,7 @@ pub(super) fn examine_files(
             return Err(OpenError::NotOurs { path: files.path.clone() });
         }
         Err(error) => {
-            let what = format!("the file cannot be read: {}", Chain(&error));
+            let what = format!("the file cannot be read: {}", with_causes(&error));
             let findings = vec![Finding { damage: true, what, remedy: RESTORE }];
             return Ok(Health { findings, ..Health::default() });
         }
@@ -115,7 +116,7 @@ pub(super) fn examine_files(
         progress(name);
         // A table that cannot be read is a finding, too, and the next check may find more.
         if let Err(error) = check(&mut doctor) {
-            doctor.damage(format!("{name}: {}", Chain(&error)));
+            doctor.damage(format!("{name}: {}", with_causes(&error)));
         }
     }
     doctor.health.findings.sort_by_key(|finding| !finding.damage);
@@ -398,18 +399,4 @@ fn read_job_rows(row: &rusqlite::Row<'_>) -> Result<(Job, Vec<HistoryEntry>)> {
     }
     let recent = recent.rows(no)?.into_iter().map(|row| row.entry).collect();
     Ok((job, recent))
-}
-
-pub(super) struct Chain<'a>(pub(super) &'a dyn std::error::Error);
-
-impl fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut cause = self.0.source();
-        while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
-        }
-        Ok(())
-    }
 }

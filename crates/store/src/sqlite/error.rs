@@ -61,6 +61,7 @@ impl TransactionError {
 
 /// Why a store could not be opened, and what to do about it.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum OpenError {
     /// Another process has the store open.
     #[error(
@@ -69,17 +70,13 @@ pub enum OpenError {
         path.display()
     )]
     InUse {
-        /// The store's file.
         path: PathBuf,
         /// That process: process, machine, since when.
         holder: String,
     },
     /// Another program wrote the file.
     #[error("{} is not a store of Consign", path.display())]
-    NotOurs {
-        /// The file.
-        path: PathBuf,
-    },
+    NotOurs { path: PathBuf },
     /// A later version wrote the store.
     #[error(
         "{} has schema {version}, and this version of Consign supports {supported_version}; use the \
@@ -87,9 +84,7 @@ pub enum OpenError {
         path.display()
     )]
     TooNew {
-        /// The store's file.
         path: PathBuf,
-        /// The schema version of the file.
         version: i64,
         /// The newest schema version that this program supports.
         supported_version: i64,
@@ -101,57 +96,32 @@ pub enum OpenError {
         path.display(), commits - 1
     )]
     LogDamaged {
-        /// The log's file.
         path: PathBuf,
         /// How many commits lie behind the damage. The last one may have been unfinished.
         commits: u64,
     },
     /// The target exists and is not overwritten.
     #[error("{} exists already and is not overwritten; move it away first", path.display())]
-    Exists {
-        /// The existing file.
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
     /// A copy could not be made, and nothing of it is left.
     #[error("no copy could be made at {}", path.display())]
-    NotCopied {
-        /// The target of the copy.
-        path: PathBuf,
-        /// The cause.
-        source: StoreError,
-    },
+    NotCopied { path: PathBuf, source: StoreError },
     /// The source of the copy is damaged, and the copy would be, too.
     #[error("{} is damaged: {what}; use an older backup", path.display())]
-    Damaged {
-        /// The damaged file.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
+    Damaged { path: PathBuf, what: String },
     /// Another user or a link controls this file.
     #[error("{} {reason}", path.display())]
     Untrusted {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it, and what repairs it.
         reason: String,
     },
     /// The file system reported an error.
     #[error("{} cannot be opened", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// The file could not be read as a store.
     #[error("{} cannot be used as a store", path.display())]
-    Store {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: StoreError,
-    },
+    Store { path: PathBuf, source: StoreError },
 }
 
 impl OpenError {

@@ -11,12 +11,12 @@ use crate::{
     queue::Queue,
     record::Records,
     store::{Claimed, Reply, Request},
-    unit_of_work::{Effect, OneWriter, Sink, Source, execute_requests},
+    unit_of_work::{DecisionContext, Effect, OneWriter, Sink, Source, execute_requests},
     workers::{WorkerKey, room_for_worker, updated_worker},
 };
 use engine::{
-    AttemptRecord, ClaimRequest, Entropy, Host, IdempotencyKey, Job, JobId, JobType, LeaseToken,
-    Refusal, Scope, Step, StepName, TenantLimit, TenantLimits, Timestamp,
+    AttemptRecord, ClaimRequest, Host, IdempotencyKey, Job, JobId, JobType, LeaseToken, Refusal,
+    Scope, Step, StepName, TenantLimit,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -165,24 +165,14 @@ impl Source for Writer {
         Ok(true)
     }
 
-    fn records(&self) -> &Records {
-        &self.cache.records
-    }
-
-    fn limits(&self) -> &TenantLimits {
-        &self.limits
-    }
-
-    fn now(&self) -> Timestamp {
-        self.cache.time
-    }
-
-    fn epoch(&self) -> u32 {
-        self.cache.store_meta.epoch
-    }
-
-    fn entropy(&self) -> Entropy {
-        self.random.entropy()
+    fn context(&self) -> DecisionContext<'_> {
+        DecisionContext {
+            now: self.now(),
+            epoch: self.cache.store_meta.epoch,
+            records: &self.cache.records,
+            limits: &self.limits,
+            random: &*self.random,
+        }
     }
 }
 

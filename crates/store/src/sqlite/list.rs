@@ -16,10 +16,10 @@ use super::{
 };
 use crate::{
     cursor::Cursor,
-    index_choice::{IndexChoice, IndexableFilter},
+    index_choice::{IndexChoice, created_from, created_until},
     store::{PAGE_MAX, Page, Query},
 };
-use engine::{Envelope, Scope, Timestamp};
+use engine::{Envelope, Timestamp};
 use rusqlite::Connection;
 
 /// One page reads at most this many jobs.
@@ -32,7 +32,7 @@ const WALKS_MAX: usize = 64;
 pub(super) fn list(db: &Connection, query: &Query) -> Result<Page> {
     let limit = query.limit.clamp(1, PAGE_MAX);
     let mut below = start(db, query)?;
-    let floor = match query.filter.created_from() {
+    let floor = match created_from(&query.filter) {
         Some(from) => first_created_after(db, from)?,
         None => 0,
     };
@@ -67,7 +67,7 @@ fn cursor_below(below: i64) -> Cursor {
 fn start(db: &Connection, query: &Query) -> Result<i64> {
     let from = query.before.map_or(i64::MAX, |cursor| to_i64(cursor.major()));
     // Jobs arrive in the order of their creation, and none ends before it was created.
-    match query.filter.created_until() {
+    match created_until(&query.filter) {
         Some(until) => Ok(from.min(first_created_after(db, until)?)),
         None => Ok(from),
     }
@@ -148,33 +148,22 @@ impl Walks {
     /// The walks that together meet every job that can match the query.
     fn new(db: &Connection, query: &Query) -> Result<Self> {
         let all = || vec![Walk::new(sql::LIST_ALL, None)];
-        let walks = match IndexChoice::of(&query.filter) {
-            Some(
-                IndexChoice::Subject(digest)
-                | IndexChoice::Correlation(digest)
-                | IndexChoice::Parent(digest),
-            ) => with_tail(db, vec![digest])?,
-            Some(IndexChoice::Error(error)) => vec![
+        let walks = match IndexChoice::of(query) {
+            IndexChoice::Subject(digest)
+            | IndexChoice::Correlation(digest)
+            | IndexChoice::Parent(digest) => with_tail(db, vec![digest])?,
+            IndexChoice::Error(error) => vec![
                 Walk::new(sql::LIST_ERROR_LIVE, Some(error)),
                 Walk::new(sql::LIST_ERROR_ENDED, Some(error)),
             ],
-            Some(IndexChoice::Running) => vec![Walk::new(sql::LIST_RUNNING, None)],
-            Some(IndexChoice::Ended(status)) => vec![Walk::new(sql::LIST_STATUS, Some(status))],
-            Some(IndexChoice::Completed) => vec![Walk::new(sql::LIST_ENDED, None)],
-            Some(IndexChoice::Live) => vec![Walk::new(sql::LIST_LIVE, None)],
-            Some(IndexChoice::Type(job_type)) => {
-                let queues = load_queues(db)?;
-                let queues = queues.of_type(&job_type, &query.scope).map(|(no, _)| no).collect();
-                with_tail(db, queues)?
+            IndexChoice::Running => vec![Walk::new(sql::LIST_RUNNING, None)],
+            IndexChoice::Ended(status) => vec![Walk::new(sql::LIST_STATUS, Some(status))],
+            IndexChoice::Completed => vec![Walk::new(sql::LIST_ENDED, None)],
+            IndexChoice::Live => vec![Walk::new(sql::LIST_LIVE, None)],
+            IndexChoice::Queues(job_type) => {
+                with_tail(db, load_queues(db)?.numbers(job_type.as_ref(), &query.scope))?
             }
-            None => match &query.scope {
-                Scope::All => all(),
-                Scope::One(tenant) => {
-                    let queues = load_queues(db)?;
-                    let own = queues.all().filter(|(_, queue)| queue.tenant == *tenant);
-                    with_tail(db, own.map(|(no, _)| no).collect())?
-                }
-            },
+            IndexChoice::All => all(),
         };
         Ok(Walks(if walks.len() > WALKS_MAX { all() } else { walks }))
     }

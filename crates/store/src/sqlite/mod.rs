@@ -50,7 +50,7 @@ use crate::{
     queue::{QueueDepth, WorkerSeen},
     record::{Record, RecordKind},
     store::{
-        Execute, NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Store,
+        Execute, NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Result, Store,
         StoreError, Upcoming,
     },
 };
@@ -59,7 +59,6 @@ use engine::{
     AuditEntry, Event, ExplainFacts, HistoryEntry, Job, JobId, JobType, JsonText, Scope,
     TenantLimits, Timestamp,
 };
-use error::Result;
 use open::Files;
 use readers::Readers;
 use rusqlite::Connection;
@@ -157,8 +156,8 @@ impl Sqlite {
     fn write<R>(
         &self,
         write_class: WriteClass,
-        work: impl FnOnce(&mut Writer) -> Result<R>,
-    ) -> Result<R, StoreError> {
+        work: impl FnOnce(&mut Writer) -> error::Result<R>,
+    ) -> Result<R> {
         self.writers_waiting.fetch_add(1, Ordering::SeqCst);
         let writer = self.writer.lock();
         self.writers_waiting.fetch_sub(1, Ordering::SeqCst);
@@ -198,8 +197,8 @@ impl Sqlite {
         &self,
         scope: &Scope,
         id: JobId,
-        read: impl FnOnce(&Connection, &load::Stored) -> Result<R>,
-    ) -> Result<Option<R>, StoreError> {
+        read: impl FnOnce(&Connection, &load::Stored) -> error::Result<R>,
+    ) -> Result<Option<R>> {
         self.readers.read(|db| {
             let stored = load::visible(db, scope, id)?;
             stored.map(|stored| read(db, &stored)).transpose()
@@ -208,7 +207,7 @@ impl Sqlite {
 
     /// The store's time. After a jump of the clock the writer moves on first: the answer must show
     /// leases and workers as they are after that.
-    async fn now(&self) -> Result<Timestamp, StoreError> {
+    async fn now(&self) -> Result<Timestamp> {
         let tick = self.shared.peek();
         if tick.jumped.is_zero() {
             return Ok(tick.now);
@@ -237,14 +236,14 @@ const WRITER_PANICKED: &str = "a transaction panicked";
 /// Runs a read on a thread of readers. Fails if the thread is gone.
 async fn read_by<R: Send + 'static>(
     thread: &DedicatedThread<Arc<Readers>>,
-    read: impl FnOnce(&Connection) -> Result<R> + Send + 'static,
-) -> Result<R, StoreError> {
+    read: impl FnOnce(&Connection) -> error::Result<R> + Send + 'static,
+) -> Result<R> {
     let receiver = thread.run(move |readers| readers.read(read));
     receiver.await.map_err(|broken| StoreError::Unavailable(Some(Box::new(broken))))?
 }
 
 impl Execute for Sqlite {
-    fn execute(&self, batch: Vec<Request>, _: Notification) -> Result<Vec<Reply>, StoreError> {
+    fn execute(&self, batch: Vec<Request>, _: Notification) -> Result<Vec<Reply>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
@@ -262,43 +261,33 @@ impl Execute for Sqlite {
 
 #[async_trait]
 impl Store for Sqlite {
-    async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
+    async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>> {
         let stored = self.readers.read_one_statement(|db| load::visible(db, scope, id))?;
         Ok(stored.map(|stored| stored.job))
     }
 
-    async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
+    async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>> {
         self.read_about_job(scope, id, |db, stored| load::payload(db, stored.no))
     }
 
-    async fn history(
-        &self,
-        scope: &Scope,
-        id: JobId,
-        after: u64,
-    ) -> Result<Vec<HistoryEntry>, StoreError> {
+    async fn history(&self, scope: &Scope, id: JobId, after: u64) -> Result<Vec<HistoryEntry>> {
         let history =
             self.read_about_job(scope, id, |db, stored| load::history(db, stored, after))?;
         Ok(history.unwrap_or_default())
     }
 
-    async fn events_of_job(
-        &self,
-        scope: &Scope,
-        id: JobId,
-        after: u64,
-    ) -> Result<Vec<Event>, StoreError> {
+    async fn events_of_job(&self, scope: &Scope, id: JobId, after: u64) -> Result<Vec<Event>> {
         let events =
             self.read_about_job(scope, id, |db, stored| reads::events_of_job(db, stored, after))?;
         Ok(events.unwrap_or_default())
     }
 
-    async fn list(&self, query: &Query) -> Result<Page, StoreError> {
+    async fn list(&self, query: &Query) -> Result<Page> {
         let query = query.clone();
         read_by(&self.slow_reads, move |db| list::list(db, &query)).await
     }
 
-    async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
+    async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>> {
         let (scope, now, workers) =
             (scope.clone(), self.now().await?, self.shared.workers_now(scope));
         read_by(&self.slow_reads, move |db| reads::queues(db, &workers, &scope, now)).await
@@ -308,19 +297,19 @@ impl Store for Sqlite {
         &self,
         scope: &Scope,
         job_type: Option<&JobType>,
-    ) -> Result<PoisonCounts, StoreError> {
+    ) -> Result<PoisonCounts> {
         let (scope, job_type) = (scope.clone(), job_type.cloned());
         read_by(&self.slow_reads, move |db| reads::poison_counts(db, &scope, job_type.as_ref()))
             .await
     }
 
-    async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
+    async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>> {
         let (scope, now, workers) =
             (scope.clone(), self.now().await?, self.shared.workers_now(scope));
         read_by(&self.slow_reads, move |db| reads::workers(db, &workers, &scope, now)).await
     }
 
-    async fn settings_version(&self) -> Result<u64, StoreError> {
+    async fn settings_version(&self) -> Result<u64> {
         Ok(self.settings_version.load(Ordering::SeqCst))
     }
 
@@ -329,7 +318,7 @@ impl Store for Sqlite {
         kind: RecordKind,
         scope: Option<&Scope>,
         prefix: &str,
-    ) -> Result<Vec<Record>, StoreError> {
+    ) -> Result<Vec<Record>> {
         self.readers
             .read_one_statement(|db| Ok(records::load(db, &[kind])?.list(kind, scope, prefix)))
     }
@@ -339,28 +328,24 @@ impl Store for Sqlite {
         scope: &Scope,
         before: Option<u64>,
         limit: usize,
-    ) -> Result<Vec<AuditEntry>, StoreError> {
+    ) -> Result<Vec<AuditEntry>> {
         let scope = scope.clone();
         read_by(&self.slow_reads, move |db| audit::page(db, &scope, before, limit)).await
     }
 
-    async fn explain_facts(
-        &self,
-        scope: &Scope,
-        id: JobId,
-    ) -> Result<Option<(Job, ExplainFacts)>, StoreError> {
+    async fn explain_facts(&self, scope: &Scope, id: JobId) -> Result<Option<(Job, ExplainFacts)>> {
         let (scope, now, workers) =
             (scope.clone(), self.now().await?, self.shared.workers_now(scope));
         read_by(&self.slow_reads, move |db| reads::explain_facts(db, &workers, &scope, id, now))
             .await
     }
 
-    async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
+    async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>> {
         let now = self.now().await?;
         read_by(&self.maintenance_reads, move |db| reads::overdue_jobs(db, limit, now)).await
     }
 
-    async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
+    async fn next_due(&self, after: Timestamp) -> Result<Upcoming> {
         let now = self.now().await?;
         // No time is later than this. A caller who passes it only wants the current time, and need
         // not wait for the sweeper's reads.
@@ -371,15 +356,15 @@ impl Store for Sqlite {
         Ok(Upcoming { now, due_at })
     }
 
-    async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
+    async fn number_events(&self, limit: usize) -> Result<usize> {
         self.write(WriteClass::Progress, |writer| writer.number_events(limit))
     }
 
-    async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
+    async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>> {
         read_by(&self.maintenance_reads, move |db| reads::events(db, after, limit)).await
     }
 
-    async fn prune_leftovers(&self, limit: usize) -> Result<usize, StoreError> {
+    async fn prune_leftovers(&self, limit: usize) -> Result<usize> {
         self.write(WriteClass::Progress, |writer| writer.prune_leftovers(limit))
     }
 }

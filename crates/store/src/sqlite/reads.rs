@@ -8,12 +8,12 @@ use super::{
     outbox_page::{OutboxEntry, entries},
     records, sql,
     writer_cache::{
-        Workers, is_paused, load_counts_of, load_counts_of_few, load_queues, load_queues_of,
+        Workers, load_counts_of, load_counts_of_few, load_queues, load_queues_of,
         load_queues_of_type, load_store_meta,
     },
 };
 use crate::{
-    queue::{LiveWorkers, Queue, QueueDepth, WorkerSeen, live_workers},
+    queue::{LiveWorkers, Queue, QueueDepth, WorkerSeen},
     record::RecordKind,
     store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, reported_codes},
     workers::{Leases, list_workers, needs_leases},
@@ -57,10 +57,11 @@ pub(super) fn queues(
     // jobs need not be read.
     let leases = if needs_leases(workers, now) { leases(db)? } else { Leases::default() };
     let listed = list_workers(workers, &leases, &Scope::All, now);
-    let live = LiveWorkers::of(&listed, queues.in_scope(scope).into_iter());
+    let in_scope = queues.in_scope(scope);
+    let live = LiveWorkers::of(&listed, in_scope.iter().map(|(_, queue)| *queue));
     let expired = expired(db, now)?;
     let mut depths = Vec::new();
-    for (no, queue) in queues.in_scope(scope) {
+    for (no, queue) in in_scope {
         let counts = counts.get(&no).copied().unwrap_or_default();
         let mut waiting =
             WaitingQueue { due: 0, not_due: expired.get(&no).copied().unwrap_or(0), oldest: None };
@@ -72,7 +73,7 @@ pub(super) fn queues(
             counts,
             due: waiting.due_of(counts.queued),
             oldest_due_at: waiting.oldest.map(Timestamp::from_unix_ms),
-            paused: is_paused(records.pauses(), queue),
+            paused: records.is_paused(queue),
             live_workers: live.count(queue),
         });
     }
@@ -87,8 +88,7 @@ pub(super) fn poison_counts(
 ) -> Result<PoisonCounts> {
     let queues = load_queues_of(db, scope)?;
     let mut groups: Vec<(i64, i64, u64)> = Vec::new();
-    let wanted = |queue: &Queue| job_type.is_none_or(|wanted| *wanted == queue.job_type);
-    for (no, _) in queues.in_scope(scope).into_iter().filter(|(_, queue)| wanted(queue)) {
+    for no in queues.numbers(job_type, scope) {
         let of_queue: Vec<(Option<i64>, u64)> = load::all(db, sql::POISON_COUNTS, [no], pair)?;
         groups.extend(of_queue.iter().filter_map(|(error, count)| Some((no, (*error)?, *count))));
     }
@@ -168,10 +168,11 @@ pub(super) fn explain_facts(
     let counts = load_counts_of_few(db, &queues)?;
     let running = counts.values().map(|counts| counts.running).sum();
     let records = records::load(db, &[RecordKind::Policy, RecordKind::Pause])?;
+    let workers = self::workers(db, workers, &Scope::All, now)?;
     let explain_facts = ExplainFacts {
         now,
-        paused: is_paused(records.pauses(), &queue),
-        live_workers: live_workers(&self::workers(db, workers, &Scope::All, now)?, &queue),
+        paused: records.is_paused(&queue),
+        live_workers: LiveWorkers::of(&workers, [&queue]).count(&queue),
         ahead: ahead(db, &stored, now)?,
         running,
         concurrency: records.policy(&queue.job_type).concurrency,

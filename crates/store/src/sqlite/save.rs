@@ -5,7 +5,7 @@ use super::{
     cached_job::CachedJob,
     digest,
     error::Result,
-    inline_history::InlineHistory,
+    inline_history::{HistoryRow, InlineHistory},
     load::{self, Stored, pair},
     outbox_page::{OutboxEntry, OutboxPages, entries},
     pending::{claim_of, rank_of},
@@ -13,7 +13,7 @@ use super::{
     writer::Writer,
 };
 use crate::queue::Queue;
-use engine::{Change, Envelope, HistoryEntry, Job, JobType, NewJob, StepsChange, Tenant};
+use engine::{Change, Envelope, Job, JobType, NewJob, StepsChange, Tenant};
 use std::sync::Arc;
 
 impl Writer {
@@ -48,8 +48,8 @@ impl Writer {
         (no, queue): (i64, i64),
         change: Change,
     ) -> Result<Arc<Stored>> {
-        let recent = before.map_or_else(InlineHistory::default, |before| before.recent.copy());
-        let recent = self.save_history(no, recent, &change)?;
+        let mut recent = before.map_or_else(InlineHistory::default, |before| before.recent.copy());
+        self.save_history(no, &mut recent, &change)?;
         let Change { job, steps, takes_key, .. } = change;
         let after = Arc::new(Stored { no, queue, job, recent });
         self.save_key(before, &after, takes_key)?;
@@ -99,36 +99,20 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the transition to the history and the outbox. Returns the new inline history.
-    fn save_history(
-        &mut self,
-        no: i64,
-        recent: InlineHistory,
-        change: &Change,
-    ) -> Result<InlineHistory> {
-        let Some(entry) = &change.entry else { return Ok(recent) };
+    /// Writes the transition to the history and the outbox.
+    fn save_history(&mut self, no: i64, recent: &mut InlineHistory, change: &Change) -> Result<()> {
+        let Some(entry) = &change.entry else { return Ok(()) };
         let event = change.event.map(|kind| {
             let number = self.cache.next_event;
             self.cache.next_event += 1;
             self.pending.outbox_pages.add(number, no, (kind, entry.at, &change.job));
             number
         });
-        let mut recent = self.spill_history(no, recent)?;
-        recent.push(entry, event);
-        Ok(recent)
-    }
-
-    /// Moves entries that no longer fit into the job's row to rows of their own.
-    fn spill_history(&self, no: i64, recent: InlineHistory) -> Result<InlineHistory> {
-        if !recent.is_full() {
-            return Ok(recent);
+        for HistoryRow { entry, event } in recent.add(no, entry, event)? {
+            let values = (no, entry.seq, event, to_row(no, &entry));
+            load::run(&self.db, sql::HISTORY_INSERT, values)?;
         }
-        let mut insert = self.db.prepare_cached(sql::HISTORY_INSERT)?;
-        for row in recent.rows(no)? {
-            let entry: &HistoryEntry = &row.entry;
-            insert.execute((no, entry.seq, row.event, to_row(no, entry)))?;
-        }
-        Ok(InlineHistory::default())
+        Ok(())
     }
 
     fn save_steps(&mut self, no: i64, steps: &StepsChange) -> Result<()> {

@@ -3,29 +3,16 @@
 use super::{
     doctor::open_read_only,
     error::OpenError,
-    open::{Files, MIGRATIONS, Role, SCHEMA, migrate as run, refuse_foreign, schema_of},
+    open::{Files, MIGRATIONS, Role, migrate as run, refuse_foreign, schema_of},
 };
-use crate::{Migration, Schema};
+use crate::Schema;
 use std::{borrow::Cow, path::Path};
-
-impl Schema {
-    fn of(version: i64) -> Self {
-        let numbered = (1..).zip(MIGRATIONS.iter());
-        let missing = numbered.filter(|(number, _)| *number > version);
-        let missing = missing.map(|(number, (name, sql))| Migration {
-            number,
-            name,
-            sql: Cow::Borrowed(sql),
-        });
-        Schema { version, supported_version: SCHEMA, missing: missing.collect() }
-    }
-}
 
 /// Returns the schema version of the store at `path`. Works while the store is in use, and does not
 /// change it.
 pub fn schema(path: &Path) -> Result<Schema, OpenError> {
     let (_, version) = open_read_only(&Files::for_external_reader(path)?)?;
-    Ok(Schema::of(version))
+    Ok(Schema::of(version, MIGRATIONS, Cow::Borrowed))
 }
 
 /// Migrates the store at `path`, and returns the schema version it had. Refused while another
@@ -39,5 +26,5 @@ pub fn migrate(path: &Path, holder: &str) -> Result<Schema, OpenError> {
     // An empty file would become a store, which only `open` may do.
     refuse_foreign(before, path)?;
     run(&mut db, path)?;
-    Ok(Schema::of(before.1))
+    Ok(Schema::of(before.1, MIGRATIONS, Cow::Borrowed))
 }

@@ -11,7 +11,7 @@ use super::{
     seal::{Damage, Kind},
     sql,
 };
-pub(super) use crate::queue::{Queues, is_paused};
+pub(super) use crate::queue::Queues;
 pub(super) use crate::workers::Workers;
 use crate::{
     queue::{Counts, Queue},
@@ -75,10 +75,6 @@ impl WriterCache {
             unindexed: Unindexed { from: last_commit.last_no + 1, entries: Vec::new() },
             damaged_jobs: BTreeSet::new(),
         })
-    }
-
-    pub(super) fn is_paused(&self, queue: &Queue) -> bool {
-        is_paused(self.records.pauses(), queue)
     }
 
     pub(super) fn is_anything_running(&self) -> bool {

@@ -14,14 +14,15 @@ mod view;
 
 use crate::{
     queue::Queue,
+    random::RandomSource,
     record::{Record, RecordName, Records},
     store::{Answer, Claimed, Reply, Request, phase},
     workers::WorkerKey,
 };
 use engine::{
-    AttemptRecord, AuditNote, Change, ClaimRequest, Command, Decision, Entropy, Facts, Host,
-    IdempotencyKey, Job, JobId, JobType, LeaseToken, NewJob, Policy, Refusal, Scope, Step,
-    StepName, TenantLimits, Timestamp,
+    AttemptRecord, AuditNote, Change, ClaimRequest, Command, Decision, Facts, Host, IdempotencyKey,
+    Job, JobId, JobType, LeaseToken, NewJob, Policy, Refusal, Scope, Step, StepName, TenantLimits,
+    Timestamp,
 };
 use staged::Staged;
 use view::View;
@@ -71,27 +72,13 @@ pub(crate) trait Source {
         opened_types: u64,
     ) -> Result<bool, Refusal>;
 
-    fn records(&self) -> &Records;
-
-    fn limits(&self) -> &TenantLimits;
-
-    fn now(&self) -> Timestamp;
-
-    fn epoch(&self) -> u32;
-
-    fn entropy(&self) -> Entropy;
+    fn context(&self) -> DecisionContext<'_>;
 
     /// The facts that every decision gets.
     fn facts<'a>(&self, policy: &'a Policy) -> Facts<'a> {
-        Facts {
-            now: self.now(),
-            epoch: self.epoch(),
-            policy,
-            entropy: self.entropy(),
-            record: None,
-            step: None,
-            steps: 0,
-        }
+        let DecisionContext { now, epoch, random, .. } = self.context();
+        let entropy = random.entropy();
+        Facts { now, epoch, policy, entropy, record: None, step: None, steps: 0 }
     }
 
     /// The row of a job for an effect. `before` is missing where an earlier effect of the same
@@ -108,6 +95,15 @@ pub(crate) trait Source {
     fn decide(&self, job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
         engine::decide(job, command, facts)
     }
+}
+
+/// What all decisions of a transaction depend on.
+pub(crate) struct DecisionContext<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) epoch: u32,
+    pub(crate) records: &'a Records,
+    pub(crate) limits: &'a TenantLimits,
+    pub(crate) random: &'a dyn RandomSource,
 }
 
 /// How a store writes decisions.

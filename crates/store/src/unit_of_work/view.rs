@@ -108,7 +108,7 @@ impl<'a, S: Source> View<'_, 'a, S> {
             !has_opened && self.source.check_queue(&queue, self.records(), opened_types)?;
         let policy = self.policy(&new.job_type);
         let queued = policy.max_queued.map_or(0, |_| self.queued(&queue));
-        let change = submit(new, policy, queued, self.source.now())?;
+        let change = submit(new, policy, queued, self.source.context().now)?;
         let submitted = Submitted::of(&change.job, false);
         if self.staged.is_list {
             if opens_type {
@@ -147,14 +147,9 @@ impl<'a, S: Source> View<'_, 'a, S> {
     ) -> Result<engine::Decided, Stop<S::Error>> {
         let job = view.job::<S>();
         // The record of the attempt is only needed when the token is not the job's current one.
-        let record = match stale_token(job, command) {
-            Some(token) => self.attempt_record(view, token)?,
-            None => None,
-        };
-        let step = match command.step() {
-            Some(name) => self.step(view, name)?,
-            None => None,
-        };
+        let record = stale_token(job, command).map(|token| self.attempt_record(view, token));
+        let record = record.transpose()?.flatten();
+        let step = command.step().map(|name| self.step(view, name)).transpose()?.flatten();
         // The count matters only when the command begins another step.
         let steps = match (command.step(), &step) {
             (Some(_), None) => self.steps_count(view)?,
@@ -201,7 +196,7 @@ impl<'a, S: Source> View<'_, 'a, S> {
     }
 
     fn pause(&mut self, pause: Pause) -> Result<(), Stop<S::Error>> {
-        check_pause(self.records().pauses(), &pause, self.source.limits())?;
+        check_pause(self.records().pauses(), &pause, self.source.context().limits)?;
         if self.records().pauses().contains(&pause) {
             return Ok(());
         }
@@ -225,7 +220,7 @@ impl<'a, S: Source> View<'_, 'a, S> {
             RecordKind::Pause if is_new => {
                 let job_type = change.job_type().ok_or_else(unreadable)?;
                 let pause = (job_type, change.name.scope.clone());
-                check_pause(self.records().pauses(), &pause, self.source.limits())?;
+                check_pause(self.records().pauses(), &pause, self.source.context().limits)?;
             }
             RecordKind::ApiKey
             | RecordKind::Pause
@@ -241,8 +236,8 @@ impl<'a, S: Source> View<'_, 'a, S> {
         let listed_scope = (*scope != Scope::All).then_some(scope);
         let records = self.records().list(RecordKind::ApiKey, listed_scope, "");
         let keys: Vec<ApiKey> = records.iter().filter_map(Record::read).collect();
-        let limits = self.source.limits();
-        let ended = limits.room_for_key(keys.iter(), scope, self.source.now())?;
+        let limits = self.source.context().limits;
+        let ended = limits.room_for_key(keys.iter(), scope, self.source.context().now)?;
         let Some(ended) = ended else { return Ok(()) };
         let key = key_of_id(ended);
         let removed = records.into_iter().find(|record| record.name.key == key);
@@ -251,7 +246,7 @@ impl<'a, S: Source> View<'_, 'a, S> {
 
     fn change_record(&mut self, change: &RecordChange) -> Result<(), Stop<S::Error>> {
         let records = &mut self.staged.records;
-        let records = records.get_or_insert_with(|| self.source.records().clone());
+        let records = records.get_or_insert_with(|| self.source.context().records.clone());
         self.staged.effects.push(match records.change(change)? {
             Some(record) => Effect::PutRecord(record),
             None => Effect::RemoveRecord(change.name.clone()),
@@ -278,7 +273,7 @@ impl<S: Source> View<'_, '_, S> {
         key: &IdempotencyKey,
     ) -> Result<Option<Job>, Stop<S::Error>> {
         let owner = self.key_owner(queue, key)?;
-        let (policy, now) = (self.policy(&queue.job_type), self.source.now());
+        let (policy, now) = (self.policy(&queue.job_type), self.source.context().now);
         Ok(owner.filter(|owner| !key_is_free(owner, policy, now)))
     }
 
@@ -358,7 +353,7 @@ impl<S: Source> View<'_, '_, S> {
     }
 
     fn records(&self) -> &Records {
-        self.staged.records.as_ref().unwrap_or_else(|| self.source.records())
+        self.staged.records.as_ref().unwrap_or_else(|| self.source.context().records)
     }
 
     fn policy(&self, job_type: &JobType) -> &Policy {

@@ -1,12 +1,13 @@
 //! Compares the content of a disk after a crash with what the store had answered.
 
 use super::{
-    Stops, chain,
+    Stops,
     facts::Fact,
     open_counting,
     snapshot::{Snapshot, View, events},
     start,
     story::Story,
+    with_causes,
 };
 use crate::{
     Answer, EVENTS_KEPT, Execute, Notification, Reply, Request, Sqlite, Store, StoreError,
@@ -43,7 +44,7 @@ impl<'a> Checker<'a> {
     pub(super) fn check(&self, disk: &Disk) -> Verdict<Snapshot> {
         let stops = Stops::default();
         let store = open_counting(disk, &stops)
-            .map_err(|error| format!("it does not open: {}", chain(&error)))?;
+            .map_err(|error| format!("it does not open: {}", with_causes(&error)))?;
         let found = into_verdict(Snapshot::read(&store))?;
         self.is_lawful(&found)?;
         self.keeps_facts(&found)?;
@@ -261,7 +262,7 @@ fn examine(store: &Sqlite) -> Verdict {
 /// The damage that the doctor finds.
 pub(super) fn health(files: &Files) -> Verdict<Vec<String>> {
     let examined = doctor::examine_files(files, start(), &mut |_| {});
-    let health = examined.map_err(|error| format!("the doctor fails: {}", chain(&error)))?;
+    let health = examined.map_err(|error| format!("the doctor fails: {}", with_causes(&error)))?;
     Ok(health.findings.into_iter().filter(|f| f.damage).map(|f| f.what).collect())
 }
 
@@ -289,5 +290,5 @@ fn has_one_event_per_transition(store: &Sqlite, found: &Snapshot, now: Timestamp
 }
 
 pub(super) fn into_verdict<T>(answer: Result<T, StoreError>) -> Verdict<T> {
-    answer.map_err(|error| format!("the store fails: {}", chain(&error)))
+    answer.map_err(|error| format!("the store fails: {}", with_causes(&error)))
 }

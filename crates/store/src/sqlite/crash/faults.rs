@@ -2,11 +2,11 @@
 //! outcome.
 
 use super::{
-    chain,
     check::Checker,
     points::{StopKind, on_all_cores},
     say,
     story::{Plan, Story, StoryRunner},
+    with_causes,
 };
 use crate::{Execute, Notification, Request, Store, StoreError};
 use crash_disk::{Disk, Fault, FaultyOp};
@@ -77,7 +77,7 @@ fn one_fault(sound: &Story, fault: Fault) -> Option<CallerError> {
     let caller_error = match error {
         StoreError::OutcomeUnknown(_) => CallerError::Unknown,
         StoreError::Unavailable(_) if runner.store.is_some() => {
-            assert!(chain(&error).contains("a checkpoint failed"), "{fault:?}: {error:?}");
+            assert!(with_causes(&error).contains("a checkpoint failed"), "{fault:?}: {error:?}");
             CallerError::Checkpoint
         }
         StoreError::Unavailable(_) => CallerError::Nothing,

@@ -14,7 +14,8 @@ mod rot;
 mod snapshot;
 mod story;
 
-use super::{OpenError, Options, Sqlite, doctor::Chain, log::commits_out_of_reach};
+use super::{OpenError, Options, Sqlite, log::commits_out_of_reach};
+use crate::store::with_causes;
 use crate::{ManualClock, SeededRandom};
 use crash_disk::Disk;
 use engine::Timestamp;
@@ -75,9 +76,4 @@ fn open_counting(disk: &Disk, stops: &Stops) -> Result<Sqlite, OpenError> {
 
 fn say(line: &str) {
     writeln!(std::io::stderr(), "{line}").expect("it prints");
-}
-
-/// An error with all its causes, on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    Chain(error).to_string()
 }

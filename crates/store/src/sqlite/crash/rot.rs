@@ -1,13 +1,14 @@
 //! A disk that rots: bits flip, files are cut. A read returns what was written, or an error.
 
 use super::{
-    DB, WAL, chain,
+    DB, WAL,
     check::health,
     open,
     points::on_all_cores,
     say,
     snapshot::Snapshot,
     story::{Plan, Story},
+    with_causes,
 };
 use crate::{Answer, Execute, Notification, Request, SeededRandom, Sqlite, Store, StoreError};
 use crash_disk::Disk;
@@ -254,7 +255,7 @@ impl Reading<'_> {
 
     fn fails(&mut self, what: &str, error: &StoreError) -> Result<(), String> {
         self.reported = true;
-        let error = chain(error);
+        let error = with_causes(error);
         // The error text of a broken `oneshot`: a thread of the store is gone.
         if error.contains("the sender is gone") { Err(format!("{what}: {error}")) } else { Ok(()) }
     }
