@@ -7,7 +7,7 @@ use super::{
     with_session,
 };
 use crate::{
-    args::{ListArgs, PageArgs},
+    args::ListArgs,
     style::{Style, StyledLine},
 };
 use anyhow::Result;
@@ -19,8 +19,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
         refresh::show_repeatedly(session, args.watch, async || {
             let filter = filter::compose(&args.selection, session.now());
-            let page_args = PageArgs { top: args.top, all: args.all };
-            let page = pages::fetch(page_args, async |top, cursor| {
+            let page = pages::fetch(args.page, async |top, cursor| {
                 let query = ListQuery { filter: filter.clone(), top: Some(top), cursor };
                 session.client.list(&query).await
             });
