@@ -1,7 +1,10 @@
 //! Warns of keys that expire soon.
 
 use super::finding::{DoctorReport, quoted};
-use crate::remote::{KeyValidity, ago, validity};
+use crate::remote::{
+    ago,
+    keys::{KeyValidity, validity},
+};
 use engine::Timestamp;
 use wire::KeyInfo;
 
