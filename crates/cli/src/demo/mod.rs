@@ -13,7 +13,7 @@ mod view;
 use crate::{
     args::DemoArgs,
     remote::{Show, is_broken_pipe},
-    screen::Screen,
+    screen::{self, Screen},
     signals::{INTERRUPTED, Signals},
     style::StyledLine,
 };
@@ -85,7 +85,7 @@ impl DemoOutput {
     async fn show(&mut self, demo: &Demo) -> Result<()> {
         let snapshot = DemoSnapshot::take(demo).await?;
         match self {
-            DemoOutput::Screen(screen) => Ok(screen.draw(&view::frame(&snapshot, screen.size()))?),
+            DemoOutput::Screen(screen) => Ok(screen.draw(&view::frame(&snapshot, screen::size()))?),
             DemoOutput::Plain(plain) => plain.print_new(demo, &snapshot).await,
         }
     }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     args::WatchArgs,
-    screen::Screen,
+    screen::{self, Screen},
     signals::{INTERRUPTED, Signals},
     style::{Style, StyledLine},
 };
@@ -99,7 +99,7 @@ impl WatchOutput {
 
 /// Draws lines, no higher and no wider than the terminal.
 fn draw(screen: &mut Screen, lines: &[StyledLine]) -> Result<()> {
-    let size = screen.size();
+    let size = screen::size();
     let visible = lines.iter().take(size.rows.saturating_sub(1)).cloned();
     let visible: Vec<StyledLine> =
         visible.map(|line| line.cut(size.columns.saturating_sub(1))).collect();

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     args::JobArgs,
-    screen::Screen,
+    screen::{self, Screen},
     signals::{INTERRUPTED, Signals},
     style::{Style, StyledLine, bar},
 };
@@ -74,7 +74,7 @@ impl LiveView<'_> {
         let has_moved = self.last.as_ref().is_none_or(|last| is_transition(last, &status));
         let line = transition_line(&status, self.session.now());
         match &mut self.screen {
-            Some(screen) if has_moved => screen.draw_last(&[cut(line, screen)])?,
+            Some(screen) if has_moved => screen.draw_last(&[cut(line)])?,
             Some(_) => {}
             None => self.session.answer(&status, || vec![line])?,
         }
@@ -99,28 +99,22 @@ impl LiveView<'_> {
         self.frame += 1;
         let spinner = SPINNER[self.frame % SPINNER.len()];
         let line = live(last, spinner, self.lost, self.session.now());
-        Ok(screen.draw(&[cut(line, screen)])?)
+        Ok(screen.draw(&[cut(line)])?)
     }
 }
 
 /// A line that ends in the last column makes some terminals wrap.
-fn cut(line: StyledLine, screen: &Screen) -> StyledLine {
-    line.map(clean).cut(screen.size().columns.saturating_sub(1))
+fn cut(line: StyledLine) -> StyledLine {
+    line.map(clean).cut(screen::size().columns.saturating_sub(1))
 }
 
 /// Whether more than the progress changed.
 fn is_transition(last: &JobStatus, status: &JobStatus) -> bool {
-    let of = |status: &JobStatus| {
-        let cancel_requested = status.cancel_requested;
-        (
-            status.status.clone(),
-            status.attempt,
-            status.next_attempt_at,
-            status.redrive_count,
-            cancel_requested,
-        )
-    };
-    of(last) != of(status)
+    last.status != status.status
+        || last.attempt != status.attempt
+        || last.next_attempt_at != status.next_attempt_at
+        || last.redrive_count != status.redrive_count
+        || last.cancel_requested != status.cancel_requested
 }
 
 pub(crate) fn events(args: &JobArgs) -> Result<ExitCode> {

@@ -44,6 +44,11 @@ impl RawSetting {
         }
     }
 
+    /// The text of a flag or a variable.
+    pub(super) fn loose(&self) -> Option<&str> {
+        if let RawSetting::Loose(text) = self { Some(text) } else { None }
+    }
+
     /// The text, or an error with an example.
     pub(super) fn text(&self, example: &str) -> Result<&str, String> {
         let (RawSetting::Loose(text) | RawSetting::Text(text)) = self else {
