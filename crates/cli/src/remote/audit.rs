@@ -5,10 +5,7 @@ use super::{
     show::{Cell, Table},
     with_session,
 };
-use crate::{
-    args::AuditListArgs,
-    style::{Style, StyledLine},
-};
+use crate::{args::AuditListArgs, style::StyledLine};
 use anyhow::Result;
 use std::process::ExitCode;
 use wire::{AuditLogEntry, Page};
@@ -24,9 +21,6 @@ pub(crate) fn run(args: &AuditListArgs) -> Result<ExitCode> {
 }
 
 fn lines(session: &Session, page: &Page<AuditLogEntry>) -> Vec<StyledLine> {
-    if page.items.is_empty() {
-        return vec![StyledLine::of(Style::Faint, "nothing was done yet")];
-    }
     let mut lines = Table::of(&page.items)
         .number("number", |entry| Cell::maybe(entry.number.map(|number| number.to_string())))
         .wide()
@@ -39,7 +33,7 @@ fn lines(session: &Session, page: &Page<AuditLogEntry>) -> Vec<StyledLine> {
         .text("detail", |entry| Cell::maybe(entry.detail.as_ref()))
         .text("correlation", |entry| &entry.correlation_id)
         .wide()
-        .lines(&session.show);
+        .lines_or(&session.show, "nothing was done yet");
     lines.extend(pages::more(page.items.len(), page.next_cursor.as_ref()));
     lines
 }

@@ -6,10 +6,7 @@ use super::{
     status::note,
     with_session,
 };
-use crate::{
-    args::ListArgs,
-    style::{Style, StyledLine},
-};
+use crate::{args::ListArgs, style::StyledLine};
 use anyhow::Result;
 use client::ListQuery;
 use std::process::ExitCode;
@@ -31,9 +28,6 @@ pub(crate) fn run(args: &ListArgs) -> Result<ExitCode> {
 }
 
 fn lines(session: &Session, page: &Page<JobStatus>) -> Vec<StyledLine> {
-    if page.items.is_empty() {
-        return vec![StyledLine::of(Style::Faint, "no job fits")];
-    }
     let mut lines = Table::of(&page.items)
         .column("job", |job| &job.job_id)
         .column("tenant", |job| Cell::maybe(job.tenant.as_ref()))
@@ -48,7 +42,7 @@ fn lines(session: &Session, page: &Page<JobStatus>) -> Vec<StyledLine> {
         .text("correlation", |job| &job.correlation_id)
         .wide()
         .text("note", |job| note(job, session.now()))
-        .lines(&session.show);
+        .lines_or(&session.show, "no job fits");
     lines.extend(pages::more(page.items.len(), page.next_cursor.as_ref()));
     lines
 }

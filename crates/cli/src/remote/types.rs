@@ -28,16 +28,13 @@ pub(crate) fn run(args: &TypesArgs) -> Result<ExitCode> {
 
 async fn list(session: &Session) -> Result<()> {
     let page = session.client.types().await?;
-    let none = "no type yet: the first job makes one, and so does consign types set TYPE";
-    session.answer(&page, || match &page.items[..] {
-        [] => vec![StyledLine::of(Style::Faint, none)],
-        types => lines(session, types),
-    })
+    session.answer(&page, || lines(session, &page.items))
 }
 
 fn lines(session: &Session, types: &[TypeWithPolicy]) -> Vec<StyledLine> {
     let number = |number: Option<i64>| Cell::maybe(number.map(|number| number.to_string()));
     let yes = |yes| if yes { Cell::from("yes") } else { Cell::styled(Style::Faint, "no") };
+    let empty = "no type yet: the first job makes one, and so does consign types set TYPE";
     Table::of(types)
         .column("type", |shown| &shown.job_type)
         .column("declared", |shown| yes(shown.declared))
@@ -50,7 +47,7 @@ fn lines(session: &Session, types: &[TypeWithPolicy]) -> Vec<StyledLine> {
         .number("slots", |shown| number(shown.policy.concurrency))
         .column("schema", |shown| yes(shown.policy.schema.is_some()))
         .text("handler", |shown| Cell::maybe(handler(&shown.policy).map(|(_, what)| what)))
-        .lines(&session.show)
+        .lines_or(&session.show, empty)
 }
 
 async fn show_one(session: &Session, job_type: &str) -> Result<ExitCode> {

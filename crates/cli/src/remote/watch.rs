@@ -40,7 +40,6 @@ pub(crate) async fn watch(session: &Session, job: &str) -> Result<ExitCode> {
 async fn follow_to_end(session: &Session, job: &str, view: &mut LiveView<'_>) -> Result<ExitCode> {
     let mut follow = Follow::new(session, job);
     let mut frames = tokio::time::interval(FRAME_INTERVAL);
-    let mut ending = ExitCode::SUCCESS;
     loop {
         let mut next = pin!(follow.next());
         let event = loop {
@@ -51,11 +50,13 @@ async fn follow_to_end(session: &Session, job: &str, view: &mut LiveView<'_>) ->
         };
         match event {
             FollowEvent::Status { status, .. } => {
-                ending = of_status(&status.status);
+                let ending = status.completed_at.map(|_| of_status(&status.status));
                 view.show_status(*status)?;
+                if let Some(ending) = ending {
+                    return Ok(ending);
+                }
             }
             FollowEvent::Lost { reason } => view.show_lost(&reason)?,
-            FollowEvent::Ended => return Ok(ending),
         }
     }
 }
@@ -128,9 +129,11 @@ pub(crate) fn events(args: &JobArgs) -> Result<ExitCode> {
                         let number = StyledLine::of(Style::Faint, format!("{seq:>3}  "));
                         vec![number.and(transition_line(&status, session.now()))]
                     })?;
+                    if status.completed_at.is_some() {
+                        return Ok(());
+                    }
                 }
                 FollowEvent::Lost { reason } => print_trying_again(&reason),
-                FollowEvent::Ended => return Ok(()),
             }
         }
     })
