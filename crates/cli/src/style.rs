@@ -102,6 +102,12 @@ impl StyledLine {
     }
 }
 
+impl<Text: Into<String>> From<Text> for StyledLine {
+    fn from(text: Text) -> Self {
+        StyledLine::of(Style::Plain, text)
+    }
+}
+
 /// The width of a text in columns. It is counted by characters: most terminals draw them one by
 /// one, also where several make one emoji.
 pub(crate) fn columns(text: &str) -> usize {

@@ -121,7 +121,7 @@ pub(crate) fn closing_lines(
         Some(path) => format!("The store is kept in {path}; remove its folder when you are done."),
         None => "The store was one file in a temporary folder, and is gone.".into(),
     };
-    lines.extend([StyledLine::new(), StyledLine::of(Style::Plain, store_note)]);
+    lines.extend([StyledLine::new(), store_note.into()]);
     if summary.is_some() {
         lines.extend([StyledLine::new(), title("What to try next")]);
         lines.extend(next_commands(kept_path));

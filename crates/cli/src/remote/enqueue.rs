@@ -10,10 +10,7 @@ use super::{
     watch::watch,
     with_session,
 };
-use crate::{
-    args::EnqueueArgs,
-    style::{Style, StyledLine},
-};
+use crate::{args::EnqueueArgs, style::StyledLine};
 use anyhow::{Context, Result};
 use engine::{JobId, Timestamp};
 use platform::SystemRandom;
@@ -42,7 +39,7 @@ async fn enqueue(session: &Session, args: &EnqueueArgs) -> Result<ExitCode> {
         return watch(session, &submitted.job_id).await;
     }
     if args.quiet {
-        session.show.lines(&[StyledLine::of(Style::Plain, &submitted.job_id)])?;
+        session.show.lines(&[(&submitted.job_id).into()])?;
     } else {
         session.answer(&submitted, || vec![line(&submitted)])?;
     }

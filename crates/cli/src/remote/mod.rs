@@ -27,7 +27,6 @@ mod profiles;
 pub(crate) mod queues;
 pub(crate) mod redrive;
 mod refresh;
-mod remedy;
 mod repeat;
 mod show;
 pub(crate) mod status;

@@ -53,7 +53,7 @@ fn lines(session: &Session, types: &[TypeWithPolicy]) -> Vec<StyledLine> {
 async fn show_one(session: &Session, job_type: &str) -> Result<ExitCode> {
     let Some(shown) = find(session, job_type).await? else {
         let message = format!("consign: no type {job_type} is known; `consign types` lists them");
-        session.show.print_error(&[StyledLine::of(Style::Plain, message)]);
+        session.show.print_error(&[message.into()]);
         return Ok(ExitCode::from(REFUSED));
     };
     session.answer(&shown, || facts(&shown))?;
@@ -97,10 +97,8 @@ fn changes(job_type: &str, before: &TypePolicy, after: &TypePolicy) -> Vec<Style
         }
     }
     if lines.len() == 1 {
-        lines = vec![StyledLine::of(
-            Style::Faint,
-            format!("{job_type} is declared; nothing else changed"),
-        )];
+        let message = format!("{job_type} is declared; nothing else changed");
+        return vec![StyledLine::of(Style::Faint, message)];
     }
     lines
 }
