@@ -1,11 +1,7 @@
 //! The audit log, the newest entries first.
 
-use super::{
-    Session, pages,
-    show::{Cell, Table},
-    with_session,
-};
-use crate::{args::AuditListArgs, style::StyledLine};
+use super::{Cell, Session, StyledLine, Table, pages, with_session};
+use crate::args::AuditListArgs;
 use anyhow::Result;
 use std::process::ExitCode;
 use wire::{AuditLogEntry, Page};

@@ -1,6 +1,6 @@
 //! Cancels jobs.
 
-use super::{Session, confirm, each, exit::REFUSED, filter, pages, with_session};
+use super::{REFUSED, Session, confirm, each, filter, pages, with_session};
 use crate::args::CancelArgs;
 use anyhow::Result;
 use std::process::ExitCode;

@@ -4,7 +4,7 @@
 //! flag names counts like a flag. A profile's key is sent to that profile's server and to no other,
 //! and the key of the data folder never leaves this machine.
 
-use super::{exit::UsageError, profiles::Profiles};
+use super::{UsageError, profiles::Profiles};
 use crate::args::ConnectionArgs;
 use anyhow::Result;
 use client::Address;

@@ -1,16 +1,10 @@
 //! Submits one job.
 
 use super::{
-    Session, batch, each,
-    exit::{UsageError, of_status},
-    follow::Follow,
-    read,
-    repeat::repeat_until_final,
-    status::facts,
-    watch::watch,
-    with_session,
+    Session, StyledLine, UsageError, batch, each, exit_code_of, follow::Follow, read,
+    repeat::repeat_until_final, status::facts, watch::watch, with_session,
 };
-use crate::{args::EnqueueArgs, style::StyledLine};
+use crate::args::EnqueueArgs;
 use anyhow::{Context, Result};
 use engine::{JobId, Timestamp};
 use platform::SystemRandom;
@@ -32,7 +26,7 @@ async fn enqueue(session: &Session, args: &EnqueueArgs) -> Result<ExitCode> {
         // Follows the job also while the server restarts.
         let ended = Follow::new(session, &submitted.job_id).follow_to_end().await?;
         session.answer(&ended, || facts(session, &ended))?;
-        return Ok(of_status(&ended.status));
+        return Ok(exit_code_of(&ended.status));
     }
     if args.watch {
         session.show.print_error(&[line(&submitted)]); // so that the id is known after Ctrl-C

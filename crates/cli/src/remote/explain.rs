@@ -1,14 +1,7 @@
 //! Why a job is not running, and the remedy.
 
-use super::{
-    Session,
-    show::{ago, fact, status_style},
-    with_session,
-};
-use crate::{
-    args::JobArgs,
-    style::{Style, StyledLine},
-};
+use super::{Session, Style, StyledLine, ago, fact, status_style, with_session};
+use crate::args::JobArgs;
 use anyhow::Result;
 use std::process::ExitCode;
 use wire::{ExplainReason, Explanation};

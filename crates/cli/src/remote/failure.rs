@@ -1,14 +1,7 @@
 //! Reports errors with their remedies.
 
-use super::{
-    exit::{REFUSED, UNREACHABLE, USAGE, UsageError},
-    hints::hint,
-    show::Show,
-};
-use crate::{
-    admin_key,
-    style::{Style, StyledLine},
-};
+use super::{REFUSED, Show, Style, StyledLine, UNREACHABLE, USAGE, UsageError, hints::hint};
+use crate::admin_key;
 use client::ClientError;
 use std::{
     io::{self, ErrorKind},

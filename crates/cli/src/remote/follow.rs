@@ -1,6 +1,6 @@
 //! Follows the life of a job across broken connections and server restarts.
 
-use super::{Session, show::print_trying_again};
+use super::{Session, print_trying_again};
 use anyhow::{Result, bail};
 use client::{ClientError, JobStream, StreamEvent};
 use engine::Backoff;

@@ -1,15 +1,7 @@
 //! Lists, makes and revokes keys.
 
-use super::{
-    Session,
-    exit::UsageError,
-    show::{Cell, Table, ago},
-    with_session,
-};
-use crate::{
-    args::{KeysCreateArgs, KeysRevokeArgs, RemoteArgs},
-    style::{Style, StyledLine},
-};
+use super::{Cell, Session, Style, StyledLine, Table, UsageError, ago, with_session};
+use crate::args::{KeysCreateArgs, KeysRevokeArgs, RemoteArgs};
 use anyhow::Result;
 use engine::Timestamp;
 use serde_json::json;

@@ -1,12 +1,10 @@
 //! Lists jobs, the newest first.
 
 use super::{
-    Session, filter, pages, refresh,
-    show::{Cell, Table, status_style},
-    status::note,
+    Cell, Session, StyledLine, Table, filter, pages, refresh, status::note, status_style,
     with_session,
 };
-use crate::{args::ListArgs, style::StyledLine};
+use crate::args::ListArgs;
 use anyhow::Result;
 use client::ListQuery;
 use std::process::ExitCode;

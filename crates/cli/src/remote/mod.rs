@@ -38,10 +38,12 @@ pub(crate) mod workers;
 pub(crate) use failure::{is_broken_pipe, root};
 pub(crate) use show::{Show, ago, span};
 
-use crate::{
-    args::{ConnectionArgs, RemoteArgs},
-    style::StyledLine,
-};
+// What most commands print with and end with.
+use crate::style::{Style, StyledLine};
+use exit::{REFUSED, UNREACHABLE, USAGE, UsageError, exit_code_of};
+use show::{Cell, Rendering, Table, clean, fact, print_trying_again, status_style};
+
+use crate::args::{ConnectionArgs, RemoteArgs};
 use anyhow::{Context, Result};
 use client::Client;
 use connection::{KeySource, Target};

@@ -1,16 +1,11 @@
 //! Redrives or discards poisoned jobs. The command prints how many before and after.
 
 use super::{
-    Session, confirm,
-    exit::{REFUSED, UsageError},
-    filter,
+    REFUSED, Session, Style, StyledLine, UsageError, confirm, filter,
     pages::{self, PAGE_MAX},
     with_session,
 };
-use crate::{
-    args::{PoisonActionArgs, SelectionArgs},
-    style::{Style, StyledLine},
-};
+use crate::args::{PoisonActionArgs, SelectionArgs};
 use anyhow::Result;
 use client::PoisonQuery;
 use engine::Status;

@@ -1,6 +1,6 @@
 //! Prints a policy as a list, and applies flags to it.
 
-use super::{exit::UsageError, read};
+use super::{UsageError, read};
 use crate::args::{Bound, TypesSetArgs};
 use anyhow::Result;
 use wire::{Factor, Json, ReadyMadeHandler, TypePolicy};

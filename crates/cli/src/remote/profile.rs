@@ -1,12 +1,11 @@
 //! Adds, lists and removes profiles.
 
 use super::{
+    Cell, Show, Table, UsageError,
     environment::ClientEnvironment,
-    exit::UsageError,
     failure,
     profiles::{self, Profile, Profiles},
     read_key,
-    show::{Cell, Show, Table},
 };
 use crate::args::{ProfileAddArgs, ProfileCommand, TerminalArgs};
 use anyhow::{Context, Result};

@@ -1,6 +1,6 @@
 //! The file of profiles: servers and their keys, readable by one user alone.
 
-use super::exit::UsageError;
+use super::UsageError;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::{

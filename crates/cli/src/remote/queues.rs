@@ -1,14 +1,7 @@
 //! The queues: jobs that wait, jobs that run, and workers.
 
-use super::{
-    Session, refresh,
-    show::{Cell, Rendering, Table, span},
-    with_session,
-};
-use crate::{
-    args::{QueuesArgs, QueuesCommand},
-    style::{Style, StyledLine},
-};
+use super::{Cell, Rendering, Session, Style, StyledLine, Table, refresh, span, with_session};
+use crate::args::{QueuesArgs, QueuesCommand};
 use anyhow::Result;
 use std::{process::ExitCode, slice, time::Duration};
 use wire::QueueStatus;

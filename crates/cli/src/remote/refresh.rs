@@ -1,14 +1,10 @@
 //! Repeats a request and draws its answer in place.
 
-use super::{
-    Session,
-    show::{Rendering, Show, clean, print_trying_again},
-};
+use super::{Rendering, Session, Show, Style, StyledLine, clean, print_trying_again};
 use crate::{
     args::WatchArgs,
     screen::{self, Screen},
     signals::{INTERRUPTED, Signals},
-    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use client::ClientError;

@@ -1,6 +1,6 @@
 //! Repeats a request, where that is safe and worth it.
 
-use super::{Session, show::print_trying_again};
+use super::{Session, print_trying_again};
 use client::ClientError;
 use engine::Backoff;
 use std::time::Duration;

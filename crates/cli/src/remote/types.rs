@@ -1,16 +1,11 @@
 //! Job types and their policies.
 
 use super::{
-    Session,
-    exit::REFUSED,
+    Cell, REFUSED, Session, Style, StyledLine, Table, fact,
     policy::{self, handler},
-    show::{Cell, Table, fact},
     with_session,
 };
-use crate::{
-    args::{TypesArgs, TypesCommand, TypesSetArgs},
-    style::{Style, StyledLine},
-};
+use crate::args::{TypesArgs, TypesCommand, TypesSetArgs};
 use anyhow::Result;
 use engine::Policy;
 use std::process::ExitCode;

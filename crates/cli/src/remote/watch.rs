@@ -1,18 +1,17 @@
 //! Follows a running job: a live line on a terminal, a line per change elsewhere.
 
 use super::{
-    Session,
-    exit::of_status,
+    Session, Style, StyledLine, clean, exit_code_of,
     follow::{Follow, FollowEvent},
-    show::{clean, print_trying_again, span, status_style},
+    print_trying_again, span,
     status::note,
-    with_session,
+    status_style, with_session,
 };
 use crate::{
     args::JobArgs,
     screen::{self, Screen},
     signals::{INTERRUPTED, Signals},
-    style::{Style, StyledLine, bar},
+    style::bar,
 };
 use anyhow::Result;
 use engine::Timestamp;
@@ -50,7 +49,7 @@ async fn follow_to_end(session: &Session, job: &str, view: &mut LiveView<'_>) ->
         };
         match event {
             FollowEvent::Status { status, .. } => {
-                let ending = status.completed_at.map(|_| of_status(&status.status));
+                let ending = status.completed_at.map(|_| exit_code_of(&status.status));
                 view.show_status(*status)?;
                 if let Some(ending) = ending {
                     return Ok(ending);

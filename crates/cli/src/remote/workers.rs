@@ -1,14 +1,7 @@
 //! Lists workers and nodes.
 
-use super::{
-    Session, refresh,
-    show::{Cell, Table},
-    with_session,
-};
-use crate::{
-    args::{RemoteArgs, WorkersArgs},
-    style::{Style, StyledLine},
-};
+use super::{Cell, Session, Style, StyledLine, Table, refresh, with_session};
+use crate::args::{RemoteArgs, WorkersArgs};
 use anyhow::Result;
 use std::process::ExitCode;
 use wire::{NodeState, WorkerState, WorkerStatus};
