@@ -16,7 +16,6 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    /// The escape code of a style, where it has one.
     fn code(self) -> Option<&'static str> {
         match self {
             Style::Plain => None,
@@ -92,7 +91,6 @@ impl StyledLine {
         self.0.iter().map(|(_, text)| text.as_str()).collect()
     }
 
-    /// The line with escape codes.
     pub(crate) fn coloured(&self) -> String {
         let piece = |(style, text): &(Style, String)| match style.code() {
             Some(code) => format!("{code}{text}\x1b[0m"),

@@ -27,7 +27,6 @@ use std::{
 use story::Demo;
 use tempfile::TempDir;
 
-/// How often the store is read and the frame drawn.
 const FRAME_INTERVAL: Duration = Duration::from_millis(80);
 
 pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
@@ -81,7 +80,6 @@ enum DemoOutput {
 }
 
 impl DemoOutput {
-    /// Shows the current state of the store.
     async fn show(&mut self, demo: &Demo) -> Result<()> {
         let snapshot = DemoSnapshot::take(demo).await?;
         match self {
@@ -90,7 +88,6 @@ impl DemoOutput {
         }
     }
 
-    /// Does so again and again, until it fails.
     async fn show_repeatedly(&mut self, demo: &Demo) -> anyhow::Error {
         let mut frames = tokio::time::interval(FRAME_INTERVAL);
         loop {

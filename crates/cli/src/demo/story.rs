@@ -24,7 +24,6 @@ pub(crate) const TYPES: [&str; 7] =
 
 /// The limit of each wait of the story. A longer wait means that something is wrong.
 const WAIT_MAX: Duration = Duration::from_secs(20);
-/// Time to read a sentence.
 const READING_TIME: Duration = Duration::from_millis(1_300);
 /// Confirmations come in waves, so that queues can be seen to fill and to empty.
 const WAVE: u32 = 12;

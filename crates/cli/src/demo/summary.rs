@@ -12,7 +12,6 @@ use engine::{Filter, Scope, Timestamp};
 use std::time::Duration;
 use store::{PAGE_MAX, Query};
 
-/// The results of the story, as the store has them.
 pub(crate) async fn lines(demo: &Demo, worth_reading: JobId) -> Result<Vec<StyledLine>> {
     let snapshot = DemoSnapshot::take(demo).await?;
     let mut lines = vec![StyledLine::new(), title("What you saw"), head()];
@@ -81,7 +80,6 @@ fn row(shown_job: &ShownJob, history: &[HistoryEntry]) -> StyledLine {
         .then(Style::Plain, notes.join(", "))
 }
 
-/// The error codes in a job's history.
 fn errors(history: &[HistoryEntry]) -> Vec<String> {
     let mut code_counts: Vec<(&str, usize)> = Vec::new();
     for code in history.iter().filter_map(|entry| entry.error_code.as_ref()) {
@@ -129,7 +127,6 @@ pub(crate) fn closing_lines(
     lines
 }
 
-/// Commands to try, as they can be typed here.
 fn next_commands(kept_path: Option<&str>) -> Vec<StyledLine> {
     let program = std::env::args().next().unwrap_or_else(|| "consign".into());
     let store = format!("--store sqlite:{}", kept_path.unwrap_or("<path>"));

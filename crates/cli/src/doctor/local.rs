@@ -147,7 +147,6 @@ fn check_private(report: &mut DoctorReport, path: &Path) {
     }
 }
 
-/// Less free space than this is reported.
 const FREE_BYTES_SMALL: u64 = 1 << 30;
 
 fn disk(report: &mut DoctorReport, path: &Path) {

@@ -29,7 +29,6 @@ async fn cancel_matching(session: &Session, filter: &str, yes: bool) -> Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-/// The most pages that a count reads.
 const PAGES_MAX: u32 = 20;
 
 /// How many matching jobs have not ended. The others cannot be cancelled.

@@ -29,7 +29,6 @@ pub(crate) enum KeySource {
 
 const DEFAULT_URL: &str = "http://127.0.0.1:8470";
 
-/// Chooses the server and the key from all sources.
 pub(crate) fn resolve(
     flags: &ConnectionArgs,
     env: &ConnectionArgs,

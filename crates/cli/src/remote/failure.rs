@@ -45,7 +45,6 @@ fn code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// The error, then its code, then the remedy.
 fn lines(error: &anyhow::Error) -> Vec<StyledLine> {
     let mut lines = vec![format!("consign: {}", sentence(error)).into()];
     lines.extend(error.downcast_ref::<ClientError>().map(client_error_lines).unwrap_or_default());

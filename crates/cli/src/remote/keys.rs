@@ -57,7 +57,6 @@ fn state(key: &KeyInfo, now: Timestamp) -> (Style, String) {
     }
 }
 
-/// Whether a key is valid, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyValidity {
     Good,

@@ -60,7 +60,6 @@ use store::Clock;
 use tokio::runtime::Builder;
 use wire::{Rfc3339, Secret, format_time};
 
-/// A client and an output.
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) show: Show,

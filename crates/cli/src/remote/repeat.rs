@@ -5,7 +5,6 @@ use client::ClientError;
 use engine::Backoff;
 use std::time::Duration;
 
-/// The most tries.
 const TRIES_MAX: u32 = 4;
 /// With a longer Retry-After, the user gets the error instead.
 const WAIT_MAX: Duration = Duration::from_secs(10);

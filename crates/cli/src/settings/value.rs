@@ -179,7 +179,6 @@ fn url(text: &str) -> Result<SettingValue, String> {
 }
 
 impl SettingValue {
-    /// The value in TOML.
     pub(super) fn toml(&self) -> String {
         match self {
             SettingValue::Listen(listen) => quoted(&listen.to_string()),
