@@ -19,12 +19,12 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use consign::Consign;
-use demo_state::DemoSnapshot;
+use demo_state::{DemoSnapshot, DemoState, ShownJob};
 use plain::Plain;
 use std::{
     fs::Permissions, os::unix::fs::PermissionsExt, path::Path, process::ExitCode, time::Duration,
 };
-use story::Demo;
+use story::{Demo, TYPES};
 use tempfile::TempDir;
 
 const FRAME_INTERVAL: Duration = Duration::from_millis(80);

@@ -1,7 +1,7 @@
 //! A day of a small shop: the jobs it submits, what goes wrong, and what people do about it.
 
 use super::{
-    demo_state::DemoState,
+    DemoState,
     handlers::{self, Document, Email, ExternalSystems, Newsletter, Payment, Prices},
 };
 use anyhow::{Result, bail};

@@ -1,8 +1,7 @@
 //! The summary at the end, and what to try next.
 
 use super::{
-    demo_state::{DemoSnapshot, ShownJob},
-    story::Demo,
+    Demo, DemoSnapshot, ShownJob,
     view::{about, kind, remarkable, seconds, status_style},
 };
 use crate::style::{Style, StyledLine};

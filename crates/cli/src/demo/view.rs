@@ -1,9 +1,6 @@
 //! The live frame: a pure function from a snapshot to lines.
 
-use super::{
-    demo_state::{DemoSnapshot, ShownJob},
-    story::TYPES,
-};
+use super::{DemoSnapshot, ShownJob, TYPES};
 use crate::{
     screen::Size,
     style::{Style, StyledLine, bar, wrapped},

@@ -1,10 +1,7 @@
 //! Warns of keys that expire soon.
 
-use super::finding::{DoctorReport, quoted};
-use crate::remote::{
-    ago,
-    keys::{KeyValidity, validity},
-};
+use super::{DoctorReport, quoted};
+use crate::remote::{KeyValidity, ago, validity};
 use engine::Timestamp;
 use wire::KeyInfo;
 

@@ -1,9 +1,6 @@
 //! Checks of this machine: settings, data folder, disk, store.
 
-use super::{
-    database,
-    finding::{DoctorReport, quoted},
-};
+use super::{DoctorReport, database, quoted};
 use crate::{
     admin_key,
     args::{DoctorArgs, Form, SettingsArgs, StoreAddress, folder_of},

@@ -1,11 +1,7 @@
 //! Checks of queues, workers and types: pure functions from the server's answers to findings.
 
-use super::finding::{DoctorReport, quoted};
-use crate::remote::{
-    ago,
-    queues::{QueueHealth, queue_health},
-    span,
-};
+use super::{DoctorReport, quoted};
+use crate::remote::{QueueHealth, ago, queue_health, span};
 use engine::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
 use wire::{QueueStatus, TypeWithPolicy, WorkerState, WorkerStatus};

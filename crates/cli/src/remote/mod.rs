@@ -36,6 +36,8 @@ pub(crate) mod work;
 pub(crate) mod workers;
 
 pub(crate) use failure::{is_broken_pipe, root};
+pub(crate) use keys::{KeyValidity, validity};
+pub(crate) use queues::{QueueHealth, queue_health};
 pub(crate) use show::{Show, ago, span};
 
 // What most commands print with and end with.

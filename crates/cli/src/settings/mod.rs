@@ -25,7 +25,7 @@ pub(crate) use types::DeclaredType;
 
 use crate::args::{SettingsArgs, StoreAddress};
 use engine::{HandlerSource, HandlerSources, Tenant, TenantLimits};
-use error::SettingOrigin;
+use error::{SettingError, SettingOrigin};
 use key::SettingKey;
 use outbound::{AddressList, Allow};
 use raw::{RawSetting, SourceValue};

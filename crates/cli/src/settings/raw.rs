@@ -1,6 +1,6 @@
 //! Values as flags, variables and the file contain them, unchecked.
 
-use super::{error::SettingOrigin, key::SettingKey};
+use super::{SettingOrigin, key::SettingKey};
 use toml::de::DeValue;
 
 #[derive(Clone, Debug)]

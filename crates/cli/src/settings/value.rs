@@ -1,6 +1,6 @@
 //! Kinds of settings: how they are parsed and printed.
 
-use super::{listen::Listen, raw::RawSetting};
+use super::{Listen, RawSetting};
 use crate::args::StoreAddress;
 use outbound::{AddressList, Allow};
 use std::{fmt::Display, ops::RangeInclusive, path::PathBuf, time::Duration};
