@@ -9,26 +9,7 @@ mod remote;
 mod store;
 mod types;
 
-pub(crate) use bench::{BenchArgs, BenchStore};
-pub(crate) use jobs::{
-    CancelArgs, EnqueueArgs, JobArgs, ListArgs, RedriveArgs, SelectionArgs, StatusArgs,
-};
-pub(crate) use keys::{
-    AuditArgs, AuditCommand, AuditListArgs, AuditVerifyArgs, KeysArgs, KeysCommand, KeysCreateArgs,
-    KeysRevokeArgs, KeysWebhookArgs,
-};
-pub(crate) use manual::{CompletionsArgs, ManArgs};
-pub(crate) use queues::{
-    PoisonActionArgs, PoisonArgs, PoisonCommand, QueuesArgs, QueuesCommand, WorkArgs, WorkersArgs,
-};
-pub(crate) use remote::{
-    ConnectionArgs, Form, OutputArgs, PageArgs, ProfileAddArgs, ProfileCommand, RemoteArgs,
-    WatchArgs,
-};
-pub(crate) use store::{
-    BackupArgs, DoctorArgs, MigrateCommand, RestoreArgs, StoreAddress, StoreArgs, folder_of,
-};
-pub(crate) use types::{Bound, TypesArgs, TypesCommand, TypesSetArgs};
+pub(crate) use {bench::*, jobs::*, keys::*, manual::*, queues::*, remote::*, store::*, types::*};
 
 use clap::{Args as Arguments, Parser, Subcommand};
 use engine::Status;

@@ -12,8 +12,8 @@ use store::{AuditChain, verify_audit, verify_postgres_audit};
 
 pub(crate) fn run(args: &AuditArgs) -> Result<ExitCode> {
     match &args.command {
-        None => remote::audit(&args.list),
-        Some(AuditCommand::List(args)) => remote::audit(args),
+        None => remote::audit::run(&args.list),
+        Some(AuditCommand::List(args)) => remote::audit::run(args),
         Some(AuditCommand::Verify(args)) => verify(args),
     }
 }

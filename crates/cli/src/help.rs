@@ -21,7 +21,6 @@ pub(crate) fn parse() -> Args {
     Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
-/// The complete clap command, with subcommands in groups.
 pub(crate) fn command() -> Command {
     let command = Args::command();
     let groups = grouped(&command);

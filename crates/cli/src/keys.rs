@@ -16,10 +16,10 @@ use tokio::runtime::Builder;
 
 pub(crate) fn run(args: &KeysArgs) -> Result<ExitCode> {
     match &args.command {
-        None => remote::list_keys(&args.remote),
-        Some(KeysCommand::List(args)) => remote::list_keys(args),
-        Some(KeysCommand::Create(args)) => remote::create_key(args),
-        Some(KeysCommand::Revoke(args)) => remote::revoke_keys(args),
+        None => remote::keys::list(&args.remote),
+        Some(KeysCommand::List(args)) => remote::keys::list(args),
+        Some(KeysCommand::Create(args)) => remote::keys::create(args),
+        Some(KeysCommand::Revoke(args)) => remote::keys::revoke(args),
         Some(KeysCommand::Bootstrap(args)) => bootstrap(args),
         Some(KeysCommand::Webhook(args)) => webhook(args),
     }

@@ -14,7 +14,6 @@ use std::{
     process::ExitCode,
 };
 
-/// Prints the completion script for a shell.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode> {
     let mut command = help::command();
     command.set_bin_name("consign");

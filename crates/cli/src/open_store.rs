@@ -38,7 +38,6 @@ pub(crate) async fn open(
     }
 }
 
-/// The remedy where no database answers yet.
 const UNREACHABLE_REMEDY: &str =
     "; start it, name another with --store, or have it waited for: --wait-for-store 60s";
 
@@ -76,7 +75,6 @@ async fn open_database(
     }
 }
 
-/// The error and its remedy.
 fn with_remedy(error: PostgresError, unreachable_remedy: &str) -> Error {
     let remedy = if error.may_pass() {
         unreachable_remedy

@@ -27,11 +27,6 @@ impl Screen {
         Ok(Screen { colours, drawn_rows: 0, size: size() })
     }
 
-    /// The current size: users resize their windows.
-    pub(crate) fn size(&self) -> Size {
-        size()
-    }
-
     pub(crate) fn draw(&mut self, lines: &[StyledLine]) -> io::Result<()> {
         let mut frame = self.move_to_start();
         for line in lines {
@@ -84,7 +79,7 @@ fn write_frame(frame: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// The size of the terminal, or a default where it reports none.
+/// The current size of the terminal, or a default where it reports none.
 pub(crate) fn size() -> Size {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
     let size = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);

@@ -26,7 +26,6 @@ use tracing::{error, info, warn};
 const GRACE: Duration = Duration::from_secs(25);
 /// How long handlers may take to give their jobs back after a second signal.
 const RELEASE_MAX: Duration = Duration::from_secs(5);
-/// How long the runtime waits for the rest.
 const RUNTIME_SHUTDOWN_MAX: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {

@@ -16,7 +16,6 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    /// The escape code of a style, where it has one.
     fn code(self) -> Option<&'static str> {
         match self {
             Style::Plain => None,
@@ -92,13 +91,18 @@ impl StyledLine {
         self.0.iter().map(|(_, text)| text.as_str()).collect()
     }
 
-    /// The line with escape codes.
     pub(crate) fn coloured(&self) -> String {
         let piece = |(style, text): &(Style, String)| match style.code() {
             Some(code) => format!("{code}{text}\x1b[0m"),
             None => text.clone(),
         };
         self.0.iter().map(piece).collect()
+    }
+}
+
+impl<Text: Into<String>> From<Text> for StyledLine {
+    fn from(text: Text) -> Self {
+        StyledLine::of(Style::Plain, text)
     }
 }
 

@@ -33,10 +33,8 @@ pub(crate) fn install_provider() {
     drop(aws_lc_rs::default_provider().install_default());
 }
 
-/// How often the files are checked for changes.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The served certificate, and its files.
 pub(crate) struct Certificates {
     files: TlsFiles,
     served: Arc<ServedCertificate>,

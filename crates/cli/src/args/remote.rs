@@ -71,7 +71,6 @@ pub(crate) struct PageArgs {
     pub(crate) all: bool,
 }
 
-/// Looking on.
 #[derive(Arguments, Clone, Copy, Debug, Default)]
 pub(crate) struct WatchArgs {
     /// Look again every two seconds, until Ctrl-C
@@ -79,7 +78,6 @@ pub(crate) struct WatchArgs {
     pub(crate) watch: bool,
 }
 
-/// A connection and an output.
 #[derive(Arguments, Clone, Debug, Default)]
 pub(crate) struct RemoteArgs {
     #[command(flatten)]

@@ -82,7 +82,6 @@ pub(crate) struct TypesSetArgs {
     pub(crate) remote: RemoteArgs,
 }
 
-/// A number, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bound(pub(crate) Option<i64>);
 

@@ -75,7 +75,6 @@ impl DemoState {
     }
 }
 
-/// The state of the store at one moment.
 pub(crate) struct DemoSnapshot {
     pub(crate) now: Timestamp,
     pub(crate) elapsed: Duration,
@@ -84,7 +83,6 @@ pub(crate) struct DemoSnapshot {
     pub(crate) captions: Vec<Caption>,
 }
 
-/// A shown job with its state in the store.
 pub(crate) struct ShownJob {
     pub(crate) showcase: Showcase,
     pub(crate) job: Job,

@@ -13,7 +13,6 @@ use std::{
 /// The world outside of Consign: the bank, and the code that people deploy.
 #[derive(Default)]
 pub(crate) struct ExternalSystems {
-    /// How often the bank has charged a card.
     charges: AtomicU32,
     /// Whether the handler of price lists has been fixed.
     pub(crate) is_fixed: AtomicBool,

@@ -13,21 +13,20 @@ mod view;
 use crate::{
     args::DemoArgs,
     remote::{Show, is_broken_pipe},
-    screen::Screen,
+    screen::{self, Screen},
     signals::{INTERRUPTED, Signals},
     style::StyledLine,
 };
 use anyhow::{Context, Result};
 use consign::Consign;
-use demo_state::DemoSnapshot;
+use demo_state::{DemoSnapshot, DemoState, ShownJob};
 use plain::Plain;
 use std::{
     fs::Permissions, os::unix::fs::PermissionsExt, path::Path, process::ExitCode, time::Duration,
 };
-use story::Demo;
+use story::{Demo, TYPES};
 use tempfile::TempDir;
 
-/// How often the store is read and the frame drawn.
 const FRAME_INTERVAL: Duration = Duration::from_millis(80);
 
 pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
@@ -81,16 +80,14 @@ enum DemoOutput {
 }
 
 impl DemoOutput {
-    /// Shows the current state of the store.
     async fn show(&mut self, demo: &Demo) -> Result<()> {
         let snapshot = DemoSnapshot::take(demo).await?;
         match self {
-            DemoOutput::Screen(screen) => Ok(screen.draw(&view::frame(&snapshot, screen.size()))?),
+            DemoOutput::Screen(screen) => Ok(screen.draw(&view::frame(&snapshot, screen::size()))?),
             DemoOutput::Plain(plain) => plain.print_new(demo, &snapshot).await,
         }
     }
 
-    /// Does so again and again, until it fails.
     async fn show_repeatedly(&mut self, demo: &Demo) -> anyhow::Error {
         let mut frames = tokio::time::interval(FRAME_INTERVAL);
         loop {

@@ -1,8 +1,7 @@
 //! The story as lines, one per event, for files and pipes.
 
 use super::{
-    demo_state::{DemoSnapshot, ShownJob},
-    story::Demo,
+    Demo, DemoSnapshot, ShownJob,
     view::{about, kind, seconds},
 };
 use anyhow::Result;

@@ -1,7 +1,7 @@
 //! A day of a small shop: the jobs it submits, what goes wrong, and what people do about it.
 
 use super::{
-    demo_state::DemoState,
+    DemoState,
     handlers::{self, Document, Email, ExternalSystems, Newsletter, Payment, Prices},
 };
 use anyhow::{Result, bail};
@@ -24,7 +24,6 @@ pub(crate) const TYPES: [&str; 7] =
 
 /// The limit of each wait of the story. A longer wait means that something is wrong.
 const WAIT_MAX: Duration = Duration::from_secs(20);
-/// Time to read a sentence.
 const READING_TIME: Duration = Duration::from_millis(1_300);
 /// Confirmations come in waves, so that queues can be seen to fill and to empty.
 const WAVE: u32 = 12;
@@ -50,8 +49,7 @@ pub(crate) async fn play(demo: &Demo) -> Result<JobId> {
 }
 
 async fn run_scenes(demo: &Demo) -> Result<(JobId, RunnerHandle)> {
-    demo.state.add_caption("Orders come in. Each confirmation is on disk before submit returns.");
-    sleep(READING_TIME).await;
+    demo.narrate("Orders come in. Each confirmation is on disk before submit returns.").await;
     submit_twice(demo).await?;
     retry_after_outage(demo).await?;
     survive_panic(demo).await?;
@@ -86,11 +84,11 @@ async fn submit_twice(demo: &Demo) -> Result<()> {
     let request = JobRequest::new("payment", &payment).subject("order/7").key("pay-order-7");
     demo.submit_job(request.clone()).await?;
     let again = demo.submit_job(request).await?;
-    demo.state.add_caption(format!(
+    demo.narrate(format!(
         "A payment is sent twice, same idempotency key: one job (duplicate: {}).",
         again.duplicate
-    ));
-    sleep(READING_TIME).await;
+    ))
+    .await;
     Ok(())
 }
 
@@ -100,9 +98,7 @@ async fn retry_after_outage(demo: &Demo) -> Result<()> {
     let report = JobRequest::new("document", &Document::Report { year: 2026 });
     demo.submit_job(report.subject("report/2026")).await?;
     demo.wait_until(invoice, |job| job.life.last_failure.is_some()).await?;
-    demo.state
-        .add_caption("The tax office is down: the invoice waits and is tried again by itself.");
-    sleep(READING_TIME).await;
+    demo.narrate("The tax office is down: the invoice waits and is tried again by itself.").await;
     Ok(())
 }
 
@@ -110,9 +106,7 @@ async fn survive_panic(demo: &Demo) -> Result<()> {
     let image = JobRequest::new("image", &"teapot.png").subject("teapot.png");
     let image = demo.submit_job(image).await?.job_id;
     demo.wait_until(image, |job| job.life.last_failure.is_some()).await?;
-    demo.state
-        .add_caption("A handler panics: the worker lives on, and the job gets another attempt.");
-    sleep(READING_TIME).await;
+    demo.narrate("A handler panics: the worker lives on, and the job gets another attempt.").await;
     Ok(())
 }
 
@@ -121,9 +115,7 @@ async fn poison_and_redrive(demo: &Demo) -> Result<JobId> {
     let prices = JobRequest::new("import", &Prices { lines }).subject("prices/spring");
     let prices = demo.submit_job(prices).await?.job_id;
     demo.wait_until(prices, |job| job.status() == Status::Poisoned).await?;
-    demo.state
-        .add_caption("A price list cannot be read: it waits in the poison queue for a person.");
-    sleep(READING_TIME).await;
+    demo.narrate("A price list cannot be read: it waits in the poison queue for a person.").await;
     demo.external.is_fixed.store(true, Ordering::Relaxed);
     demo.state
         .add_caption("The handler is fixed, the operator redrives: the same job, a second life.");
@@ -136,16 +128,14 @@ async fn poison_and_redrive(demo: &Demo) -> Result<JobId> {
 async fn cancel_running(demo: &Demo) -> Result<()> {
     let letter = JobRequest::new("newsletter", &Newsletter { customers: 90_000 });
     let letter = demo.submit_job(letter.subject("winter-sale")).await?.job_id;
-    demo.state
-        .add_caption("A newsletter goes out to 90,000 customers, with last year's prices in it!");
-    sleep(READING_TIME).await;
+    demo.narrate("A newsletter goes out to 90,000 customers, with last year's prices in it!").await;
     demo.consign.cancel(letter).await?;
     let letter = demo.wait_until(letter, |job| job.status().is_ended()).await?;
-    demo.state.add_caption(format!(
+    demo.narrate(format!(
         "An operator cancels it: the handler hears it and ends as {}.",
         letter.life.message.as_deref().unwrap_or("ended")
-    ));
-    sleep(READING_TIME).await;
+    ))
+    .await;
     Ok(())
 }
 
@@ -155,8 +145,7 @@ async fn explain_waiting(demo: &Demo) -> Result<RunnerHandle> {
     let reasons =
         explained.reasons.iter().map(|reason| format!("{} ({})", reason.code(), reason.detail()));
     let reasons: Vec<String> = reasons.collect();
-    demo.state.add_caption(format!("Why does the label not run? explain: {}.", reasons.join(", ")));
-    sleep(READING_TIME).await;
+    demo.narrate(format!("Why does the label not run? explain: {}.", reasons.join(", "))).await;
     demo.state.add_caption("So a worker for labels is started, and the label is printed.");
     let runner = demo.consign.runner().name("labels").with(on("label", handlers::label));
     let labels = runner.start().await?;
@@ -187,6 +176,12 @@ impl Demo {
         let submitted = self.consign.submit(request).await?;
         self.state.add_job(&submitted);
         Ok(submitted)
+    }
+
+    /// Shows a caption, and leaves time to read it.
+    async fn narrate(&self, text: impl Into<String>) {
+        self.state.add_caption(text);
+        sleep(READING_TIME).await;
     }
 
     /// Waits until the job in the store fulfils a condition.

@@ -1,8 +1,7 @@
 //! The summary at the end, and what to try next.
 
 use super::{
-    demo_state::{DemoSnapshot, ShownJob},
-    story::Demo,
+    Demo, DemoSnapshot, ShownJob,
     view::{about, kind, remarkable, seconds, status_style},
 };
 use crate::style::{Style, StyledLine};
@@ -12,7 +11,6 @@ use engine::{Filter, Scope, Timestamp};
 use std::time::Duration;
 use store::{PAGE_MAX, Query};
 
-/// The results of the story, as the store has them.
 pub(crate) async fn lines(demo: &Demo, worth_reading: JobId) -> Result<Vec<StyledLine>> {
     let snapshot = DemoSnapshot::take(demo).await?;
     let mut lines = vec![StyledLine::new(), title("What you saw"), head()];
@@ -81,7 +79,6 @@ fn row(shown_job: &ShownJob, history: &[HistoryEntry]) -> StyledLine {
         .then(Style::Plain, notes.join(", "))
 }
 
-/// The error codes in a job's history.
 fn errors(history: &[HistoryEntry]) -> Vec<String> {
     let mut code_counts: Vec<(&str, usize)> = Vec::new();
     for code in history.iter().filter_map(|entry| entry.error_code.as_ref()) {
@@ -121,7 +118,7 @@ pub(crate) fn closing_lines(
         Some(path) => format!("The store is kept in {path}; remove its folder when you are done."),
         None => "The store was one file in a temporary folder, and is gone.".into(),
     };
-    lines.extend([StyledLine::new(), StyledLine::of(Style::Plain, store_note)]);
+    lines.extend([StyledLine::new(), store_note.into()]);
     if summary.is_some() {
         lines.extend([StyledLine::new(), title("What to try next")]);
         lines.extend(next_commands(kept_path));
@@ -129,7 +126,6 @@ pub(crate) fn closing_lines(
     lines
 }
 
-/// Commands to try, as they can be typed here.
 fn next_commands(kept_path: Option<&str>) -> Vec<StyledLine> {
     let program = std::env::args().next().unwrap_or_else(|| "consign".into());
     let store = format!("--store sqlite:{}", kept_path.unwrap_or("<path>"));

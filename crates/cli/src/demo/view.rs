@@ -1,9 +1,6 @@
 //! The live frame: a pure function from a snapshot to lines.
 
-use super::{
-    demo_state::{DemoSnapshot, ShownJob},
-    story::TYPES,
-};
+use super::{DemoSnapshot, ShownJob, TYPES};
 use crate::{
     screen::Size,
     style::{Style, StyledLine, bar, wrapped},
@@ -17,7 +14,6 @@ use store::Counts;
 const CAPTION_ROWS: std::ops::RangeInclusive<usize> = 2..=6;
 /// All other rows, when all jobs are shown, and the cursor.
 const OTHER_ROWS: usize = 22;
-/// A terminal with fewer rows shows no counts.
 const ROWS_FOR_COUNTS: usize = 20;
 
 /// The frame, no wider and no higher than the terminal.

@@ -1,6 +1,6 @@
 //! What PostgreSQL reports about itself, and the remedies.
 
-use super::finding::{DoctorReport, quoted};
+use super::{DoctorReport, quoted};
 use crate::{args::DoctorArgs, open_store};
 use platform::SystemClock;
 use store::{

@@ -28,7 +28,6 @@ pub(crate) enum Level {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Remedy {
     pub(crate) say: String,
-    /// The command, as it is typed.
     pub(crate) run: Option<String>,
 }
 

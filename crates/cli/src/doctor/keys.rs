@@ -1,6 +1,6 @@
 //! Warns of keys that expire soon.
 
-use super::finding::{DoctorReport, quoted};
+use super::{DoctorReport, quoted};
 use crate::remote::{KeyValidity, ago, validity};
 use engine::Timestamp;
 use wire::KeyInfo;

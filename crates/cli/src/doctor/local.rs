@@ -1,9 +1,6 @@
 //! Checks of this machine: settings, data folder, disk, store.
 
-use super::{
-    database,
-    finding::{DoctorReport, quoted},
-};
+use super::{DoctorReport, database, quoted};
 use crate::{
     admin_key,
     args::{DoctorArgs, Form, SettingsArgs, StoreAddress, folder_of},
@@ -147,7 +144,6 @@ fn check_private(report: &mut DoctorReport, path: &Path) {
     }
 }
 
-/// Less free space than this is reported.
 const FREE_BYTES_SMALL: u64 = 1 << 30;
 
 fn disk(report: &mut DoctorReport, path: &Path) {

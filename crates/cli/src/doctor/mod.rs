@@ -15,7 +15,7 @@ use crate::{
     style::{Style, StyledLine},
 };
 use anyhow::Result;
-use finding::{DoctorReport, Finding, Level};
+use finding::{DoctorReport, Finding, Level, quoted};
 use platform::SystemClock;
 use std::process::ExitCode;
 use store::Clock;

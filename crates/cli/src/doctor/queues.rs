@@ -1,12 +1,11 @@
 //! Checks of queues, workers and types: pure functions from the server's answers to findings.
 
-use super::finding::{DoctorReport, quoted};
+use super::{DoctorReport, quoted};
 use crate::remote::{QueueHealth, ago, queue_health, span};
 use engine::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
 use wire::{QueueStatus, TypeWithPolicy, WorkerState, WorkerStatus};
 
-/// The server's answers about its work.
 #[derive(Default)]
 pub(super) struct ServerState {
     pub(super) queues: Vec<QueueStatus>,
@@ -88,7 +87,6 @@ fn waits(count: u64) -> String {
     if count == 1 { "1 job waits".into() } else { format!("{count} jobs wait") }
 }
 
-/// The worker that was seen last.
 fn last_worker(server_state: &ServerState, name: &str, now: Timestamp) -> String {
     let of_queue = server_state
         .workers

@@ -1,8 +1,7 @@
 //! What the server reports to the key that the command sends.
 
 use super::{
-    finding::DoctorReport,
-    keys,
+    DoctorReport, keys,
     queues::{self, ServerState},
 };
 use crate::{

@@ -2,6 +2,7 @@
 //! into the line, without a tree in between. (`tracing-subscriber` has a JSON format, too, but it
 //! drops the causes of an error.)
 
+use anyhow::Chain;
 use std::fmt::{self, Write};
 use store::Clock;
 use tracing::{
@@ -86,13 +87,9 @@ impl Visit for Fields<'_, '_> {
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
         self.write_field(field, |line| {
             line.write_char('"')?;
-            let mut next = Some(value);
-            while let Some(error) = next {
+            for (depth, error) in Chain::new(value).enumerate() {
+                line.write_str(if depth == 0 { "" } else { ": " })?;
                 write!(Escaped(line), "{error}")?;
-                next = error.source();
-                if next.is_some() {
-                    line.write_str(": ")?;
-                }
             }
             line.write_char('"')
         });

@@ -19,7 +19,6 @@ use std::{
 
 pub(crate) struct LogWriter {
     buffer: Mutex<LogBuffer>,
-    /// The buffer has a new line.
     line_added: Condvar,
     /// The buffer was taken and everything on it is written.
     all_written: Condvar,
@@ -37,7 +36,6 @@ const BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Lines that come so soon after others go out together: a wake-up for each costs more than the
 /// write.
 const BATCH_DELAY: Duration = Duration::from_millis(5);
-/// The limit of [`LogWriter::finish`].
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl LogWriter {

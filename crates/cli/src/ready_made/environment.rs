@@ -16,7 +16,6 @@ use tracing::warn;
 /// What handlers need of this machine and its settings.
 pub(crate) struct HandlerEnvironment {
     sources: HandlerSources,
-    /// The handlers that the settings file names.
     handlers_in_file: BTreeMap<JobType, ReadyMade>,
     environment: Vec<(OsString, OsString)>,
     allow: Arc<Allow>,

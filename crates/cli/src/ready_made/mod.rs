@@ -20,7 +20,6 @@ use tokio::{sync::watch, task::JoinSet, time::sleep};
 use tracing::warn;
 use type_runner::TypeRunner;
 
-/// How often the policies are read.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Whether all runners shall end, and how long that may take.

@@ -86,11 +86,9 @@ pub(crate) async fn report(
             Err(Fail::not_started())
         }
         HandlerEnding::Completed { result } => Ok(result),
-        HandlerEnding::Retry { failure, after: None } => {
-            Err(Fail::retry(&failure.code, failure.message))
-        }
-        HandlerEnding::Retry { failure, after: Some(wait) } => {
-            Err(Fail::retry(&failure.code, failure.message).after(wait))
+        HandlerEnding::Retry { failure, after } => {
+            let fail = Fail::retry(&failure.code, failure.message);
+            Err(if let Some(wait) = after { fail.after(wait) } else { fail })
         }
         HandlerEnding::ForGood(failure) => Err(Fail::for_good(&failure.code, failure.message)),
         HandlerEnding::Stopped => Err(Fail::cancelled()),

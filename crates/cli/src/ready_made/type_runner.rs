@@ -8,7 +8,6 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tracing::info;
 
-/// The runner for one type, as its policy wants it.
 pub(super) struct TypeRunner {
     handler: Option<ReadyMade>,
     concurrency: Option<u32>,

@@ -1,14 +1,7 @@
 //! The audit log, the newest entries first.
 
-use super::{
-    Session, pages,
-    show::{Cell, Table},
-    with_session,
-};
-use crate::{
-    args::AuditListArgs,
-    style::{Style, StyledLine},
-};
+use super::{Cell, Session, StyledLine, Table, pages, with_session};
+use crate::args::AuditListArgs;
 use anyhow::Result;
 use std::process::ExitCode;
 use wire::{AuditLogEntry, Page};
@@ -24,9 +17,6 @@ pub(crate) fn run(args: &AuditListArgs) -> Result<ExitCode> {
 }
 
 fn lines(session: &Session, page: &Page<AuditLogEntry>) -> Vec<StyledLine> {
-    if page.items.is_empty() {
-        return vec![StyledLine::of(Style::Faint, "nothing was done yet")];
-    }
     let mut lines = Table::of(&page.items)
         .number("number", |entry| Cell::maybe(entry.number.map(|number| number.to_string())))
         .wide()
@@ -39,7 +29,7 @@ fn lines(session: &Session, page: &Page<AuditLogEntry>) -> Vec<StyledLine> {
         .text("detail", |entry| Cell::maybe(entry.detail.as_ref()))
         .text("correlation", |entry| &entry.correlation_id)
         .wide()
-        .lines(&session.show);
+        .lines_or(&session.show, "nothing was done yet");
     lines.extend(pages::more(page.items.len(), page.next_cursor.as_ref()));
     lines
 }

@@ -1,9 +1,8 @@
 //! Submits many jobs from JSON lines.
 
 use super::{
-    Session,
+    Session, UsageError,
     enqueue::{line, new_key},
-    exit::UsageError,
     repeat::repeat_until_final,
 };
 use anyhow::{Context, Result};

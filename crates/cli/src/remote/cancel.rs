@@ -1,10 +1,7 @@
 //! Cancels jobs.
 
-use super::{Session, confirm, each, exit::REFUSED, filter, pages, with_session};
-use crate::{
-    args::CancelArgs,
-    style::{Style, StyledLine},
-};
+use super::{REFUSED, Session, confirm, each, filter, pages, with_session};
+use crate::args::CancelArgs;
 use anyhow::Result;
 use std::process::ExitCode;
 
@@ -22,17 +19,16 @@ pub(crate) fn run(args: &CancelArgs) -> Result<ExitCode> {
 
 async fn cancel_matching(session: &Session, filter: &str, yes: bool) -> Result<ExitCode> {
     if !yes && !confirm::ask(&format!("cancel {} jobs?", count(session, filter).await?))? {
-        session.show.print_error(&[StyledLine::of(Style::Plain, "consign: nothing was done")]);
+        session.show.print_error(&["consign: nothing was done".into()]);
         return Ok(ExitCode::from(REFUSED));
     }
     let answer = session.client.cancel_matching(filter).await?;
     let summary =
         format!("{} jobs were cancelled, or asked to stop where they run", answer.matched);
-    session.answer(&answer, || vec![StyledLine::of(Style::Plain, summary)])?;
+    session.answer(&answer, || vec![summary.into()])?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The most pages that a count reads.
 const PAGES_MAX: u32 = 20;
 
 /// How many matching jobs have not ended. The others cannot be cancelled.

@@ -1,6 +1,6 @@
 //! Asks the user for confirmation before a command touches many jobs.
 
-use super::exit::UsageError;
+use super::UsageError;
 use anyhow::Result;
 use std::io::{self, IsTerminal, Write};
 

@@ -4,7 +4,7 @@
 //! flag names counts like a flag. A profile's key is sent to that profile's server and to no other,
 //! and the key of the data folder never leaves this machine.
 
-use super::{exit::UsageError, profiles::Profiles};
+use super::{UsageError, profiles::Profiles};
 use crate::args::ConnectionArgs;
 use anyhow::Result;
 use client::Address;
@@ -29,7 +29,6 @@ pub(crate) enum KeySource {
 
 const DEFAULT_URL: &str = "http://127.0.0.1:8470";
 
-/// Chooses the server and the key from all sources.
 pub(crate) fn resolve(
     flags: &ConnectionArgs,
     env: &ConnectionArgs,

@@ -1,7 +1,6 @@
 //! Does the same to several jobs, one after the other.
 
-use super::{Session, exit::REFUSED, failure, show::status_style};
-use crate::style::{Style, StyledLine};
+use super::{REFUSED, Session, Style, StyledLine, failure, status_style};
 use anyhow::Result;
 use client::ClientError;
 use std::process::ExitCode;

@@ -1,19 +1,10 @@
 //! Submits one job.
 
 use super::{
-    Session, batch, each,
-    exit::{UsageError, of_status},
-    follow::Follow,
-    read,
-    repeat::repeat_until_final,
-    status::facts,
-    watch::watch,
-    with_session,
+    Session, StyledLine, UsageError, batch, each, exit_code_of, follow::Follow, read,
+    repeat::repeat_until_final, status::facts, watch::watch, with_session,
 };
-use crate::{
-    args::EnqueueArgs,
-    style::{Style, StyledLine},
-};
+use crate::args::EnqueueArgs;
 use anyhow::{Context, Result};
 use engine::{JobId, Timestamp};
 use platform::SystemRandom;
@@ -35,14 +26,14 @@ async fn enqueue(session: &Session, args: &EnqueueArgs) -> Result<ExitCode> {
         // Follows the job also while the server restarts.
         let ended = Follow::new(session, &submitted.job_id).follow_to_end().await?;
         session.answer(&ended, || facts(session, &ended))?;
-        return Ok(of_status(&ended.status));
+        return Ok(exit_code_of(&ended.status));
     }
     if args.watch {
         session.show.print_error(&[line(&submitted)]); // so that the id is known after Ctrl-C
         return watch(session, &submitted.job_id).await;
     }
     if args.quiet {
-        session.show.lines(&[StyledLine::of(Style::Plain, &submitted.job_id)])?;
+        session.show.lines(&[(&submitted.job_id).into()])?;
     } else {
         session.answer(&submitted, || vec![line(&submitted)])?;
     }

@@ -13,7 +13,7 @@ pub(crate) const ENDED_OTHERWISE: u8 = 3;
 pub(crate) const UNREACHABLE: u8 = 4;
 
 /// The exit code for an ended job.
-pub(crate) fn of_status(status: &str) -> ExitCode {
+pub(crate) fn exit_code_of(status: &str) -> ExitCode {
     match status {
         "Completed" => ExitCode::SUCCESS,
         _ => ExitCode::from(ENDED_OTHERWISE),

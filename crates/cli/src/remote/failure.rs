@@ -1,14 +1,7 @@
 //! Reports errors with their remedies.
 
-use super::{
-    exit::{REFUSED, UNREACHABLE, USAGE, UsageError},
-    hints::hint,
-    show::Show,
-};
-use crate::{
-    admin_key,
-    style::{Style, StyledLine},
-};
+use super::{REFUSED, Show, Style, StyledLine, UNREACHABLE, USAGE, UsageError, hints::hint};
+use crate::admin_key;
 use client::ClientError;
 use std::{
     io::{self, ErrorKind},
@@ -52,9 +45,8 @@ fn code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// The error, then its code, then the remedy.
 fn lines(error: &anyhow::Error) -> Vec<StyledLine> {
-    let mut lines = vec![StyledLine::of(Style::Plain, format!("consign: {}", sentence(error)))];
+    let mut lines = vec![format!("consign: {}", sentence(error)).into()];
     lines.extend(error.downcast_ref::<ClientError>().map(client_error_lines).unwrap_or_default());
     lines
 }

@@ -1,6 +1,6 @@
 //! Follows the life of a job across broken connections and server restarts.
 
-use super::{Session, show::print_trying_again};
+use super::{Session, print_trying_again};
 use anyhow::{Result, bail};
 use client::{ClientError, JobStream, StreamEvent};
 use engine::Backoff;
@@ -24,16 +24,14 @@ enum Phase {
     Listening,
     /// The connection broke, and the caller knows.
     Lost,
-    Ended,
 }
 
 pub(crate) enum FollowEvent {
-    /// The status of the job after the transition with that number.
+    /// The status of the job after the transition with that number. That of an ended job is the
+    /// last event.
     Status { seq: String, status: Box<JobStatus> },
     /// No server answers; the next try follows.
     Lost { reason: String },
-    /// The job has ended, and the caller has its last status.
-    Ended,
 }
 
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(250), Duration::from_secs(5));
@@ -47,14 +45,13 @@ impl<'a> Follow<'a> {
 
     /// Waits for the end of the job, and returns its last status.
     pub(crate) async fn follow_to_end(mut self) -> Result<JobStatus> {
-        let mut last = None;
         loop {
             match self.next().await? {
-                FollowEvent::Status { status, .. } => last = Some(status),
-                FollowEvent::Lost { reason } => print_trying_again(&reason),
-                FollowEvent::Ended => {
-                    return Ok(*last.expect("a last status comes before Ended"));
+                FollowEvent::Status { status, .. } if status.completed_at.is_some() => {
+                    return Ok(*status);
                 }
+                FollowEvent::Status { .. } => {}
+                FollowEvent::Lost { reason } => print_trying_again(&reason),
             }
         }
     }
@@ -62,9 +59,6 @@ impl<'a> Follow<'a> {
     /// The next event. Callers await it to its end: a dropped future starts its wait anew.
     pub(crate) async fn next(&mut self) -> Result<FollowEvent> {
         loop {
-            if self.phase == Phase::Ended {
-                return Ok(FollowEvent::Ended);
-            }
             match self.next_event().await {
                 Ok(Some(event)) => return Ok(event),
                 Ok(None) => self.stream = None, // the server closed the stream in order
@@ -121,8 +115,7 @@ impl<'a> Follow<'a> {
     }
 
     fn event_for(&mut self, seq: String, status: Box<JobStatus>) -> FollowEvent {
-        let ended = status.completed_at.is_some();
-        self.phase = if ended { Phase::Ended } else { Phase::Listening };
+        self.phase = Phase::Listening;
         self.pauses = 0;
         FollowEvent::Status { seq, status }
     }

@@ -1,9 +1,9 @@
 //! Prints a whole job with its payload, and its history.
 
 use super::{
-    show::{Cell, Table, status_style},
+    Cell, Table,
     status::{fact_lines, facts},
-    with_session,
+    status_style, with_session,
 };
 use crate::{args::JobArgs, style::Style};
 use anyhow::Result;

@@ -1,15 +1,7 @@
 //! Lists, makes and revokes keys.
 
-use super::{
-    Session,
-    exit::UsageError,
-    show::{Cell, Table, ago},
-    with_session,
-};
-use crate::{
-    args::{KeysCreateArgs, KeysRevokeArgs, RemoteArgs},
-    style::{Style, StyledLine},
-};
+use super::{Cell, Session, Style, StyledLine, Table, UsageError, ago, with_session};
+use crate::args::{KeysCreateArgs, KeysRevokeArgs, RemoteArgs};
 use anyhow::Result;
 use engine::Timestamp;
 use serde_json::json;
@@ -65,7 +57,6 @@ fn state(key: &KeyInfo, now: Timestamp) -> (Style, String) {
     }
 }
 
-/// Whether a key is valid, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyValidity {
     Good,
@@ -106,7 +97,7 @@ pub(crate) fn create(args: &KeysCreateArgs) -> Result<ExitCode> {
             expires_at: args.expires.as_deref().map(|text| expiry(text, now)).transpose()?,
         };
         let created = session.client.create_key(&request).await?;
-        session.answer(&created, || vec![StyledLine::of(Style::Plain, created.key.expose())])?;
+        session.answer(&created, || vec![created.key.expose().into()])?;
         session.note(&created_lines(&args.name, &created, now));
         Ok(())
     })
@@ -120,7 +111,7 @@ fn created_lines(name: &str, created: &KeyCreated, now: Timestamp) -> [StyledLin
     let summary = format!("{name} (id {}) for tenant {}: {rights}", created.id, granted.tenant);
     let ends = created.expires_at.map_or("never".into(), |at| ago(at, now));
     let note = format!("ends {ends}; this is the only time that it is shown");
-    [StyledLine::of(Style::Plain, summary), StyledLine::of(Style::Faint, note)]
+    [summary.into(), StyledLine::of(Style::Faint, note)]
 }
 
 /// The time of expiry as the API writes it, from a span from now or a time.
@@ -161,7 +152,7 @@ fn revoked_lines(id: &str, descendants: bool, unconfirmed: u64) -> Vec<StyledLin
         true => ("these keys", "and every key that was made with it are revoked: they get"),
         false => ("the key", "is revoked: every caller that sends it gets"),
     };
-    let mut lines = vec![StyledLine::of(Style::Plain, format!("key {id} {ended} 401 from now on"))];
+    let mut lines = vec![format!("key {id} {ended} 401 from now on").into()];
     if unconfirmed > 0 {
         let nodes = if unconfirmed == 1 { "node has" } else { "nodes have" };
         // A node acts by its cache until it takes itself for lost, after 10 s at most.

@@ -1,15 +1,10 @@
 //! Lists jobs, the newest first.
 
 use super::{
-    Session, filter, pages, refresh,
-    show::{Cell, Table, status_style},
-    status::note,
+    Cell, Session, StyledLine, Table, filter, pages, refresh, status::note, status_style,
     with_session,
 };
-use crate::{
-    args::{ListArgs, PageArgs},
-    style::{Style, StyledLine},
-};
+use crate::args::ListArgs;
 use anyhow::Result;
 use client::ListQuery;
 use std::process::ExitCode;
@@ -19,8 +14,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
         refresh::show_repeatedly(session, args.watch, async || {
             let filter = filter::compose(&args.selection, session.now());
-            let page_args = PageArgs { top: args.top, all: args.all };
-            let page = pages::fetch(page_args, async |top, cursor| {
+            let page = pages::fetch(args.page, async |top, cursor| {
                 let query = ListQuery { filter: filter.clone(), top: Some(top), cursor };
                 session.client.list(&query).await
             });
@@ -32,9 +26,6 @@ pub(crate) fn run(args: &ListArgs) -> Result<ExitCode> {
 }
 
 fn lines(session: &Session, page: &Page<JobStatus>) -> Vec<StyledLine> {
-    if page.items.is_empty() {
-        return vec![StyledLine::of(Style::Faint, "no job fits")];
-    }
     let mut lines = Table::of(&page.items)
         .column("job", |job| &job.job_id)
         .column("tenant", |job| Cell::maybe(job.tenant.as_ref()))
@@ -49,7 +40,7 @@ fn lines(session: &Session, page: &Page<JobStatus>) -> Vec<StyledLine> {
         .text("correlation", |job| &job.correlation_id)
         .wide()
         .text("note", |job| note(job, session.now()))
-        .lines(&session.show);
+        .lines_or(&session.show, "no job fits");
     lines.extend(pages::more(page.items.len(), page.next_cursor.as_ref()));
     lines
 }

@@ -58,14 +58,12 @@ struct FolderKey {
 }
 
 impl<'a> OpenFolder<'a> {
-    /// Opens the folder, where this user can use it.
     fn open(path: &'a Path) -> Option<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(path, flags, Mode::empty()).ok()?;
         Some(OpenFolder { path, handle: File::from(handle) })
     }
 
-    /// Reads the key, where this user can read it.
     fn read_key(&self) -> Option<FolderKey> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&self.handle, admin_key::NAME, flags, Mode::empty());

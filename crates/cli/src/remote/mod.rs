@@ -1,66 +1,51 @@
 //! The commands that ask a server over HTTP, for people and for programs.
 
-mod audit;
+pub(crate) mod audit;
 mod batch;
-mod cancel;
+pub(crate) mod cancel;
 mod confirm;
 mod connection;
 mod each;
-mod enqueue;
+pub(crate) mod enqueue;
 mod environment;
 mod exit;
-mod explain;
+pub(crate) mod explain;
 mod failure;
 mod filter;
 mod follow;
 mod hints;
-mod job;
-mod keys;
-mod list;
+pub(crate) mod job;
+pub(crate) mod keys;
+pub(crate) mod list;
 mod local;
 mod pages;
-mod poison;
+pub(crate) mod poison;
 mod poison_actions;
 mod policy;
-mod profile;
+pub(crate) mod profile;
 mod profiles;
-mod queues;
-mod redrive;
+pub(crate) mod queues;
+pub(crate) mod redrive;
 mod refresh;
-mod remedy;
 mod repeat;
 mod show;
-mod status;
-mod types;
-mod watch;
-mod work;
-mod workers;
+pub(crate) mod status;
+pub(crate) mod types;
+pub(crate) mod watch;
+pub(crate) mod work;
+pub(crate) mod workers;
 
-pub(crate) use audit::run as audit;
-pub(crate) use cancel::run as cancel;
-pub(crate) use enqueue::run as enqueue;
-pub(crate) use explain::run as explain;
 pub(crate) use failure::{is_broken_pipe, root};
-pub(crate) use job::{history, show as show_job};
-pub(crate) use keys::{
-    KeyValidity, create as create_key, list as list_keys, revoke as revoke_keys, validity,
-};
-pub(crate) use list::run as list;
-pub(crate) use poison::run as poison;
-pub(crate) use profile::run as profile;
-pub(crate) use queues::{QueueHealth, queue_health, run as queues};
-pub(crate) use redrive::run as redrive;
+pub(crate) use keys::{KeyValidity, validity};
+pub(crate) use queues::{QueueHealth, queue_health};
 pub(crate) use show::{Show, ago, span};
-pub(crate) use status::run as status;
-pub(crate) use types::run as types;
-pub(crate) use watch::events;
-pub(crate) use work::run as work;
-pub(crate) use workers::{nodes, workers};
 
-use crate::{
-    args::{ConnectionArgs, RemoteArgs},
-    style::StyledLine,
-};
+// What most commands print with and end with.
+use crate::style::{Style, StyledLine};
+use exit::{REFUSED, UNREACHABLE, USAGE, UsageError, exit_code_of};
+use show::{Cell, Rendering, Table, clean, fact, print_trying_again, status_style};
+
+use crate::args::{ConnectionArgs, RemoteArgs};
 use anyhow::{Context, Result};
 use client::Client;
 use connection::{KeySource, Target};
@@ -77,7 +62,6 @@ use store::Clock;
 use tokio::runtime::Builder;
 use wire::{Rfc3339, Secret, format_time};
 
-/// A client and an output.
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) show: Show,

@@ -1,10 +1,7 @@
 //! Lists that come in pages.
 
-use super::Session;
-use crate::{
-    args::PageArgs,
-    style::{Style, StyledLine},
-};
+use super::{Session, Style, StyledLine};
+use crate::args::PageArgs;
 use anyhow::Result;
 use client::{ClientError, ListQuery};
 use wire::Page;

@@ -1,15 +1,11 @@
 //! The poison queue: jobs that wait for a person, by reason.
 
 use super::{
-    Session, pages,
+    Cell, Session, Style, StyledLine, Table, pages,
     poison_actions::{self, PoisonAction},
-    show::{Cell, Table},
     with_session,
 };
-use crate::{
-    args::{PoisonArgs, PoisonCommand},
-    style::{Style, StyledLine},
-};
+use crate::args::{PoisonArgs, PoisonCommand};
 use anyhow::Result;
 use client::PoisonQuery;
 use std::{collections::BTreeMap, process::ExitCode};

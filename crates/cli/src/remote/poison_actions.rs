@@ -1,16 +1,11 @@
 //! Redrives or discards poisoned jobs. The command prints how many before and after.
 
 use super::{
-    Session, confirm,
-    exit::{REFUSED, UsageError},
-    filter,
+    REFUSED, Session, Style, StyledLine, UsageError, confirm, filter,
     pages::{self, PAGE_MAX},
     with_session,
 };
-use crate::{
-    args::{PoisonActionArgs, SelectionArgs},
-    style::{Style, StyledLine},
-};
+use crate::args::{PoisonActionArgs, SelectionArgs};
 use anyhow::Result;
 use client::PoisonQuery;
 use engine::Status;
@@ -37,7 +32,7 @@ async fn run_action(
     if count == Some(0) {
         let message = "no poisoned job matches; `consign poison` lists them";
         let none = BulkAnswer { matched: 0, operation_id: None };
-        session.answer(&none, || vec![StyledLine::of(Style::Plain, message)])?;
+        session.answer(&none, || vec![message.into()])?;
         return Ok(ExitCode::SUCCESS);
     }
     let (verb, will) = match action {
@@ -45,9 +40,9 @@ async fn run_action(
         PoisonAction::Discard => ("discard", "will leave the poison queue for good"),
     };
     let jobs_text = jobs(count);
-    session.note(&[StyledLine::of(Style::Plain, format!("{jobs_text} {will}"))]);
+    session.note(&[format!("{jobs_text} {will}").into()]);
     if args.jobs.is_empty() && !args.yes && !confirm::ask(&format!("{verb} {jobs_text}?"))? {
-        session.note(&[StyledLine::of(Style::Plain, "nothing was done")]);
+        session.note(&["nothing was done".into()]);
         return Ok(ExitCode::from(REFUSED));
     }
     let done = match action {
@@ -121,9 +116,7 @@ fn result_lines(
     let count = jobs(Some(done.matched));
     let mut lines = vec![match action {
         PoisonAction::Redrive => StyledLine::of(Style::Good, format!("{count} got another life")),
-        PoisonAction::Discard => {
-            StyledLine::of(Style::Plain, format!("{count} left the poison queue"))
-        }
+        PoisonAction::Discard => format!("{count} left the poison queue").into(),
     }];
     let missing = (args.jobs.len() as u64).saturating_sub(done.matched);
     if missing > 0 {
@@ -133,10 +126,8 @@ fn result_lines(
         lines.push(StyledLine::of(Style::Bad, note));
     }
     if action == PoisonAction::Redrive && done.matched > 0 {
-        lines.push(StyledLine::of(
-            Style::Faint,
-            format!("do they come through?  {}", follow_up(args)),
-        ));
+        let question = format!("do they come through?  {}", follow_up(args));
+        lines.push(StyledLine::of(Style::Faint, question));
     }
     lines
 }

@@ -1,6 +1,6 @@
 //! Prints a policy as a list, and applies flags to it.
 
-use super::{exit::UsageError, read};
+use super::{UsageError, read};
 use crate::args::{Bound, TypesSetArgs};
 use anyhow::Result;
 use wire::{Factor, Json, ReadyMadeHandler, TypePolicy};
@@ -52,9 +52,7 @@ pub(crate) fn backoff(policy: &TypePolicy) -> String {
 /// The policy with the given flags applied; everything else stays.
 pub(crate) fn changed(mut policy: TypePolicy, args: &TypesSetArgs) -> Result<TypePolicy> {
     fn set<T: Clone>(field: &mut Option<T>, argument: &Option<T>) {
-        if argument.is_some() {
-            field.clone_from(argument);
-        }
+        *field = argument.clone().or(field.take());
     }
     set(&mut policy.max_attempts, &args.max_attempts);
     set(&mut policy.lease, &args.lease);

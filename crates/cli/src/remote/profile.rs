@@ -1,17 +1,13 @@
 //! Adds, lists and removes profiles.
 
 use super::{
+    Cell, Show, Table, UsageError,
     environment::ClientEnvironment,
-    exit::UsageError,
     failure,
     profiles::{self, Profile, Profiles},
     read_key,
-    show::{Cell, Show, Table},
 };
-use crate::{
-    args::{ProfileAddArgs, ProfileCommand, TerminalArgs},
-    style::{Style, StyledLine},
-};
+use crate::args::{ProfileAddArgs, ProfileCommand, TerminalArgs};
 use anyhow::{Context, Result};
 use client::Address;
 use std::{
@@ -86,10 +82,7 @@ fn read_key_argument(argument: &str) -> Result<Secret> {
 }
 
 fn list(profiles: &Profiles, show: &Show) -> Result<()> {
-    if profiles.profiles.is_empty() {
-        let message = "there are no profiles yet: consign profile add prod --url https://… --key -";
-        return show.lines(&[StyledLine::of(Style::Faint, message)]);
-    }
+    let empty = "there are no profiles yet: consign profile add prod --url https://… --key -";
     let is_default = |name: &String| profiles.default.as_ref() == Some(name);
     let profiles: Vec<(&String, &Profile)> = profiles.profiles.iter().collect();
     let table = Table::of(&profiles)
@@ -97,5 +90,5 @@ fn list(profiles: &Profiles, show: &Show) -> Result<()> {
         .column("url", |(_, profile)| &profile.url)
         .column("key", |(_, profile)| if profile.key.is_some() { "noted" } else { "none" })
         .column("", |(name, _)| Cell::maybe(is_default(name).then_some("the usual one")));
-    show.lines(&table.lines(show))
+    show.lines(&table.lines_or(show, empty))
 }

@@ -1,6 +1,6 @@
 //! The file of profiles: servers and their keys, readable by one user alone.
 
-use super::exit::UsageError;
+use super::UsageError;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -14,12 +14,10 @@ use tempfile::NamedTempFile;
 use wire::Secret;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct Profiles {
     /// The profile for commands that name none.
-    #[serde(default, rename = "default", skip_serializing_if = "Option::is_none")]
     pub(crate) default: Option<String>,
-    #[serde(default, rename = "profiles")]
     pub(crate) profiles: BTreeMap<String, Profile>,
 }
 
@@ -27,9 +25,7 @@ pub(crate) struct Profiles {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {
     pub(crate) url: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<Secret>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ca: Option<PathBuf>,
 }
 

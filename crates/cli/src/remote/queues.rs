@@ -1,14 +1,7 @@
 //! The queues: jobs that wait, jobs that run, and workers.
 
-use super::{
-    Session, refresh,
-    show::{Cell, Rendering, Table, span},
-    with_session,
-};
-use crate::{
-    args::{QueuesArgs, QueuesCommand},
-    style::{Style, StyledLine},
-};
+use super::{Cell, Rendering, Session, Style, StyledLine, Table, refresh, span, with_session};
+use crate::args::{QueuesArgs, QueuesCommand};
 use anyhow::Result;
 use std::{process::ExitCode, slice, time::Duration};
 use wire::QueueStatus;
@@ -45,10 +38,7 @@ async fn fetch(session: &Session, args: &QueuesArgs) -> Result<Rendering> {
         return Ok(session.show.view(&queue, || lines(session, slice::from_ref(&queue))));
     }
     let page = session.client.queues().await?;
-    Ok(session.show.view(&page, || match &page.items[..] {
-        [] => vec![StyledLine::of(Style::Faint, "no queue yet: the first job makes one")],
-        queues => lines(session, queues),
-    }))
+    Ok(session.show.view(&page, || lines(session, &page.items)))
 }
 
 /// Prints a queue, and for people the next command to type.
@@ -75,7 +65,7 @@ fn lines(session: &Session, queues: &[QueueStatus]) -> Vec<StyledLine> {
             QueueHealth::Old => Cell::styled(Style::Waiting, "behind"),
             QueueHealth::Open => Cell::styled(Style::Good, "open"),
         })
-        .lines(&session.show)
+        .lines_or(&session.show, "no queue yet: the first job makes one")
 }
 
 fn oldest(queue: &QueueStatus) -> Cell {

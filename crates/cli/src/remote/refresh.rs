@@ -1,14 +1,10 @@
 //! Repeats a request and draws its answer in place.
 
-use super::{
-    Session,
-    show::{Rendering, Show, clean, print_trying_again},
-};
+use super::{Rendering, Session, Show, Style, StyledLine, clean, print_trying_again};
 use crate::{
     args::WatchArgs,
-    screen::Screen,
+    screen::{self, Screen},
     signals::{INTERRUPTED, Signals},
-    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use client::ClientError;
@@ -99,7 +95,7 @@ impl WatchOutput {
 
 /// Draws lines, no higher and no wider than the terminal.
 fn draw(screen: &mut Screen, lines: &[StyledLine]) -> Result<()> {
-    let size = screen.size();
+    let size = screen::size();
     let visible = lines.iter().take(size.rows.saturating_sub(1)).cloned();
     let visible: Vec<StyledLine> =
         visible.map(|line| line.cut(size.columns.saturating_sub(1))).collect();

@@ -1,11 +1,10 @@
 //! Repeats a request, where that is safe and worth it.
 
-use super::{Session, show::print_trying_again};
+use super::{Session, print_trying_again};
 use client::ClientError;
 use engine::Backoff;
 use std::time::Duration;
 
-/// The most tries.
 const TRIES_MAX: u32 = 4;
 /// With a longer Retry-After, the user gets the error instead.
 const WAIT_MAX: Duration = Duration::from_secs(10);

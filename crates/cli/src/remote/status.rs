@@ -1,15 +1,7 @@
 //! The status of one job.
 
-use super::{
-    Session,
-    show::{ago, fact, status_style},
-    watch::watch,
-    with_session,
-};
-use crate::{
-    args::StatusArgs,
-    style::{Style, StyledLine},
-};
+use super::{Session, Style, StyledLine, ago, fact, status_style, watch::watch, with_session};
+use crate::args::StatusArgs;
 use anyhow::Result;
 use engine::Timestamp;
 use std::process::ExitCode;

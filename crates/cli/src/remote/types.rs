@@ -1,16 +1,11 @@
 //! Job types and their policies.
 
 use super::{
-    Session,
-    exit::REFUSED,
+    Cell, REFUSED, Session, Style, StyledLine, Table, fact,
     policy::{self, handler},
-    show::{Cell, Table, fact},
     with_session,
 };
-use crate::{
-    args::{TypesArgs, TypesCommand, TypesSetArgs},
-    style::{Style, StyledLine},
-};
+use crate::args::{TypesArgs, TypesCommand, TypesSetArgs};
 use anyhow::Result;
 use engine::Policy;
 use std::process::ExitCode;
@@ -28,16 +23,13 @@ pub(crate) fn run(args: &TypesArgs) -> Result<ExitCode> {
 
 async fn list(session: &Session) -> Result<()> {
     let page = session.client.types().await?;
-    let none = "no type yet: the first job makes one, and so does consign types set TYPE";
-    session.answer(&page, || match &page.items[..] {
-        [] => vec![StyledLine::of(Style::Faint, none)],
-        types => lines(session, types),
-    })
+    session.answer(&page, || lines(session, &page.items))
 }
 
 fn lines(session: &Session, types: &[TypeWithPolicy]) -> Vec<StyledLine> {
     let number = |number: Option<i64>| Cell::maybe(number.map(|number| number.to_string()));
     let yes = |yes| if yes { Cell::from("yes") } else { Cell::styled(Style::Faint, "no") };
+    let empty = "no type yet: the first job makes one, and so does consign types set TYPE";
     Table::of(types)
         .column("type", |shown| &shown.job_type)
         .column("declared", |shown| yes(shown.declared))
@@ -50,13 +42,13 @@ fn lines(session: &Session, types: &[TypeWithPolicy]) -> Vec<StyledLine> {
         .number("slots", |shown| number(shown.policy.concurrency))
         .column("schema", |shown| yes(shown.policy.schema.is_some()))
         .text("handler", |shown| Cell::maybe(handler(&shown.policy).map(|(_, what)| what)))
-        .lines(&session.show)
+        .lines_or(&session.show, empty)
 }
 
 async fn show_one(session: &Session, job_type: &str) -> Result<ExitCode> {
     let Some(shown) = find(session, job_type).await? else {
         let message = format!("consign: no type {job_type} is known; `consign types` lists them");
-        session.show.print_error(&[StyledLine::of(Style::Plain, message)]);
+        session.show.print_error(&[message.into()]);
         return Ok(ExitCode::from(REFUSED));
     };
     session.answer(&shown, || facts(&shown))?;
@@ -100,10 +92,8 @@ fn changes(job_type: &str, before: &TypePolicy, after: &TypePolicy) -> Vec<Style
         }
     }
     if lines.len() == 1 {
-        lines = vec![StyledLine::of(
-            Style::Faint,
-            format!("{job_type} is declared; nothing else changed"),
-        )];
+        let message = format!("{job_type} is declared; nothing else changed");
+        return vec![StyledLine::of(Style::Faint, message)];
     }
     lines
 }

@@ -1,18 +1,17 @@
 //! Follows a running job: a live line on a terminal, a line per change elsewhere.
 
 use super::{
-    Session,
-    exit::of_status,
+    Session, Style, StyledLine, clean, exit_code_of,
     follow::{Follow, FollowEvent},
-    show::{clean, print_trying_again, span, status_style},
+    print_trying_again, span,
     status::note,
-    with_session,
+    status_style, with_session,
 };
 use crate::{
     args::JobArgs,
-    screen::Screen,
+    screen::{self, Screen},
     signals::{INTERRUPTED, Signals},
-    style::{Style, StyledLine, bar},
+    style::bar,
 };
 use anyhow::Result;
 use engine::Timestamp;
@@ -40,7 +39,6 @@ pub(crate) async fn watch(session: &Session, job: &str) -> Result<ExitCode> {
 async fn follow_to_end(session: &Session, job: &str, view: &mut LiveView<'_>) -> Result<ExitCode> {
     let mut follow = Follow::new(session, job);
     let mut frames = tokio::time::interval(FRAME_INTERVAL);
-    let mut ending = ExitCode::SUCCESS;
     loop {
         let mut next = pin!(follow.next());
         let event = loop {
@@ -51,11 +49,13 @@ async fn follow_to_end(session: &Session, job: &str, view: &mut LiveView<'_>) ->
         };
         match event {
             FollowEvent::Status { status, .. } => {
-                ending = of_status(&status.status);
+                let ending = status.completed_at.map(|_| exit_code_of(&status.status));
                 view.show_status(*status)?;
+                if let Some(ending) = ending {
+                    return Ok(ending);
+                }
             }
             FollowEvent::Lost { reason } => view.show_lost(&reason)?,
-            FollowEvent::Ended => return Ok(ending),
         }
     }
 }
@@ -74,7 +74,7 @@ impl LiveView<'_> {
         let has_moved = self.last.as_ref().is_none_or(|last| is_transition(last, &status));
         let line = transition_line(&status, self.session.now());
         match &mut self.screen {
-            Some(screen) if has_moved => screen.draw_last(&[cut(line, screen)])?,
+            Some(screen) if has_moved => screen.draw_last(&[cut(line)])?,
             Some(_) => {}
             None => self.session.answer(&status, || vec![line])?,
         }
@@ -99,28 +99,22 @@ impl LiveView<'_> {
         self.frame += 1;
         let spinner = SPINNER[self.frame % SPINNER.len()];
         let line = live(last, spinner, self.lost, self.session.now());
-        Ok(screen.draw(&[cut(line, screen)])?)
+        Ok(screen.draw(&[cut(line)])?)
     }
 }
 
 /// A line that ends in the last column makes some terminals wrap.
-fn cut(line: StyledLine, screen: &Screen) -> StyledLine {
-    line.map(clean).cut(screen.size().columns.saturating_sub(1))
+fn cut(line: StyledLine) -> StyledLine {
+    line.map(clean).cut(screen::size().columns.saturating_sub(1))
 }
 
 /// Whether more than the progress changed.
 fn is_transition(last: &JobStatus, status: &JobStatus) -> bool {
-    let of = |status: &JobStatus| {
-        let cancel_requested = status.cancel_requested;
-        (
-            status.status.clone(),
-            status.attempt,
-            status.next_attempt_at,
-            status.redrive_count,
-            cancel_requested,
-        )
-    };
-    of(last) != of(status)
+    last.status != status.status
+        || last.attempt != status.attempt
+        || last.next_attempt_at != status.next_attempt_at
+        || last.redrive_count != status.redrive_count
+        || last.cancel_requested != status.cancel_requested
 }
 
 pub(crate) fn events(args: &JobArgs) -> Result<ExitCode> {
@@ -134,9 +128,11 @@ pub(crate) fn events(args: &JobArgs) -> Result<ExitCode> {
                         let number = StyledLine::of(Style::Faint, format!("{seq:>3}  "));
                         vec![number.and(transition_line(&status, session.now()))]
                     })?;
+                    if status.completed_at.is_some() {
+                        return Ok(());
+                    }
                 }
                 FollowEvent::Lost { reason } => print_trying_again(&reason),
-                FollowEvent::Ended => return Ok(()),
             }
         }
     })

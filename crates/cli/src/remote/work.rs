@@ -1,6 +1,6 @@
 //! Works on jobs of a server: runs a program for each.
 
-use super::{connect, failure, show::Show};
+use super::{Show, connect, failure};
 use crate::{
     args::WorkArgs,
     log::{self, LogFormat},

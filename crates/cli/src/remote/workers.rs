@@ -1,14 +1,7 @@
 //! Lists workers and nodes.
 
-use super::{
-    Session, refresh,
-    show::{Cell, Table},
-    with_session,
-};
-use crate::{
-    args::{RemoteArgs, WorkersArgs},
-    style::{Style, StyledLine},
-};
+use super::{Cell, Session, Style, StyledLine, Table, refresh, with_session};
+use crate::args::{RemoteArgs, WorkersArgs};
 use anyhow::Result;
 use std::process::ExitCode;
 use wire::{NodeState, WorkerState, WorkerStatus};
@@ -24,10 +17,7 @@ pub(crate) fn workers(args: &WorkersArgs) -> Result<ExitCode> {
 }
 
 fn lines(session: &Session, workers: &[WorkerStatus]) -> Vec<StyledLine> {
-    if workers.is_empty() {
-        let message = "no worker has asked for jobs yet: consign work --type TYPE --exec CMD";
-        return vec![StyledLine::of(Style::Faint, message)];
-    }
+    let empty = "no worker has asked for jobs yet: consign work --type TYPE --exec CMD";
     Table::of(workers)
         .text("worker", |worker| &worker.worker_id)
         .text("host", |worker| Cell::maybe(worker.host.as_ref()))
@@ -38,7 +28,7 @@ fn lines(session: &Session, workers: &[WorkerStatus]) -> Vec<StyledLine> {
             WorkerState::Live => Cell::styled(Style::Good, "live"),
             WorkerState::Lost => Cell::styled(Style::Bad, "lost"),
         })
-        .lines(&session.show)
+        .lines_or(&session.show, empty)
 }
 
 pub(crate) fn nodes(args: &RemoteArgs) -> Result<ExitCode> {

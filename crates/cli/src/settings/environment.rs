@@ -1,9 +1,8 @@
 //! Settings from the environment.
 
 use super::{
-    error::{SettingError, SettingOrigin},
+    RawSetting, SettingError, SettingOrigin, SourceValue,
     key::{ALL, OTHER_VARIABLES},
-    raw::{RawSetting, SourceValue},
 };
 use std::{
     collections::BTreeMap,

@@ -1,9 +1,8 @@
 //! Parses the settings file into values, each with its line and column.
 
 use super::{
-    error::{SettingError, SettingOrigin},
+    RawSetting, SettingError, SettingOrigin, SourceValue,
     key::{self, SECTIONS},
-    raw::{RawSetting, SourceValue},
 };
 use std::{io, path::Path};
 use toml::{

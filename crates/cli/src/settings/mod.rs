@@ -25,7 +25,7 @@ pub(crate) use types::DeclaredType;
 
 use crate::args::{SettingsArgs, StoreAddress};
 use engine::{HandlerSource, HandlerSources, Tenant, TenantLimits};
-use error::SettingOrigin;
+use error::{SettingError, SettingOrigin};
 use key::SettingKey;
 use outbound::{AddressList, Allow};
 use raw::{RawSetting, SourceValue};
@@ -56,11 +56,9 @@ pub(crate) struct Settings {
     /// Hosts that jobs may be pushed to although they are not public.
     pub(crate) allow: Arc<Allow>,
     pub(crate) types: Vec<DeclaredType>,
-    /// Every value with its source.
     resolved: Vec<ResolvedSetting>,
 }
 
-/// Format and level of the log.
 #[derive(Clone, Debug)]
 pub(crate) struct LogSettings {
     /// `auto`, `json` or `text`.
@@ -76,7 +74,6 @@ pub(crate) struct TlsFiles {
     pub(crate) key: PathBuf,
 }
 
-/// A settings file to read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConfigPath {
     pub(crate) path: PathBuf,

@@ -1,6 +1,6 @@
 //! Values as flags, variables and the file contain them, unchecked.
 
-use super::{error::SettingOrigin, key::SettingKey};
+use super::{SettingOrigin, key::SettingKey};
 use toml::de::DeValue;
 
 #[derive(Clone, Debug)]
@@ -42,6 +42,11 @@ impl RawSetting {
             DeValue::Table(table) if table.is_empty() => RawSetting::Other("an empty table"),
             DeValue::Table(_) => RawSetting::Other("a table"),
         }
+    }
+
+    /// The text of a flag or a variable.
+    pub(super) fn loose(&self) -> Option<&str> {
+        if let RawSetting::Loose(text) = self { Some(text) } else { None }
     }
 
     /// The text, or an error with an example.

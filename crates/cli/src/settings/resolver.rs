@@ -1,10 +1,7 @@
 //! The precedence of sources: flags over environment over file over defaults.
 
 use super::{
-    error::{SettingError, SettingOrigin},
-    key::SettingKey,
-    listen::Listen,
-    raw::{RawSetting, SourceValue},
+    Listen, RawSetting, SettingError, SettingOrigin, SourceValue, key::SettingKey,
     value::SettingValue,
 };
 use crate::args::StoreAddress;

@@ -2,9 +2,8 @@
 //! decide what is valid, as for the API.
 
 use super::{
-    error::{SettingError, SettingOrigin},
+    RawSetting, SettingError, SettingOrigin,
     file::{Open, SourceType},
-    raw::RawSetting,
     value::{quoted, quoted_list},
 };
 use engine::{FieldProblem, JobType, Policy, PolicyDraft, Refusal};

@@ -1,6 +1,6 @@
 //! Kinds of settings: how they are parsed and printed.
 
-use super::{listen::Listen, raw::RawSetting};
+use super::{Listen, RawSetting};
 use crate::args::StoreAddress;
 use outbound::{AddressList, Allow};
 use std::{fmt::Display, ops::RangeInclusive, path::PathBuf, time::Duration};
@@ -93,43 +93,30 @@ fn entries<T, E: Display>(
 }
 
 fn list<'a>(raw: &'a RawSetting, example: &str) -> Result<Vec<&'a str>, String> {
-    match raw {
-        RawSetting::Loose(text) if text.is_empty() => Ok(Vec::new()),
-        RawSetting::Loose(text) => Ok(text.split(',').map(str::trim).collect()),
-        RawSetting::List(items) => items.iter().map(|item| text(item, example)).collect(),
-        RawSetting::Text(_)
-        | RawSetting::Whole(_)
-        | RawSetting::Number(_)
-        | RawSetting::Switch(_)
-        | RawSetting::Other(_) => Err(raw.instead_of(&format!("a list such as [\"{example}\"]"))),
+    if let RawSetting::List(items) = raw {
+        return items.iter().map(|item| text(item, example)).collect();
+    }
+    match raw.loose() {
+        Some("") => Ok(Vec::new()),
+        Some(text) => Ok(text.split(',').map(str::trim).collect()),
+        None => Err(raw.instead_of(&format!("a list such as [\"{example}\"]"))),
     }
 }
 
 fn switch(raw: &RawSetting) -> Result<bool, String> {
-    match raw {
-        RawSetting::Switch(switch) => Ok(*switch),
-        RawSetting::Loose(text) => {
-            text.parse().map_err(|_| format!("must be true or false, but is `{text}`"))
-        }
-        RawSetting::Text(_)
-        | RawSetting::Whole(_)
-        | RawSetting::Number(_)
-        | RawSetting::List(_)
-        | RawSetting::Other(_) => Err(raw.instead_of("true or false without quotes")),
+    if let RawSetting::Switch(switch) = raw {
+        return Ok(*switch);
     }
+    let text = raw.loose().ok_or_else(|| raw.instead_of("true or false without quotes"))?;
+    text.parse().map_err(|_| format!("must be true or false, but is `{text}`"))
 }
 
 fn whole(raw: &RawSetting, range: &RangeInclusive<u64>) -> Result<u64, String> {
-    let number = match raw {
-        RawSetting::Whole(number) => u64::try_from(*number).ok(),
-        RawSetting::Loose(text) => text.parse().ok(),
-        RawSetting::Text(_)
-        | RawSetting::Number(_)
-        | RawSetting::Switch(_)
-        | RawSetting::List(_)
-        | RawSetting::Other(_) => {
-            return Err(raw.instead_of("a whole number without quotes"));
-        }
+    let number = if let RawSetting::Whole(number) = raw {
+        u64::try_from(*number).ok()
+    } else {
+        let text = raw.loose().ok_or_else(|| raw.instead_of("a whole number without quotes"))?;
+        text.parse().ok()
     };
     within(number, range, "a whole number ", |number| number.to_string())
 }
@@ -192,7 +179,6 @@ fn url(text: &str) -> Result<SettingValue, String> {
 }
 
 impl SettingValue {
-    /// The value in TOML.
     pub(super) fn toml(&self) -> String {
         match self {
             SettingValue::Listen(listen) => quoted(&listen.to_string()),

@@ -31,7 +31,6 @@ pub(crate) struct Show {
     error_colours: bool,
 }
 
-/// An answer, rendered.
 pub(crate) enum Rendering {
     Json(String),
     Lines(Vec<StyledLine>),
@@ -98,7 +97,6 @@ impl Show {
         Ok(draws.then(|| Screen::open(self.colours)).transpose()?)
     }
 
-    /// Prints lines on stderr.
     pub(crate) fn print_error(&self, lines: &[StyledLine]) {
         for line in lines {
             eprint!("{}", rendered(line, self.error_colours));

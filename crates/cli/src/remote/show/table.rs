@@ -9,6 +9,7 @@ pub(crate) struct Table<'a, T> {
     columns: Vec<Column>,
 }
 
+#[derive(Default)]
 struct Column {
     align_right: bool,
     may_shrink: bool,
@@ -33,12 +34,7 @@ impl<'a, T> Table<'a, T> {
         let head = StyledLine::of(Style::Faint, title.to_uppercase());
         let rows = self.rows.iter().map(|row| cell(row).into().0);
         let lines = std::iter::once(head).chain(rows).collect();
-        self.columns.push(Column {
-            align_right: false,
-            may_shrink: false,
-            only_wide: false,
-            lines,
-        });
+        self.columns.push(Column { lines, ..Column::default() });
         self
     }
 
@@ -65,6 +61,14 @@ impl<'a, T> Table<'a, T> {
     /// The lines, as wide as the output allows.
     pub(crate) fn lines(&self, show: &Show) -> Vec<StyledLine> {
         self.render(show.columns(), show.is_wide())
+    }
+
+    /// The lines; without rows, `empty` in their place.
+    pub(crate) fn lines_or(&self, show: &Show, empty: &str) -> Vec<StyledLine> {
+        match self.rows {
+            [] => vec![StyledLine::of(Style::Faint, empty)],
+            _ => self.lines(show),
+        }
     }
 
     /// The lines, in at most `columns_max` columns of a terminal, as far as columns can shrink.
