@@ -38,14 +38,14 @@ pub enum EndingKind {
     Cancelled,
 }
 
-/// The contract's name for the outcome of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the variants are the contract's own words")]
-pub enum Outcome {
-    Completed,
-    Failed,
-    Poisoned,
-    Cancelled,
+named_enum! {
+    /// The outcome of an attempt.
+    pub enum Outcome {
+        Completed = "completed",
+        Failed = "failed",
+        Poisoned = "poisoned",
+        Cancelled = "cancelled",
+    }
 }
 
 /// A report as it arrives, unchecked. It has no `Debug`: results are never logged.

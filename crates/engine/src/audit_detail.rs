@@ -11,10 +11,11 @@ use crate::{
     policy::Policy,
     principal::{Pattern, Right},
     ready_made::ReadyMade,
+    span::format_span,
     text::{JobType, PauseReason, Scope},
-    time::Timestamp,
+    time::{Timestamp, format_time},
 };
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 /// The bound of every detail, in bytes.
 pub const AUDIT_DETAIL_BYTES_MAX: usize = 2_000;
@@ -47,7 +48,7 @@ pub fn key_grant(key: &ApiKey) -> Arc<str> {
     ];
     detail_text.extend(limit("types", &key.grant.types));
     detail_text.extend(limit("subjects", &key.grant.subjects));
-    detail_text.extend(key.expires_at.map(|at| format!("expiresAt {}", rfc3339(at))));
+    detail_text.extend(key.expires_at.map(|at| format!("expiresAt {}", format_time(at))));
     bounded(&detail_text.join("; "))
 }
 
@@ -102,20 +103,20 @@ fn fields(policy: &Policy) -> [(&'static str, String); 14] {
     let factor = f64::from(backoff.factor_hundredths) / 100.0;
     let schema = policy.schema.as_ref().map(|schema| digest(schema.as_str().as_bytes()));
     [
-        ("backoff.base", span(backoff.base)),
+        ("backoff.base", format_span(backoff.base)),
         ("backoff.factor", factor.to_string()),
         ("backoff.jitter", backoff.jitter.to_string()),
-        ("backoff.max", span(backoff.max)),
+        ("backoff.max", format_span(backoff.max)),
         ("concurrency", or_none(policy.concurrency)),
         ("handler", or_none(policy.handler.as_ref().map(handler))),
-        ("keyWindow", span(policy.key_window)),
-        ("lease", span(policy.lease)),
+        ("keyWindow", format_span(policy.key_window)),
+        ("lease", format_span(policy.lease)),
         ("lostWorkersMax", policy.lost_workers_max.to_string()),
         ("maxAttempts", policy.max_attempts.to_string()),
         ("maxQueued", or_none(policy.max_queued)),
-        ("retention", span(policy.retention)),
+        ("retention", format_span(policy.retention)),
         ("schema", or_none(schema)),
-        ("timeout", span(policy.timeout)),
+        ("timeout", format_span(policy.timeout)),
     ]
 }
 
@@ -138,7 +139,7 @@ fn handler(handler: &ReadyMade) -> String {
 }
 
 fn revocation(at: Option<Timestamp>) -> String {
-    format!("revokedAt none → {}", or_none(at.map(rfc3339)))
+    format!("revokedAt none → {}", or_none(at.map(format_time)))
 }
 
 fn name_of(key: &ApiKey) -> String {
@@ -178,35 +179,6 @@ fn tenants_of(scope: &Scope) -> String {
         Scope::All => "every tenant".into(),
         Scope::One(tenant) => format!("tenant {tenant}"),
     }
-}
-
-/// Writes a span in the largest unit that divides it, as policies do.
-fn span(span: Duration) -> String {
-    const UNITS: [(&str, u128); 4] =
-        [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
-    let ms = span.as_millis();
-    let unit = UNITS.into_iter().find(|(_, size)| ms > 0 && ms.is_multiple_of(*size));
-    match unit {
-        Some((unit, size)) => format!("{}{unit}", ms / size),
-        None if ms == 0 => "0s".into(),
-        None => format!("{ms}ms"),
-    }
-}
-
-/// Writes a timestamp as the API does. The calendar counts from March, so that a leap day ends a
-/// year.
-fn rfc3339(at: Timestamp) -> String {
-    const DAY_MS: i64 = 86_400_000;
-    let (days, ms) = (at.unix_ms() / DAY_MS + 719_468, at.unix_ms() % DAY_MS);
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    let year = year + era * 400 + i64::from(month <= 2);
-    let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1_000)
 }
 
 fn bounded(text: &str) -> Arc<str> {
@@ -331,7 +303,7 @@ mod tests {
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
             (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
         ] {
-            assert_eq!(rfc3339(Timestamp::from_unix_ms(ms)), text);
+            assert_eq!(format_time(Timestamp::from_unix_ms(ms)), text);
         }
     }
 }

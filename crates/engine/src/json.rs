@@ -98,7 +98,7 @@ impl<'a> Scan<'a> {
                 Err(format!("must not nest deeper than {JSON_DEPTH_MAX}"))
             }
             Some(b'{') => self.object(depth),
-            Some(b'[') => self.array(depth),
+            Some(b'[') => self.list(b']', |scan| scan.value(depth + 1)).map(Value::Array),
             Some(b'"') => Ok(Value::Text(self.string()?)),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(_) | None => self.keyword(),
@@ -106,54 +106,45 @@ impl<'a> Scan<'a> {
     }
 
     fn object(&mut self, depth: usize) -> Result<Value<'a>, String> {
-        let mut members = Vec::new();
-        self.at += 1;
-        self.skip_space();
-        if self.take(b'}') {
-            return Ok(Value::Object(members));
-        }
-        loop {
-            self.skip_space();
-            if self.peek() != Some(b'"') {
-                return Err(self.syntax_error("expected a name in quotes"));
+        let members = self.list(b'}', |scan| {
+            scan.skip_space();
+            if scan.peek() != Some(b'"') {
+                return Err(scan.syntax_error("expected a name in quotes"));
             }
-            let name = self.string()?;
-            self.skip_space();
-            if !self.take(b':') {
-                return Err(self.syntax_error("expected ':'"));
+            let name = scan.string()?;
+            scan.skip_space();
+            if !scan.take(b':') {
+                return Err(scan.syntax_error("expected ':'"));
             }
-            let value = self.value(depth + 1)?;
-            if self.keep_contents {
-                members.push((name, value));
-            }
-            self.skip_space();
-            if self.take(b'}') {
-                return Ok(Value::Object(members));
-            }
-            if !self.take(b',') {
-                return Err(self.syntax_error("expected ',' or '}'"));
-            }
-        }
+            Ok((name, scan.value(depth + 1)?))
+        });
+        members.map(Value::Object)
     }
 
-    fn array(&mut self, depth: usize) -> Result<Value<'a>, String> {
+    /// The contents of an array or an object, which ends with `close`.
+    fn list<T>(
+        &mut self,
+        close: u8,
+        item: impl Fn(&mut Self) -> Result<T, String>,
+    ) -> Result<Vec<T>, String> {
         let mut items = Vec::new();
         self.at += 1;
         self.skip_space();
-        if self.take(b']') {
-            return Ok(Value::Array(items));
+        if self.take(close) {
+            return Ok(items);
         }
         loop {
-            let value = self.value(depth + 1)?;
+            let item = item(self)?;
             if self.keep_contents {
-                items.push(value);
+                items.push(item);
             }
             self.skip_space();
-            if self.take(b']') {
-                return Ok(Value::Array(items));
+            if self.take(close) {
+                return Ok(items);
             }
             if !self.take(b',') {
-                return Err(self.syntax_error("expected ',' or ']'"));
+                let close = char::from(close);
+                return Err(self.syntax_error(&format!("expected ',' or '{close}'")));
             }
         }
     }

@@ -32,6 +32,7 @@ mod principal;
 mod ready_made;
 mod refusal;
 mod report;
+mod span;
 mod step;
 mod submit;
 mod tenant_limits;
@@ -84,6 +85,7 @@ pub use ready_made::{
 };
 pub use refusal::Refusal;
 pub use report::{Heartbeat, Release, Report, StepReport};
+pub use span::{format_span, parse_span};
 pub use step::{
     STEP_RESULT_BYTES_MAX, STEPS_MAX, Step, StepAnswer, StepsChange, check_step_result,
 };
@@ -93,5 +95,5 @@ pub use text::{
     ClaimId, CorrelationId, ErrorCode, HandlerUrl, Host, JobType, KeyName, PauseReason, ResultUrl,
     Scope, StepName, SubjectId, Tenant, TraceParent, WorkerId, is_deceptive,
 };
-pub use time::{DELAY_SECONDS_MAX, Timestamp, check_delay};
+pub use time::{DELAY_SECONDS_MAX, Timestamp, check_delay, format_time};
 pub use worker::{WORKER_SILENCE_MAX, is_live};

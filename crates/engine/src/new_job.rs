@@ -120,7 +120,7 @@ impl JobDraft {
         };
         let default_correlation = || match &traceparent {
             Some(trace) => trace.trace_id(),
-            None => fresh_correlation(context.entropy),
+            None => CorrelationId::fresh(context.entropy),
         };
         Ok(NewJob {
             id: context.id,
@@ -172,12 +172,6 @@ impl JobDraft {
 
 fn parse_parent(text: &str) -> Checked<JobId> {
     JobId::parse(text).map_err(|problem| FieldProblem { field: "parentId", ..problem })
-}
-
-/// A new UUID, where the client gave no correlation id. Version 4: it reveals no time.
-fn fresh_correlation(entropy: Entropy) -> CorrelationId {
-    let uuid = uuid::Builder::from_random_bytes(entropy.0.to_be_bytes()).into_uuid();
-    CorrelationId::parse(&uuid.to_string()).expect("36 characters")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Names: short texts with a rule. A value of such a type has always passed its rule.
 
 use crate::{
+    entropy::Entropy,
     field::{Checked, FieldProblem, check_text},
     key::hex,
 };
@@ -151,6 +152,14 @@ impl ErrorCode {
     }
 }
 
+impl CorrelationId {
+    /// A new UUID, where the client gave no correlation id. Version 4: it reveals no time.
+    pub fn fresh(entropy: Entropy) -> Self {
+        let uuid = uuid::Builder::from_random_bytes(entropy.0.to_be_bytes()).into_uuid();
+        CorrelationId(uuid.to_string().into())
+    }
+}
+
 impl TraceParent {
     /// The trace id inside, which becomes the correlation id where the client gave none.
     pub fn trace_id(&self) -> CorrelationId {
@@ -174,6 +183,11 @@ impl Scope {
             Scope::One(own) => own == tenant,
             Scope::All => true,
         }
+    }
+
+    /// Reads a tenant, or `*` for all: no tenant has that name.
+    pub fn parse(text: &str) -> Checked<Self> {
+        if text == "*" { Ok(Scope::All) } else { Tenant::parse(text).map(Scope::One) }
     }
 
     /// The tenant, or `*` for all.

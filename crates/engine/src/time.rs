@@ -47,6 +47,37 @@ impl Add<Duration> for Timestamp {
     }
 }
 
+/// Writes a timestamp in RFC 3339: `2026-11-15T08:00:00.123Z`.
+pub fn format_time(at: Timestamp) -> String {
+    const DAY_MS: i64 = 86_400_000;
+    let (days, ms) = (at.0 / DAY_MS + 719_468, at.0 % DAY_MS);
+    // The calendar counts from March, so that a leap day ends a year.
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    // Digit by digit: every status has several timestamps, and `format!` would take half of the
+    // time to write one.
+    let mut text = String::with_capacity("2026-11-15T08:00:00.123Z".len());
+    let mut put = |number: i64, digits: u32, after: char| {
+        for exponent in (0..digits).rev() {
+            let digit = number / 10_i64.pow(exponent) % 10;
+            text.push(char::from(b'0' + digit.unsigned_abs() as u8));
+        }
+        text.push(after);
+    };
+    put(year, 4, '-');
+    put(month, 2, '-');
+    put(of_year - (153 * from_march + 2) / 5 + 1, 2, 'T');
+    put(ms / 3_600_000, 2, ':');
+    put(ms / 60_000 % 60, 2, ':');
+    put(ms / 1_000 % 60, 2, '.');
+    put(ms % 1_000, 3, 'Z');
+    text
+}
+
 /// The longest delay a client may ask for: ten years.
 pub const DELAY_SECONDS_MAX: u32 = 315_360_000;
 

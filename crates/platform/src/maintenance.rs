@@ -12,7 +12,7 @@ use crate::{
 };
 use engine::Timestamp;
 use pollster::block_on;
-use std::{io, sync::Arc, thread, time::Duration};
+use std::{io, mem, sync::Arc, thread, time::Duration};
 use store::{NODE_HEARTBEAT_EVERY, Notification};
 use tracing::{debug, info, warn};
 
@@ -139,7 +139,7 @@ impl MaintenanceLoop {
     /// failed does not lead.
     async fn heartbeat_node(&mut self) -> Result<(), Error> {
         self.next_heartbeat = self.monotonic() + NODE_HEARTBEAT_EVERY;
-        let was_leader = std::mem::replace(&mut self.leads, false);
+        let was_leader = mem::replace(&mut self.leads, false);
         let info = self.membership.info();
         let view = match self.platform.store.heartbeat_node(&info).await {
             Ok(view) => view,
@@ -246,24 +246,16 @@ impl MaintenanceLoop {
     /// Returns how long to wait: about a second after a failure. Logs a failure once, not every
     /// second.
     fn next_wait(&mut self, result: Result<Duration, Error>) -> Duration {
-        match result {
-            Ok(idle) => {
-                if std::mem::replace(&mut self.is_failing, false) {
-                    warn!("maintenance works again");
-                }
-                idle
+        let was_failing = mem::replace(&mut self.is_failing, result.is_err());
+        match &result {
+            Ok(_) if was_failing => warn!("maintenance works again"),
+            Err(error) if !was_failing => {
+                let error: &dyn std::error::Error = error;
+                warn!(error, "maintenance failed, and retries every second: jobs may start late");
             }
-            Err(error) => {
-                if !std::mem::replace(&mut self.is_failing, true) {
-                    let error: &dyn std::error::Error = &error;
-                    warn!(
-                        error,
-                        "maintenance failed, and retries every second: jobs may start late"
-                    );
-                }
-                self.platform.random.entropy().jittered(SWEEP_EVERY)
-            }
+            Ok(_) | Err(_) => {}
         }
+        result.unwrap_or_else(|_| self.platform.random.entropy().jittered(SWEEP_EVERY))
     }
 
     fn monotonic(&self) -> Duration {

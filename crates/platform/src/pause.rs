@@ -2,6 +2,7 @@
 
 use crate::{Actor, Error, Platform, request::TypedRequest};
 use engine::{JobType, PauseReason, Scope};
+use std::{collections::BTreeSet, sync::Arc};
 use store::Request;
 
 impl Platform {
@@ -13,21 +14,9 @@ impl Platform {
         reason: Option<&PauseReason>,
         actor: Option<&Actor>,
     ) -> Result<(), Error> {
-        let detail = match actor {
-            Some(_) => {
-                let before = self.store.pauses().await?;
-                Some(engine::pause_change(&before, scope, &job_type, reason))
-            }
-            None => None,
-        };
-        let pause = Request::Pause { scope: scope.clone(), job_type: job_type.clone() };
-        self.change_setting(TypedRequest::without_answer(pause).audited(
-            actor,
-            "queue.pause",
-            job_type,
-            detail,
-        ))
-        .await
+        let request = Request::Pause { scope: scope.clone(), job_type: job_type.clone() };
+        let detail = |pauses: &_| engine::pause_change(pauses, scope, &job_type, reason);
+        self.change_pause(request, actor, "queue.pause", &job_type, detail).await
     }
 
     /// Allows claims from a paused queue again.
@@ -37,20 +26,25 @@ impl Platform {
         job_type: JobType,
         actor: Option<&Actor>,
     ) -> Result<(), Error> {
-        let detail = match actor {
-            Some(_) => {
-                let before = self.store.pauses().await?;
-                Some(engine::resume_change(&before, scope, &job_type))
-            }
-            None => None,
-        };
-        let resume = Request::Resume { scope: scope.clone(), job_type: job_type.clone() };
-        self.change_setting(TypedRequest::without_answer(resume).audited(
-            actor,
-            "queue.resume",
-            job_type,
-            detail,
-        ))
-        .await
+        let request = Request::Resume { scope: scope.clone(), job_type: job_type.clone() };
+        let detail = |pauses: &_| engine::resume_change(pauses, scope, &job_type);
+        self.change_pause(request, actor, "queue.resume", &job_type, detail).await
+    }
+
+    /// Only an audit entry needs the pauses before the change, and so its `detail`.
+    async fn change_pause(
+        &self,
+        request: Request,
+        actor: Option<&Actor>,
+        action: &'static str,
+        job_type: &JobType,
+        detail: impl Fn(&BTreeSet<(JobType, Scope)>) -> Arc<str>,
+    ) -> Result<(), Error> {
+        let mut request = TypedRequest::without_answer(request);
+        if actor.is_some() {
+            let detail = detail(&self.store.pauses().await?);
+            request = request.audited(actor, action, job_type, Some(detail));
+        }
+        self.change_setting(request).await
     }
 }

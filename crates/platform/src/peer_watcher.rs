@@ -16,7 +16,7 @@ use engine::{JobId, JobType};
 use pollster::block_on;
 use std::{
     collections::BTreeMap,
-    io,
+    io, mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -112,32 +112,21 @@ impl PeerLoop {
                 (self.read_began, self.has_notification) = (self.now(), false);
                 pending_read = Some(read_versions(&*platform.store, self.watchers.ids()));
             }
-            if let Some(Poll::Ready(result)) =
-                pending_read.as_mut().map(|pending_read| pending_read.as_mut().poll(&mut cx))
-            {
+            if let Some(result) = poll_pending(&mut pending_read, &mut cx) {
                 self.handle_versions(result);
-                pending_read = None;
             }
-            if pending_settings.is_none()
-                && (self.has_settings_notification || self.now() >= self.next_settings)
-            {
+            if pending_settings.is_none() && self.until_settings_read().is_zero() {
                 (self.has_settings_notification, self.next_settings) =
                     (false, self.now() + NODE_HEARTBEAT_EVERY);
                 pending_settings = Some(Box::pin(platform.refresh_settings()));
             }
-            if let Some(Poll::Ready(result)) = pending_settings
-                .as_mut()
-                .map(|pending_settings| pending_settings.as_mut().poll(&mut cx))
-            {
+            if let Some(result) = poll_pending(&mut pending_settings, &mut cx) {
                 self.handle_settings(result);
-                pending_settings = None;
             }
             let read_wait = if pending_read.is_some() { IDLE } else { self.until_next_read() };
-            timeout = if pending_settings.is_some() {
-                read_wait
-            } else {
-                read_wait.min(self.until_settings_read())
-            };
+            let settings_wait =
+                if pending_settings.is_some() { IDLE } else { self.until_settings_read() };
+            timeout = read_wait.min(settings_wait);
         }
     }
 
@@ -166,17 +155,14 @@ impl PeerLoop {
     /// Logs a failure once. While it lasts, the settings cache becomes too old to be trusted, and
     /// each request reads the settings itself.
     fn handle_settings(&mut self, result: Result<(), Error>) {
+        let was_failing = mem::replace(&mut self.is_settings_failing, result.is_err());
         match result {
-            Ok(()) if std::mem::replace(&mut self.is_settings_failing, false) => {
-                warn!("settings are read again");
+            Ok(()) if was_failing => warn!("settings are read again"),
+            Err(error) if !was_failing => {
+                let error: &dyn std::error::Error = &error;
+                warn!(error, "settings cannot be read: each request reads them itself");
             }
-            Ok(()) => {}
-            Err(error) => {
-                if !std::mem::replace(&mut self.is_settings_failing, true) {
-                    let error: &dyn std::error::Error = &error;
-                    warn!(error, "settings cannot be read: each request reads them itself");
-                }
-            }
+            Ok(()) | Err(_) => {}
         }
     }
 
@@ -218,31 +204,29 @@ impl PeerLoop {
         let interval = (read_duration * READ_INTERVAL_FACTOR).clamp(READ_INTERVAL_MIN, READ_EVERY);
         self.next_read_on_notification = now + interval;
         self.next_read = Some(now + self.platform.random.entropy().jittered(READ_EVERY));
+        // The failure is logged once, not four times a second. The last versions stay, so no change
+        // in between is lost.
+        let was_failing = mem::replace(&mut self.is_failing, result.is_err());
         let versions = match result {
             Ok(versions) => versions,
-            Err(error) => return self.log_failure(&error),
+            Err(_) if was_failing => return,
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                return warn!(
+                    error,
+                    "versions of watched jobs cannot be read: waiting clients learn of changes late"
+                );
+            }
         };
-        if std::mem::replace(&mut self.is_failing, false) {
+        if was_failing {
             warn!("versions of watched jobs are read again");
         }
         let versions = ids.into_iter().map(|id| (id, versions.get(&id).copied()));
-        let previous = std::mem::replace(&mut self.last_versions, versions.collect());
+        let previous = mem::replace(&mut self.last_versions, versions.collect());
         let changed =
             self.last_versions.iter().filter(|(id, version)| previous.get(id) != Some(version));
         let changed: Vec<JobId> = changed.map(|(id, _)| *id).collect();
         self.watchers.notify(&Touched::Jobs(changed));
-    }
-
-    /// Logs a failure once, not four times a second. The last versions stay, so no change in
-    /// between is lost.
-    fn log_failure(&mut self, error: &StoreError) {
-        if !std::mem::replace(&mut self.is_failing, true) {
-            let error: &dyn std::error::Error = error;
-            warn!(
-                error,
-                "versions of watched jobs cannot be read: waiting clients learn of changes late"
-            );
-        }
     }
 
     fn until_next_read(&self) -> Duration {
@@ -252,6 +236,13 @@ impl PeerLoop {
     fn now(&self) -> Duration {
         self.platform.clock.read().monotonic
     }
+}
+
+/// The result of the future, which is then removed.
+fn poll_pending<T>(pending: &mut Option<Pending<'_, T>>, cx: &mut Context<'_>) -> Option<T> {
+    let Poll::Ready(result) = pending.as_mut()?.as_mut().poll(cx) else { return None };
+    *pending = None;
+    Some(result)
 }
 
 fn read_versions(store: &dyn Store, ids: Vec<JobId>) -> Pending<'_, VersionCheck> {

@@ -74,9 +74,7 @@ impl AppStateInner {
     }
 
     pub(crate) fn new_correlation(&self) -> CorrelationId {
-        let id =
-            uuid::Builder::from_random_bytes(self.random.entropy().0.to_be_bytes()).into_uuid();
-        CorrelationId::parse(&id.to_string()).expect("a UUID is a valid correlation id")
+        CorrelationId::fresh(self.random.entropy())
     }
 
     /// Makes a new URL-signing key, if one is due.

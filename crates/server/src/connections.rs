@@ -7,8 +7,7 @@
 
 mod bounded_stream;
 
-use bounded_stream::BoundedStream;
-pub(crate) use bounded_stream::HangUp;
+pub(crate) use bounded_stream::{BoundedStream, HangUp};
 
 use crate::settings::{AddressShare, Limits};
 use bytes::Bytes;
@@ -204,18 +203,6 @@ pub(crate) struct Admitted {
 }
 
 impl Admitted {
-    /// Wraps `stream` in time limits. `first_byte_timeout` bounds the wait for its first byte.
-    /// `write_timeout` bounds the time in which a client must read some of an answer; a client that
-    /// was not recognised must read all of it in that time.
-    pub(crate) fn bound<S>(
-        &self,
-        stream: S,
-        first_byte_timeout: Duration,
-        write_timeout: Duration,
-    ) -> BoundedStream<S> {
-        BoundedStream::new(stream, self, first_byte_timeout, write_timeout)
-    }
-
     /// Waits until this connection must close in favour of another.
     pub(crate) async fn close_requested(&self) {
         self.connection.close_requested.notified().await;
@@ -397,7 +384,7 @@ mod tests {
         let all = connections(1, AddressShare::Unlimited);
         let admitted = admit(&all, "192.0.2.1").await.unwrap();
         let serving = begin_recognised(&admitted).unwrap();
-        let mut stream = admitted.bound(server, ANSWER_TIMEOUT, ANSWER_TIMEOUT);
+        let mut stream = BoundedStream::new(server, &admitted, ANSWER_TIMEOUT, ANSWER_TIMEOUT);
         drop(client);
         let buffer = &mut [0; 1];
         assert!(stream.read(buffer).now_or_never().is_none(), "the runtime does not know yet");
@@ -435,7 +422,8 @@ mod tests {
         // its last answer.
         drop(serving);
         assert_eq!(served.connection.idle_since(), None);
-        let mut stream = served.bound(tokio::io::sink(), Duration::from_secs(1), ANSWER_TIMEOUT);
+        let mut stream =
+            BoundedStream::new(tokio::io::sink(), &served, Duration::from_secs(1), ANSWER_TIMEOUT);
         stream.flush().await.unwrap();
         let (new, since) = (new.unwrap(), served.connection.idle_since().unwrap());
         assert!(since > new.connection.idle_since().unwrap());
@@ -456,7 +444,8 @@ mod tests {
         // either.
         let new = new.unwrap();
         drop(begin_recognised(&new).unwrap());
-        let mut stream = new.bound(tokio::io::sink(), Duration::from_secs(1), ANSWER_TIMEOUT);
+        let mut stream =
+            BoundedStream::new(tokio::io::sink(), &new, Duration::from_secs(1), ANSWER_TIMEOUT);
         stream.flush().await.unwrap();
         let _answered = new.connection.begin().unwrap();
         assert!(new.connection.idle_since().is_some());
@@ -470,7 +459,8 @@ mod tests {
             let _serving = admitted.connection.begin().unwrap();
             assert!(!recognised || admitted.connection.protect());
             let (mut client, server) = duplex(1);
-            let mut server = admitted.bound(server, Duration::from_secs(1), ANSWER_TIMEOUT);
+            let mut server =
+                BoundedStream::new(server, &admitted, Duration::from_secs(1), ANSWER_TIMEOUT);
             // One byte a second: a bound on each write alone would let this answer last for ever.
             let reading = tokio::spawn(async move {
                 while client.read(&mut [0; 1]).await.is_ok_and(|bytes| bytes > 0) {
@@ -549,11 +539,13 @@ mod tests {
         let all = connections(100, AddressShare::Unlimited);
         let admitted = admit(&all, "192.0.2.1").await.unwrap();
         let (mut client, server) = duplex(16);
-        let mut server = admitted.bound(server, Duration::from_secs(5), ANSWER_TIMEOUT);
+        let mut server =
+            BoundedStream::new(server, &admitted, Duration::from_secs(5), ANSWER_TIMEOUT);
         let error = server.read(&mut [0; 1]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         let (mut client_2, server) = duplex(16);
-        let mut server = admitted.bound(server, Duration::from_secs(5), ANSWER_TIMEOUT);
+        let mut server =
+            BoundedStream::new(server, &admitted, Duration::from_secs(5), ANSWER_TIMEOUT);
         client_2.write_all(b"x").await.unwrap();
         server.read_exact(&mut [0; 1]).await.unwrap();
         let silent = timeout(Duration::from_secs(60), server.read(&mut [0; 1])).await;
@@ -567,7 +559,8 @@ mod tests {
         let admitted = admit(&all, "192.0.2.1").await.unwrap();
         let _serving = begin_recognised(&admitted).unwrap();
         let (mut client, server) = duplex(16);
-        let mut server = admitted.bound(server, Duration::from_secs(5), ANSWER_TIMEOUT);
+        let mut server =
+            BoundedStream::new(server, &admitted, Duration::from_secs(5), ANSWER_TIMEOUT);
         let reading = tokio::spawn(async move {
             let mut bytes = [0; 16];
             client.read_exact(&mut bytes).await.unwrap();

@@ -4,7 +4,7 @@ use crate::{
     AppState, Settings,
     app_state::AppStateInner,
     auth::{Authenticator, jwt::JwtSetupError},
-    connections::{Admitted, Connections, HangUp, ServedBody, Shares},
+    connections::{Admitted, BoundedStream, Connections, HangUp, ServedBody, Shares},
     listener::{Listener, Stream},
     middleware::ADDRESS_BYTES_MAX,
     routes::{health_router, router},
@@ -163,7 +163,7 @@ async fn rotate_signing_keys(app: AppState) {
             () = app.closed() => return,
         }
         if let Err(error) = app.rotate_signing_key().await {
-            let error: &dyn std::error::Error = &error;
+            let error = &error as &dyn std::error::Error;
             debug!(error, "signing keys could not be read: no new one was made");
         }
     }
@@ -299,7 +299,8 @@ impl ServerContext {
         admitted: &Admitted,
     ) {
         let limits = &self.app.settings.limits;
-        let stream = admitted.bound(stream, limits.first_byte_timeout, limits.write_timeout);
+        let stream =
+            BoundedStream::new(stream, admitted, limits.first_byte_timeout, limits.write_timeout);
         // HTTP/1.1 only. A client of HTTP/2 that keeps its window shut can make the server hold
         // hundreds of answers on one connection. No client needs HTTP/2 here: a proxy in front
         // speaks it.

@@ -1,6 +1,6 @@
 //! The audit log, for callers who may see it.
 
-use crate::{keys::tenant_name, time::Rfc3339};
+use crate::time::Rfc3339;
 use engine::AuditEntry;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -37,7 +37,7 @@ impl From<&AuditEntry> for AuditLogEntry {
             number: Some(entry.number),
             at: entry.at.into(),
             who: (*entry.who).into(),
-            tenant: tenant_name(&entry.scope),
+            tenant: entry.scope.as_str().into(),
             action: (*entry.action).into(),
             target: (*entry.target).into(),
             detail: entry.detail.as_deref().map(Into::into),

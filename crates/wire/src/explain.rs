@@ -70,36 +70,34 @@ impl Explanation {
 
 impl From<&Reason> for ExplainReason {
     fn from(reason: &Reason) -> Self {
-        let shape = ExplainReason {
+        let mut shape = ExplainReason {
             code: reason.code().into(),
             detail: reason.detail(),
             ..ExplainReason::default()
         };
         match reason {
             Reason::NoLiveWorker { job_type } | Reason::QueuePaused { job_type } => {
-                ExplainReason { job_type: Some(job_type.to_string()), ..shape }
+                shape.job_type = Some(job_type.to_string());
             }
-            Reason::NotDue { run_at } => ExplainReason { run_at: Some(Rfc3339(*run_at)), ..shape },
-            Reason::RetryWait { run_at, attempt, error_code } => ExplainReason {
-                run_at: Some(Rfc3339(*run_at)),
-                attempt: Some(*attempt),
-                error_code: error_code.as_ref().map(ToString::to_string),
-                ..shape
-            },
-            Reason::BehindOthers { ahead } => ExplainReason { ahead: Some(*ahead), ..shape },
+            Reason::NotDue { run_at } => shape.run_at = Some(Rfc3339(*run_at)),
+            Reason::RetryWait { run_at, attempt, error_code } => {
+                (shape.run_at, shape.attempt) = (Some(Rfc3339(*run_at)), Some(*attempt));
+                shape.error_code = error_code.as_ref().map(ToString::to_string);
+            }
+            Reason::BehindOthers { ahead } => shape.ahead = Some(*ahead),
             Reason::LimitReached { running, limit } => {
-                ExplainReason { running: Some(*running), limit: Some(*limit), ..shape }
+                (shape.running, shape.limit) = (Some(*running), Some(*limit));
             }
-            Reason::CancelRequested => shape,
-            Reason::Running { worker, since, lease_expires_at } => ExplainReason {
-                worker_id: Some(worker.to_string()),
-                since: Some(Rfc3339(*since)),
-                lease_expires_at: Some(Rfc3339(*lease_expires_at)),
-                ..shape
-            },
+            Reason::CancelRequested => {}
+            Reason::Running { worker, since, lease_expires_at } => {
+                shape.worker_id = Some(worker.to_string());
+                shape.since = Some(Rfc3339(*since));
+                shape.lease_expires_at = Some(Rfc3339(*lease_expires_at));
+            }
             Reason::Ended { status, at } => {
-                ExplainReason { status: Some(status.to_string()), at: Some(Rfc3339(*at)), ..shape }
+                (shape.status, shape.at) = (Some(status.to_string()), Some(Rfc3339(*at)));
             }
         }
+        shape
     }
 }

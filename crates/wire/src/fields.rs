@@ -6,7 +6,8 @@
 
 use crate::explain::REASON_CODES;
 use engine::{
-    ATTEMPTS_MAX, CLAIM_MAX, CLAIM_TYPES_MAX, DELAY_SECONDS_MAX, ITEMS_MAX, Right, Status,
+    ATTEMPTS_MAX, CLAIM_MAX, CLAIM_TYPES_MAX, DELAY_SECONDS_MAX, ITEMS_MAX, Jitter, Outcome, Right,
+    Status,
 };
 
 /// One field of the contract.
@@ -62,9 +63,9 @@ const STATE: FieldRule = FieldRule::OneOf("JobState", || Status::ALL.map(Status:
 const SCOPE: FieldRule = FieldRule::OneOf("Scope", || Right::ALL.map(Right::as_str).to_vec());
 const REASON: FieldRule = FieldRule::OneOf("ReasonCode", || REASON_CODES.to_vec());
 const OUTCOME: FieldRule =
-    FieldRule::OneOf("Outcome", || vec!["completed", "failed", "poisoned", "cancelled"]);
+    FieldRule::OneOf("Outcome", || Outcome::ALL.map(Outcome::as_str).to_vec());
 const ACTION: FieldRule = FieldRule::OneOf("StepAction", || vec!["begin", "finish"]);
-const JITTER: FieldRule = FieldRule::OneOf("Jitter", || vec!["full", "none"]);
+const JITTER: FieldRule = FieldRule::OneOf("Jitter", || Jitter::ALL.map(Jitter::as_str).to_vec());
 
 const fn doc(name: &'static str, rule: FieldRule, meaning: &'static str) -> FieldDoc {
     FieldDoc { name, meaning, rule }

@@ -14,7 +14,7 @@ use crate::{
 };
 use engine::{
     Checked, FieldProblem, Findings, Heartbeat, ITEMS_MAX, JobId, LeaseState, ProgressReport,
-    Refusal, Timestamp, WorkerId, check_count,
+    Refusal, WorkerId, check_count,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -154,8 +154,14 @@ impl ProgressRequest {
 impl HeartbeatResult {
     /// The engine's answer.
     pub fn new(job_id: JobId, lease_state: LeaseState) -> Self {
-        let (state, expires_at) = state_name(lease_state);
-        let expires_at = expires_at.map(Rfc3339);
+        let (state, expires_at) = match lease_state {
+            LeaseState::Extended(until) => (LeaseStateName::Extended, Some(Rfc3339(until))),
+            LeaseState::CancelRequested(until) => {
+                (LeaseStateName::CancelRequested, Some(Rfc3339(until)))
+            }
+            LeaseState::Lost => (LeaseStateName::Lost, None),
+            LeaseState::Ended => (LeaseStateName::Ended, None),
+        };
         HeartbeatResult { job_id: job_id.to_string(), state, expires_at, problem: None }
     }
 
@@ -163,14 +169,5 @@ impl HeartbeatResult {
     pub fn refused(job_id: &str, problem: Problem) -> Self {
         let (job_id, problem) = (job_id.into(), Some(problem));
         HeartbeatResult { job_id, state: LeaseStateName::Lost, expires_at: None, problem }
-    }
-}
-
-fn state_name(lease_state: LeaseState) -> (LeaseStateName, Option<Timestamp>) {
-    match lease_state {
-        LeaseState::Extended(until) => (LeaseStateName::Extended, Some(until)),
-        LeaseState::CancelRequested(until) => (LeaseStateName::CancelRequested, Some(until)),
-        LeaseState::Lost => (LeaseStateName::Lost, None),
-        LeaseState::Ended => (LeaseStateName::Ended, None),
     }
 }

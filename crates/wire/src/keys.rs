@@ -7,7 +7,7 @@ use crate::{
 };
 use engine::{
     ApiKey, Checked, Findings, Grant, KeyDraft, KeyName, KeySecret, Pattern, Refusal, Right,
-    Rights, Scope, Tenant, check_count,
+    Rights, Scope, check_count,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -98,8 +98,7 @@ impl KeyRequest {
         let name = findings.keep(KeyName::parse(&self.name));
         let scope = match self.tenant.as_deref() {
             None => Some(creator.of_new_key()),
-            Some("*") => Some(Scope::All),
-            Some(tenant) => findings.keep(Tenant::parse(tenant)).map(Scope::One),
+            Some(tenant) => findings.keep(Scope::parse(tenant)),
         };
         let rights = findings.keep(self.checked_rights());
         let types = findings.keep(patterns("types", &self.types));
@@ -158,18 +157,10 @@ impl From<&Grant> for KeyGrant {
     fn from(grant: &Grant) -> Self {
         let texts = |patterns: &[Pattern]| patterns.iter().map(|p| p.as_str().into()).collect();
         KeyGrant {
-            tenant: tenant_name(&grant.scope),
+            tenant: grant.scope.as_str().into(),
             scopes: grant.rights.iter().map(|right| right.to_string()).collect(),
             types: texts(&grant.types),
             subjects: texts(&grant.subjects),
         }
-    }
-}
-
-/// A tenant's name, or `*` for all.
-pub fn tenant_name(scope: &Scope) -> String {
-    match scope {
-        Scope::One(tenant) => tenant.to_string(),
-        Scope::All => "*".into(),
     }
 }

@@ -38,12 +38,13 @@ mod release;
 mod secret;
 mod setting;
 mod settle;
-mod span;
 mod status;
 mod steps;
 mod submit;
 mod time;
 mod workers;
+
+pub use engine::{format_span, format_time, parse_span};
 
 pub use audit::AuditLogEntry;
 pub use body::{Unreadable, read};
@@ -64,7 +65,7 @@ pub use heartbeat::{
 pub use history::Transition;
 pub use job::{FullJob, JobDetails};
 pub use json::Json;
-pub use keys::{KeyCreated, KeyGrant, KeyInfo, KeyKind, KeyRequest, tenant_name};
+pub use keys::{KeyCreated, KeyGrant, KeyInfo, KeyKind, KeyRequest};
 pub use leave::{LeaveAnswer, LeaveRequest};
 pub use nodes::{NodeState, NodeStatus};
 pub use page::Page;
@@ -80,11 +81,10 @@ pub use release::{ReleaseItem, ReleaseRequest};
 pub use secret::Secret;
 pub use setting::{SettingBody, read_setting};
 pub use settle::{SettleAnswer, SettleItem, SettleRequest, SettledItem};
-pub use span::{format_span, parse_span};
 pub use status::{JobProgress, JobStatus};
 pub use steps::{StepRequest, StepStateName, StepStatus};
 pub use submit::{
     BatchAnswer, BatchItem, BatchRequest, PayloadVersion, SubmitRequest, SubmittedJob, status_url,
 };
-pub use time::{Rfc3339, format_time, parse_time};
+pub use time::{Rfc3339, parse_time};
 pub use workers::{WorkerState, WorkerStatus};

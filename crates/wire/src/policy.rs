@@ -1,14 +1,9 @@
 //! Job types and their policies: how jobs of one type are treated.
 
-use crate::{
-    extended::Extended,
-    json::Json,
-    list::at_most_or_null,
-    span::{format_span, parse_span},
-};
+use crate::{extended::Extended, json::Json, list::at_most_or_null};
 use engine::{
     Backoff, Checked, EXEC_WORDS_MAX, FieldProblem, Findings, Jitter, JobType, Policy, PolicyDraft,
-    ReadyMade, ReadyMadeDraft, Refusal,
+    ReadyMade, ReadyMadeDraft, Refusal, format_span, parse_span,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
@@ -202,11 +197,8 @@ impl Serialize for Factor {
 }
 
 fn parse_jitter(text: &str) -> Checked<Jitter> {
-    match text {
-        "full" => Ok(Jitter::Full),
-        "none" => Ok(Jitter::None),
-        _ => Err(FieldProblem::new("backoff.jitter", "must be full or none")),
-    }
+    let wrong = || FieldProblem::new("backoff.jitter", "must be full or none");
+    Jitter::from_name(text).ok_or_else(wrong)
 }
 
 impl From<&Policy> for TypePolicy {
@@ -241,15 +233,11 @@ impl From<&ReadyMade> for ReadyMadeHandler {
 
 impl From<&Backoff> for BackoffPolicy {
     fn from(backoff: &Backoff) -> Self {
-        let jitter = match backoff.jitter {
-            Jitter::Full => "full",
-            Jitter::None => "none",
-        };
         BackoffPolicy {
             base: Some(format_span(backoff.base)),
             factor: Some(Factor(f64::from(backoff.factor_hundredths) / 100.0)),
             max: Some(format_span(backoff.max)),
-            jitter: Some(jitter.into()),
+            jitter: Some(backoff.jitter.to_string()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Queues: how many jobs wait, and which workers could take them.
 
-use engine::{FieldProblem, Findings, PauseReason, Refusal, Scope, Tenant};
+use engine::{FieldProblem, Findings, PauseReason, Refusal, Scope};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -59,11 +59,8 @@ impl PauseRequest {
 
 /// The tenants of a request: the caller's own, or the one that a caller for `*` names.
 pub fn named_scope(caller: &Scope, tenant: Option<&str>) -> Result<Scope, FieldProblem> {
-    let named = match tenant {
-        None => return Ok(caller.clone()),
-        Some("*") => Scope::All,
-        Some(tenant) => Scope::One(Tenant::parse(tenant)?),
-    };
+    let Some(tenant) = tenant else { return Ok(caller.clone()) };
+    let named = Scope::parse(tenant)?;
     if *caller == Scope::All || *caller == named {
         return Ok(named);
     }
@@ -75,6 +72,7 @@ pub fn named_scope(caller: &Scope, tenant: Option<&str>) -> Result<Scope, FieldP
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::Tenant;
 
     #[test]
     fn only_a_caller_for_all_tenants_may_name_another() {

@@ -102,13 +102,9 @@ impl SettleItem {
 }
 
 fn parse_outcome(text: &str) -> Checked<Outcome> {
-    match text {
-        "completed" => Ok(Outcome::Completed),
-        "failed" => Ok(Outcome::Failed),
-        "poisoned" => Ok(Outcome::Poisoned),
-        "cancelled" => Ok(Outcome::Cancelled),
-        _ => Err(FieldProblem::new("outcome", "must be completed, failed, poisoned or cancelled")),
-    }
+    Outcome::from_name(text).ok_or_else(|| {
+        FieldProblem::new("outcome", "must be completed, failed, poisoned or cancelled")
+    })
 }
 
 impl SettledItem {

@@ -5,11 +5,11 @@ use crate::{
     json::Json,
     list::at_most,
     problem::Problem,
-    time::{format_time, parse_time},
+    time::parse_time,
 };
 use engine::{
     FieldProblem, Findings, ITEMS_MAX, JobDraft, JobId, JsonText, Refusal, Submitted, Timestamp,
-    check_count,
+    check_count, format_time,
 };
 use serde::{
     Deserialize, Deserializer, Serialize,

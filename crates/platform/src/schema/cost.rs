@@ -14,7 +14,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use std::{
     collections::{BTreeMap, HashMap},
-    ptr,
+    mem, ptr,
 };
 
 /// How many subschemas may be applied to one value of a payload.
@@ -530,33 +530,55 @@ impl CostLoad {
 /// The load of the values within one value, over all subschemas of that value.
 #[derive(Default)]
 struct Demand<'s> {
-    fields: BTreeMap<&'s str, CostLoad>,
-    all_fields: CostLoad,
-    other_fields: Vec<(&'s Map<String, Value>, CostLoad)>,
-    items: BTreeMap<usize, CostLoad>,
-    all_items: CostLoad,
-    other_items: Vec<(usize, CostLoad)>,
+    fields: Loads<&'s str, &'s Map<String, Value>>,
+    items: Loads<usize, usize>,
     names: CostLoad,
+}
+
+/// The load of the fields, or of the items.
+struct Loads<K, O> {
+    named: BTreeMap<K, CostLoad>,
+    all: CostLoad,
+    /// The load of all that the subschema itself does not name.
+    others: Vec<(O, CostLoad)>,
+}
+
+impl<K, O> Default for Loads<K, O> {
+    fn default() -> Self {
+        Loads { named: BTreeMap::new(), all: CostLoad::default(), others: Vec::new() }
+    }
+}
+
+impl<K: Ord, O> Loads<K, O> {
+    fn add_named(&mut self, key: K, load: CostLoad) {
+        let sum = self.named.entry(key).or_default();
+        *sum = sum.and(load);
+    }
+
+    /// The highest load of any one field or item. `names` tells which keys a subschema names.
+    fn highest(&self, names: impl Fn(&O, &K) -> bool) -> CostLoad {
+        let sum = |load: CostLoad, key: Option<&K>| {
+            let others =
+                self.others.iter().filter(|(of, _)| !key.is_some_and(|key| names(of, key)));
+            others.fold(load.and(self.all), |sum, (_, load)| sum.and(*load))
+        };
+        let unnamed = sum(CostLoad::default(), None);
+        self.named.iter().fold(unnamed, |highest, (key, load)| highest.or(sum(*load, Some(key))))
+    }
 }
 
 impl<'s> Demand<'s> {
     fn add(&mut self, selector: Selector<'s>, of: &'s Map<String, Value>, load: CostLoad) {
         match selector {
-            Selector::Field(name) => {
-                let sum = self.fields.entry(name).or_default();
-                *sum = sum.and(load);
-            }
-            Selector::Fields => self.all_fields = self.all_fields.and(load),
-            Selector::OtherFields => self.other_fields.push((of, load)),
-            Selector::Item(index) => {
-                let sum = self.items.entry(index).or_default();
-                *sum = sum.and(load);
-            }
-            Selector::Items => self.all_items = self.all_items.and(load),
+            Selector::Field(name) => self.fields.add_named(name, load),
+            Selector::Fields => self.fields.all = self.fields.all.and(load),
+            Selector::OtherFields => self.fields.others.push((of, load)),
+            Selector::Item(index) => self.items.add_named(index, load),
+            Selector::Items => self.items.all = self.items.all.and(load),
             Selector::OtherItems => {
                 let list = |keyword: &str| of.get(keyword).and_then(Value::as_array).map(Vec::len);
                 let placed = list("prefixItems").or(list("items")).unwrap_or_default();
-                self.other_items.push((placed, load));
+                self.items.others.push((placed, load));
             }
             Selector::Names => self.names = self.names.and(load),
         }
@@ -564,25 +586,12 @@ impl<'s> Demand<'s> {
 
     /// The highest load of any one value.
     fn highest(&self) -> CostLoad {
-        let named = |of: &Map<String, Value>, name: &str| {
+        let fields = self.fields.highest(|of, name| {
             let properties = of.get("properties").and_then(Value::as_object);
-            properties.is_some_and(|properties| properties.contains_key(name))
-        };
-        let mut highest = self.names;
-        for (name, load) in &self.fields {
-            let others = self.other_fields.iter().filter(|(of, _)| !named(of, name));
-            let load = others.fold(load.and(self.all_fields), |sum, (_, load)| sum.and(*load));
-            highest = highest.or(load);
-        }
-        let others = self.other_fields.iter();
-        highest = highest.or(others.fold(self.all_fields, |sum, (_, load)| sum.and(*load)));
-        for (index, load) in &self.items {
-            let others = self.other_items.iter().filter(|(placed, _)| index >= placed);
-            let load = others.fold(load.and(self.all_items), |sum, (_, load)| sum.and(*load));
-            highest = highest.or(load);
-        }
-        let others = self.other_items.iter();
-        highest.or(others.fold(self.all_items, |sum, (_, load)| sum.and(*load)))
+            properties.is_some_and(|properties| properties.contains_key(*name))
+        });
+        let items = self.items.highest(|placed, index| index < placed);
+        self.names.or(fields).or(items)
     }
 }
 
@@ -595,6 +604,12 @@ struct Components {
     members: Vec<Vec<usize>>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Visit {
+    Enter,
+    Leave,
+}
+
 impl Components {
     fn of<E: Iterator<Item = usize>>(count: usize, edges: impl Fn(usize) -> E) -> Self {
         let mut back: Vec<Vec<usize>> = vec![Vec::new(); count];
@@ -605,24 +620,13 @@ impl Components {
         // Walked against the edges: no remaining node leads to the one that is finished last.
         let mut finished = Vec::with_capacity(count);
         for start in 0..count {
-            let mut path: Vec<(usize, usize)> = Vec::new();
-            if !seen[start] {
-                seen[start] = true;
-                path.push((start, 0));
-            }
-            while let Some((index, next)) = path.last_mut() {
-                match back[*index].get(*next) {
-                    Some(to) => {
-                        *next += 1;
-                        if !seen[*to] {
-                            seen[*to] = true;
-                            path.push((*to, 0));
-                        }
-                    }
-                    None => {
-                        finished.push(*index);
-                        path.pop();
-                    }
+            let mut path = vec![(start, Visit::Enter)];
+            while let Some((index, visit)) = path.pop() {
+                if visit == Visit::Leave {
+                    finished.push(index);
+                } else if !mem::replace(&mut seen[index], true) {
+                    path.push((index, Visit::Leave));
+                    path.extend(back[index].iter().rev().map(|to| (*to, Visit::Enter)));
                 }
             }
         }

@@ -3,7 +3,6 @@
 use super::page::PageQuery;
 use crate::{context::RequestContext, error::Reply, extract::QueryParams};
 use axum::Json;
-use engine::Scope;
 use store::{NodeStatus, WorkerSeen};
 use wire::{NodeState, Page, Rfc3339, WorkerState, WorkerStatus};
 
@@ -24,11 +23,7 @@ pub(crate) async fn workers(
 
 /// Two tenants may both have a `worker-1`.
 fn key(worker: &WorkerSeen) -> Vec<u8> {
-    let tenant = match &worker.scope {
-        Scope::One(tenant) => tenant.as_str(),
-        Scope::All => "*",
-    };
-    format!("{}\0{tenant}", worker.worker).into_bytes()
+    format!("{}\0{}", worker.worker, worker.scope.as_str()).into_bytes()
 }
 
 /// All nodes of the store, as this node last read them.

@@ -23,12 +23,8 @@ pub(crate) struct CursorOwner<'a> {
 impl CursorOwner<'_> {
     /// What the encryption authenticates besides the position.
     fn associated_data(&self) -> Aad<Vec<u8>> {
-        let scope = match self.scope {
-            Scope::All => "*",
-            Scope::One(tenant) => tenant.as_str(),
-        };
         let mut bytes = Vec::new();
-        for text in [self.list, scope] {
+        for text in [self.list, self.scope.as_str()] {
             // The length comes first, so that no text can run over into the next.
             bytes.extend((text.len() as u64).to_be_bytes());
             bytes.extend(text.as_bytes());

@@ -71,8 +71,7 @@ pub(super) fn verify(
     sig: &str,
     now: Timestamp,
 ) -> Result<(), SignedRefused> {
-    let SignatureParts { key, expires_at, code } =
-        SignatureParts::read(sig).ok_or(SignedRefused::Malformed)?;
+    let (key, expires_at, code) = read(sig).ok_or(SignedRefused::Malformed)?;
     let key = keys.iter().find(|known| known.id == key).ok_or(SignedRefused::UnknownKey)?;
     if key.revoked_at.is_some() {
         return Err(SignedRefused::Revoked);
@@ -100,26 +99,16 @@ fn mac(key: &SigningKey, job: JobId, expires_at: Timestamp) -> Hmac<Sha256> {
     mac
 }
 
-/// The fields of a signature.
-struct SignatureParts {
-    key: KeyId,
-    expires_at: Timestamp,
-    code: [u8; CODE_BYTES],
-}
-
-impl SignatureParts {
-    fn read(sig: &str) -> Option<Self> {
-        let (head, code) = sig.rsplit_once('.')?;
-        let mut fields = head.split('.');
-        let (_version, key, expires_at) = (fields.next()?, fields.next()?, fields.next()?);
-        let key = KeyId::parse(key).ok()?;
-        let expires_at = Timestamp::parse("sig", i64::from_str_radix(expires_at, 16).ok()?).ok()?;
-        // Only our own spelling is accepted: numbers have other spellings that parse to the same
-        // value.
-        let is_our_spelling =
-            sig.starts_with(&self::head(key, expires_at)) && fields.next().is_none();
-        is_our_spelling.then_some(SignatureParts { key, expires_at, code: unhex(code)? })
-    }
+/// The key, the expiry and the code of a signature.
+fn read(sig: &str) -> Option<(KeyId, Timestamp, [u8; CODE_BYTES])> {
+    let (fields, code) = sig.rsplit_once('.')?;
+    let mut fields = fields.split('.');
+    let (_version, key, expires_at) = (fields.next()?, fields.next()?, fields.next()?);
+    let key = KeyId::parse(key).ok()?;
+    let expires_at = Timestamp::parse("sig", i64::from_str_radix(expires_at, 16).ok()?).ok()?;
+    // Only our own spelling is accepted: numbers have other spellings that parse to the same value.
+    let is_our_spelling = sig.starts_with(&head(key, expires_at)) && fields.next().is_none();
+    is_our_spelling.then_some((key, expires_at, unhex(code)?))
 }
 
 #[cfg(test)]

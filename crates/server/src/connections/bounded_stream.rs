@@ -39,7 +39,10 @@ pub(crate) struct BoundedStream<S> {
 type Timer = Pin<Box<Sleep>>;
 
 impl<S> BoundedStream<S> {
-    pub(super) fn new(
+    /// Wraps `stream` in time limits. `first_byte_timeout` bounds the wait for its first byte.
+    /// `write_timeout` bounds the time in which a client must read some of an answer; a client that
+    /// was not recognised must read all of it in that time.
+    pub(crate) fn new(
         stream: S,
         admitted: &Admitted,
         first_byte_timeout: Duration,

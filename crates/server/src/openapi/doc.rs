@@ -116,17 +116,18 @@ impl ResponseDoc {
         meaning: &'static str,
         example: &'static str,
     ) -> Self {
-        let representation =
-            Representation { media: "application/json", shape: Some(Shape::of::<T>()), example };
-        ResponseDoc { representation: Some(representation), ..ResponseDoc::empty(status, meaning) }
+        let shape = Some(Shape::of::<T>());
+        Representation { media: "application/json", shape, example }.answer(status, meaning)
+    }
+
+    pub(crate) const fn ok<T: ToSchema>(meaning: &'static str, example: &'static str) -> Self {
+        ResponseDoc::json::<T>(200, meaning, example)
     }
 
     /// A page of a list; the example is one item of it.
     pub(crate) const fn page<T: ToSchema>(meaning: &'static str, example: &'static str) -> Self {
-        let shape = Shape { is_page: true, ..Shape::of::<T>() };
-        let representation =
-            Representation { media: "application/json", shape: Some(shape), example };
-        ResponseDoc { representation: Some(representation), ..ResponseDoc::empty(200, meaning) }
+        let shape = Some(Shape { is_page: true, ..Shape::of::<T>() });
+        Representation { media: "application/json", shape, example }.answer(200, meaning)
     }
 
     pub(crate) const fn text(
@@ -134,8 +135,7 @@ impl ResponseDoc {
         meaning: &'static str,
         example: &'static str,
     ) -> Self {
-        let representation = Representation { media, shape: None, example };
-        ResponseDoc { representation: Some(representation), ..ResponseDoc::empty(200, meaning) }
+        Representation { media, shape: None, example }.answer(200, meaning)
     }
 
     pub(crate) const fn or_page(self) -> Self {
@@ -160,6 +160,12 @@ pub(crate) struct Representation {
     /// The shape of JSON; other representations are text.
     pub(crate) shape: Option<Shape>,
     pub(crate) example: &'static str,
+}
+
+impl Representation {
+    const fn answer(self, status: u16, meaning: &'static str) -> ResponseDoc {
+        ResponseDoc { representation: Some(self), ..ResponseDoc::empty(status, meaning) }
+    }
 }
 
 /// A shape of the wire, by the functions that make its schema.

@@ -232,7 +232,8 @@ fn error_response(route: &Route, status: u16, codes: &BTreeSet<&'static str>) ->
     let descriptions = codes.iter().filter_map(|code| entry(code));
     let descriptions =
         descriptions.map(|of| format!("[`{0}`](/errors/{0}): {1}", of.code, of.title));
-    let examples = codes.iter().map(|code| (*code, example_of(code)));
+    let example = |code| Ref::new(format!("#/components/examples/{code}"));
+    let examples = codes.iter().map(|code| (*code, RefOr::<Example>::Ref(example(code))));
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem")));
     let content = content.examples_from_iter(examples);
     let own: &[Param] = match status {
@@ -244,10 +245,6 @@ fn error_response(route: &Route, status: u16, codes: &BTreeSet<&'static str>) ->
         ResponseBuilder::new().description(descriptions.collect::<Vec<_>>().join("\n\n"));
     with_headers(response.content(PROBLEM, content.build()), shared_headers(route).chain(own))
         .build()
-}
-
-fn example_of(code: &str) -> RefOr<Example> {
-    RefOr::Ref(Ref::new(format!("#/components/examples/{code}")))
 }
 
 /// All error codes of a route, by status.
@@ -333,17 +330,12 @@ fn shapes() -> Shapes {
     let mut shapes = with_rules(all, &names);
     let bodies = ROUTES.iter().filter_map(|route| route.doc.body.as_ref());
     for body in bodies.filter(|body| body.is_setting) {
-        refuse_unknown_fields(&(body.shape.name)(), &mut shapes);
+        // Shapes within it are shared with answers, whose readers should be tolerant.
+        if let Some(RefOr::T(Schema::Object(object))) = shapes.get_mut(&*(body.shape.name)()) {
+            object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
+        }
     }
     shapes
-}
-
-/// Declares that the shape refuses unknown fields. Shapes within it are shared with answers, whose
-/// readers should be tolerant.
-fn refuse_unknown_fields(name: &str, shapes: &mut Shapes) {
-    if let Some(RefOr::T(Schema::Object(object))) = shapes.get_mut(name) {
-        object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
-    }
 }
 
 fn collect(shape: Shape, shapes: &mut Shapes) {

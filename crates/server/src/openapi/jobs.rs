@@ -87,7 +87,7 @@ pub(crate) static CANCEL_MANY: Doc = Doc {
 
 pub(crate) static SHOW: Doc = Doc {
     about: "The payload is there for those who have the scope `jobs:payload`.",
-    answers: &[ResponseDoc::json::<FullJob>(200, "the whole job", example::JOB)],
+    answers: &[ResponseDoc::ok::<FullJob>("the whole job", example::JOB)],
     ..Doc::new("getJob", JOBS, "Show a whole job")
 };
 
@@ -107,7 +107,7 @@ pub(crate) static STATUS: Doc = Doc {
         KNOWN_VERSION,
     ],
     answers: &[
-        ResponseDoc::json::<JobStatus>(200, "the status", example::STATUS).with(STATUS_HEADERS),
+        ResponseDoc::ok::<JobStatus>("the status", example::STATUS).with(STATUS_HEADERS),
         ResponseDoc::empty(304, "nothing new").with(STATUS_HEADERS),
     ],
     ..Doc::new("getJobStatus", JOBS, "Show the status of a job")
@@ -147,8 +147,7 @@ pub(crate) static HISTORY: Doc = Doc {
 };
 
 pub(crate) static EXPLAIN: Doc = Doc {
-    answers: &[ResponseDoc::json::<Explanation>(
-        200,
+    answers: &[ResponseDoc::ok::<Explanation>(
         "where it stands, and everything that keeps it there",
         example::EXPLAINED,
     )],

@@ -23,7 +23,7 @@ pub(crate) static LIST_QUEUES: Doc = Doc {
 
 pub(crate) static SHOW_QUEUE: Doc = Doc {
     parameters: &[TENANT],
-    answers: &[ResponseDoc::json::<QueueStatus>(200, "the queue", example::QUEUE)],
+    answers: &[ResponseDoc::ok::<QueueStatus>("the queue", example::QUEUE)],
     codes: &[codes::QUEUE_NOT_FOUND],
     ..Doc::new("getQueue", QUEUES, "Show a queue")
 };
@@ -48,7 +48,7 @@ pub(crate) static RESUME: Doc = Doc {
 };
 
 const SET_QUEUE: ResponseDoc =
-    ResponseDoc::json::<QueueStatus>(200, "the queue", example::QUEUE).with(&[UNCONFIRMED_NODES]);
+    ResponseDoc::ok::<QueueStatus>("the queue", example::QUEUE).with(&[UNCONFIRMED_NODES]);
 
 const TENANT: Param = Param::query(
     "tenant",
@@ -69,8 +69,7 @@ pub(crate) static LIST_POISON: Doc = Doc {
         TOP,
         CURSOR,
     ],
-    answers: &[ResponseDoc::json::<PoisonAnswer>(
-        200,
+    answers: &[ResponseDoc::ok::<PoisonAnswer>(
         "a page of poisoned jobs, and how many there are by code",
         example::POISON,
     )],
@@ -113,12 +112,8 @@ pub(crate) static SET_TYPE: Doc = Doc {
             only a credential for `*` may set it. A `jobType` in the body must be that of the \
             path.",
     body: Some(Body::setting::<PolicyRequest>(example::POLICY)),
-    answers: &[ResponseDoc::json::<TypeWithPolicy>(
-        200,
-        "the policy that holds now",
-        example::TYPE_SET,
-    )
-    .with(&[UNCONFIRMED_NODES])],
+    answers: &[ResponseDoc::ok::<TypeWithPolicy>("the policy that holds now", example::TYPE_SET)
+        .with(&[UNCONFIRMED_NODES])],
     ..Doc::new("setType", TYPES, "Set the policy of a job type")
 };
 

@@ -18,12 +18,12 @@ pub(crate) static METRICS: Doc = Doc {
 };
 
 pub(crate) static ALIVE: Doc = Doc {
-    answers: &[ResponseDoc::json::<Health>(200, "it lives", r#"{"status": "ok"}"#)],
+    answers: &[ResponseDoc::ok::<Health>("it lives", r#"{"status": "ok"}"#)],
     ..Doc::new("getHealth", SYSTEM, "Whether this process answers")
 };
 
 pub(crate) static READY: Doc = Doc {
-    answers: &[ResponseDoc::json::<Health>(200, "it can serve", r#"{"status": "ready"}"#)],
+    answers: &[ResponseDoc::ok::<Health>("it can serve", r#"{"status": "ready"}"#)],
     codes: &[codes::OVERLOADED, codes::STORE_UNAVAILABLE, codes::STORE_DAMAGED],
     ..Doc::new("getReadiness", SYSTEM, "Whether this node can serve")
 };
@@ -35,7 +35,7 @@ pub(crate) static LIST_ERRORS: Doc = Doc {
 };
 
 pub(crate) static SHOW_ERROR: Doc = Doc {
-    answers: &[ResponseDoc::json::<CodeEntry>(200, "the code", example::CODE).or_page()],
+    answers: &[ResponseDoc::ok::<CodeEntry>("the code", example::CODE).or_page()],
     codes: &[codes::NOT_ACCEPTABLE, codes::NOT_FOUND],
     ..Doc::new("getError", SYSTEM, "One code, and what to do about it")
 };

@@ -14,8 +14,7 @@ pub(crate) static CLAIM: Doc = Doc {
     about: "Use a new `claimId` for each claim, and the same one again when the answer did not \
             arrive: you get the same leases. A caller that is gone before the answer gets nothing leased.",
     body: Some(Body::of::<ClaimRequest>(example::CLAIM)),
-    answers: &[ResponseDoc::json::<ClaimAnswer>(
-        200,
+    answers: &[ResponseDoc::ok::<ClaimAnswer>(
         "jobs that are yours now; none after the wait",
         example::CLAIMED,
     )],
@@ -27,11 +26,7 @@ pub(crate) static HEARTBEAT: Doc = Doc {
     about: "`cancelRequested` wants you to stop and to settle as `cancelled`; stop working on what \
             is `lost` or `ended`. A lease is never shortened.",
     body: Some(Body::of::<HeartbeatRequest>(example::HEARTBEAT)),
-    answers: &[ResponseDoc::json::<HeartbeatAnswer>(
-        200,
-        "how each lease stands",
-        example::EXTENDED,
-    )],
+    answers: &[ResponseDoc::ok::<HeartbeatAnswer>("how each lease stands", example::EXTENDED)],
     ..Doc::new("sendHeartbeat", WORK, "Send a heartbeat")
 };
 
@@ -39,18 +34,14 @@ pub(crate) static SETTLE: Doc = Doc {
     about: "Each report has an answer of its own: a `status`, or a `problem` inside the `200`. A \
             report sent twice is answered as the first time.",
     body: Some(Body::of::<SettleRequest>(example::SETTLE)),
-    answers: &[ResponseDoc::json::<SettleAnswer>(200, "what became of each job", example::SETTLED)],
+    answers: &[ResponseDoc::ok::<SettleAnswer>("what became of each job", example::SETTLED)],
     ..Doc::new("settleJobs", WORK, "Settle attempts")
 };
 
 pub(crate) static RELEASE: Doc = Doc {
     about: "The attempt is given back. It is answered like a settle.",
     body: Some(Body::of::<ReleaseRequest>(example::RELEASE)),
-    answers: &[ResponseDoc::json::<SettleAnswer>(
-        200,
-        "what became of each job",
-        example::RELEASED,
-    )],
+    answers: &[ResponseDoc::ok::<SettleAnswer>("what became of each job", example::RELEASED)],
     ..Doc::new("releaseJobs", WORK, "Release jobs untried")
 };
 
@@ -58,8 +49,7 @@ pub(crate) static STEPS: Doc = Doc {
     about: "A step completes once per job: on a retry a finished one answers its result, an \
             unfinished one says so.",
     body: Some(Body::of::<StepRequest>(example::STEP)),
-    answers: &[ResponseDoc::json::<StepStatus>(
-        200,
+    answers: &[ResponseDoc::ok::<StepStatus>(
         "how the step stands",
         r#"{"state": "new", "result": null}"#,
     )],
@@ -72,10 +62,6 @@ pub(crate) static LEAVE: Doc = Doc {
             holds stay valid until they are settled or run out; its next claim or heartbeat makes \
             it alive again.",
     body: Some(Body::of::<LeaveRequest>(r#"{"workerId": "mailer-1"}"#)),
-    answers: &[ResponseDoc::json::<LeaveAnswer>(
-        200,
-        "the worker is gone",
-        r#"{"workerId": "mailer-1"}"#,
-    )],
+    answers: &[ResponseDoc::ok::<LeaveAnswer>("the worker is gone", r#"{"workerId": "mailer-1"}"#)],
     ..Doc::new("leaveWork", WORK, "Sign off")
 };

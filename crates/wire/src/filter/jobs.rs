@@ -138,8 +138,7 @@ fn text<'a>(field: &'static str, value: &'a Literal) -> Checked<&'a str> {
 }
 
 fn status(text: &str) -> Checked<Status> {
-    let status = Status::ALL.into_iter().find(|status| status.as_str() == text);
-    status.ok_or_else(|| {
+    Status::from_name(text).ok_or_else(|| {
         let names = Status::ALL.map(Status::as_str).join(", ");
         FieldProblem::new("status", format!("must be one of {names}"))
     })

@@ -2,7 +2,7 @@
 
 use super::JwtRefused;
 use crate::settings::JwtSettings;
-use engine::{Grant, Pattern, Principal, Right, Scope, Tenant, Timestamp, is_deceptive};
+use engine::{Grant, Pattern, Principal, Right, Scope, Timestamp, is_deceptive};
 use serde_json::{Map, Value};
 
 /// Allowance for the difference between our clock and the issuer's.
@@ -13,8 +13,6 @@ const PATTERNS_MAX: usize = 100;
 
 /// Characters of `sub`, which appears in logs and in the audit log.
 const SUB_CHARS_MAX: usize = 256;
-
-const ALL_TENANTS: &str = "*";
 
 /// The claims of a token whose signature was checked.
 pub(super) struct Claims(pub(super) Map<String, Value>);
@@ -102,15 +100,12 @@ fn claim(name: &str, detail: &'static str) -> JwtRefused {
 
 /// The scope that a tenant claim, or the setting in its place, stands for.
 pub(super) fn scope(text: &str, settings: &JwtSettings) -> Result<Scope, &'static str> {
-    if text != ALL_TENANTS {
-        return Tenant::parse(text).map(Scope::One).map_err(|_| "is not the name of a tenant");
-    }
+    let scope = Scope::parse(text).map_err(|_| "is not the name of a tenant")?;
     // The issuer may let users choose the value of this claim, without knowing what `*` means here.
-    if settings.allow_all_tenants {
-        Ok(Scope::All)
-    } else {
-        Err("is *, which jwt.allow_all_tenants forbids")
+    if scope == Scope::All && !settings.allow_all_tenants {
+        return Err("is *, which jwt.allow_all_tenants forbids");
     }
+    Ok(scope)
 }
 
 fn sub(claims: &Claims) -> Result<&str, JwtRefused> {

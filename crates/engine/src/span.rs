@@ -1,6 +1,6 @@
 //! Spans of time as a policy writes them: `30s`, `15m`, `7d`.
 
-use engine::{Checked, FieldProblem};
+use crate::field::{Checked, FieldProblem};
 use std::time::Duration;
 
 /// The largest first, so that a span is written as short as possible.
