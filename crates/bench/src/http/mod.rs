@@ -80,7 +80,7 @@ fn with_server<'a>(
     program: &Path,
     part: impl FnOnce(&mut Bench<'a>, &ServerProcess<'a>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let server = ServerProcess::start(bench, program)?;
+    let server = ServerProcess::start(bench, program, "")?;
     part(bench, &server)?;
     server.stop();
     Ok(())
