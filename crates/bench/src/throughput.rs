@@ -9,6 +9,7 @@ use crate::{
     raw::{RAW_BATCH, RawStore, raw_jobs},
     worker_group::lives,
 };
+
 type Step = fn(&mut Bench<'_>) -> Result<(), Error>;
 
 /// The parts that ours and raw run in turns.
