@@ -22,7 +22,6 @@ use std::{
 };
 use tokio::{net::TcpStream, time::Instant};
 
-/// The server's address, and the credential to use.
 #[derive(Clone)]
 pub(super) struct BenchTarget {
     pub(super) address: SocketAddr,

@@ -40,7 +40,6 @@ pub fn run_http(
     Ok(bench.report(machine, Beside::Echo))
 }
 
-/// Notes that a reader needs to interpret the numbers.
 pub(crate) fn notes() -> Vec<String> {
     vec![
         format!(
