@@ -2,15 +2,14 @@
 
 use crate::{
     cargo,
-    deny::{Package, metadata, packages},
+    deny::{Package, array, metadata, packages},
     print_error, print_text, root,
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File},
-    io,
+    fs, io,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -61,15 +60,7 @@ fn built_binary(metadata: &Value) -> io::Result<PathBuf> {
 }
 
 fn sum(path: &Path) -> io::Result<String> {
-    let mut digest = Sha256::new();
-    let mut file = File::open(path)?;
-    let mut piece = vec![0; 1 << 16];
-    loop {
-        match io::Read::read(&mut file, &mut piece)? {
-            0 => return Ok(hex(&digest.finalize())),
-            count => digest.update(&piece[..count]),
-        }
-    }
+    Ok(hex(&Sha256::digest(fs::read(path)?)))
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -137,26 +128,22 @@ fn reference(package: &Package) -> String {
 fn edges(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
     let macros = procedural_macros(metadata);
     let is_ordinary =
-        |dep: &Value| list(&dep["dep_kinds"]).iter().any(|kind| kind["kind"].is_null());
+        |dep: &Value| array(&dep["dep_kinds"]).iter().any(|kind| kind["kind"].is_null());
     let edge = |node: &Value| {
-        let ordinary = list(&node["deps"]).iter().filter(|dep| is_ordinary(dep));
+        let ordinary = array(&node["deps"]).iter().filter(|dep| is_ordinary(dep));
         let ids = ordinary.filter_map(|dep| dep["pkg"].as_str());
         let used = ids.filter(|id| !macros.contains(id)).map(str::to_owned).collect();
         (node["id"].as_str().unwrap_or_default().to_owned(), used)
     };
-    list(&metadata["resolve"]["nodes"]).iter().map(edge).collect()
+    array(&metadata["resolve"]["nodes"]).iter().map(edge).collect()
 }
 
 fn procedural_macros(metadata: &Value) -> BTreeSet<&str> {
-    let is_macro = |target: &Value| list(&target["kind"]).iter().any(|kind| kind == "proc-macro");
-    let macros = list(&metadata["packages"])
+    let is_macro = |target: &Value| array(&target["kind"]).iter().any(|kind| kind == "proc-macro");
+    let macros = array(&metadata["packages"])
         .iter()
-        .filter(|package| list(&package["targets"]).iter().any(is_macro));
+        .filter(|package| array(&package["targets"]).iter().any(is_macro));
     macros.filter_map(|package| package["id"].as_str()).collect()
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 fn reachable<'a>(

@@ -53,10 +53,9 @@ impl BenchNode {
     /// Submits `jobs` in batches; each task waits for one answer before its next batch.
     pub(crate) async fn submit_batches(&self, jobs: usize) -> Result<(), Error> {
         let next = Arc::new(AtomicUsize::new(0));
-        let mut tasks = JoinSet::new();
-        for _ in 0..BATCH_TASKS {
+        let tasks = (0..BATCH_TASKS).map(|_| {
             let (bench_node, next) = (self.clone(), next.clone());
-            tasks.spawn(async move {
+            async move {
                 loop {
                     let first = next.fetch_add(ITEMS_MAX, Ordering::Relaxed);
                     if first >= jobs {
@@ -64,8 +63,8 @@ impl BenchNode {
                     }
                     bench_node.submit_batch(first..(first + ITEMS_MAX).min(jobs)).await?;
                 }
-            });
-        }
+            }
+        });
         join_all(tasks).await.map(drop)
     }
 
@@ -79,10 +78,9 @@ impl BenchNode {
     /// Submits `jobs` one by one from many tasks, and returns how long each took to be answered.
     pub(crate) async fn submit_one_by_one(&self, jobs: usize) -> Result<Vec<Duration>, Error> {
         let next = Arc::new(AtomicUsize::new(0));
-        let mut tasks = JoinSet::new();
-        for _ in 0..TASKS {
+        let tasks = (0..TASKS).map(|_| {
             let (bench_node, next) = (self.clone(), next.clone());
-            tasks.spawn(async move {
+            async move {
                 let mut times = Vec::new();
                 while next.fetch_add(1, Ordering::Relaxed) < jobs {
                     let started = bench_node.now();
@@ -90,8 +88,8 @@ impl BenchNode {
                     times.push(bench_node.now() - started);
                 }
                 Ok(times)
-            });
-        }
+            }
+        });
         Ok(join_all(tasks).await?.concat())
     }
 
@@ -105,11 +103,11 @@ impl BenchNode {
     }
 }
 
-/// The results of all tasks; the first that fails ends the others.
-pub(crate) async fn join_all<T: 'static>(
-    mut tasks: JoinSet<Result<T, Error>>,
+/// Spawns all tasks and returns their results; the first that fails ends the others.
+pub(crate) async fn join_all<T: Send + 'static>(
+    tasks: impl IntoIterator<Item = impl Future<Output = Result<T, Error>> + Send + 'static>,
 ) -> Result<Vec<T>, Error> {
-    let mut done = Vec::new();
+    let (mut tasks, mut done) = (JoinSet::from_iter(tasks), Vec::new());
     while let Some(task) = tasks.join_next().await {
         done.push(task.map_err(failed("a task of the run ended early"))??);
     }

@@ -63,13 +63,9 @@ impl Database {
         Ok(schema)
     }
 
-    pub(crate) fn clear(&self) -> Result<(), Error> {
-        wait(async {
-            for store in STORES {
-                self.schema(store)?.remove().await?;
-            }
-            Ok(())
-        })
+    pub(crate) fn clear(&self) {
+        // No caller is left to report an error to; the run named the schemas when it started.
+        STORES.iter().for_each(|store| drop(self.fresh(store)));
     }
 }
 

@@ -45,7 +45,6 @@ pub(crate) fn in_database(doing: &'static str) -> impl Fn(tokio_postgres::Error)
     move |source| Error::Failed(format!("{doing} in the database to measure with"), source.into())
 }
 
-/// Adds what was asked for.
 pub(crate) fn unanswered<E: Into<Cause>>(what: &'static str) -> impl Fn(E) -> Error {
     move |source| Error::Unanswered(what, source.into())
 }

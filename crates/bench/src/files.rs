@@ -19,7 +19,6 @@ const SERVER_FOLDER: &str = "-server";
 const BESIDE: [&str; 5] = ["", "-wal", "-shm", "-journal", ".lock"];
 
 impl Files {
-    /// A new folder in `parent`.
     pub(crate) fn folder_in(parent: &Path) -> Result<Self, Error> {
         let path = parent.join(format!("consign-bench-{}", std::process::id()));
         match make_private(&path) {
@@ -29,7 +28,6 @@ impl Files {
         }
     }
 
-    /// A new store at `path`, and others beside it. All names must be free.
     pub(crate) fn at(path: &Path) -> Result<Self, Error> {
         let mut all = STORES
             .iter()
@@ -41,7 +39,6 @@ impl Files {
         }
     }
 
-    /// Removes everything, also while it is in use.
     pub(crate) fn clear(&self) {
         // No caller is left to report an error to; the run named the folder when it started.
         STORES.iter().for_each(|store| drop(self.fresh(store)));
@@ -66,7 +63,6 @@ impl Files {
         Ok(with(&self.store, store))
     }
 
-    /// A new folder for a server, without a file of an earlier part.
     pub(crate) fn server_folder(&self) -> Result<PathBuf, Error> {
         let path = with(&self.store, SERVER_FOLDER);
         let created = match fs::remove_dir_all(&path) {

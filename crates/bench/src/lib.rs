@@ -165,7 +165,6 @@ impl<'a> Bench<'a> {
         (self.progress)(&format!("measuring {what} … round {} of {ROUNDS}", round + 1));
     }
 
-    /// The report of all measurements.
     fn report(self, mut machine: Machine, beside: Beside) -> BenchReport {
         machine.record_others();
         let measures = self.numbers.measures(&self.settings, &machine.backend);

@@ -3,10 +3,10 @@
 use crate::{
     Bench, Error,
     bench_node::{BenchNode, TASKS, join_all},
-    worker_group::{SLOTS, WorkerGroup},
+    worker_group::lives,
 };
-use std::{sync::Arc, time::Duration};
-use tokio::{task::JoinSet, time::sleep};
+use std::time::Duration;
+use tokio::time::sleep;
 
 const LOAD_MAX: Duration = Duration::from_secs(4);
 
@@ -33,15 +33,15 @@ impl Pace {
 }
 
 async fn submit_steadily(bench_node: &BenchNode, pace: Pace) -> Result<Vec<Duration>, Error> {
-    let worker_group = WorkerGroup::start(bench_node, SLOTS, Arc::new(|_| ())).await?;
-    let (mut tasks, started) = (JoinSet::new(), bench_node.now());
-    for number in 0..TASKS as u32 {
-        let first = started + pace.gap * number / TASKS as u32;
-        tasks.spawn(one_producer(bench_node.clone(), first, pace));
-    }
-    let jobs = TASKS * pace.jobs_each as usize;
-    let (times, _) = tokio::try_join!(join_all(tasks), worker_group.wait_until_settled(jobs))?;
-    worker_group.stop().await?;
+    let producers = async {
+        let started = bench_node.now();
+        let tasks = (0..TASKS as u32).map(|number| {
+            let first = started + pace.gap * number / TASKS as u32;
+            one_producer(bench_node.clone(), first, pace)
+        });
+        join_all(tasks).await
+    };
+    let times = lives(bench_node, producers, TASKS * pace.jobs_each as usize).await?;
     Ok(times.concat())
 }
 

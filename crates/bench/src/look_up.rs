@@ -13,10 +13,10 @@ use crate::{
     measure::Side,
     run_folder::{OURS, SHALLOW, StoreLocation},
     table::thousands,
-    worker_group::{SLOTS, WorkerGroup},
+    worker_group::lives,
 };
 use engine::{JobId, Scope};
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 const FEW: usize = 10_000;
 /// How often real jobs and copies of them alternate.
@@ -79,23 +79,15 @@ fn archive(
     copies: usize,
 ) -> Result<Archive, Error> {
     let bench_node = bench.open(&StoreLocation::BenchSchema(schema.clone()))?;
-    let mut jobs = Vec::new();
+    let (mut jobs, portion) = (Vec::new(), real / PORTIONS);
     for _ in 0..PORTIONS {
         let work = async {
-            jobs.extend(live(&bench_node, real / PORTIONS).await?);
+            jobs.extend(lives(&bench_node, bench_node.submit_batch(0..portion), portion).await?);
             copy(&schema, copies / PORTIONS).await
         };
         bench.timed(work)?;
     }
     Ok(Archive { bench_node, jobs })
-}
-
-async fn live(bench_node: &BenchNode, jobs: usize) -> Result<Vec<JobId>, Error> {
-    let ids = bench_node.submit_batch(0..jobs).await?;
-    let worker_group = WorkerGroup::start(bench_node, SLOTS, Arc::new(|_| ())).await?;
-    worker_group.wait_until_settled(jobs).await?;
-    worker_group.stop().await?;
-    Ok(ids)
 }
 
 async fn copy(schema: &BenchSchema, copies: usize) -> Result<(), Error> {

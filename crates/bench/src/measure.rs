@@ -40,7 +40,6 @@ const ALL: [(&str, Group, Unit, &str); 26] = [
     ("http_streams_memory", Size, Mebibytes, "memory for {streams} streams"),
 ];
 
-/// The side that a number belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Ours,
@@ -123,7 +122,6 @@ pub(crate) enum Unit {
     Mebibytes,
 }
 
-/// The target of a measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Goal {
     /// At least this ratio to the raw number.

@@ -54,8 +54,7 @@ impl RunFolder {
         self.end_children(|_| true);
         match &self.storage {
             Storage::Files(files) => files.clear(),
-            // No caller is left to report an error to; the run named the schemas when it started.
-            Storage::Database(database) => drop(database.clear()),
+            Storage::Database(database) => database.clear(),
         }
     }
 

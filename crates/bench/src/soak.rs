@@ -14,7 +14,7 @@ use engine::{ClaimId, ClaimRequest, Ending, EndingDraft, JobType, Outcome, Scope
 use platform::Report as Settled;
 use std::time::Duration;
 use store::Claimed;
-use tokio::{task::JoinSet, time::sleep};
+use tokio::time::sleep;
 use tokio_postgres::Client;
 
 /// Jobs a second.
@@ -70,45 +70,36 @@ pub fn soak(
         progress("claims without the transaction");
         let before = measure_spells(&bench_node, (during / 4).min(BEFORE_MAX), progress).await?;
         progress("claims while a transaction is held open");
-        let open = OpenTransaction::begin(&location).await?;
-        let during = measure_spells(&bench_node, during, progress).await?;
-        open.end().await?;
+        let measured = measure_spells(&bench_node, during, progress);
+        let during = beside_open_transaction(&location, measured).await?;
         let last = during.last().map(|spell| Times::of(spell));
         let (before, during) = (Times::of(&before.concat()), Times::of(&during.concat()));
         Ok(Soak { before, during, last: last.unwrap_or(during) })
     })
 }
 
-/// A forgotten transaction.
-struct OpenTransaction {
-    client: Client,
-    number: String,
-}
-
-impl OpenTransaction {
-    async fn begin(location: &StoreLocation) -> Result<Self, Error> {
-        let StoreLocation::BenchSchema(schema) = location else {
-            let reason = "a transaction can only be held open in PostgreSQL";
-            return Err(Error::Unmeasurable(reason.into()));
-        };
-        let client = schema.connect("").await?;
-        let result = client.batch_execute("begin isolation level repeatable read").await;
-        result.map_err(in_database("opening a transaction"))?;
-        let number = number(&client).await?;
-        Ok(OpenTransaction { client, number })
+/// Does `work` beside a forgotten transaction, and checks that it was open all the time.
+async fn beside_open_transaction<T>(
+    location: &StoreLocation,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let StoreLocation::BenchSchema(schema) = location else {
+        let reason = "a transaction can only be held open in PostgreSQL";
+        return Err(Error::Unmeasurable(reason.into()));
+    };
+    let client = schema.connect("").await?;
+    let begun = client.batch_execute("begin isolation level repeatable read").await;
+    begun.map_err(in_database("opening a transaction"))?;
+    let opened = number(&client).await?;
+    let done = work.await?;
+    let is_same = number(&client).await? == opened;
+    let ended = client.batch_execute("rollback").await;
+    ended.map_err(in_database("ending a transaction"))?;
+    if is_same {
+        return Ok(done);
     }
-
-    /// Checks that it was open all the time.
-    async fn end(self) -> Result<(), Error> {
-        let number_now = number(&self.client).await?;
-        let ended = self.client.batch_execute("rollback").await;
-        ended.map_err(in_database("ending a transaction"))?;
-        if number_now == self.number {
-            return Ok(());
-        }
-        let reason = "the transaction to be held open was ended by another session";
-        Err(Error::Unmeasurable(reason.into()))
-    }
+    let reason = "the transaction to be held open was ended by another session";
+    Err(Error::Unmeasurable(reason.into()))
 }
 
 /// A transaction with a number counts as one that writes, and keeps all rows that die after its
@@ -135,19 +126,15 @@ async fn measure_spells(
 }
 
 async fn spell(bench_node: &BenchNode, end: Duration) -> Result<Vec<Duration>, Error> {
-    let mut tasks = JoinSet::new();
-    for _ in 0..PRODUCERS {
-        tasks.spawn(producer(bench_node.clone(), end));
-    }
-    for number in 0..WORKERS {
-        tasks.spawn(worker(bench_node.clone(), number, end));
-    }
-    Ok(join_all(tasks).await?.concat())
+    let producers = (0..PRODUCERS).map(|_| producer(bench_node.clone(), end));
+    let workers = (0..WORKERS).map(|number| worker(bench_node.clone(), number, end));
+    let (_, times) = tokio::try_join!(join_all(producers), join_all(workers))?;
+    Ok(times.concat())
 }
 
 /// Submits at a steady rate. A job that is late because the one before took long is submitted at
 /// once.
-async fn producer(bench_node: BenchNode, end: Duration) -> Result<Vec<Duration>, Error> {
+async fn producer(bench_node: BenchNode, end: Duration) -> Result<(), Error> {
     let gap = Duration::from_secs(PRODUCERS.into()) / SOAK_JOBS_PER_SECOND;
     let (mut due, mut number) = (bench_node.now(), 0);
     while due.max(bench_node.now()) < end {
@@ -155,7 +142,7 @@ async fn producer(bench_node: BenchNode, end: Duration) -> Result<Vec<Duration>,
         bench_node.submit(number, bench_node.now()).await?;
         (due, number) = (due + gap, number + 1);
     }
-    Ok(Vec::new())
+    Ok(())
 }
 
 /// Claims and settles, and returns how long each claim took that got jobs.

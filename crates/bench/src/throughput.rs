@@ -2,14 +2,13 @@
 
 use crate::{
     Bench, Error, ROUNDS,
-    bench_node::{BenchNode, TASKS},
+    bench_node::TASKS,
     figures::{percentile_ms, rate},
     load::at_half_load,
-    measure::Side::{Ours, RawStore},
-    raw::{RAW_BATCH, raw_jobs},
-    worker_group::{SLOTS, WorkerGroup},
+    measure::Side::{self, Ours},
+    raw::{RAW_BATCH, RawStore, raw_jobs},
+    worker_group::lives,
 };
-use std::sync::Arc;
 
 type Step = fn(&mut Bench<'_>) -> Result<(), Error>;
 
@@ -52,16 +51,17 @@ fn raw_backlog(bench: &mut Bench<'_>) -> Result<(), Error> {
     let new = raw_jobs(bench.settings.jobs);
     let (mut raw, location) = bench.open_raw()?;
     bench.time_jobs(
-        RawStore,
+        Side::RawStore,
         &["submit_batches", "submit_one_by_one"],
         raw.submit(&new, RAW_BATCH),
     )?;
-    (raw, _) = bench.timed(raw.reopened(&location))?;
-    bench.record_size(RawStore, "bytes_queued", &location)?;
+    drop(raw); // which moves the log of SQLite into the file
+    (raw, _) = bench.timed(RawStore::open(&location))?;
+    bench.record_size(Side::RawStore, "bytes_queued", &location)?;
 
-    bench.time_jobs(RawStore, &["drain"], raw.drain(new.len()))?;
+    bench.time_jobs(Side::RawStore, &["drain"], raw.drain(new.len()))?;
     drop(raw);
-    bench.record_size(RawStore, "bytes_ended", &location)
+    bench.record_size(Side::RawStore, "bytes_ended", &location)
 }
 
 fn our_submits(bench: &mut Bench<'_>) -> Result<(), Error> {
@@ -74,7 +74,7 @@ fn our_submits(bench: &mut Bench<'_>) -> Result<(), Error> {
 fn raw_submits(bench: &mut Bench<'_>) -> Result<(), Error> {
     let new = raw_jobs(bench.settings.jobs);
     let (mut raw, _) = bench.open_raw()?;
-    bench.time_jobs(RawStore, &["submit_one_by_one_64"], raw.submit(&new, TASKS))
+    bench.time_jobs(Side::RawStore, &["submit_one_by_one_64"], raw.submit(&new, TASKS))
 }
 
 fn our_lives(bench: &mut Bench<'_>) -> Result<(), Error> {
@@ -90,7 +90,7 @@ fn our_lives(bench: &mut Bench<'_>) -> Result<(), Error> {
 fn raw_lives(bench: &mut Bench<'_>) -> Result<(), Error> {
     let new = raw_jobs(bench.settings.jobs);
     let (mut raw, _) = bench.open_raw()?;
-    bench.time_jobs(RawStore, &["whole_lives", "whole_lives_one_by_one"], raw.lives(&new))
+    bench.time_jobs(Side::RawStore, &["whole_lives", "whole_lives_one_by_one"], raw.lives(&new))
 }
 
 /// Runs at full capacity of 64 tasks, and then at half of it. Both in the same round, because a
@@ -107,16 +107,4 @@ fn our_load(bench: &mut Bench<'_>) -> Result<(), Error> {
     let times = at_half_load(bench, capacity)?;
     bench.numbers.push_times(Ours, ["submit_p50_half_load", "submit_p99_half_load"], &times);
     Ok(())
-}
-
-/// Lets workers settle `jobs` while `producers` run, and returns the result of these.
-async fn lives<T>(
-    bench_node: &BenchNode,
-    producers: impl Future<Output = Result<T, Error>>,
-    jobs: usize,
-) -> Result<T, Error> {
-    let worker_group = WorkerGroup::start(bench_node, SLOTS, Arc::new(|_| ())).await?;
-    let (produced, _) = tokio::try_join!(producers, worker_group.wait_until_settled(jobs))?;
-    worker_group.stop().await?;
-    Ok(produced)
 }

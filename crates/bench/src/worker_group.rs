@@ -66,3 +66,15 @@ impl WorkerGroup {
         }
     }
 }
+
+/// Lets workers settle `jobs` while `producers` run, and returns the result of these.
+pub(crate) async fn lives<T>(
+    bench_node: &BenchNode,
+    producers: impl Future<Output = Result<T, Error>>,
+    jobs: usize,
+) -> Result<T, Error> {
+    let worker_group = WorkerGroup::start(bench_node, SLOTS, Arc::new(|_| ())).await?;
+    let (produced, _) = tokio::try_join!(producers, worker_group.wait_until_settled(jobs))?;
+    worker_group.stop().await?;
+    Ok(produced)
+}

@@ -28,7 +28,6 @@ pub struct Client {
     socket: Option<Arc<Socket>>,
 }
 
-/// The Unix socket of a server.
 struct Socket {
     /// The path that errors name.
     display_path: PathBuf,
@@ -110,7 +109,6 @@ impl Client {
         &self.display_address
     }
 
-    /// A request to the URL of these path segments.
     pub(crate) fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
         self.http.request(method, self.address.below(path)).timeout(ANSWER_TIMEOUT)
     }
@@ -208,7 +206,6 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Adds a JSON body.
 pub(crate) fn json(request: RequestBuilder, body: &impl Serialize) -> RequestBuilder {
     let text = serde_json::to_vec(body).expect("the wire's shapes are texts and numbers");
     request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(text)

@@ -49,20 +49,14 @@ impl Consign {
     pub fn with_store(store: Arc<dyn Store>) -> io::Result<Self> {
         let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         let node = Node::start(store, clock, random, Settings::default())?;
-        Ok(Consign {
-            node: Arc::new(node),
-            tenant: Tenant::default_tenant(),
-            runs_all_tenants: true,
-        })
+        let (node, tenant) = (Arc::new(node), Tenant::default_tenant());
+        Ok(Consign { node, tenant, runs_all_tenants: true })
     }
 
     /// The same store, for one tenant: it reads, submits and runs only that tenant's jobs.
     pub fn for_tenant(&self, tenant: &str) -> Result<Self, Error> {
-        Ok(Consign {
-            node: self.node.clone(),
-            tenant: Tenant::parse(tenant)?,
-            runs_all_tenants: false,
-        })
+        let tenant = Tenant::parse(tenant)?;
+        Ok(Consign { tenant, runs_all_tenants: false, ..self.clone() })
     }
 
     /// Submits a job: when this returns, the job is on disk, and so is its status.

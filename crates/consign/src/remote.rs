@@ -4,7 +4,7 @@ use client::{Client, ClientError, Polled};
 use engine::{Backoff, FieldProblem};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use wire::{BatchAnswer, JobStatus, RedriveRequest, Secret, SubmitRequest, SubmittedJob};
+use wire::{JobStatus, RedriveRequest, Secret, SubmitRequest, SubmittedJob};
 use worker::{JobRequest, Runner};
 
 /// A remote server and the key to use it with. Clones are equal.
@@ -79,8 +79,7 @@ impl Remote {
     ) -> Result<Vec<wire::BatchItem>, RemoteError> {
         let requests: Vec<_> = requests.into_iter().map(repeatable).collect::<Result<_, _>>()?;
         let answer = repeat_until_final(async || self.client.submit_all(&requests).await).await?;
-        let BatchAnswer { items } = answer;
-        Ok(items)
+        Ok(answer.items)
     }
 
     /// The status of a job now.
@@ -97,12 +96,11 @@ impl Remote {
             let wait = Duration::from_secs(seconds);
             let polled =
                 repeat_until_final(async || self.client.poll(id, None, wait).await).await?;
-            let status = match polled {
-                Polled::Now { status, .. } => *status,
-                Polled::Same => continue, // cannot happen without a version to compare with
-            };
-            if status.completed_at.is_some() || Instant::now() >= end {
-                return Ok(status);
+            // `Polled::Same` cannot happen: the request names no version to compare with.
+            if let Polled::Now { status, .. } = polled
+                && (status.completed_at.is_some() || Instant::now() >= end)
+            {
+                return Ok(*status);
             }
         }
     }

@@ -33,14 +33,12 @@ pub(crate) trait Backend: Send + Sync {
     /// Gives jobs back; one result for each, in their order.
     async fn release(&self, releases: Vec<Release>) -> SettleResult;
 
-    /// Signs a worker off.
     async fn leave(&self, worker: &WorkerId) -> BackendResult<()>;
 
     /// Marks that a step begins and returns what is known of it; with a result, remembers the
     /// result.
     async fn step(&self, step: StepReport) -> BackendResult<StepAnswer>;
 
-    /// Submits a job of `tenant`.
     async fn submit(&self, tenant: &Tenant, draft: JobDraft) -> BackendResult<JobId>;
 
     /// Sets how jobs of a type are treated.

@@ -135,12 +135,9 @@ fn describe_read_error(error: &serde_json::Error) -> String {
 /// The result as it is kept: none for `null`.
 fn write_result<O: Serialize>(output: &O) -> Result<Option<String>, Fail> {
     // Not retried: the work is done, and a retry would do it again.
-    let text = serde_json::to_string(output).map_err(|error| {
-        Fail::for_good(
-            "RESULT_UNWRITABLE",
-            format!("the result cannot be written as JSON: {error}"),
-        )
-    })?;
+    let unwritable = |error| format!("the result cannot be written as JSON: {error}");
+    let text = serde_json::to_string(output)
+        .map_err(|error| Fail::for_good("RESULT_UNWRITABLE", unwritable(error)))?;
     Ok((text != "null").then_some(text))
 }
 

@@ -28,13 +28,10 @@ pub struct JobRequest {
 impl JobRequest {
     /// A job of this type, with this payload.
     pub fn new(job_type: &str, payload: &impl Serialize) -> Self {
-        let draft = JobDraft { job_type: job_type.to_owned(), ..JobDraft::default() };
-        match serde_json::to_string(payload) {
-            Ok(payload) => {
-                JobRequest { draft: JobDraft { payload: Some(payload), ..draft }, unwritable: None }
-            }
-            Err(error) => JobRequest { draft, unwritable: Some(error.to_string()) },
-        }
+        let payload = serde_json::to_string(payload);
+        let unwritable = payload.as_ref().err().map(ToString::to_string);
+        let (job_type, payload) = (job_type.to_owned(), payload.ok());
+        JobRequest { draft: JobDraft { job_type, payload, ..JobDraft::default() }, unwritable }
     }
 
     /// The idempotency key, under which a repeat is recognised.
@@ -90,10 +87,10 @@ impl JobRequest {
     /// Adds a random key if it has none, so that it can be sent twice. For `consign::Remote`.
     #[doc(hidden)]
     pub fn or_random_key(self) -> Self {
-        if self.draft.idempotency_key.is_some() {
-            return self;
-        }
-        self.key(format!("sdk-{:032x}", system::random().0))
+        let random_key = || format!("sdk-{:032x}", system::random().0);
+        self.with_change(|draft| {
+            draft.idempotency_key.get_or_insert_with(random_key);
+        })
     }
 
     /// The draft, or why the payload cannot be written as JSON.

@@ -138,9 +138,8 @@ impl Runner {
         let handlers =
             own_runtime.as_ref().map_or_else(Handle::current, |own| own.handle().clone());
         self.set_policies(&backend, &handlers).await?;
-        let caller_runtime = own_runtime.is_none().then(|| handlers.clone());
         let slots: usize = pollers.iter().map(|poller| poller.slots).sum();
-        let pool = HandlerPool::new(handlers, slots + STUCK_THREADS_MAX);
+        let pool = HandlerPool::new(handlers.clone(), slots + STUCK_THREADS_MAX);
         let context = Arc::new(RunnerContext {
             backend: Arc::downgrade(&backend),
             time: Time::Real,
@@ -152,11 +151,7 @@ impl Runner {
         // In claim ids, so that no claim of an earlier process is repeated.
         let run_id = format!("{:032x}", system::random().0);
         let (state, reports) = RunnerState::new(backend, context, pollers, pool, run_id);
-        let runner = RunnerHandle::start(state, reports, own_runtime)?;
-        Ok(match caller_runtime {
-            Some(runtime) => runner.stopping_with(&runtime),
-            None => runner,
-        })
+        Ok(RunnerHandle::start(state, reports, &handlers, own_runtime)?)
     }
 
     fn backend(&self) -> Result<Arc<dyn Backend>, StartError> {
@@ -239,13 +234,13 @@ impl Runner {
 #[must_use = "a runner that is dropped stops"]
 pub struct RunnerHandle {
     state: Arc<RunnerState>,
-    stop: Arc<watch::Sender<Stop>>,
+    stop: watch::Sender<Stop>,
     /// Ends when the runtime of the handlers ends.
-    sentinel: Option<AbortHandle>,
+    sentinel: AbortHandle,
     summary: Option<oneshot::Receiver<StopSummary>>,
     thread: Option<thread::JoinHandle<()>>,
     /// The handlers' runtime, where the runner was started outside of any.
-    handlers: Option<Runtime>,
+    own_runtime: Option<Runtime>,
 }
 
 /// How many handlers a runner can run, and how many it runs.
@@ -269,8 +264,9 @@ impl RunnerHandle {
     fn start(
         state: Arc<RunnerState>,
         reports: mpsc::UnboundedReceiver<AttemptReport>,
-        handlers: Option<Runtime>,
-    ) -> Result<Self, StartError> {
+        handlers: &Handle,
+        own_runtime: Option<Runtime>,
+    ) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (stop, stop_receiver) = watch::channel(None);
         let (summary_sender, summary) = oneshot::channel();
@@ -281,32 +277,13 @@ impl RunnerHandle {
             drop(runtime); // and with it all tasks that still wait
             let _receiver_gone = summary_sender.send(summary);
         })?;
-        let (stop, sentinel) = (Arc::new(stop), None);
-        Ok(RunnerHandle {
-            state,
-            stop,
-            sentinel,
-            summary: Some(summary),
-            thread: Some(thread),
-            handlers,
-        })
-    }
-
-    /// Stops when the handlers' runtime ends: without it all their jobs would fail.
-    fn stopping_with(mut self, runtime: &Handle) -> Self {
-        struct StopOnDrop(Arc<watch::Sender<Stop>>);
-        impl Drop for StopOnDrop {
-            fn drop(&mut self) {
-                request_stop(&self.0, Duration::ZERO);
-            }
-        }
-        let stop_on_drop = StopOnDrop(self.stop.clone());
-        let sentinel = runtime.spawn(async move {
+        let stop_on_drop = StopOnDrop(stop.clone());
+        let sentinel = handlers.spawn(async move {
             let _dropped_with_runtime = stop_on_drop;
             std::future::pending::<()>().await;
         });
-        self.sentinel = Some(sentinel.abort_handle());
-        self
+        let (sentinel, summary, thread) = (sentinel.abort_handle(), Some(summary), Some(thread));
+        Ok(RunnerHandle { state, stop, sentinel, summary, thread, own_runtime })
     }
 
     /// The runner's current numbers.
@@ -345,6 +322,15 @@ impl RunnerHandle {
     }
 }
 
+/// Stops the runner when the handlers' runtime ends: without it all their jobs would fail.
+struct StopOnDrop(watch::Sender<Stop>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        request_stop(&self.0, Duration::ZERO);
+    }
+}
+
 fn request_stop(stop: &watch::Sender<Stop>, grace: Duration) {
     stop.send_modify(|stop| {
         *stop = Some(stop.map_or(grace, |earlier| earlier.min(grace)));
@@ -354,14 +340,12 @@ fn request_stop(stop: &watch::Sender<Stop>, grace: Duration) {
 impl Drop for RunnerHandle {
     fn drop(&mut self) {
         request_stop(&self.stop, Duration::ZERO);
-        if let Some(sentinel) = self.sentinel.take() {
-            sentinel.abort();
-        }
+        self.sentinel.abort();
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
-        if let Some(handlers) = self.handlers.take() {
-            handlers.shutdown_background();
+        if let Some(runtime) = self.own_runtime.take() {
+            runtime.shutdown_background();
         }
     }
 }

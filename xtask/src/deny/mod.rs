@@ -106,7 +106,7 @@ fn check(metadata: &Value, packages: &[Package], today: i64) -> Result<AdvisoryR
 }
 
 fn members<'a>(metadata: &Value, packages: &'a [Package]) -> BTreeSet<&'a str> {
-    let ids = metadata["workspace_members"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let ids = array(&metadata["workspace_members"]);
     let is_member = |package: &&Package| ids.iter().any(|id| *id == *package.id);
     packages.iter().filter(is_member).map(|package| package.name.as_str()).collect()
 }
@@ -128,6 +128,11 @@ pub(crate) fn metadata(more: &[&str]) -> Option<Value> {
         return None;
     }
     serde_json::from_slice(&output.stdout).ok()
+}
+
+/// The items of an array; none where the value is something else.
+pub(crate) fn array(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 pub(crate) fn packages(metadata: &Value) -> Vec<Package> {

@@ -20,9 +20,8 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
 };
-use tokio::{net::TcpStream, task::JoinSet, time::Instant};
+use tokio::{net::TcpStream, time::Instant};
 
-/// The server's address, and the credential to use.
 #[derive(Clone)]
 pub(super) struct BenchTarget {
     pub(super) address: SocketAddr,
@@ -133,10 +132,9 @@ pub(super) fn send_many(
     let (connections, _) = bench.timed(open_many(target, super::CONNECTIONS))?;
     let (request, next) = (Arc::new(request), Arc::new(AtomicUsize::new(0)));
     let sending = async {
-        let mut tasks = JoinSet::new();
-        for mut connection in connections {
+        let tasks = connections.into_iter().map(|mut connection| {
             let (request, next) = (request.clone(), next.clone());
-            tasks.spawn(async move {
+            async move {
                 let mut times = Vec::new();
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
@@ -147,8 +145,8 @@ pub(super) fn send_many(
                     connection.send(request(number)).await?;
                     times.push(started.elapsed());
                 }
-            });
-        }
+            }
+        });
         Ok(join_all(tasks).await?.concat())
     };
     let times = bench.time_jobs(side, &[speed], sending)?;

@@ -9,7 +9,6 @@ use super::{
 use crate::{Bench, Error, bench_node::join_all, error::check_count, figures::rate, measure::Side};
 use hyper::StatusCode;
 use serde::Deserialize;
-use tokio::task::JoinSet;
 
 pub(super) const BATCH: usize = 100;
 /// Connections, each with one request under way.
@@ -22,14 +21,9 @@ const JOB_TYPE: &str = "lives";
 pub(super) fn measure(bench: &mut Bench<'_>, server: &ServerProcess<'_>) -> Result<(), Error> {
     let (connections, _) = bench.timed(open_many(&server.target, CONNECTIONS))?;
     let batches = bench.settings.jobs.div_ceil(CONNECTIONS * BATCH);
-    let lives = async {
-        let mut tasks = JoinSet::new();
-        for (number, connection) in connections.into_iter().enumerate() {
-            tasks.spawn(live(connection, format!("w{number}"), batches));
-        }
-        join_all(tasks).await
-    };
-    let (settled, took) = bench.timed(lives)?;
+    let lives = connections.into_iter().zip(0..);
+    let lives = lives.map(|(connection, number)| live(connection, format!("w{number}"), batches));
+    let (settled, took) = bench.timed(join_all(lives))?;
     let expected = batches * CONNECTIONS * BATCH;
     check_count("whole lives", expected, settled.iter().sum())?;
     bench.numbers.push(Side::Ours, "http_lives", rate(expected, took));

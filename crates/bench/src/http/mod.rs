@@ -40,7 +40,6 @@ pub fn run_http(
     Ok(bench.report(machine, Beside::Echo))
 }
 
-/// Notes that a reader needs to interpret the numbers.
 pub(crate) fn notes() -> Vec<String> {
     vec![
         format!(
@@ -80,7 +79,7 @@ fn with_server<'a>(
     program: &Path,
     part: impl FnOnce(&mut Bench<'a>, &ServerProcess<'a>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let server = ServerProcess::start(bench, program)?;
+    let server = ServerProcess::start(bench, program, "")?;
     part(bench, &server)?;
     server.stop();
     Ok(())

@@ -26,16 +26,8 @@ const SERVER: &str = "the server";
 const ECHO: &str = "the echo";
 
 impl<'a> ServerProcess<'a> {
-    pub(super) fn start(bench: &Bench<'a>, program: &Path) -> Result<Self, Error> {
-        ServerProcess::start_with(bench, program, "")
-    }
-
     /// Starts it with this text as its `consign.toml`.
-    pub(super) fn start_with(
-        bench: &Bench<'a>,
-        program: &Path,
-        settings: &str,
-    ) -> Result<Self, Error> {
+    pub(super) fn start(bench: &Bench<'a>, program: &Path, settings: &str) -> Result<Self, Error> {
         let folder = bench.run_folder.server_folder()?;
         fs::write(folder.join("consign.toml"), settings).map_err(not_started(SERVER))?;
         let address = free_address().map_err(not_started(SERVER))?;
@@ -110,7 +102,7 @@ fn last_lines_of(log: &Path) -> String {
 /// The echo, which the run folder ends. Its GET answers with a status of the real server, so that
 /// both send the same number of bytes.
 pub(super) fn start_echo(bench: &Bench<'_>, program: &Path) -> Result<BenchTarget, Error> {
-    let server = ServerProcess::start(bench, program)?;
+    let server = ServerProcess::start(bench, program, "")?;
     let bearer = server.target.bearer.clone();
     let status = super::requests::read_one_status(bench, &server.target);
     server.stop();

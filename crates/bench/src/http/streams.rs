@@ -17,7 +17,7 @@ use crate::{
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::{collections::HashMap, sync::Arc, time::Duration};
-use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
+use tokio::{sync::Semaphore, time::Instant};
 
 /// Streams that are open at the same time, each on a connection of its own.
 const STREAMS: usize = 1_000;
@@ -43,10 +43,10 @@ async fn follow(server: &ServerProcess<'_>, streams: usize) -> Result<(Vec<Durat
     let mut connection = BenchConnection::open(target).await?;
     let jobs = submit_batch(&mut connection, JOB_TYPE, streams).await?;
     let before = memory_mib_of(process)?;
-    let (opened, mut tasks) = (Arc::new(Semaphore::new(0)), JoinSet::new());
-    for job in jobs {
+    let opened = Arc::new(Semaphore::new(0));
+    let listeners = jobs.into_iter().map(|job| {
         let (target, opened) = (target.clone(), opened.clone());
-        tasks.spawn(async move {
+        async move {
             let mut connection = BenchConnection::open(&target).await?;
             let mut stream = connection
                 .begin(HttpRequest::get(WHAT, &format!("/api/jobs/{}/events", job.job_id)))
@@ -55,8 +55,8 @@ async fn follow(server: &ServerProcess<'_>, streams: usize) -> Result<(Vec<Durat
             opened.add_permits(1);
             read_until(&mut stream, r#""status":"Completed""#).await?;
             Ok((job.job_id, Instant::now()))
-        });
-    }
+        }
+    });
     let permits = u32::try_from(streams).unwrap_or(u32::MAX);
     let settled = async {
         let all = opened.acquire_many(permits).await;
@@ -64,7 +64,7 @@ async fn follow(server: &ServerProcess<'_>, streams: usize) -> Result<(Vec<Durat
         let open = memory_mib_of(process)?;
         Ok((settle_all(&mut connection, streams).await?, open))
     };
-    let (ended, (sent, open)) = tokio::try_join!(join_all(tasks), settled)?;
+    let (ended, (sent, open)) = tokio::try_join!(join_all(listeners), settled)?;
     let after = memory_mib_of(process)?;
     let took = ended.iter().filter_map(|(job, at)| Some(at.duration_since(*sent.get(job)?)));
     Ok((took.collect(), (open.max(after) - before).max(0.0)))

@@ -39,12 +39,6 @@ impl RawStore {
         })
     }
 
-    /// Closes the store, which moves the log of SQLite into the file, and opens it again.
-    pub(crate) async fn reopened(self, location: &StoreLocation) -> Result<Self, Error> {
-        drop(self);
-        Self::open(location).await
-    }
-
     pub(crate) async fn submit(&mut self, jobs: &[RawJob], per_commit: usize) -> Result<(), Error> {
         self.run(jobs, per_commit, 0).await
     }

@@ -40,19 +40,13 @@ impl Allow {
     /// Whether an address is listed.
     pub(super) fn lists(&self, address: IpAddr, port: u16) -> bool {
         let address = address.to_canonical();
-        self.any(port, |host| match host {
-            AllowedHost::Block(block) => block.contains(&address),
-            AllowedHost::Name(_) => false,
-        })
+        self.any(port, |host| matches!(host, AllowedHost::Block(block) if block.contains(&address)))
     }
 
     /// Whether a host is listed by its name, as a URL has it.
     pub(super) fn lists_name(&self, name: &str, port: u16) -> bool {
-        let name_without_dot = without_dot(name);
-        self.any(port, |host| match host {
-            AllowedHost::Block(_) => false,
-            AllowedHost::Name(listed) => listed == name_without_dot,
-        })
+        let name = without_dot(name);
+        self.any(port, |host| matches!(host, AllowedHost::Name(listed) if listed == name))
     }
 
     fn any(&self, port: u16, matches_host: impl Fn(&AllowedHost) -> bool) -> bool {
@@ -90,9 +84,8 @@ impl Entry {
             return Some(Entry { host: AllowedHost::Block(block), port: None });
         }
         if let Ok(address) = text.parse::<SocketAddr>() {
-            let (host, port) =
-                (AllowedHost::Block(single_address(address.ip())), Some(address.port()));
-            return Some(Entry { host, port });
+            let host = AllowedHost::Block(single_address(address.ip()));
+            return Some(Entry { host, port: Some(address.port()) });
         }
         let (name, port) = match text.rsplit_once(':') {
             Some((name, port)) => (name, Some(port.parse().ok()?)),

@@ -34,7 +34,6 @@ pub(super) struct Group {
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Group {
-    /// Starts the program in a group of its own.
     pub(super) fn start(mut command: Command, grace: Duration) -> io::Result<Self> {
         // Subscribed before the program starts: it may end at once.
         let children = signal(SignalKind::child())?;
@@ -44,7 +43,6 @@ impl Group {
         Ok(Group { leader, grace, child, is_reaped: false, children })
     }
 
-    /// The pipes to stdin, stdout and stderr.
     pub(super) fn pipes(
         &mut self,
     ) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {

@@ -66,10 +66,7 @@ impl Exec {
     }
 
     /// Runs the program for `job_payload`, reports its progress to `progress`, and terminates it
-    /// when
-    /// `stop` completes first.
-    ///
-    /// Drop also terminates the program and its group.
+    /// when `stop` completes first. Drop also terminates the program and its group.
     pub async fn run(
         &self,
         job_payload: &JobPayload,
@@ -86,13 +83,8 @@ impl Exec {
                 let program = self.words.first().map_or("", String::as_str);
                 let what = format!("the program {program} could not be started: {error}");
                 let failure = HandlerFailure::new("EXEC_NOT_STARTED", what);
-                let no_resources = is_exhausted(&error);
-                return if no_resources {
-                    HandlerEnding::NotStarted(failure)
-                } else {
-                    retry(failure)
-                }
-                .into();
+                let ending = if is_exhausted(&error) { HandlerEnding::NotStarted } else { retry };
+                return ending(failure).into();
             }
         };
         with_output(ending, stdout_lines)
@@ -139,16 +131,16 @@ impl Exec {
         command
             .args(args)
             .env_clear()
-            .envs(self.environment.iter().map(|(name, value)| (name, value)));
-        command
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .env("CONSIGN_JOB_ID", &job_payload.job_id)
-            .env("CONSIGN_JOB_TYPE", &job_payload.job_type);
-        command.env("CONSIGN_ATTEMPT", job_payload.attempt.to_string());
-        command.env("CONSIGN_CORRELATION_ID", &job_payload.correlation_id);
-        command
-            .envs(job_payload.subject_id.as_ref().map(|subject| ("CONSIGN_SUBJECT_ID", subject)));
-        command.envs(job_payload.traceparent.as_ref().map(|trace| ("TRACEPARENT", trace)));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            .env("CONSIGN_JOB_TYPE", &job_payload.job_type)
+            .env("CONSIGN_ATTEMPT", job_payload.attempt.to_string())
+            .env("CONSIGN_CORRELATION_ID", &job_payload.correlation_id)
+            .envs(job_payload.subject_id.as_ref().map(|subject| ("CONSIGN_SUBJECT_ID", subject)))
+            .envs(job_payload.traceparent.as_ref().map(|trace| ("TRACEPARENT", trace)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 }
@@ -188,10 +180,10 @@ fn with_output(ending: HandlerEnding, stdout_lines: StdoutLines<'_>) -> HandlerO
         return HandlerOutcome { ending, message };
     };
     match JsonText::parse("result", result, RESULT_BYTES_MAX) {
-        Ok(result) => HandlerOutcome {
-            ending: HandlerEnding::Completed { result: Some(Json::from(&result)) },
-            message,
-        },
+        Ok(result) => {
+            let ending = HandlerEnding::Completed { result: Some(Json::from(&result)) };
+            HandlerOutcome { ending, message }
+        }
         Err(problem) => {
             let note = format!("left out: {problem}");
             let message = message.map_or(note.clone(), |message| format!("{message} ({note})"));

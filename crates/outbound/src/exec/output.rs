@@ -1,6 +1,5 @@
 //! Reads a program's output line by line: a little is kept, the rest is read and discarded.
 
-use std::collections::VecDeque;
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     task::yield_now,
@@ -28,13 +27,10 @@ impl<'a, H: OnLine> LineBuffer<'a, H> {
 
     fn push(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let (text, is_complete) = match piece.strip_suffix(b"\n") {
-                Some(text) => (text, true),
-                None => (piece, false),
-            };
+            let text = piece.strip_suffix(b"\n").unwrap_or(piece);
             let bytes_left = LINE_BYTES_MAX - self.line.len();
             self.line.extend_from_slice(&text[..text.len().min(bytes_left)]);
-            if is_complete {
+            if piece.ends_with(b"\n") {
                 self.finish();
             }
         }
@@ -101,7 +97,7 @@ impl OnLine for StdoutLines<'_> {
 
 /// Standard error: the last lines tell why it failed.
 #[derive(Default)]
-pub(super) struct StderrTail(VecDeque<String>);
+pub(super) struct StderrTail(Vec<String>);
 
 const STDERR_LINES_MAX: usize = 3;
 const STDERR_LINE_BYTES_MAX: usize = 300;
@@ -109,8 +105,7 @@ const STDERR_LINE_BYTES_MAX: usize = 300;
 impl StderrTail {
     /// What happened, followed by the last lines of standard error.
     pub(super) fn after(&self, what: String) -> String {
-        let lines: Vec<&str> = self.0.iter().map(String::as_str).collect();
-        if lines.is_empty() { what } else { format!("{what}: {}", lines.join(" / ")) }
+        if self.0.is_empty() { what } else { format!("{what}: {}", self.0.join(" / ")) }
     }
 }
 
@@ -121,9 +116,9 @@ impl OnLine for StderrTail {
             return;
         }
         if self.0.len() == STDERR_LINES_MAX {
-            self.0.pop_front();
+            self.0.remove(0);
         }
-        self.0.push_back(text);
+        self.0.push(text);
     }
 }
 

@@ -50,13 +50,8 @@ async fn send_last_progress(runner: &RunnerState, page: &mut [AttemptReport]) {
             heartbeats[*poller].push(heartbeat);
         }
     }
-    let last_progress =
-        runner.pollers.iter().zip(heartbeats).filter(|(_, heartbeats)| !heartbeats.is_empty());
-    join_all(
-        last_progress
-            .map(|(poller, heartbeats)| runner.backend.heartbeat(&poller.worker, heartbeats)),
-    )
-    .await;
+    let pages = runner.pollers.iter().zip(heartbeats).filter(|(_, page)| !page.is_empty());
+    join_all(pages.map(|(poller, page)| runner.backend.heartbeat(&poller.worker, page))).await;
 }
 
 /// Sends the reports of these leases until the backend takes or refuses them.

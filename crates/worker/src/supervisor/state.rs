@@ -44,7 +44,6 @@ struct State {
     refused_reports: usize,
 }
 
-/// The load of one job type.
 #[derive(Clone, Copy, Default)]
 struct Load {
     running: usize,

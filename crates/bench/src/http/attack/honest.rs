@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 use store::Clock;
-use tokio::{task::JoinSet, time::sleep};
+use tokio::time::sleep;
 
 const JOB_TYPE: &str = "honest";
 /// Clients, and the jobs that all of them submit in a second.
@@ -72,15 +72,11 @@ impl HonestLoad {
     /// Loads the server for `length`.
     pub(super) async fn run(&self, length: Duration) -> Result<RequestTimes, Error> {
         let end = self.now() + length;
-        let mut tasks = JoinSet::new();
-        for _ in 0..CLIENTS {
-            tasks.spawn(self.clone().submit_until(end));
-        }
-        for worker in 0..WORKERS {
-            tasks.spawn(self.clone().work_until(worker, end));
-        }
+        let clients = (0..CLIENTS).map(|_| self.clone().submit_until(end));
+        let workers = (0..WORKERS).map(|worker| self.clone().work_until(worker, end));
+        let (clients, workers) = tokio::try_join!(join_all(clients), join_all(workers))?;
         let mut all = RequestTimes::default();
-        join_all(tasks).await?.into_iter().for_each(|part| all.add(part));
+        clients.into_iter().chain(workers).for_each(|part| all.add(part));
         Ok(all)
     }
 

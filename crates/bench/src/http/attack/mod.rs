@@ -86,7 +86,7 @@ pub fn attack_soak(
     progress: &mut dyn FnMut(&str),
 ) -> Result<AttackSoak, Error> {
     let bench = Bench::new(Settings::default(), run_folder, progress)?;
-    let server = ServerProcess::start_with(&bench, program, SETTINGS)?;
+    let server = ServerProcess::start(&bench, program, SETTINGS)?;
     let ((load, attackers), _) = bench.timed(async {
         let load = HonestLoad::prepare(&server.target, bench.clock.clone()).await?;
         Ok((load, Attackers::prepare(&server.target).await?))
