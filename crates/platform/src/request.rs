@@ -37,7 +37,7 @@ impl<T> TypedRequest<T> {
     }
 
     pub(crate) fn job(scope: &Scope, (id, command): (JobId, Command), read: ReadAnswer<T>) -> Self {
-        TypedRequest::new(Request::Job { scope: scope.clone(), id, command }, read)
+        TypedRequest::new(Request::Command { scope: scope.clone(), id, command }, read)
     }
 
     /// The same request with an audit entry if there is an actor: both are written or neither. A

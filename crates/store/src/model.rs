@@ -199,12 +199,16 @@ impl Pair {
             Part::Submit(draft) => Request::Submit(vec![self.new_job(draft)]),
             Part::Operate { job, command } => {
                 let id = self.any_job(*job)?;
-                Request::Job { scope: Scope::All, id, command: command_of(*command) }
+                Request::Command { scope: Scope::All, id, command: command_of(*command) }
             }
             Part::Settle { lease, ending } => {
                 let (id, token) = *self.leases.get(lease % self.leases.len().max(1))?;
                 let ending = ending_of(*ending).check().expect("lawful");
-                Request::Job { scope: Scope::All, id, command: Command::Settle { token, ending } }
+                Request::Command {
+                    scope: Scope::All,
+                    id,
+                    command: Command::Settle { token, ending },
+                }
             }
             Part::Step { lease, finish } => {
                 let (id, token) = *self.leases.get(lease % self.leases.len().max(1))?;
@@ -214,7 +218,7 @@ impl Pair {
                     true => Command::FinishStep { token, name, result },
                     false => Command::BeginStep { token, name },
                 };
-                Request::Job { scope: Scope::All, id, command }
+                Request::Command { scope: Scope::All, id, command }
             }
             Part::Policy { job_type, policy, expected } => {
                 let (job_type, policy) = (type_of(*job_type), policy_of(*policy));
@@ -228,7 +232,7 @@ impl Pair {
     }
 
     fn command(&mut self, id: JobId, command: Command) {
-        self.execute(vec![Request::Job { scope: Scope::All, id, command }]);
+        self.execute(vec![Request::Command { scope: Scope::All, id, command }]);
     }
 
     fn with_lease(&mut self, lease: usize, command: impl FnOnce(LeaseToken) -> Command) {
@@ -358,7 +362,7 @@ impl Pair {
 
     fn operate(&mut self, job: usize, command: u8) {
         let Some(id) = self.any_job(job) else { return };
-        let request = Request::Job { scope: Scope::All, id, command: command_of(command) };
+        let request = Request::Command { scope: Scope::All, id, command: command_of(command) };
         let target = id.to_string();
         self.execute(vec![recorded(&target, request)]);
     }

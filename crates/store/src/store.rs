@@ -228,7 +228,7 @@ pub enum Request {
     /// New jobs, all or none. A single job is a list of one.
     Submit(Vec<NewJob>),
     /// Apply a command to one job.
-    Job {
+    Command {
         /// Whose jobs the caller may touch; any other job is not found.
         scope: Scope,
         id: JobId,
@@ -316,7 +316,7 @@ impl Request {
         match self {
             Request::Submit(jobs) => jobs.len() > 1,
             Request::All(parts) => parts.len() > 1 || parts.iter().any(Request::is_list),
-            Request::Job { .. }
+            Request::Command { .. }
             | Request::Claim { .. }
             | Request::WorkerAlive { .. }
             | Request::Leave { .. }
@@ -348,7 +348,7 @@ pub(crate) fn phase(request: &Request) -> u8 {
         | Request::PutRecord(_)
         | Request::Audit(_) => 0,
         Request::Submit(_) => 1,
-        Request::Job { .. } => 2,
+        Request::Command { .. } => 2,
         Request::Claim { .. } => 3,
         Request::WorkerAlive { .. } | Request::Leave { .. } => 4,
         Request::All(parts) => parts.iter().map(phase).max().unwrap_or(0),
@@ -371,7 +371,7 @@ pub type Reply = Result<Answer, Refusal>;
 pub enum Answer {
     /// To [`Request::Submit`], in the order of its list.
     Submitted(Vec<Submitted>),
-    /// To [`Request::Job`].
+    /// To [`Request::Command`].
     Job(engine::Answer),
     /// To [`Request::Claim`], in the order in which the jobs should be started.
     Claimed(Vec<Claimed>),

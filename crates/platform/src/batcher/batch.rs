@@ -231,7 +231,7 @@ fn add_touched_jobs(request: &Request, answer: &Answer, ids: &mut Vec<JobId>) {
                 .zip(answers)
                 .for_each(|(part, answer)| add_touched_jobs(part, answer, ids));
         }
-        (Request::Job { id, .. }, _) => ids.push(*id),
+        (Request::Command { id, .. }, _) => ids.push(*id),
         (_, Answer::Claimed(jobs)) => ids.extend(jobs.iter().map(|claimed| claimed.job.id())),
         (_, Answer::Submitted(jobs)) => ids.extend(jobs.iter().map(|job| job.job_id)),
         (_, Answer::Job(_) | Answer::All(_) | Answer::Done) => {}

@@ -309,7 +309,7 @@ fn release_undelivered(claimed: &Claimed) -> Option<Request> {
     let token = claimed.job.lease()?.token;
     let command =
         Command::Release { token, reason: ReleaseReason::Undelivered, delay: Duration::ZERO };
-    Some(Request::Job { scope: Scope::All, id: claimed.job.id(), command })
+    Some(Request::Command { scope: Scope::All, id: claimed.job.id(), command })
 }
 
 fn closing_error() -> StoreError {

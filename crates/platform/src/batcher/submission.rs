@@ -49,7 +49,7 @@ impl Submission {
 
 fn is_report(request: &Request) -> bool {
     match request {
-        Request::Job { command, .. } => command.token().is_some(),
+        Request::Command { command, .. } => command.token().is_some(),
         Request::WorkerAlive { .. } | Request::Leave { .. } => true,
         Request::All(parts) => !parts.is_empty() && parts.iter().all(is_report),
         Request::Submit(_)
@@ -73,7 +73,7 @@ impl Size {
                 let bytes = |job: &engine::NewJob| JOB_BYTES + job.payload.as_str().len();
                 (jobs.len(), jobs.iter().map(bytes).sum())
             }
-            Request::Job { command, .. } => (1, text_bytes(command)),
+            Request::Command { command, .. } => (1, text_bytes(command)),
             Request::Claim { claim_request, .. } => {
                 (claim_request.max.min(CLAIM_MAX), 64 * claim_request.job_types.len())
             }

@@ -27,7 +27,7 @@ impl WorkHint {
                 let now = jobs.iter().filter(|job| !is_later(job.start));
                 now.map(|job| WorkHint::Job(job.id, Queue::of_new(job))).collect()
             }
-            Request::Job { id, command, .. } if may_queue_again(command) => {
+            Request::Command { id, command, .. } if may_queue_again(command) => {
                 vec![WorkHint::Unknown(*id)]
             }
             Request::Resume { job_type, .. } => vec![WorkHint::Type(job_type.clone())],
@@ -36,7 +36,7 @@ impl WorkHint {
                 policy_of.into_iter().collect()
             }
             Request::All(parts) => parts.iter().flat_map(WorkHint::of).collect(),
-            Request::Job { .. }
+            Request::Command { .. }
             | Request::Claim { .. }
             | Request::WorkerAlive { .. }
             | Request::Leave { .. }

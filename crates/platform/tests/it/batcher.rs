@@ -97,7 +97,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 fn letter(request: &Request) -> char {
     match request {
         Request::Submit(_) => 's',
-        Request::Job { .. } => 'j',
+        Request::Command { .. } => 'j',
         Request::Claim { .. } => 'c',
         Request::WorkerAlive { .. } | Request::Leave { .. } => 'l',
         Request::Pause { .. } | Request::Resume { .. } => 'p',
@@ -340,7 +340,7 @@ fn a_released_job_goes_to_a_waiting_claim() {
         reason: engine::ReleaseReason::Released,
         delay: Duration::ZERO,
     };
-    fixture.execute(Request::Job { scope: Scope::All, id, command }).unwrap();
+    fixture.execute(Request::Command { scope: Scope::All, id, command }).unwrap();
     assert_eq!(ids(&block_on(claim).unwrap()), [id]);
     assert_eq!(fixture.batch_letters(), ["s", "c", "c", "jc"]);
 }
@@ -373,7 +373,7 @@ fn with_audit_entry(request: Request) -> Request {
 fn an_audited_redrive_wakes_waiting_claims() {
     let fixture = BatcherFixture::new();
     let id = fixture.job("email");
-    let command = |command| with_audit_entry(Request::Job { scope: Scope::All, id, command });
+    let command = |command| with_audit_entry(Request::Command { scope: Scope::All, id, command });
     fixture.execute(command(engine::Command::Cancel)).unwrap();
     let claim = fixture.idle_claim("a", &["email"], 1);
     let redrive = engine::Command::Redrive { max_attempts: None, reset_steps: false };

@@ -160,7 +160,7 @@ impl ControlledStore {
 
 /// The job that a command is about.
 fn job_of(request: &Request) -> Option<JobId> {
-    let Request::Job { id, .. } = request else { return None };
+    let Request::Command { id, .. } = request else { return None };
     Some(*id)
 }
 

@@ -40,7 +40,10 @@ impl WatchFixture {
 
     fn cancel(&self, id: JobId) {
         let command = Command::Cancel;
-        self.execute(Request::Job { scope: Scope::All, id, command }).unwrap().remove(0).unwrap();
+        self.execute(Request::Command { scope: Scope::All, id, command })
+            .unwrap()
+            .remove(0)
+            .unwrap();
         self.wait_until_notified();
     }
 
@@ -93,7 +96,7 @@ fn a_watch_learns_of_what_is_recorded_as_well() {
         detail: None,
         correlation: CorrelationId::parse("c").unwrap(),
     };
-    let cancel = Request::Job { scope: Scope::All, id, command: Command::Cancel };
+    let cancel = Request::Command { scope: Scope::All, id, command: Command::Cancel };
     let audited_cancel = cancel.audited(note);
     fixture.execute(audited_cancel).unwrap().remove(0).unwrap();
     fixture.wait_until_notified();
@@ -148,7 +151,7 @@ fn a_refused_command_wakes_no_watch() {
     fixture.wait_until_notified();
     let mut watch = fixture.batcher.watch(id);
     let command = Command::Discard;
-    let refused = fixture.execute(Request::Job { scope: Scope::All, id, command }).unwrap();
+    let refused = fixture.execute(Request::Command { scope: Scope::All, id, command }).unwrap();
     assert!(refused[0].is_err());
     fixture.wait_until_notified();
     assert_eq!(poll(&mut watch), Poll::Pending);
@@ -161,7 +164,7 @@ fn a_commit_of_unknown_outcome_notifies_every_watch() {
     fixture.wait_until_notified();
     let mut watch = fixture.batcher.watch(one);
     fixture.store.fail(|| StoreError::Unavailable(None));
-    let cancel = |id| Request::Job { scope: Scope::All, id, command: Command::Cancel };
+    let cancel = |id| Request::Command { scope: Scope::All, id, command: Command::Cancel };
     fixture.execute(cancel(one)).unwrap_err();
     assert_eq!(poll(&mut watch), Poll::Pending, "nothing was done");
     fixture.store.fail(|| StoreError::OutcomeUnknown(None));

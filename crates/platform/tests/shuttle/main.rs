@@ -323,7 +323,7 @@ fn every_touch_is_reported(writers: usize) {
     let id = fixture.submit().unwrap();
     let watchers = [(); 2]
         .map(|()| fixture.spawn(move |fixture| wait_for_status(fixture, id, Status::Cancelled)));
-    let cancel = Request::Job { scope: Scope::All, id, command: Command::Cancel };
+    let cancel = Request::Command { scope: Scope::All, id, command: Command::Cancel };
     block_on(fixture.batcher.execute(vec![cancel])).unwrap();
     watchers.into_iter().for_each(|watcher| watcher.join().unwrap());
 }

@@ -130,7 +130,7 @@ impl Simulation {
     /// happened since.
     fn late_sweep(&mut self) -> AuditResult {
         let overdue = std::mem::take(&mut self.overdue);
-        let request = |overdue: Overdue| Request::Job {
+        let request = |overdue: Overdue| Request::Command {
             scope: Scope::All,
             id: overdue.id,
             command: overdue.command,

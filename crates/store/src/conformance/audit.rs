@@ -27,7 +27,7 @@ fn only_noted(scope: Scope, target: &str) -> Request {
 }
 
 fn cancel(id: JobId) -> Request {
-    Request::Job { scope: Scope::All, id, command: Command::Cancel }
+    Request::Command { scope: Scope::All, id, command: Command::Cancel }
 }
 
 fn page(fixture: &Fixture, scope: &Scope, before: Option<u64>, limit: usize) -> Vec<AuditEntry> {

@@ -7,7 +7,7 @@ use pollster::block_on;
 use std::time::Duration;
 
 fn request(id: JobId, command: Command) -> Request {
-    Request::Job { scope: Scope::All, id, command }
+    Request::Command { scope: Scope::All, id, command }
 }
 
 pub(crate) fn a_batch_answers_in_the_order_of_its_requests(fixture: &Fixture) {

@@ -53,8 +53,11 @@ pub(crate) fn a_cancel_and_a_settle_race_to_one_outcome(fixture: &Fixture) {
         let id = fixture.submit(email());
         let claimed = fixture.take();
         let done = settling(&claimed, &ending(Outcome::Completed));
-        let mut batch =
-            [Command::Cancel, done].map(|command| Request::Job { scope: Scope::All, id, command });
+        let mut batch = [Command::Cancel, done].map(|command| Request::Command {
+            scope: Scope::All,
+            id,
+            command,
+        });
         if !cancel_first {
             batch.reverse();
         }

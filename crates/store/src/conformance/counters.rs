@@ -73,7 +73,7 @@ fn poison_with(fixture: &Fixture, name: &str, owner: &str, codes: &[String]) {
             let error_code = Some(code.clone());
             let draft = EndingDraft { error_code, ..ending(Outcome::Poisoned) };
             let (id, command) = (claimed.job.id(), settling(claimed, &draft));
-            Request::Job { scope: Scope::All, id, command }
+            Request::Command { scope: Scope::All, id, command }
         });
         assert!(fixture.run(settles.collect()).iter().all(Result::is_ok));
     }

@@ -177,7 +177,7 @@ impl Fixture {
     }
 
     pub(crate) fn command(&self, id: JobId, command: Command) -> Result<engine::Answer, Refusal> {
-        match self.one(Request::Job { scope: Scope::All, id, command })? {
+        match self.one(Request::Command { scope: Scope::All, id, command })? {
             Answer::Job(answer) => Ok(answer),
             other => panic!("a command is answered as one, not by {other:?}"),
         }

@@ -84,7 +84,7 @@ pub(crate) fn a_restore_voids_every_lease(fixture: &Fixture) {
     let claimed = fixture.claim(claim_request("w", "c", &["email"], 1));
     let store = (fixture.restored)();
     let settle = settling(&claimed[0], &ending(Outcome::Completed));
-    let request = Request::Job { scope: Scope::All, id, command: settle };
+    let request = Request::Command { scope: Scope::All, id, command: settle };
     let again = claiming(claim_request("w", "c", &["email"], 1));
     let replies = store.execute(vec![request, again], Notification::default()).unwrap();
     assert_eq!(replies[0], Err(Refusal::LeaseLost), "it may have settled in a future that is gone");

@@ -12,7 +12,7 @@ use engine::{
 use pollster::block_on;
 
 fn about(id: JobId, command: Command) -> Request {
-    Request::Job { scope: Scope::All, id, command }
+    Request::Command { scope: Scope::All, id, command }
 }
 
 fn redrive(id: JobId) -> Request {

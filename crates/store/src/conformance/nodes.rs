@@ -300,13 +300,13 @@ pub(crate) fn a_change_at_one_node_is_visible_at_another(near: &ClusterFixture) 
 }
 
 fn command(store: &Arc<dyn Store>, id: JobId, command: Command) -> Reply {
-    let request = Request::Job { scope: Scope::All, id, command };
+    let request = Request::Command { scope: Scope::All, id, command };
     store.execute(vec![request], Notification::default()).expect("the store works").remove(0)
 }
 
 /// Reports about several jobs in one batch.
 fn reports(store: &Arc<dyn Store>, reports: Vec<(JobId, Command)>) -> Vec<Reply> {
-    let request = |(id, command)| Request::Job { scope: Scope::All, id, command };
+    let request = |(id, command)| Request::Command { scope: Scope::All, id, command };
     let batch = reports.into_iter().map(request).collect();
     store.execute(batch, Notification::default()).expect("the store works")
 }

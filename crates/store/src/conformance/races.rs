@@ -49,7 +49,7 @@ pub(crate) fn a_settle_and_a_sweep_race_to_one_outcome(fixture: &Fixture) {
         fixture.pass(3_600);
         let done = settling(&claimed, &ending(Outcome::Completed));
         let commands = [done.clone(), Command::LeaseExpiry, done, Command::LeaseExpiry];
-        let requests = commands.map(|command| Request::Job { scope: Scope::All, id, command });
+        let requests = commands.map(|command| Request::Command { scope: Scope::All, id, command });
         let won = at_once(fixture, requests.into()).into_iter().filter(Result::is_ok).count();
         let completed = fixture.status(id) == Status::Completed;
         assert_eq!(

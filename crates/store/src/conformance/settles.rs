@@ -66,7 +66,7 @@ pub(crate) fn a_repeat_within_one_batch_is_a_repeat(fixture: &Fixture) {
     let claimed = fixture.take();
     let failed = settling(&claimed, &ending(Outcome::Failed));
     let completed = settling(&claimed, &ending(Outcome::Completed));
-    let request = |command| Request::Job { scope: Scope::All, id, command };
+    let request = |command| Request::Command { scope: Scope::All, id, command };
     let replies = fixture.run(vec![request(failed.clone()), request(failed), request(completed)]);
     let queued = Ok(crate::Answer::Job(Answer::Settled(Status::Queued)));
     assert_eq!(replies[..2], [queued.clone(), queued]);

@@ -35,7 +35,7 @@ pub(crate) fn a_tenant_cannot_change_jobs_of_another(fixture: &Fixture) {
         settling(&claimed, &ending(Outcome::Completed)),
     ];
     for command in commands {
-        let reply = fixture.one(Request::Job { scope: only("birch"), id, command });
+        let reply = fixture.one(Request::Command { scope: only("birch"), id, command });
         assert_eq!(reply, Err(Refusal::JobNotFound), "as if it were not there");
     }
     assert_eq!(fixture.job(id), before);

@@ -58,7 +58,7 @@ impl<'a> BatchPlan<'a> {
     fn add(&mut self, index: usize, request: &'a Request) {
         match request {
             Request::Submit(jobs) => self.new_jobs.extend(jobs),
-            Request::Job { id, command, .. } => {
+            Request::Command { id, command, .. } => {
                 self.jobs.push(*id);
                 self.commands.push((*id, command));
                 if may_move_key(command) {

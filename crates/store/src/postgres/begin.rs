@@ -32,7 +32,7 @@ use std::{
 
 impl Inner {
     /// Takes all locks, loads everything, and reads the clock.
-    pub(super) async fn load(
+    pub(super) async fn lock_and_load(
         &self,
         db: &PooledConnection,
         plan: &BatchPlan<'_>,
@@ -43,7 +43,7 @@ impl Inner {
         } else if let Some(first) = first_scan(plan, &settings) {
             self.load_for_claims(db, plan, first).await?
         } else if let Some(cached) = self.cached_leases(plan) {
-            self.load_cached(db, plan, &settings, cached).await?
+            self.load_unlocked(db, plan, &settings, cached).await?
         } else {
             self.load_jobs(db, plan, &settings).await?
         };
@@ -112,7 +112,7 @@ impl Inner {
     }
 
     /// All jobs of the batch are in the lease cache or new: only keys and the clock are read.
-    async fn load_cached(
+    async fn load_unlocked(
         &self,
         db: &PooledConnection,
         plan: &BatchPlan<'_>,
@@ -147,7 +147,7 @@ impl Inner {
         settings: &SettingsCache,
     ) -> Result<LoadedRows> {
         if plan.jobs.is_empty() {
-            return self.load_cached(db, plan, settings, CachedLeases::default()).await;
+            return self.load_unlocked(db, plan, settings, CachedLeases::default()).await;
         }
         let preparation = self.prepare(db, plan, settings).await?;
         let (keys, jobs) = self.lock_jobs(db, plan, &preparation).await?;

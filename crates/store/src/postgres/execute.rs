@@ -97,7 +97,7 @@ impl Inner {
     /// broken as well, and the next connection may reach another server.
     pub(super) fn forget_connections(&self) {
         self.writers.forget_all();
-        locked(&self.job_cache).forget_all();
+        locked(&self.lease_cache).forget_all();
     }
 
     async fn back_off(&self, attempt: u32) {
@@ -117,14 +117,14 @@ impl Inner {
             return self.fast_submit(&mut db, &plan, (settings, prediction), notification).await;
         }
         db.in_transaction(async |db| {
-            let uncommitted = self.transaction(db, &plan, settings).await?;
+            let uncommitted = self.decide_batch(db, &plan, settings).await?;
             self.commit(db, uncommitted, notification).await
         })
         .await
     }
 
     /// Everything but the commit.
-    pub(super) async fn transaction(
+    pub(super) async fn decide_batch(
         &self,
         db: &PooledConnection,
         plan: &BatchPlan<'_>,
@@ -133,7 +133,7 @@ impl Inner {
         // If a connection that was made before this point still answers after the commit, the
         // server has not crashed since.
         let connections_made = self.readers.connections_made();
-        let (mut transaction, claim_results, xact) = self.load(db, plan, settings).await?;
+        let (mut transaction, claim_results, xact) = self.lock_and_load(db, plan, settings).await?;
         let mut replies: BTreeMap<usize, Reply> = BTreeMap::new();
         let mut signs = Vec::new();
         for (index, request) in &plan.requests {
@@ -148,7 +148,7 @@ impl Inner {
                     Ok(Answer::Done)
                 }
                 Request::Submit(_)
-                | Request::Job { .. }
+                | Request::Command { .. }
                 | Request::Pause { .. }
                 | Request::Resume { .. }
                 | Request::PutRecord(_)

@@ -140,7 +140,7 @@ impl Inner {
             let batch: Vec<_> = valid.map(|new| Request::Submit(vec![new.clone()])).collect();
             let plan = BatchPlan { from_inbox: true, ..BatchPlan::of(&batch, pessimistic) };
             let settings = self.make_queues(&mut self.readers.acquire().await?, &plan).await?;
-            let uncommitted = self.transaction(db, &plan, settings).await?;
+            let uncommitted = self.decide_batch(db, &plan, settings).await?;
             let (promoted, refused) = partition(&inbox_rows, &uncommitted.replies);
             let ids = uuids(&promoted);
             tokio::try_join!(

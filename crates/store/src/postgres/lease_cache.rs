@@ -47,10 +47,10 @@ impl Inner {
         if plan.pessimistic || plan.commands.is_empty() {
             return None;
         }
-        let job_cache = locked(&self.job_cache);
+        let cache = locked(&self.lease_cache);
         let mut cached = CachedLeases::default();
         for (id, command) in &plan.commands {
-            let leased = job_cache.by_id(*id)?;
+            let leased = cache.by_id(*id)?;
             if !is_report_of_lease(&leased.stored, command) {
                 return None;
             }
@@ -62,16 +62,16 @@ impl Inner {
 
     /// Remembers what a committed transaction has written.
     pub(super) fn remember(&self, transaction: &Transaction, written_by: Option<Xid>) {
-        let mut job_cache = locked(&self.job_cache);
+        let mut cache = locked(&self.lease_cache);
         for id in &transaction.changed_jobs {
             let leased = transaction.jobs.get(id).filter(|stored| stored.job.lease().is_some());
             match leased.zip(written_by) {
                 Some((stored, written_by)) => {
-                    job_cache.put(LeasedRow { stored: stored.clone(), written_by })
+                    cache.put(LeasedRow { stored: stored.clone(), written_by })
                 }
                 None => {
-                    let no = job_cache.by_id(*id).map(|leased| leased.stored.no);
-                    no.map(|no| job_cache.forget(no));
+                    let no = cache.by_id(*id).map(|leased| leased.stored.no);
+                    no.map(|no| cache.forget(no));
                 }
             }
         }

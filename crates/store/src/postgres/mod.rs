@@ -123,7 +123,7 @@ struct Inner {
     event_seq_stock: Mutex<EventSeqStock>,
     claim_cursors: Mutex<ClaimCursors>,
     /// Jobs that this node has leased out.
-    job_cache: Mutex<JobCache<LeasedRow>>,
+    lease_cache: Mutex<JobCache<LeasedRow>>,
     workers: Mutex<Workers>,
     /// Tenants that have their maximum of workers, and until when this node assumes that.
     full_scopes: Mutex<BTreeMap<Scope, Timestamp>>,
@@ -160,7 +160,7 @@ impl Postgres {
             time: Mutex::default(),
             event_seq_stock: Mutex::default(),
             claim_cursors: Mutex::default(),
-            job_cache: Mutex::default(),
+            lease_cache: Mutex::default(),
             workers: Mutex::default(),
             full_scopes: Mutex::default(),
             damaged: Mutex::default(),

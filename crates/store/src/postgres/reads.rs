@@ -154,7 +154,8 @@ impl Inner {
                 }
                 let kept = settings.records.policy(&names.job_type).effective_retention(keyed);
                 let (queue, until) = (queue_column(queue), before(now, kept));
-                let rows = db.rows(sql::OVERDUE_KEPT, &[&queue, &keyed, &until, &left]).await?;
+                let rows =
+                    db.rows(sql::OVERDUE_RETENTION, &[&queue, &keyed, &until, &left]).await?;
                 add_overdue(db, &settings, numbers(&rows)?, now, &mut found).await?;
             }
         }

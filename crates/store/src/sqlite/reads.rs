@@ -227,7 +227,7 @@ pub(super) fn overdue_jobs(db: &Connection, limit: usize, now: Timestamp) -> Res
             }
             let policy = records.policy(&queue.job_type);
             let values = (no, keyed, before(now, policy.effective_retention(keyed)), to_i64(left));
-            left = collect(load::numbers(db, sql::OVERDUE_KEPT, values)?)?;
+            left = collect(load::numbers(db, sql::OVERDUE_RETENTION, values)?)?;
         }
     }
     Ok(overdue_jobs)

@@ -201,7 +201,7 @@ pub(crate) fn execute_requests<S: OneWriter>(
                 Ok(Answer::Done)
             }
             Request::Submit(_)
-            | Request::Job { .. }
+            | Request::Command { .. }
             | Request::Pause { .. }
             | Request::Resume { .. }
             | Request::PutRecord(_)

@@ -59,7 +59,7 @@ impl<'a, S: Source> View<'_, 'a, S> {
     pub(super) fn request(&mut self, request: &'a Request) -> Result<Answer, Stop<S::Error>> {
         match request {
             Request::Submit(jobs) => return self.submit_all(jobs).map(Answer::Submitted),
-            Request::Job { scope, id, command } => return self.command(scope, *id, command),
+            Request::Command { scope, id, command } => return self.command(scope, *id, command),
             Request::All(parts) => {
                 let answers = parts.iter().map(|part| self.request(part)).collect::<Result<_, _>>();
                 return answers.map(Answer::All);

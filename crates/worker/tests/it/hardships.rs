@@ -82,7 +82,7 @@ async fn a_damaged_job_does_not_stop_the_runner() {
     let broken = fixture.submit(JobRequest::new("nap", &())).await;
     fixture.wait_for(broken, Status::Running).await;
     faults.inject(move |batch| {
-        let hit = batch.iter().any(|r| matches!(r, Request::Job { id, .. } if *id == broken));
+        let hit = batch.iter().any(|r| matches!(r, Request::Command { id, .. } if *id == broken));
         hit.then(|| (false, StoreError::Damaged(None)))
     });
     let mut jobs = Vec::new();
@@ -112,7 +112,7 @@ async fn a_damaged_job_does_not_stop_the_clockwork() {
     let broken = fixture.submit(JobRequest::new("gone", &())).await;
     let other = fixture.submit(JobRequest::new("gone", &())).await;
     faults.inject(move |batch| {
-        let hit = batch.iter().any(|r| matches!(r, Request::Job { id, command: Command::Timeout | Command::LeaseExpiry, .. } if *id == broken));
+        let hit = batch.iter().any(|r| matches!(r, Request::Command { id, command: Command::Timeout | Command::LeaseExpiry, .. } if *id == broken));
         hit.then(|| (false, StoreError::Damaged(None)))
     });
     assert_eq!(fixture.node.claim(&Scope::All, claim_request).await.unwrap().len(), 2);
@@ -207,7 +207,7 @@ async fn a_lost_and_cancelled_handler_is_cut_off() {
     faults.inject(|batch| {
         let hit = batch
             .iter()
-            .any(|r| matches!(r, Request::Job { command: Command::Heartbeat { .. }, .. }));
+            .any(|r| matches!(r, Request::Command { command: Command::Heartbeat { .. }, .. }));
         hit.then(|| (false, StoreError::Unavailable(None)))
     });
     other.wait_for(id, Status::Cancelled).await; // its lease is over

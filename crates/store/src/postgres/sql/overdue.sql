@@ -8,7 +8,7 @@ select no from consign.job where lease_until <= $1 order by lease_until limit $2
 -- Jobs that waited too long.
 select no from consign.job where expires_at <= $1 order by expires_at limit $2;
 
--- name: OVERDUE_KEPT
+-- name: OVERDUE_RETENTION
 -- Ended jobs whose retention is over. It depends on the queue and on whether a job has a key, so each
 -- combination is a query of its own.
 select no from consign.job_ended

@@ -144,12 +144,12 @@ impl Environment {
             ),
             4..8 => {
                 let id = any(&self.jobs, random)?;
-                Request::Job { scope: Scope::All, id, command: operator_command(random) }
+                Request::Command { scope: Scope::All, id, command: operator_command(random) }
             }
             8..12 => {
                 let leased = any(&self.leased, random)?;
                 let id = leased.job.id();
-                Request::Job { scope: Scope::All, id, command: worker_command(&leased, random) }
+                Request::Command { scope: Scope::All, id, command: worker_command(&leased, random) }
             }
             12 | 13 => {
                 let mut types = TYPES.to_vec();
@@ -200,7 +200,7 @@ impl Environment {
         while !self.is_over.load(Ordering::SeqCst) {
             block_on(store.heartbeat_node(&info)).expect("the store works");
             let overdue = block_on(store.overdue(100)).expect("the store works");
-            let late = overdue.into_iter().map(|late| Request::Job {
+            let late = overdue.into_iter().map(|late| Request::Command {
                 scope: Scope::All,
                 id: late.id,
                 command: late.command,

@@ -186,7 +186,7 @@ struct Probe {
 
 impl Probe {
     fn command(id: JobId, command: Command, expected: Answer) -> Self {
-        let request = Request::Job { scope: Scope::All, id, command };
+        let request = Request::Command { scope: Scope::All, id, command };
         Probe { request, accepts: Box::new(move |reply| reply.as_ref() == Ok(&expected)) }
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn facts(request: &Request, reply: &Reply) -> Vec<Fact> {
             let pairs = jobs.iter().cloned().zip(answers.iter().cloned());
             pairs.map(|(new, answer)| Fact::Submitted(new, answer)).collect()
         }
-        (Request::Job { id, command, .. }, Answer::Job(answer)) => {
+        (Request::Command { id, command, .. }, Answer::Job(answer)) => {
             of_command(*id, command, answer).into_iter().collect()
         }
         (Request::Claim { .. }, Answer::Claimed(claimed)) => {
@@ -75,7 +75,7 @@ pub(super) fn touched(request: &Request, reply: &Reply) -> Vec<JobId> {
         (Request::Claim { .. }, Ok(Answer::Claimed(claimed))) => {
             claimed.iter().map(|claimed| claimed.job.id()).collect()
         }
-        (Request::Job { id, .. }, _) => vec![*id],
+        (Request::Command { id, .. }, _) => vec![*id],
         _ => Vec::new(),
     }
 }

@@ -8,7 +8,7 @@ select no from job where lease_until <= ?1 order by lease_until limit ?2;
 -- Waiting jobs that have expired.
 select no from job where expires_at <= ?1 order by expires_at limit ?2;
 
--- name: OVERDUE_KEPT
+-- name: OVERDUE_RETENTION
 -- Ended jobs whose retention is over. It depends on the queue and on whether a job has a key, so
 -- each combination has a query of its own.
 select no from job_ended

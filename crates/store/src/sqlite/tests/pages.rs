@@ -83,7 +83,7 @@ fn live_jobs_are_found_without_walking_all_that_have_ended() {
     for _ in 0..11 {
         fixture.submit_many(1_000, "acme");
         let newest = fixture.list(Filter::Everything).into_iter();
-        let cancel = |id| Request::Job { scope: Scope::All, id, command: Command::Cancel };
+        let cancel = |id| Request::Command { scope: Scope::All, id, command: Command::Cancel };
         fixture.store().execute(newest.map(cancel).collect(), Notification::default()).unwrap();
     }
     let is = |status| Filter::eq(engine::Field::Status(status));

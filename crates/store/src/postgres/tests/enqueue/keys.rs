@@ -95,7 +95,7 @@ fn end(fixture: &EnqueueFixture, word: Outcome) -> JobId {
     let claimed = fixture.claim(&["email"], 1).pop().expect("there is one");
     let id = claimed.job.id();
     let command = settling(&claimed, &ending(word));
-    fixture.one(Request::Job { scope: Scope::All, id, command }).unwrap();
+    fixture.one(Request::Command { scope: Scope::All, id, command }).unwrap();
     id
 }
 
@@ -133,7 +133,7 @@ fn a_poisoned_job_that_lived_again_counts_from_its_last_end() {
     end(&fixture, Outcome::Poisoned);
     fixture.clock.pass(Duration::from_secs(60));
     let redrive = Command::Redrive { max_attempts: None, reset_steps: false };
-    fixture.one(Request::Job { scope: Scope::All, id, command: redrive }).unwrap();
+    fixture.one(Request::Command { scope: Scope::All, id, command: redrive }).unwrap();
     end(&fixture, Outcome::Poisoned);
     fixture.clock.pass(Duration::from_secs(60));
     assert_eq!(fixture.enqueue("'email', '1', key => 'k'").unwrap(), (id, true));
@@ -191,7 +191,7 @@ fn a_redriven_job_meets_a_key_that_was_given_away_by_sql() {
     end(&fixture, Outcome::Poisoned);
     let second = fixture.must("'email', '2', key => 'k'");
     let redrive = Command::Redrive { max_attempts: None, reset_steps: false };
-    let answer = fixture.one(Request::Job { scope: Scope::All, id: first, command: redrive });
+    let answer = fixture.one(Request::Command { scope: Scope::All, id: first, command: redrive });
     assert!(matches!(answer, Ok(Answer::Job(_))), "{answer:?}");
     assert_eq!(fixture.enqueue("'email', '2', key => 'k'").unwrap(), (second, true));
 }
@@ -252,7 +252,7 @@ fn a_redriven_job_keeps_its_key_from_an_open_transaction() {
     fixture.sql("begin");
     fixture.must("'email', '2', key => 'k'");
     let redrive = Command::Redrive { max_attempts: None, reset_steps: false };
-    fixture.one(Request::Job { scope: Scope::All, id: first, command: redrive }).unwrap();
+    fixture.one(Request::Command { scope: Scope::All, id: first, command: redrive }).unwrap();
     let commit = RUNTIME.block_on(fixture.app.batch_execute("commit")).expect_err("it lives again");
     assert_eq!(commit.code().map(SqlState::code), Some("40001"));
     assert_eq!(fixture.enqueue("'email', '1', key => 'k'").unwrap(), (first, true));

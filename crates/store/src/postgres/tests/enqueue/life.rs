@@ -25,7 +25,7 @@ fn rolled_back_jobs_vanish_and_committed_jobs_run() {
     let claimed = fixture.claim(&["email"], 5).pop().expect("there is one");
     assert_eq!((claimed.job.id(), claimed.payload.as_str()), (id, "{\"to\": 1.0 ,\"cc\":[]}"));
     let done = settling(&claimed, &ending(Outcome::Completed));
-    fixture.one(Request::Job { scope: Scope::All, id, command: done }).unwrap();
+    fixture.one(Request::Command { scope: Scope::All, id, command: done }).unwrap();
     assert_eq!(fixture.job(id).unwrap().status(), Status::Completed);
     let history = RUNTIME.block_on(fixture.store.history(&Scope::All, id, 0)).unwrap();
     let to: Vec<Status> = history.iter().map(|entry| entry.to).collect();
@@ -65,11 +65,11 @@ fn every_question_is_answered_right_after_the_commit() {
 fn a_command_right_after_the_commit_finds_its_job() {
     let fixture = EnqueueFixture::idle();
     let id = fixture.must("'email'");
-    fixture.one(Request::Job { scope: Scope::All, id, command: Command::Cancel }).unwrap();
+    fixture.one(Request::Command { scope: Scope::All, id, command: Command::Cancel }).unwrap();
     assert_eq!(fixture.job(id).unwrap().status(), Status::Cancelled);
     let nobody = JobId::from_bytes([7; 16]);
     let none =
-        fixture.one(Request::Job { scope: Scope::All, id: nobody, command: Command::Cancel });
+        fixture.one(Request::Command { scope: Scope::All, id: nobody, command: Command::Cancel });
     assert_eq!(none, Err(engine::Refusal::JobNotFound));
 }
 

@@ -43,7 +43,7 @@ fn an_answer_never_lags_while_others_take_in() {
         let id = fixture.must("'email', '1', key => null");
         assert!(RUNTIME.block_on(store.job(&Scope::All, id)).unwrap().is_some(), "round {round}");
         let id = fixture.must("'email', '1'");
-        let cancel = Request::Job { scope: Scope::All, id, command: Command::Cancel };
+        let cancel = Request::Command { scope: Scope::All, id, command: Command::Cancel };
         let cancelled = other.execute(vec![cancel], Notification::default()).unwrap();
         assert!(cancelled[0].is_ok(), "round {round}: {cancelled:?}");
     }

@@ -206,5 +206,5 @@ impl StoryRunner {
 const TYPES: [&str; 3] = ["email", "report", "import"];
 
 pub(super) fn command_request(id: JobId, command: Command) -> Request {
-    Request::Job { scope: Scope::All, id, command }
+    Request::Command { scope: Scope::All, id, command }
 }
