@@ -1,6 +1,6 @@
 //! Arguments of the commands about jobs.
 
-use super::remote::{PageArgs, RemoteArgs, WatchArgs};
+use super::remote::{RemoteArgs, WatchArgs};
 use clap::Args as Arguments;
 use std::path::PathBuf;
 
@@ -88,12 +88,15 @@ pub(crate) struct StatusArgs {
 }
 
 #[derive(Arguments)]
-#[command(mut_arg("all", |all| all.conflicts_with("top")))]
 pub(crate) struct ListArgs {
     #[command(flatten)]
     pub(crate) selection: SelectionArgs,
-    #[command(flatten)]
-    pub(crate) page: PageArgs,
+    /// How many at most
+    #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) top: u32,
+    /// All of them, page by page
+    #[arg(long, conflicts_with = "top")]
+    pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) watch: WatchArgs,
     #[command(flatten)]

@@ -4,7 +4,7 @@ use super::{
     Cell, Session, StyledLine, Table, filter, pages, refresh, status::note, status_style,
     with_session,
 };
-use crate::args::ListArgs;
+use crate::args::{ListArgs, PageArgs};
 use anyhow::Result;
 use client::ListQuery;
 use std::process::ExitCode;
@@ -14,7 +14,8 @@ pub(crate) fn run(args: &ListArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
         refresh::show_repeatedly(session, args.watch, async || {
             let filter = filter::compose(&args.selection, session.now());
-            let page = pages::fetch(args.page, async |top, cursor| {
+            let page_args = PageArgs { top: args.top, all: args.all };
+            let page = pages::fetch(page_args, async |top, cursor| {
                 let query = ListQuery { filter: filter.clone(), top: Some(top), cursor };
                 session.client.list(&query).await
             });
