@@ -80,15 +80,12 @@ fn check(args: &SettingsArgs) -> Result<ExitCode> {
     if !outside.is_empty() {
         return Ok(ExitCode::FAILURE);
     }
-    println!(
-        "the settings are sound: checked were names and values of all settings and of {} types, what \
-         they say about each other, the address, {}",
-        settings.types.len(),
-        match &settings.tls {
-            Some(_) => "and the certificate with its key",
-            None => "and that TLS is off",
-        }
-    );
+    let types = match settings.types.len() {
+        1 => "1 type".into(),
+        count => format!("{count} types"),
+    };
+    let tls = if settings.tls.is_some() { "the certificate fits its key" } else { "TLS is off" };
+    println!("the settings are sound ({types}; {tls})");
     Ok(ExitCode::SUCCESS)
 }
 

@@ -130,6 +130,7 @@ impl Reason {
             },
             Reason::QueuePaused { job_type } => format!("the queue of {job_type} is paused"),
             Reason::BehindOthers { ahead: 0 } => "it is next in line".into(),
+            Reason::BehindOthers { ahead: 1 } => "1 due job comes before it".into(),
             Reason::BehindOthers { ahead } => format!("{ahead} due jobs come before it"),
             Reason::LimitReached { running, limit } => {
                 format!("{running} jobs of its type are running, and {limit} may")

@@ -27,7 +27,7 @@ fn sound_settings_are_checked_and_warned_of() {
     check_output(
         &result,
         true,
-        &[warned, "no retention is set", "the settings are sound", "1 types"],
+        &[warned, "no retention is set", "the settings are sound", "1 type;"],
     );
 }
 

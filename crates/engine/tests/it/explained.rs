@@ -54,3 +54,11 @@ fn several_reasons_appear_together() {
     let stuck = ExplainFacts { paused: true, live_workers: 0, ahead: 2, ..idle_facts() };
     check(&later, stuck, &["QUEUE_PAUSED", "NO_LIVE_WORKER", "NOT_DUE", "BEHIND_OTHERS"]);
 }
+
+#[test]
+fn details_count_the_jobs_ahead() {
+    let detail = |ahead| Reason::BehindOthers { ahead }.detail();
+    assert_eq!(detail(0), "it is next in line");
+    assert_eq!(detail(1), "1 due job comes before it");
+    assert_eq!(detail(2), "2 due jobs come before it");
+}
