@@ -99,23 +99,7 @@ pub(crate) async fn request_middleware(
             .headers_mut()
             .extend(headers.into_iter().filter(|(name, _)| is_kept(name.as_ref())));
     }
-    let headers_too_large = response.status() == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-    let headers = response.headers_mut();
-    if headers_too_large {
-        // The protocol does the same where it notices first.
-        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if tls {
-        headers.insert(header::STRICT_TRANSPORT_SECURITY, A_YEAR_OF_TLS);
-    }
-    // The state of a job is soon outdated, and a key must be seen by one person only.
-    if !headers.contains_key(header::CACHE_CONTROL) {
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    }
-    if !headers.contains_key(X_CORRELATION_ID) {
-        headers.insert(X_CORRELATION_ID, header_of(&id));
-    }
+    add_headers(&mut response, tls, &id);
     let status = response.status().as_u16();
     let ms = (app.monotonic() - began).as_secs_f64() * 1e3;
     let ms = (ms * 1e3).round() / 1e3;
@@ -134,6 +118,27 @@ pub(crate) async fn request_middleware(
     }
     app.metrics.count(status);
     response
+}
+
+/// Adds the headers that every response has.
+fn add_headers(response: &mut Response, tls: bool, id: &CorrelationId) {
+    let headers_too_large = response.status() == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    let headers = response.headers_mut();
+    if headers_too_large {
+        // The protocol does the same where it notices first.
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if tls {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, A_YEAR_OF_TLS);
+    }
+    // The state of a job is soon outdated, and a key must be seen by one person only.
+    if !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    if !headers.contains_key(X_CORRELATION_ID) {
+        headers.insert(X_CORRELATION_ID, header_of(id));
+    }
 }
 
 /// Requests that are repeated all the time while all is well.

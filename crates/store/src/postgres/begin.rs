@@ -24,7 +24,7 @@ use crate::{
     codec::stored::Stored,
     record::{RecordKind, Records},
 };
-use engine::{JobId, NewJob};
+use engine::{JobId, NewJob, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
@@ -63,14 +63,7 @@ impl Inner {
         }
         let mut event_seqs = vec![clock.event_seq];
         if !plan.new_jobs.is_empty() {
-            let more = (plan.new_jobs.len() - 1) / JOBS_PER_EVENT_SEQ;
-            let count = more + self.event_seqs_to_reserve(db, plan, &settings);
-            event_seqs.extend(locks::event_seqs(db, count).await?);
-            let reserved = event_seqs.split_off(1 + more);
-            let mut stock = self.event_seq_stock();
-            reserved.into_iter().for_each(|event_seq| stock.keep(event_seq));
-            // A fast submit in the same millisecond must use later positions than these.
-            event_seqs.last().iter().for_each(|event_seq| stock.mark_used(**event_seq, now));
+            self.add_event_seqs(db, plan, &settings, now, &mut event_seqs).await?;
         }
         let epoch = clock.epoch.unsigned_abs();
         let mut transaction = Transaction::new(self, (now, epoch), settings, event_seqs);
@@ -91,6 +84,27 @@ impl Inner {
             loaded.claim_results,
             Xact { number: clock.xact_number, server_start: clock.server_start },
         ))
+    }
+
+    /// Takes further outbox positions: for the new jobs of a large batch, and in reserve for later
+    /// fast submits.
+    async fn add_event_seqs(
+        &self,
+        db: &PooledConnection,
+        plan: &BatchPlan<'_>,
+        settings: &SettingsCache,
+        now: Timestamp,
+        event_seqs: &mut Vec<i64>,
+    ) -> Result<()> {
+        let more = (plan.new_jobs.len() - 1) / JOBS_PER_EVENT_SEQ;
+        let count = more + self.event_seqs_to_reserve(db, plan, settings);
+        event_seqs.extend(locks::event_seqs(db, count).await?);
+        let reserved = event_seqs.split_off(1 + more);
+        let mut stock = self.event_seq_stock();
+        reserved.into_iter().for_each(|event_seq| stock.keep(event_seq));
+        // A fast submit in the same millisecond must use later positions than these.
+        event_seqs.last().iter().for_each(|event_seq| stock.mark_used(**event_seq, now));
+        Ok(())
     }
 
     /// Only claims, all for the same queues: their scan locks them and reads the clock as well.

@@ -134,29 +134,7 @@ impl Inner {
         // server has not crashed since.
         let connections_made = self.readers.connections_made();
         let (mut transaction, claim_results, xact) = self.lock_and_load(db, plan, settings).await?;
-        let mut replies: BTreeMap<usize, Reply> = BTreeMap::new();
-        let mut signs = Vec::new();
-        for (index, request) in &plan.requests {
-            let reply = match request {
-                Request::Claim { .. } => continue,
-                Request::WorkerAlive { scope, worker } => {
-                    signs.push(WorkerSign::of(scope, worker));
-                    Ok(Answer::Done)
-                }
-                Request::Leave { scope, worker } => {
-                    signs.push(WorkerSign { left: true, ..WorkerSign::of(scope, worker) });
-                    Ok(Answer::Done)
-                }
-                Request::Submit(_)
-                | Request::Command { .. }
-                | Request::Pause { .. }
-                | Request::Resume { .. }
-                | Request::PutRecord(_)
-                | Request::Audit(_)
-                | Request::All(_) => execute_request(&mut transaction, request)?,
-            };
-            replies.insert(*index, reply);
-        }
+        let (mut replies, mut signs) = decide_requests(plan, &mut transaction)?;
         transaction.expect_all_changed()?;
         let mut uncommitted = UncommittedBatch {
             replies: Vec::new(),
@@ -185,6 +163,37 @@ impl Inner {
         uncommitted.workers = self.update_workers(signs, uncommitted.transaction.now);
         Ok(uncommitted)
     }
+}
+
+/// Decides all requests but the claims. Returns their replies by position, and which workers gave
+/// a sign of life.
+fn decide_requests<'a>(
+    plan: &BatchPlan<'a>,
+    transaction: &mut Transaction,
+) -> Result<(BTreeMap<usize, Reply>, Vec<WorkerSign<'a>>)> {
+    let (mut replies, mut signs) = (BTreeMap::new(), Vec::new());
+    for (index, request) in &plan.requests {
+        let reply = match request {
+            Request::Claim { .. } => continue,
+            Request::WorkerAlive { scope, worker } => {
+                signs.push(WorkerSign::of(scope, worker));
+                Ok(Answer::Done)
+            }
+            Request::Leave { scope, worker } => {
+                signs.push(WorkerSign { left: true, ..WorkerSign::of(scope, worker) });
+                Ok(Answer::Done)
+            }
+            Request::Submit(_)
+            | Request::Command { .. }
+            | Request::Pause { .. }
+            | Request::Resume { .. }
+            | Request::PutRecord(_)
+            | Request::Audit(_)
+            | Request::All(_) => execute_request(transaction, request)?,
+        };
+        replies.insert(*index, reply);
+    }
+    Ok((replies, signs))
 }
 
 /// A batch that was decided and written, except for what the commit writes.

@@ -56,44 +56,15 @@ impl Sqlite {
             Some(_) => None, // files of a test, which no other process can open
         };
         let unusable = |source| OpenError::Store { path: files.path.clone(), source };
-        let unusable_error = |error: TransactionError| OpenError::unusable(&files.path, error);
-        let mut db = files.connect(Role::Writer).map_err(unusable_error)?;
-        migrate(&mut db, &files.path)?;
-        files.finish_log(&db)?;
-        let cache = WriterCache::load(&db).map_err(unusable_error)?;
-        let mut workers = load_workers(&db).map_err(unusable_error)?;
-        let (time, tick) = StoreClock::starting_at(cache.time, clock.read());
-        for seen in workers.values_mut() {
-            seen.seen_at = seen.seen_at + tick.jumped;
-        }
-        let shared = Arc::new(Shared::new(clock, time, workers));
-        let checkpointer = files.connect(Role::Checkpointer).map_err(unusable_error)?;
         let cannot_start = |source| OpenError::File { path: files.path.clone(), source };
-        let Options { log_pages, free_disk_bytes_min, tenant_limits: limits, fail_stop, .. } =
-            options;
-        let checkpoints = Checkpoints::start(checkpointer, log_pages, fail_stop.clone());
-        let checkpoints = checkpoints.map_err(cannot_start)?;
-        let mut writer = Writer {
-            db,
-            pending: PendingWrites::default(),
-            job_cache: JobCache::default(),
-            random,
-            cache,
-            shared: shared.clone(),
-            counts_before: BTreeMap::new(),
-            last_served: HashMap::new(),
-            serve_count: 0,
-            unapplied_jump: tick.jumped,
-            checkpoints,
-            has_disk_space: disk_space_check(&files, free_disk_bytes_min),
-            limits,
-        };
+        let mut writer = files.open_writer(clock, random, &options)?;
         // Extends leases from here: no worker could send a heartbeat while the store was closed. On
         // a full disk, the first transaction that has space does it.
         match writer.transact(WriteClass::Progress, |_| Ok(())) {
             Ok(()) | Err(StoreError::Full(_)) => {}
             Err(source) => return Err(unusable(source)),
         }
+        let shared = writer.shared.clone();
         let readers = Arc::new(Readers::new(files.clone()));
         let reader = |name| DedicatedThread::start(name, readers.clone()).map_err(cannot_start);
         Ok(Sqlite {
@@ -104,7 +75,7 @@ impl Sqlite {
             writers_waiting: Arc::default(),
             is_indexing: Arc::default(),
             settings_version: AtomicU64::new(0),
-            fail_stop,
+            fail_stop: options.fail_stop,
             readers,
             shared,
             files,
@@ -129,6 +100,44 @@ pub(super) enum Role {
 }
 
 impl Files {
+    /// Brings the schema up to date, recovers the log, and loads what the writer holds in memory.
+    fn open_writer(
+        &self,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn RandomSource>,
+        options: &Options,
+    ) -> Result<Writer, OpenError> {
+        let unusable = |error: TransactionError| OpenError::unusable(&self.path, error);
+        let mut db = self.connect(Role::Writer).map_err(unusable)?;
+        migrate(&mut db, &self.path)?;
+        self.finish_log(&db)?;
+        let cache = WriterCache::load(&db).map_err(unusable)?;
+        let mut workers = load_workers(&db).map_err(unusable)?;
+        let (time, tick) = StoreClock::starting_at(cache.time, clock.read());
+        for seen in workers.values_mut() {
+            seen.seen_at = seen.seen_at + tick.jumped;
+        }
+        let checkpointer = self.connect(Role::Checkpointer).map_err(unusable)?;
+        let checkpoints =
+            Checkpoints::start(checkpointer, options.log_pages, options.fail_stop.clone());
+        Ok(Writer {
+            db,
+            pending: PendingWrites::default(),
+            job_cache: JobCache::default(),
+            random,
+            cache,
+            shared: Arc::new(Shared::new(clock, time, workers)),
+            counts_before: BTreeMap::new(),
+            last_served: HashMap::new(),
+            serve_count: 0,
+            unapplied_jump: tick.jumped,
+            checkpoints: checkpoints
+                .map_err(|source| OpenError::File { path: self.path.clone(), source })?,
+            has_disk_space: disk_space_check(self, options.free_disk_bytes_min),
+            limits: options.tenant_limits,
+        })
+    }
+
     /// Locks the store for this process alone, and creates its file if it does not exist.
     pub(super) fn lock(&self, holder: &str) -> Result<LockFile, OpenError> {
         let failed = |source| OpenError::File { path: self.path.clone(), source };
