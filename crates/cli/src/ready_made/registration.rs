@@ -1,9 +1,9 @@
 //! A program or an address as the registration of a runner, in the server or at a client.
 
-use consign::{Context, Fail, Registration, on};
+use consign::{Context, Fail, Registration, StopReason, on};
 use outbound::{Exec, Forbidden, HandlerEnding, HandlerOutcome, JobPayload, Push};
-use std::{sync::Arc, time::Duration};
-use tokio::time::timeout;
+use std::{future::pending, sync::Arc, time::Duration};
+use tokio::{select, time::timeout};
 use tracing::warn;
 use wire::{Json, PayloadVersion};
 
@@ -36,7 +36,27 @@ pub(super) fn registration(job_type: &str, handler: Handler) -> Registration {
 pub(crate) async fn run_exec(exec: &Exec, context: &Context, payload: Json) -> HandlerOutcome {
     let job_payload = job_payload(context, payload);
     let report_progress = |percent: u8, note: &str| context.progress(percent, note);
-    exec.run(&job_payload, &report_progress, stop_requested(context)).await
+    select! {
+        outcome = exec.run(&job_payload, &report_progress, may_still_end(context)) => outcome,
+        () = attempt_is_over(context) => HandlerEnding::Stopped.into(),
+    }
+}
+
+/// Completes when the program should stop, and has the grace period for it.
+async fn may_still_end(context: &Context) {
+    match context.stop_requested().await {
+        StopReason::Cancelled | StopReason::Stopping => {}
+        StopReason::LeaseLost | StopReason::TimedOut => pending().await,
+    }
+}
+
+/// Completes when the attempt is over: the next one may begin at once, so the program is killed
+/// without a grace period.
+async fn attempt_is_over(context: &Context) {
+    match context.stop_requested().await {
+        StopReason::LeaseLost | StopReason::TimedOut => {}
+        StopReason::Cancelled | StopReason::Stopping => pending().await,
+    }
 }
 
 async fn stop_requested(context: &Context) {

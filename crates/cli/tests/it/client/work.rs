@@ -120,6 +120,24 @@ fn a_worker_that_is_killed_is_replaced_by_another() {
 }
 
 #[test]
+fn a_program_whose_lease_is_lost_is_killed_at_once() {
+    let test_server = TestServer::start();
+    let policy = json!({"lease": "1s", "maxAttempts": 1});
+    test_server.admin().put("/api/types/a").json(&policy).send().ok(200);
+    let id = submit(&test_server, "a", json!(1));
+    let prompt = Prompt::of(&test_server);
+    let script = "trap 'echo bye > bye; exit 0' TERM; echo $$ > pid; sleep 60 & wait";
+    let worker = Worker::start(&prompt, &["--type", "a", "--exec", "sh", "-c", script]);
+    wait_until("the program runs", || prompt.home().join("pid").exists());
+    worker.send(Signal::STOP);
+    wait_until_it_is(&test_server, &id, "Poisoned");
+    worker.send(Signal::CONT);
+    let pid = fs::read_to_string(prompt.home().join("pid")).unwrap();
+    wait_until("the program is gone", || !alive(&pid));
+    assert!(!prompt.home().join("bye").exists(), "the next attempt may have begun");
+}
+
+#[test]
 fn a_server_that_is_killed_costs_no_job_and_no_second_run() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);
