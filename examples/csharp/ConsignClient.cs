@@ -36,6 +36,8 @@ public sealed class ConsignClient(HttpClient http)
     /// <summary>About five minutes: a client should give up at some time; a worker's report should not.</summary>
     private const int TriesMax = 35;
 
+    private static readonly TimeSpan RejectedMax = TimeSpan.FromMinutes(1);
+
     /// <summary>
     /// Submits a job. The key makes a retry safe when an answer got lost: one job comes of it, and the
     /// second answer says Duplicate.
@@ -86,7 +88,10 @@ public sealed class ConsignClient(HttpClient http)
         }
     }
 
-    /// <summary>A request of a worker (claim, heartbeat, settle, release, leave), retried until answered.</summary>
+    /// <summary>
+    /// A request of a worker (claim, heartbeat, settle, release, leave), retried until answered. A key that is rejected
+    /// for longer than a minute ends it: a node may learn of a new key late.
+    /// </summary>
     public async Task<TAnswer> WorkAsync<TAnswer>(string verb, object body, CancellationToken stop)
     {
         HttpRequestMessage NewRequest() => new(HttpMethod.Post, $"/api/work/{verb}") { Content = JsonContent.Create(body) };
@@ -101,6 +106,7 @@ public sealed class ConsignClient(HttpClient http)
     private async Task<HttpResponseMessage> SendAsync(Func<HttpRequestMessage> newRequest, int triesMax, CancellationToken stop)
     {
         var wait = TimeSpan.FromMilliseconds(250);
+        DateTimeOffset? rejectedSince = null;
         for (var tries = 1; ; tries++)
         {
             var after = TimeSpan.Zero;
@@ -114,7 +120,9 @@ public sealed class ConsignClient(HttpClient http)
                 }
                 using (answer)
                 {
-                    if (tries >= triesMax || !IsTemporary(answer.StatusCode))
+                    rejectedSince = IsRejected(answer.StatusCode) ? rejectedSince ?? DateTimeOffset.UtcNow : null;
+                    var mayBeKnownSoon = DateTimeOffset.UtcNow - rejectedSince < RejectedMax;
+                    if (tries >= triesMax || !(IsTemporary(answer.StatusCode) || mayBeKnownSoon))
                     {
                         throw new ConsignException(answer.StatusCode, await answer.Content.ReadAsStringAsync(stop));
                     }
@@ -136,6 +144,9 @@ public sealed class ConsignClient(HttpClient http)
 
     private static bool IsTemporary(HttpStatusCode status) =>
         (int)status >= 500 || status is HttpStatusCode.RequestTimeout or HttpStatusCode.TooManyRequests;
+
+    private static bool IsRejected(HttpStatusCode status) =>
+        status is HttpStatusCode.Unauthorized or HttpStatusCode.Forbidden;
 
     private static async Task<T> ReadAsync<T>(HttpResponseMessage answer, CancellationToken stop) =>
         await answer.Content.ReadFromJsonAsync<T>(stop) ?? throw new JsonException("the answer is empty");

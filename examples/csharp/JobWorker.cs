@@ -9,7 +9,7 @@ public sealed record ClaimedJob(
     Guid JobId, string JobType, string? SubjectId, string CorrelationId, int Attempt, int MaxAttempts,
     JsonElement Payload, Lease Lease);
 
-public sealed record Lease(string Token, DateTimeOffset ExpiresAt);
+public sealed record Lease(string Token, DateTimeOffset ExpiresAt, double LeaseSeconds);
 
 /// <summary>The job of a handler, and its progress.</summary>
 public sealed class JobContext(ClaimedJob job)
@@ -61,7 +61,9 @@ public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogge
 
     private sealed record HeartbeatAnswer(LeaseAnswer[] Leases);
 
-    private sealed record SettledItem(Guid JobId, string? Status, JsonElement? Problem);
+    private sealed record Problem(int Status, string ErrorCode, string Detail);
+
+    private sealed record SettledItem(Guid JobId, string? Status, Problem? Problem);
 
     private sealed record Settled(SettledItem[] Items);
 
@@ -91,7 +93,7 @@ public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogge
             var request = new
             {
                 workerId, claimId = Guid.NewGuid(), jobTypes = new[] { handler.JobType },
-                waitSeconds = 30, leaseSeconds = 30,
+                waitSeconds = 30,
             };
             Claim claim;
             try
@@ -124,8 +126,27 @@ public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogge
         // Not cancelled with the process: without a report the job runs a second time.
         var answer = ending is null
             ? await consign.WorkAsync<Settled>("release", Items(new { job.JobId, job.Lease.Token }), CancellationToken.None)
-            : await consign.WorkAsync<Settled>("settle", Items(ending), CancellationToken.None);
-        log.LogInformation("{JobType} is {Status}", job.JobType, answer.Items[0].Status ?? answer.Items[0].Problem?.ToString());
+            : await SettleAsync(job, ending);
+        log.LogInformation("{JobType} is {Status}", job.JobType, answer.Items[0].Status ?? answer.Items[0].Problem?.ErrorCode);
+    }
+
+    /// <summary>
+    /// Reports how the attempt ended. When the server refuses the report, such as a result that is too large, it reports
+    /// that instead: without any report the job would end as lost.
+    /// </summary>
+    private async Task<Settled> SettleAsync(ClaimedJob job, object ending)
+    {
+        var answer = await consign.WorkAsync<Settled>("settle", Items(ending), CancellationToken.None);
+        if (answer.Items[0].Problem is not { Status: 400 or 413 } problem)
+        {
+            return answer;
+        }
+        var failure = new
+        {
+            job.JobId, job.Lease.Token, outcome = "failed", retryable = false,
+            problem.ErrorCode, errorMessage = problem.Detail,
+        };
+        return await consign.WorkAsync<Settled>("settle", Items(failure), CancellationToken.None);
     }
 
     /// <summary>How the attempt ended; null if the process is asked to end and the job should be given back.</summary>
@@ -157,16 +178,26 @@ public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogge
         }
     }
 
-    /// <summary>Extends the lease every second and reports progress; the answer says whether to stop.</summary>
+    /// <summary>
+    /// Extends the lease after each third of it, and reports new progress within a second; the answer says whether to stop.
+    /// </summary>
     private async Task HeartbeatAsync(JobContext context, CancellationTokenSource stop, CancellationToken ended)
     {
-        using var timer = new PeriodicTimer(TimeSpan.FromSeconds(1));
+        var third = TimeSpan.FromSeconds(context.Job.Lease.LeaseSeconds / 3);
+        using var timer = new PeriodicTimer(third < TimeSpan.FromSeconds(1) ? third : TimeSpan.FromSeconds(1));
+        var (sentAt, sent) = (DateTimeOffset.UtcNow, context.Progress);
         var (jobId, token) = (context.Job.JobId, context.Job.Lease.Token);
         try
         {
             while (await timer.WaitForNextTickAsync(ended))
             {
-                var leases = new[] { new { jobId, token, progress = context.Progress } };
+                var progress = context.Progress;
+                if (progress == sent && DateTimeOffset.UtcNow - sentAt < third)
+                {
+                    continue;
+                }
+                (sentAt, sent) = (DateTimeOffset.UtcNow, progress);
+                var leases = new[] { new { jobId, token, progress } };
                 var answer = await consign.WorkAsync<HeartbeatAnswer>("heartbeat", new { workerId, leases }, ended);
                 if (answer.Leases[0].State != "extended")
                 {

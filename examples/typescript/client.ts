@@ -12,6 +12,7 @@ const url = process.env.CONSIGN_URL ?? "http://127.0.0.1:8470";
 const key = process.env.CONSIGN_KEY || exitWith("first: export CONSIGN_KEY=$(cat consign-data/admin.key)");
 const endings: Record<string, number> = { Completed: 0, Failed: 3, Poisoned: 4, Cancelled: 5 };
 const unansweredMsMax = 120_000; // without an answer until the client gives up
+const rejectedMsMax = 10_000; // of 401 until the client gives up: a node may learn of a key late
 
 type Submitted = { jobId: string; statusUrl: string; duplicate: boolean };
 type Answer<Body> = { etag: string; body: Body | null };
@@ -27,7 +28,7 @@ type Status = {
 async function send<Body>(path: string, more: Record<string, string>, body?: object): Promise<Answer<Body>> {
   const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json", ...more };
   const method = body ? { method: "POST", body: JSON.stringify(body) } : {};
-  const deadline = Date.now() + unansweredMsMax;
+  const start = Date.now();
   for (let waitMs = 250; ; waitMs = Math.min(waitMs * 2, 10_000)) {
     let [reason, afterMs] = ["", 0];
     try {
@@ -37,13 +38,14 @@ async function send<Body>(path: string, more: Record<string, string>, body?: obj
       if (answer.status === 304) return { etag, body: null };
       if (answer.ok) return { etag, body: (await answer.json()) as Body };
       reason = await answer.text();
+      const mayBeKnownSoon = answer.status === 401 && Date.now() < start + rejectedMsMax;
       const isTemporary = answer.status >= 500 || [408, 429].includes(answer.status);
-      if (!isTemporary) exitWith(`refused: ${reason}`); // nothing was stored
+      if (!isTemporary && !mayBeKnownSoon) exitWith(`refused: ${reason}`); // nothing was stored
       afterMs = Number(answer.headers.get("Retry-After") ?? 0) * 1000 || 0;
     } catch (failure) {
       reason = String(failure instanceof Error ? (failure.cause ?? failure.message) : failure);
     }
-    if (Date.now() > deadline) exitWith(`gave up: ${reason}; with --key ${idempotencyKey} you can safely start again`);
+    if (Date.now() > start + unansweredMsMax) exitWith(`gave up: ${reason}; with --key ${idempotencyKey} you can safely start again`);
     console.error(`${reason}; asking again`);
     const jitteredMs = waitMs * (0.5 + Math.random() / 2); // jitter, so that clients do not return at the same time
     await sleep(Math.max(afterMs, jitteredMs));

@@ -204,7 +204,8 @@ fn check(what: &str, find: impl Fn(&Page, &mut Vec<String>)) {
 /// The pages that say how things are. Decisions say how they were, and the comparison is full of
 /// the names of others.
 fn pages() -> Vec<Page> {
-    let top = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root().join(name));
+    let top = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "examples/README.md"];
+    let top = top.map(|name| root().join(name));
     let pages = markdown(&root().join("docs"));
     let own = pages.into_iter().filter(|path| !path.ends_with("comparison.md"));
     top.into_iter().chain(own).map(page).collect()

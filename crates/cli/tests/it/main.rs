@@ -13,9 +13,10 @@ mod documents;
 mod examples;
 mod ops;
 mod postgres;
-mod readme;
+mod references;
 mod serve;
 mod start;
+mod walkthrough;
 
 use engine::{JobDraft, JobId, Scope, SubmitContext, Tenant};
 use platform::{SystemClock, SystemRandom};

@@ -27,10 +27,11 @@ impl Language {
     }
 }
 
-/// Without installed packages: an example that needs one does not start.
+/// Without installed packages: an example that needs one does not start. Modules that lie beside the
+/// script are found.
 fn python(script: &Path) -> Command {
     let mut command = Command::new("python3");
-    command.args(["-I", "-S"]).arg(script).env("no_proxy", "127.0.0.1");
+    command.args(["-E", "-s", "-S", "-B"]).arg(script).env("no_proxy", "127.0.0.1");
     command
 }
 
@@ -47,7 +48,9 @@ fn compiled_typescript() -> &'static Path {
     COMPILED.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("examples-typescript");
         fs::create_dir_all(&folder).unwrap();
-        for name in ["client.ts", "worker.ts", "package.json", "tsconfig.json"] {
+        let files =
+            ["client.ts", "consign-worker.ts", "worker.ts", "package.json", "tsconfig.json"];
+        for name in files {
             fs::copy(examples().join("typescript").join(name), folder.join(name)).unwrap();
         }
         compile(&folder);

@@ -3,10 +3,12 @@
 mod language;
 mod plain;
 mod program;
+mod rejecting_proxy;
 mod stories;
 
 use language::Language;
 use program::Program;
+use rejecting_proxy::RejectingProxy;
 use std::path::{Path, PathBuf};
 
 /// The folder of the examples.

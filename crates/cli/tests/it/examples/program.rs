@@ -43,11 +43,16 @@ impl Program {
         Program::start(command, customer, key)
     }
 
-    pub(super) fn start(mut command: Command, customer: &Customer, key: &str) -> Self {
+    pub(super) fn start(command: Command, customer: &Customer, key: &str) -> Self {
+        Program::start_at(command, &customer.owner.address().to_string(), key)
+    }
+
+    /// Starts it with the server, or a proxy in front of it, at this address.
+    pub(super) fn start_at(mut command: Command, address: &str, key: &str) -> Self {
         let folder = TempDir::new().unwrap();
         let output_file =
             || File::options().create(true).append(true).open(folder.path().join(OUTPUT));
-        command.env("CONSIGN_URL", format!("http://{}", customer.owner.address()));
+        command.env("CONSIGN_URL", format!("http://{address}"));
         command.env("CONSIGN_KEY", key).stdin(Stdio::null());
         command.stdout(output_file().unwrap()).stderr(output_file().unwrap());
         let tool = command.get_program().to_string_lossy().into_owned();

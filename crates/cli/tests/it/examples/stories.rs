@@ -1,6 +1,6 @@
 //! Scenarios that clients and workers must survive, the same in every language.
 
-use super::{Language, Program, program::key};
+use super::{Language, Program, RejectingProxy, program::key};
 use crate::serve::{Customer, TestServer};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -26,6 +26,9 @@ stories!(
     a_worker_that_shall_end_gives_back_what_takes_too_long,
     a_worker_that_shall_end_lets_handlers_end,
     examples_without_a_valid_key_exit_with_the_reason,
+    a_report_that_is_refused_ends_the_job_with_its_reason,
+    a_worker_keeps_the_lease_of_the_type,
+    a_key_that_is_rejected_at_first_is_tried_again,
 );
 
 /// For workers that the test does not ask to end.
@@ -39,7 +42,7 @@ fn a_job_is_completed_and_its_progress_is_seen_on_the_way(language: Language) {
     assert_eq!(client.exit_code(), Some(0), "{}", client.output());
     let output = client.output();
     let progress = output.find(" % connecting").or_else(|| output.find(" % sending"));
-    let completed = output.find("Completed, attempt 1 of 3");
+    let completed = output.find("Completed, attempt 1 of ");
     assert!(progress.is_some() && progress < completed, "{output}");
     let status = customer.status(&client.job());
     assert_eq!(status["result"], json!({"sent": true}));
@@ -145,7 +148,7 @@ fn examples_without_a_valid_key_exit_with_the_reason(language: Language) {
     for (name, words) in starts {
         let start = |key| {
             let mut command = language.command(name);
-            command.args(words);
+            command.args(words).env("CONSIGN_PATIENCE", "1");
             Program::start(command, &customer, key)
         };
         let mut none = start("");
@@ -155,6 +158,47 @@ fn examples_without_a_valid_key_exit_with_the_reason(language: Language) {
         assert_eq!(wrong.exit_code(), Some(1), "{}", wrong.output());
         assert!(wrong.output().contains("UNAUTHENTICATED"), "{}", wrong.output());
     }
+}
+
+fn a_report_that_is_refused_ends_the_job_with_its_reason(language: Language) {
+    let customer = Customer::new();
+    let _worker = Program::worker(language, &customer, ANY_GRACE);
+    let payload = json!({"seconds": 0, "result": "ä".repeat(2_100)}).to_string();
+    let mut client = Program::client(language, &customer, &["email", &payload]);
+    assert_eq!(client.exit_code(), Some(3), "{}", client.output());
+    let status = customer.status(&client.job());
+    assert_eq!(status["errorCode"], "INVALID_FIELD", "{status}");
+    assert!(status["errorMessage"].as_str().unwrap().contains("4096 bytes"), "{status}");
+}
+
+fn a_worker_keeps_the_lease_of_the_type(language: Language) {
+    let customer = Customer::of(&Arc::new(TestServer::start()));
+    customer.policy("email", json!({"lease": "4s"}));
+    let _worker = Program::worker(language, &customer, ANY_GRACE);
+    let job = customer.submit(json!({"jobType": "email", "payload": {"seconds": 6}}));
+    customer.wait_for_status(&job, "Running");
+    let explained = customer.owner.get(&format!("/api/jobs/{job}/explain")).send().ok(200);
+    let running = &explained["reasons"][0];
+    let time =
+        |name: &str| wire::parse_time("", running[name].as_str().unwrap()).unwrap().unix_ms();
+    let lease_ms = time("leaseExpiresAt") - time("since");
+    assert!(lease_ms < 10_000, "the worker asked for another lease: {explained}");
+    assert_eq!(customer.wait_for_status(&job, "Completed")["attempt"], 1, "heartbeats extended it");
+}
+
+fn a_key_that_is_rejected_at_first_is_tried_again(language: Language) {
+    let customer = Customer::new();
+    let proxy = RejectingProxy::start(customer.owner.address());
+    let start = |name: &str, words: &[&str], scopes: &[&str]| {
+        let mut command = language.command(name);
+        command.args(words);
+        Program::start_at(command, &proxy.reject_next(3), &key(&customer, scopes))
+    };
+    let worker = start("worker", &[], &["work"]);
+    worker.wait_for_output("UNAUTHENTICATED");
+    let words = ["email", r#"{"seconds": 0}"#];
+    let mut client = start("client", &words, &["jobs:enqueue", "jobs:read"]);
+    assert_eq!(client.exit_code(), Some(0), "{}", client.output());
 }
 
 /// The states that a job went through.
