@@ -247,11 +247,14 @@ fn tracked() -> Vec<String> {
     String::from_utf8(listed.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// The code of all crates, without its comments.
+/// The code of all crates and examples, without its comments.
 fn sources() -> String {
-    let rust = |path: &String| path.ends_with(".rs") && !path.contains("/tests/it/documents");
+    let endings = [".rs", ".toml", ".py", ".ts"];
+    let is_source = |path: &&String| {
+        endings.iter().any(|end| path.ends_with(end)) && !path.contains("/tests/it/documents")
+    };
     let mut all = String::new();
-    for path in tracked().iter().filter(|path| rust(path) || path.ends_with(".toml")) {
+    for path in tracked().iter().filter(is_source) {
         let Ok(text) = fs::read_to_string(root().join(path)) else { continue };
         for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
             all.push_str(line);

@@ -31,7 +31,7 @@ fn every_code_of_explain_is_explained() {
 fn every_metric_is_explained() {
     let customer = Customer::new();
     customer.queued("email");
-    let scraped = customer.owner.get("/metrics").send().text();
+    let scraped = customer.test_server.admin().get("/metrics").send().text();
     let shown: BTreeSet<[String; 3]> = rows(&page("metrics.md")).into_iter().collect();
     assert_eq!(shown, metrics(&scraped), "left: docs/metrics.md, right: /metrics");
 }
