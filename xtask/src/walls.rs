@@ -88,16 +88,29 @@ fn only_tests_replace_the_rules() {
 const DATABASES: [&str; 5] =
     ["consign-platform", "consign-store", "libsqlite3-sys", "rusqlite", "tokio-postgres"];
 
+/// The HTTP API, which only a program that serves it compiles.
+const SERVER: [&str; 2] = ["consign-server", "axum"];
+
 #[test]
-fn a_client_and_a_remote_worker_compile_no_database() {
+fn a_client_and_a_remote_worker_compile_no_database_and_no_server() {
     for package in ["consign", "consign-client", "consign-worker"] {
         let built = tree(&["-p", package, "--no-default-features", "--edges=normal,build"]);
         assert!(built.contains("consign-wire "), "{package}: this is no tree of it: {built}");
-        for database in DATABASES {
-            let is_compiled = built.lines().any(|line| line.split(' ').next() == Some(database));
-            assert!(!is_compiled, "{package} without default features compiles {database}");
+        for other in DATABASES.into_iter().chain(SERVER) {
+            let is_compiled = built.lines().any(|line| line.split(' ').next() == Some(other));
+            assert!(!is_compiled, "{package} without default features compiles {other}");
         }
     }
+}
+
+/// A program with a store of its own compiles the database that it asked for.
+#[test]
+fn an_embedded_store_compiles_no_other_database_and_no_server() {
+    let built = tree(&["-p=consign", "--edges=normal,build"]);
+    let has = |name: &str| built.lines().any(|line| line.starts_with(name));
+    assert!(has("rusqlite "), "this is no tree of it: {built}");
+    assert!(!has("tokio-postgres "), "the feature `postgres` is on by default");
+    assert!(!has("consign-server "), "the feature `server` is on by default");
 }
 
 /// The SQLite store needs no PostgreSQL driver, and the other way round.

@@ -4,11 +4,11 @@
 //! another user could put a store, a key or a socket of their own in the place of ours.
 
 use crate::{
-    admin_key,
     args::{StoreAddress, folder_of},
-    local_socket, ready_made,
+    ready_made,
 };
 use anyhow::{Context, Result, bail};
+use server::data_folder::{TEMPORARY, admin_key, local_socket};
 use std::{
     env,
     fs::{self, DirBuilder, File, Metadata},
@@ -164,9 +164,6 @@ fn is_ours(name: &str, address: &StoreAddress) -> bool {
         || name.starts_with(TEMPORARY)
         || local_socket::is_name(name)
 }
-
-/// How the names of temporary files and folders in the data folder begin.
-pub(crate) const TEMPORARY: &str = ".consign-";
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,6 @@
 //! Key commands against a server, and `bootstrap` for an operator who has lost the last key.
 
 use crate::{
-    admin_key::AdminKeys,
     args::{KeysArgs, KeysCommand, KeysWebhookArgs, StoreArgs},
     config_command::{present_store_of, store_of},
     open_store,
@@ -11,6 +10,7 @@ use crate::{
 use anyhow::Result;
 use engine::JobType;
 use platform::{SystemClock, SystemRandom};
+use server::data_folder::admin_key::AdminKeys;
 use std::{process::ExitCode, sync::Arc};
 use tokio::runtime::Builder;
 
@@ -43,7 +43,8 @@ fn bootstrap(args: &StoreArgs) -> Result<ExitCode> {
     let key = runtime.block_on(async {
         let store = open_store::open_for_command(&address, clock.clone(), random.clone()).await?;
         let folder = address.folder();
-        AdminKeys { store: &store, folder, clock: &*clock, random: &*random }.make_another().await
+        let keys = AdminKeys { store: &store, folder, clock: &*clock, random: &*random };
+        anyhow::Ok(keys.make_another().await?)
     })?;
     println!("a key that may do everything is in {}", key.display());
     println!("revoke the one that was lost: `consign keys list`, then `consign keys revoke ID`");

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command for people")]
 
-mod admin_key;
 mod args;
 mod audit;
 mod backup;
@@ -16,7 +15,6 @@ mod doctor;
 mod help;
 mod keys;
 mod listen;
-mod local_socket;
 mod log;
 mod manual;
 mod migrate;
@@ -27,7 +25,6 @@ mod remote;
 mod restore;
 mod restored;
 mod screen;
-mod secret_file;
 mod serve;
 mod settings;
 mod signals;

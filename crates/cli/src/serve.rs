@@ -1,10 +1,9 @@
 //! Runs the server, and shuts it down in order.
 
 use crate::{
-    admin_key::AdminKeys,
     args::ServeArgs,
     banner::banner,
-    config_command, listen, local_socket,
+    config_command, listen,
     log::{self, LogFormat},
     open_files, open_store,
     ready_made::{HandlerEnvironment, ReadyMadeHandlers},
@@ -15,7 +14,10 @@ use crate::{
 use anyhow::{Context, Result};
 use engine::{CorrelationId, JobId, Scope};
 use platform::{Actor, Node, SystemClock, SystemRandom};
-use server::{Listeners, Server};
+use server::{
+    Listeners, Server,
+    data_folder::{admin_key::AdminKeys, local_socket},
+};
 use std::{process::ExitCode, sync::Arc, time::Duration};
 use store::{Clock, RandomSource};
 use tokio::{runtime::Builder, task::spawn_blocking, time::timeout};

@@ -1,7 +1,7 @@
 //! A job that submits others: `cargo run -p consign --example children`
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 
-use consign::{Consign, Context, Fail, JobId, JobRequest, on};
+use consign::{Consign, Context, Fail, JobRequest, on};
 use std::time::Duration;
 
 /// An album wants a thumbnail of each picture.
@@ -33,9 +33,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let album = consign.wait(album, Duration::from_secs(10)).await?;
     let children: Option<Vec<String>> = consign::result_of(&album)?;
     for child in children.unwrap_or_default() {
-        let child = consign.wait(JobId::parse(&child)?, Duration::from_secs(10)).await?;
-        let parent = child.envelope.parent == Some(album.id());
-        println!("{}: {}, its parent is the album: {parent}", child.id(), child.status());
+        let child = consign.wait(child, Duration::from_secs(10)).await?;
+        let parent = child.parent_id.as_ref() == Some(&album.job_id);
+        println!("{}: {}, its parent is the album: {parent}", child.job_id, child.status);
     }
     runner.stop(Duration::from_secs(10)).await;
     Ok(())

@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let job = consign.wait(job.job_id, Duration::from_secs(10)).await?;
     let result: Option<String> = consign::result_of(&job)?;
-    println!("{}: {}", job.status(), result.unwrap_or_default());
+    println!("{}: {}", job.status, result.unwrap_or_default());
     runner.stop(Duration::from_secs(10)).await;
     Ok(())
 }

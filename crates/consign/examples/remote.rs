@@ -1,18 +1,17 @@
-//! Work on jobs of a server elsewhere:
+//! The same program at a server:
 //! `CONSIGN_URL=… CONSIGN_KEY=… cargo run -p consign --example remote`
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 #![allow(clippy::disallowed_methods, reason = "an example may read the environment")]
 
-use consign::{Context, Fail, JobRequest, Remote, on};
+use consign::{Consign, Context, Fail, JobRequest, on};
 use serde::{Deserialize, Serialize};
-use std::{env, time::Duration};
+use std::time::Duration;
 
 #[derive(Serialize, Deserialize)]
 struct Email {
     to: String,
 }
 
-/// The same handler as for a store in this process.
 async fn send(email: Email, context: Context) -> Result<String, Fail> {
     context.progress(50, "connecting");
     if !email.to.contains('@') {
@@ -23,15 +22,14 @@ async fn send(email: Email, context: Context) -> Result<String, Fail> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let url = env::var("CONSIGN_URL").unwrap_or("http://127.0.0.1:8470".into());
-    let consign = Remote::connect(&url, &env::var("CONSIGN_KEY")?)?;
+    let consign = Consign::connect(&std::env::var("CONSIGN_URL")?, &std::env::var("CONSIGN_KEY")?)?;
     let runner = consign.runner().with(on("email", send).slots(4)).start().await?;
 
     let email = Email { to: "ada@example.org".into() };
     let job = consign.submit(JobRequest::new("email", &email).subject("order/7")).await?;
-    println!("submitted as {}", job.job_id); // it is on the server's disk now
+    println!("submitted as {}", job.job_id); // it is on disk now
 
-    let job = consign.wait(&job.job_id, Duration::from_secs(10)).await?;
+    let job = consign.wait(job.job_id, Duration::from_secs(10)).await?;
     let result: Option<String> = consign::result_of(&job)?;
     println!("{}: {}", job.status, result.unwrap_or_default());
     runner.stop(Duration::from_secs(10)).await;

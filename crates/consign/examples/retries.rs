@@ -1,7 +1,7 @@
 //! The four ways in which an attempt can fail: `cargo run -p consign --example retries`
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 
-use consign::{Consign, Context, Fail, Jitter, Job, JobRequest, PolicyDraft, on};
+use consign::{Consign, Context, Fail, Jitter, JobRequest, JobStatus, PolicyDraft, on};
 use std::time::Duration;
 
 /// A job that says how it wants to end.
@@ -32,10 +32,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for behaviour in ["fine", "flaky", "careless", "hopeless", "unreadable", "stubborn"] {
         let job = consign.submit(JobRequest::new("email", &behaviour)).await?;
         let job = consign.wait(job.job_id, Duration::from_secs(10)).await?;
-        println!("{behaviour:<11} {:<10} {}", job.status().as_str(), describe(&job));
-        for row in consign.history(job.id()).await? {
-            let from = row.from.map_or("-", |status| status.as_str());
-            let code = row.error_code.map(|code| code.to_string()).unwrap_or_default();
+        println!("{behaviour:<11} {:<10} {}", job.status, describe(&job));
+        for row in consign.history(&job.job_id).await? {
+            let (from, code) = (row.from.as_deref().unwrap_or("-"), row.error_code);
+            let code = code.unwrap_or_default();
             println!("    {}. {from} → {} {code}", row.seq, row.to);
         }
     }
@@ -43,10 +43,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn describe(job: &Job) -> String {
-    let attempts = format!("after {} of {} attempts", job.life.attempt, job.max_attempts);
-    match &job.life.last_failure {
-        Some(failure) => format!("{attempts}, {}", failure.code),
+fn describe(job: &JobStatus) -> String {
+    let attempts = format!("after {} of {} attempts", job.attempt, job.max_attempts);
+    match &job.error_code {
+        Some(code) => format!("{attempts}, {code}"),
         None => attempts,
     }
 }

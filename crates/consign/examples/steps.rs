@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let job = consign.submit(JobRequest::new("checkout", &7)).await?;
     let job = consign.wait(job.job_id, Duration::from_secs(10)).await?;
     let receipt: Option<String> = consign::result_of(&job)?;
-    println!("{} after {} attempts: {receipt:?}", job.status(), job.life.attempt);
+    println!("{} after {} attempts: {receipt:?}", job.status, job.attempt);
     runner.stop(Duration::from_secs(10)).await;
     Ok(())
 }

@@ -1,15 +1,30 @@
-//! Consign over a store of its own: jobs and handlers of this process.
+//! The backend in this process: a node over a store of its own.
 
-use engine::{HistoryEntry, Job, JobId, Scope, Submitted, Tenant};
-use platform::{Changed, Error, Explanation, Node, Settings, SystemClock, SystemRandom};
-use std::{fs::DirBuilder, io, os::unix::fs::DirBuilderExt, path::Path, sync::Arc, time::Duration};
-use store::{Memory, OpenError, Options, QueueDepth, Sqlite, Store};
+use crate::{Consign, Error, backend::Backend};
+use async_trait::async_trait;
+use engine::{FieldProblem, JobId, Refusal, Scope, Tenant};
+use platform::{Changed, Node, Settings, SystemClock, SystemRandom};
+use std::{
+    fs::DirBuilder,
+    io,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use store::{Memory, OpenError, Options, Sqlite, Store};
+use tokio::time::{Instant, timeout_at};
+use wire::{Explanation, FullJob, JobStatus, QueueStatus, SubmittedJob, Transition};
 use worker::{JobRequest, Runner};
 
-/// Consign over one store, for one tenant. Clones share the store.
 #[derive(Clone)]
-pub struct Consign {
-    node: Arc<Node>,
+pub(crate) struct Local {
+    pub(crate) node: Arc<Node>,
+    #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "for the HTTP API"))]
+    pub(crate) store: Arc<dyn Store>,
+    /// The folder of a store in a file.
+    #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "for the HTTP API"))]
+    pub(crate) folder: Option<PathBuf>,
     tenant: Tenant,
     /// Whether its runners take the jobs of all tenants.
     runs_all_tenants: bool,
@@ -21,6 +36,13 @@ pub enum ConsignError {
     /// The file could not be opened as a store.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The database could not be opened as a store.
+    #[cfg(feature = "postgres")]
+    #[error(transparent)]
+    Postgres(#[from] store::PostgresError),
+    /// The path is the address of something else.
+    #[error("{0}")]
+    NoFile(&'static str),
     /// The folder of the file could not be made, or the system gave no thread.
     #[error("the store could not be started")]
     System(#[from] io::Error),
@@ -30,13 +52,16 @@ impl Consign {
     /// Opens the store in this file, or creates one. Only one process can open it at a time.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ConsignError> {
         let path = path.as_ref();
-        if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
+        check_is_file(path)?;
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
+        if let Some(folder) = folder {
             // The store holds payloads, so a new folder is readable by this user alone.
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
         let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
-        let store = Sqlite::open(path, clock, random, Options::default())?;
-        Ok(Self::with_store(Arc::new(store))?)
+        let store = Arc::new(Sqlite::open(path, clock, random, Options::default())?);
+        let folder = folder.unwrap_or(Path::new(".")).to_owned();
+        Ok(Self::with_local(Local::start(store, Some(folder))?))
     }
 
     /// A store that forgets everything when it is dropped.
@@ -45,103 +70,156 @@ impl Consign {
         Ok(Self::with_store(Arc::new(memory))?)
     }
 
+    /// Opens the store in a PostgreSQL database that any number of processes share, such as
+    /// `postgres://consign:…@db.example.org/jobs`, and creates its tables where there are none.
+    ///
+    /// While the database is away, requests fail as [`Error::Unavailable`]. After an
+    /// [`Error::Unknown`] the job may be on disk: with an idempotency key, a repeat is safe.
+    #[cfg(feature = "postgres")]
+    pub async fn postgres(address: &str) -> Result<Self, ConsignError> {
+        let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+        let options = store::PostgresOptions::default();
+        let store = store::Postgres::open(&address.parse()?, clock, random, options).await?;
+        Ok(Self::with_store(Arc::new(store))?)
+    }
+
     /// Consign over any store.
     pub fn with_store(store: Arc<dyn Store>) -> io::Result<Self> {
-        let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
-        let node = Node::start(store, clock, random, Settings::default())?;
-        let (node, tenant) = (Arc::new(node), Tenant::default_tenant());
-        Ok(Consign { node, tenant, runs_all_tenants: true })
+        Ok(Self::with_local(Local::start(store, None)?))
     }
 
-    /// The same store, for one tenant: it reads, submits and runs only that tenant's jobs.
+    /// The same store, for one tenant: it reads, submits and runs only that tenant's jobs. The
+    /// tenant of a remote server follows from the key.
     pub fn for_tenant(&self, tenant: &str) -> Result<Self, Error> {
-        let tenant = Tenant::parse(tenant)?;
-        Ok(Consign { tenant, runs_all_tenants: false, ..self.clone() })
+        let detail = "is decided by the key of a remote server: connect with another key";
+        let local = self.local("tenant", detail)?;
+        let tenant = Tenant::parse(tenant).map_err(Refusal::from)?;
+        Ok(Self::with_local(Local { tenant, runs_all_tenants: false, ..local.clone() }))
     }
 
-    /// Submits a job: when this returns, the job is on disk, and so is its status.
-    pub async fn submit(&self, request: JobRequest) -> Result<Submitted, Error> {
-        self.node.submit(&self.tenant, request.into_draft()?).await
+    /// The node of a store in this process: all verbs, for any scope. None for a remote server.
+    pub fn node(&self) -> Option<&Arc<Node>> {
+        self.backend.local().map(|local| &local.node)
     }
 
-    /// Submits all of these jobs, or none.
-    pub async fn submit_all(&self, requests: Vec<JobRequest>) -> Result<Vec<Submitted>, Error> {
+    /// The backend, if it is in this process; else the error for a remote server.
+    pub(crate) fn local(&self, field: &'static str, detail: &'static str) -> Result<&Local, Error> {
+        let remote = || Refusal::from(FieldProblem::new(field, detail)).into();
+        self.backend.local().ok_or_else(remote)
+    }
+
+    fn with_local(local: Local) -> Self {
+        Consign { backend: Arc::new(local) }
+    }
+}
+
+/// A file of this name would be a surprise.
+fn check_is_file(path: &Path) -> Result<(), ConsignError> {
+    let begins = |scheme: &str| path.to_str().is_some_and(|path| path.starts_with(scheme));
+    if begins("postgres://") || begins("postgresql://") {
+        return Err(ConsignError::NoFile(
+            "a database is opened with Consign::postgres(address).await (feature `postgres`)",
+        ));
+    }
+    if begins("http://") || begins("https://") {
+        return Err(ConsignError::NoFile("a server is used with Consign::connect(address, key)"));
+    }
+    Ok(())
+}
+
+/// How often a waiting caller reads the job itself: other nodes of a shared store do not wake it.
+const READ_EVERY: Duration = Duration::from_secs(5);
+
+#[async_trait]
+impl Backend for Local {
+    async fn submit(&self, request: JobRequest) -> Result<SubmittedJob, Error> {
+        let draft = request.into_draft().map_err(Refusal::from)?;
+        Ok(SubmittedJob::from(&self.node.submit(&self.tenant, draft).await?))
+    }
+
+    async fn submit_all(&self, requests: Vec<JobRequest>) -> Result<Vec<SubmittedJob>, Error> {
         let drafts = requests.into_iter().map(JobRequest::into_draft);
-        self.node.submit_all(&self.tenant, drafts.collect::<Result<_, _>>()?).await
+        let drafts = drafts.collect::<Result<_, _>>().map_err(Refusal::from)?;
+        let submitted = self.node.submit_all(&self.tenant, drafts).await?;
+        Ok(submitted.iter().map(SubmittedJob::from).collect())
     }
 
-    /// A job as it is now.
-    pub async fn job(&self, id: JobId) -> Result<Job, Error> {
-        self.node.job(&self.scope(), id).await
+    async fn status(&self, id: JobId) -> Result<JobStatus, Error> {
+        Ok(JobStatus::from(&self.node.job(&self.scope(), id).await?))
     }
 
-    /// Waits until a job has ended, at most `longest`, and returns it as it is then. It also
-    /// returns when [`Self::close`] leaves no node to end the job.
-    pub async fn wait(&self, id: JobId, longest: Duration) -> Result<Job, Error> {
-        let end = tokio::time::Instant::now() + longest.min(WAIT_MAX);
+    async fn job(&self, id: JobId) -> Result<FullJob, Error> {
+        let job = self.node.job(&self.scope(), id).await?;
+        let payload = self.node.payload(&self.scope(), id).await?;
+        Ok(FullJob::new(&job, Some(&payload)))
+    }
+
+    async fn wait(&self, id: JobId, longest: Duration) -> Result<JobStatus, Error> {
+        let end = Instant::now() + longest;
         let mut watch = self.node.watch(id); // before the first read
         loop {
-            let job = self.job(id).await?;
-            let now = tokio::time::Instant::now();
-            if job.status().is_ended() || now >= end {
-                return Ok(job);
+            let status = self.status(id).await?;
+            let now = Instant::now();
+            if status.completed_at.is_some() || now >= end {
+                return Ok(status);
             }
             let next_read = end.min(now + READ_EVERY);
-            if let Ok(Changed::Closed) = tokio::time::timeout_at(next_read, watch.changed()).await {
-                return self.job(id).await;
+            if let Ok(Changed::Closed) = timeout_at(next_read, watch.changed()).await {
+                return self.status(id).await;
             }
         }
     }
 
-    /// The history of a job.
-    pub async fn history(&self, id: JobId) -> Result<Vec<HistoryEntry>, Error> {
-        self.node.history(&self.scope(), id, 0).await
+    async fn history(&self, id: JobId) -> Result<Vec<Transition>, Error> {
+        let entries = self.node.history(&self.scope(), id, 0).await?;
+        Ok(entries.iter().map(Transition::from).collect())
     }
 
-    /// Why a job does not run.
-    pub async fn explain(&self, id: JobId) -> Result<Explanation, Error> {
-        self.node.explain(&self.scope(), id).await
+    async fn explain(&self, id: JobId) -> Result<Explanation, Error> {
+        let explanation = self.node.explain(&self.scope(), id).await?;
+        Ok(Explanation::new(explanation.status, &explanation.reasons))
     }
 
-    /// Cancels a waiting job at once, and asks the handler of a running one to stop.
-    pub async fn cancel(&self, id: JobId) -> Result<Job, Error> {
-        self.node.cancel(&self.scope(), id, None).await
+    async fn cancel(&self, id: JobId) -> Result<JobStatus, Error> {
+        Ok(JobStatus::from(&self.node.cancel(&self.scope(), id, None).await?))
     }
 
-    /// Gives an ended job another life, with all its attempts.
-    pub async fn redrive(&self, id: JobId) -> Result<Job, Error> {
-        self.node.redrive(&self.scope(), id, None, false, None).await
+    async fn redrive(&self, id: JobId) -> Result<JobStatus, Error> {
+        let job = self.node.redrive(&self.scope(), id, None, false, None).await?;
+        Ok(JobStatus::from(&job))
     }
 
-    /// Takes a poisoned job out of the poison queue for good; it stays as it ended.
-    pub async fn discard(&self, id: JobId) -> Result<Job, Error> {
-        self.node.discard(&self.scope(), id, None).await
+    async fn discard(&self, id: JobId) -> Result<JobStatus, Error> {
+        Ok(JobStatus::from(&self.node.discard(&self.scope(), id, None).await?))
     }
 
-    /// Depth and age of this tenant's queues.
-    pub async fn queues(&self) -> Result<Vec<QueueDepth>, Error> {
-        self.node.queues(&self.scope()).await
+    async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
+        let summaries = self.node.queue_summaries(&self.scope()).await?;
+        Ok(summaries.iter().map(queue_status).collect())
     }
 
-    /// A runner for jobs of all tenants, or of [one](Self::for_tenant): add handlers, then start
-    /// it.
-    pub fn runner(&self) -> Runner {
+    fn runner(&self) -> Runner {
         let runner = Runner::new(&self.node);
         if self.runs_all_tenants { runner } else { runner.tenant(self.tenant.as_str()) }
     }
 
-    /// Accepts no new requests, finishes those that wait, and stops. Stop runners first: jobs that
-    /// they cannot report any more run again when their lease is over.
-    pub async fn close(self) {
+    async fn close(&self) {
         let node = self.node.clone();
-        drop(self);
         // Closing blocks for as long as the last commit takes, so it gets a thread of its own.
         drop(tokio::task::spawn_blocking(move || node.close()).await);
     }
 
-    /// Everything else: all verbs, for any scope.
-    pub fn node(&self) -> &Arc<Node> {
-        &self.node
+    fn local(&self) -> Option<&Local> {
+        Some(self)
+    }
+}
+
+impl Local {
+    fn start(store: Arc<dyn Store>, folder: Option<PathBuf>) -> io::Result<Self> {
+        let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+        let node = Arc::new(Node::start(store.clone(), clock, random, Settings::default())?);
+        let tenant = Tenant::default_tenant();
+        Ok(Local { node, store, folder, tenant, runs_all_tenants: true })
     }
 
     fn scope(&self) -> Scope {
@@ -149,7 +227,15 @@ impl Consign {
     }
 }
 
-/// A longer wait is pointless, and clocks cannot count much further.
-const WAIT_MAX: Duration = Duration::from_secs(365 * 86_400);
-/// How often a waiting caller reads the job itself: other nodes of a shared store do not wake it.
-const READ_EVERY: Duration = Duration::from_secs(5);
+fn queue_status(summary: &platform::QueueSummary) -> QueueStatus {
+    QueueStatus {
+        job_type: summary.job_type.to_string(),
+        queued: summary.queued,
+        due: summary.due,
+        oldest_age_seconds: summary.oldest_age.map(|age| age.as_secs()),
+        running: summary.running,
+        poisoned: summary.poisoned,
+        paused: summary.paused,
+        live_workers: summary.live_workers,
+    }
+}

@@ -195,6 +195,13 @@ impl Status {
     }
 }
 
+/// Answers carry the contract's word; Rust programs compare it with the noun.
+impl PartialEq<Status> for String {
+    fn eq(&self, status: &Status) -> bool {
+        self == status.as_str()
+    }
+}
+
 impl Life {
     pub(crate) fn new(redrive_count: u32, due_at: Timestamp) -> Self {
         Life { redrive_count, due_at, ..Life::default() }

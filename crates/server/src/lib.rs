@@ -11,6 +11,7 @@ mod auth;
 mod body_budget;
 mod connections;
 mod context;
+pub mod data_folder;
 mod error;
 mod extract;
 mod forwarded;

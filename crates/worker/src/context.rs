@@ -141,7 +141,7 @@ impl Context {
     ///
     /// A child without a key gets one from its position among the children of its type, so that a
     /// repeated attempt makes no second child. If attempts may submit different children, or in
-    /// another order, give each a [key](JobRequest::key) that says what it is about.
+    /// another order, give each a [key](JobRequest::idempotency_key) that says what it is about.
     pub async fn submit_child(&self, child: JobRequest) -> Result<JobId, Fail> {
         let draft = child.into_draft().map_err(|error| Fail::for_good("INVALID_FIELD", error))?;
         let draft = self.with_inherited_fields(draft);

@@ -11,11 +11,11 @@ use std::time::Duration;
 /// use worker::JobRequest;
 ///
 /// let email = serde_json::json!({"to": "ada@example.org"});
-/// let request = JobRequest::new("email", &email).key("order-7").subject("order/7").priority(9);
+/// let request = JobRequest::new("email", &email).idempotency_key("order-7").subject("order/7").priority(9);
 /// # drop(request);
 /// ```
 ///
-/// Give it a key whenever you can: a client that repeats a request under its key gets the first job
+/// Give it an idempotency key whenever you can: a client that repeats a request under its key gets the first job
 /// again.
 #[derive(Clone)]
 #[must_use = "nothing happens until it is submitted"]
@@ -35,7 +35,7 @@ impl JobRequest {
     }
 
     /// The idempotency key, under which a repeat is recognised.
-    pub fn key(self, key: impl Into<String>) -> Self {
+    pub fn idempotency_key(self, key: impl Into<String>) -> Self {
         self.with_change(|draft| draft.idempotency_key = Some(key.into()))
     }
 
@@ -84,7 +84,7 @@ impl JobRequest {
         self.with_change(|draft| draft.payload_version = Some(PayloadVersion::Text(version.into())))
     }
 
-    /// Adds a random key if it has none, so that it can be sent twice. For `consign::Remote`.
+    /// Adds a random key if it has none, so that it can be sent twice. For a remote server.
     #[doc(hidden)]
     pub fn or_random_key(self) -> Self {
         let random_key = || format!("sdk-{:032x}", system::random().0);

@@ -2,14 +2,14 @@
 
 use super::story::Demo;
 use anyhow::Result;
-use consign::{Explanation, Job, JobId, QueueDepth, Submitted};
-use engine::Timestamp;
-use platform::SystemClock;
+use consign::{Job, JobId};
+use engine::{Scope, Submitted, Timestamp};
+use platform::{Explanation, SystemClock};
 use std::{
     sync::{Mutex, MutexGuard},
     time::Duration,
 };
-use store::Clock;
+use store::{Clock, QueueDepth};
 
 pub(crate) struct DemoState {
     clock: SystemClock,
@@ -94,11 +94,11 @@ impl DemoSnapshot {
         let (now, Notes { showcases, captions }) = (demo.state.now(), demo.state.lock().clone());
         let mut shown_jobs = Vec::new();
         for showcase in showcases {
-            let job = demo.consign.job(showcase.id).await?;
-            let explained = demo.consign.explain(showcase.id).await?;
+            let job = demo.node().job(&Scope::All, showcase.id).await?;
+            let explained = demo.node().explain(&Scope::All, showcase.id).await?;
             shown_jobs.push(ShownJob { showcase, job, explained });
         }
-        let queues = demo.consign.queues().await?;
+        let queues = demo.node().queues(&Scope::All).await?;
         Ok(DemoSnapshot {
             now,
             elapsed: now.since(demo.state.started_at),

@@ -5,8 +5,8 @@ use super::{
     view::{about, kind, seconds},
 };
 use anyhow::Result;
-use consign::{HistoryEntry, JobId};
-use engine::{Scope, Timestamp};
+use consign::JobId;
+use engine::{HistoryEntry, Scope, Timestamp};
 use std::{
     collections::HashMap,
     io::{self, Write},
@@ -34,7 +34,7 @@ impl Plain {
             let id = shown_job.showcase.id;
             let (printed_seq, _) = self.jobs.get(&id).copied().unwrap_or_default();
             let rows = match shown_job.job.seq > printed_seq {
-                true => demo.consign.node().history(&Scope::All, id, printed_seq).await?,
+                true => demo.node().history(&Scope::All, id, printed_seq).await?,
                 false => Vec::new(),
             };
             new_rows.push((shown_job, rows));

@@ -5,7 +5,8 @@ use super::{
     handlers::{self, Document, Email, ExternalSystems, Newsletter, Payment, Prices},
 };
 use anyhow::{Result, bail};
-use consign::{Consign, Job, JobId, JobRequest, RunnerHandle, Status, Submitted, on};
+use consign::{Consign, Job, JobId, JobRequest, Node, RunnerHandle, Status, on};
+use engine::{Scope, Submitted, Tenant};
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -62,7 +63,9 @@ async fn run_scenes(demo: &Demo) -> Result<(JobId, RunnerHandle)> {
 async fn waves<Never>(demo: &Demo) -> Result<Never> {
     let mut orders = 1..=WAVE;
     loop {
-        let submitted = demo.consign.submit_all(orders.clone().map(confirmation).collect()).await?;
+        let jobs = orders.clone().map(|order| confirmation(order).into_draft());
+        let jobs = jobs.collect::<Result<_, _>>()?;
+        let submitted = demo.node().submit_all(&Tenant::default_tenant(), jobs).await?;
         let no_address = orders.clone().zip(&submitted).filter(|(order, _)| *order == NO_ADDRESS);
         no_address.for_each(|(_, submitted)| demo.state.add_job(submitted));
         orders = orders.end() + 1..=orders.end() + WAVE;
@@ -81,7 +84,8 @@ fn confirmation(order: u32) -> JobRequest {
 
 async fn submit_twice(demo: &Demo) -> Result<()> {
     let payment = Payment { cents: 1_990 };
-    let request = JobRequest::new("payment", &payment).subject("order/7").key("pay-order-7");
+    let request =
+        JobRequest::new("payment", &payment).subject("order/7").idempotency_key("pay-order-7");
     demo.submit_job(request.clone()).await?;
     let again = demo.submit_job(request).await?;
     demo.narrate(format!(
@@ -141,7 +145,7 @@ async fn cancel_running(demo: &Demo) -> Result<()> {
 
 async fn explain_waiting(demo: &Demo) -> Result<RunnerHandle> {
     let label = demo.submit_job(JobRequest::new("label", &7).subject("order/7")).await?.job_id;
-    let explained = demo.consign.explain(label).await?;
+    let explained = demo.node().explain(&Scope::All, label).await?;
     let reasons =
         explained.reasons.iter().map(|reason| format!("{} ({})", reason.code(), reason.detail()));
     let reasons: Vec<String> = reasons.collect();
@@ -156,7 +160,7 @@ async fn explain_waiting(demo: &Demo) -> Result<RunnerHandle> {
 async fn wait_until_idle(demo: &Demo) -> Result<()> {
     let end = Instant::now() + WAIT_MAX;
     while Instant::now() < end {
-        let queues = demo.consign.queues().await?;
+        let queues = demo.node().queues(&Scope::All).await?;
         if queues.iter().all(|queue| queue.counts.queued + queue.counts.running == 0) {
             return Ok(());
         }
@@ -172,8 +176,14 @@ impl Demo {
         Demo { consign, state: DemoState::new(), external: Arc::default() }
     }
 
+    /// The demo shows more of a job than its status.
+    pub(crate) fn node(&self) -> &Node {
+        self.consign.node().expect("its store is in this process")
+    }
+
     pub(crate) async fn submit_job(&self, request: JobRequest) -> Result<Submitted> {
-        let submitted = self.consign.submit(request).await?;
+        let draft = request.into_draft()?;
+        let submitted = self.node().submit(&Tenant::default_tenant(), draft).await?;
         self.state.add_job(&submitted);
         Ok(submitted)
     }
@@ -188,7 +198,7 @@ impl Demo {
     async fn wait_until(&self, id: JobId, condition: impl Fn(&Job) -> bool) -> Result<Job> {
         let end = Instant::now() + WAIT_MAX;
         loop {
-            let job = self.consign.job(id).await?;
+            let job = self.node().job(&Scope::All, id).await?;
             if condition(&job) {
                 return Ok(job);
             }

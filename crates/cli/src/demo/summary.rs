@@ -6,8 +6,8 @@ use super::{
 };
 use crate::style::{Style, StyledLine};
 use anyhow::Result;
-use consign::{HistoryEntry, JobId, Status};
-use engine::{Filter, Scope, Timestamp};
+use consign::{JobId, Status};
+use engine::{Filter, HistoryEntry, Scope, Timestamp};
 use std::time::Duration;
 use store::{PAGE_MAX, Query};
 
@@ -16,7 +16,7 @@ pub(crate) async fn lines(demo: &Demo, worth_reading: JobId) -> Result<Vec<Style
     let mut lines = vec![StyledLine::new(), title("What you saw"), head()];
     let mut history_lines = Vec::new();
     for shown_job in &snapshot.shown_jobs {
-        let history = demo.consign.history(shown_job.showcase.id).await?;
+        let history = demo.node().history(&Scope::All, shown_job.showcase.id, 0).await?;
         lines.push(row(shown_job, &history));
         if shown_job.showcase.id == worth_reading {
             history_lines =
@@ -36,7 +36,7 @@ async fn total(demo: &Demo, elapsed: Duration) -> Result<StyledLine> {
     loop {
         let (scope, filter) = (Scope::All, Filter::Everything);
         let query = Query { scope, filter, before, limit: PAGE_MAX };
-        let page = demo.consign.node().list(&query).await?;
+        let page = demo.node().list(&query).await?;
         jobs += page.jobs.len();
         attempts += page.jobs.iter().map(|job| job.fence).sum::<u64>(); // claims, redrives included
         transitions += page.jobs.iter().map(|job| job.seq).sum::<u64>();

@@ -2,7 +2,6 @@
 
 use super::{DoctorReport, database, quoted};
 use crate::{
-    admin_key,
     args::{DoctorArgs, Form, SettingsArgs, StoreAddress, folder_of},
     config_command, data_folder,
     open_files::Clamp,
@@ -10,6 +9,7 @@ use crate::{
     settings::{SettingErrors, Settings},
 };
 use engine::Timestamp;
+use server::data_folder::admin_key;
 use std::{ffi::OsStr, fs, os::unix::fs::MetadataExt, path::Path};
 use store::{Options, Schema};
 

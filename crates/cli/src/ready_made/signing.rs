@@ -4,10 +4,10 @@
 //! receiver is given the secret of its own type (`consign keys webhook TYPE`) and cannot sign as if
 //! it pushed jobs of another. The key in the file signs nothing itself.
 
-use crate::secret_file;
 use anyhow::{Context, Result, bail};
 use engine::JobType;
 use outbound::Signer;
+use server::data_folder::secret_file;
 use std::path::Path;
 use store::RandomSource;
 

@@ -1,8 +1,8 @@
 //! Reports errors with their remedies.
 
 use super::{REFUSED, Show, Style, StyledLine, UNREACHABLE, USAGE, UsageError, hints::hint};
-use crate::admin_key;
 use client::ClientError;
+use server::data_folder::admin_key;
 use std::{
     io::{self, ErrorKind},
     path::Path,

@@ -1,14 +1,16 @@
 //! The key of the data folder, and the one way in which it leaves the process.
 
 use crate::{
-    admin_key,
     args::{ConnectionArgs, SettingsArgs},
     config_command, data_folder,
-    local_socket::{self, Reachable},
 };
 use anyhow::{Context, Result, anyhow};
 use client::{Address, Client};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use server::data_folder::{
+    admin_key,
+    local_socket::{self, Reachable},
+};
 use std::{
     fs::File,
     io::{self, Read},

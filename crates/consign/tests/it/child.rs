@@ -46,7 +46,7 @@ async fn work() {
     }
     let stopped = runner.until_signal(GRACE).await.unwrap();
     assert_eq!(stopped.unreported, 0);
-    consign.node().close();
+    consign.close().await;
     std::process::exit(0); // skips the output of the test harness
 }
 

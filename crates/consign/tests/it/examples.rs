@@ -61,6 +61,23 @@ fn children() {
     assert_eq!(output.matches("Completed, its parent is the album: true").count(), 2, "{output}");
 }
 
+/// The program of the README runs at a server, too, when its first line is another.
+#[test]
+fn the_remote_example_is_that_of_the_readme_with_another_first_line() {
+    let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let program = |name: &str| {
+        let text = fs::read_to_string(examples.join(name)).unwrap();
+        let is_code = |line: &&str| !line.starts_with("//!") && !line.starts_with("#![");
+        text.lines().filter(is_code).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (hello, remote) = (program("hello.rs"), program("remote.rs"));
+    assert_eq!(hello.len(), remote.len());
+    let differing: Vec<_> = hello.iter().zip(&remote).filter(|(a, b)| a != b).collect();
+    let [(open, connect)] = differing[..] else { panic!("{differing:?}") };
+    assert!(open.contains("Consign::open("), "{open}");
+    assert!(connect.contains("Consign::connect("), "{connect}");
+}
+
 #[test]
 fn the_pages_show_what_runs() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));

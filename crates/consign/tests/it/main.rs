@@ -6,4 +6,6 @@ mod examples;
 mod handler_test;
 mod processes;
 mod remote;
+mod same;
+mod serve;
 mod waits;

@@ -1,15 +1,15 @@
 //! Processes that their jobs kill, and processes that are asked to end.
 
 use crate::child::{GRACE, Process};
-use consign::{Consign, Job, JobId, JobRequest, Scope, Status};
+use consign::{Consign, Job, JobRequest, Scope, Status};
 use std::{os::unix::process::ExitStatusExt, path::Path, time::Duration};
 use tokio::time::{Instant, sleep};
 
 /// Submits a job while no process has the store open.
-async fn submit(store: &Path, behaviour: &str) -> JobId {
+async fn submit(store: &Path, behaviour: &str) -> String {
     let consign = Consign::open(store).unwrap();
     let id = consign.submit(JobRequest::new("any", &behaviour)).await.unwrap().job_id;
-    consign.node().close();
+    consign.close().await;
     id
 }
 
@@ -19,7 +19,7 @@ async fn all_jobs(consign: &Consign) -> Vec<Job> {
     loop {
         let filter = consign::Filter::Everything;
         let query = consign::Query { scope: Scope::All, filter, before, limit: 1_000 };
-        let page = consign.node().list(&query).await.unwrap();
+        let page = consign.node().unwrap().list(&query).await.unwrap();
         jobs.extend(page.jobs);
         before = page.next;
         if before.is_none() {
@@ -39,31 +39,30 @@ async fn a_job_that_kills_its_workers_ends_in_the_poison_queue() {
         assert_eq!(status.signal(), Some(6), "process {loss} was aborted by the job: {status}");
     }
     let fine = submit(&store, "fine").await;
-    let consign = run_until_ended(&store, killer).await;
-    let job = consign.job(killer).await.unwrap();
-    assert_eq!(job.status(), Status::Poisoned);
-    assert_eq!(job.life.last_failure.as_ref().unwrap().code.as_str(), "WORKER_LOST");
-    assert_eq!(job.life.attempt, 3, "of ten: workers are dearer than attempts");
+    let consign = run_until_ended(&store, &killer).await;
+    let job = consign.status(&killer).await.unwrap();
+    assert_eq!(job.status, Status::Poisoned);
+    assert_eq!(job.error_code.as_deref(), Some("WORKER_LOST"));
+    assert_eq!(job.attempt, 3, "of ten: workers are dearer than attempts");
     let rows = consign.history(killer).await.unwrap();
-    let codes: Vec<_> = rows.iter().filter_map(|row| row.error_code.as_ref()).collect();
-    let codes: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
+    let codes: Vec<&str> = rows.iter().filter_map(|row| row.error_code.as_deref()).collect();
     assert_eq!(codes, ["LEASE_EXPIRED", "LEASE_EXPIRED", "WORKER_LOST"]);
-    assert_eq!(consign.job(fine).await.unwrap().status(), Status::Completed);
+    assert_eq!(consign.status(fine).await.unwrap().status, Status::Completed);
 }
 
 /// Starts one process after another until a job has ended. The lease that a killed process held
 /// runs out in the next one, which then does the rest.
-async fn run_until_ended(store: &Path, id: JobId) -> Consign {
+async fn run_until_ended(store: &Path, id: &str) -> Consign {
     for _ in 0..20 {
         let mut process = Process::start(store, false);
         sleep(Duration::from_secs(2)).await;
         process.ask_to_end();
         assert!(process.end().success());
         let consign = Consign::open(store).unwrap();
-        if consign.job(id).await.unwrap().status().is_ended() {
+        if consign.status(id).await.unwrap().completed_at.is_some() {
             return consign;
         }
-        consign.node().close();
+        consign.close().await;
     }
     panic!("the job does not end");
 }

@@ -1,6 +1,6 @@
 //! Waiting for the end of a job.
 
-use consign::{Consign, Job, JobRequest, Status};
+use consign::{Consign, JobRequest, JobStatus, Status};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -9,11 +9,12 @@ const LONG: Duration = Duration::from_secs(3_600);
 const NOTIFIED_WITHIN: Duration = Duration::from_secs(4);
 
 /// Submits a job that no worker runs, and waits for its end in a task that has read it once.
-async fn waiting(consign: &Consign) -> (consign::JobId, JoinHandle<Job>) {
+async fn waiting(consign: &Consign) -> (String, JoinHandle<JobStatus>) {
     let id = consign.submit(JobRequest::new("idle", &())).await.unwrap().job_id;
-    let (waiter, read_once) = (consign.clone(), tokio::sync::oneshot::channel());
+    let (waiter, waited_for) = (consign.clone(), id.clone());
+    let read_once = tokio::sync::oneshot::channel();
     let waiting = tokio::spawn(async move {
-        let mut wait = std::pin::pin!(waiter.wait(id, LONG));
+        let mut wait = std::pin::pin!(waiter.wait(waited_for, LONG));
         let once = Duration::from_millis(50);
         assert!(tokio::time::timeout(once, wait.as_mut()).await.is_err(), "it has not ended");
         read_once.0.send(()).unwrap();
@@ -23,8 +24,8 @@ async fn waiting(consign: &Consign) -> (consign::JobId, JoinHandle<Job>) {
     (id, waiting)
 }
 
-async fn wait_result(waiting: JoinHandle<Job>) -> Status {
-    tokio::time::timeout(NOTIFIED_WITHIN, waiting).await.expect("it is told").unwrap().status()
+async fn wait_result(waiting: JoinHandle<JobStatus>) -> String {
+    tokio::time::timeout(NOTIFIED_WITHIN, waiting).await.expect("it is told").unwrap().status
 }
 
 #[tokio::test]
@@ -48,5 +49,5 @@ async fn waiting_ends_when_it_has_lasted_long_enough() {
     let consign = Consign::in_memory().unwrap();
     let id = consign.submit(JobRequest::new("idle", &())).await.unwrap().job_id;
     let job = consign.wait(id, Duration::from_millis(20)).await.unwrap();
-    assert_eq!(job.status(), Status::Queued);
+    assert_eq!(job.status, Status::Queued);
 }

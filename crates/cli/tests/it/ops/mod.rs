@@ -1,5 +1,6 @@
 //! Commands of operators: the real binary against the real server, for people and for programs.
 
+mod embedded;
 mod keys;
 mod migrate;
 mod poison;

@@ -5,8 +5,7 @@
 //! socket and never over TCP. The server's TCP port is part of the name: nodes that share a folder
 //! have a socket each, and a command finds the one that its URL means.
 
-use crate::data_folder::TEMPORARY;
-use anyhow::{Context, Result, bail};
+use super::{FileError, TEMPORARY};
 use rustix::{
     fs::{Mode, OFlags},
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
@@ -26,22 +25,24 @@ use std::{
 };
 use tracing::warn;
 
-pub(crate) fn path(folder: &Path, port: u16) -> PathBuf {
+/// The path of the socket of the server at this TCP port.
+pub fn path(folder: &Path, port: u16) -> PathBuf {
     folder.join(name(port))
 }
 
-pub(crate) fn name(port: u16) -> String {
+/// The name of its file.
+pub fn name(port: u16) -> String {
     format!("consign-{port}.sock")
 }
 
 /// Whether a file name is one that [`name`] gives.
-pub(crate) fn is_name(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     let port = name.strip_prefix("consign-").and_then(|rest| rest.strip_suffix(".sock"));
     port.is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
 /// A bound socket. Dropping it removes its file.
-pub(crate) struct LocalSocket {
+pub struct LocalSocket {
     path: PathBuf,
     /// Device and inode: the file at `path` may belong to a server that started since.
     identity: (u64, u64),
@@ -49,7 +50,7 @@ pub(crate) struct LocalSocket {
 
 /// Binds the socket in the data folder. `None` where that is not possible: the server is then
 /// reached over TCP only, and commands say that they need a key.
-pub(crate) fn listen(folder: &Path, port: u16) -> Result<Option<(UnixListener, LocalSocket)>> {
+pub fn listen(folder: &Path, port: u16) -> Result<Option<(UnixListener, LocalSocket)>, FileError> {
     let path = path(folder, port);
     let shown = path.display();
     if is_taken(&path)? {
@@ -67,19 +68,20 @@ pub(crate) fn listen(folder: &Path, port: u16) -> Result<Option<(UnixListener, L
 
 /// Whether a running server has this socket. A file there that is no socket of this user is an
 /// error, and stays as it is.
-fn is_taken(path: &Path) -> Result<bool> {
+fn is_taken(path: &Path) -> Result<bool, FileError> {
     let shown = path.display();
+    let unexaminable = || FileError::caused(format!("{shown} cannot be examined"));
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error).with_context(|| format!("{shown} cannot be examined")),
+        Err(error) => return Err(unexaminable()(error)),
     };
     if !metadata.file_type().is_socket() || metadata.uid() != rustix::process::geteuid().as_raw() {
-        bail!(
+        return Err(FileError::new(format!(
             "{shown} is where the server's socket belongs, and is no socket of this user; move it away"
-        );
+        )));
     }
-    let reachable = Reachable::new(path).with_context(|| format!("{shown} cannot be examined"))?;
+    let reachable = Reachable::new(path).map_err(unexaminable())?;
     // A killed server leaves its file behind; connections to it are refused.
     Ok(UnixStream::connect(reachable.path()).is_ok())
 }
@@ -123,13 +125,14 @@ impl Drop for LocalSocket {
 /// A path by which a socket can be bound or connected. The system takes at most 107 bytes. A longer
 /// path goes through a descriptor of its folder, and so does one into a folder that must not be
 /// resolved again.
-pub(crate) struct Reachable {
+pub struct Reachable {
     path: PathBuf,
     _folder: Option<OwnedFd>,
 }
 
 impl Reachable {
-    pub(crate) fn new(path: &Path) -> io::Result<Self> {
+    /// A path that the system takes for this one.
+    pub fn new(path: &Path) -> io::Result<Self> {
         if path.as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
             return Ok(Reachable { path: path.to_owned(), _folder: None });
         }
@@ -143,13 +146,13 @@ impl Reachable {
     }
 
     /// A path to `name` in a folder that is open already. It does not work without `/proc`.
-    pub(crate) fn within(folder: OwnedFd, name: impl AsRef<OsStr>) -> Self {
+    pub fn within(folder: OwnedFd, name: impl AsRef<OsStr>) -> Self {
         let path = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string());
         Reachable { path: path.join(name.as_ref()), _folder: Some(folder) }
     }
 
     /// Valid as long as `self` exists.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }

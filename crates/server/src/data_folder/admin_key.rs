@@ -5,8 +5,7 @@
 //! store. In the other order, the store could hold a key whose secret was never written, which no
 //! client could use. Of many nodes that start at once on an empty database, one makes the key.
 
-use crate::{open_store, secret_file};
-use anyhow::{Context, Result, anyhow, bail};
+use super::{FileError, secret_file};
 use engine::{
     ApiKey, AuditEntry, AuditNote, CorrelationId, Grant, JobId, KeyName, KeySecret, Right, Scope,
 };
@@ -15,26 +14,32 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use store::{Clock, PAGE_MAX, RandomSource, Request, Store};
+use store::{Clock, Notification, PAGE_MAX, RandomSource, Request, Store};
+use tokio::task::spawn_blocking;
 use tracing::warn;
 
 /// Name of the file in the data folder.
-pub(crate) const NAME: &str = "admin.key";
+pub const NAME: &str = "admin.key";
 
 /// Makes admin keys: at the first start of the server, or for `consign keys bootstrap`.
-pub(crate) struct AdminKeys<'a> {
-    pub(crate) store: &'a Arc<dyn Store>,
-    pub(crate) folder: &'a Path,
-    pub(crate) clock: &'a dyn Clock,
-    pub(crate) random: &'a dyn RandomSource,
+pub struct AdminKeys<'a> {
+    /// The store that holds the keys.
+    pub store: &'a Arc<dyn Store>,
+    /// The data folder, which holds the secret.
+    pub folder: &'a Path,
+    /// The clock.
+    pub clock: &'a dyn Clock,
+    /// Makes the secret.
+    pub random: &'a dyn RandomSource,
 }
 
 impl AdminKeys<'_> {
     /// Makes the first key where the store has none. Returns the path of its secret, if it is still
     /// there.
-    pub(crate) async fn ensure(&self) -> Result<Option<PathBuf>> {
+    pub async fn ensure(&self) -> Result<Option<PathBuf>, FileError> {
         let path = self.folder.join(NAME);
-        let keys = self.store.keys(None).await.context("the keys cannot be read")?;
+        let keys = self.store.keys(None).await;
+        let keys = keys.map_err(FileError::caused("the keys cannot be read"))?;
         if !keys.is_empty() {
             return Ok(opens_live_key(&path, &keys)?.then_some(path));
         }
@@ -48,22 +53,26 @@ impl AdminKeys<'_> {
         }
         // Another node was first. This key is revoked before any client can have read its secret.
         self.store_key(&secret, FIRST_START, true).await?;
-        fs::remove_file(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
+        fs::remove_file(&path)
+            .map_err(FileError::caused(format!("{} cannot be removed", path.display())))?;
         Ok(None)
     }
 
     /// Makes another key with all rights, for an operator who has lost the first.
-    pub(crate) async fn make_another(&self) -> Result<PathBuf> {
+    pub async fn make_another(&self) -> Result<PathBuf, FileError> {
         let path = self.folder.join(NAME);
         if path.exists() {
-            bail!("{} is there; move it away first, nothing is written over", path.display());
+            let shown = path.display();
+            return Err(FileError::new(format!(
+                "{shown} is there; move it away first, nothing is written over"
+            )));
         }
         let secret = self.new_secret(&path)?;
         self.store_key(&secret, "keys bootstrap", false).await?;
         Ok(path)
     }
 
-    fn new_secret(&self, path: &Path) -> Result<KeySecret> {
+    fn new_secret(&self, path: &Path) -> Result<KeySecret, FileError> {
         let random = self.random;
         let secret = KeySecret::new(random.entropy(), [random.entropy(), random.entropy()]);
         secret_file::write(self.folder, path, &secret.expose())?;
@@ -73,9 +82,9 @@ impl AdminKeys<'_> {
     /// Whether no other node was faster. A startup lock lets nodes do this one after another, but a
     /// node that was paused loses the lock and may resume later. Then the order of the audit log
     /// decides, which is the same for all nodes.
-    async fn is_first(&self, secret: &KeySecret) -> Result<bool> {
+    async fn is_first(&self, secret: &KeySecret) -> Result<bool, FileError> {
         let entries = self.store.audit(&Scope::All, None, PAGE_MAX).await;
-        let entries = entries.context("the log cannot be read")?;
+        let entries = entries.map_err(FileError::caused("the log cannot be read"))?;
         let is_first_start =
             |entry: &&AuditEntry| &*entry.action == "key.create" && &*entry.who == FIRST_START;
         let first = entries.iter().filter(is_first_start).min_by_key(|entry| entry.number);
@@ -83,11 +92,16 @@ impl AdminKeys<'_> {
     }
 
     /// Writes the key and its audit entry to the store, in one transaction.
-    async fn store_key(&self, secret: &KeySecret, who: &'static str, revoked: bool) -> Result<()> {
+    async fn store_key(
+        &self,
+        secret: &KeySecret,
+        who: &'static str,
+        revoked: bool,
+    ) -> Result<(), FileError> {
         let now = self.clock.read().wall;
         let key = ApiKey {
             id: secret.id(),
-            name: KeyName::parse("admin")?,
+            name: KeyName::parse("admin").expect("a plain name"),
             digest: secret.digest(),
             grant: Grant {
                 scope: Scope::All,
@@ -104,20 +118,27 @@ impl AdminKeys<'_> {
             true => ("key.revoke", engine::key_revocation(&key)),
             false => ("key.create", engine::key_grant(&key)),
         };
+        let correlation = JobId::new(now, self.random.entropy()).to_string();
+        let correlation = CorrelationId::parse(&correlation).expect("an id is a correlation");
         let note = AuditNote {
             who: who.into(),
             scope: Scope::All,
             action,
             target: key.id.to_string().into(),
             detail: Some(detail),
-            correlation: CorrelationId::parse(&JobId::new(now, self.random.entropy()).to_string())?,
+            correlation,
         };
         let put = Request::put_key(&key).audited(note);
-        let done = open_store::execute(self.store.clone(), put).await;
-        let done = done.context("the key cannot be stored")?;
-        done.map(drop).map_err(|refusal| anyhow!("the key was refused: {refusal}"))
+        let store = self.store.clone();
+        let put = move || store.execute(vec![put], Notification::default());
+        let replies = spawn_blocking(put).await.map_err(FileError::caused(UNSTORED))?;
+        let replies = replies.map_err(FileError::caused(UNSTORED))?;
+        let reply = replies.into_iter().next().expect("one reply for each request");
+        reply.map(drop).map_err(FileError::caused("the key was refused"))
     }
 }
+
+const UNSTORED: &str = "the key cannot be stored";
 
 /// The actor of the first key in the audit log.
 const FIRST_START: &str = "first start";
@@ -125,7 +146,7 @@ const FIRST_START: &str = "first start";
 /// Whether the file exists and its secret opens a live key. Another node may have made the first
 /// key since the file was written, or an operator may have revoked the key. A file that other users
 /// can read or replace stops the start. A file with other content is the operator's affair.
-fn opens_live_key(path: &Path, keys: &[ApiKey]) -> Result<bool> {
+fn opens_live_key(path: &Path, keys: &[ApiKey]) -> Result<bool, FileError> {
     let Some(text) = secret_file::read(path)? else { return Ok(false) };
     let Some(secret) = KeySecret::parse(&text) else { return Ok(true) };
     let is_live_key = |key: &ApiKey| key.digest == secret.digest() && key.revoked_at.is_none();
@@ -137,11 +158,11 @@ fn opens_live_key(path: &Path, keys: &[ApiKey]) -> Result<bool> {
 }
 
 /// The secret of an earlier start that died before it updated the store.
-fn unstored_secret(path: &Path) -> Result<Option<KeySecret>> {
+fn unstored_secret(path: &Path) -> Result<Option<KeySecret>, FileError> {
     let Some(text) = secret_file::read(path)? else { return Ok(None) };
-    KeySecret::parse(&text).map(Some).with_context(|| {
+    KeySecret::parse(&text).map(Some).ok_or_else(|| {
         let shown = path.display();
-        format!("{shown} holds no key, and the store has none; move it away, and the next start makes one")
+        FileError::new(format!("{shown} holds no key, and the store has none; move it away, and the next start makes one"))
     })
 }
 

@@ -27,7 +27,7 @@ impl Fixture {
         block_on(work(&AdminKeys { store, folder, clock: &clock, random: &SystemRandom }))
     }
 
-    fn start(&self) -> Result<Option<PathBuf>> {
+    fn start(&self) -> Result<Option<PathBuf>, FileError> {
         self.with_keys(async |keys| keys.ensure().await)
     }
 
@@ -104,7 +104,7 @@ fn a_file_that_cannot_be_trusted_stops_the_start_and_stays_as_it_is() {
     ] {
         let fixture = Fixture::new();
         fixture.leave(text, mode);
-        let wrong = format!("{:#}", fixture.start().unwrap_err());
+        let wrong = fixture.start().unwrap_err().to_string();
         assert!(wrong.contains(expected) && !wrong.contains(&good), "{wrong}");
         assert!(fixture.keys().is_empty());
         assert_eq!(fs::read_to_string(fixture.path()).unwrap(), text);
