@@ -94,7 +94,7 @@ impl Client {
 
     /// The history of a job.
     pub async fn history(&self, id: &str) -> Result<Page<Transition>, ClientError> {
-        self.every_page(&["api", "jobs", id, "history"]).await
+        self.every_page(&["api", "jobs", id, "history"], None).await
     }
 
     /// Why a job is not running.

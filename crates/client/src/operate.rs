@@ -22,6 +22,8 @@ const PAGES_MAX: usize = 1_000;
 pub struct PoisonQuery {
     /// Only of this type.
     pub job_type: Option<String>,
+    /// Only of this tenant.
+    pub tenant: Option<String>,
     /// Only with this code.
     pub error_code: Option<String>,
     /// How many jobs at most.
@@ -33,19 +35,31 @@ pub struct PoisonQuery {
 /// A page of a list that is read from beginning to end.
 #[derive(Serialize)]
 struct PageQuery<'a> {
+    tenant: Option<&'a str>,
     top: Option<u32>,
     cursor: Option<&'a str>,
 }
 
+/// Restricts a request to one tenant.
+#[derive(Serialize)]
+struct TenantQuery<'a> {
+    tenant: Option<&'a str>,
+}
+
 impl Client {
-    /// Every queue.
-    pub async fn queues(&self) -> Result<Page<QueueStatus>, ClientError> {
-        self.every_page(&["api", "queues"]).await
+    /// Every queue, of one tenant or of all that the caller sees.
+    pub async fn queues(&self, tenant: Option<&str>) -> Result<Page<QueueStatus>, ClientError> {
+        self.every_page(&["api", "queues"], tenant).await
     }
 
-    /// One queue.
-    pub async fn queue(&self, job_type: &str) -> Result<QueueStatus, ClientError> {
-        self.get(&["api", "queues", job_type]).await
+    /// One queue, of one tenant or of all that the caller sees.
+    pub async fn queue(
+        &self,
+        job_type: &str,
+        tenant: Option<&str>,
+    ) -> Result<QueueStatus, ClientError> {
+        let request = self.request(Method::GET, &["api", "queues", job_type]);
+        self.read(request.query(&TenantQuery { tenant })).await
     }
 
     /// Pauses a queue: no more jobs of the type start.
@@ -73,9 +87,9 @@ impl Client {
         self.post(&["api", "poison", "discard"], which).await
     }
 
-    /// All workers.
-    pub async fn workers(&self) -> Result<Page<WorkerStatus>, ClientError> {
-        self.every_page(&["api", "workers"]).await
+    /// All workers, of one tenant or of all that the caller sees.
+    pub async fn workers(&self, tenant: Option<&str>) -> Result<Page<WorkerStatus>, ClientError> {
+        self.every_page(&["api", "workers"], tenant).await
     }
 
     /// All nodes.
@@ -85,7 +99,7 @@ impl Client {
 
     /// Every type, with its policy.
     pub async fn types(&self) -> Result<Page<TypeWithPolicy>, ClientError> {
-        self.every_page(&["api", "types"]).await
+        self.every_page(&["api", "types"], None).await
     }
 
     /// Sets the whole policy of a type.
@@ -104,7 +118,7 @@ impl Client {
 
     /// Every key, without its secret.
     pub async fn keys(&self) -> Result<Page<KeyInfo>, ClientError> {
-        self.every_page(&["api", "keys"]).await
+        self.every_page(&["api", "keys"], None).await
     }
 
     /// Revokes a key, and returns the number of nodes that have not confirmed it.
@@ -127,7 +141,7 @@ impl Client {
         top: Option<u32>,
         cursor: Option<&str>,
     ) -> Result<Page<AuditLogEntry>, ClientError> {
-        let query = PageQuery { top, cursor };
+        let query = PageQuery { tenant: None, top, cursor };
         self.read(self.request(Method::GET, &["api", "audit"]).query(&query)).await
     }
 
@@ -135,10 +149,12 @@ impl Client {
     pub(crate) async fn every_page<T: DeserializeOwned>(
         &self,
         path: &[&str],
+        tenant: Option<&str>,
     ) -> Result<Page<T>, ClientError> {
         let mut all = Page { items: Vec::new(), next_cursor: None };
         for _ in 0..PAGES_MAX {
-            let query = PageQuery { top: Some(PAGE_MAX), cursor: all.next_cursor.as_deref() };
+            let cursor = all.next_cursor.as_deref();
+            let query = PageQuery { tenant, top: Some(PAGE_MAX), cursor };
             let page: Page<T> = self.read(self.request(Method::GET, path).query(&query)).await?;
             all.items.extend(page.items);
             all.next_cursor = page.next_cursor;

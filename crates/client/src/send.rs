@@ -284,7 +284,7 @@ mod tests {
         let address = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);
         let client = Client::new(&address, None).unwrap();
-        let error = runtime.block_on(client.queues()).unwrap_err();
+        let error = runtime.block_on(client.queues(None)).unwrap_err();
         assert!(matches!(error, ClientError::Unreachable { .. }), "{error:?}");
         assert_eq!(error.to_string(), format!("{address} cannot be reached"));
         assert!(error.is_worth_repeating());

@@ -6,7 +6,7 @@
 use crate::{
     job::{Job, Status},
     job_id::JobId,
-    text::{CorrelationId, ErrorCode, JobType, SubjectId},
+    text::{CorrelationId, ErrorCode, JobType, SubjectId, Tenant},
     time::Timestamp,
 };
 use std::cmp::Ordering;
@@ -38,6 +38,7 @@ pub enum Field {
     CompletedAt(Timestamp),
     ErrorCode(ErrorCode),
     ParentId(JobId),
+    Tenant(Tenant),
 }
 
 /// How a field compares to its value.
@@ -83,6 +84,7 @@ impl Field {
             Field::CompletedAt(at) => Some(job.ended_at()?.cmp(at)),
             Field::ErrorCode(code) => Some(job.life.last_failure.as_ref()?.code.cmp(code)),
             Field::ParentId(parent) => Some(envelope.parent?.cmp(parent)),
+            Field::Tenant(tenant) => Some(envelope.tenant.cmp(tenant)),
         }
     }
 }

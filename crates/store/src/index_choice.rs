@@ -3,7 +3,7 @@
 
 use crate::codec::{body::status_number, digest};
 use crate::store::Query;
-use engine::{Comparison, Field, Filter, JobType, Scope, Status, Timestamp};
+use engine::{Comparison, Field, Filter, JobType, Scope, Status, Tenant, Timestamp};
 
 /// An index that contains every job that meets a condition.
 pub(crate) enum IndexChoice {
@@ -16,8 +16,8 @@ pub(crate) enum IndexChoice {
     Ended(i64),
     /// The index of all ended jobs: nearly all of them are completed.
     Completed,
-    /// The index of the queues in scope, of one type or of all.
-    Queues(Option<JobType>),
+    /// The index of the queues in the scope, of one type or of all.
+    Queues(Option<JobType>, Scope),
     /// All jobs.
     All,
 }
@@ -25,20 +25,35 @@ pub(crate) enum IndexChoice {
 impl IndexChoice {
     /// The index of the most selective condition of a query.
     pub(crate) fn of(Query { scope, filter, .. }: &Query) -> Self {
-        let choices = required(filter).into_iter().filter_map(index_of);
+        let required = required(filter);
+        let scope = narrowed(scope, &required);
+        let choices = required.iter().filter_map(|field| index_of(field, &scope));
         // Live jobs are few beside all ended ones, even within one type.
         let live = only_live(filter).then_some((2, IndexChoice::Live));
         let chosen = choices.chain(live).min_by_key(|(commonness, _)| *commonness);
-        match (chosen, scope) {
+        match (chosen, &scope) {
             (Some((_, choice)), _) => choice,
-            (None, Scope::One(_)) => IndexChoice::Queues(None),
+            (None, Scope::One(_)) => IndexChoice::Queues(None, scope),
             (None, Scope::All) => IndexChoice::All,
         }
     }
 }
 
+/// The tenants whose jobs can match: a filter by tenant reads what that tenant's own list reads.
+fn narrowed(scope: &Scope, required: &[&Field]) -> Scope {
+    let tenant = required.iter().find_map(|field| tenant_of(field));
+    match (scope, tenant) {
+        (Scope::All, Some(tenant)) => Scope::One(tenant.clone()),
+        (Scope::All, None) | (Scope::One(_), _) => scope.clone(),
+    }
+}
+
+fn tenant_of(field: &Field) -> Option<&Tenant> {
+    if let Field::Tenant(tenant) = field { Some(tenant) } else { None }
+}
+
 /// The index of one condition, and how common the matching jobs are: 0 for few.
-fn index_of(field: &Field) -> Option<(u8, IndexChoice)> {
+fn index_of(field: &Field, scope: &Scope) -> Option<(u8, IndexChoice)> {
     let ended = |status| IndexChoice::Ended(status_number(status).cast_signed());
     Some(match field {
         Field::CorrelationId(correlation) => {
@@ -54,10 +69,10 @@ fn index_of(field: &Field) -> Option<(u8, IndexChoice)> {
         Field::Status(status @ (Status::Failed | Status::Poisoned | Status::Cancelled)) => {
             (1, ended(*status))
         }
-        Field::JobType(job_type) => (3, IndexChoice::Queues(Some(job_type.clone()))),
+        Field::JobType(job_type) => (3, IndexChoice::Queues(Some(job_type.clone()), scope.clone())),
         Field::Status(Status::Queued) => (4, IndexChoice::Live),
         Field::Status(Status::Completed) => (4, IndexChoice::Completed),
-        Field::CreatedAt(_) | Field::CompletedAt(_) => return None,
+        Field::CreatedAt(_) | Field::CompletedAt(_) | Field::Tenant(_) => return None,
     })
 }
 

@@ -479,6 +479,8 @@ fn filters(jobs: &[JobId]) -> Vec<Filter> {
         Filter::eq(Field::ErrorCode(ErrorCode::parse("BROKEN").expect("lawful"))),
         Filter::And(vec![email(), Filter::eq(Field::Status(Status::Queued))]),
         Filter::Or(vec![email(), Filter::Not(Box::new(Filter::eq(Field::Status(Status::Failed))))]),
+        Filter::eq(Field::Tenant(tenant_of(1))),
+        Filter::And(vec![email(), Filter::eq(Field::Tenant(tenant_of(0)))]),
     ];
     let parents = jobs.first().map(|id| Filter::eq(Field::ParentId(*id)));
     statuses.into_iter().chain(times).chain(others).chain(parents).collect()

@@ -1,7 +1,7 @@
 //! Bulk actions: one request for all jobs that a filter matches.
 
 use crate::filter::{FilterError, some_jobs};
-use engine::Filter;
+use engine::{Filter, Scope};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -26,8 +26,8 @@ pub struct BulkAnswer {
 }
 
 impl BulkRequest {
-    /// Parses the filter.
-    pub fn check(&self) -> Result<Filter, FilterError> {
-        some_jobs(&self.filter)
+    /// Parses the filter of a caller for `scope`.
+    pub fn check(&self, scope: &Scope) -> Result<Filter, FilterError> {
+        some_jobs(&self.filter, scope)
     }
 }

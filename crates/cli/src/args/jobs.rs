@@ -112,6 +112,9 @@ pub(crate) struct SelectionArgs {
     /// Of one of these types
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
     pub(crate) job_type: Vec<String>,
+    /// Of this tenant, with a key for *
+    #[arg(long, value_name = "TENANT")]
+    pub(crate) tenant: Option<String>,
     /// About this subject
     #[arg(long, value_name = "SUBJECT")]
     pub(crate) subject: Option<String>,
@@ -156,8 +159,17 @@ pub(crate) struct CancelArgs {
 }
 
 /// The names of [`SelectionArgs`].
-const SELECTION_FLAGS: [&str; 8] =
-    ["status", "job_type", "subject", "correlation", "parent", "error_code", "since", "filter"];
+const SELECTION_FLAGS: [&str; 9] = [
+    "status",
+    "job_type",
+    "tenant",
+    "subject",
+    "correlation",
+    "parent",
+    "error_code",
+    "since",
+    "filter",
+];
 
 #[derive(Arguments)]
 pub(crate) struct RedriveArgs {

@@ -2,7 +2,7 @@
 
 use super::{
     TerminalArgs,
-    remote::{ConnectionArgs, PageArgs, RemoteArgs, WatchArgs},
+    remote::{ConnectionArgs, PageArgs, RemoteArgs, TenantArgs, WatchArgs},
     span,
 };
 use clap::{Args as Arguments, Subcommand, value_parser};
@@ -16,6 +16,8 @@ pub(crate) struct QueuesArgs {
     /// Only the queue of this type
     #[arg(value_name = "TYPE")]
     pub(crate) job_type: Option<String>,
+    #[command(flatten)]
+    pub(crate) tenant: TenantArgs,
     #[command(flatten)]
     pub(crate) watch: WatchArgs,
     #[command(flatten)]
@@ -41,6 +43,8 @@ pub(crate) struct QueueArgs {
 
 #[derive(Arguments)]
 pub(crate) struct WorkersArgs {
+    #[command(flatten)]
+    pub(crate) tenant: TenantArgs,
     #[command(flatten)]
     pub(crate) watch: WatchArgs,
     #[command(flatten)]
@@ -84,6 +88,9 @@ pub(crate) struct PoisonArgs {
     /// Only jobs of this type
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) job_type: Option<String>,
+    /// Only jobs of this tenant, with a key for *
+    #[arg(long, value_name = "TENANT")]
+    pub(crate) tenant: Option<String>,
     /// Only jobs with this code
     #[arg(long, value_name = "CODE")]
     pub(crate) error_code: Option<String>,
@@ -105,11 +112,14 @@ pub(crate) enum PoisonCommand {
 #[derive(Arguments)]
 pub(crate) struct PoisonActionArgs {
     /// These jobs
-    #[arg(value_name = "JOB", conflicts_with_all = ["job_type", "error_code", "filter", "everything"])]
+    #[arg(value_name = "JOB", conflicts_with_all = ["job_type", "tenant", "error_code", "filter", "everything"])]
     pub(crate) jobs: Vec<String>,
     /// Those of this type
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) job_type: Option<String>,
+    /// Those of this tenant, with a key for *
+    #[arg(long, value_name = "TENANT")]
+    pub(crate) tenant: Option<String>,
     /// Those with this code
     #[arg(long, value_name = "CODE")]
     pub(crate) error_code: Option<String>,
@@ -117,7 +127,7 @@ pub(crate) struct PoisonActionArgs {
     #[arg(short, long, value_name = "FILTER")]
     pub(crate) filter: Option<String>,
     /// All of them
-    #[arg(long, conflicts_with_all = ["job_type", "error_code", "filter"])]
+    #[arg(long, conflicts_with_all = ["job_type", "tenant", "error_code", "filter"])]
     pub(crate) everything: bool,
     /// Do not ask; needed for more than named jobs where there is no terminal
     #[arg(short, long)]

@@ -71,6 +71,14 @@ pub(crate) struct PageArgs {
     pub(crate) all: bool,
 }
 
+/// Whose jobs a command of an operator is about.
+#[derive(Arguments, Clone, Debug, Default)]
+pub(crate) struct TenantArgs {
+    /// Only what is of this tenant, with a key for *
+    #[arg(long, value_name = "TENANT")]
+    pub(crate) tenant: Option<String>,
+}
+
 #[derive(Arguments, Clone, Copy, Debug, Default)]
 pub(crate) struct WatchArgs {
     /// Look again every two seconds, until Ctrl-C

@@ -160,7 +160,7 @@ async fn read_server_state(
     client: &Client,
     settings: Option<&Settings>,
 ) -> Result<ServerState, ClientError> {
-    let queues = client.queues().await?.items;
+    let queues = client.queues(None).await?.items;
     let mut reasons = BTreeMap::new();
     let poisoned = queues.iter().filter(|queue| queue.poisoned > 0);
     for QueueStatus { job_type, .. } in poisoned.take(REASONS_MAX) {
@@ -172,6 +172,6 @@ async fn read_server_state(
         reasons.insert(job_type.clone(), client.poison(&query).await?.counts);
     }
     let strict_types = settings.is_some_and(|settings| settings.strict_types);
-    let (workers, types) = (client.workers().await?.items, client.types().await?.items);
+    let (workers, types) = (client.workers(None).await?.items, client.types().await?.items);
     Ok(ServerState { queues, workers, types, reasons, strict_types })
 }

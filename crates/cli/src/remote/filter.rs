@@ -19,6 +19,7 @@ pub(crate) fn compose(selection: &SelectionArgs, now: Timestamp) -> Option<Strin
     let all = [
         any(states.collect()),
         any(types.collect()),
+        field_equals("tenant", &selection.tenant),
         field_equals("subjectId", &selection.subject),
         field_equals("correlationId", &selection.correlation),
         field_equals("parentId", &selection.parent),
@@ -56,7 +57,7 @@ mod tests {
         let composed = compose(&selection, now());
         assert_eq!(composed.as_deref(), filter);
         if let Some(filter) = composed {
-            wire::job_filter(&filter).unwrap();
+            wire::job_filter(&filter, &engine::Scope::All).unwrap();
         }
     }
 
@@ -66,6 +67,7 @@ mod tests {
         let selection = SelectionArgs {
             status: vec![Status::Failed, Status::Poisoned],
             job_type: vec!["email".into()],
+            tenant: Some("acme".into()),
             subject: Some("it's".into()),
             since: Some(Duration::from_secs(3_600)),
             filter: Some("errorCode eq null or true".into()),
@@ -74,7 +76,7 @@ mod tests {
         check(
             selection,
             Some(
-                "(status eq 'Failed' or status eq 'Poisoned') and jobType eq 'email' and subjectId eq 'it''s' and \
+                "(status eq 'Failed' or status eq 'Poisoned') and jobType eq 'email' and tenant eq 'acme' and subjectId eq 'it''s' and \
                  createdAt ge datetime'2026-11-15T23:00:00.000Z' and (errorCode eq null or true)",
             ),
         );

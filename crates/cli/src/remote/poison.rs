@@ -22,8 +22,13 @@ pub(crate) fn run(args: &PoisonArgs) -> Result<ExitCode> {
 async fn list(session: &Session, args: &PoisonArgs) -> Result<()> {
     let mut counts = BTreeMap::new();
     let page = pages::fetch(args.page, async |top, cursor| {
-        let (job_type, error_code) = (args.job_type.clone(), args.error_code.clone());
-        let query = PoisonQuery { job_type, error_code, top: Some(top), cursor };
+        let query = PoisonQuery {
+            job_type: args.job_type.clone(),
+            tenant: args.tenant.clone(),
+            error_code: args.error_code.clone(),
+            top: Some(top),
+            cursor,
+        };
         let page = session.client.poison(&query).await?;
         counts.extend(page.counts);
         Ok(Page { items: page.items, next_cursor: page.next_cursor })

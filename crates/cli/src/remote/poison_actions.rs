@@ -63,8 +63,7 @@ fn request(args: &PoisonActionArgs) -> Result<PoisonRequest> {
         true => Some("true".to_owned()),
         false => filter::compose(&selection(args), engine::Timestamp::default()),
     };
-    let none =
-        "say which jobs are meant: their ids, --type, --error-code, --filter, or --everything";
+    let none = "say which jobs are meant: their ids, --type, --tenant, --error-code, --filter, or --everything";
     let filter = Some(filter.ok_or_else(|| UsageError::new(none))?);
     Ok(PoisonRequest { job_ids: None, filter })
 }
@@ -72,6 +71,7 @@ fn request(args: &PoisonActionArgs) -> Result<PoisonRequest> {
 fn selection(args: &PoisonActionArgs) -> SelectionArgs {
     SelectionArgs {
         job_type: args.job_type.iter().cloned().collect(),
+        tenant: args.tenant.clone(),
         error_code: args.error_code.clone(),
         filter: args.filter.clone(),
         ..SelectionArgs::default()
@@ -93,7 +93,8 @@ async fn count(session: &Session, args: &PoisonActionArgs) -> Result<Option<u64>
         let (jobs, all) = pages::count(session, filter, PAGES_MAX).await?;
         return Ok(all.then_some(jobs));
     }
-    let query = PoisonQuery { job_type: args.job_type.clone(), top: Some(1), ..Default::default() };
+    let (job_type, tenant) = (args.job_type.clone(), args.tenant.clone());
+    let query = PoisonQuery { job_type, tenant, top: Some(1), ..Default::default() };
     let counts = session.client.poison(&query).await?.counts;
     // The counts have all codes, also where a filter names one.
     let is_selected = |code: &str| args.error_code.as_ref().is_none_or(|selected| selected == code);
@@ -151,6 +152,7 @@ mod tests {
         PoisonActionArgs {
             jobs: Vec::new(),
             job_type: None,
+            tenant: None,
             error_code: None,
             filter: None,
             everything: false,

@@ -33,11 +33,12 @@ pub(crate) fn run(args: &QueuesArgs) -> Result<ExitCode> {
 }
 
 async fn fetch(session: &Session, args: &QueuesArgs) -> Result<Rendering> {
+    let tenant = args.tenant.tenant.as_deref();
     if let Some(job_type) = &args.job_type {
-        let queue = session.client.queue(job_type).await?;
+        let queue = session.client.queue(job_type, tenant).await?;
         return Ok(session.show.view(&queue, || lines(session, slice::from_ref(&queue))));
     }
-    let page = session.client.queues().await?;
+    let page = session.client.queues(tenant).await?;
     Ok(session.show.view(&page, || lines(session, &page.items)))
 }
 

@@ -9,7 +9,7 @@ use wire::{NodeState, WorkerState, WorkerStatus};
 pub(crate) fn workers(args: &WorkersArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
         refresh::show_repeatedly(session, args.watch, async || {
-            let page = session.client.workers().await?;
+            let page = session.client.workers(args.tenant.tenant.as_deref()).await?;
             Ok(session.show.view(&page, || lines(session, &page.items)))
         })
         .await

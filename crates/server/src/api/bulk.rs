@@ -13,7 +13,7 @@ pub(crate) async fn cancel(
     context: RequestContext,
     SettingsBody(request): SettingsBody<BulkRequest>,
 ) -> Reply<(StatusCode, Json<BulkAnswer>)> {
-    let selection = JobSelection::Matching(request.check()?);
+    let selection = JobSelection::Matching(request.check(context.scope())?);
     let operation = context.app.new_correlation().to_string();
     // Recorded before the first job is touched: each job's history tells the rest.
     let (actor, note) = (context.actor(), format!("operation {operation}"));

@@ -21,7 +21,8 @@ pub(crate) async fn list(
     params: QueryParams,
 ) -> Reply<Json<Page<JobStatus>>> {
     params.refuse_unknown(&["filter", "$filter", "top", "$top", "cursor"])?;
-    let filter = filter(&params)?.map_or(Ok(Filter::Everything), job_filter)?;
+    let read = |text| job_filter(text, context.scope());
+    let filter = filter(&params)?.map_or(Ok(Filter::Everything), read)?;
     let (owner, limit) = (context.cursor_owner("/api/jobs"), top(&params)?);
     let before = cursor(&context.app, &params, owner).await?;
     let query = Query { scope: context.scope().clone(), filter, before, limit };

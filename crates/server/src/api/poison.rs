@@ -13,18 +13,20 @@ use crate::{
 use axum::{Json, http::StatusCode};
 use engine::{ErrorCode, JobType};
 use platform::{JobSelection, PoisonQuery};
-use wire::{BulkAnswer, PoisonAnswer, PoisonRequest, PoisonSelection, filter::some_jobs};
+use wire::{
+    BulkAnswer, PoisonAnswer, PoisonRequest, PoisonSelection, filter::some_jobs, named_scope,
+};
 
 pub(crate) async fn list(
     context: RequestContext,
     params: QueryParams,
 ) -> Reply<Json<PoisonAnswer>> {
-    params.refuse_unknown(&["jobType", "errorCode", "top", "$top", "cursor"])?;
+    params.refuse_unknown(&["jobType", "tenant", "errorCode", "top", "$top", "cursor"])?;
     let job_type = params.get("jobType").map(JobType::parse).transpose()?;
     let error_code = params.get("errorCode").map(ErrorCode::parse).transpose()?;
     let owner = context.cursor_owner("/api/poison");
     let (before, limit) = (cursor(&context.app, &params, owner).await?, top(&params)?);
-    let scope = context.scope().clone();
+    let scope = named_scope(context.scope(), params.get("tenant"))?;
     let query = PoisonQuery { scope, job_type, error_code, before, limit };
     let page = context.node().poisoned(&query, context.grant()).await?;
     let counts = page.reasons.unwrap_or_default().counts.into_iter();
@@ -68,7 +70,9 @@ async fn select_jobs(
 ) -> Reply<JobSelection> {
     let selection = match request.check()? {
         PoisonSelection::Jobs(ids) => JobSelection::Ids(ids.into_iter().collect()),
-        PoisonSelection::Matching(filter) => JobSelection::Matching(some_jobs(filter)?),
+        PoisonSelection::Matching(filter) => {
+            JobSelection::Matching(some_jobs(filter, context.scope())?)
+        }
     };
     let target = match (&request.filter, &request.job_ids) {
         (Some(filter), _) => filter.clone(),

@@ -4,14 +4,15 @@ use super::page::PageQuery;
 use crate::{context::RequestContext, error::Reply, extract::QueryParams};
 use axum::Json;
 use store::{NodeStatus, WorkerSeen};
-use wire::{NodeState, Page, Rfc3339, WorkerState, WorkerStatus};
+use wire::{NodeState, Page, Rfc3339, WorkerState, WorkerStatus, named_scope};
 
 pub(crate) async fn workers(
     context: RequestContext,
     params: QueryParams,
 ) -> Reply<Json<Page<WorkerStatus>>> {
-    let query = PageQuery::of(&params)?;
-    let mut workers = context.node().workers(context.scope()).await?;
+    let query = PageQuery::with(&params, &["tenant"])?;
+    let scope = named_scope(context.scope(), params.get("tenant"))?;
+    let mut workers = context.node().workers(&scope).await?;
     let grant = context.grant();
     // Workers that serve only types beyond the caller's limits are hidden.
     workers.retain(|worker| {

@@ -62,8 +62,8 @@ pub(crate) static LIST: Doc = Doc {
             "filter",
             Kind::Text(FieldRule::Cut),
             "a condition over status, jobType, subjectId, correlationId, createdAt, completedAt, \
-             errorCode and parentId, such as `status eq 'Failed'`; OData's spelling `$filter` is \
-             understood as well",
+             errorCode and parentId, such as `status eq 'Failed'`, and for credentials of `*` over \
+             tenant; OData's spelling `$filter` is understood as well",
         ),
         TOP,
         CURSOR,

@@ -53,7 +53,7 @@ const SET_QUEUE: ResponseDoc =
 const TENANT: Param = Param::query(
     "tenant",
     Kind::Text(FieldRule::Form(r"^(\*|[a-z0-9][a-z0-9._-]{0,63})$")),
-    "only queues of this tenant; another than the caller's own needs a credential for `*`",
+    "only what is of this tenant; another than the caller's own needs a credential for `*`",
 );
 
 pub(crate) static LIST_POISON: Doc = Doc {
@@ -61,6 +61,7 @@ pub(crate) static LIST_POISON: Doc = Doc {
             codes those with the most jobs.",
     parameters: &[
         JOB_TYPE,
+        TENANT,
         Param::query(
             "errorCode",
             Kind::Text(FieldRule::Form(CODE_FORM)),
@@ -154,7 +155,7 @@ pub(crate) static AUDIT: Doc = Doc {
 };
 
 pub(crate) static WORKERS: Doc = Doc {
-    parameters: &[TOP, CURSOR_OF_NAMES],
+    parameters: &[TENANT, TOP, CURSOR_OF_NAMES],
     answers: &[ResponseDoc::page::<WorkerStatus>("the workers", example::WORKER)],
     ..Doc::new("listWorkers", ADMINISTRATION, "List workers")
 };

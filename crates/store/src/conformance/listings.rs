@@ -1,10 +1,12 @@
 //! Pages of jobs.
 
-use super::fixture::{Fixture, email, ending, job_type};
+use super::fixture::{Fixture, email, ending, job_type, only};
+use crate::Query;
 use engine::{
     Command, Comparison, CorrelationId, EndingDraft, ErrorCode, Field, Filter, JobDraft, JobId,
-    Outcome, Status, SubjectId,
+    Outcome, Status, SubjectId, Tenant,
 };
+use pollster::block_on;
 use std::collections::BTreeSet;
 
 pub(crate) fn pages_are_newest_first_and_complete(fixture: &Fixture) {
@@ -73,6 +75,26 @@ pub(crate) fn every_filter_field_filters(fixture: &Fixture) {
     );
     let not_parent = Field::ParentId(parent);
     assert_eq!(compare(Comparison::Ne, not_parent), [waiting, parent], "absent differs from all");
+}
+
+pub(crate) fn a_filter_by_tenant_shows_what_that_tenant_sees(fixture: &Fixture) {
+    let acme = fixture.submit_as(email(), "acme");
+    fixture.pass(1);
+    let birch = fixture.submit_as(JobDraft { job_type: "scan".into(), ..email() }, "birch");
+    fixture.pass(1);
+    let later = fixture.submit_as(email(), "birch");
+    let of = |tenant: &str| Filter::eq(Field::Tenant(Tenant::parse(tenant).unwrap()));
+    let emails = Filter::eq(Field::JobType(job_type("email")));
+    assert_eq!(fixture.list(of("acme")), [acme]);
+    assert_eq!(fixture.list(of("birch")), [later, birch]);
+    assert_eq!(fixture.list(of("cedar")), []);
+    assert_eq!(fixture.list(Filter::And(vec![emails, of("birch")])), [later]);
+    assert_eq!(fixture.list(Filter::Or(vec![of("acme"), of("birch")])), [later, birch, acme]);
+    assert_eq!(fixture.list(Filter::And(vec![of("acme"), of("birch")])), []);
+    assert_eq!(fixture.list(Filter::Not(Box::new(of("birch")))), [acme]);
+    let foreign = Query { scope: only("acme"), filter: of("birch"), before: None, limit: 10 };
+    let foreign = block_on(fixture.store().list(&foreign)).unwrap().jobs;
+    assert!(foreign.is_empty(), "a filter never widens the scope");
 }
 
 pub(crate) fn filters_combine(fixture: &Fixture) {

@@ -78,7 +78,7 @@ macro_rules! conformance {
                 declared_types_do_not_count, paused_types_of_a_tenant_are_bounded, keys_of_a_tenant_are_bounded,
                 an_ended_key_makes_room, the_maker_of_a_kept_key_is_kept, workers_of_a_tenant_are_bounded,
                 a_lost_worker_makes_room, a_worker_signs_off_where_there_is_no_room;
-            listings: pages_are_newest_first_and_complete, every_filter_field_filters,
+            listings: pages_are_newest_first_and_complete, every_filter_field_filters, a_filter_by_tenant_shows_what_that_tenant_sees,
                 filters_combine, a_page_is_never_longer_than_its_bound,
                 a_page_goes_on_when_its_last_job_is_erased;
             lists: a_job_that_ends_and_begins_again_within_a_list_is_written_anew,

@@ -153,9 +153,9 @@ async fn walks(db: &PooledConnection, query: &Query) -> Result<Vec<Walk>> {
         }
         IndexChoice::Completed => vec![Walk::all(sql::LIST_ENDED)],
         IndexChoice::Live => vec![Walk::all(sql::LIST_LIVE)],
-        IndexChoice::Queues(job_type) => {
+        IndexChoice::Queues(job_type, scope) => {
             let settings = SettingsCache::load(db).await?;
-            of_queues(settings.queues.numbers(job_type.as_ref(), &query.scope))
+            of_queues(settings.queues.numbers(job_type.as_ref(), &scope))
         }
         IndexChoice::All => vec![Walk::all(sql::LIST_ALL)],
     };

@@ -160,8 +160,8 @@ impl Walks {
             IndexChoice::Ended(status) => vec![Walk::new(sql::LIST_STATUS, Some(status))],
             IndexChoice::Completed => vec![Walk::new(sql::LIST_ENDED, None)],
             IndexChoice::Live => vec![Walk::new(sql::LIST_LIVE, None)],
-            IndexChoice::Queues(job_type) => {
-                with_tail(db, load_queues(db)?.numbers(job_type.as_ref(), &query.scope))?
+            IndexChoice::Queues(job_type, scope) => {
+                with_tail(db, load_queues(db)?.numbers(job_type.as_ref(), &scope))?
             }
             IndexChoice::All => all(),
         };

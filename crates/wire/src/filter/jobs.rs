@@ -9,13 +9,13 @@ use super::{
 use crate::{catalogue::codes, time::parse_time};
 use engine::{
     Checked, Comparison, CorrelationId, ErrorCode, Field, FieldProblem, Filter, JobId, JobType,
-    Status, SubjectId, Timestamp,
+    Scope, Status, SubjectId, Tenant, Timestamp,
 };
 
 /// A field by its name, and the function that reads the value to compare it with.
 type JobField = (&'static str, fn(&'static str, &Literal) -> Checked<Field>);
 
-const FIELDS: [JobField; 8] = [
+const FIELDS: [JobField; 9] = [
     ("status", |field, value| status(text(field, value)?).map(Field::Status)),
     ("jobType", |field, value| JobType::parse(text(field, value)?).map(Field::JobType)),
     ("subjectId", |field, value| SubjectId::parse(text(field, value)?).map(Field::SubjectId)),
@@ -26,7 +26,12 @@ const FIELDS: [JobField; 8] = [
     ("completedAt", |field, value| time(field, value).map(Field::CompletedAt)),
     ("errorCode", |field, value| ErrorCode::parse(text(field, value)?).map(Field::ErrorCode)),
     ("parentId", |field, value| job_id(field, value).map(Field::ParentId)),
+    (TENANT, |field, value| Tenant::parse(text(field, value)?).map(Field::Tenant)),
 ];
+
+/// The field that only a caller for all tenants may name: every job that another caller sees has
+/// the same tenant.
+const TENANT: &str = "tenant";
 
 /// The fields by which jobs can be filtered.
 pub const JOB_FIELDS: &[&str] = &{
@@ -39,35 +44,37 @@ pub const JOB_FIELDS: &[&str] = &{
     names
 };
 
-/// Reads a filter over jobs. A blank one matches all jobs.
-pub fn job_filter(text: &str) -> Result<Filter, FilterError> {
-    filter(parse(text)?).map_err(|fault| FilterError::new(text, fault))
+/// Reads the filter of a caller for `scope` over jobs. A blank one matches all jobs.
+pub fn job_filter(text: &str, scope: &Scope) -> Result<Filter, FilterError> {
+    filter(parse(text)?, scope).map_err(|fault| FilterError::new(text, fault))
 }
 
 /// Reads a filter over jobs that will be changed. A blank one is refused: an empty shell variable
 /// must not change all jobs.
-pub fn some_jobs(text: &str) -> Result<Filter, FilterError> {
+pub fn some_jobs(text: &str, scope: &Scope) -> Result<Filter, FilterError> {
     if text.trim().is_empty() {
         return Err(FilterError::whole("is blank; to mean everything, say true"));
     }
-    job_filter(text)
+    job_filter(text, scope)
 }
 
 /// The recursion is bounded, because the parser bounds the depth of the tree.
-fn filter(condition: Condition) -> Read<Filter> {
+fn filter(condition: Condition, scope: &Scope) -> Read<Filter> {
     Ok(match condition {
         Condition::Always(true) => Filter::Everything,
         Condition::Always(false) => nothing(),
-        Condition::Holds(name) => return Err(name_alone(&name)),
-        Condition::Compare { name, comparison, value } => compare(&name, comparison, &value)?,
-        Condition::And(all) => Filter::And(filters(all)?),
-        Condition::Or(any) => Filter::Or(filters(any)?),
-        Condition::Not(inner) => Filter::Not(Box::new(filter(*inner)?)),
+        Condition::Holds(name) => return Err(name_alone(&name, scope)),
+        Condition::Compare { name, comparison, value } => {
+            compare(&name, comparison, &value, scope)?
+        }
+        Condition::And(all) => Filter::And(filters(all, scope)?),
+        Condition::Or(any) => Filter::Or(filters(any, scope)?),
+        Condition::Not(inner) => Filter::Not(Box::new(filter(*inner, scope)?)),
     })
 }
 
-fn filters(conditions: Vec<Condition>) -> Read<Vec<Filter>> {
-    conditions.into_iter().map(filter).collect()
+fn filters(conditions: Vec<Condition>, scope: &Scope) -> Read<Vec<Filter>> {
+    conditions.into_iter().map(|condition| filter(condition, scope)).collect()
 }
 
 /// Matches no job: any of no conditions.
@@ -76,8 +83,8 @@ fn nothing() -> Filter {
 }
 
 /// No field of a job is a boolean.
-fn name_alone(name: &Spanned<Box<str>>) -> Fault {
-    match field_named(name) {
+fn name_alone(name: &Spanned<Box<str>>, scope: &Scope) -> Fault {
+    match field_named(name, scope) {
         Ok((field, _)) => wrong_value(name.offset, field, "must be compared with a value"),
         Err(unknown) => unknown,
     }
@@ -87,21 +94,34 @@ fn wrong_value(at: usize, field: &str, detail: &str) -> Fault {
     Fault::syntax(at, format!("has a wrong value: {field} {detail}"))
 }
 
-fn field_named(name: &Spanned<Box<str>>) -> Read<JobField> {
-    let job_field = FIELDS.into_iter().find(|(field, _)| *field == &*name.node);
-    job_field.ok_or_else(|| {
-        let (name_text, known_names) = (snippet(&name.node), JOB_FIELDS.join(", "));
-        let detail = format!("names the field '{name_text}'; known are {known_names}");
-        Fault { at: name.offset, code: codes::FILTER_FIELD, detail }
-    })
+fn field_named(name: &Spanned<Box<str>>, scope: &Scope) -> Read<JobField> {
+    let fault = |detail| Fault { at: name.offset, code: codes::FILTER_FIELD, detail };
+    match FIELDS.into_iter().find(|(field, _)| *field == &*name.node) {
+        Some((TENANT, _)) if *scope != Scope::All => {
+            let detail = "names the field 'tenant', which only a credential for * may; yours sees \
+                          one tenant";
+            Err(fault(detail.into()))
+        }
+        Some(job_field) => Ok(job_field),
+        None => {
+            let (name_text, known_names) = (snippet(&name.node), known_to(scope));
+            Err(fault(format!("names the field '{name_text}'; known are {known_names}")))
+        }
+    }
+}
+
+fn known_to(scope: &Scope) -> String {
+    let known = JOB_FIELDS.iter().filter(|field| **field != TENANT || *scope == Scope::All);
+    known.copied().collect::<Vec<_>>().join(", ")
 }
 
 fn compare(
     name: &Spanned<Box<str>>,
     comparison: Comparison,
     value: &Spanned<Literal>,
+    scope: &Scope,
 ) -> Read<Filter> {
-    let (field, read) = field_named(name)?;
+    let (field, read) = field_named(name, scope)?;
     let checked = if matches!(value.node, Literal::Null) {
         absent(field, comparison)
     } else {

@@ -52,11 +52,11 @@ const SETTLE: BodyCheck = |body| enter(body, |item: SettleItem| item.check().map
 const RELEASE: BodyCheck = |body| enter(body, |item: ReleaseItem| item.check().map(drop));
 const STEP: BodyCheck = |body| enter(body, |request: StepRequest| request.check().map(drop));
 const REDRIVE: BodyCheck = |body| enter(body, |request: RedriveRequest| request.check().map(drop));
-const BULK: BodyCheck = |body| order(body, |request: BulkRequest| Ok(request.check()));
+const BULK: BodyCheck = |body| order(body, |request: BulkRequest| Ok(request.check(&Scope::All)));
 const POISON: BodyCheck = |body| {
     order(body, |request: PoisonRequest| match request.check()? {
         PoisonSelection::Jobs(_) => Ok(Ok(Filter::Everything)),
-        PoisonSelection::Matching(filter) => Ok(some_jobs(filter)),
+        PoisonSelection::Matching(filter) => Ok(some_jobs(filter, &Scope::All)),
     })
 };
 const POLICY: BodyCheck = |body| {

@@ -1,11 +1,16 @@
 //! Filters that are refused: the position and the text of the error.
 
 use crate::{jobs::correlation, shape};
+use engine::{Filter, Scope, Tenant};
+use wire::FilterError;
 use wire::{
     Problem,
     filter::{FILTER_BYTES_MAX, FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX, parse},
-    job_filter,
 };
+
+fn job_filter(text: &str) -> Result<Filter, FilterError> {
+    wire::job_filter(text, &Scope::All)
+}
 
 #[track_caller]
 fn check(text: &str, character: usize, detail: &str) {
@@ -242,13 +247,26 @@ fn the_sentences() {
     );
     says(
         "owner eq 'x'",
-        "names the field 'owner'; known are status, jobType, subjectId, correlationId, createdAt, completedAt, errorCode, parentId (at character 1)",
+        "names the field 'owner'; known are status, jobType, subjectId, correlationId, createdAt, completedAt, errorCode, parentId, tenant (at character 1)",
     );
     says(
         "status eq 'Done'",
         "has a wrong value: status must be one of Queued, Running, Completed, Failed, Poisoned, Cancelled (at character 11)",
     );
     says(&"x".repeat(9_000), "has 9000 bytes, and at most 8192 are read");
+}
+
+#[test]
+fn only_a_caller_for_all_tenants_filters_by_tenant() {
+    let acme = Scope::One(Tenant::parse("acme").unwrap());
+    let sentence = |text| wire::job_filter(text, &acme).unwrap_err();
+    for text in ["tenant eq 'acme'", "true and not tenant ne 'birch'", "tenant"] {
+        let error = sentence(text);
+        assert_eq!(error.code, "FILTER_FIELD", "{text}");
+        assert!(error.detail.contains("only a credential for * may"), "{text}: {error}");
+        assert!(!error.detail.contains("acme"), "{text}: {error}");
+    }
+    assert!(!sentence("owner eq 'x'").detail.contains("tenant"));
 }
 
 #[test]

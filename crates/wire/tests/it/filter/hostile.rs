@@ -2,13 +2,14 @@
 //! panic.
 
 use super::written::written;
+use engine::Scope;
 use proptest::prelude::*;
 use wire::{filter::parse, job_filter};
 
 /// Reads `text` in both ways. An error must point into it, or just behind it.
 #[track_caller]
 fn survive(text: &str) {
-    if let Err(error) = job_filter(text) {
+    if let Err(error) = job_filter(text, &Scope::All) {
         let character = error.character.unwrap_or(1);
         assert!((1..=text.chars().count() + 1).contains(&character), "{error:?}");
         assert!(error.to_string().len() < 400, "{error}");

@@ -1,11 +1,19 @@
 //! What a filter means for jobs.
 
 use crate::jobs;
-use engine::{Comparison, Field, Filter, Job, JobId, Status, Timestamp};
+use engine::{Comparison, Field, Filter, Job, JobId, Scope, Status, Tenant, Timestamp};
 use wire::{
-    filter::{FILTER_BYTES_MAX, FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX, JOB_FIELDS, some_jobs},
-    format_time, job_filter,
+    filter::{FILTER_BYTES_MAX, FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX, FilterError, JOB_FIELDS},
+    format_time,
 };
+
+fn job_filter(text: &str) -> Result<Filter, FilterError> {
+    wire::job_filter(text, &Scope::All)
+}
+
+fn some_jobs(text: &str) -> Result<Filter, FilterError> {
+    wire::filter::some_jobs(text, &Scope::All)
+}
 
 #[track_caller]
 fn check(text: &str, expected: Filter) {
@@ -54,6 +62,9 @@ fn every_field_finds_its_jobs() {
         "parentId eq '0190163d-8694-739b-aea5-966c26f8ad91' and status eq 'Queued'",
         &["retrying"],
     );
+    shows("tenant eq 'default' and status eq 'Queued'", &["plain", "retrying"]);
+    shows("tenant ne 'default'", &[]);
+    check("tenant eq 'acme'", Filter::eq(Field::Tenant(Tenant::parse("acme").unwrap())));
     let created = format_time(jobs::at(0));
     let all = ["plain", "stopping", "retrying", "completed", "poisoned"];
     shows(&format!("createdAt eq '{created}'"), &all);
@@ -138,6 +149,8 @@ fn a_value_that_the_field_never_has_is_refused_with_its_rule() {
     refused("createdAt lt '2026-11-15T08:00:00'", "createdAt", "must be a time with its zone");
     refused("completedAt lt datetime'1969-12-31T23:59:59Z'", "completedAt", "1970 and 9999");
     refused("parentId eq 'x'", "parentId", "must be a UUID");
+    refused("tenant eq '*'", "tenant", "must match ^[a-z0-9]");
+    refused("tenant eq null", "tenant", "is never null");
 }
 
 #[test]
@@ -155,7 +168,7 @@ fn a_value_of_another_kind_is_refused_for_every_field() {
 
 #[test]
 fn other_fields_are_named_with_those_there_are() {
-    for name in ["jobId", "Status", "payload", "tenant", "status_", "STATUS"] {
+    for name in ["jobId", "Status", "payload", "tenantId", "status_", "STATUS"] {
         for text in [format!("true and {name} eq 'x'"), format!("true and {name}")] {
             let error = job_filter(&text).unwrap_err();
             assert_eq!((error.code, error.character), ("FILTER_FIELD", Some(10)), "{text}");
