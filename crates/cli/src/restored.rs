@@ -35,6 +35,7 @@ async fn void_leases(address: &PostgresAddress) -> Result<()> {
     store.raise_epoch().await?;
     let note = AuditNote {
         who: "consign restored".into(),
+        name: None,
         scope: Scope::All,
         action: "store.restored",
         target: address.schema().into(),

@@ -130,7 +130,7 @@ async fn declare_types(
     let stored = node.policies().await?;
     let correlation = JobId::new(clock.read().wall, random.entropy()).to_string();
     let correlation = CorrelationId::parse(&correlation)?;
-    let actor = Actor { who: "config".into(), scope: Scope::All, correlation };
+    let actor = Actor { who: "config".into(), name: None, scope: Scope::All, correlation };
     let changed =
         types.iter().filter(|declared| stored.get(&declared.job_type) != Some(&declared.policy));
     for declared in changed {

@@ -17,6 +17,6 @@ mod work;
 pub use address::Address;
 pub use error::ClientError;
 pub use jobs::{ListQuery, Polled, StatusVersion};
-pub use operate::PoisonQuery;
+pub use operate::{AuditQuery, PoisonQuery};
 pub use send::Client;
 pub use stream::{JobStream, StreamEvent};

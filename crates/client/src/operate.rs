@@ -7,8 +7,9 @@ use crate::{
 use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
 use wire::{
-    AuditLogEntry, BulkAnswer, KeyCreated, KeyInfo, KeyRequest, NodeStatus, Page, PoisonAnswer,
-    PoisonRequest, QueueStatus, TypePolicy, TypeWithPolicy, WorkerStatus,
+    AuditLogEntry, BulkAnswer, KeyCreated, KeyInfo, KeyRequest, NodeStatus, Page, PauseRequest,
+    PoisonAnswer, PoisonRequest, QueueStatus, ResumeRequest, Rfc3339, TypePolicy, TypeWithPolicy,
+    WorkerStatus,
 };
 
 /// The most entries of a page.
@@ -27,6 +28,25 @@ pub struct PoisonQuery {
     /// Only with this code.
     pub error_code: Option<String>,
     /// How many jobs at most.
+    pub top: Option<u32>,
+    /// The cursor of the previous page.
+    pub cursor: Option<String>,
+}
+
+/// Which entries of the audit log a page shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AuditQuery {
+    /// Only what this principal did, or the key of this name; `*` stands for any text.
+    pub actor: Option<String>,
+    /// Only this action; `*` stands for any text.
+    pub action: Option<String>,
+    /// Not before this time.
+    pub from: Option<Rfc3339>,
+    /// Before this time.
+    pub to: Option<Rfc3339>,
+    /// Only of this tenant.
+    pub tenant: Option<String>,
+    /// How many entries at most.
     pub top: Option<u32>,
     /// The cursor of the previous page.
     pub cursor: Option<String>,
@@ -63,13 +83,21 @@ impl Client {
     }
 
     /// Pauses a queue: no more jobs of the type start.
-    pub async fn pause(&self, job_type: &str) -> Result<QueueStatus, ClientError> {
-        self.read(self.request(Method::POST, &["api", "queues", job_type, "pause"])).await
+    pub async fn pause(
+        &self,
+        job_type: &str,
+        pause: &PauseRequest,
+    ) -> Result<QueueStatus, ClientError> {
+        self.post(&["api", "queues", job_type, "pause"], pause).await
     }
 
     /// Resumes a queue: jobs of the type start again.
-    pub async fn resume(&self, job_type: &str) -> Result<QueueStatus, ClientError> {
-        self.read(self.request(Method::POST, &["api", "queues", job_type, "resume"])).await
+    pub async fn resume(
+        &self,
+        job_type: &str,
+        resume: &ResumeRequest,
+    ) -> Result<QueueStatus, ClientError> {
+        self.post(&["api", "queues", job_type, "resume"], resume).await
     }
 
     /// A page of the poison queue, with counts by code.
@@ -136,13 +164,8 @@ impl Client {
     }
 
     /// A page of the audit log, newest first.
-    pub async fn audit(
-        &self,
-        top: Option<u32>,
-        cursor: Option<&str>,
-    ) -> Result<Page<AuditLogEntry>, ClientError> {
-        let query = PageQuery { tenant: None, top, cursor };
-        self.read(self.request(Method::GET, &["api", "audit"]).query(&query)).await
+    pub async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditLogEntry>, ClientError> {
+        self.read(self.request(Method::GET, &["api", "audit"]).query(query)).await
     }
 
     /// All pages of a list as one, for lists that are bounded.

@@ -14,7 +14,9 @@ use std::{
 };
 use store::{Memory, OpenError, Options, Sqlite, Store};
 use tokio::time::{Instant, timeout_at};
-use wire::{Explanation, FullJob, JobStatus, QueueStatus, SubmittedJob, Transition};
+use wire::{
+    Explanation, FullJob, JobStatus, PAUSES_MAX, QueuePause, QueueStatus, SubmittedJob, Transition,
+};
 use worker::{JobRequest, Runner};
 
 #[derive(Clone)]
@@ -194,8 +196,8 @@ impl Backend for Local {
     }
 
     async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
-        let summaries = self.node.queue_summaries(&self.scope()).await?;
-        Ok(summaries.iter().map(queue_status).collect())
+        let sums = self.node.queue_sums(&self.scope(), &|_| true).await?;
+        Ok(sums.types.iter().map(queue_status).collect())
     }
 
     fn runner(&self) -> Runner {
@@ -236,6 +238,8 @@ fn queue_status(summary: &platform::QueueSummary) -> QueueStatus {
         running: summary.running,
         poisoned: summary.poisoned,
         paused: summary.paused,
+        pauses: summary.pauses.iter().take(PAUSES_MAX).map(QueuePause::from).collect(),
         live_workers: summary.live_workers,
+        known: summary.is_known,
     }
 }

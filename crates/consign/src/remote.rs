@@ -107,7 +107,7 @@ impl Backend for Remote {
     }
 
     async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
-        Ok(repeat_until_final(|| self.client.queues()).await?.items)
+        Ok(repeat_until_final(|| self.client.queues(None)).await?.items)
     }
 
     fn runner(&self) -> Runner {

@@ -88,8 +88,12 @@ impl Consign {
         let name = KeyName::parse(name).map_err(engine::Refusal::from)?;
         let rights = [Right::Admin].into_iter().collect();
         let grant = Grant { scope: Scope::All, rights, types: Vec::new(), subjects: Vec::new() };
-        let by =
-            Principal { who: "embedding program".into(), grant: grant.clone(), expires_at: None };
+        let by = Principal {
+            who: "embedding program".into(),
+            name: None,
+            grant: grant.clone(),
+            expires_at: None,
+        };
         let correlation = CorrelationId::parse("create_admin_key").expect("a plain name");
         let draft = KeyDraft { name, grant, expires_at: None };
         let (_, secret) = local.node.create_key(&by, correlation, draft).await?;

@@ -2,7 +2,7 @@
 
 use crate::{
     key::{hex, unhex},
-    text::{CorrelationId, Scope},
+    text::{CorrelationId, KeyName, Scope},
     time::Timestamp,
 };
 use sha2::{Digest, Sha256};
@@ -13,6 +13,8 @@ use std::{fmt, sync::Arc};
 pub struct AuditNote {
     /// The principal that acted: `key:…`, `jwt:…`, `config`.
     pub who: Arc<str>,
+    /// What the owner called the principal's key; none for other principals.
+    pub name: Option<KeyName>,
     /// The tenants concerned. It decides who may read the entry.
     pub scope: Scope,
     /// The action: `job.redrive`, `queue.pause`, `key.create`.
@@ -38,6 +40,7 @@ pub struct AuditEntry {
     pub target: Arc<str>,
     pub detail: Option<Arc<str>>,
     pub correlation: CorrelationId,
+    pub name: Option<KeyName>,
     /// The digest of all other fields and of the previous entry's hash.
     pub hash: AuditHash,
 }
@@ -72,10 +75,10 @@ impl fmt::Debug for AuditHash {
 impl AuditEntry {
     /// The entry after the one numbered `number - 1`, whose hash is `before`.
     pub fn new(number: u64, at: Timestamp, note: AuditNote, before: AuditHash) -> Self {
-        let AuditNote { who, scope, action, target, detail, correlation } = note;
+        let AuditNote { who, name, scope, action, target, detail, correlation } = note;
         let (action, hash) = (action.into(), AuditHash::FIRST);
         let entry =
-            AuditEntry { number, at, who, scope, action, target, detail, correlation, hash };
+            AuditEntry { number, at, who, scope, action, target, detail, correlation, name, hash };
         AuditEntry { hash: entry.digest(before), ..entry }
     }
 
@@ -100,7 +103,9 @@ impl AuditEntry {
             detail.unwrap_or_default(),
             self.correlation.as_str(),
         ];
-        for text in texts {
+        // Last, and not there at all where there is no name: entries from before there were names
+        // have the digest that they always had.
+        for text in texts.into_iter().chain(self.name.as_ref().map(KeyName::as_str)) {
             // Length first, so that no text can continue into the next.
             hash.update((text.len() as u64).to_be_bytes());
             hash.update(text);
@@ -116,6 +121,7 @@ mod tests {
     fn note(target: &str, detail: Option<&str>) -> AuditNote {
         AuditNote {
             who: "key:1".into(),
+            name: None,
             scope: Scope::All,
             action: "queue.pause",
             target: target.into(),
@@ -149,6 +155,7 @@ mod tests {
             AuditEntry { detail: None, ..entry.clone() },
             AuditEntry { detail: Some("l".into()), ..entry.clone() },
             AuditEntry { correlation: other, ..entry.clone() },
+            AuditEntry { name: KeyName::parse("ops").ok(), ..entry.clone() },
         ];
         assert!(entry.follows(AuditHash::FIRST));
         for change in changes {

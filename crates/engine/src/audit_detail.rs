@@ -8,6 +8,7 @@ use crate::{
     credential::ApiKey,
     field::cut_with,
     key::{hex, sha256},
+    pause::Pause,
     policy::Policy,
     principal::{Pattern, Right},
     ready_made::ReadyMade,
@@ -15,7 +16,7 @@ use crate::{
     text::{JobType, PauseReason, Scope},
     time::{Timestamp, format_time},
 };
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 /// The bound of every detail, in bytes.
 pub const AUDIT_DETAIL_BYTES_MAX: usize = 2_000;
@@ -64,24 +65,21 @@ pub fn signing_key_revocation(revoked_at: Option<Timestamp>) -> Arc<str> {
 
 /// What a pause of `scope` adds to `pauses`, and its reason.
 pub fn pause_change(
-    pauses: &BTreeSet<(JobType, Scope)>,
+    pauses: &[Pause],
     scope: &Scope,
     job_type: &JobType,
     reason: Option<&PauseReason>,
 ) -> Arc<str> {
-    let own = pauses.contains(&(job_type.clone(), scope.clone()));
+    let own = pauses.iter().any(|pause| pause.job_type == *job_type && pause.scope == *scope);
     let detail_text = if own { "paused already" } else { "active → paused" };
     let reason_text = reason.map(|reason| format!("; reason: {reason}")).unwrap_or_default();
     bounded(&format!("{}: {detail_text}{reason_text}", tenants_of(scope)))
 }
 
 /// What a resume of `scope` removes from `pauses`. A resume for all tenants removes every pause.
-pub fn resume_change(
-    pauses: &BTreeSet<(JobType, Scope)>,
-    scope: &Scope,
-    job_type: &JobType,
-) -> Arc<str> {
-    let of_type = pauses.iter().filter(|(paused, _)| paused == job_type).map(|(_, of)| of);
+pub fn resume_change(pauses: &[Pause], scope: &Scope, job_type: &JobType) -> Arc<str> {
+    let of_type = pauses.iter().filter(|pause| pause.job_type == *job_type);
+    let of_type = of_type.map(|pause| &pause.scope);
     let (removed, remaining): (Vec<&Scope>, Vec<&Scope>) =
         of_type.partition(|of| *scope == Scope::All || *of == scope);
     let detail_text = match (scope, removed.is_empty()) {
@@ -188,7 +186,9 @@ fn bounded(text: &str) -> Arc<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Grant, KeyDigest, KeyId, KeyName, PolicyDraft, ReadyMadeDraft, text::Tenant};
+    use crate::{
+        Grant, KeyDigest, KeyId, KeyName, PauseNote, PolicyDraft, ReadyMadeDraft, text::Tenant,
+    };
 
     fn tenant(name: &str) -> Scope {
         Scope::One(Tenant::parse(name).unwrap())
@@ -273,10 +273,13 @@ mod tests {
     fn pauses_appear_as_changes() {
         let job_type = JobType::parse("mail").unwrap();
         let (acme, all) = (tenant("acme"), Scope::All);
-        let none = BTreeSet::new();
-        let one = BTreeSet::from([(job_type.clone(), acme.clone())]);
-        let both =
-            BTreeSet::from([(job_type.clone(), acme.clone()), (job_type.clone(), Scope::All)]);
+        let paused = |scope: &Scope| Pause {
+            job_type: job_type.clone(),
+            scope: scope.clone(),
+            note: PauseNote::default(),
+            at: Timestamp::from_unix_ms(0),
+        };
+        let (none, one, both) = ([], [paused(&acme)], [paused(&acme), paused(&all)]);
         let check = |detail_text: Arc<str>, expected: &str| assert_eq!(&*detail_text, expected);
         check(pause_change(&none, &acme, &job_type, None), "tenant acme: active → paused");
         check(pause_change(&one, &acme, &job_type, None), "tenant acme: paused already");

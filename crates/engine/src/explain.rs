@@ -2,17 +2,18 @@
 
 use crate::{
     job::{Job, State, Status},
+    pause::Pause,
     text::{ErrorCode, JobType, WorkerId},
     time::Timestamp,
 };
 
 /// Facts about the surroundings of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainFacts {
     /// The store's clock.
     pub now: Timestamp,
-    /// Whether its queue is paused.
-    pub paused: bool,
+    /// The pauses that stop its queue: of all tenants, of its own, or both.
+    pub pauses: Vec<Pause>,
     /// Live workers that claim its type.
     pub live_workers: u64,
     /// Due jobs of its queue that come before it.
@@ -30,7 +31,7 @@ pub enum Reason {
     NoLiveWorker { job_type: JobType },
     NotDue { run_at: Timestamp },
     RetryWait { run_at: Timestamp, attempt: u32, error_code: Option<ErrorCode> },
-    QueuePaused { job_type: JobType },
+    QueuePaused { pause: Pause },
     BehindOthers { ahead: u64 },
     LimitReached { running: u64, limit: u32 },
     CancelRequested,
@@ -72,9 +73,7 @@ pub fn explain(job: &Job, facts: &ExplainFacts) -> Vec<Reason> {
 fn reasons_of_queued(job: &Job, run_at: Timestamp, facts: &ExplainFacts) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let job_type = &job.envelope.job_type;
-    if facts.paused {
-        reasons.push(Reason::QueuePaused { job_type: job_type.clone() });
-    }
+    reasons.extend(facts.pauses.iter().map(|pause| Reason::QueuePaused { pause: pause.clone() }));
     if facts.live_workers == 0 {
         reasons.push(Reason::NoLiveWorker { job_type: job_type.clone() });
     }
@@ -128,7 +127,7 @@ impl Reason {
                 }
                 None => format!("attempt {attempt} failed; it waits for the next"),
             },
-            Reason::QueuePaused { job_type } => format!("the queue of {job_type} is paused"),
+            Reason::QueuePaused { pause } => pause.sentence(),
             Reason::BehindOthers { ahead: 0 } => "it is next in line".into(),
             Reason::BehindOthers { ahead: 1 } => "1 due job comes before it".into(),
             Reason::BehindOthers { ahead } => format!("{ahead} due jobs come before it"),

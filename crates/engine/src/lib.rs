@@ -11,6 +11,7 @@ mod named_enum;
 mod attempt;
 mod audit;
 mod audit_detail;
+mod audit_filter;
 mod command;
 mod credential;
 mod decide;
@@ -27,6 +28,7 @@ mod lease;
 mod limits;
 mod new_job;
 mod outcome;
+mod pause;
 mod policy;
 mod principal;
 mod ready_made;
@@ -48,6 +50,7 @@ pub use audit_detail::{
     AUDIT_DETAIL_BYTES_MAX, key_grant, key_revocation, pause_change, policy_change, resume_change,
     signing_key_revocation,
 };
+pub use audit_filter::AuditFilter;
 pub use command::{
     Answer, Claim, ClaimRequest, Command, Decided, Decision, Effect, Facts, LeaseState,
     ReleaseReason,
@@ -75,6 +78,7 @@ pub use new_job::{
     JobDraft, NewJob, PAYLOAD_BYTES_HARD_MAX, PAYLOAD_BYTES_MAX, Start, SubmitContext,
 };
 pub use outcome::{Event, EventKind, Failure, MESSAGE_BYTES_MAX, failure_codes};
+pub use pause::{Pause, PauseNote};
 pub use policy::{
     ATTEMPTS_MAX, Backoff, Jitter, Policy, PolicyDraft, SCHEMA_BYTES_MAX, check_lease,
     check_max_attempts,

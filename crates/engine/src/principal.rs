@@ -6,7 +6,7 @@
 use crate::{
     field::{Checked, FieldProblem, check_text},
     job::Envelope,
-    text::{JobType, Scope, SubjectId},
+    text::{JobType, KeyName, Scope, SubjectId},
     time::Timestamp,
 };
 use std::sync::Arc;
@@ -223,6 +223,8 @@ fn covers(wider: &[Pattern], narrower: &[Pattern]) -> bool {
 pub struct Principal {
     /// The name in logs and the audit log: `key:…`, `jwt:…`.
     pub who: Arc<str>,
+    /// What its owner called the key; none for a token or a signed address.
+    pub name: Option<KeyName>,
     /// What the caller may do.
     pub grant: Grant,
     /// When the credential expires.
@@ -349,6 +351,7 @@ mod tests {
         let at = Timestamp::from_unix_ms;
         let maker = |expires_at| Principal {
             who: "key:1".into(),
+            name: None,
             grant: grant(&[Right::Admin]),
             expires_at,
         };

@@ -9,7 +9,7 @@
 //! entries is still the order in which their changes apply.
 
 use crate::{Error, Platform, request::TypedRequest};
-use engine::{AuditEntry, AuditNote, CorrelationId, Principal, Scope};
+use engine::{AuditNote, CorrelationId, KeyName, Principal, Scope};
 use std::sync::Arc;
 use store::Request;
 
@@ -18,6 +18,8 @@ use store::Request;
 pub struct Actor {
     /// The actor's name in the audit log: `key:…`, `jwt:…`, `config`.
     pub who: Arc<str>,
+    /// What the owner called the actor's key.
+    pub name: Option<KeyName>,
     /// The scope whose audit log the entry belongs to, and so who may read it.
     pub scope: Scope,
     /// The correlation id to search the logs for.
@@ -27,7 +29,8 @@ pub struct Actor {
 impl Actor {
     /// An authenticated principal that acts within its own scope.
     pub fn new(by: &Principal, correlation: CorrelationId) -> Self {
-        Actor { who: by.who.clone(), scope: by.grant.scope.clone(), correlation }
+        let (who, name) = (by.who.clone(), by.name.clone());
+        Actor { who, name, scope: by.grant.scope.clone(), correlation }
     }
 
     /// The same actor, where the entry belongs to `scope`.
@@ -43,6 +46,7 @@ impl Actor {
     ) -> AuditNote {
         AuditNote {
             who: self.who.clone(),
+            name: self.name.clone(),
             scope: self.scope.clone(),
             action,
             target: target.into(),
@@ -63,15 +67,5 @@ impl Platform {
     ) -> Result<(), Error> {
         let note = actor.note(action, target, detail.map(Into::into));
         self.execute_one(TypedRequest::without_answer(Request::Audit(note))).await
-    }
-
-    /// A page of the audit log, newest first: entries with a number below `before`.
-    pub async fn audit(
-        &self,
-        scope: &Scope,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Result<Vec<AuditEntry>, Error> {
-        Ok(self.store.audit(scope, before, limit).await?)
     }
 }

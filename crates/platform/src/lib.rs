@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod audit_log;
 mod batcher;
 mod bulk;
 mod cancel;
@@ -42,6 +43,7 @@ mod system;
 mod watch;
 
 pub use audit::Actor;
+pub use audit_log::{AuditPage, AuditQuery};
 pub use batcher::{Batcher, ClaimWait, Limits, PendingReply, Waiting};
 pub use bulk::{
     JobPermission, JobSelection, POISON_COUNTED_MAX, PoisonPage, PoisonQuery, PoisonReasons,
@@ -51,7 +53,7 @@ pub use error::Error;
 pub use explain::Explanation;
 pub use node::Node;
 pub use policy::{JobTypePolicy, check_policy};
-pub use queues::QueueSummary;
+pub use queues::{QueueSummary, QueueSums, TenantSummary};
 pub use settings_cache::{CachedKey, Credentials};
 pub use settle::SettleResult;
 pub use sweep::SweepResult;

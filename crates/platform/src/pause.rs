@@ -1,12 +1,13 @@
 //! Pause and resume a queue.
 
 use crate::{Actor, Error, Platform, request::TypedRequest};
-use engine::{JobType, PauseReason, Scope};
-use std::{collections::BTreeSet, sync::Arc};
+use engine::{JobType, Pause, PauseNote, PauseReason, Scope};
+use std::sync::Arc;
 use store::Request;
 
 impl Platform {
-    /// Stops claims from a queue; running jobs go on.
+    /// Stops claims from a queue; running jobs go on. A queue that is paused already keeps its
+    /// pause, with its actor and reason.
     pub async fn pause(
         &self,
         scope: &Scope,
@@ -14,8 +15,13 @@ impl Platform {
         reason: Option<&PauseReason>,
         actor: Option<&Actor>,
     ) -> Result<(), Error> {
-        let request = Request::Pause { scope: scope.clone(), job_type: job_type.clone() };
-        let detail = |pauses: &_| engine::pause_change(pauses, scope, &job_type, reason);
+        let note = PauseNote {
+            by: actor.map(|actor| actor.who.clone()),
+            by_name: actor.and_then(|actor| actor.name.clone()),
+            reason: reason.cloned(),
+        };
+        let request = Request::Pause { scope: scope.clone(), job_type: job_type.clone(), note };
+        let detail = |pauses: &[Pause]| engine::pause_change(pauses, scope, &job_type, reason);
         self.change_pause(request, actor, "queue.pause", &job_type, detail).await
     }
 
@@ -27,7 +33,7 @@ impl Platform {
         actor: Option<&Actor>,
     ) -> Result<(), Error> {
         let request = Request::Resume { scope: scope.clone(), job_type: job_type.clone() };
-        let detail = |pauses: &_| engine::resume_change(pauses, scope, &job_type);
+        let detail = |pauses: &[Pause]| engine::resume_change(pauses, scope, &job_type);
         self.change_pause(request, actor, "queue.resume", &job_type, detail).await
     }
 
@@ -38,7 +44,7 @@ impl Platform {
         actor: Option<&Actor>,
         action: &'static str,
         job_type: &JobType,
-        detail: impl Fn(&BTreeSet<(JobType, Scope)>) -> Arc<str>,
+        detail: impl Fn(&[Pause]) -> Arc<str>,
     ) -> Result<(), Error> {
         let mut request = TypedRequest::without_answer(request);
         if actor.is_some() {

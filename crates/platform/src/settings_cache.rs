@@ -49,7 +49,8 @@ impl Credentials {
 impl CachedKey {
     fn new(key: ApiKey) -> Self {
         let (who, grant) = (key.id.principal().into(), key.grant.clone());
-        let principal = Arc::new(Principal { who, grant, expires_at: key.expires_at });
+        let (name, expires_at) = (Some(key.name.clone()), key.expires_at);
+        let principal = Arc::new(Principal { who, name, grant, expires_at });
         CachedKey { key, principal }
     }
 }

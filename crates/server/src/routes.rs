@@ -91,7 +91,7 @@ pub static ROUTES: &[Route] = &[
     row("POST",   "/api/keys",                      Needs(Admin),       || post(keys::create),                  &doc::CREATE_KEY),
     row("GET",    "/api/keys",                      Needs(Admin),       || get(keys::all),                      &doc::LIST_KEYS),
     row("DELETE", "/api/keys/{id}",                 Needs(Admin),       || delete(keys::revoke),                &doc::REVOKE_KEY),
-    row("GET",    "/api/audit",                     Needs(Admin),       || get(audit::audit),                   &doc::AUDIT),
+    row("GET",    "/api/audit",                     Needs(JobsManage),  || get(audit::audit),                   &doc::AUDIT),
     row("POST",   "/api/work/claim",                Needs(Work),        || post(claim::claim),                  &doc::CLAIM),
     row("POST",   "/api/work/heartbeat",            Needs(Work),        || post(heartbeat::heartbeat),          &doc::HEARTBEAT),
     row("POST",   "/api/work/settle",               Needs(Work),        || post(settle::settle),                &doc::SETTLE),

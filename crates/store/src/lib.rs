@@ -63,7 +63,7 @@ pub use postgres::{
 };
 pub use queue::{Counts, Queue, QueueDepth, WorkerSeen};
 pub use random::RandomSource;
-pub use record::{Pause, Record, RecordBody, RecordChange, RecordKind, RecordName};
+pub use record::{Record, RecordBody, RecordChange, RecordKind, RecordName};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{
     FailStop, Finding, Health, OpenError, Options, Sqlite, backup, examine, migrate, restore,

@@ -317,7 +317,7 @@ impl Pair {
                 let (scope, job_type) = (scope_of(*tenant), type_of(*job_type));
                 self.execute(vec![match resume {
                     true => Request::Resume { scope, job_type },
-                    false => Request::Pause { scope, job_type },
+                    false => Request::Pause { scope, job_type, note: engine::PauseNote::default() },
                 }]);
             }
             Op::SetPolicy { job_type, policy } => {

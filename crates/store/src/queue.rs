@@ -1,8 +1,9 @@
 //! Queues and workers as an operator sees them.
 
+use crate::record::PauseKey;
 use engine::{
-    Host, Job, JobType, NewJob, Policy, Refusal, Scope, Status, Tenant, TenantLimit, TenantLimits,
-    Timestamp, WorkerId,
+    Host, Job, JobType, NewJob, Pause, Policy, Refusal, Scope, Status, Tenant, TenantLimit,
+    TenantLimits, Timestamp, WorkerId,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -144,14 +145,14 @@ impl<'a> LiveWorkers<'a> {
 /// Checks that a scope may pause one more type. A pause costs as much as a queue, and a type may be
 /// paused before its first job comes, so both have the same bound.
 pub(crate) fn check_pause(
-    paused: &BTreeSet<(JobType, Scope)>,
-    pause: &(JobType, Scope),
+    paused: &BTreeMap<PauseKey, Pause>,
+    pause: &PauseKey,
     limits: &TenantLimits,
 ) -> Result<(), Refusal> {
-    if paused.contains(pause) {
+    if paused.contains_key(pause) {
         return Ok(());
     }
-    let own = paused.iter().filter(|(_, scope)| *scope == pause.1).count();
+    let own = paused.keys().filter(|(_, scope)| *scope == pause.1).count();
     limits.check(TenantLimit::JobTypes, own as u64)
 }
 

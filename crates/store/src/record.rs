@@ -12,11 +12,8 @@ use crate::{
     },
     queue::Queue,
 };
-use engine::{ApiKey, FieldProblem, JobType, KeyId, Policy, Refusal, Scope, SigningKey};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use engine::{ApiKey, FieldProblem, JobType, KeyId, Pause, Policy, Refusal, Scope, SigningKey};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The kinds of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -163,10 +160,14 @@ macro_rules! record_body {
 }
 record_body!(Policy: Policy, Pause: Pause, ApiKey: ApiKey, SigningKey: SigningKey);
 
-/// A job type whose queues are stopped, and for which scope.
-pub type Pause = (JobType, Scope);
+/// A job type whose queues are stopped, and for which scope. Each has at most one pause.
+pub(crate) type PauseKey = (JobType, Scope);
 
-pub(crate) fn pause_name((job_type, scope): &Pause) -> RecordName {
+fn pause_key(pause: &Pause) -> PauseKey {
+    (pause.job_type.clone(), pause.scope.clone())
+}
+
+pub(crate) fn pause_name((job_type, scope): &PauseKey) -> RecordName {
     let key = job_type.as_str().into();
     RecordName { kind: RecordKind::Pause, scope: scope.clone(), key }
 }
@@ -192,7 +193,7 @@ pub(crate) fn unreadable() -> Refusal {
 pub(crate) struct Records {
     rows: BTreeMap<RecordName, Record>,
     policies: BTreeMap<JobType, Policy>,
-    pauses: BTreeSet<Pause>,
+    pauses: BTreeMap<PauseKey, Pause>,
     default_policy: Policy,
 }
 
@@ -212,10 +213,11 @@ impl Records {
             }
             RecordKind::Pause => {
                 let pause: Pause = record.read().ok_or(Unreadable)?;
-                if pause_name(&pause) != record.name {
+                let key = pause_key(&pause);
+                if pause_name(&key) != record.name {
                     return Err(Unreadable);
                 }
-                self.pauses.insert(pause);
+                self.pauses.insert(key, pause);
             }
             RecordKind::ApiKey => {
                 let key: ApiKey = record.read().ok_or(Unreadable)?;
@@ -236,7 +238,7 @@ impl Records {
             RecordKind::Policy => {
                 self.policies.retain(|job_type, _| job_type.as_str() != &*name.key)
             }
-            RecordKind::Pause => self.pauses.retain(|pause| pause_name(pause) != *name),
+            RecordKind::Pause => self.pauses.retain(|key, _| pause_name(key) != *name),
             RecordKind::ApiKey | RecordKind::SigningKey => {}
         }
     }
@@ -290,20 +292,28 @@ impl Records {
         &self.policies
     }
 
-    pub(crate) fn pauses(&self) -> &BTreeSet<Pause> {
+    pub(crate) fn pauses(&self) -> &BTreeMap<PauseKey, Pause> {
         &self.pauses
     }
 
     /// Whether a pause stops claims from `queue`.
     pub(crate) fn is_paused(&self, queue: &Queue) -> bool {
-        let by = |scope| self.pauses.contains(&(queue.job_type.clone(), scope));
+        let by = |scope| self.pauses.contains_key(&(queue.job_type.clone(), scope));
         !self.pauses.is_empty() && (by(Scope::All) || by(Scope::One(queue.tenant.clone())))
+    }
+
+    /// The pauses that stop claims from `queue`, that of all tenants first.
+    pub(crate) fn pauses_of(&self, queue: &Queue) -> Vec<Pause> {
+        let scopes = [Scope::All, Scope::One(queue.tenant.clone())];
+        let by = |scope| self.pauses.get(&(queue.job_type.clone(), scope)).cloned();
+        scopes.into_iter().filter_map(by).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::{PauseNote, Timestamp};
 
     fn policy(max_attempts: u32) -> Policy {
         Policy { max_attempts, ..Policy::default() }
@@ -335,7 +345,12 @@ mod tests {
         ] {
             assert_eq!(records.change(&put), Err(unreadable()));
         }
-        let paused = (JobType::parse("email").expect("lawful"), Scope::All);
+        let paused = Pause {
+            job_type: JobType::parse("email").expect("lawful"),
+            scope: Scope::All,
+            note: PauseNote::default(),
+            at: Timestamp::default(),
+        };
         assert!(records.change(&RecordChange::put(Scope::All, "report", &paused)).is_err());
         assert!(records.list(RecordKind::Policy, None, "").is_empty());
     }

@@ -3,12 +3,12 @@
 use crate::cursor::Cursor;
 use crate::node::{ClusterView, NodeInfo, NodeStatus, Notification, UnconfirmedNode};
 use crate::queue::{QueueDepth, WorkerSeen};
-use crate::record::{Pause, Record, RecordBody, RecordChange, RecordKind, key_of_id};
+use crate::record::{Record, RecordBody, RecordChange, RecordKind, key_of_id};
 use async_trait::async_trait;
 use engine::{
     ApiKey, AuditEntry, AuditNote, ClaimRequest, Command, ErrorCode, Event, ExplainFacts, Filter,
-    HistoryEntry, Job, JobId, JobType, JsonText, NewJob, Policy, Refusal, Scope, SigningKey,
-    Submitted, Timestamp, WorkerId,
+    HistoryEntry, Job, JobId, JobType, JsonText, NewJob, Pause, PauseNote, Policy, Refusal, Scope,
+    SigningKey, Submitted, Timestamp, WorkerId,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -98,10 +98,13 @@ pub trait Store: Execute {
         records.iter().map(read).collect::<Option<_>>().ok_or_else(unreadable)
     }
 
-    /// The pauses in force, each with its type and the scope whose queues it stops.
-    async fn pauses(&self) -> Result<BTreeSet<Pause>> {
-        let pauses = read_records(&self.records(RecordKind::Pause, None, "").await?)?;
-        Ok(pauses.into_iter().collect())
+    /// The pauses in force, by type, that of all tenants first, and then by tenant.
+    async fn pauses(&self) -> Result<Vec<Pause>> {
+        let mut pauses = read_records(&self.records(RecordKind::Pause, None, "").await?)?;
+        pauses.sort_by_cached_key(|pause: &Pause| {
+            (pause.job_type.clone(), pause.scope != Scope::All, pause.scope.clone())
+        });
+        Ok(pauses)
     }
 
     /// The API keys of one tenant, those valid for all tenants ([`Scope::All`]), or, without a
@@ -254,11 +257,12 @@ pub enum Request {
         scope: Scope,
         worker: WorkerId,
     },
-    /// Stop all claims from a queue.
+    /// Stop all claims from a queue. A queue that is paused already keeps its pause as it is.
     Pause {
         /// One tenant's queue, or the queues of all tenants.
         scope: Scope,
         job_type: JobType,
+        note: PauseNote,
     },
     /// Allow claims again; [`Scope::All`] lifts every pause of the type.
     Resume {

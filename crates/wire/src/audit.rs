@@ -17,6 +17,8 @@ pub struct AuditLogEntry {
     pub at: Rfc3339,
     /// The principal that acted.
     pub who: String,
+    /// The name of its key; null for other principals.
+    pub actor_name: Option<String>,
     /// The tenant concerned, or `*` for all.
     pub tenant: String,
     /// The action.
@@ -37,6 +39,7 @@ impl From<&AuditEntry> for AuditLogEntry {
             number: Some(entry.number),
             at: entry.at.into(),
             who: (*entry.who).into(),
+            actor_name: entry.name.as_ref().map(ToString::to_string),
             tenant: entry.scope.as_str().into(),
             action: (*entry.action).into(),
             target: (*entry.target).into(),

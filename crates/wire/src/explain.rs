@@ -1,6 +1,6 @@
 //! Explain: why a job is not running.
 
-use crate::time::Rfc3339;
+use crate::{queues::QueuePause, time::Rfc3339};
 use engine::{Reason, Status};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -51,6 +51,14 @@ pub struct ExplainReason {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_expires_at: Option<Rfc3339>,
@@ -76,8 +84,12 @@ impl From<&Reason> for ExplainReason {
             ..ExplainReason::default()
         };
         match reason {
-            Reason::NoLiveWorker { job_type } | Reason::QueuePaused { job_type } => {
-                shape.job_type = Some(job_type.to_string());
+            Reason::NoLiveWorker { job_type } => shape.job_type = Some(job_type.to_string()),
+            Reason::QueuePaused { pause } => {
+                let QueuePause { tenant, by, by_name, reason, at } = pause.into();
+                shape.job_type = Some(pause.job_type.to_string());
+                (shape.tenant, shape.reason, shape.since) = (Some(tenant), reason, Some(at));
+                (shape.by, shape.by_name) = (by, by_name);
             }
             Reason::NotDue { run_at } => shape.run_at = Some(Rfc3339(*run_at)),
             Reason::RetryWait { run_at, attempt, error_code } => {

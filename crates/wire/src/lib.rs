@@ -75,7 +75,7 @@ pub use policy::{
     BackoffPolicy, Factor, PolicyRequest, ReadyMadeHandler, TypePolicy, TypeWithPolicy,
 };
 pub use problem::{FieldError, Problem};
-pub use queues::{PauseRequest, QueueStatus, ResumeRequest, named_scope};
+pub use queues::{PAUSES_MAX, PauseRequest, QueuePause, QueueStatus, ResumeRequest, named_scope};
 pub use redrive::RedriveRequest;
 pub use release::{ReleaseItem, ReleaseRequest};
 pub use secret::Secret;

@@ -1,6 +1,7 @@
 //! Queues: how many jobs wait, and which workers could take them.
 
-use engine::{FieldProblem, Findings, PauseReason, Refusal, Scope};
+use crate::time::Rfc3339;
+use engine::{FieldProblem, Findings, Pause, PauseReason, Refusal, Scope};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -21,10 +22,48 @@ pub struct QueueStatus {
     pub running: u64,
     /// Poisoned jobs, which wait for an operator.
     pub poisoned: u64,
-    /// Whether it is paused.
+    /// Whether it is paused; for several tenants, whether all their queues are.
     pub paused: bool,
+    /// The pauses that stop it, at most 20; for several tenants, those of each.
+    pub pauses: Vec<QueuePause>,
     /// Live workers that claim this type.
     pub live_workers: u64,
+    /// Whether a job of the type has come, a live worker claims it, or it is declared. A pause of a
+    /// type that is not known is probably a typing error.
+    pub known: bool,
+}
+
+/// A pause: whose queue is stopped, who stopped it, why, and since when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Pause)]
+pub struct QueuePause {
+    /// The tenant, or `*` for all.
+    pub tenant: String,
+    /// The principal that paused it, as the audit log names it.
+    pub by: Option<String>,
+    /// The name of its key.
+    pub by_name: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+    /// Since when.
+    pub at: Rfc3339,
+}
+
+/// A queue shows at most so many pauses.
+pub const PAUSES_MAX: usize = 20;
+
+impl From<&Pause> for QueuePause {
+    fn from(pause: &Pause) -> Self {
+        let note = &pause.note;
+        QueuePause {
+            tenant: pause.scope.as_str().into(),
+            by: note.by.as_deref().map(Into::into),
+            by_name: note.by_name.as_ref().map(ToString::to_string),
+            reason: note.reason.as_ref().map(ToString::to_string),
+            at: pause.at.into(),
+        }
+    }
 }
 
 /// Pauses the queue of a tenant, and says why.

@@ -2,7 +2,7 @@
 
 use super::{
     StoreArgs,
-    remote::{PageArgs, RemoteArgs},
+    remote::{PageArgs, RemoteArgs, TenantArgs},
 };
 use clap::{Args as Arguments, Subcommand};
 
@@ -86,13 +86,28 @@ pub(crate) struct AuditArgs {
 #[derive(Subcommand)]
 pub(crate) enum AuditCommand {
     /// List what was done, the newest first
-    List(AuditListArgs),
+    List(Box<AuditListArgs>),
     /// Verify the hash chain of the log, also while a server uses the store
     Verify(AuditVerifyArgs),
 }
 
 #[derive(Arguments)]
 pub(crate) struct AuditListArgs {
+    /// Only what this actor did: an id such as key:5d1a0c7e9b3f2486, or the name of a key; * stands
+    /// for any text
+    #[arg(long, value_name = "ACTOR")]
+    pub(crate) actor: Option<String>,
+    /// Only this action, such as queue.pause; * stands for any text: 'job.*'
+    #[arg(long, value_name = "ACTION")]
+    pub(crate) action: Option<String>,
+    /// Not longer ago than a span such as 2h, or not before a time
+    #[arg(long, value_name = "SPAN|TIME")]
+    pub(crate) since: Option<String>,
+    /// Longer ago than a span such as 1h, or before a time
+    #[arg(long, value_name = "SPAN|TIME")]
+    pub(crate) until: Option<String>,
+    #[command(flatten)]
+    pub(crate) tenant: TenantArgs,
     #[command(flatten)]
     pub(crate) page: PageArgs,
     #[command(flatten)]

@@ -26,10 +26,20 @@ pub(crate) struct QueuesArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum QueuesCommand {
-    /// Start no more jobs of a type; running ones go on, and submits are still accepted
-    Pause(QueueArgs),
-    /// Start jobs of a type again
+    /// Start no more jobs of a type; running ones go on, and submits are still accepted. With a
+    /// key for *, of every tenant, or of the one that is named
+    Pause(PauseArgs),
+    /// Start jobs of a type again; with a key for *, of every tenant, or of the one that is named
     Resume(QueueArgs),
+}
+
+#[derive(Arguments)]
+pub(crate) struct PauseArgs {
+    /// Why, for those who wonder why nothing starts; every tenant concerned reads it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    #[command(flatten)]
+    pub(crate) queue: QueueArgs,
 }
 
 #[derive(Arguments)]
@@ -37,6 +47,8 @@ pub(crate) struct QueueArgs {
     /// The type whose queue is meant
     #[arg(value_name = "TYPE")]
     pub(crate) job_type: String,
+    #[command(flatten)]
+    pub(crate) tenant: TenantArgs,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
 }

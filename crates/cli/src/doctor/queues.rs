@@ -1,7 +1,7 @@
 //! Checks of queues, workers and types: pure functions from the server's answers to findings.
 
 use super::{DoctorReport, quoted};
-use crate::remote::{QueueHealth, ago, queue_health, span};
+use crate::remote::{QueueHealth, ago, pause_text, queue_health, resume_command, span};
 use engine::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
 use wire::{QueueStatus, TypeWithPolicy, WorkerState, WorkerStatus};
@@ -21,6 +21,7 @@ pub(super) fn examine(report: &mut DoctorReport, server_state: &ServerState, now
     let findings_before = report.0.len();
     for queue in &server_state.queues {
         report_stuck(report, server_state, queue, now);
+        report_pauses(report, queue, now);
         report_poisoned(report, server_state, queue);
         report_undeclared(report, server_state, queue);
     }
@@ -40,20 +41,8 @@ fn report_stuck(
     let age = queue.oldest_age_seconds.map(Duration::from_secs);
     let oldest = age.map_or(String::new(), |age| format!(" (oldest {})", span(age)));
     match queue_health(queue) {
-        QueueHealth::Open => {}
-        QueueHealth::Paused => {
-            let resume = format!("consign queues resume {}", quoted(name));
-            if queue.queued == 0 {
-                let what = format!("queue {name}: paused; nothing waits in it");
-                report.note("queue", what).run("", resume);
-            } else {
-                let what = format!("queue {name}: paused, and {}{oldest}", waits(queue.queued));
-                report
-                    .wrong("queue", what)
-                    .run("who did it, and when", "consign audit")
-                    .run("let its jobs start", resume);
-            }
-        }
+        QueueHealth::Open | QueueHealth::PartlyPaused => {}
+        QueueHealth::Paused => report_paused(report, queue, &oldest),
         QueueHealth::NoWorker => {
             let waits = waits(queue.due);
             let them = if queue.due == 1 { "it" } else { "them" };
@@ -79,6 +68,31 @@ fn report_stuck(
             let what = format!("queue {name}: {waits} although {workers} is at work{oldest}");
             let say = "more workers or more slots; who works";
             report.wrong("queue", what).run(say, "consign workers");
+        }
+    }
+}
+
+fn report_paused(report: &mut DoctorReport, queue: &QueueStatus, oldest: &str) {
+    let name = &queue.job_type;
+    let resume = resume_command(&quoted(name), None);
+    if queue.queued == 0 {
+        let unknown = if queue.known { "" } else { ", and no job, worker or type has its name" };
+        let what = format!("queue {name}: paused; nothing waits in it{unknown}");
+        report.note("queue", what).run("", resume);
+        return;
+    }
+    let what = format!("queue {name}: paused, and {}{oldest}", waits(queue.queued));
+    report.wrong("queue", what).run("let its jobs start", resume);
+}
+
+/// Says who paused a queue, and why. The pause of one tenant does not show in the sums of all.
+fn report_pauses(report: &mut DoctorReport, queue: &QueueStatus, now: Timestamp) {
+    let name = &queue.job_type;
+    for pause in &queue.pauses {
+        let what = format!("queue {name}: {}", pause_text(pause, now));
+        let finding = report.note("queue", what);
+        if !queue.paused {
+            finding.run("", resume_command(&quoted(name), Some(&pause.tenant)));
         }
     }
 }
@@ -182,7 +196,9 @@ mod tests {
             running: 0,
             poisoned: 0,
             paused: false,
+            pauses: Vec::new(),
             live_workers,
+            known: true,
         }
     }
 
@@ -240,7 +256,6 @@ mod tests {
             },
             &[
                 "✗ queue email: paused, and 1 job waits (oldest 12 min)",
-                "  → who did it, and when: consign audit",
                 "  → let its jobs start: consign queues resume email",
                 "✗ queue email: 3 jobs wait for a person: NO_PAGE 3",
                 "  → which, and why: consign poison --type email",

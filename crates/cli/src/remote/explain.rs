@@ -1,6 +1,6 @@
 //! Why a job is not running, and the remedy.
 
-use super::{Session, Style, StyledLine, ago, fact, status_style, with_session};
+use super::{Session, Style, StyledLine, ago, fact, resume_command, status_style, with_session};
 use crate::args::JobArgs;
 use anyhow::Result;
 use std::process::ExitCode;
@@ -51,7 +51,7 @@ fn remedy(reason: &ExplainReason, job: &str) -> Option<String> {
                 "start a worker for it, such as: consign work --type {job_type} --exec ./handler"
             )
         }
-        "QUEUE_PAUSED" => format!("consign queues resume {job_type}"),
+        "QUEUE_PAUSED" => resume_command(job_type, reason.tenant.as_deref()),
         "NOT_DUE" => "none is needed: it starts by itself then".into(),
         "RETRY_WAIT" => format!(
             "it is tried again by itself; consign history {job} says why it failed, in case that must be mended"

@@ -37,7 +37,7 @@ pub(crate) mod workers;
 
 pub(crate) use failure::{is_broken_pipe, root};
 pub(crate) use keys::{KeyValidity, validity};
-pub(crate) use queues::{QueueHealth, queue_health};
+pub(crate) use queues::{QueueHealth, pause_text, queue_health, resume_command};
 pub(crate) use show::{Show, ago, span};
 
 // What most commands print with and end with.

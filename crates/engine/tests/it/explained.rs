@@ -6,12 +6,17 @@ use engine::*;
 fn idle_facts() -> ExplainFacts {
     ExplainFacts {
         now: now(),
-        paused: false,
+        pauses: Vec::new(),
         live_workers: 1,
         ahead: 0,
         running: 0,
         concurrency: None,
     }
+}
+
+fn paused() -> Pause {
+    let job_type = JobType::parse("email").unwrap();
+    Pause { job_type, scope: Scope::All, note: PauseNote::default(), at: now() }
 }
 
 #[track_caller]
@@ -28,7 +33,7 @@ fn every_true_reason_appears() {
     check(&waiting, idle_facts(), &["BEHIND_OTHERS"]);
     check(&waiting, ExplainFacts { ahead: 3, ..idle_facts() }, &["BEHIND_OTHERS"]);
     check(&waiting, ExplainFacts { live_workers: 0, ..idle_facts() }, &["NO_LIVE_WORKER"]);
-    check(&waiting, ExplainFacts { paused: true, ..idle_facts() }, &["QUEUE_PAUSED"]);
+    check(&waiting, ExplainFacts { pauses: vec![paused()], ..idle_facts() }, &["QUEUE_PAUSED"]);
     let full = ExplainFacts { running: 2, concurrency: Some(2), ..idle_facts() };
     check(&waiting, full, &["LIMIT_REACHED"]);
     check(&queued_from(JobDraft { run_at: Some(NOW + 1), ..draft() }), idle_facts(), &["NOT_DUE"]);
@@ -51,7 +56,7 @@ fn every_true_reason_appears() {
 #[test]
 fn several_reasons_appear_together() {
     let later = queued_from(JobDraft { run_at: Some(NOW + 1), ..draft() });
-    let stuck = ExplainFacts { paused: true, live_workers: 0, ahead: 2, ..idle_facts() };
+    let stuck = ExplainFacts { pauses: vec![paused()], live_workers: 0, ahead: 2, ..idle_facts() };
     check(&later, stuck, &["QUEUE_PAUSED", "NO_LIVE_WORKER", "NOT_DUE", "BEHIND_OTHERS"]);
 }
 

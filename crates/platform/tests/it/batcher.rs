@@ -349,7 +349,13 @@ fn a_released_job_goes_to_a_waiting_claim() {
 fn a_queue_that_goes_on_wakes_its_workers() {
     let fixture = BatcherFixture::new();
     let (scope, email) = (Scope::All, job_type("email"));
-    fixture.execute(Request::Pause { scope: scope.clone(), job_type: email.clone() }).unwrap();
+    fixture
+        .execute(Request::Pause {
+            scope: scope.clone(),
+            job_type: email.clone(),
+            note: engine::PauseNote::default(),
+        })
+        .unwrap();
     fixture.job("email");
     let claim = fixture.idle_claim("a", &["email"], 1);
     fixture.execute(Request::Resume { scope, job_type: email }).unwrap();
@@ -360,6 +366,7 @@ fn a_queue_that_goes_on_wakes_its_workers() {
 fn with_audit_entry(request: Request) -> Request {
     let note = engine::AuditNote {
         who: "key:1".into(),
+        name: None,
         scope: Scope::All,
         action: "test.act",
         target: "x".into(),

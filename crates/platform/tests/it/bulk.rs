@@ -8,7 +8,9 @@ use engine::{
     ClaimRequest, EndingDraft, ErrorCode, Field, Filter, Grant, Job, JobDraft, JobId, JobType,
     Outcome, Pattern, Right, Scope, Status, Tenant, WorkerId,
 };
-use platform::{Error, JobPermission, JobSelection, Platform, PoisonQuery, Report, Settings};
+use platform::{
+    Error, JobPermission, JobSelection, Platform, PoisonQuery, QueueSummary, Report, Settings,
+};
 use pollster::block_on;
 use std::{collections::BTreeMap, time::Duration};
 use store::StoreError;
@@ -259,6 +261,10 @@ fn poison_queue_pages_hold_every_poisoned_job() {
     assert_eq!(seen, kept);
 }
 
+fn summaries(platform: &Platform, scope: &Scope) -> Vec<QueueSummary> {
+    block_on(platform.queue_sums(scope, &|_| true)).unwrap().types
+}
+
 #[test]
 fn queues_are_summed_up_by_type_and_each_worker_counts_once() {
     let fixture = Fixture::new();
@@ -277,20 +283,41 @@ fn queues_are_summed_up_by_type_and_each_worker_counts_once() {
     block_on(platform.claim(&acme, own)).unwrap();
     block_on(platform.claim(&Scope::All, crate::fixture::claim_request("d", 1))).unwrap();
     block_on(platform.pause(&Scope::One(tenant("birch")), job_type("email"), None, None)).unwrap();
-    let all = block_on(platform.queue_summaries(&Scope::All)).unwrap();
+    let all = summaries(platform, &Scope::All);
     assert_eq!(all.iter().map(|q| q.job_type.as_str()).collect::<Vec<_>>(), ["email", "scan"]);
     let email = &all[0];
     assert_eq!((email.queued + email.running, email.running), (5, 2));
     assert_eq!((email.live_workers, email.paused), (2, false));
     assert_eq!((all[1].live_workers, all[1].due), (0, 1));
     assert_eq!(all[1].oldest_age, Some(Duration::from_secs(3)));
-    let birch = block_on(platform.queue_summaries(&Scope::One(tenant("birch")))).unwrap();
+    let birch = summaries(platform, &Scope::One(tenant("birch")));
     assert_eq!(
         (birch[0].live_workers, birch[0].paused),
         (1, true),
         "one worker claims for all tenants"
     );
     block_on(platform.pause(&Scope::All, job_type("email"), None, None)).unwrap();
-    let all = block_on(platform.queue_summaries(&Scope::All)).unwrap();
+    let all = summaries(platform, &Scope::All);
     assert!(all[0].paused && !all[1].paused);
+}
+
+#[test]
+fn queues_are_summed_up_by_tenant() {
+    let fixture = Fixture::new();
+    let platform = &fixture.platform;
+    submit(platform, "acme", "email", 2);
+    submit(platform, "acme", "scan", 1);
+    fixture.clock.pass(Duration::from_secs(7));
+    submit(platform, "birch", "email", 3);
+    block_on(platform.claim(&Scope::One(tenant("birch")), crate::fixture::claim_request("c", 1)))
+        .unwrap();
+    let sums = block_on(platform.queue_sums(&Scope::All, &|_| true)).unwrap();
+    let tenants: Vec<_> = sums.tenants.iter().map(|sums| sums.tenant.as_str()).collect();
+    assert_eq!(tenants, ["acme", "birch"]);
+    let numbers = |at: usize| (sums.tenants[at].queued, sums.tenants[at].running);
+    assert_eq!((numbers(0), numbers(1)), ((3, 0), (2, 1)));
+    assert_eq!(sums.tenants[0].oldest_age, Some(Duration::from_secs(7)));
+    let only_scans = |job_type: &JobType| job_type.as_str() == "scan";
+    let sums = block_on(platform.queue_sums(&Scope::All, &only_scans)).unwrap();
+    assert_eq!((sums.types.len(), sums.tenants.len(), sums.tenants[0].queued), (1, 1, 1));
 }

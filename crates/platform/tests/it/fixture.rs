@@ -1,10 +1,10 @@
 //! A platform over an empty memory store, with a manual clock.
 
 use engine::{
-    ClaimId, ClaimRequest, EndingDraft, JobDraft, JobId, JobType, Outcome, Refusal, Scope, Status,
-    Tenant, Timestamp, WorkerId,
+    AuditEntry, AuditFilter, ClaimId, ClaimRequest, EndingDraft, JobDraft, JobId, JobType, Outcome,
+    Refusal, Scope, Status, Tenant, Timestamp, WorkerId,
 };
-use platform::{Error, Platform, Report, Settings, SettleResult};
+use platform::{AuditQuery, Error, Platform, Report, Settings, SettleResult};
 use pollster::block_on;
 use std::sync::Arc;
 use store::{Claimed, ManualClock, Memory, SeededRandom};
@@ -44,6 +44,12 @@ impl Fixture {
 
 /// The result of one report, over a store without damage.
 #[track_caller]
+/// The newest entries of the audit log.
+pub(crate) fn audit(platform: &Platform, scope: Scope) -> Vec<AuditEntry> {
+    let query = AuditQuery { scope, filter: AuditFilter::default(), before: None, limit: 100 };
+    block_on(platform.audit(&query)).unwrap().entries
+}
+
 pub(crate) fn status_or_refusal(result: SettleResult) -> Result<Status, Refusal> {
     result.map_err(|error| match error {
         Error::Refused(refusal) => refusal,

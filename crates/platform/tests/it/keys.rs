@@ -19,7 +19,7 @@ fn grant(scope: Scope) -> Grant {
 }
 
 fn admin() -> Principal {
-    Principal { who: "key:admin".into(), grant: grant(Scope::All), expires_at: None }
+    Principal { who: "key:admin".into(), name: None, grant: grant(Scope::All), expires_at: None }
 }
 
 fn correlation() -> CorrelationId {
@@ -38,7 +38,7 @@ fn revoke(fixture: &Fixture, scope: &Scope, id: KeyId) -> Result<ApiKey, Error> 
 
 /// The entries of the audit log, oldest first.
 fn audit_log(fixture: &Fixture, scope: &Scope) -> Vec<(String, String, Option<String>)> {
-    let page = block_on(fixture.platform.audit(scope, None, 100)).unwrap();
+    let page = crate::fixture::audit(&fixture.platform, scope.clone());
     let entry_fields = |entry: &engine::AuditEntry| {
         let detail = entry.detail.as_deref().map(str::to_owned);
         (entry.action.to_string(), entry.target.to_string(), detail)
@@ -68,8 +68,7 @@ fn a_key_is_made_once_and_known_again_by_its_secret() {
             Some("name \"ci\"; tenant acme; scopes jobs:read".into())
         )]
     );
-    let everything =
-        format!("{:?}", block_on(fixture.platform.audit(&Scope::All, None, 9)).unwrap());
+    let everything = format!("{:?}", crate::fixture::audit(&fixture.platform, Scope::All));
     let hex = secret.expose().rsplit_once('_').unwrap().1.to_owned();
     assert!(!everything.contains(&hex), "the secret is nowhere");
 }

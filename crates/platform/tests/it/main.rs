@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 #[cfg(not(feature = "shuttle"))]
+mod audit_log;
 mod batcher;
 #[cfg(not(feature = "shuttle"))]
 mod bulk;

@@ -11,6 +11,7 @@ use pollster::block_on;
 fn actor() -> Actor {
     Actor {
         who: "key:ops".into(),
+        name: None,
         scope: Scope::One(Tenant::default_tenant()),
         correlation: CorrelationId::parse("c-7").unwrap(),
     }
@@ -18,7 +19,7 @@ fn actor() -> Actor {
 
 /// The entries of the audit log, oldest first: action, target and detail in one line.
 fn audit_lines(fixture: &Fixture) -> Vec<String> {
-    let entries = block_on(fixture.platform.audit(&Scope::All, None, 100)).unwrap();
+    let entries = crate::fixture::audit(&fixture.platform, Scope::All);
     let mut before = AuditHash::FIRST;
     let mut lines = Vec::new();
     for entry in entries.iter().rev() {

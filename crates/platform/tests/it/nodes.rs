@@ -317,7 +317,7 @@ fn count_unconfirmed(setter: &Node) -> usize {
 fn principal() -> Principal {
     let rights = [Right::Admin].into_iter().collect();
     let grant = Grant { scope: Scope::All, rights, types: Vec::new(), subjects: Vec::new() };
-    Principal { who: "test".into(), grant, expires_at: None }
+    Principal { who: "test".into(), name: None, grant, expires_at: None }
 }
 
 fn make_key(node: &Node) -> KeyId {

@@ -90,6 +90,7 @@ fn a_watch_learns_of_what_is_recorded_as_well() {
     let mut watch = fixture.batcher.watch(id);
     let note = AuditNote {
         who: "key:1".into(),
+        name: None,
         scope: Scope::All,
         action: "job.cancel",
         target: id.to_string().into(),

@@ -87,6 +87,7 @@ fn list(simulation: &Simulation, rng: &mut Rng, version: u64) -> List {
     let record_change = RecordChange::put(Scope::All, RECORD, &policy).expecting(version);
     let note = AuditNote {
         who: "scheduler".into(),
+        name: None,
         scope: Scope::All,
         action: "schedule.fire",
         target: RECORD.into(),

@@ -1,12 +1,11 @@
 //! Whether this node is alive, whether it can serve, and its metrics.
 
-use super::queues::visible_queues;
 use crate::{
     AppState,
     app_state::overloaded,
     context::RequestContext,
     error::{ApiError, Reply},
-    metrics::write_queues,
+    metrics::{write_queues, write_tenants},
 };
 use axum::{
     Json,
@@ -14,7 +13,7 @@ use axum::{
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
-use engine::Scope;
+use engine::{JobType, Scope};
 use serde::Serialize;
 use std::time::Duration;
 use utoipa::ToSchema;
@@ -53,7 +52,12 @@ pub(crate) async fn metrics(context: RequestContext) -> Reply<Response> {
     if *context.scope() == Scope::All {
         context.app.metrics.write_requests(&mut page, &context.app.authenticator.failures);
     }
-    write_queues(&mut page, &visible_queues(&context, context.scope()).await?);
+    let may_see = |job_type: &JobType| context.grant().may_type(job_type).is_ok();
+    let sums = context.node().queue_sums(context.scope(), &may_see).await?;
+    write_queues(&mut page, &sums.types);
+    if *context.scope() == Scope::All {
+        write_tenants(&mut page, &sums.tenants);
+    }
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Ok(([(header::CONTENT_TYPE, kind)], page).into_response())
 }

@@ -8,7 +8,9 @@ use crate::{
 };
 use axum::{Json, http::HeaderMap};
 use engine::{JobType, Scope};
-use wire::{Page, PauseRequest, QueueStatus, ResumeRequest, codes, named_scope};
+use wire::{
+    PAUSES_MAX, Page, PauseRequest, QueuePause, QueueStatus, ResumeRequest, codes, named_scope,
+};
 
 pub(crate) async fn all(
     context: RequestContext,
@@ -43,7 +45,7 @@ pub(crate) async fn pause(
     // The audit entry belongs to the tenant whose queue it is: its operators read why nothing runs.
     let actor = context.actor().within(scope.clone());
     context.node().pause(&scope, job_type.clone(), reason.as_ref(), Some(&actor)).await?;
-    answer_when_confirmed(&context, &scope, &job_type, true).await
+    answer_when_confirmed(&context, &scope, &job_type).await
 }
 
 pub(crate) async fn resume(
@@ -55,32 +57,30 @@ pub(crate) async fn resume(
     let scope = named_scope(context.scope(), request.tenant.as_deref())?;
     let actor = context.actor().within(scope.clone());
     context.node().resume(&scope, job_type.clone(), Some(&actor)).await?;
-    answer_when_confirmed(&context, &scope, &job_type, false).await
+    answer_when_confirmed(&context, &scope, &job_type).await
 }
 
-/// Answers with the queue as soon as the change is in force. A queue may be paused before its first
-/// job.
+/// Answers with the queue as soon as the change is in force. There may be no job of the type yet.
 async fn answer_when_confirmed(
     context: &RequestContext,
     scope: &Scope,
     job_type: &JobType,
-    paused: bool,
 ) -> Reply<(HeaderMap, Json<QueueStatus>)> {
     let headers = context.app.confirmation_headers().await;
     let queue = find_queue(context, scope, job_type).await?;
-    let new = || QueueStatus { job_type: job_type.to_string(), paused, ..QueueStatus::default() };
-    Ok((headers, Json(queue.unwrap_or_else(new))))
+    if let Some(queue) = queue {
+        return Ok((headers, Json(queue)));
+    }
+    let (job_type, known) =
+        (job_type.to_string(), context.node().is_known_type(scope, job_type).await?);
+    Ok((headers, Json(QueueStatus { job_type, known, ..QueueStatus::default() })))
 }
 
 /// The queues of `scope` that this caller may see.
-pub(super) async fn visible_queues(
-    context: &RequestContext,
-    scope: &Scope,
-) -> Reply<Vec<QueueStatus>> {
-    let summaries = context.node().queue_summaries(scope).await?;
-    let visible =
-        summaries.iter().filter(|summary| context.grant().may_type(&summary.job_type).is_ok());
-    Ok(visible.map(queue_status).collect())
+async fn visible_queues(context: &RequestContext, scope: &Scope) -> Reply<Vec<QueueStatus>> {
+    let may_see = |job_type: &JobType| context.grant().may_type(job_type).is_ok();
+    let sums = context.node().queue_sums(scope, &may_see).await?;
+    Ok(sums.types.iter().map(queue_status).collect())
 }
 
 async fn find_queue(
@@ -102,6 +102,8 @@ fn queue_status(summary: &platform::QueueSummary) -> QueueStatus {
         running: summary.running,
         poisoned: summary.poisoned,
         paused: summary.paused,
+        pauses: summary.pauses.iter().take(PAUSES_MAX).map(QueuePause::from).collect(),
         live_workers: summary.live_workers,
+        known: summary.is_known,
     }
 }

@@ -249,7 +249,7 @@ async fn signed_caller(app: &AppState, path: &str, sig: &str) -> Reply<Caller> {
         subjects: Vec::new(),
     };
     let who = format!("{SIGNED}{job}").into();
-    Ok(Caller(Arc::new(Principal { who, grant, expires_at: None })))
+    Ok(Caller(Arc::new(Principal { who, name: None, grant, expires_at: None })))
 }
 
 /// Adds the rate limit headers, and refuses where nothing is left. Workers' reports are never

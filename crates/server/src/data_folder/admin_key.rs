@@ -122,6 +122,7 @@ impl AdminKeys<'_> {
         let correlation = CorrelationId::parse(&correlation).expect("an id is a correlation");
         let note = AuditNote {
             who: who.into(),
+            name: None,
             scope: Scope::All,
             action,
             target: key.id.to_string().into(),

@@ -7,7 +7,7 @@ pub(super) const CANCELLED_MANY: &str =
     r#"{"matched": 3, "operationId": "9a4d6f0e-2f0b-4c55-8a53-3f0d1c6b7e21"}"#;
 pub(super) const TRANSITION: &str = r#"{"seq": 1, "at": "2026-11-15T08:00:00.123Z", "from": null, "to": "Queued", "attempt": 0, "workerId": null, "errorCode": null, "message": null}"#;
 pub(super) const EXPLAINED: &str = r#"{"status": "Queued", "reasons": [{"code": "NO_LIVE_WORKER", "detail": "no worker that is alive takes jobs of type email", "jobType": "email"}]}"#;
-pub(super) const QUEUE: &str = r#"{"jobType": "email", "queued": 12, "due": 10, "oldestAgeSeconds": 4, "running": 3, "poisoned": 1, "paused": false, "liveWorkers": 2}"#;
+pub(super) const QUEUE: &str = r#"{"jobType": "email", "queued": 12, "due": 10, "oldestAgeSeconds": 4, "running": 3, "poisoned": 1, "paused": true, "pauses": [{"tenant": "*", "by": "key:5d1a0c7e9b3f2486", "byName": "ops", "reason": "the mail server is down", "at": "2026-11-15T08:00:00.123Z"}], "liveWorkers": 2, "known": true}"#;
 pub(super) const POISON: &str = r#"{"items": [], "nextCursor": null, "counts": {"SMTP_DOWN": 2}}"#;
 pub(super) const TYPE: &str = r#"{"jobType": "email", "declared": true, "maxAttempts": 5, "lease": "30s", "timeout": "15m", "backoff": {"base": "2s", "factor": 2, "max": "10m", "jitter": "full"}, "lostWorkersMax": 3, "keyWindow": "7d", "retention": "30d", "maxQueued": null, "concurrency": null, "schema": null, "handler": null}"#;
 pub(super) const POLICY: &str = r#"{"maxAttempts": 5, "timeout": "2m", "backoff": {"base": "2s", "factor": 2, "max": "10m", "jitter": "full"}}"#;
@@ -15,7 +15,7 @@ pub(super) const TYPE_SET: &str = r#"{"jobType": "email", "declared": true, "max
 pub(super) const NEW_KEY: &str = r#"{"name": "shop", "tenant": "default", "scopes": ["jobs:enqueue", "jobs:read"], "types": ["email"]}"#;
 pub(super) const KEY_CREATED: &str = r#"{"id": "5d1a0c7e9b3f2486", "key": "csk_shown-once", "tenant": "default", "scopes": ["jobs:enqueue", "jobs:read"], "types": ["email"], "subjects": [], "expiresAt": null}"#;
 pub(super) const KEY: &str = r#"{"id": "5d1a0c7e9b3f2486", "kind": "api", "name": "shop", "tenant": "default", "scopes": ["jobs:enqueue"], "types": [], "subjects": [], "createdAt": "2026-11-15T08:00:00.123Z", "createdBy": "key:0000000000000001", "expiresAt": null, "revokedAt": null}"#;
-pub(super) const AUDIT_ENTRY: &str = r#"{"number": 1, "at": "2026-11-15T08:00:00.123Z", "who": "key:0000000000000001", "tenant": "*", "action": "queue.pause", "target": "email", "detail": null, "correlationId": "c463928a-6352-45f4-ad04-57fb9f9a26e6", "hash": "9c1f"}"#;
+pub(super) const AUDIT_ENTRY: &str = r#"{"number": 1, "at": "2026-11-15T08:00:00.123Z", "who": "key:0000000000000001", "actorName": "ops", "tenant": "*", "action": "queue.pause", "target": "email", "detail": null, "correlationId": "c463928a-6352-45f4-ad04-57fb9f9a26e6", "hash": "9c1f"}"#;
 pub(super) const WORKER: &str = r#"{"workerId": "mailer-1", "host": "box-7", "jobTypes": ["email"], "running": 3, "lastSeenAt": "2026-11-15T08:00:00.123Z", "state": "live"}"#;
 pub(super) const NODE: &str = r#"{"nodeId": "01a1e17f-dec5-7e21-8a53-3f0d1c6b7e21", "version": "0.1.0", "startedAt": "2026-11-15T08:00:00.123Z", "lastSeenAt": "2026-11-15T09:30:00.456Z", "state": "live", "leader": true}"#;
 pub(super) const CLAIM: &str = r#"{"workerId": "mailer-1", "claimId": "0001", "jobTypes": ["email"], "max": 10, "waitSeconds": 0}"#;

@@ -30,7 +30,9 @@ pub(crate) static SHOW_QUEUE: Doc = Doc {
 
 pub(crate) static PAUSE: Doc = Doc {
     about: "For the caller's tenant; with a credential for `*`, for the tenant that is named, or \
-            for all. A queue may be paused before its first job.",
+            for all. A queue may be paused before its first job: `known` is then false where \
+            nothing else names the type either, which is probably a typing error. A queue that is \
+            paused already keeps its pause, with who made it and why.",
     body: Some(
         Body::setting::<PauseRequest>(r#"{"reason": "the mail server is down"}"#).optional(),
     ),
@@ -146,7 +148,26 @@ pub(crate) static REVOKE_KEY: Doc = Doc {
 };
 
 pub(crate) static AUDIT: Doc = Doc {
-    parameters: &[TOP, cursor("^[0-9a-f]{48}$")],
+    about: "The entries of the caller's tenant; with a credential for `*`, those of all. A page \
+            reads a bounded part of the log: it may be short, and even empty, and still have a \
+            next one.",
+    parameters: &[
+        Param::query(
+            "actor",
+            Kind::Text(FieldRule::Text(256)),
+            "only what this principal did, or the key of this name, with `*` for any text",
+        ),
+        Param::query(
+            "action",
+            Kind::Text(FieldRule::Text(256)),
+            "only this action, with `*` for any text, such as `queue.*`",
+        ),
+        Param::query("from", Kind::Text(FieldRule::Time), "not before this time"),
+        Param::query("to", Kind::Text(FieldRule::Time), "before this time"),
+        TENANT,
+        TOP,
+        cursor("^[0-9a-f]{48}$"),
+    ],
     answers: &[ResponseDoc::page::<AuditLogEntry>(
         "what people did, the newest first",
         example::AUDIT_ENTRY,

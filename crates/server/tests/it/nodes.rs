@@ -47,7 +47,7 @@ impl TestServer {
 async fn new_key(node: &Node) -> Secret {
     let rights = [Right::Admin].into_iter().collect();
     let grant = Grant { scope: Scope::All, rights, types: Vec::new(), subjects: Vec::new() };
-    let by = Principal { who: "test".into(), grant: grant.clone(), expires_at: None };
+    let by = Principal { who: "test".into(), name: None, grant: grant.clone(), expires_at: None };
     let draft = KeyDraft { name: KeyName::parse("test").unwrap(), grant, expires_at: None };
     let created = node.create_key(&by, CorrelationId::parse("test").unwrap(), draft).await;
     Secret::new(created.unwrap().1.expose())

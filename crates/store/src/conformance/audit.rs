@@ -10,6 +10,7 @@ use pollster::block_on;
 pub(crate) fn note(scope: Scope, target: &str) -> AuditNote {
     AuditNote {
         who: "key:0000000000000001".into(),
+        name: None,
         scope,
         action: "test.act",
         target: target.into(),
@@ -61,7 +62,8 @@ pub(crate) fn audited_commands_are_recorded_in_a_hash_chain(fixture: &Fixture) {
     let entries = log(fixture);
     assert_eq!(fixture.status(id), Status::Cancelled);
     let [first, second] = &entries[..] else { panic!("{entries:?}") };
-    let AuditNote { who, scope, action, target, detail, correlation } = note(only("acme"), "even");
+    let AuditNote { who, scope, action, target, detail, correlation, .. } =
+        note(only("acme"), "even");
     assert_eq!((&second.who, &second.scope, &*second.action), (&who, &scope, action));
     assert_eq!((&second.target, &second.detail), (&target, &detail));
     assert_eq!(second.correlation, correlation);

@@ -78,7 +78,11 @@ pub(crate) fn declared_types_do_not_count(fixture: &Fixture) {
 
 pub(crate) fn paused_types_of_a_tenant_are_bounded(fixture: &Fixture) {
     let max = limits().job_types_max;
-    let pause = |name: &str, scope| Request::Pause { scope, job_type: job_type(name) };
+    let pause = |name: &str, scope| Request::Pause {
+        scope,
+        job_type: job_type(name),
+        note: engine::PauseNote::default(),
+    };
     let pauses = (0..max).map(|number| pause(&format!("type-{number}"), only("acme"))).collect();
     assert!(fixture.run(pauses).iter().all(Result::is_ok));
     assert_eq!(fixture.one(pause("one-more", only("acme"))), refused(TenantLimit::JobTypes, max));

@@ -33,7 +33,11 @@ pub(crate) fn a_request_list_with_a_refused_part_changes_nothing(fixture: &Fixtu
     let list = Request::All(vec![
         Request::Submit(vec![new.clone()]),
         about(existing, Command::Cancel),
-        Request::Pause { scope: Scope::All, job_type: job_type("email") },
+        Request::Pause {
+            scope: Scope::All,
+            job_type: job_type("email"),
+            note: engine::PauseNote::default(),
+        },
         Request::set_policy(&job_type("email"), &report),
         Request::Audit(note(Scope::All, "list")),
         about(missing, Command::Cancel),

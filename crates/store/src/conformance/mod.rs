@@ -90,7 +90,7 @@ macro_rules! conformance {
                 types_are_counted_within_a_list, a_list_has_the_turn_of_its_last_part,
                 lists_within_lists_are_one_list;
             nodes: a_single_node_leads, the_store_reads_versions_of_many_jobs_at_once;
-            operators: a_paused_queue_is_not_claimed_from, the_store_lists_every_pause, a_pause_of_all_tenants_holds_for_each_tenant,
+            operators: a_paused_queue_is_not_claimed_from, the_store_lists_every_pause, a_pause_tells_who_made_it_and_why_and_since_when, a_pause_of_all_tenants_holds_for_each_tenant,
                 policies_are_kept_and_used, schemas_and_ready_made_handlers_are_kept, a_redrive_is_a_new_life, a_full_queue_takes_no_more,
                 explain_facts_show_why_a_job_waits, workers_are_seen, a_worker_that_signs_off_is_gone_at_once,
                 a_worker_that_signs_off_keeps_its_leases, an_erased_job_leaves_no_personal_data;

@@ -387,7 +387,11 @@ fn confirm(store: &Arc<dyn Store>, id: &str, version: u64) {
 fn settings() -> Vec<Request> {
     vec![
         Request::set_policy(&job_type("email"), &Policy::default()),
-        Request::Pause { scope: Scope::All, job_type: job_type("email") },
+        Request::Pause {
+            scope: Scope::All,
+            job_type: job_type("email"),
+            note: engine::PauseNote::default(),
+        },
         Request::Resume { scope: Scope::All, job_type: job_type("email") },
         Request::put_key(&key(1, Scope::All)),
         Request::put_signing_key(&SigningKey::new(

@@ -3,13 +3,19 @@
 use super::fixture::{Fixture, claim_request, email, job_type, only};
 use crate::{Answer, Request};
 use engine::{
-    Command, JobDraft, LeaseState, Policy, PolicyDraft, ReadyMadeDraft, Refusal, Scope, Status,
-    WorkerId, explain,
+    Command, JobDraft, KeyName, LeaseState, PauseNote, PauseReason, Policy, PolicyDraft,
+    ReadyMadeDraft, Refusal, Scope, Status, WorkerId, explain,
 };
 use pollster::block_on;
 
+fn note(reason: &str) -> PauseNote {
+    let by_name = KeyName::parse("ops").ok();
+    PauseNote { by: Some("key:1".into()), by_name, reason: PauseReason::parse(reason).ok() }
+}
+
 fn pause(fixture: &Fixture, scope: Scope) {
-    let paused = fixture.one(Request::Pause { scope, job_type: job_type("email") });
+    let note = note("SMTP is down");
+    let paused = fixture.one(Request::Pause { scope, job_type: job_type("email"), note });
     assert_eq!(paused, Ok(Answer::Done));
 }
 
@@ -38,12 +44,15 @@ pub(crate) fn a_paused_queue_is_not_claimed_from(fixture: &Fixture) {
 }
 
 pub(crate) fn the_store_lists_every_pause(fixture: &Fixture) {
-    let pauses = || block_on(fixture.store().pauses()).unwrap().into_iter().collect::<Vec<_>>();
+    let pauses = || {
+        let pauses = block_on(fixture.store().pauses()).unwrap().into_iter();
+        pauses.map(|pause| (pause.job_type, pause.scope)).collect::<Vec<_>>()
+    };
     assert!(pauses().is_empty());
     pause(fixture, only("acme"));
     pause(fixture, Scope::All);
     (fixture.restart)();
-    assert_eq!(pauses(), [(job_type("email"), only("acme")), (job_type("email"), Scope::All)]);
+    assert_eq!(pauses(), [(job_type("email"), Scope::All), (job_type("email"), only("acme"))]);
     resume(fixture, only("acme"));
     assert_eq!(
         pauses(),
@@ -52,6 +61,27 @@ pub(crate) fn the_store_lists_every_pause(fixture: &Fixture) {
     );
     resume(fixture, Scope::All);
     assert!(pauses().is_empty());
+}
+
+pub(crate) fn a_pause_tells_who_made_it_and_why_and_since_when(fixture: &Fixture) {
+    let id = fixture.submit_as(email(), "acme");
+    pause(fixture, only("acme"));
+    let paused_at = fixture.job(id).envelope.created_at;
+    fixture.pass(60);
+    let (scope, job_type) = (only("acme"), job_type("email"));
+    let again = Request::Pause { scope, job_type, note: note("I was there, too") };
+    assert_eq!(fixture.one(again), Ok(Answer::Done));
+    pause(fixture, Scope::All);
+    (fixture.restart)();
+    let pauses = block_on(fixture.store().pauses()).unwrap();
+    assert!(pauses.iter().all(|pause| pause.note == note("SMTP is down")), "{pauses:?}");
+    let since: Vec<_> = pauses.iter().map(|pause| pause.at.since(paused_at).as_secs()).collect();
+    assert_eq!(since, [60, 0], "the first pause stands");
+    let facts = || block_on(fixture.store().explain_facts(&only("acme"), id)).unwrap().unwrap().1;
+    let scopes: Vec<Scope> = facts().pauses.into_iter().map(|pause| pause.scope).collect();
+    assert_eq!(scopes, [Scope::All, only("acme")]);
+    resume(fixture, Scope::All);
+    assert!(facts().pauses.is_empty());
 }
 
 pub(crate) fn a_pause_of_all_tenants_holds_for_each_tenant(fixture: &Fixture) {

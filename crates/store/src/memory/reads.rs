@@ -93,7 +93,7 @@ impl Tables {
         let workers = self.workers(&Scope::All);
         let explain_facts = ExplainFacts {
             now: self.now(),
-            paused: self.records.is_paused(&queue),
+            pauses: self.records.pauses_of(&queue),
             live_workers: LiveWorkers::of(&workers, [&queue]).count(&queue),
             ahead: self.due(&queue).filter(before).count() as u64,
             running: running.map(|(_, counts)| counts.running).sum(),

@@ -123,7 +123,7 @@ impl Inner {
         let workers = list_workers(&all, &leases, &Scope::All, now);
         let explain_facts = ExplainFacts {
             now,
-            paused: settings.records.is_paused(&queue),
+            pauses: settings.records.pauses_of(&queue),
             live_workers: LiveWorkers::of(&workers, [&queue]).count(&queue),
             ahead: ahead(db, &stored, now).await?,
             running,

@@ -171,7 +171,7 @@ pub(super) fn explain_facts(
     let workers = self::workers(db, workers, &Scope::All, now)?;
     let explain_facts = ExplainFacts {
         now,
-        paused: records.is_paused(&queue),
+        pauses: records.pauses_of(&queue),
         live_workers: LiveWorkers::of(&workers, [&queue]).count(&queue),
         ahead: ahead(db, &stored, now)?,
         running,

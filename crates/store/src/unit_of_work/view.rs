@@ -7,13 +7,15 @@ use super::{
 };
 use crate::{
     queue::{Queue, check_pause},
-    record::{Pause, Record, RecordChange, RecordKind, Records, key_of_id, pause_name, unreadable},
+    record::{
+        PauseKey, Record, RecordChange, RecordKind, Records, key_of_id, pause_name, unreadable,
+    },
     store::{Answer, Request},
 };
 use engine::{
     ApiKey, AttemptRecord, Change, Command, Facts, IdempotencyKey, Job, JobId, JobType, LeaseToken,
-    NewJob, Policy, Refusal, Scope, Step, StepName, Submitted, key_is_free, submit,
-    submit_known_id, submit_with_taken_key,
+    NewJob, Pause, PauseNote, Policy, Refusal, Scope, Step, StepName, Submitted, key_is_free,
+    submit, submit_known_id, submit_with_taken_key,
 };
 use std::collections::BTreeSet;
 
@@ -64,7 +66,9 @@ impl<'a, S: Source> View<'_, 'a, S> {
                 let answers = parts.iter().map(|part| self.request(part)).collect::<Result<_, _>>();
                 return answers.map(Answer::All);
             }
-            Request::Pause { scope, job_type } => self.pause((job_type.clone(), scope.clone()))?,
+            Request::Pause { scope, job_type, note } => {
+                self.pause((job_type.clone(), scope.clone()), note)?
+            }
             Request::Resume { scope, job_type } => self.resume(scope, job_type)?,
             Request::PutRecord(change) => self.put_record(change)?,
             Request::Audit(note) => self.staged.effects.push(Effect::Audit(note)),
@@ -195,21 +199,24 @@ impl<'a, S: Source> View<'_, 'a, S> {
         Ok(())
     }
 
-    fn pause(&mut self, pause: Pause) -> Result<(), Stop<S::Error>> {
-        check_pause(self.records().pauses(), &pause, self.source.context().limits)?;
-        if self.records().pauses().contains(&pause) {
+    fn pause(&mut self, key: PauseKey, note: &PauseNote) -> Result<(), Stop<S::Error>> {
+        check_pause(self.records().pauses(), &key, self.source.context().limits)?;
+        // The pause that stopped the jobs tells who did it, and since when.
+        if self.records().pauses().contains_key(&key) {
             return Ok(());
         }
-        let name = pause_name(&pause);
+        let name = pause_name(&key);
+        let ((job_type, scope), at) = (key, self.source.context().now);
+        let pause = Pause { job_type, scope, note: note.clone(), at };
         self.change_record(&RecordChange::put(name.scope, name.key, &pause))
     }
 
     /// [`Scope::All`] lifts every pause of the type.
     fn resume(&mut self, scope: &Scope, job_type: &JobType) -> Result<(), Stop<S::Error>> {
         let lifted =
-            |(of, paused): &&Pause| of == job_type && (*scope == Scope::All || scope == paused);
+            |(of, paused): &&PauseKey| of == job_type && (*scope == Scope::All || scope == paused);
         let lifted: Vec<_> =
-            self.records().pauses().iter().filter(lifted).map(pause_name).collect();
+            self.records().pauses().keys().filter(lifted).map(pause_name).collect();
         lifted.into_iter().try_for_each(|name| self.change_record(&RecordChange::remove(name)))
     }
 

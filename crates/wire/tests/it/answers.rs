@@ -3,8 +3,8 @@
 use crate::{jobs, shape::check};
 use engine::{
     Command, Decision, Effect, EventKind, ExecCommand, HandlerUrl, HistoryEntry, Job, JobType,
-    JsonText, LeaseState, Policy, ReadyMade, Reason, Refusal, Status, StepAnswer, Submitted,
-    decide,
+    JsonText, KeyName, LeaseState, Pause, PauseNote, PauseReason, Policy, ReadyMade, Reason,
+    Refusal, Scope, Status, StepAnswer, Submitted, Tenant, decide,
 };
 use wire::*;
 
@@ -120,13 +120,24 @@ fn a_history_row_has_actor_change_and_time() {
     check("history", &Page { items, next_cursor: None });
 }
 
+fn pause() -> Pause {
+    let by_name = KeyName::parse("ops").ok();
+    let reason = PauseReason::parse("SMTP is down").ok();
+    Pause {
+        job_type: JobType::parse("email").unwrap(),
+        scope: Scope::One(Tenant::parse("acme").unwrap()),
+        note: PauseNote { by: Some("key:5d1a0c7e9b3f2486".into()), by_name, reason },
+        at: jobs::at(60),
+    }
+}
+
 #[test]
 fn each_reason_has_its_own_fields_and_no_others() {
     let job_type = JobType::parse("email").unwrap();
     let lease = jobs::running(&jobs::full()).lease().unwrap().clone();
     let failure = jobs::retrying().life.last_failure.unwrap();
     let reasons = [
-        Reason::QueuePaused { job_type: job_type.clone() },
+        Reason::QueuePaused { pause: pause() },
         Reason::NoLiveWorker { job_type },
         Reason::NotDue { run_at: jobs::at(60) },
         Reason::RetryWait { run_at: jobs::at(60), attempt: 2, error_code: Some(failure.code) },
@@ -203,7 +214,9 @@ fn queues_and_workers_and_pages() {
         running: 3,
         poisoned: 1,
         paused: false,
+        pauses: vec![QueuePause::from(&pause())],
         live_workers: 2,
+        known: true,
     };
     check("queues", &Page { items: vec![queue], next_cursor: None });
     let worker = |state| WorkerStatus {

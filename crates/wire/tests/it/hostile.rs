@@ -1,7 +1,7 @@
 //! Hostile bodies: the answer is always a problem that names the field, and never a panic.
 
 use crate::jobs;
-use engine::{Filter, ITEMS_MAX, Refusal};
+use engine::{Filter, ITEMS_MAX, Refusal, Scope};
 use serde::de::DeserializeOwned;
 use wire::{filter::some_jobs, *};
 

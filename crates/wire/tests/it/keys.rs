@@ -78,6 +78,7 @@ fn a_key_is_shown_once_and_then_never_again() {
 fn an_audit_entry_names_its_tenant() {
     let note = AuditNote {
         who: "key:1".into(),
+        name: None,
         scope: Scope::All,
         action: "queue.pause",
         target: "email".into(),

@@ -201,9 +201,9 @@ fn a_policy_is_read_as_a_person_wrote_it() {
 #[test]
 fn a_bulk_request_selects_jobs_by_filter() {
     let request: BulkRequest = parse(r#"{"filter": "status eq 'Queued'", "more": 1}"#);
-    assert_eq!(request.check(), Ok(Filter::eq(Field::Status(Status::Queued))));
+    assert_eq!(request.check(&engine::Scope::All), Ok(Filter::eq(Field::Status(Status::Queued))));
     let all: BulkRequest = parse(r#"{"filter": "true"}"#);
-    assert_eq!(all.check(), Ok(Filter::Everything));
+    assert_eq!(all.check(&engine::Scope::All), Ok(Filter::Everything));
 }
 
 #[test]

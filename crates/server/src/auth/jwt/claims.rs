@@ -90,7 +90,7 @@ impl Claims {
         let types = patterns(self, &settings.types_claim)?;
         let subjects = patterns(self, &settings.subjects_claim)?;
         let grant = Grant { scope, rights, types, subjects };
-        Ok(Principal { who, grant, expires_at: self.expires_at()? })
+        Ok(Principal { who, name: None, grant, expires_at: self.expires_at()? })
     }
 }
 

@@ -9,9 +9,9 @@ use engine::{
     ApiKey, AuditEntry, AuditHash, Backoff, ClaimId, ContentDigest, CorrelationId, Ended,
     EndingDigest, Envelope, ErrorCode, EventKind, ExecCommand, Failure, Grant, HandlerUrl,
     HistoryEntry, Host, IdempotencyKey, Jitter, JobKey, JobType, JsonText, KeyDigest, KeyId,
-    KeyName, Lease, LeaseToken, Life, Pattern, PayloadVersion, Policy, Priority, Progress,
-    ProgressReport, ReadyMade, ResultUrl, Right, Rights, Scope, SigningKey, State, Status, Step,
-    StepName, SubjectId, Tenant, TraceParent, WorkerId,
+    KeyName, Lease, LeaseToken, Life, Pattern, Pause, PauseNote, PauseReason, PayloadVersion,
+    Policy, Priority, Progress, ProgressReport, ReadyMade, ResultUrl, Right, Rights, Scope,
+    SigningKey, State, Status, Step, StepName, SubjectId, Tenant, TraceParent, WorkerId,
 };
 
 /// Texts, with the function that reads each.
@@ -119,7 +119,9 @@ fields! {
     ApiKey { id, name, digest, grant, created_at, created_by, expires_at, revoked_at }
     Grant { scope, rights, types, subjects }
     SigningKey { id, secret, created_at, revoked_at }
-    AuditEntry { number, at, who, scope, action, target, detail, correlation, hash }
+    AuditEntry { number, at, who, scope, action, target, detail, correlation, hash; name }
+    Pause { job_type, scope, note, at }
+    PauseNote { by, by_name, reason }
     StoredWorker { host, job_types, seen_at, left }
     Commit { at, last_no, last_event, deltas }
     Deltas { 0 }
@@ -137,7 +139,7 @@ fields! {
 
 texts! {
     |text| Self::parse(text).ok() => ClaimId, CorrelationId, ErrorCode, HandlerUrl, Host, JobType,
-        KeyName, ResultUrl, StepName, SubjectId, Tenant, TraceParent, WorkerId;
+        KeyName, PauseReason, ResultUrl, StepName, SubjectId, Tenant, TraceParent, WorkerId;
     // By its name: a number would mean another right as soon as a developer reorders the variants.
     |text| Self::parse(text).ok() => Right;
     |text| Self::parse("types", text).ok() => Pattern;

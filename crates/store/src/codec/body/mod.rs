@@ -19,9 +19,7 @@ use super::{
     seal::{Damage, Kind, seal, unseal},
 };
 use crate::queue::{Counts, Queue};
-use engine::{
-    ApiKey, AuditEntry, Envelope, HistoryEntry, JobType, Policy, Scope, SigningKey, Step,
-};
+use engine::{ApiKey, AuditEntry, Envelope, HistoryEntry, Pause, Policy, SigningKey, Step};
 
 /// A type that fills a row of its own.
 pub(crate) trait Body: Codec {
@@ -33,7 +31,7 @@ macro_rules! bodies {
 }
 bodies! {
     Envelope: Envelope, History: HistoryEntry, Step: Step, Counts: Counts, Policy: Policy,
-    Worker: StoredWorker, Commit: Commit, StoreMeta: StoreMeta, Queue: Queue, Pause: (JobType, Scope),
+    Worker: StoredWorker, Commit: Commit, StoreMeta: StoreMeta, Queue: Queue, Pause: Pause,
     ApiKey: ApiKey, SigningKey: SigningKey, Audit: AuditEntry
 }
 

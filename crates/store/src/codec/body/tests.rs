@@ -12,9 +12,10 @@ use crate::{
 use engine::{
     ApiKey, AuditEntry, AuditHash, Backoff, ContentDigest, CorrelationId, Ended, EndingDigest,
     Entropy, Envelope, ErrorCode, Event, EventKind, ExecCommand, Failure, HandlerUrl, HistoryEntry,
-    Host, IdempotencyKey, Jitter, Job, JobId, JobKey, JobType, JsonText, KeyId, Lease, LeaseToken,
-    Life, PayloadVersion, Policy, Priority, Progress, ProgressReport, ReadyMade, ResultUrl, Scope,
-    SigningKey, State, Status, Step, StepName, SubjectId, Tenant, Timestamp, TraceParent, WorkerId,
+    Host, IdempotencyKey, Jitter, Job, JobId, JobKey, JobType, JsonText, KeyId, KeyName, Lease,
+    LeaseToken, Life, Pause, PauseNote, PauseReason, PayloadVersion, Policy, Priority, Progress,
+    ProgressReport, ReadyMade, ResultUrl, Scope, SigningKey, State, Status, Step, StepName,
+    SubjectId, Tenant, Timestamp, TraceParent, WorkerId,
 };
 use proptest::prelude::*;
 use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
@@ -213,7 +214,10 @@ fn everything_comes_back_as_it_went_in_bytes_that_do_not_change() {
     rows.check(key);
     rows.check(StoreMeta { epoch: u32::MAX, last_published_event: 1, last_indexed_job: 2 });
     let job_type = JobType::parse("a").unwrap();
-    rows.check((job_type.clone(), Scope::All));
+    let by_name = KeyName::parse("ops").ok();
+    let reason = PauseReason::parse("SMTP is down").ok();
+    let note = PauseNote { by: Some("key:1".into()), by_name, reason };
+    rows.check(Pause { job_type: job_type.clone(), scope: Scope::All, note, at: at(1) });
     rows.check(Queue { job_type, tenant: Tenant::default_tenant() });
     for scope in [Scope::All, Scope::One(Tenant::default_tenant())] {
         let key = conformance::credentials::key(u64::MAX, scope.clone());
@@ -226,6 +230,14 @@ fn everything_comes_back_as_it_went_in_bytes_that_do_not_change() {
     }
     rows.check(Counts { submitted: 300, erased: 2, ..Counts::default() });
     assert_eq!(rows.0, include_str!("bytes_on_disk.txt"));
+}
+
+/// Bodies without a name are as they were before entries had names.
+#[test]
+fn an_audit_entry_keeps_the_name_of_its_actor() {
+    let note = conformance::audit::note(Scope::All, "email");
+    let named = engine::AuditNote { name: KeyName::parse("ops").ok(), ..note };
+    Rows::default().check(AuditEntry::new(1, at(1), named, AuditHash::FIRST));
 }
 
 /// The bytes of a policy from before there were schemas and ready-made handlers.

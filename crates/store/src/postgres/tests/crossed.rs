@@ -264,7 +264,7 @@ fn worker_command(leased: &Claimed, random: &SeededRandom) -> Command {
 fn settings_request(random: &SeededRandom) -> Request {
     let job_type = job_type(any_type(random));
     match random.next() % 4 {
-        0 => Request::Pause { scope: Scope::All, job_type },
+        0 => Request::Pause { scope: Scope::All, job_type, note: engine::PauseNote::default() },
         1 | 2 => Request::Resume { scope: Scope::All, job_type },
         _ => Request::set_policy(&job_type, &Policy::default()),
     }

@@ -69,7 +69,11 @@ fn an_outsider_s_advisory_locks_stop_no_start_no_audited_action_and_no_claim() {
         let claimed = within_patience("a claim", execute(&store, vec![claiming(claim)])).await;
         let claimed = claimed.expect("the store works");
         assert!(matches!(&claimed[..], [Ok(Answer::Claimed(jobs))] if jobs.len() == 1));
-        let pause = Request::Pause { scope: Scope::All, job_type: job_type("email") };
+        let pause = Request::Pause {
+            scope: Scope::All,
+            job_type: job_type("email"),
+            note: engine::PauseNote::default(),
+        };
         let paused =
             within_patience("an audited action", execute(&store, vec![recorded("email", pause)]))
                 .await;

@@ -101,7 +101,11 @@ fn a_change_that_cannot_be_audited_is_not_made() {
     let test_store = test_store();
     live_a_little(&test_store.fixture);
     let job_type = engine::JobType::parse("email").unwrap();
-    let pause = || Request::Pause { scope: Scope::All, job_type: job_type.clone() };
+    let pause = || Request::Pause {
+        scope: Scope::All,
+        job_type: job_type.clone(),
+        note: engine::PauseNote::default(),
+    };
     test_store.tamper("update audit set body = x'00' where number = 3");
     let recorded = test_store
         .fixture

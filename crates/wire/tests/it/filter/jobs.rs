@@ -62,8 +62,8 @@ fn every_field_finds_its_jobs() {
         "parentId eq '0190163d-8694-739b-aea5-966c26f8ad91' and status eq 'Queued'",
         &["retrying"],
     );
-    shows("tenant eq 'default' and status eq 'Queued'", &["plain", "retrying"]);
-    shows("tenant ne 'default'", &[]);
+    shows("tenant eq 'acme' and status eq 'Queued'", &["plain", "retrying"]);
+    shows("tenant ne 'acme'", &[]);
     check("tenant eq 'acme'", Filter::eq(Field::Tenant(Tenant::parse("acme").unwrap())));
     let created = format_time(jobs::at(0));
     let all = ["plain", "stopping", "retrying", "completed", "poisoned"];

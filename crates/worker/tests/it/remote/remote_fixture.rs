@@ -53,7 +53,7 @@ async fn key(fixture: &Fixture) -> Secret {
         types: Vec::new(),
         subjects: Vec::new(),
     };
-    let by = Principal { who: "test".into(), grant: grant.clone(), expires_at: None };
+    let by = Principal { who: "test".into(), name: None, grant: grant.clone(), expires_at: None };
     let draft = KeyDraft { name: KeyName::parse("test").unwrap(), grant, expires_at: None };
     let correlation = CorrelationId::parse("test").unwrap();
     let (_, secret) = fixture.node.create_key(&by, correlation, draft).await.unwrap();

@@ -1,6 +1,9 @@
 //! §3: queues, types, and the audit log.
 
-use crate::serve::{Customer, customer::fresh};
+use crate::serve::{
+    Client, Customer,
+    customer::{fresh, id_of},
+};
 use serde_json::{Value, json};
 
 #[test]
@@ -95,6 +98,153 @@ fn a_credential_for_all_tenants_pauses_and_shows_the_queue_of_one() {
     let resumed = admin.post(&format!("{path}/resume")).json(&resume).send().ok(200);
     assert_eq!(resumed["paused"], false, "{resumed}");
     assert_eq!(customer.claim(&job_type)["jobId"], id.as_str());
+}
+
+#[test]
+fn an_operator_of_all_tenants_sees_who_paused_the_queue_of_one_and_why() {
+    let customer = Customer::new();
+    let neighbour = Customer::of(&customer.test_server);
+    let (admin, job_type) = (customer.test_server.admin(), fresh("type"));
+    let id = customer.queued(&job_type);
+    neighbour.queued(&job_type);
+    let path = format!("/api/queues/{job_type}");
+    let pause = json!({"reason": "the mail server is down"});
+    let paused = customer.owner.post(&format!("{path}/pause")).json(&pause).send().ok(200);
+    let expected = json!({
+        "tenant": customer.tenant, "by": paused["pauses"][0]["by"], "byName": "owner",
+        "reason": "the mail server is down", "at": paused["pauses"][0]["at"],
+    });
+    assert_eq!(paused["pauses"], json!([expected]), "{paused}");
+    assert!(expected["by"].as_str().unwrap().starts_with("key:"), "{paused}");
+
+    // The sums are of both tenants, and not all of them are paused.
+    let summed = admin.get(&path).send().ok(200);
+    assert_eq!((&summed["paused"], &summed["queued"]), (&json!(false), &json!(2)), "{summed}");
+    assert_eq!(summed["pauses"], json!([expected]), "{summed}");
+    let of_neighbour = neighbour.owner.get(&path).send().ok(200);
+    assert_eq!(of_neighbour["pauses"], json!([]), "another tenant's pause is not to be seen");
+    neighbour.claim(&job_type);
+
+    // A second pause does not hide who made the first one.
+    let again = json!({"tenant": customer.tenant, "reason": "me, too"});
+    let again = admin.post(&format!("{path}/pause")).json(&again).send().ok(200);
+    assert_eq!(again["pauses"], json!([expected]), "{again}");
+    let explained = customer.owner.get(&format!("/api/jobs/{id}/explain")).send().ok(200);
+    let reason = &explained["reasons"][0];
+    assert_eq!(reason["code"], "QUEUE_PAUSED", "{explained}");
+    assert_eq!((&reason["by"], &reason["byName"]), (&expected["by"], &json!("owner")));
+    assert_eq!((&reason["reason"], &reason["since"]), (&expected["reason"], &expected["at"]));
+    assert_eq!(reason["tenant"], json!(customer.tenant));
+    let detail = reason["detail"].as_str().unwrap();
+    assert!(detail.ends_with("by owner: the mail server is down"), "{detail}");
+}
+
+/// A typing error at three in the morning left the queue that was meant running.
+#[test]
+fn a_pause_of_a_type_that_nothing_names_says_so_and_can_be_seen() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let path = format!("/api/queues/{job_type}");
+    let paused = customer.owner.post(&format!("{path}/pause")).send().ok(200);
+    assert_eq!((&paused["known"], &paused["paused"]), (&json!(false), &json!(true)), "{paused}");
+    let listed = customer.owner.get("/api/queues").send().ok(200);
+    assert_eq!(listed["items"], json!([paused]), "{listed}");
+    customer.policy(&job_type, json!({}));
+    assert_eq!(customer.owner.get(&path).send().ok(200)["known"], true, "it is declared");
+    let resumed = customer.owner.post(&format!("{path}/resume")).send().ok(200);
+    assert_eq!((&resumed["known"], &resumed["paused"]), (&json!(true), &json!(false)));
+    customer.owner.get(&path).send().problem(404, "QUEUE_NOT_FOUND");
+
+    let claimed = fresh("type");
+    assert!(customer.claim_with(&claimed, json!({})).is_empty());
+    let path = format!("/api/queues/{claimed}/pause");
+    let paused = customer.owner.post(&path).send().ok(200);
+    let facts = (&paused["known"], &paused["liveWorkers"]);
+    assert_eq!(facts, (&json!(true), &json!(1)), "a worker claims it: {paused}");
+    let neighbour = Customer::of(&customer.test_server);
+    let foreign = neighbour.owner.post(&path).send().ok(200);
+    assert_eq!(foreign["known"], false, "another tenant's worker is not to be seen: {foreign}");
+}
+
+#[test]
+fn an_operator_of_all_tenants_works_on_the_jobs_of_one() {
+    let customer = Customer::new();
+    let neighbour = Customer::of(&customer.test_server);
+    let (admin, job_type) = (customer.test_server.admin(), fresh("type"));
+    let (poisoned, own) = (customer.poisoned(&job_type), customer.queued(&job_type));
+    let (other_poisoned, other) = (neighbour.poisoned(&job_type), neighbour.queued(&job_type));
+    let of_tenant = format!("tenant eq '{}'", customer.tenant);
+    let ids = |client: &Client, path: &str| -> Vec<String> {
+        let items = client.get(path).send().ok(200)["items"].clone();
+        let mut ids: Vec<String> = items.as_array().unwrap().iter().map(id_of).collect();
+        ids.sort();
+        ids
+    };
+    let mut both = [poisoned.clone(), own.clone()];
+    both.sort();
+    let path = format!("/api/jobs?filter={}", of_tenant.replace(' ', "%20"));
+    assert_eq!(ids(&admin, &path), both);
+    customer.owner.get(&path).send().problem(400, "FILTER_FIELD");
+    let problem = customer.owner.post("/api/jobs/cancel").json(&json!({"filter": of_tenant}));
+    problem.send().problem(400, "FILTER_FIELD");
+
+    let of_type = format!("/api/poison?jobType={job_type}");
+    assert_eq!(ids(&admin, &of_type).len(), 2);
+    let page = format!("{of_type}&tenant={}", customer.tenant);
+    assert_eq!(ids(&admin, &page), [poisoned.as_str()]);
+    assert_eq!(admin.get(&page).send().ok(200)["counts"], json!({"BAD_DATA": 1}));
+    neighbour.owner.get(&page).send().problem(400, "INVALID_FIELD");
+    let workers = format!("/api/workers?tenant={}", customer.tenant);
+    assert_eq!(admin.get(&workers).send().ok(200)["items"].as_array().unwrap().len(), 1);
+    neighbour.owner.get(&workers).send().problem(400, "INVALID_FIELD");
+
+    let cancel = admin.post("/api/jobs/cancel").json(&json!({"filter": of_tenant})).send();
+    assert_eq!(cancel.ok(202)["matched"], 1);
+    let redrive = admin.post("/api/poison/redrive").json(&json!({"filter": of_tenant})).send();
+    assert_eq!(redrive.ok(202)["matched"], 1);
+    assert_eq!(customer.status(&own)["status"], "Cancelled");
+    assert_eq!(customer.status(&poisoned)["status"], "Queued");
+    assert_eq!(neighbour.status(&other)["status"], "Queued");
+    assert_eq!(neighbour.status(&other_poisoned)["status"], "Poisoned");
+}
+
+#[test]
+fn an_on_call_operator_reads_the_audit_log_of_its_tenant() {
+    let customer = Customer::new();
+    let on_call = customer.client(json!({"name": "on call", "scopes": ["jobs:manage"]}));
+    let reader = customer.client(json!({"scopes": ["jobs:read"]}));
+    let job_type = fresh("type");
+    on_call.post(&format!("/api/queues/{job_type}/pause")).send().ok(200);
+    let entries = |client: &Client, query: &str| {
+        let answer = client.get(&format!("/api/audit?{query}")).send().ok(200);
+        answer["items"].as_array().unwrap().clone()
+    };
+    let all = entries(&on_call, "");
+    let actions: Vec<&str> = all.iter().map(|entry| entry["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["queue.pause", "key.create", "key.create", "key.create"]);
+    assert_eq!(all[0]["actorName"], "on call");
+    assert!(all.iter().all(|entry| entry["tenant"] == json!(customer.tenant)), "{all:?}");
+    assert!(all.iter().all(|entry| entry["number"].is_null()), "it counts all tenants: {all:?}");
+    reader.get("/api/audit").send().problem(403, "FORBIDDEN");
+
+    assert_eq!(entries(&on_call, "actor=on%20call"), all[..1]);
+    let by_id = format!("actor={}", all[0]["who"].as_str().unwrap());
+    assert_eq!(entries(&on_call, &by_id), all[..1]);
+    assert_eq!(entries(&on_call, "action=key.*"), all[1..]);
+    let paused_at = all[0]["at"].as_str().unwrap();
+    assert_eq!(entries(&on_call, &format!("from={paused_at}")), all[..1]);
+    assert_eq!(entries(&on_call, &format!("to={paused_at}")), all[1..]);
+    for wrong in ["from=yesterday", "actor=", "who=ops", "tenant=another"] {
+        on_call.get(&format!("/api/audit?{wrong}")).send().problem(400, "INVALID_FIELD");
+    }
+
+    let admin = customer.test_server.admin();
+    let of_tenant = entries(&admin, &format!("tenant={}", customer.tenant));
+    let hashes = |entries: &[Value]| -> Vec<Value> {
+        entries.iter().map(|entry| entry["hash"].clone()).collect()
+    };
+    assert_eq!(hashes(&of_tenant), hashes(&all));
+    assert!(of_tenant.iter().all(|entry| entry["number"].is_u64()), "{of_tenant:?}");
 }
 
 #[test]

@@ -153,7 +153,7 @@ impl StoryRunner {
     fn change_setting(&mut self) -> Request {
         let (job_type, scope) = (self.job_type(), Scope::One(self.tenant()));
         match self.below(7) {
-            0 => Request::Pause { scope, job_type },
+            0 => Request::Pause { scope, job_type, note: engine::PauseNote::default() },
             1..=3 => Request::Resume { scope: Scope::All, job_type },
             4 => Request::WorkerAlive { scope, worker: WorkerId::parse("w3").expect("lawful") },
             _ => {
