@@ -20,13 +20,15 @@ const RUN_UNTIL_CLOSED: &[&str] = &[
     "python3 examples/python/worker.py",
     "python3 invoices.py",
     "node out/invoices.js",
+    "cargo run",
 ];
 
-/// A stand-in for cargo where a newcomer builds the binary: here it is built already.
+/// A stand-in for cargo where a newcomer builds a program: here all are built already.
 const CARGO: &str = r#"#!/bin/sh
 case "$*" in
     "install --path crates/cli --locked") exec test -f crates/cli/Cargo.toml ;;
-    *) echo "the README's test does not know cargo $*" >&2; exit 97 ;;
+    "run") exec "$EXAMPLES/tutorial" ;;
+    *) echo "the test of this page does not know cargo $*" >&2; exit 97 ;;
 esac
 "#;
 
@@ -83,6 +85,7 @@ fn run(actions: &[Action], folder: &Path) {
     bash.env("CONSIGN_LISTEN", format!("127.0.0.1:{port}"));
     bash.env("CONSIGN_URL", format!("http://127.0.0.1:{port}"));
     bash.env("HOME", folder).env("TOOLS", root().join("target/tools"));
+    bash.env("EXAMPLES", examples());
     let result = bash.output().unwrap();
     let outputs = (0..actions.len()).rev().map(|number| output_of(folder, number));
     let last = outputs.into_iter().find(|output| !output.is_empty()).unwrap_or_default();
@@ -152,8 +155,10 @@ fn script_of(command: &str, number: usize, port: &str) -> String {
 
 /// `NAME=value … program` in two parts: the shell's `exec` stands between them.
 fn split_assignments(command: &str) -> (&str, &str) {
-    let program =
-        ["consign ", "python3 ", "node "].iter().filter_map(|name| command.find(name)).min();
+    let program = ["consign ", "python3 ", "node ", "cargo "]
+        .iter()
+        .filter_map(|name| command.find(name))
+        .min();
     command.split_at(program.unwrap_or(0))
 }
 
@@ -194,6 +199,12 @@ fn lines(block: &str) -> Vec<ConsoleLine> {
         continues = (text.starts_with("$ ") || continues) && text.ends_with('\\');
     }
     lines
+}
+
+/// The folder of the built examples of this crate.
+fn examples() -> PathBuf {
+    let test_binary = std::env::current_exe().unwrap();
+    test_binary.parent().and_then(Path::parent).unwrap().join("examples")
 }
 
 /// Whether the output has the words of the shown line in their order. Words with digits differ from
