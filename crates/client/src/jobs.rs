@@ -1,6 +1,9 @@
 //! Jobs: submit, follow, cancel.
 
-use crate::{Client, ClientError, send::retry_after};
+use crate::{
+    Client, ClientError,
+    send::{json, retry_after},
+};
 use reqwest::{
     Method, StatusCode,
     header::{ETAG, IF_NONE_MATCH},
@@ -20,6 +23,15 @@ pub struct ListQuery {
     /// How many jobs at most.
     pub top: Option<u32>,
     /// The cursor of the previous page.
+    pub cursor: Option<String>,
+}
+
+/// How much of a bulk action one request carries out; by default all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct BulkPage {
+    /// How many jobs of the filter at most.
+    pub top: Option<u32>,
+    /// The cursor of the previous answer.
     pub cursor: Option<String>,
 }
 
@@ -107,10 +119,31 @@ impl Client {
         self.read(self.request(Method::POST, &["api", "jobs", id, "cancel"])).await
     }
 
-    /// Cancels every job that a filter matches.
-    pub async fn cancel_matching(&self, filter: &str) -> Result<BulkAnswer, ClientError> {
-        let body = BulkRequest { filter: filter.to_owned() };
-        self.post(&["api", "jobs", "cancel"], &body).await
+    /// Cancels many jobs, or a page of those that a filter matches.
+    pub async fn cancel_many(
+        &self,
+        which: &BulkRequest,
+        page: &BulkPage,
+    ) -> Result<BulkAnswer, ClientError> {
+        self.bulk(&["api", "jobs", "cancel"], which, page).await
+    }
+
+    /// Gives many ended jobs another life, or a page of those that a filter matches.
+    pub async fn redrive_many(
+        &self,
+        which: &BulkRequest,
+        page: &BulkPage,
+    ) -> Result<BulkAnswer, ClientError> {
+        self.bulk(&["api", "jobs", "redrive"], which, page).await
+    }
+
+    pub(crate) async fn bulk(
+        &self,
+        path: &[&str],
+        which: &BulkRequest,
+        page: &BulkPage,
+    ) -> Result<BulkAnswer, ClientError> {
+        self.read(json(self.request(Method::POST, path).query(page), which)).await
     }
 
     /// Gives an ended job another life.

@@ -16,7 +16,7 @@ mod work;
 
 pub use address::Address;
 pub use error::ClientError;
-pub use jobs::{ListQuery, Polled, StatusVersion};
+pub use jobs::{BulkPage, ListQuery, Polled, StatusVersion};
 pub use operate::{AuditQuery, PoisonQuery};
 pub use send::Client;
 pub use stream::{JobStream, StreamEvent};

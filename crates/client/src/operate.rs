@@ -1,14 +1,14 @@
 //! Requests of operators: queues, poison, workers, types, keys, the audit log.
 
 use crate::{
-    Client, ClientError,
+    BulkPage, Client, ClientError,
     send::{json, unconfirmed_nodes},
 };
 use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
 use wire::{
-    AuditLogEntry, BulkAnswer, KeyCreated, KeyInfo, KeyRequest, NodeStatus, Page, PauseRequest,
-    PoisonAnswer, PoisonRequest, QueueStatus, ResumeRequest, Rfc3339, TypePolicy, TypeWithPolicy,
+    AuditLogEntry, BulkAnswer, BulkRequest, KeyCreated, KeyInfo, KeyRequest, NodeStatus, Page,
+    PauseRequest, PoisonAnswer, QueueStatus, ResumeRequest, Rfc3339, TypePolicy, TypeWithPolicy,
     WorkerStatus,
 };
 
@@ -106,13 +106,21 @@ impl Client {
     }
 
     /// Gives poisoned jobs another life.
-    pub async fn redrive_poison(&self, which: &PoisonRequest) -> Result<BulkAnswer, ClientError> {
-        self.post(&["api", "poison", "redrive"], which).await
+    pub async fn redrive_poison(
+        &self,
+        which: &BulkRequest,
+        page: &BulkPage,
+    ) -> Result<BulkAnswer, ClientError> {
+        self.bulk(&["api", "poison", "redrive"], which, page).await
     }
 
     /// Removes poisoned jobs from the poison queue for good.
-    pub async fn discard_poison(&self, which: &PoisonRequest) -> Result<BulkAnswer, ClientError> {
-        self.post(&["api", "poison", "discard"], which).await
+    pub async fn discard_poison(
+        &self,
+        which: &BulkRequest,
+        page: &BulkPage,
+    ) -> Result<BulkAnswer, ClientError> {
+        self.bulk(&["api", "poison", "discard"], which, page).await
     }
 
     /// All workers, of one tenant or of all that the caller sees.

@@ -3,7 +3,7 @@
 use crate::{Consign, Error, backend::Backend};
 use async_trait::async_trait;
 use engine::{FieldProblem, JobId, Refusal, Scope, Tenant};
-use platform::{Changed, Node, Settings, SystemClock, SystemRandom};
+use platform::{Changed, Node, RedriveOptions, Settings, SystemClock, SystemRandom};
 use std::{
     fs::DirBuilder,
     io,
@@ -187,7 +187,7 @@ impl Backend for Local {
     }
 
     async fn redrive(&self, id: JobId) -> Result<JobStatus, Error> {
-        let job = self.node.redrive(&self.scope(), id, None, false, None).await?;
+        let job = self.node.redrive(&self.scope(), id, RedriveOptions::default(), None).await?;
         Ok(JobStatus::from(&job))
     }
 

@@ -2,12 +2,12 @@
 
 use crate::{Error, backend::Backend};
 use async_trait::async_trait;
-use client::{Client, ClientError, Polled};
+use client::{BulkPage, Client, ClientError, Polled};
 use engine::{JobId, Refusal};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use wire::{
-    BatchItem, Explanation, FullJob, JobStatus, PoisonRequest, QueueStatus, RedriveRequest, Secret,
+    BatchItem, BulkRequest, Explanation, FullJob, JobStatus, QueueStatus, RedriveRequest, Secret,
     SubmitRequest, SubmittedJob, Transition, codes,
 };
 use worker::{JobRequest, Runner};
@@ -94,8 +94,10 @@ impl Backend for Remote {
     }
 
     async fn discard(&self, id: JobId) -> Result<JobStatus, Error> {
-        let which = PoisonRequest { job_ids: Some(vec![id.to_string()]), filter: None };
-        let discarded = repeat_until_final(|| self.client.discard_poison(&which));
+        let job_ids = Some(vec![id.to_string()]);
+        let which = BulkRequest { job_ids, ..BulkRequest::default() };
+        let page = BulkPage::default();
+        let discarded = repeat_until_final(|| self.client.discard_poison(&which, &page));
         let matched = discarded.await?.matched;
         let job = self.job(id).await?;
         // A repeat finds that an earlier request, whose answer got lost, has done it.

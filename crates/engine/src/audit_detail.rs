@@ -7,6 +7,7 @@
 use crate::{
     credential::ApiKey,
     field::cut_with,
+    json::JsonText,
     key::{hex, sha256},
     pause::Pause,
     policy::Policy,
@@ -61,6 +62,20 @@ pub fn key_revocation(key: &ApiKey) -> Arc<str> {
 /// The revocation of a signing key, and when it takes effect.
 pub fn signing_key_revocation(revoked_at: Option<Timestamp>) -> Arc<str> {
     bounded(&revocation(revoked_at))
+}
+
+/// How a redrive differs from an ordinary one; `None` for an ordinary one. A corrected payload
+/// appears as a digest of its bytes.
+pub fn redrive_options(
+    max_attempts: Option<u32>,
+    reset_steps: bool,
+    payload: Option<&JsonText>,
+) -> Option<Arc<str>> {
+    let attempts = max_attempts.map(|max| format!("maxAttempts {max}"));
+    let steps = reset_steps.then(|| "resetSteps".to_owned());
+    let payload = payload.map(|text| format!("payload {}", digest(text.as_str().as_bytes())));
+    let arguments: Vec<String> = [attempts, steps, payload].into_iter().flatten().collect();
+    (!arguments.is_empty()).then(|| bounded(&arguments.join(", ")))
 }
 
 /// What a pause of `scope` adds to `pauses`, and its reason.

@@ -33,8 +33,8 @@ pub enum Command {
     /// The sweeper found that the lease ran out without a heartbeat.
     LeaseExpiry,
     /// An operator gives an ended job another life, with as many attempts as before or with
-    /// `max_attempts`.
-    Redrive { max_attempts: Option<u32>, reset_steps: bool },
+    /// `max_attempts`, and with the payload that it had or a corrected one.
+    Redrive { max_attempts: Option<u32>, reset_steps: bool, payload: Option<JsonText> },
     /// An operator removes the job from the poison queue for good.
     Discard,
     /// A caller erases an ended job and everything that belongs to it.
@@ -204,6 +204,11 @@ impl ReleaseReason {
 }
 
 impl Command {
+    /// A redrive that changes nothing about the job.
+    pub fn redrive() -> Self {
+        Command::Redrive { max_attempts: None, reset_steps: false, payload: None }
+    }
+
     /// The lease that a worker shows with this command.
     pub fn token(&self) -> Option<&LeaseToken> {
         match self {

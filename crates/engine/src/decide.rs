@@ -45,8 +45,9 @@ pub fn decide(job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
         Command::Expire => expire(job, facts.now),
         Command::Timeout => timeout(job, facts),
         Command::LeaseExpiry => lease_expiry(job, facts),
-        Command::Redrive { max_attempts, reset_steps } => {
-            redrive(job, *max_attempts, *reset_steps, facts.now)
+        Command::Redrive { max_attempts, reset_steps, payload } => {
+            let decided = redrive(job, *max_attempts, *reset_steps, facts.now);
+            decided.map(|change| with_job(Change { payload: payload.clone(), ..change }))
         }
         Command::Discard => discard(job, facts.now),
         Command::Erase => erase(job),
@@ -379,13 +380,19 @@ fn lease_expiry(job: &Job, facts: &Facts<'_>) -> Decision {
     Ok(with_job(fail_retryable(job, life, &failure, delay, facts.now, note)))
 }
 
-fn redrive(job: &Job, max_attempts: Option<u32>, reset_steps: bool, now: Timestamp) -> Decision {
-    match job.state {
-        State::Poisoned(_) | State::Failed(_) | State::Cancelled(_) => {}
-        State::Completed(_) => return Err(Refusal::NotRedrivable { status: job.status() }),
-        State::Queued { .. } | State::Running(_) => {
-            return Err(Refusal::NotEnded { status: job.status() });
-        }
+/// A corrected payload changes neither the envelope nor the content of the key: a client that
+/// repeats its first submit still finds this job.
+fn redrive(
+    job: &Job,
+    max_attempts: Option<u32>,
+    reset_steps: bool,
+    now: Timestamp,
+) -> Result<Change, Refusal> {
+    if !job.status().is_ended() {
+        return Err(Refusal::NotEnded { status: job.status() });
+    }
+    if !job.status().is_dead_end() {
+        return Err(Refusal::NotRedrivable { status: job.status() });
     }
     let life = Life::new(job.life.redrive_count + 1, now);
     let mut change = job.transition(
@@ -400,7 +407,7 @@ fn redrive(job: &Job, max_attempts: Option<u32>, reset_steps: bool, now: Timesta
     if reset_steps {
         change.steps = StepsChange::Cleared;
     }
-    Ok(with_job(change))
+    Ok(change)
 }
 
 fn discard(job: &Job, now: Timestamp) -> Decision {

@@ -193,6 +193,15 @@ impl Status {
             Status::Completed | Status::Failed | Status::Poisoned | Status::Cancelled => true,
         }
     }
+
+    /// Whether a life is over without success. Such a job may be redriven, and its key may go to a
+    /// new job.
+    pub fn is_dead_end(self) -> bool {
+        match self {
+            Status::Queued | Status::Running | Status::Completed => false,
+            Status::Failed | Status::Poisoned | Status::Cancelled => true,
+        }
+    }
 }
 
 /// Answers carry the contract's word; Rust programs compare it with the noun.
@@ -274,6 +283,8 @@ pub struct Change {
     pub event: Option<EventKind>,
     /// What happens to the job's steps.
     pub steps: StepsChange,
+    /// The payload from now on, if it changes.
+    pub payload: Option<JsonText>,
     /// Whether the job takes its key, if it has one and no other job holds it. A new job does. A
     /// redriven job takes back a key that expired, but not one that another job has taken since.
     pub takes_key: bool,
@@ -341,7 +352,8 @@ impl Job {
 
     /// A change without a transition, and so without a history row.
     pub(crate) fn without_transition(job: Job) -> Change {
-        Change { job, entry: None, event: None, steps: StepsChange::Unchanged, takes_key: false }
+        let (steps, payload) = (StepsChange::Unchanged, None);
+        Change { job, entry: None, event: None, steps, payload, takes_key: false }
     }
 }
 

@@ -47,8 +47,8 @@ pub use attempt::{
 };
 pub use audit::{AuditEntry, AuditHash, AuditNote};
 pub use audit_detail::{
-    AUDIT_DETAIL_BYTES_MAX, key_grant, key_revocation, pause_change, policy_change, resume_change,
-    signing_key_revocation,
+    AUDIT_DETAIL_BYTES_MAX, key_grant, key_revocation, pause_change, policy_change,
+    redrive_options, resume_change, signing_key_revocation,
 };
 pub use audit_filter::AuditFilter;
 pub use command::{
@@ -75,7 +75,8 @@ pub use key::{ContentDigest, IdempotencyKey, JobKey, hex, unhex, unhex_all};
 pub use lease::{Lease, LeaseToken};
 pub use limits::{CLAIM_BYTES_MAX, CLAIM_MAX, CLAIM_TYPES_MAX, ITEMS_MAX};
 pub use new_job::{
-    JobDraft, NewJob, PAYLOAD_BYTES_HARD_MAX, PAYLOAD_BYTES_MAX, Start, SubmitContext,
+    JobDraft, NewJob, OnEnded, PAYLOAD_BYTES_HARD_MAX, PAYLOAD_BYTES_MAX, Start, SubmitContext,
+    check_payload,
 };
 pub use outcome::{Event, EventKind, Failure, MESSAGE_BYTES_MAX, failure_codes};
 pub use pause::{Pause, PauseNote};
@@ -93,7 +94,9 @@ pub use span::{format_span, parse_span};
 pub use step::{
     STEP_RESULT_BYTES_MAX, STEPS_MAX, Step, StepAnswer, StepsChange, check_step_result,
 };
-pub use submit::{Submitted, key_is_free, submit, submit_known_id, submit_with_taken_key};
+pub use submit::{
+    Submitted, key_is_free, key_yields, submit, submit_known_id, submit_with_taken_key,
+};
 pub use tenant_limits::{TenantLimit, TenantLimits};
 pub use text::{
     ClaimId, CorrelationId, ErrorCode, HandlerUrl, Host, JobType, KeyName, PauseReason, ResultUrl,

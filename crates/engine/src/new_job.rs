@@ -38,6 +38,8 @@ pub struct JobDraft {
     pub max_attempts: Option<i64>,
     pub parent_id: Option<String>,
     pub traceparent: Option<String>,
+    /// A name of [`OnEnded`]; only together with a key.
+    pub on_ended: Option<String>,
 }
 
 /// What the server adds to a draft, and no client may choose.
@@ -72,6 +74,15 @@ pub struct NewJob {
     pub max_attempts: Option<u32>,
     pub parent: Option<JobId>,
     pub traceparent: Option<TraceParent>,
+    pub on_ended: OnEnded,
+}
+
+named_enum! {
+    /// What a submit means whose key belongs to a job that ended without success.
+    pub enum OnEnded {
+        Duplicate = "duplicate",
+        New = "new",
+    }
 }
 
 /// When a job may start. A delay counts from the store's clock, not from the client's.
@@ -89,10 +100,7 @@ impl JobDraft {
     /// Checks every field and names all that are wrong, not only the first.
     pub fn check(self, context: SubmitContext) -> Result<NewJob, Refusal> {
         let payload = self.payload.as_deref().unwrap_or("null");
-        let bytes_max = context.payload_bytes_max.min(PAYLOAD_BYTES_HARD_MAX);
-        if payload.len() > bytes_max {
-            return Err(Refusal::PayloadTooLarge { bytes: payload.len(), bytes_max });
-        }
+        let bytes_max = check_payload_size(payload, context.payload_bytes_max)?;
 
         let mut findings = Findings::default();
         let job_type = findings.keep(JobType::parse(&self.job_type));
@@ -112,9 +120,10 @@ impl JobDraft {
         let start = findings.keep(self.checked_start());
         let expires_at = self.expires_at.map(|at| Timestamp::parse("expiresAt", at));
         let expires_at = findings.keep_optional(expires_at);
+        let on_ended = findings.keep(self.checked_on_ended());
 
-        let (Some(job_type), Some(payload), Some(priority), Some(start), true) =
-            (job_type, payload, priority, start, findings.is_empty())
+        let (Some(job_type), Some(payload), Some(priority), Some(start), Some(on_ended), true) =
+            (job_type, payload, priority, start, on_ended, findings.is_empty())
         else {
             return Err(findings.refusal());
         };
@@ -140,6 +149,7 @@ impl JobDraft {
             max_attempts,
             parent,
             traceparent,
+            on_ended,
         })
     }
 
@@ -158,6 +168,19 @@ impl JobDraft {
         Ok(self.payload_version.clone())
     }
 
+    fn checked_on_ended(&self) -> Checked<OnEnded> {
+        let problem = |detail: &str| Err(FieldProblem::new("onEnded", detail));
+        match self.on_ended.as_deref().map(OnEnded::from_name) {
+            None => Ok(OnEnded::Duplicate),
+            Some(None) => problem("must be \"duplicate\" or \"new\""),
+            // Without a key no job is a repeat of another, and the client means one that is.
+            Some(Some(_)) if self.idempotency_key.is_none() => {
+                problem("must be given together with idempotencyKey")
+            }
+            Some(Some(on_ended)) => Ok(on_ended),
+        }
+    }
+
     fn checked_start(&self) -> Checked<Start> {
         match (self.run_at, self.delay_seconds) {
             (None, None) => Ok(Start::Now),
@@ -168,6 +191,21 @@ impl JobDraft {
             }
         }
     }
+}
+
+/// Checks a payload that replaces a job's first one, as the first one was checked.
+pub fn check_payload(payload: &str, payload_bytes_max: usize) -> Result<JsonText, Refusal> {
+    let bytes_max = check_payload_size(payload, payload_bytes_max)?;
+    Ok(JsonText::parse("payload", payload, bytes_max)?)
+}
+
+/// Refuses a payload above the bound, which is the configured one or the hard one.
+fn check_payload_size(payload: &str, payload_bytes_max: usize) -> Result<usize, Refusal> {
+    let bytes_max = payload_bytes_max.min(PAYLOAD_BYTES_HARD_MAX);
+    if payload.len() > bytes_max {
+        return Err(Refusal::PayloadTooLarge { bytes: payload.len(), bytes_max });
+    }
+    Ok(bytes_max)
 }
 
 fn parse_parent(text: &str) -> Checked<JobId> {
@@ -226,6 +264,7 @@ mod tests {
             max_attempts: Some(0),
             parent_id: Some("x".into()),
             traceparent: Some("x".into()),
+            on_ended: Some("New".into()),
         };
         let refusal = hostile.clone().check(context()).unwrap_err();
         let mut fields: Vec<_> = refusal.problems().iter().map(|p| p.field).collect();
@@ -238,6 +277,7 @@ mod tests {
                 "idempotencyKey",
                 "jobType",
                 "maxAttempts",
+                "onEnded",
                 "parentId",
                 "payload",
                 "payloadVersion",

@@ -6,7 +6,7 @@ use crate::{
     job::{Change, Envelope, Job, Life, State, Status},
     job_id::JobId,
     key::ContentDigest,
-    new_job::{NewJob, Start},
+    new_job::{NewJob, OnEnded, Start},
     outcome::EventKind,
     policy::Policy,
     refusal::Refusal,
@@ -105,6 +105,16 @@ pub fn submit(
 /// Checked when the key is used, so that an expired key is free whether or not the sweeper has run.
 pub fn key_is_free(holder: &Job, policy: &Policy, now: Timestamp) -> bool {
     holder.ended_at().is_some_and(|ended| ended + policy.key_window <= now)
+}
+
+/// Whether the key of `holder` goes to `new`, whose client asked for a new job where the first one
+/// came to a dead end. Content makes no difference: the new job may have a corrected payload. A
+/// Completed or live job keeps its key.
+pub fn key_yields(holder: &Job, new: &NewJob) -> bool {
+    match new.on_ended {
+        OnEnded::Duplicate => false,
+        OnEnded::New => holder.status().is_dead_end(),
+    }
 }
 
 /// Answers a job whose id is already stored: a caller that does not know whether a commit happened

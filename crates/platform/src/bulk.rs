@@ -64,39 +64,140 @@ pub struct PoisonReasons {
 /// reads each of them while the caller waits.
 pub const POISON_COUNTED_MAX: usize = PAGE_MAX;
 
+/// What a bulk verb does to each selected job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BulkVerb {
+    /// Cancels jobs that have not ended. Waiting jobs end at once; the workers of running ones are
+    /// asked to stop.
+    Cancel,
+    /// Gives jobs that ended without success another life with all their attempts.
+    Redrive,
+    /// The same for jobs of the poison queue only.
+    RedrivePoisoned,
+    /// Discards jobs of the poison queue for good.
+    DiscardPoisoned,
+}
+
+/// How much of a bulk verb one call carries out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BulkExtent {
+    /// Only counts the jobs, and changes none.
+    pub dry_run: bool,
+    /// Only jobs after this cursor: the `next` of the previous call.
+    pub before: Option<Cursor>,
+    /// The most jobs that a filter selects in this call, up to [`PAGE_MAX`]; `None` for all.
+    pub limit: Option<usize>,
+}
+
+/// What a bulk verb did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BulkResult {
+    /// How many jobs it changed, or would change.
+    pub matched: u64,
+    /// How many selected jobs it left as they are.
+    pub passed_over: u64,
+    /// Where the next call goes on; `None` after the last job.
+    pub next: Option<Cursor>,
+}
+
+impl BulkVerb {
+    fn command(self) -> Command {
+        match self {
+            BulkVerb::Cancel => Command::Cancel,
+            BulkVerb::Redrive | BulkVerb::RedrivePoisoned => Command::redrive(),
+            BulkVerb::DiscardPoisoned => Command::Discard,
+        }
+    }
+
+    /// The jobs that the verb may be about. The engine decides about each of them again.
+    fn filter(self) -> Filter {
+        let any = |is_meant: fn(&Status) -> bool| {
+            let statuses = Status::ALL.into_iter().filter(is_meant);
+            Filter::Or(statuses.map(|status| Filter::eq(Field::Status(status))).collect())
+        };
+        match self {
+            BulkVerb::Cancel => any(|status| !status.is_ended()),
+            BulkVerb::Redrive => any(|status| status.is_dead_end()),
+            BulkVerb::RedrivePoisoned | BulkVerb::DiscardPoisoned => poisoned(),
+        }
+    }
+}
+
 impl Platform {
-    /// Cancels all selected jobs that have not ended, and returns how many. Waiting jobs end at
-    /// once; the workers of running ones are asked to stop.
-    pub async fn cancel_matching(
+    /// Carries a verb out on all selected jobs, page by page.
+    pub async fn bulk(
         &self,
         scope: &Scope,
+        verb: BulkVerb,
         selection: JobSelection,
+        extent: BulkExtent,
         may: JobPermission<'_>,
-    ) -> Result<u64, Error> {
-        let live = [Status::Queued, Status::Running].map(|is| Filter::eq(Field::Status(is)));
-        self.bulk(scope, selection, Filter::Or(live.into()), may, Command::Cancel).await
+    ) -> Result<BulkResult, Error> {
+        match selection {
+            JobSelection::Ids(ids) => {
+                check_items("jobIds", ids.len())?;
+                let count = ids.len() as u64;
+                let mut jobs = Vec::with_capacity(ids.len());
+                for id in ids {
+                    jobs.extend(self.store.job(scope, id).await?);
+                }
+                let matched = self.bulk_page(scope, verb, jobs, extent.dry_run, may).await?;
+                Ok(BulkResult { matched, passed_over: count - matched, next: None })
+            }
+            JobSelection::Matching(filter) => {
+                let mut pages = FilteredJobs::new(scope, all_of([filter, verb.filter()]));
+                pages.query.before = extent.before;
+                pages.query.limit = extent.limit.unwrap_or(PAGE_MAX);
+                let mut result = BulkResult::default();
+                loop {
+                    let page = self.bulk_next(scope, verb, &mut pages, extent.dry_run, may).await;
+                    let is_after_some = result.matched > 0 && !extent.dry_run;
+                    let (matched, passed_over) = page
+                        .map_err(|error| if is_after_some { error.after_some() } else { error })?;
+                    result.matched += matched;
+                    result.passed_over += passed_over;
+                    if pages.is_finished || extent.limit.is_some() {
+                        return Ok(BulkResult { next: pages.query.before, ..result });
+                    }
+                }
+            }
+        }
     }
 
-    /// Gives all selected jobs of the poison queue another life with all their attempts, and
-    /// returns how many.
-    pub async fn redrive_matching(
+    /// The next page of a verb: how many jobs it changed, and how many it passed over.
+    async fn bulk_next(
         &self,
         scope: &Scope,
-        selection: JobSelection,
+        verb: BulkVerb,
+        pages: &mut FilteredJobs,
+        dry_run: bool,
         may: JobPermission<'_>,
-    ) -> Result<u64, Error> {
-        let command = Command::Redrive { max_attempts: None, reset_steps: false };
-        self.bulk(scope, selection, poisoned(), may, command).await
+    ) -> Result<(u64, u64), Error> {
+        let jobs = pages.next(self).await?.unwrap_or_default();
+        let count = jobs.len() as u64;
+        let matched = self.bulk_page(scope, verb, jobs, dry_run, may).await?;
+        Ok((matched, count - matched))
     }
 
-    /// Discards all selected jobs of the poison queue for good, and returns how many.
-    pub async fn discard_matching(
+    /// Carries a verb out on those of these jobs that it may be about, and returns how many it
+    /// changed.
+    async fn bulk_page(
         &self,
         scope: &Scope,
-        selection: JobSelection,
+        verb: BulkVerb,
+        mut jobs: Vec<Job>,
+        dry_run: bool,
         may: JobPermission<'_>,
     ) -> Result<u64, Error> {
-        self.bulk(scope, selection, poisoned(), may, Command::Discard).await
+        let filter = verb.filter();
+        jobs.retain(|job| is_selected_by(&filter, job) && may(job));
+        if dry_run {
+            return Ok(jobs.len() as u64);
+        }
+        let command = verb.command();
+        let request = |job: &Job| TypedRequest::command(scope, job.id(), command.clone());
+        let results = self.execute_each(jobs.iter().map(request)).await?;
+        Ok(results.iter().filter(|result| result.is_ok()).count() as u64)
     }
 
     /// One page of the poison queue, newest first: the jobs that `grant` covers.
@@ -154,54 +255,6 @@ impl Platform {
             }
         }
         Ok(PoisonReasons { counts, complete: pages.is_finished })
-    }
-
-    /// Sends `command` to all selected jobs, page by page, and counts those that it changed.
-    async fn bulk(
-        &self,
-        scope: &Scope,
-        selection: JobSelection,
-        verb_filter: Filter,
-        may: JobPermission<'_>,
-        command: Command,
-    ) -> Result<u64, Error> {
-        let is_selected = |job: &Job| is_selected_by(&verb_filter, job) && may(job);
-        match selection {
-            JobSelection::Ids(ids) => {
-                check_items("jobIds", ids.len())?;
-                let mut jobs = Vec::with_capacity(ids.len());
-                for id in ids {
-                    jobs.extend(self.store.job(scope, id).await?);
-                }
-                jobs.retain(is_selected);
-                self.command_all(scope, jobs, &command).await
-            }
-            JobSelection::Matching(filter) => {
-                let mut pages = FilteredJobs::new(scope, all_of([filter, verb_filter.clone()]));
-                let mut done = 0;
-                let with_progress =
-                    |done| move |error: Error| if done > 0 { error.after_some() } else { error };
-                while let Some(mut jobs) = pages.next(self).await.map_err(with_progress(done))? {
-                    jobs.retain(is_selected);
-                    done += self
-                        .command_all(scope, jobs, &command)
-                        .await
-                        .map_err(with_progress(done))?;
-                }
-                Ok(done)
-            }
-        }
-    }
-
-    async fn command_all(
-        &self,
-        scope: &Scope,
-        jobs: Vec<Job>,
-        command: &Command,
-    ) -> Result<u64, Error> {
-        let request = |job: &Job| TypedRequest::command(scope, job.id(), command.clone());
-        let results = self.execute_each(jobs.iter().map(request)).await?;
-        Ok(results.iter().filter(|result| result.is_ok()).count() as u64)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     Error, Platform,
     schema::{self, Schema},
 };
-use engine::{JobType, NewJob, Policy, Refusal, Tenant};
+use engine::{JobType, JsonText, Policy, Refusal, Tenant};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
@@ -21,14 +21,14 @@ use store::StoreError;
 pub(crate) struct DeclaredTypes(HashMap<JobType, Option<Arc<Schema>>>);
 
 impl Platform {
-    /// The declared types, read again in a strict installation if a job is of an unknown one.
+    /// The declared types, read again in a strict installation if one of these is unknown.
     pub(crate) async fn declared_types(
         &self,
-        mut jobs: impl Iterator<Item = &NewJob>,
+        mut job_types: impl Iterator<Item = &JobType>,
     ) -> Result<Arc<DeclaredTypes>, Error> {
         let strict = self.settings.strict_types;
         let cached = self.current_settings().filter(|settings| {
-            !strict || jobs.all(|new| settings.types.0.contains_key(&new.job_type))
+            !strict || job_types.all(|job_type| settings.types.0.contains_key(job_type))
         });
         match cached {
             Some(settings) => Ok(settings.types),
@@ -36,42 +36,42 @@ impl Platform {
         }
     }
 
-    /// A result for each of these jobs of one tenant. In a strict installation, a job of an
-    /// undeclared type is refused. A payload that does not match the schema of its type is refused.
+    /// A result for each of these payloads of one tenant's jobs. In a strict installation, a job of
+    /// an undeclared type is refused. A payload that does not match the schema of its type is
+    /// refused.
     pub(crate) async fn check_types(
         &self,
         types: &DeclaredTypes,
-        jobs: &[&NewJob],
+        tenant: &Tenant,
+        payloads: &[(&JobType, &JsonText)],
     ) -> Result<Vec<Result<(), Refusal>>, Error> {
         let mut budget = schema::QUICK;
-        let mut checks = Vec::with_capacity(jobs.len());
+        let mut checks = Vec::with_capacity(payloads.len());
         let mut costly = Vec::new();
-        for new in jobs {
-            let check = match types.0.get(&new.job_type) {
+        for (job_type, payload) in payloads {
+            let check = match types.0.get(*job_type) {
                 None if self.settings.strict_types => {
-                    Some(Err(Refusal::UnknownJobType { job_type: new.job_type.clone() }))
+                    Some(Err(Refusal::UnknownJobType { job_type: (*job_type).clone() }))
                 }
                 None | Some(None) => Some(Ok(())),
                 Some(Some(schema)) => {
                     let quick_check = match costly.is_empty() {
-                        true => schema.check_quickly(&new.payload, &mut budget),
+                        true => schema.check_quickly(payload, &mut budget),
                         false => Err(schema::Exhausted),
                     };
                     if quick_check.is_err() {
-                        costly.push((schema.clone(), new.payload.clone()));
+                        costly.push((schema.clone(), (*payload).clone()));
                     }
                     quick_check.ok()
                 }
             };
             checks.push(check);
         }
-        let mut pool_checks = match jobs.first() {
-            Some(new) if !costly.is_empty() => {
-                let work = move || schema::check_all(&costly);
-                self.check_on_pool(&new.tenant, work).await?.into_iter()
-            }
-            Some(_) | None => Vec::new().into_iter(),
-        };
+        let mut pool_checks = Vec::new().into_iter();
+        if !costly.is_empty() {
+            let work = move || schema::check_all(&costly);
+            pool_checks = self.check_on_pool(tenant, work).await?.into_iter();
+        }
         let check = |quick_check: Option<Result<(), Refusal>>| {
             quick_check
                 .unwrap_or_else(|| pool_checks.next().expect("one check for each costly payload"))

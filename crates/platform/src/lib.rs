@@ -46,7 +46,8 @@ pub use audit::Actor;
 pub use audit_log::{AuditPage, AuditQuery};
 pub use batcher::{Batcher, ClaimWait, Limits, PendingReply, Waiting};
 pub use bulk::{
-    JobPermission, JobSelection, POISON_COUNTED_MAX, PoisonPage, PoisonQuery, PoisonReasons,
+    BulkExtent, BulkResult, BulkVerb, JobPermission, JobSelection, POISON_COUNTED_MAX, PoisonPage,
+    PoisonQuery, PoisonReasons,
 };
 pub use engine::{Heartbeat, Release, Report, StepReport};
 pub use error::Error;
@@ -54,6 +55,7 @@ pub use explain::Explanation;
 pub use node::Node;
 pub use policy::{JobTypePolicy, check_policy};
 pub use queues::{QueueSummary, QueueSums, TenantSummary};
+pub use redrive::RedriveOptions;
 pub use settings_cache::{CachedKey, Credentials};
 pub use settle::SettleResult;
 pub use sweep::SweepResult;

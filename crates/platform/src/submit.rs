@@ -2,8 +2,8 @@
 
 use crate::{Error, Platform, request::TypedRequest};
 use engine::{
-    ITEMS_MAX, JobDraft, JobId, NewJob, Refusal, Start, SubmitContext, Submitted, Tenant,
-    check_count,
+    ITEMS_MAX, JobDraft, JobId, JobType, JsonText, NewJob, Refusal, Start, SubmitContext,
+    Submitted, Tenant, check_count,
 };
 
 impl Platform {
@@ -26,8 +26,9 @@ impl Platform {
             self.check(tenant, draft).map_err(|refusal| refusal.of_item(index, count))
         });
         let jobs: Vec<NewJob> = jobs.collect::<Result<_, _>>()?;
-        let types = self.declared_types(jobs.iter()).await?;
-        let checks = self.check_types(&types, &jobs.iter().collect::<Vec<_>>()).await?;
+        let types = self.declared_types(jobs.iter().map(|new| &new.job_type)).await?;
+        let payloads: Vec<_> = jobs.iter().map(typed_payload).collect();
+        let checks = self.check_types(&types, tenant, &payloads).await?;
         for (index, check) in checks.into_iter().enumerate() {
             check.map_err(|refusal| refusal.of_item(index, count))?;
         }
@@ -45,9 +46,10 @@ impl Platform {
         check_count("jobs", drafts.len(), 0..=ITEMS_MAX)?;
         let new_jobs: Vec<Result<NewJob, Refusal>> =
             drafts.into_iter().map(|draft| self.check(tenant, draft)).collect();
-        let types = self.declared_types(new_jobs.iter().flatten()).await?;
-        let valid_jobs: Vec<&NewJob> = new_jobs.iter().flatten().collect();
-        let mut checks = self.check_types(&types, &valid_jobs).await?.into_iter();
+        let job_types = new_jobs.iter().flatten().map(|new| &new.job_type);
+        let types = self.declared_types(job_types).await?;
+        let payloads: Vec<_> = new_jobs.iter().flatten().map(typed_payload).collect();
+        let mut checks = self.check_types(&types, tenant, &payloads).await?.into_iter();
         let mut add_check =
             |new: NewJob| checks.next().expect("one check for each valid job").map(|()| new);
         let mut lists = Vec::new();
@@ -87,6 +89,10 @@ impl Platform {
             payload_bytes_max: self.settings.payload_bytes_max,
         })
     }
+}
+
+fn typed_payload(new: &NewJob) -> (&JobType, &JsonText) {
+    (&new.job_type, &new.payload)
 }
 
 /// Adds the ids of the jobs to an unknown outcome: the jobs may be stored, so the caller gets the

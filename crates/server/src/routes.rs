@@ -68,6 +68,7 @@ pub static ROUTES: &[Route] = &[
     row("GET",    "/api/jobs",                      Needs(JobsRead),    || get(list::list),                     &doc::LIST),
     row("POST",   "/api/jobs/batch",                Needs(JobsEnqueue), || post(batch::batch),                  &doc::ENQUEUE_BATCH),
     row("POST",   "/api/jobs/cancel",               Needs(JobsManage),  || post(bulk::cancel),                  &doc::CANCEL_MANY),
+    row("POST",   "/api/jobs/redrive",              Needs(JobsManage),  || post(bulk::redrive),                 &doc::REDRIVE_MANY),
     row("GET",    "/api/jobs/{id}",                 Needs(JobsRead),    || get(jobs::show),                     &doc::SHOW),
     row("DELETE", "/api/jobs/{id}",                 Needs(JobsManage),  || delete(jobs::erase),                 &doc::ERASE),
     row("GET",    "/api/jobs/{id}/status",          Signed(JobsRead),   || get(status::status),                 &doc::STATUS),
@@ -193,7 +194,16 @@ mod tests {
         let changing = ROUTES.iter().filter(|route| route.method != "GET");
         let taking = changing.filter(|route| !route.refuses_query());
         let taking: Vec<&str> = taking.map(|route| route.path).collect();
-        assert_eq!(taking, ["/api/jobs", "/api/jobs/batch", "/api/keys/{id}"]);
+        let expected = [
+            "/api/jobs",
+            "/api/jobs/batch",
+            "/api/jobs/cancel",
+            "/api/jobs/redrive",
+            "/api/poison/redrive",
+            "/api/poison/discard",
+            "/api/keys/{id}",
+        ];
+        assert_eq!(taking, expected);
     }
 
     #[test]

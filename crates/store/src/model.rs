@@ -12,8 +12,8 @@ use crate::{
 };
 use engine::{
     ClaimId, ClaimRequest, Command, EndingDraft, Entropy, Filter, JobDraft, JobId, JobType,
-    LeaseToken, NewJob, Outcome, PAYLOAD_BYTES_MAX, Policy, PolicyDraft, ReleaseReason, Scope,
-    Status, StepName, SubmitContext, Tenant, WorkerId,
+    JsonText, LeaseToken, NewJob, Outcome, PAYLOAD_BYTES_MAX, Policy, PolicyDraft, ReleaseReason,
+    Scope, Status, StepName, SubmitContext, Tenant, WorkerId,
 };
 use pollster::block_on;
 use proptest::{
@@ -258,6 +258,7 @@ impl Pair {
             run_at: at(draft.delay),
             expires_at: at(draft.expires),
             parent_id: parent.map(JobId::to_string),
+            on_ended: draft.key.filter(|_| draft.priority % 2 == 1).map(|_| "new".into()),
             ..JobDraft::default()
         };
         let context = SubmitContext {
@@ -607,7 +608,12 @@ fn folder() -> TempDir {
 
 /// An operator's command.
 fn command_of(number: u8) -> Command {
-    let redrive = |reset_steps| Command::Redrive { max_attempts: None, reset_steps };
+    let payload = || JsonText::parse("payload", "\"corrected\"", 100).expect("a valid value");
+    let redrive = move |reset_steps: bool| Command::Redrive {
+        max_attempts: None,
+        reset_steps,
+        payload: reset_steps.then(payload),
+    };
     let commands =
         [Command::Cancel, redrive(false), redrive(true), Command::Discard, Command::Erase];
     commands[usize::from(number)].clone()

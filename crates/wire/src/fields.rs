@@ -6,8 +6,8 @@
 
 use crate::explain::REASON_CODES;
 use engine::{
-    ATTEMPTS_MAX, CLAIM_MAX, CLAIM_TYPES_MAX, DELAY_SECONDS_MAX, ITEMS_MAX, Jitter, Outcome, Right,
-    Status,
+    ATTEMPTS_MAX, CLAIM_MAX, CLAIM_TYPES_MAX, DELAY_SECONDS_MAX, ITEMS_MAX, Jitter, OnEnded,
+    Outcome, Right, Status,
 };
 
 /// One field of the contract.
@@ -65,6 +65,8 @@ const REASON: FieldRule = FieldRule::OneOf("ReasonCode", || REASON_CODES.to_vec(
 const OUTCOME: FieldRule =
     FieldRule::OneOf("Outcome", || Outcome::ALL.map(Outcome::as_str).to_vec());
 const ACTION: FieldRule = FieldRule::OneOf("StepAction", || vec!["begin", "finish"]);
+const ON_ENDED: FieldRule =
+    FieldRule::OneOf("OnEnded", || OnEnded::ALL.map(OnEnded::as_str).to_vec());
 const JITTER: FieldRule = FieldRule::OneOf("Jitter", || Jitter::ALL.map(Jitter::as_str).to_vec());
 
 const fn doc(name: &'static str, rule: FieldRule, meaning: &'static str) -> FieldDoc {
@@ -158,6 +160,11 @@ pub static FIELD_DOCS: &[FieldDoc] = &[
     doc("Grant.tenant", Any, "a tenant, or `*` for all"),
     doc("Key.tenant", Any, "a tenant, or `*` for all"),
     doc("resetSteps", Any, "whether finished steps are done again; false where it is not given"),
+    doc("dryRun", Any, "whether to count the jobs only, and to change nothing"),
+    doc("matched", Any, "how many jobs were changed, or would be"),
+    doc("passedOver", Any, "how many selected jobs were left as they are"),
+    doc("onEnded", ON_ENDED, "whose the key is after a Failed, Poisoned or Cancelled job: `duplicate` (that job's) or `new`"),
+    doc("RedriveRequest.payload", Any, "a corrected payload; without it, the payload stays"),
     doc("jobIds", List(1, ITEMS_MAX, &Id), "these jobs; either this or `filter`"),
     doc("filter", Cut, "a condition over jobs, such as `status eq 'Failed' and jobType eq 'email'`"),
     doc("lease", Span, "how long a worker may be silent: 1s to 1h"),
@@ -195,6 +202,7 @@ pub static FIELD_DOCS: &[FieldDoc] = &[
 /// Fields of answers that are left out where they are empty. All others are always present, maybe
 /// as null.
 pub const LEFT_OUT: &[&str] = &[
+    "BulkAnswer.nextCursor",
     "BulkAnswer.operationId",
     "HeartbeatResult.problem",
     "JobMore.payload",

@@ -48,7 +48,7 @@ pub use engine::{format_span, format_time, parse_span};
 
 pub use audit::AuditLogEntry;
 pub use body::{Unreadable, read};
-pub use bulk::{BulkAnswer, BulkRequest};
+pub use bulk::{BulkAnswer, BulkRequest, BulkSelection};
 pub use catalogue::{CATALOGUE, CodeEntry, codes, entry};
 pub use claim::{CheckedClaim, ClaimAnswer, ClaimRequest, ClaimedJob, JobLease, WithLease};
 pub use event::{CloudEvent, EventData, EventDurations};
@@ -70,7 +70,7 @@ pub use leave::{LeaveAnswer, LeaveRequest};
 pub use nodes::{NodeState, NodeStatus};
 pub use page::Page;
 pub use page_item::{Misread, PageItem};
-pub use poison::{PoisonAnswer, PoisonRequest, PoisonSelection};
+pub use poison::PoisonAnswer;
 pub use policy::{
     BackoffPolicy, Factor, PolicyRequest, ReadyMadeHandler, TypePolicy, TypeWithPolicy,
 };

@@ -72,7 +72,7 @@ impl<'de, const MAX: usize> Deserialize<'de> for OneTooMany<MAX> {
 #[cfg(test)]
 mod tests {
     use crate::{
-        BatchRequest, ClaimRequest, HeartbeatRequest, KeyRequest, PoisonRequest, ReleaseRequest,
+        BatchRequest, BulkRequest, ClaimRequest, HeartbeatRequest, KeyRequest, ReleaseRequest,
         SettleRequest, TypePolicy, Unreadable, read,
     };
     use serde::de::DeserializeOwned;
@@ -103,7 +103,7 @@ mod tests {
         check::<ReleaseRequest>(r#"{"items":"#, "{}", 1_000, "/items");
         check::<BatchRequest>(r#"{"jobs":"#, "{}", 1_000, "/jobs");
         check::<ClaimRequest>(r#"{"jobTypes":"#, r#""a""#, 100, "/jobTypes");
-        check::<PoisonRequest>(r#"{"jobIds":"#, r#""a""#, 1_000, "/jobIds");
+        check::<BulkRequest>(r#"{"jobIds":"#, r#""a""#, 1_000, "/jobIds");
         check::<KeyRequest>(r#"{"scopes":"#, r#""a""#, 100, "/scopes");
         check::<KeyRequest>(r#"{"types":"#, r#""a""#, 100, "/types");
         check::<KeyRequest>(r#"{"subjects":"#, r#""a""#, 100, "/subjects");

@@ -1,6 +1,6 @@
 //! Redrive: an ended job gets another life.
 
-use engine::{Command, Refusal, check_max_attempts};
+use crate::json::Json;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -11,12 +11,7 @@ use utoipa::ToSchema;
 pub struct RedriveRequest {
     pub reset_steps: Option<bool>,
     pub max_attempts: Option<i64>,
-}
-
-impl RedriveRequest {
-    /// The command, after a check of its field.
-    pub fn check(&self) -> Result<Command, Refusal> {
-        let max_attempts = self.max_attempts.map(check_max_attempts).transpose()?;
-        Ok(Command::Redrive { max_attempts, reset_steps: self.reset_steps.unwrap_or(false) })
-    }
+    /// A corrected payload. Without it, and where it is null, the payload stays as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Json>,
 }

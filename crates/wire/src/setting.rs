@@ -5,8 +5,7 @@
 //! only the server reads a body as a setting.
 
 use crate::{
-    BulkRequest, KeyRequest, PauseRequest, PoisonRequest, RedriveRequest, ResumeRequest,
-    TypePolicy,
+    BulkRequest, KeyRequest, PauseRequest, RedriveRequest, ResumeRequest, TypePolicy,
     body::{Unreadable, read},
 };
 use serde::{
@@ -27,7 +26,6 @@ pub trait SettingBody: DeserializeOwned {
 impl SettingBody for BulkRequest {}
 impl SettingBody for KeyRequest {}
 impl SettingBody for PauseRequest {}
-impl SettingBody for PoisonRequest {}
 impl SettingBody for RedriveRequest {}
 impl SettingBody for ResumeRequest {}
 
@@ -233,9 +231,9 @@ mod tests {
         check::<TypePolicy>(r#"{"handler": {"htp": "x"}}"#, "/handler/htp", &meant("http"));
         check::<KeyRequest>(r#"{"name": "x", "scope": ["work"]}"#, "/scope", &meant("scopes"));
         check::<RedriveRequest>(r#"{"resetStep": true}"#, "/resetStep", &meant("resetSteps"));
-        check::<PoisonRequest>(r#"{"jobIDs": []}"#, "/jobIDs", &meant("jobIds"));
+        check::<BulkRequest>(r#"{"jobIDs": []}"#, "/jobIDs", &meant("jobIds"));
         check::<BulkRequest>(r#"{"filters": ""}"#, "/filters", &meant("filter"));
-        let far = "is not known here, only filter is";
+        let far = "is not known here, only jobIds, filter and dryRun are";
         check::<BulkRequest>(r#"{"everything": true}"#, "/everything", far);
         check::<PauseRequest>(r#"{"tennant": "x"}"#, "/tennant", &meant("tenant"));
         check::<ResumeRequest>(

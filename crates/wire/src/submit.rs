@@ -37,6 +37,10 @@ pub struct SubmitRequest {
     pub max_attempts: Option<i64>,
     pub parent_id: Option<String>,
     pub traceparent: Option<String>,
+    /// What a key means that belongs to a Failed, Poisoned or Cancelled job: still that job
+    /// (`duplicate`, the default), or this one from now on (`new`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_ended: Option<String>,
 }
 
 /// Several jobs in one request. They are parsed one by one, so that one wrong job need not refuse
@@ -125,6 +129,7 @@ impl SubmitRequest {
             max_attempts: self.max_attempts,
             parent_id: self.parent_id,
             traceparent: self.traceparent,
+            on_ended: self.on_ended,
         })
     }
 }
@@ -152,6 +157,7 @@ impl TryFrom<JobDraft> for SubmitRequest {
             max_attempts: draft.max_attempts,
             parent_id: draft.parent_id,
             traceparent: draft.traceparent,
+            on_ended: draft.on_ended,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! A job as a client submits it.
 
 use crate::{fail::whole_seconds, system};
-use engine::{FieldProblem, JobDraft, PayloadVersion};
+use engine::{FieldProblem, JobDraft, OnEnded, PayloadVersion};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -52,6 +52,20 @@ impl JobRequest {
     /// The W3C trace that the job is part of.
     pub fn traceparent(self, traceparent: impl Into<String>) -> Self {
         self.with_change(|draft| draft.traceparent = Some(traceparent.into()))
+    }
+
+    /// Makes a new job where the job of the key failed, was poisoned or cancelled. A completed or
+    /// live job is still the first one again.
+    ///
+    /// ```
+    /// let payload = serde_json::json!({"invoice": 7});
+    /// let request = worker::JobRequest::new("invoice", &payload)
+    ///     .idempotency_key("invoice-7")
+    ///     .new_after_dead_end();
+    /// # drop(request);
+    /// ```
+    pub fn new_after_dead_end(self) -> Self {
+        self.with_change(|draft| draft.on_ended = Some(OnEnded::New.as_str().into()))
     }
 
     /// Starts no earlier than after this delay, rounded up to whole seconds.

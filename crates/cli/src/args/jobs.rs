@@ -18,6 +18,10 @@ pub(crate) struct EnqueueArgs {
     /// The idempotency key: a repeat is the same job [default: a new key]
     #[arg(short = 'k', long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
+    /// What the key means after its job failed, was poisoned or cancelled: `duplicate`, still that
+    /// job, or `new`, a new job [default: duplicate]
+    #[arg(long, value_name = "duplicate|new", value_parser = ["duplicate", "new"], requires = "idempotency_key")]
+    pub(crate) on_ended: Option<String>,
     /// 0 (last) to 9 (first) [default: 4]
     #[arg(long, value_name = "0-9")]
     pub(crate) priority: Option<i64>,
@@ -60,10 +64,11 @@ pub(crate) struct EnqueueArgs {
 }
 
 /// What stands in each line of a batch instead, or makes no sense for many.
-const BATCH_CONFLICTS: [&str; 13] = [
+const BATCH_CONFLICTS: [&str; 14] = [
     "payload",
     "subject",
     "idempotency_key",
+    "on_ended",
     "priority",
     "delay",
     "run_at",
@@ -151,11 +156,22 @@ pub(crate) struct CancelArgs {
     pub(crate) jobs: Vec<String>,
     #[command(flatten)]
     pub(crate) selection: SelectionArgs,
-    /// Do not ask before all jobs are cancelled that a filter means
-    #[arg(short, long)]
-    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) bulk: BulkArgs,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
+}
+
+/// How an action on many jobs goes about it. A dry run of named jobs would say no more than
+/// `consign status` does.
+#[derive(Arguments)]
+pub(crate) struct BulkArgs {
+    /// Count the jobs that the flags mean, and do nothing
+    #[arg(long, conflicts_with = "jobs")]
+    pub(crate) dry_run: bool,
+    /// Do not ask before the action; needed for more than named jobs where there is no terminal
+    #[arg(short, long)]
+    pub(crate) yes: bool,
 }
 
 /// The names of [`SelectionArgs`].
@@ -174,14 +190,21 @@ const SELECTION_FLAGS: [&str; 9] = [
 #[derive(Arguments)]
 pub(crate) struct RedriveArgs {
     /// The jobs
-    #[arg(value_name = "JOB", required = true)]
+    #[arg(value_name = "JOB", required_unless_present_any = SELECTION_FLAGS, conflicts_with_all = SELECTION_FLAGS)]
     pub(crate) jobs: Vec<String>,
-    /// Begin with the first step again
-    #[arg(long)]
+    #[command(flatten)]
+    pub(crate) selection: SelectionArgs,
+    /// Begin with the first step again; for named jobs
+    #[arg(long, conflicts_with_all = SELECTION_FLAGS)]
     pub(crate) reset_steps: bool,
-    /// How often it may be tried in its new life
-    #[arg(long, value_name = "1-100")]
+    /// How often it may be tried in its new life; for named jobs
+    #[arg(long, value_name = "1-100", conflicts_with_all = SELECTION_FLAGS)]
     pub(crate) max_attempts: Option<i64>,
+    /// A corrected payload for one named job: JSON, or @FILE, or `-` for the standard input
+    #[arg(short, long, value_name = "JSON|@FILE|-", conflicts_with_all = SELECTION_FLAGS)]
+    pub(crate) payload: Option<String>,
+    #[command(flatten)]
+    pub(crate) bulk: BulkArgs,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
 }

@@ -2,6 +2,7 @@
 
 use super::{
     TerminalArgs,
+    jobs::BulkArgs,
     remote::{ConnectionArgs, PageArgs, RemoteArgs, TenantArgs, WatchArgs},
     span,
 };
@@ -141,9 +142,8 @@ pub(crate) struct PoisonActionArgs {
     /// All of them
     #[arg(long, conflicts_with_all = ["job_type", "tenant", "error_code", "filter"])]
     pub(crate) everything: bool,
-    /// Do not ask; needed for more than named jobs where there is no terminal
-    #[arg(short, long)]
-    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) bulk: BulkArgs,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
 }

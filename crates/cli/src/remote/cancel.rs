@@ -1,39 +1,31 @@
 //! Cancels jobs.
 
-use super::{REFUSED, Session, confirm, each, filter, pages, with_session};
+use super::{
+    bulk::{self, BulkWords},
+    each, filter, with_session,
+};
 use crate::args::CancelArgs;
 use anyhow::Result;
 use std::process::ExitCode;
+use wire::BulkRequest;
+
+const WORDS: BulkWords =
+    BulkWords { verb: "cancel", done: "cancelled, or asked to stop where they run" };
 
 pub(crate) fn run(args: &CancelArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
+        let client = &session.client;
         match filter::compose(&args.selection, session.now()) {
-            Some(filter) => cancel_matching(session, &filter, args.yes).await,
+            Some(filter) => {
+                let request = BulkRequest::matching(filter);
+                bulk::act_on_all(session, &request, &args.bulk, &WORDS, async |request, page| {
+                    client.cancel_many(request, page).await
+                })
+                .await
+            }
             None => {
-                each::act_on_each(session, &args.jobs, async |job| session.client.cancel(job).await)
-                    .await
+                each::act_on_each(session, &args.jobs, async |job| client.cancel(job).await).await
             }
         }
     })
-}
-
-async fn cancel_matching(session: &Session, filter: &str, yes: bool) -> Result<ExitCode> {
-    if !yes && !confirm::ask(&format!("cancel {} jobs?", count(session, filter).await?))? {
-        session.show.print_error(&["consign: nothing was done".into()]);
-        return Ok(ExitCode::from(REFUSED));
-    }
-    let answer = session.client.cancel_matching(filter).await?;
-    let summary =
-        format!("{} jobs were cancelled, or asked to stop where they run", answer.matched);
-    session.answer(&answer, || vec![summary.into()])?;
-    Ok(ExitCode::SUCCESS)
-}
-
-const PAGES_MAX: u32 = 20;
-
-/// How many matching jobs have not ended. The others cannot be cancelled.
-async fn count(session: &Session, filter: &str) -> Result<String> {
-    let live = format!("({filter}) and completedAt eq null");
-    let (jobs, all) = pages::count(session, Some(live), PAGES_MAX).await?;
-    Ok(if all { jobs.to_string() } else { format!("more than {jobs}") })
 }

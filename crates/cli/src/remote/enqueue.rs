@@ -60,11 +60,12 @@ fn request(args: &EnqueueArgs, new_key: String) -> Result<SubmitRequest> {
         max_attempts: args.max_attempts,
         parent_id: args.parent.clone(),
         traceparent: None,
+        on_ended: args.on_ended.clone(),
     })
 }
 
 /// The payload from its argument: JSON, the name of a file, or standard input.
-fn payload(argument: &str) -> Result<Json> {
+pub(crate) fn payload(argument: &str) -> Result<Json> {
     let text = match argument.strip_prefix('@') {
         Some(path) => read("payload", path.as_ref())?,
         None if argument == "-" => {

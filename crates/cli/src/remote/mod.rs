@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 mod batch;
+mod bulk;
 pub(crate) mod cancel;
 mod confirm;
 mod connection;

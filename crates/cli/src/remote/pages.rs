@@ -1,9 +1,9 @@
 //! Lists that come in pages.
 
-use super::{Session, Style, StyledLine};
+use super::{Style, StyledLine};
 use crate::args::PageArgs;
 use anyhow::Result;
-use client::{ClientError, ListQuery};
+use client::ClientError;
 use wire::Page;
 
 pub(crate) const PAGE_MAX: u32 = 1_000;
@@ -32,25 +32,6 @@ fn next_top(page_args: PageArgs, item_count: usize) -> Option<u32> {
     }
     let next_top = page_args.top.saturating_sub(u32::try_from(item_count).unwrap_or(u32::MAX));
     (next_top > 0).then_some(next_top)
-}
-
-/// How many jobs match a filter, over at most so many pages, and whether the count is complete.
-pub(crate) async fn count(
-    session: &Session,
-    filter: Option<String>,
-    pages_max: u32,
-) -> Result<(u64, bool)> {
-    let mut query = ListQuery { filter, top: Some(PAGE_MAX), cursor: None };
-    let mut jobs = 0;
-    for _ in 0..pages_max {
-        let page = session.client.list(&query).await?;
-        jobs += page.items.len() as u64;
-        query.cursor = page.next_cursor;
-        if query.cursor.is_none() {
-            return Ok((jobs, true));
-        }
-    }
-    Ok((jobs, false))
 }
 
 /// A note that the list shows only the `shown` newest, where there are more.

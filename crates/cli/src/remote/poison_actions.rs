@@ -1,16 +1,11 @@
 //! Redrives or discards poisoned jobs. The command prints how many before and after.
 
-use super::{
-    REFUSED, Session, Style, StyledLine, UsageError, confirm, filter,
-    pages::{self, PAGE_MAX},
-    with_session,
-};
+use super::{REFUSED, Session, Style, StyledLine, UsageError, bulk, confirm, filter, with_session};
 use crate::args::{PoisonActionArgs, SelectionArgs};
 use anyhow::Result;
-use client::PoisonQuery;
-use engine::Status;
+use client::BulkPage;
 use std::process::ExitCode;
-use wire::{BulkAnswer, PoisonRequest};
+use wire::{BulkAnswer, BulkRequest};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PoisonAction {
@@ -28,36 +23,43 @@ async fn run_action(
     action: PoisonAction,
 ) -> Result<ExitCode> {
     let request = request(args)?;
-    let count = count(session, args).await?;
-    if count == Some(0) {
+    let send = async |request: &BulkRequest, page: &BulkPage| match action {
+        PoisonAction::Redrive => session.client.redrive_poison(request, page).await,
+        PoisonAction::Discard => session.client.discard_poison(request, page).await,
+    };
+    let count = bulk::count(&request, send).await?;
+    if count.jobs == 0 && args.jobs.is_empty() {
         let message = "no poisoned job matches; `consign poison` lists them";
-        let none = BulkAnswer { matched: 0, operation_id: None };
-        session.answer(&none, || vec![message.into()])?;
+        session.answer(&count.answer(), || vec![message.into()])?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (verb, will) = match action {
-        PoisonAction::Redrive => ("redrive", "will get another life"),
-        PoisonAction::Discard => ("discard", "will leave the poison queue for good"),
+    let (verb, end) = match action {
+        PoisonAction::Redrive => ("redrive", "get another life"),
+        PoisonAction::Discard => ("discard", "leave the poison queue for good"),
     };
-    let jobs_text = jobs(count);
-    session.note(&[format!("{jobs_text} {will}").into()]);
-    if args.jobs.is_empty() && !args.yes && !confirm::ask(&format!("{verb} {jobs_text}?"))? {
+    if args.bulk.dry_run {
+        session.answer(&count.answer(), || vec![format!("{count} would {end}").into()])?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    session.note(&[format!("{count} will {end}").into()]);
+    if args.jobs.is_empty() && !args.bulk.yes && !confirm::ask(&format!("{verb} {count}?"))? {
         session.note(&["nothing was done".into()]);
         return Ok(ExitCode::from(REFUSED));
     }
     let done = match action {
-        PoisonAction::Redrive => session.client.redrive_poison(&request).await?,
-        PoisonAction::Discard => session.client.discard_poison(&request).await?,
+        PoisonAction::Redrive => "got another life",
+        PoisonAction::Discard => "left the poison queue",
     };
+    let done = bulk::act_by_pages(session, &request, done, send).await?;
     session.answer(&done, || result_lines(args, action, &done))?;
     let all = args.jobs.is_empty() || done.matched >= args.jobs.len() as u64;
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
 }
 
 /// The selection of jobs as the API takes it.
-fn request(args: &PoisonActionArgs) -> Result<PoisonRequest> {
+fn request(args: &PoisonActionArgs) -> Result<BulkRequest> {
     if !args.jobs.is_empty() {
-        return Ok(PoisonRequest { job_ids: Some(args.jobs.clone()), filter: None });
+        return Ok(BulkRequest { job_ids: Some(args.jobs.clone()), ..BulkRequest::default() });
     }
     let filter = match args.everything {
         true => Some("true".to_owned()),
@@ -65,7 +67,7 @@ fn request(args: &PoisonActionArgs) -> Result<PoisonRequest> {
     };
     let none = "say which jobs are meant: their ids, --type, --tenant, --error-code, --filter, or --everything";
     let filter = Some(filter.ok_or_else(|| UsageError::new(none))?);
-    Ok(PoisonRequest { job_ids: None, filter })
+    Ok(BulkRequest { filter, ..BulkRequest::default() })
 }
 
 fn selection(args: &PoisonActionArgs) -> SelectionArgs {
@@ -78,43 +80,12 @@ fn selection(args: &PoisonActionArgs) -> SelectionArgs {
     }
 }
 
-/// Beyond so many pages, the question says only that there are many.
-const PAGES_MAX: u32 = 10;
-
-/// How many jobs match; `None` where there are too many to count.
-async fn count(session: &Session, args: &PoisonActionArgs) -> Result<Option<u64>> {
-    if !args.jobs.is_empty() {
-        return Ok(Some(args.jobs.len() as u64));
-    }
-    if args.filter.is_some() {
-        // Discarded jobs are still poisoned and count here; the server skips them.
-        let selection = SelectionArgs { status: vec![Status::Poisoned], ..selection(args) };
-        let filter = filter::compose(&selection, session.now());
-        let (jobs, all) = pages::count(session, filter, PAGES_MAX).await?;
-        return Ok(all.then_some(jobs));
-    }
-    let (job_type, tenant) = (args.job_type.clone(), args.tenant.clone());
-    let query = PoisonQuery { job_type, tenant, top: Some(1), ..Default::default() };
-    let counts = session.client.poison(&query).await?.counts;
-    // The counts have all codes, also where a filter names one.
-    let is_selected = |code: &str| args.error_code.as_ref().is_none_or(|selected| selected == code);
-    Ok(Some(counts.iter().filter(|(code, _)| is_selected(code)).map(|(_, count)| count).sum()))
-}
-
-fn jobs(count: Option<u64>) -> String {
-    match count {
-        None => format!("more than {} jobs", PAGES_MAX * PAGE_MAX),
-        Some(1) => "1 job".into(),
-        Some(count) => format!("{count} jobs"),
-    }
-}
-
 fn result_lines(
     args: &PoisonActionArgs,
     action: PoisonAction,
     done: &BulkAnswer,
 ) -> Vec<StyledLine> {
-    let count = jobs(Some(done.matched));
+    let count = bulk::jobs(done.matched);
     let mut lines = vec![match action {
         PoisonAction::Redrive => StyledLine::of(Style::Good, format!("{count} got another life")),
         PoisonAction::Discard => format!("{count} left the poison queue").into(),
@@ -122,7 +93,7 @@ fn result_lines(
     let missing = (args.jobs.len() as u64).saturating_sub(done.matched);
     if missing > 0 {
         let are = if missing == 1 { "is" } else { "are" };
-        let missing = jobs(Some(missing));
+        let missing = bulk::jobs(missing);
         let note = format!("{missing} {are} not poisoned, or not to be seen with this key");
         lines.push(StyledLine::of(Style::Bad, note));
     }
@@ -146,7 +117,7 @@ fn follow_up(args: &PoisonActionArgs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::RemoteArgs;
+    use crate::args::{BulkArgs, RemoteArgs};
 
     fn args() -> PoisonActionArgs {
         PoisonActionArgs {
@@ -156,7 +127,7 @@ mod tests {
             error_code: None,
             filter: None,
             everything: false,
-            yes: false,
+            bulk: BulkArgs { dry_run: false, yes: false },
             remote: RemoteArgs::default(),
         }
     }
@@ -189,7 +160,7 @@ mod tests {
     #[test]
     fn jobs_that_are_not_poisoned_are_reported_as_skipped() {
         let two = PoisonActionArgs { jobs: vec!["a".into(), "b".into()], ..args() };
-        let done = BulkAnswer { matched: 1, operation_id: None };
+        let done = BulkAnswer { matched: 1, ..BulkAnswer::default() };
         let text: Vec<String> =
             result_lines(&two, PoisonAction::Redrive, &done).iter().map(StyledLine::text).collect();
         assert_eq!(text[0], "1 job got another life");

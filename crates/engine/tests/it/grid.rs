@@ -152,7 +152,7 @@ fn command(row: &str, token: LeaseToken) -> Option<Command> {
         "expire" => Command::Expire,
         "timeout" => Command::Timeout,
         "lease expiry" => Command::LeaseExpiry,
-        "redrive" => Command::Redrive { max_attempts: None, reset_steps: false },
+        "redrive" => Command::redrive(),
         "discard" => Command::Discard,
         "erase" => Command::Erase,
         "purge" => Command::Purge,

@@ -85,6 +85,7 @@ fn drafts_refuse_by_field_and_never_panic() {
                 max_attempts: Some(number),
                 parent_id: Some(text.clone()),
                 traceparent: Some(text.clone()),
+                on_ended: Some(text.clone()),
             };
             assert!(job.check(context()).is_err());
             let ending = EndingDraft {

@@ -49,7 +49,7 @@ fn command(step: &Move, job: &Job) -> Command {
         11 => Command::Cancel,
         12 => Command::LeaseExpiry,
         13 => Command::Timeout,
-        14 => Command::Redrive { max_attempts: None, reset_steps: false },
+        14 => Command::redrive(),
         _ => Command::Expire,
     }
 }

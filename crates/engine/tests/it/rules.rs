@@ -402,7 +402,7 @@ fn a_cancel_is_at_once_or_requested_or_too_late() {
 #[test]
 fn a_redrive_is_a_new_life() {
     let job = ended(poisoned());
-    let command = Command::Redrive { max_attempts: Some(7), reset_steps: true };
+    let command = Command::Redrive { max_attempts: Some(7), reset_steps: true, payload: None };
     let change = change(&job, &command);
     let life = &change.job.life;
     assert_eq!((life.attempt, life.redrive_count, life.started_at), (0, 1, None));
@@ -411,6 +411,23 @@ fn a_redrive_is_a_new_life() {
     assert_eq!((change.event, change.steps), (Some(EventKind::Redriven), StepsChange::Cleared));
     assert!(change.job.fence == job.fence, "the fence goes on: it only grows");
     assert!(change.takes_key, "and its key is its own again, if no other job has it");
+}
+
+#[test]
+fn a_redrive_may_correct_the_payload_and_the_key_still_means_the_first_one() {
+    let job = ended(poisoned());
+    let payload = check_payload("{\"to\":\"b\"}", PAYLOAD_BYTES_MAX).unwrap();
+    let corrected = Some(payload.clone());
+    let command = Command::Redrive { max_attempts: None, reset_steps: false, payload: corrected };
+    let corrected = change(&job, &command);
+    assert_eq!(corrected.payload, Some(payload));
+    assert_eq!(corrected.job.envelope.key, job.envelope.key);
+    assert_eq!(change(&job, &Command::redrive()).payload, None);
+    let large = check_payload(&" ".repeat(PAYLOAD_BYTES_MAX + 1), PAYLOAD_BYTES_MAX);
+    assert_eq!(large.unwrap_err().code(), "PAYLOAD_TOO_LARGE");
+    for bad in ["{", "\"\\u0000\"", &"[".repeat(99)] {
+        assert_eq!(check_payload(bad, PAYLOAD_BYTES_MAX).unwrap_err().code(), "INVALID_FIELD");
+    }
 }
 
 #[test]

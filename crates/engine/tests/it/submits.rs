@@ -31,6 +31,24 @@ fn a_key_that_comes_again_means_the_same_job_or_is_refused() {
 }
 
 #[test]
+fn a_key_yields_where_its_job_came_to_a_dead_end_and_the_client_asks_for_a_new_one() {
+    let new = |on_ended: &str| {
+        JobDraft { on_ended: Some(on_ended.into()), ..draft() }.check(context()).unwrap()
+    };
+    let cancelled = change(&queued(), &Command::Cancel).job;
+    for dead_end in [ended(poisoned()), ended(failed_for_good()), cancelled] {
+        assert!(key_yields(&dead_end, &new("new")), "{:?}", dead_end.status());
+        assert!(!key_yields(&dead_end, &new("duplicate")));
+    }
+    for job in [queued(), running(), ended(completed())] {
+        assert!(!key_yields(&job, &new("new")), "{:?}", job.status());
+    }
+    let without_key = JobDraft { on_ended: Some("new".into()), idempotency_key: None, ..draft() };
+    let refusal = without_key.check(context()).unwrap_err();
+    assert_eq!(refusal.problems()[0].field, "onEnded", "{refusal}");
+}
+
+#[test]
 fn a_job_cannot_expire_before_it_may_start() {
     let new = |run_at, expires_at| {
         JobDraft { run_at, expires_at: Some(expires_at), ..draft() }.check(context()).unwrap()

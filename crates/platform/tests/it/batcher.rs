@@ -383,7 +383,7 @@ fn an_audited_redrive_wakes_waiting_claims() {
     let command = |command| with_audit_entry(Request::Command { scope: Scope::All, id, command });
     fixture.execute(command(engine::Command::Cancel)).unwrap();
     let claim = fixture.idle_claim("a", &["email"], 1);
-    let redrive = engine::Command::Redrive { max_attempts: None, reset_steps: false };
+    let redrive = engine::Command::redrive();
     fixture.execute(command(redrive)).unwrap();
     assert_eq!(ids(&block_on(claim).unwrap()), [id]);
     assert_eq!(fixture.batch_letters(), ["s", "j", "c", "jc"]);

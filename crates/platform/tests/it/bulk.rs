@@ -9,7 +9,8 @@ use engine::{
     Outcome, Pattern, Right, Scope, Status, Tenant, WorkerId,
 };
 use platform::{
-    Error, JobPermission, JobSelection, Platform, PoisonQuery, QueueSummary, Report, Settings,
+    BulkExtent, BulkResult, BulkVerb, Error, JobPermission, JobSelection, Platform, PoisonQuery,
+    QueueSummary, Report, Settings,
 };
 use pollster::block_on;
 use std::{collections::BTreeMap, time::Duration};
@@ -65,19 +66,23 @@ fn poison(
         let claim_request = crate::fixture::claim_request(&format!("{code}-{page}"), 1_000);
         let claim_request = ClaimRequest { job_types: vec![job_type(name)], ..claim_request };
         let claimed = block_on(platform.claim(&Scope::All, claim_request)).unwrap();
-        let unreadable =
-            EndingDraft { error_code: Some(code.into()), ..EndingDraft::new(Outcome::Poisoned) };
-        let ending = unreadable.check().unwrap();
-        let report = |claimed: &store::Claimed| Report {
-            id: claimed.job.id(),
-            token: claimed.job.lease().unwrap().token,
-            ending: ending.clone(),
-        };
-        let reports = claimed.iter().map(report).collect();
-        let results = block_on(platform.settle(&Scope::All, reports)).unwrap();
-        assert!(results.iter().all(|result| matches!(result, Ok(Status::Poisoned))));
+        settle_as_poisoned(platform, &claimed, code);
     }
     ids
+}
+
+fn settle_as_poisoned(platform: &Platform, claimed: &[store::Claimed], code: &str) {
+    let unreadable =
+        EndingDraft { error_code: Some(code.into()), ..EndingDraft::new(Outcome::Poisoned) };
+    let ending = unreadable.check().unwrap();
+    let report = |claimed: &store::Claimed| Report {
+        id: claimed.job.id(),
+        token: claimed.job.lease().unwrap().token,
+        ending: ending.clone(),
+    };
+    let reports = claimed.iter().map(report).collect();
+    let results = block_on(platform.settle(&Scope::All, reports)).unwrap();
+    assert!(results.iter().all(|result| matches!(result, Ok(Status::Poisoned))));
 }
 
 fn job(platform: &Platform, id: JobId) -> Job {
@@ -90,6 +95,21 @@ fn statuses(platform: &Platform, ids: &[JobId]) -> BTreeMap<&'static str, usize>
     tally
 }
 
+fn try_bulk(
+    platform: &Platform,
+    verb: BulkVerb,
+    selection: JobSelection,
+) -> impl Future<Output = Result<BulkResult, Error>> {
+    platform.bulk(&Scope::All, verb, selection, BulkExtent::default(), ANY_JOB)
+}
+
+/// How many jobs the verb changed, and how many it passed over.
+fn bulk(platform: &Platform, verb: BulkVerb, selection: JobSelection) -> (u64, u64) {
+    let result = block_on(try_bulk(platform, verb, selection)).unwrap();
+    assert_eq!(result.next, None, "nothing is left to do");
+    (result.matched, result.passed_over)
+}
+
 #[test]
 fn all_live_jobs_of_a_filter_are_cancelled_and_no_others() {
     let platform = Fixture::new().platform;
@@ -98,14 +118,13 @@ fn all_live_jobs_of_a_filter_are_cancelled_and_no_others() {
     let scans = submit(&platform, "acme", "scan", 3);
     let running = claim(&platform, "email", 2);
     let selection = JobSelection::Matching(is_type("email"));
-    let cancelled = block_on(platform.cancel_matching(&Scope::All, selection.clone(), ANY_JOB));
-    assert_eq!(cancelled.unwrap(), 2_500);
+    assert_eq!(bulk(&platform, BulkVerb::Cancel, selection.clone()), (2_500, 0));
     assert_eq!(statuses(&platform, &emails), [("Cancelled", 2_498), ("Running", 2)].into());
     assert!(running.iter().all(|claimed| job(&platform, claimed.job.id()).life.cancel_requested));
     assert_eq!(statuses(&platform, &ended), [("Poisoned", 2)].into());
     assert_eq!(statuses(&platform, &scans), [("Queued", 3)].into());
-    let again = block_on(platform.cancel_matching(&Scope::All, selection, ANY_JOB)).unwrap();
-    assert_eq!(again, 2, "only running jobs are left to cancel");
+    let again = bulk(&platform, BulkVerb::Cancel, selection);
+    assert_eq!(again, (2, 0), "only running jobs are left to cancel");
 }
 
 #[test]
@@ -117,9 +136,14 @@ fn a_bulk_cancel_skips_jobs_the_caller_may_not_change() {
     let excluded = acme[1];
     let may = move |job: &Job| job.id() != excluded;
     let everything = JobSelection::Matching(Filter::Everything);
-    assert_eq!(block_on_send(platform.cancel_matching(&scope, everything, &may)).unwrap(), 2);
-    let ids = JobSelection::Ids([acme, birch.clone()].concat());
-    assert_eq!(block_on(platform.cancel_matching(&scope, ids, &may)).unwrap(), 0);
+    let cancel = |selection| {
+        let extent = BulkExtent::default();
+        let work = platform.bulk(&scope, BulkVerb::Cancel, selection, extent, &may);
+        let result = block_on_send(work).unwrap();
+        (result.matched, result.passed_over)
+    };
+    assert_eq!(cancel(everything), (2, 1));
+    assert_eq!(cancel(JobSelection::Ids([acme, birch.clone()].concat())), (0, 6));
     assert_eq!(job(&platform, excluded).status(), Status::Queued);
     assert_eq!(statuses(&platform, &birch), [("Queued", 3)].into());
 }
@@ -131,18 +155,58 @@ fn bulk_redrive_and_discard_change_only_poisoned_jobs() {
     let cancelled = submit(&platform, "acme", "email", 1)[0];
     block_on(platform.cancel(&Scope::All, cancelled, None)).unwrap();
     let these = |ids: &[JobId]| JobSelection::Ids(ids.to_vec());
-    let discard =
-        |selection| block_on(platform.discard_matching(&Scope::All, selection, ANY_JOB)).unwrap();
-    let redrive =
-        |selection| block_on(platform.redrive_matching(&Scope::All, selection, ANY_JOB)).unwrap();
-    assert_eq!(discard(these(&[poisoned[0], cancelled])), 1);
-    assert_eq!(discard(these(&poisoned[..1])), 0, "it is out of the poison queue");
-    assert_eq!(redrive(these(&[poisoned[0], poisoned[1], cancelled])), 1);
+    let discard = |selection| bulk(&platform, BulkVerb::DiscardPoisoned, selection);
+    let redrive = |selection| bulk(&platform, BulkVerb::RedrivePoisoned, selection);
+    assert_eq!(discard(these(&[poisoned[0], cancelled])), (1, 1));
+    assert_eq!(discard(these(&poisoned[..1])), (0, 1), "it is out of the poison queue");
+    assert_eq!(redrive(these(&[poisoned[0], poisoned[1], cancelled])), (1, 2));
     assert_eq!(job(&platform, poisoned[1]).status(), Status::Queued);
-    assert_eq!(redrive(JobSelection::Matching(is_type("scan"))), 0);
-    assert_eq!(redrive(JobSelection::Matching(Filter::Everything)), 3);
+    assert_eq!(redrive(JobSelection::Matching(is_type("scan"))), (0, 0));
+    assert_eq!(redrive(JobSelection::Matching(Filter::Everything)), (3, 1), "one was discarded");
     assert_eq!(statuses(&platform, &poisoned), [("Poisoned", 1), ("Queued", 4)].into());
     assert_eq!(job(&platform, cancelled).status(), Status::Cancelled);
+}
+
+#[test]
+fn bulk_redrive_is_for_every_dead_end() {
+    let platform = Fixture::new().platform;
+    let mut jobs = poison(&platform, "acme", "email", "BAD", 2);
+    jobs.extend(submit(&platform, "acme", "email", 2));
+    bulk(&platform, BulkVerb::Cancel, JobSelection::Ids(jobs[2..].to_vec()));
+    jobs.extend(submit(&platform, "acme", "email", 1));
+    let before = statuses(&platform, &jobs);
+    assert_eq!(before, [("Cancelled", 2), ("Poisoned", 2), ("Queued", 1)].into());
+    let everything = || JobSelection::Matching(Filter::Everything);
+    let dry_run = BulkExtent { dry_run: true, ..BulkExtent::default() };
+    let verb = BulkVerb::Redrive;
+    let counted = block_on(platform.bulk(&Scope::All, verb, everything(), dry_run, ANY_JOB));
+    assert_eq!(counted.unwrap().matched, 4);
+    assert_eq!(statuses(&platform, &jobs), before, "a dry run changes nothing");
+    assert_eq!(bulk(&platform, verb, everything()), (4, 0));
+    assert_eq!(statuses(&platform, &jobs), [("Queued", 5)].into());
+    assert_eq!(bulk(&platform, verb, JobSelection::Ids(jobs)), (0, 5), "none has ended");
+}
+
+#[test]
+fn a_bulk_verb_goes_page_by_page_and_meets_each_job_once() {
+    let platform = Fixture::new().platform;
+    let jobs = poison(&platform, "acme", "email", "BAD", 5);
+    let (mut before, mut pages) = (None, Vec::new());
+    loop {
+        let extent = BulkExtent { before, limit: Some(2), ..BulkExtent::default() };
+        let everything = JobSelection::Matching(Filter::Everything);
+        let work = platform.bulk(&Scope::All, BulkVerb::Redrive, everything, extent, ANY_JOB);
+        let page = block_on(work).unwrap();
+        pages.push(page.matched);
+        // A job that fails again at once is behind the cursor.
+        settle_as_poisoned(&platform, &claim(&platform, "email", 2), "BAD");
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, [2, 2, 1]);
+    assert_eq!(statuses(&platform, &jobs), [("Poisoned", 5)].into());
 }
 
 #[test]
@@ -150,10 +214,7 @@ fn lists_have_a_bound() {
     let platform = Fixture::new().platform;
     let id = submit(&platform, "acme", "email", 1)[0];
     let many = JobSelection::Ids(vec![id; 1_001]);
-    assert_eq!(
-        refused_fields(block_on(platform.cancel_matching(&Scope::All, many, ANY_JOB))),
-        ["jobIds"]
-    );
+    assert_eq!(refused_fields(block_on(try_bulk(&platform, BulkVerb::Cancel, many))), ["jobIds"]);
 }
 
 #[test]
@@ -163,7 +224,7 @@ fn a_bulk_cancel_that_fails_halfway_has_an_unknown_outcome() {
     submit(&platform, "acme", "email", 1_500);
     let cancel = || {
         let everything = JobSelection::Matching(Filter::Everything);
-        block_on(platform.cancel_matching(&Scope::All, everything, ANY_JOB))
+        block_on(try_bulk(&platform, BulkVerb::Cancel, everything)).map(|result| result.matched)
     };
     store.fail_after(1, || StoreError::Unavailable(None));
     let failed = cancel();
@@ -241,8 +302,7 @@ fn poison_queue_pages_hold_every_poisoned_job() {
     // Most are discarded, so one page needs several reads.
     let kept: Vec<JobId> = poisoned.iter().copied().step_by(6).collect();
     let discarded = poisoned.iter().filter(|id| !kept.contains(id)).copied().collect();
-    block_on(platform.discard_matching(&Scope::All, JobSelection::Ids(discarded), ANY_JOB))
-        .unwrap();
+    bulk(&platform, BulkVerb::DiscardPoisoned, JobSelection::Ids(discarded));
     let (mut seen, mut before) = (Vec::new(), None);
     loop {
         let query = PoisonQuery { before, limit: 2, ..default_query() };

@@ -6,7 +6,7 @@ use engine::{
     Outcome, PolicyDraft, Refusal, ReleaseReason, Scope, StepName, Tenant, Timestamp, WorkerId,
     check_step_result,
 };
-use platform::{Error, Heartbeat, Release, Report, StepReport};
+use platform::{Error, Heartbeat, RedriveOptions, Release, Report, StepReport};
 use pollster::block_on;
 use std::time::Duration;
 use store::{Cursor, Query};
@@ -111,7 +111,8 @@ fn operators_are_refused_by_field() {
     let fixture = Fixture::new();
     let id = fixture.submit();
     for attempts in [i64::MIN, -1, 0, 101, i64::MAX] {
-        let redrive = fixture.platform.redrive(&Scope::All, id, Some(attempts), false, None);
+        let options = RedriveOptions { max_attempts: Some(attempts), ..RedriveOptions::default() };
+        let redrive = fixture.platform.redrive(&Scope::All, id, options, None);
         assert_eq!(refused_fields(block_on(redrive)), ["maxAttempts"]);
     }
     let draft = PolicyDraft {

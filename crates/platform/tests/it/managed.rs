@@ -5,7 +5,7 @@ use engine::{
     AuditHash, CorrelationId, EventKind, JobType, Outcome, PolicyDraft, Refusal, Scope, Status,
     Tenant,
 };
-use platform::{Actor, Error};
+use platform::{Actor, Error, RedriveOptions};
 use pollster::block_on;
 
 fn actor() -> Actor {
@@ -41,17 +41,22 @@ fn every_verb_of_operators_is_done_and_noted() {
     let one = Scope::One(Tenant::default_tenant());
     let (ops, actor) = (&fixture.platform, actor());
     let by = Some(&actor);
+    let three_attempts = || RedriveOptions {
+        max_attempts: Some(3),
+        reset_steps: true,
+        payload: Some("{\"to\": \"a@b\"}".into()),
+    };
     block_on(ops.pause(&one, email(), None, by)).unwrap();
     assert!(fixture.claim("a").is_empty());
     block_on(ops.resume(&Scope::All, email(), by)).unwrap();
     fixture.settle(&fixture.claim("b")[0], Outcome::Poisoned).unwrap();
     assert_eq!(
-        block_on(ops.redrive(&one, id, Some(3), true, by)).unwrap().status(),
+        block_on(ops.redrive(&one, id, three_attempts(), by)).unwrap().status(),
         Status::Queued
     );
     fixture.settle(&fixture.claim("c")[0], Outcome::Poisoned).unwrap();
     block_on(ops.discard(&one, id, by)).unwrap();
-    block_on(ops.redrive(&one, id, None, false, by)).unwrap();
+    block_on(ops.redrive(&one, id, RedriveOptions::default(), by)).unwrap();
     assert_eq!(block_on(ops.cancel(&one, id, by)).unwrap().status(), Status::Cancelled);
     block_on(ops.erase(&one, id, by)).unwrap();
     let draft = PolicyDraft { max_attempts: Some(9), ..PolicyDraft::default() };
@@ -59,10 +64,11 @@ fn every_verb_of_operators_is_done_and_noted() {
     assert_eq!(block_on(fixture.platform.policies()).unwrap()[&email()].max_attempts, 9);
     block_on(ops.record_action(&actor, "jobs.cancel", "status eq 'Queued'", Some("12 jobs")))
         .unwrap();
+    let digest = "sha256:e41acd0e10d0ef4ed0636f4b3461f7fa0b7f9ded2b995a24e00cf4fe95c92662";
     let expected = [
         "queue.pause email tenant default: active → paused".to_owned(),
         "queue.resume email every tenant: paused for tenant default → active".into(),
-        format!("job.redrive {id} maxAttempts 3, resetSteps"),
+        format!("job.redrive {id} maxAttempts 3, resetSteps, payload {digest}"),
         format!("job.discard {id} -"),
         format!("job.redrive {id} -"),
         format!("job.cancel {id} -"),
@@ -84,7 +90,8 @@ fn refused_commands_leave_no_audit_entry() {
     assert!(matches!(refused, Err(Error::Refused(Refusal::JobNotFound))), "{refused:?}");
     assert!(block_on(ops.discard(&Scope::All, id, by)).is_err());
     assert!(block_on(ops.erase(&Scope::All, id, by)).is_err());
-    assert!(block_on(ops.redrive(&Scope::All, id, Some(0), false, by)).is_err());
+    let no_attempts = RedriveOptions { max_attempts: Some(0), ..RedriveOptions::default() };
+    assert!(block_on(ops.redrive(&Scope::All, id, no_attempts, by)).is_err());
     let draft = PolicyDraft { max_attempts: Some(0), ..PolicyDraft::default() };
     assert!(block_on(ops.set_policy(JobType::parse("email").unwrap(), &draft, by)).is_err());
     assert!(audit_lines(&fixture).is_empty());

@@ -2,7 +2,7 @@
 
 use crate::controlled_store::{ControlledStore, job_type};
 use engine::{JobDraft, PolicyDraft, Refusal, Tenant};
-use platform::{Error, Node, Platform, Settings};
+use platform::{Error, Node, Platform, RedriveOptions, Settings};
 use pollster::block_on;
 use std::{sync::Arc, thread, time::Duration};
 use store::{SeededRandom, StoreError};
@@ -128,7 +128,8 @@ fn a_job_that_was_taken_before_is_not_checked_again_but_a_repeat_is() {
     let scope = engine::Scope::One(tenant.clone());
     block_on(platform.cancel(&scope, first.job_id, None)).unwrap();
     set_schema(&platform, Some(REQUIRES_TO));
-    let redriven = block_on(platform.redrive(&scope, first.job_id, None, false, None));
+    let redriven =
+        block_on(platform.redrive(&scope, first.job_id, RedriveOptions::default(), None));
     assert!(redriven.is_ok(), "{redriven:?}");
     assert_eq!(refused(block_on(platform.submit(&tenant, keyed))).code(), "SCHEMA_MISMATCH");
 }

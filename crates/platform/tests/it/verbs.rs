@@ -2,7 +2,7 @@
 
 use crate::fixture::Fixture;
 use engine::{Outcome, Refusal, Scope, Status};
-use platform::Error;
+use platform::{Error, RedriveOptions};
 use pollster::block_on;
 use std::time::Duration;
 
@@ -89,7 +89,10 @@ fn jobs_of_another_tenant_are_not_found() {
     not_found(block_on(fixture.platform.payload(&stranger, id)).map(drop));
     not_found(block_on(fixture.platform.explain(&stranger, id)).map(drop));
     not_found(block_on(fixture.platform.cancel(&stranger, id, None)).map(drop));
-    not_found(block_on(fixture.platform.redrive(&stranger, id, None, false, None)).map(drop));
+    not_found(
+        block_on(fixture.platform.redrive(&stranger, id, RedriveOptions::default(), None))
+            .map(drop),
+    );
     not_found(block_on(fixture.platform.discard(&stranger, id, None)).map(drop));
     not_found(block_on(fixture.platform.erase(&stranger, id, None)));
     not_found(block_on(fixture.platform.history(&stranger, id, 0)).map(drop));

@@ -2,7 +2,7 @@
 
 use crate::{audit::AuditResult, rng::Rng, simulation::Simulation};
 use engine::{Job, JobId, Scope};
-use platform::Error;
+use platform::{Error, RedriveOptions};
 
 pub(crate) fn act(simulation: &mut Simulation, rng: &mut Rng) -> AuditResult {
     let jobs = simulation.auditor.existing_jobs();
@@ -27,7 +27,8 @@ pub(crate) fn act(simulation: &mut Simulation, rng: &mut Rng) -> AuditResult {
 fn redrive(simulation: &mut Simulation, id: JobId, rng: &mut Rng) -> AuditResult {
     let reset_steps = rng.chance(50);
     let max_attempts = rng.chance(30).then(|| rng.between(1, 3));
-    let redriven = simulation.platform.redrive(&Scope::All, id, max_attempts, reset_steps, None);
+    let options = RedriveOptions { max_attempts, reset_steps, payload: None };
+    let redriven = simulation.platform.redrive(&Scope::All, id, options, None);
     let answer = pollster::block_on(redriven);
     if reset_steps && !matches!(answer, Err(Error::Refused(_) | Error::Store(_))) {
         simulation.auditor.forget_steps(id);

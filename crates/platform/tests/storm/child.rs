@@ -9,8 +9,8 @@ use engine::{
     PolicyDraft, ReleaseReason, Scope, Tenant, WorkerId,
 };
 use platform::{
-    Batcher, Error, Heartbeat, Limits, Platform, Release, Report, Settings, SettleResult,
-    SystemClock, SystemRandom, Writes,
+    Batcher, Error, Heartbeat, Limits, Platform, RedriveOptions, Release, Report, Settings,
+    SettleResult, SystemClock, SystemRandom, Writes,
 };
 use pollster::block_on;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -216,7 +216,7 @@ async fn release(platform: &Platform, rest: &str) -> Result<String, Error> {
 }
 
 async fn redrive(platform: &Platform, rest: &str) -> Result<String, Error> {
-    let job = platform.redrive(&Scope::All, job_id(rest), None, false, None).await?;
+    let job = platform.redrive(&Scope::All, job_id(rest), RedriveOptions::default(), None).await?;
     Ok(job.status().to_string())
 }
 

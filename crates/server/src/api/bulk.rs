@@ -1,29 +1,82 @@
-//! Bulk cancel: one request for all jobs that match a filter.
+//! Bulk actions: one request for many jobs, named by their ids or by a filter.
 
+use super::list::{cursor, next_cursor};
 use crate::{
     context::RequestContext,
     error::{ApiError, Reply},
-    extract::SettingsBody,
+    extract::{QueryParams, SettingsBody},
 };
 use axum::{Json, http::StatusCode};
-use platform::JobSelection;
-use wire::{BulkAnswer, BulkRequest};
+use engine::check_range;
+use platform::{BulkExtent, BulkResult, BulkVerb, JobSelection};
+use store::PAGE_MAX;
+use wire::{BulkAnswer, BulkRequest, BulkSelection, filter::some_jobs};
 
 pub(crate) async fn cancel(
     context: RequestContext,
+    params: QueryParams,
     SettingsBody(request): SettingsBody<BulkRequest>,
 ) -> Reply<(StatusCode, Json<BulkAnswer>)> {
-    let selection = JobSelection::Matching(request.check(context.scope())?);
-    let operation = context.app.new_correlation().to_string();
-    // Recorded before the first job is touched: each job's history tells the rest.
-    let (actor, note) = (context.actor(), format!("operation {operation}"));
-    context.node().record_action(&actor, "jobs.cancel", &request.filter, Some(&note)).await?;
-    let matched = run_to_completion(async move {
+    act(context, &params, request, (BulkVerb::Cancel, "jobs.cancel")).await
+}
+
+pub(crate) async fn redrive(
+    context: RequestContext,
+    params: QueryParams,
+    SettingsBody(request): SettingsBody<BulkRequest>,
+) -> Reply<(StatusCode, Json<BulkAnswer>)> {
+    act(context, &params, request, (BulkVerb::Redrive, "jobs.redrive")).await
+}
+
+/// Carries a verb out on all jobs of the request, or on a page of them.
+pub(super) async fn act(
+    context: RequestContext,
+    params: &QueryParams,
+    request: BulkRequest,
+    (verb, action): (BulkVerb, &'static str),
+) -> Reply<(StatusCode, Json<BulkAnswer>)> {
+    params.refuse_unknown(&["top", "cursor"])?;
+    let selection = match request.check()? {
+        BulkSelection::Jobs(ids) => JobSelection::Ids(ids.into_iter().collect()),
+        BulkSelection::Matching(filter) => {
+            JobSelection::Matching(some_jobs(filter, context.scope())?)
+        }
+    };
+    let owner = context.cursor_owner(action);
+    let before = cursor(&context.app, params, owner).await?;
+    let limit = params.number("top")?;
+    let limit = limit.map(|top| check_range("top", top, 1..=PAGE_MAX as u32)).transpose()?;
+    let dry_run = request.dry_run.unwrap_or(false);
+    let extent = BulkExtent { dry_run, before, limit: limit.map(|top| top as usize) };
+    let operation_id = if dry_run { None } else { Some(record(&context, &request, action).await?) };
+    let (context, result) = run_to_completion(async move {
         let may_touch = |job: &_| context.caller.reaches(job);
-        context.node().cancel_matching(context.scope(), selection, &may_touch).await
+        let work = context.node().bulk(context.scope(), verb, selection, extent, &may_touch);
+        let result = work.await?;
+        Ok::<_, platform::Error>((context, result))
     })
     .await?;
-    Ok((StatusCode::ACCEPTED, Json(BulkAnswer { matched, operation_id: Some(operation) })))
+    let BulkResult { matched, passed_over, next } = result;
+    let next_cursor = next_cursor(&context.app, context.cursor_owner(action), next)?;
+    let answer = BulkAnswer { matched, passed_over, operation_id, next_cursor };
+    Ok((StatusCode::ACCEPTED, Json(answer)))
+}
+
+/// Records the action before the first job is touched: each job's history tells the rest. Returns
+/// the id of the action.
+async fn record(
+    context: &RequestContext,
+    request: &BulkRequest,
+    action: &'static str,
+) -> Reply<String> {
+    let operation_id = context.app.new_correlation().to_string();
+    let target = match (&request.filter, &request.job_ids) {
+        (Some(filter), _) => filter.clone(),
+        (None, ids) => ids.as_ref().map_or_else(String::new, |ids| ids.join(" ")),
+    };
+    let note = format!("operation {operation_id}");
+    context.node().record_action(&context.actor(), action, &target, Some(&note)).await?;
+    Ok(operation_id)
 }
 
 /// Runs the work to its end, even if the client stops waiting for it.

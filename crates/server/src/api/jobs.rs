@@ -20,7 +20,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use engine::{Job, JobDraft, JobId, Right, Scope, Tenant};
-use platform::Actor;
+use platform::{Actor, RedriveOptions};
 use tracing::info;
 use wire::{Explanation, FullJob, JobStatus, Page, RedriveRequest, SubmitRequest, Transition};
 
@@ -119,10 +119,14 @@ pub(crate) async fn redrive(
     OptionalSettingsBody(request): OptionalSettingsBody<RedriveRequest>,
 ) -> Reply<(StatusCode, Json<JobStatus>)> {
     let actor = actor_on(&context.job(id).await?, &context);
-    request.check()?;
-    let RedriveRequest { max_attempts, reset_steps } = request;
-    let (scope, reset_steps) = (context.scope(), reset_steps.unwrap_or(false));
-    let job = context.node().redrive(scope, id, max_attempts, reset_steps, Some(&actor)).await?;
+    let RedriveRequest { max_attempts, reset_steps, payload } = request;
+    if payload.is_some() {
+        context.caller.grant().may(Right::JobsPayload)?;
+    }
+    let payload = payload.map(|payload| payload.as_str().to_owned());
+    let reset_steps = reset_steps.unwrap_or(false);
+    let options = RedriveOptions { max_attempts, reset_steps, payload };
+    let job = context.node().redrive(context.scope(), id, options, Some(&actor)).await?;
     Ok((StatusCode::ACCEPTED, Json(status_of(&context.caller, &job))))
 }
 

@@ -1,7 +1,7 @@
 //! The poison queue: jobs that wait for an operator, and what the operator decides.
 
 use super::{
-    bulk::run_to_completion,
+    bulk::act,
     list::{cursor, next_cursor, top},
     status::status_of,
 };
@@ -12,10 +12,8 @@ use crate::{
 };
 use axum::{Json, http::StatusCode};
 use engine::{ErrorCode, JobType};
-use platform::{JobSelection, PoisonQuery};
-use wire::{
-    BulkAnswer, PoisonAnswer, PoisonRequest, PoisonSelection, filter::some_jobs, named_scope,
-};
+use platform::{BulkVerb, PoisonQuery};
+use wire::{BulkAnswer, BulkRequest, PoisonAnswer, named_scope};
 
 pub(crate) async fn list(
     context: RequestContext,
@@ -39,45 +37,16 @@ pub(crate) async fn list(
 
 pub(crate) async fn redrive(
     context: RequestContext,
-    SettingsBody(request): SettingsBody<PoisonRequest>,
+    params: QueryParams,
+    SettingsBody(request): SettingsBody<BulkRequest>,
 ) -> Reply<(StatusCode, Json<BulkAnswer>)> {
-    let selection = select_jobs(&context, &request, "poison.redrive").await?;
-    let matched = run_to_completion(async move {
-        let may_touch = |job: &_| context.caller.reaches(job);
-        context.node().redrive_matching(context.scope(), selection, &may_touch).await
-    });
-    Ok((StatusCode::ACCEPTED, Json(BulkAnswer { matched: matched.await?, operation_id: None })))
+    act(context, &params, request, (BulkVerb::RedrivePoisoned, "poison.redrive")).await
 }
 
 pub(crate) async fn discard(
     context: RequestContext,
-    SettingsBody(request): SettingsBody<PoisonRequest>,
+    params: QueryParams,
+    SettingsBody(request): SettingsBody<BulkRequest>,
 ) -> Reply<(StatusCode, Json<BulkAnswer>)> {
-    let selection = select_jobs(&context, &request, "poison.discard").await?;
-    let matched = run_to_completion(async move {
-        let may_touch = |job: &_| context.caller.reaches(job);
-        context.node().discard_matching(context.scope(), selection, &may_touch).await
-    });
-    Ok((StatusCode::ACCEPTED, Json(BulkAnswer { matched: matched.await?, operation_id: None })))
-}
-
-/// Selects the jobs. The action is recorded before the first of them is touched: each job's history
-/// tells the rest.
-async fn select_jobs(
-    context: &RequestContext,
-    request: &PoisonRequest,
-    action: &'static str,
-) -> Reply<JobSelection> {
-    let selection = match request.check()? {
-        PoisonSelection::Jobs(ids) => JobSelection::Ids(ids.into_iter().collect()),
-        PoisonSelection::Matching(filter) => {
-            JobSelection::Matching(some_jobs(filter, context.scope())?)
-        }
-    };
-    let target = match (&request.filter, &request.job_ids) {
-        (Some(filter), _) => filter.clone(),
-        (None, ids) => ids.as_ref().map_or_else(String::new, |ids| ids.join(" ")),
-    };
-    context.node().record_action(&context.actor(), action, &target, None).await?;
-    Ok(selection)
+    act(context, &params, request, (BulkVerb::DiscardPoisoned, "poison.discard")).await
 }

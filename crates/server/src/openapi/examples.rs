@@ -3,8 +3,12 @@
 pub(super) const SUBMIT: &str = r#"{"jobType": "email", "subjectId": "order/7", "payload": {"to": "ada@example.org"}, "idempotencyKey": "order-7-mail"}"#;
 pub(super) const SUBMIT_MANY: &str = r#"{"jobs": [{"jobType": "email", "payload": {"to": "ada@example.org"}}, {"jobType": "email", "priority": 9}]}"#;
 pub(super) const CANCEL_MANY: &str = r#"{"filter": "jobType eq 'email' and status eq 'Queued'"}"#;
-pub(super) const CANCELLED_MANY: &str =
-    r#"{"matched": 3, "operationId": "9a4d6f0e-2f0b-4c55-8a53-3f0d1c6b7e21"}"#;
+pub(super) const REDRIVE_MANY: &str =
+    r#"{"filter": "jobType eq 'email' and status eq 'Failed'", "dryRun": true}"#;
+pub(super) const REDRIVE: &str =
+    r#"{"resetSteps": false, "maxAttempts": 5, "payload": {"to": "ada@example.org"}}"#;
+pub(super) const MATCHED: &str =
+    r#"{"matched": 3, "passedOver": 0, "operationId": "9a4d6f0e-2f0b-4c55-8a53-3f0d1c6b7e21"}"#;
 pub(super) const TRANSITION: &str = r#"{"seq": 1, "at": "2026-11-15T08:00:00.123Z", "from": null, "to": "Queued", "attempt": 0, "workerId": null, "errorCode": null, "message": null}"#;
 pub(super) const EXPLAINED: &str = r#"{"status": "Queued", "reasons": [{"code": "NO_LIVE_WORKER", "detail": "no worker that is alive takes jobs of type email", "jobType": "email"}]}"#;
 pub(super) const QUEUE: &str = r#"{"jobType": "email", "queued": 12, "due": 10, "oldestAgeSeconds": 4, "running": 3, "poisoned": 1, "paused": true, "pauses": [{"tenant": "*", "by": "key:5d1a0c7e9b3f2486", "byName": "ops", "reason": "the mail server is down", "at": "2026-11-15T08:00:00.123Z"}], "liveWorkers": 2, "known": true}"#;

@@ -74,16 +74,38 @@ pub(crate) static LIST: Doc = Doc {
 };
 
 pub(crate) static CANCEL_MANY: Doc = Doc {
-    about: "Done when it is answered; the operation stands in the audit log.",
+    about: "By their ids or by a filter: all that have not ended. Done when it is answered; the \
+            operation stands in the audit log. `dryRun` counts them and changes nothing.",
+    parameters: BULK_PAGE,
     body: Some(Body::setting::<BulkRequest>(example::CANCEL_MANY)),
-    answers: &[ResponseDoc::json::<BulkAnswer>(
-        202,
-        "so many jobs were meant",
-        example::CANCELLED_MANY,
-    )],
+    answers: MATCHED,
     codes: &["FILTER_FIELD", "FILTER_SYNTAX"],
-    ..Doc::new("cancelJobs", JOBS, "Cancel all jobs that match a filter")
+    ..Doc::new("cancelJobs", JOBS, "Cancel many jobs")
 };
+
+pub(crate) static REDRIVE_MANY: Doc = Doc {
+    about: "By their ids or by a filter: all that are `Failed`, `Poisoned` or `Cancelled`, but not \
+            those that were discarded. Done when it is answered; the operation stands in the audit \
+            log. `dryRun` counts them and changes nothing.",
+    parameters: BULK_PAGE,
+    body: Some(Body::setting::<BulkRequest>(example::REDRIVE_MANY)),
+    answers: MATCHED,
+    codes: &["FILTER_FIELD", "FILTER_SYNTAX"],
+    ..Doc::new("redriveJobs", JOBS, "Redrive many ended jobs")
+};
+
+/// A filter may select many jobs: these parameters divide the work into requests.
+pub(super) const BULK_PAGE: &[Param] = &[
+    Param::query(
+        "top",
+        Kind::Number(1, 1_000),
+        "how many jobs of the filter this request is about; all where it is not given",
+    ),
+    CURSOR,
+];
+
+pub(super) const MATCHED: &[ResponseDoc] =
+    &[ResponseDoc::json::<BulkAnswer>(202, "so many jobs were meant", example::MATCHED)];
 
 pub(crate) static SHOW: Doc = Doc {
     about: "The payload is there for those who have the scope `jobs:payload`.",
@@ -171,12 +193,18 @@ pub(crate) static CANCEL_STATUS: Doc = Doc {
 
 pub(crate) static REDRIVE: Doc = Doc {
     about: "For what is `Poisoned`, `Failed` or `Cancelled`. Without a body everything is as it \
-            was.",
-    body: Some(
-        Body::setting::<RedriveRequest>(r#"{"resetSteps": false, "maxAttempts": 5}"#).optional(),
-    ),
+            was. A corrected `payload` needs the scope `jobs:payload` as well, and is checked like \
+            the first one. The audit log has its digest.",
+    body: Some(Body::setting::<RedriveRequest>(example::REDRIVE).optional()),
     answers: STATUS_AFTER,
-    codes: &["NOT_REDRIVABLE", "NOT_ENDED", "QUEUE_FULL"],
+    codes: &[
+        "NOT_REDRIVABLE",
+        "NOT_ENDED",
+        "QUEUE_FULL",
+        "PAYLOAD_TOO_LARGE",
+        "SCHEMA_MISMATCH",
+        "UNKNOWN_JOB_TYPE",
+    ],
     ..Doc::new("redriveJob", JOBS, "Redrive an ended job")
 };
 

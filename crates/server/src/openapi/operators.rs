@@ -3,15 +3,16 @@
 use super::{
     doc::{Body, Doc, Kind, Param, ResponseDoc},
     examples as example,
+    jobs::{BULK_PAGE, MATCHED},
     shared_parameters::{
         ADMINISTRATION, CODE_FORM, CURSOR, CURSOR_OF_NAMES, JOB_TYPE, POISON, QUEUES, TOP, TYPES,
         UNCONFIRMED_NODES, cursor,
     },
 };
 use wire::{
-    AuditLogEntry, BulkAnswer, FieldRule, KeyCreated, KeyInfo, KeyRequest, NodeStatus,
-    PauseRequest, PoisonAnswer, PoisonRequest, PolicyRequest, QueueStatus, ResumeRequest,
-    TypeWithPolicy, WorkerStatus, codes,
+    AuditLogEntry, BulkRequest, FieldRule, KeyCreated, KeyInfo, KeyRequest, NodeStatus,
+    PauseRequest, PoisonAnswer, PolicyRequest, QueueStatus, ResumeRequest, TypeWithPolicy,
+    WorkerStatus, codes,
 };
 
 pub(crate) static LIST_QUEUES: Doc = Doc {
@@ -80,8 +81,10 @@ pub(crate) static LIST_POISON: Doc = Doc {
 };
 
 pub(crate) static REDRIVE_POISON: Doc = Doc {
-    about: "By their ids or by a filter. Done when it is answered.",
-    body: Some(Body::setting::<PoisonRequest>(r#"{"filter": "errorCode eq 'SMTP_DOWN'"}"#)),
+    about: "By their ids or by a filter. Done when it is answered. `dryRun` counts them and changes \
+            nothing.",
+    parameters: BULK_PAGE,
+    body: Some(Body::setting::<BulkRequest>(r#"{"filter": "errorCode eq 'SMTP_DOWN'"}"#)),
     answers: MATCHED,
     codes: &["FILTER_FIELD", "FILTER_SYNTAX"],
     ..Doc::new("redrivePoison", POISON, "Redrive poisoned jobs")
@@ -89,17 +92,15 @@ pub(crate) static REDRIVE_POISON: Doc = Doc {
 
 pub(crate) static DISCARD_POISON: Doc = Doc {
     about: "By their ids or by a filter. They leave the poison queue for good. Done when it is \
-            answered.",
-    body: Some(Body::setting::<PoisonRequest>(
+            answered. `dryRun` counts them and changes nothing.",
+    parameters: BULK_PAGE,
+    body: Some(Body::setting::<BulkRequest>(
         r#"{"jobIds": ["01a1e17f-dec5-7ff8-81e3-73a73ebb528a"]}"#,
     )),
     answers: MATCHED,
     codes: &["FILTER_FIELD", "FILTER_SYNTAX"],
     ..Doc::new("discardPoison", POISON, "Discard poisoned jobs")
 };
-
-const MATCHED: &[ResponseDoc] =
-    &[ResponseDoc::json::<BulkAnswer>(202, "so many jobs were meant", r#"{"matched": 2}"#)];
 
 pub(crate) static LIST_TYPES: Doc = Doc {
     parameters: &[TOP, CURSOR_OF_NAMES],

@@ -218,7 +218,7 @@ impl Fixture {
     }
 
     pub(crate) fn redrive(&self, id: JobId) {
-        self.must(id, Command::Redrive { max_attempts: None, reset_steps: false });
+        self.must(id, Command::redrive());
     }
 
     pub(crate) fn job(&self, id: JobId) -> Job {

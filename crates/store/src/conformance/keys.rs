@@ -82,6 +82,31 @@ pub(crate) fn a_redriven_job_does_not_take_a_key_from_another(fixture: &Fixture)
     assert_eq!(reused, Refusal::KeyReused { holder: second });
 }
 
+pub(crate) fn a_key_yields_after_a_dead_end_and_to_no_other_job(fixture: &Fixture) {
+    let anew =
+        |key: &str, payload: &str| JobDraft { on_ended: Some("new".into()), ..keyed(key, payload) };
+    let first = fixture.submit(keyed("k", "1"));
+    assert_eq!(fixture.submit(anew("k", "1")), first, "it is live");
+    fixture.poison(&fixture.take());
+    assert_eq!(fixture.submit(keyed("k", "1")), first, "the client did not ask for a new job");
+    let second = fixture.try_submit(anew("k", "2")).unwrap();
+    assert!(second.job_id != first && !second.duplicate, "not even of the same content");
+    let again = fixture.try_submit(anew("k", "2")).unwrap();
+    assert_eq!((again.job_id, again.duplicate), (second.job_id, true), "the new job has the key");
+    fixture.redrive(first);
+    assert_eq!(fixture.submit(keyed("k", "2")), second.job_id, "the first job is no longer its");
+    fixture.must(first, Command::Cancel);
+    fixture.complete(&fixture.take()).unwrap();
+    let late = fixture.try_submit(anew("k", "2")).unwrap();
+    assert_eq!((late.job_id, late.duplicate), (second.job_id, true), "a completed job keeps it");
+    assert_eq!(fixture.try_submit(anew("k", "3")).unwrap_err().code(), "IDEMPOTENCY_KEY_REUSED");
+    let cancelled = fixture.submit(keyed("other", "1"));
+    fixture.must(cancelled, Command::Cancel);
+    assert_ne!(fixture.submit(anew("other", "1")), cancelled);
+    (fixture.restart)();
+    assert_ne!(fixture.submit(keyed("other", "1")), cancelled);
+}
+
 pub(crate) fn keys_of_other_types_and_tenants_are_other_keys(fixture: &Fixture) {
     let scan = JobDraft { job_type: "scan".into(), ..keyed("k", "1") };
     let ids = [

@@ -16,7 +16,7 @@ fn about(id: JobId, command: Command) -> Request {
 }
 
 fn redrive(id: JobId) -> Request {
-    about(id, Command::Redrive { max_attempts: None, reset_steps: false })
+    about(id, Command::redrive())
 }
 
 fn parts(answer: Answer) -> Vec<Answer> {

@@ -68,6 +68,7 @@ macro_rules! conformance {
             keys: the_same_key_means_the_same_job, another_job_under_a_key_is_refused,
                 a_key_lives_a_window_longer_than_its_job, an_expired_key_is_free_swept_or_not,
                 a_redriven_job_takes_its_key_back, a_redriven_job_does_not_take_a_key_from_another,
+                a_key_yields_after_a_dead_end_and_to_no_other_job,
                 keys_of_other_types_and_tenants_are_other_keys, an_erased_job_frees_its_key,
                 a_list_is_taken_whole_or_not_at_all, a_key_twice_in_one_list_means_one_job;
             leases: a_heartbeat_extends, a_stale_token_changes_nothing, the_fence_only_grows,
@@ -91,13 +92,15 @@ macro_rules! conformance {
                 lists_within_lists_are_one_list;
             nodes: a_single_node_leads, the_store_reads_versions_of_many_jobs_at_once;
             operators: a_paused_queue_is_not_claimed_from, the_store_lists_every_pause, a_pause_tells_who_made_it_and_why_and_since_when, a_pause_of_all_tenants_holds_for_each_tenant,
-                policies_are_kept_and_used, schemas_and_ready_made_handlers_are_kept, a_redrive_is_a_new_life, a_full_queue_takes_no_more,
+                policies_are_kept_and_used, schemas_and_ready_made_handlers_are_kept, a_redrive_is_a_new_life,
+                a_redrive_may_correct_the_payload, a_full_queue_takes_no_more,
                 explain_facts_show_why_a_job_waits, workers_are_seen, a_worker_that_signs_off_is_gone_at_once,
                 a_worker_that_signs_off_keeps_its_leases, an_erased_job_leaves_no_personal_data;
             outbox: every_transition_is_announced_once_in_order, numbers_have_no_gaps_and_do_not_change,
                 old_announcements_go_and_numbers_go_on, a_job_s_announcements_are_read_from_a_row_on,
                 old_announcements_of_a_job_are_left_out, an_erased_job_has_no_outbox_events;
-            races: many_racers_with_one_key_make_one_job, many_workers_never_share_a_job,
+            races: many_racers_with_one_key_make_one_job, many_racers_after_a_dead_end_make_one_new_job,
+                many_workers_never_share_a_job,
                 a_settle_and_a_sweep_race_to_one_outcome, one_claim_id_at_once_gives_one_set_of_leases,
                 one_claim_id_at_once_shares_what_there_is;
             records: a_record_is_kept_with_its_version, a_record_of_another_version_is_not_changed,

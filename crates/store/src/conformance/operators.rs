@@ -1,9 +1,9 @@
 //! Commands of operators, and what operators can read.
 
-use super::fixture::{Fixture, claim_request, email, job_type, only};
+use super::fixture::{Fixture, claim_request, email, job_type, keyed, only};
 use crate::{Answer, Request};
 use engine::{
-    Command, JobDraft, KeyName, LeaseState, PauseNote, PauseReason, Policy, PolicyDraft,
+    Command, JobDraft, JsonText, KeyName, LeaseState, PauseNote, PauseReason, Policy, PolicyDraft,
     ReadyMadeDraft, Refusal, Scope, Status, WorkerId, explain,
 };
 use pollster::block_on;
@@ -130,7 +130,7 @@ pub(crate) fn a_redrive_is_a_new_life(fixture: &Fixture) {
     (0..3).for_each(|_| drop(fixture.fail(&fixture.take())));
     assert_eq!(fixture.status(id), Status::Poisoned);
     fixture.pass(3_600);
-    fixture.must(id, Command::Redrive { max_attempts: Some(2), reset_steps: false });
+    fixture.must(id, Command::Redrive { max_attempts: Some(2), reset_steps: false, payload: None });
     let job = fixture.job(id);
     assert_eq!((job.life.attempt, job.life.redrive_count, job.max_attempts), (0, 1, 2));
     assert_eq!(job.expires_at, None, "or it would never start");
@@ -138,6 +138,42 @@ pub(crate) fn a_redrive_is_a_new_life(fixture: &Fixture) {
     assert_eq!(fixture.fail(&fixture.take()), Ok(Status::Poisoned));
     let endings = fixture.history(id).into_iter().filter(|row| row.to.is_ended()).count();
     assert_eq!(endings, 2, "one outcome for each life");
+}
+
+pub(crate) fn a_redrive_may_correct_the_payload(fixture: &Fixture) {
+    let payload = |id| {
+        let payload = block_on(fixture.store().payload(&Scope::All, id)).unwrap();
+        payload.expect("the job exists").as_str().to_owned()
+    };
+    let correct = |id, payload: &str| {
+        let payload = Some(JsonText::parse("payload", payload, 100).unwrap());
+        fixture.must(id, Command::Redrive { max_attempts: None, reset_steps: false, payload });
+    };
+    let id = fixture.submit(keyed("k", "1"));
+    fixture.poison(&fixture.take());
+    correct(id, "2");
+    assert_eq!(payload(id), "2");
+    let claimed = fixture.take();
+    assert_eq!(claimed.payload.as_str(), "2", "the worker gets the corrected one");
+    assert_eq!(fixture.submit(keyed("k", "1")), id, "the first submit still means this job");
+    assert_eq!(fixture.try_submit(keyed("k", "2")).unwrap_err().code(), "IDEMPOTENCY_KEY_REUSED");
+    fixture.poison(&claimed);
+    (fixture.restart)();
+    assert_eq!(payload(id), "2");
+    fixture.redrive(id);
+    assert_eq!(fixture.take().payload.as_str(), "2", "another redrive keeps it");
+    // In one transaction with the submit, and twice.
+    let new = fixture.new_job(email(), "default");
+    let (id, scope) = (new.id, Scope::All);
+    let redrive = |payload: &str| {
+        let payload = Some(JsonText::parse("payload", payload, 100).unwrap());
+        Command::Redrive { max_attempts: None, reset_steps: false, payload }
+    };
+    let commands = [Command::Cancel, redrive("3"), Command::Cancel, redrive("4")];
+    let mut list = vec![Request::Submit(vec![new])];
+    list.extend(commands.map(|command| Request::Command { scope: scope.clone(), id, command }));
+    fixture.one(Request::All(list)).unwrap();
+    assert_eq!((payload(id), fixture.take().payload.as_str()), ("4".into(), "4"));
 }
 
 pub(crate) fn a_full_queue_takes_no_more(fixture: &Fixture) {

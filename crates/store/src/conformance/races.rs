@@ -2,7 +2,7 @@
 
 use super::fixture::{Fixture, claim_request, claiming, email, ending, keyed, settling, submitted};
 use crate::{Answer, Notification, Request};
-use engine::{Command, JobId, Outcome, Scope, Status};
+use engine::{Command, JobDraft, JobId, Outcome, Scope, Status};
 use std::{collections::BTreeSet, thread};
 
 /// Runs each request on a thread of its own, all at once, and returns the replies.
@@ -26,6 +26,21 @@ pub(crate) fn many_racers_with_one_key_make_one_job(fixture: &Fixture) {
         let answers: Vec<_> = replies.into_iter().flat_map(|r| submitted(r.unwrap())).collect();
         let ids: BTreeSet<JobId> = answers.iter().map(|answer| answer.job_id).collect();
         assert_eq!(ids.len(), 1);
+        assert_eq!(answers.iter().filter(|answer| !answer.duplicate).count(), 1);
+    }
+}
+
+pub(crate) fn many_racers_after_a_dead_end_make_one_new_job(fixture: &Fixture) {
+    for round in 0..20 {
+        let key = format!("k{round}");
+        let dead = fixture.submit(keyed(&key, "1"));
+        fixture.must(dead, Command::Cancel);
+        let anew = || JobDraft { on_ended: Some("new".into()), ..keyed(&key, "1") };
+        let racers = (0..16).map(|_| Request::Submit(vec![fixture.new_job(anew(), "default")]));
+        let replies = at_once(fixture, racers.collect());
+        let answers: Vec<_> = replies.into_iter().flat_map(|r| submitted(r.unwrap())).collect();
+        let ids: BTreeSet<JobId> = answers.iter().map(|answer| answer.job_id).collect();
+        assert!(ids.len() == 1 && !ids.contains(&dead), "{ids:?}");
         assert_eq!(answers.iter().filter(|answer| !answer.duplicate).count(), 1);
     }
 }

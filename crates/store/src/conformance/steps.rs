@@ -59,7 +59,7 @@ pub(crate) fn steps_can_be_forgotten(fixture: &Fixture) {
     begin(fixture, &first).unwrap();
     finish(fixture, &first, "1").unwrap();
     fixture.poison(&first);
-    fixture.must(id, Command::Redrive { max_attempts: None, reset_steps: true });
+    fixture.must(id, Command::Redrive { max_attempts: None, reset_steps: true, payload: None });
     assert_eq!(begin(fixture, &fixture.take()), Ok(StepAnswer::New));
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn a_tenant_cannot_change_jobs_of_another(fixture: &Fixture) {
         Command::Cancel,
         Command::Discard,
         Command::Erase,
-        Command::Redrive { max_attempts: None, reset_steps: true },
+        Command::Redrive { max_attempts: None, reset_steps: true, payload: None },
         settling(&claimed, &ending(Outcome::Completed)),
     ];
     for command in commands {

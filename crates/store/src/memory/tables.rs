@@ -145,8 +145,11 @@ impl Tables {
 
     /// Saves a change with all that belongs to it: the only place that writes a job.
     pub(super) fn save(&mut self, change: Change) {
-        let Change { job, entry, event, steps, takes_key } = change;
+        let Change { job, entry, event, steps, payload, takes_key } = change;
         let id = job.id();
+        if let Some(payload) = payload {
+            self.payloads.insert(id, payload);
+        }
         if let Some(key) = key_of(&job).filter(|_| takes_key) {
             self.keys.insert(key, id);
         }

@@ -233,6 +233,7 @@ fn draft(row: &Row) -> Result<JobDraft> {
         max_attempts: number(11)?,
         parent_id: parent.map(|parent| from_uuid(parent).to_string()),
         traceparent: row.try_get(13)?,
+        on_ended: None,
     })
 }
 

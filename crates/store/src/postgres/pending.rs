@@ -23,6 +23,8 @@ pub(super) struct PendingWrites {
     pub(super) erased: Vec<Arc<Stored>>,
     /// History rows that no longer fit into the rows of their jobs, with the numbers of those jobs.
     pub(super) history: Vec<(i64, HistoryRow)>,
+    /// Payloads from a redrive, by the numbers of their jobs.
+    pub(super) corrected_payloads: BTreeMap<i64, JsonText>,
     pub(super) steps: BTreeMap<(i64, String), Step>,
     pub(super) steps_forgotten: Vec<i64>,
     pub(super) outbox_pages: OutboxPages,

@@ -104,6 +104,8 @@ pub(super) async fn write(
         (*no, to_i64(row.entry.seq), row.event, to_row(*no, &row.entry))
     };
     let history: Rows<_> = pending.history.iter().map(history).collect();
+    let payloads = pending.corrected_payloads.iter();
+    let payloads: Rows<_> = payloads.map(|(no, payload)| (*no, payload.as_str())).collect();
     let steps = pending.steps.iter();
     let steps: Rows<_> =
         steps.map(|((no, name), step)| (*no, name.as_str(), to_row(*no, step))).collect();
@@ -116,6 +118,7 @@ pub(super) async fn write(
         db.run_about(sql::ENDED_DELETE, &rows.ended_deletes),
         end_jobs(db, &rows_to_delete, &rows.ended_inserts, event_rows_if(ends_cached_jobs)),
         update_ended(db, &rows.ended_updates),
+        db.put(sql::PAYLOADS_CORRECT, &payloads),
         db.put(sql::HISTORY_INSERT, &history),
         db.run_about(sql::STEPS_FORGET, &pending.steps_forgotten),
         db.put(sql::STEPS_PUT, &steps),

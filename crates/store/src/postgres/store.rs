@@ -163,7 +163,7 @@ impl Store for Postgres {
     }
 
     async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>> {
-        // A payload never changes, and is deleted only with its job.
+        // A payload changes only with a redrive, and is deleted only with its job.
         let payload =
             |db, stored: Arc<Stored>| async move { load::payload_if_there(&db, stored.no).await };
         Ok(self.read_job((scope, id), payload).await?.flatten())

@@ -200,6 +200,9 @@ impl Transaction {
 
     /// Stages a change of an existing job.
     pub(super) fn save_change(&mut self, before: &Stored, change: Change) -> Result<()> {
+        if let Some(payload) = &change.payload {
+            self.pending.corrected_payloads.insert(before.no, payload.clone());
+        }
         self.save(Some(before), (before.no, before.queue), change).map(drop)
     }
 

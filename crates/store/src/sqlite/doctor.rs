@@ -188,7 +188,7 @@ impl<'a> Doctor<'a> {
     fn jobs(&mut self) -> Result<()> {
         let mut statement = self.db.prepare(
             "select h.no, h.id, h.envelope, h.payload, j.body, e.body, \
-             coalesce(j.queue, e.queue) from submission h \
+             coalesce(j.queue, e.queue), h.corrected_payload from submission h \
              left join job j on j.no = h.no left join job_ended e on e.no = h.no",
         )?;
         let mut rows = statement.query([])?;
@@ -382,6 +382,9 @@ fn read_job_rows(row: &rusqlite::Row<'_>) -> Result<(Job, Vec<HistoryEntry>)> {
         return Err(TransactionError::Inconsistent("a job is stored under another id"));
     }
     unseal(Kind::Payload, no, blob(row, 3)?)?;
+    if let Ok(Some(corrected)) = row.get_ref(7)?.as_blob_or_null() {
+        unseal(Kind::Payload, no, corrected)?;
+    }
     let (live, ended) = (row.get_ref(4)?, row.get_ref(5)?);
     let body = match (live.as_blob_or_null(), ended.as_blob_or_null()) {
         (Ok(Some(body)), Ok(None)) | (Ok(None), Ok(Some(body))) => body,

@@ -81,7 +81,7 @@ fn fill(db: &Connection) {
     );
     for insert in [
         "insert into queue select no, 'type-' || no, 'tenant-' || (no % 10), x'' from n where no <= 100",
-        "insert into submission select no, randomblob(16), x'', x'' from n",
+        "insert into submission select no, randomblob(16), x'', x'', null from n",
         "insert into job select no, no % 100, iif(no % 10 = 0, null, no % 7), \
             iif(no % 10 = 0, null, no), iif(no % 50 = 1, no, null), iif(no % 10 = 0, no, null), \
             iif(no % 10 = 0, -no, null), iif(no % 9 = 0, -(no % 5), null), x'' from n \

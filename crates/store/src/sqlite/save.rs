@@ -9,11 +9,12 @@ use super::{
     load::{self, Stored, pair},
     outbox_page::{OutboxEntry, OutboxPages, entries},
     pending::{claim_of, rank_of},
+    seal::{Kind, seal_in},
     sql,
     writer::Writer,
 };
 use crate::queue::Queue;
-use engine::{Change, Envelope, Job, JobType, NewJob, StepsChange, Tenant};
+use engine::{Change, Envelope, Job, JobType, JsonText, NewJob, StepsChange, Tenant};
 use std::sync::Arc;
 
 impl Writer {
@@ -32,6 +33,9 @@ impl Writer {
 
     /// Saves a change of an existing job.
     pub(super) fn save_change(&mut self, before: &Stored, change: Change) -> Result<()> {
+        if let Some(payload) = &change.payload {
+            self.correct_payload(before.no, payload)?;
+        }
         let stored = self.save(Some(before), (before.no, before.queue), change)?;
         if stored.job.status().is_ended() {
             self.job_cache.forget(stored.no);
@@ -39,6 +43,12 @@ impl Writer {
             self.job_cache.put(CachedJob { stored, payload: None });
         }
         Ok(())
+    }
+
+    fn correct_payload(&mut self, no: i64, payload: &JsonText) -> Result<()> {
+        self.write_pending()?; // the submission may be part of this transaction
+        let sealed = seal_in(Vec::new(), Kind::Payload, no, payload.as_str().as_bytes());
+        load::run(&self.db, sql::PAYLOAD_CORRECT, (no, sealed))
     }
 
     /// Saves the new state of a job.

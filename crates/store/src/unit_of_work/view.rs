@@ -15,7 +15,7 @@ use crate::{
 use engine::{
     ApiKey, AttemptRecord, Change, Command, Facts, IdempotencyKey, Job, JobId, JobType, LeaseToken,
     NewJob, Pause, PauseNote, Policy, Refusal, Scope, Step, StepName, Submitted, key_is_free,
-    submit, submit_known_id, submit_with_taken_key,
+    key_yields, submit, submit_known_id, submit_with_taken_key,
 };
 use std::collections::BTreeSet;
 
@@ -102,6 +102,7 @@ impl<'a, S: Source> View<'_, 'a, S> {
         let queue = Queue::of_new(new);
         if let Some(key) = &new.key
             && let Some(holder) = self.key_holder(&queue, &key.name)?
+            && !key_yields(&holder, new)
         {
             return Ok(submit_with_taken_key(&holder, &key.content)?);
         }

@@ -15,7 +15,7 @@ fn a_status_has_the_seed_s_fields_first_and_nulls_for_what_is_absent() {
     check("status_retrying", &JobStatus::from(&jobs::retrying()));
     check("status_completed", &JobStatus::from(&jobs::completed()));
     check("status_poisoned", &JobStatus::from(&jobs::poisoned()));
-    let redrive = Command::Redrive { max_attempts: Some(9), reset_steps: false };
+    let redrive = Command::Redrive { max_attempts: Some(9), reset_steps: false, payload: None };
     let redriven = jobs::after(&jobs::poisoned(), &redrive, 200);
     check("status_redriven", &JobStatus::from(&redriven));
 }
@@ -246,11 +246,16 @@ fn the_poison_queue_counts_its_jobs_by_reason() {
 
 #[test]
 fn a_bulk_action_tells_how_many_it_found() {
-    let followed = BulkAnswer { matched: 12, operation_id: Some("op-1".into()) };
-    check("bulk_followed", &followed);
-    let done = BulkAnswer { matched: 12, operation_id: None };
-    check("bulk_done", &done);
-    for answer in [followed, done] {
+    let page = BulkAnswer {
+        matched: 12,
+        passed_over: 1,
+        operation_id: Some("op-1".into()),
+        next_cursor: Some("bmV4dA".into()),
+    };
+    check("bulk_page", &page);
+    let counted = BulkAnswer { matched: 12, ..BulkAnswer::default() };
+    check("bulk_counted", &counted);
+    for answer in [page, counted] {
         let text = serde_json::to_string(&answer).unwrap();
         assert_eq!(serde_json::from_str::<BulkAnswer>(&text).unwrap(), answer);
     }

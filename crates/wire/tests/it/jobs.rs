@@ -56,6 +56,7 @@ pub(crate) fn full() -> Job {
         max_attempts: Some(5),
         parent_id: Some("0190163d-8694-739b-aea5-966c26f8ad91".into()),
         traceparent: Some(TRACE.into()),
+        on_ended: None,
     })
 }
 

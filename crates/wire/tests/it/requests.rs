@@ -1,10 +1,7 @@
 //! Requests as the contract writes them, and their commands.
 
 use crate::jobs;
-use engine::{
-    Command, EndingKind, Field, Filter, LeaseToken, Outcome, PayloadVersion, ReleaseReason, Start,
-    Status, Timestamp,
-};
+use engine::{EndingKind, LeaseToken, Outcome, PayloadVersion, ReleaseReason, Start, Timestamp};
 use std::time::Duration;
 use wire::*;
 
@@ -176,12 +173,11 @@ fn a_step_is_begun_and_finished() {
 }
 
 #[test]
-fn a_redrive_may_change_the_new_life() {
-    let redrive = |body: &str| parse::<RedriveRequest>(body).check().unwrap();
-    let usual = Command::Redrive { max_attempts: None, reset_steps: false };
-    assert_eq!(redrive("{}"), usual);
-    let own = Command::Redrive { max_attempts: Some(9), reset_steps: true };
-    assert_eq!(redrive(r#"{"resetSteps": true, "maxAttempts": 9}"#), own);
+fn a_redrive_may_correct_the_payload() {
+    let payload = |body: &str| parse::<RedriveRequest>(body).payload;
+    let own = payload(r#"{"maxAttempts": 9, "payload": {"to": "a@b"}}"#).unwrap();
+    assert_eq!(own.as_str(), r#"{"to": "a@b"}"#);
+    assert!(payload("{}").is_none() && payload(r#"{"payload": null}"#).is_none());
 }
 
 #[test]
@@ -199,25 +195,18 @@ fn a_policy_is_read_as_a_person_wrote_it() {
 }
 
 #[test]
-fn a_bulk_request_selects_jobs_by_filter() {
-    let request: BulkRequest = parse(r#"{"filter": "status eq 'Queued'", "more": 1}"#);
-    assert_eq!(request.check(&engine::Scope::All), Ok(Filter::eq(Field::Status(Status::Queued))));
-    let all: BulkRequest = parse(r#"{"filter": "true"}"#);
-    assert_eq!(all.check(&engine::Scope::All), Ok(Filter::Everything));
-}
-
-#[test]
-fn poisoned_jobs_are_named_by_their_ids_or_by_a_filter() {
+fn jobs_of_a_bulk_request_are_named_by_their_ids_or_by_a_filter() {
     let id = jobs::id();
     let ids = format!(r#"{{"jobIds": ["{id}", "{id}"], "filter": null}}"#);
-    let named: PoisonRequest = parse(&ids);
-    assert_eq!(named.check(), Ok(PoisonSelection::Jobs([id].into())), "each once");
-    let matching: PoisonRequest = parse(r#"{"filter": "errorCode eq 'SMTP_BUSY'"}"#);
-    assert_eq!(matching.check(), Ok(PoisonSelection::Matching("errorCode eq 'SMTP_BUSY'")));
+    let named: BulkRequest = parse(&ids);
+    assert_eq!(named.check(), Ok(BulkSelection::Jobs([id].into())), "each once");
+    let matching: BulkRequest = parse(r#"{"filter": "errorCode eq 'SMTP_BUSY'", "more": 1}"#);
+    assert_eq!(matching.check(), Ok(BulkSelection::Matching("errorCode eq 'SMTP_BUSY'")));
+    assert_eq!(matching.counted().dry_run, Some(true));
 }
 
 #[test]
 fn absent_request_fields_are_not_serialized() {
-    let request = PoisonRequest { filter: Some("true".into()), ..PoisonRequest::default() };
+    let request = BulkRequest::matching("true");
     assert_eq!(serde_json::to_string(&request).unwrap(), r#"{"filter":"true"}"#);
 }

@@ -116,3 +116,63 @@ fn many_jobs_come_from_json_lines() {
     let output = prompt.types_into(&["enqueue", "--batch", "-"], "{}\n");
     assert!(output.code == Some(2) && output.err.contains("no jobType"), "{output:?}");
 }
+
+#[test]
+fn dead_ends_of_a_selection_are_counted_and_redriven() {
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
+    poisoned(&test_server, &prompt);
+    for _ in 0..2 {
+        let id = prompt.enqueues(&["email"]);
+        prompt.types(&["cancel", &id]).well();
+    }
+    let waiting = prompt.enqueues(&["report"]);
+    let dead_ends = ["redrive", "--status", "poisoned,cancelled", "--type", "email,report"];
+    let counted = prompt.types(&[&dead_ends[..], &["--dry-run"]].concat());
+    assert_eq!(counted.well(), "3 jobs would be redriven\n");
+    let asked = prompt.types(&dead_ends);
+    assert_eq!(asked.code, Some(2));
+    assert!(asked.err.contains("redrive 3 jobs?") && asked.err.contains("--yes"), "{}", asked.err);
+    let done = prompt.types(&[&dead_ends[..], &["--yes", "--json"]].concat()).json();
+    assert_eq!((&done["matched"], &done["passedOver"]), (&json!(3), &json!(0)), "{done}");
+    assert_eq!(
+        prompt.types(&["list", "--status", "queued", "--json"]).json()["items"][0]["jobId"],
+        waiting
+    );
+    let again = prompt.types(&[&dead_ends[..], &["--yes"]].concat());
+    assert_eq!(again.well(), "0 jobs were redriven\n");
+    for wrong in [
+        &["redrive"][..],
+        &["redrive", &waiting, "--type", "email"],
+        &["redrive", &waiting, "--dry-run"],
+    ] {
+        assert_eq!(prompt.types(wrong).code, Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_redrive_with_a_corrected_payload_is_for_one_job() {
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
+    let id = poisoned(&test_server, &prompt);
+    let both = prompt.types(&["redrive", &id, &id, "--payload", "{}"]);
+    assert!(both.code == Some(2) && both.err.contains("name that job alone"), "{both:?}");
+    let corrected = r#"{"to": "ada@example.org"}"#;
+    prompt.types(&["redrive", &id, "--payload", corrected]).well();
+    let shown = prompt.types(&["show", &id]);
+    assert!(shown.well().contains(corrected), "{}", shown.out);
+}
+
+#[test]
+fn a_key_goes_to_a_new_job_where_the_user_says_so() {
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
+    let first = prompt.enqueues(&["email", "-k", "k"]);
+    prompt.types(&["cancel", &first]).well();
+    assert_eq!(prompt.enqueues(&["email", "-k", "k"]), first);
+    let second = prompt.enqueues(&["email", "-k", "k", "--on-ended", "new"]);
+    assert_ne!(second, first);
+    assert_eq!(prompt.enqueues(&["email", "-k", "k", "--on-ended", "new"]), second);
+    let wrong = prompt.types(&["enqueue", "email", "-k", "k", "--on-ended", "never"]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("new"), "{wrong:?}");
+}

@@ -66,7 +66,7 @@ create table consign.queue (
     unique (job_type, tenant)
 );
 
--- What was submitted. Written once, never changed, deleted when the job is erased.
+-- What was submitted. Written once, and deleted when the job is erased.
 create table consign.submission (
     no bigint primary key,
     id uuid not null unique,
@@ -77,7 +77,10 @@ create table consign.submission (
     by_parent bigint,
     subject text,
     envelope bytea not null,
-    payload text not null
+    payload text not null,
+    -- The payload that replaces the submitted one since a redrive. A repeated submit is compared
+    -- with the submitted one.
+    corrected_payload text
 ) with (autovacuum_vacuum_insert_scale_factor = 0.2);
 create index submission_queue on consign.submission (queue, no);
 -- Digests are random: in an index over all jobs, each entry would go to a page of its own. Jobs of

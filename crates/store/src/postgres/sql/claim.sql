@@ -50,7 +50,8 @@ with claims as (
 own_claims as materialized (select pg_catalog.count(*) as new_claims from claims),
 clock as materialized (
   select case when new_claims >= 0 then coalesce($5, consign.now_ms()) end as now from own_claims)
-select q.ord, d.no, d.body, h.id, h.queue, h.envelope, h.payload, d.rank, d.run_at,
+select q.ord, d.no, d.body, h.id, h.queue, h.envelope,
+       coalesce(h.corrected_payload, h.payload), d.rank, d.run_at,
        null::xid8, null::int8, null::timestamptz, null::int8
   from unnest($1::int4[], $2::int4[]) with ordinality q(queue, jobs_max, ord)
  cross join lateral (

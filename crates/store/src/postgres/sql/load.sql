@@ -42,7 +42,7 @@ select id, no, queue, envelope from consign.submission where id = any($1);
 
 -- name: PAYLOAD
 -- The payload, which is read only where it is needed: it may be large.
-select payload from consign.submission where no = $1;
+select coalesce(corrected_payload, payload) from consign.submission where no = $1;
 
 -- name: HISTORY
 -- What happened to jobs after their entry `seq`, oldest first.

@@ -149,6 +149,14 @@ update consign.job_ended e
 -- Ended jobs that are redriven or erased.
 delete from consign.job_ended where no = any($1);
 
+-- name: PAYLOADS_CORRECT
+-- Payloads that an operator gave with a redrive. The submitted ones stay beside them.
+update consign.submission s
+   set corrected_payload = u.payload
+  from unnest($1::int8[], $2::text[]) u(no, payload)
+ cross join lateral (select ctid from consign.submission where no = u.no offset 0) located
+ where s.ctid = located.ctid;
+
 -- name: HISTORY_INSERT
 -- History entries that no longer fit into the bodies of their jobs.
 insert into consign.history (no, seq, event_seq, body)

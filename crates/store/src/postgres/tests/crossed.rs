@@ -238,7 +238,7 @@ fn worker(random: &SeededRandom) -> String {
 fn operator_command(random: &SeededRandom) -> Command {
     match random.next() % 6 {
         0 => Command::Cancel,
-        1 | 2 => Command::Redrive { max_attempts: None, reset_steps: false },
+        1 | 2 => Command::redrive(),
         3 => Command::Discard,
         4 => Command::Erase,
         _ => Command::LeaseExpiry,

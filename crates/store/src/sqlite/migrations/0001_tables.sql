@@ -22,12 +22,14 @@ create table queue (
 ) strict;
 create index queue_tenant on queue (tenant);
 
--- Submissions. Written once, never changed, deleted when the job is erased.
+-- Submissions. Written once, and deleted when the job is erased.
 create table submission (
     no integer primary key,
     id blob not null unique,
     envelope blob not null,
-    payload blob not null
+    payload blob not null,
+    -- The payload that replaces the submitted one since a redrive.
+    corrected_payload blob
 ) strict;
 
 -- Jobs that have not ended: few rows, and the only jobs that claims and sweeps read.

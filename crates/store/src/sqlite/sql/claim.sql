@@ -16,7 +16,7 @@ select min(rank) from job where queue = ?1 and rank > ?2 and run_at is not null;
 
 -- name: JOBS_TO_START
 -- All that a claim needs of jobs that wait. Neighbours are read together.
-select h.no, h.envelope, j.body, null, j.queue, h.payload
+select h.no, h.envelope, j.body, null, j.queue, coalesce(h.corrected_payload, h.payload)
   from job j join submission h on h.no = j.no
  where j.no between ?1 and ?2;
 

@@ -22,7 +22,7 @@ select max(id) from submission;
 
 -- name: PAYLOAD
 -- The payload is read apart from the job: most readers do not want it, and it may be large.
-select payload from submission where no = ?1;
+select coalesce(corrected_payload, payload) from submission where no = ?1;
 
 -- name: ENVELOPE
 -- What an event says of its job. An erased job's envelope stays as long as its events.

@@ -3,7 +3,7 @@
 -- There is no rule in here on purpose.
 
 -- name: SUBMISSION_INSERT
--- A job as it was submitted. This row never changes.
+-- A job as it was submitted.
 insert into submission (no, id, envelope, payload) values (?1, ?2, ?3, ?4);
 
 -- name: SUBMISSION_INSERT_16
@@ -12,6 +12,10 @@ insert into submission (no, id, envelope, payload) values
   (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?),
   (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?),
   (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?);
+
+-- name: PAYLOAD_CORRECT
+-- The payload that an operator gave with a redrive. The submitted one stays beside it.
+update submission set corrected_payload = ?2 where no = ?1;
 
 -- name: JOB_INSERT
 -- A job that is live from now on: a new one, or one that was redriven.

@@ -168,3 +168,57 @@ fn many_are_cancelled_at_once() {
     assert_eq!(customer.status(&spared)["status"], "Queued");
     customer.owner.post("/api/jobs/cancel").json(&json!({})).send().problem(400, "FILTER_SYNTAX");
 }
+
+#[test]
+fn dead_ends_are_redriven_together_and_counted_before() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let poisoned = customer.poisoned(&job_type);
+    let failed = customer.ended(&job_type, json!({"outcome": "failed", "retryable": false}));
+    let completed = customer.ended(&job_type, json!({"outcome": "completed"}));
+    let queued = customer.queued(&job_type);
+    let redrive = |body: &serde_json::Value| customer.owner.post("/api/jobs/redrive").json(body);
+    let filter = format!("jobType eq '{job_type}'");
+    let counted = redrive(&json!({"filter": filter, "dryRun": true})).send().ok(202);
+    assert_eq!(counted, json!({"matched": 2, "passedOver": 0}), "it has no operation");
+    assert_eq!(customer.status(&failed)["status"], "Failed");
+    let named =
+        json!({"jobIds": [failed, completed, queued, "01a1e17f-dec5-7ff8-81e3-73a73ebb528a"]});
+    let done = redrive(&named).send().ok(202);
+    assert_eq!((&done["matched"], &done["passedOver"]), (&json!(1), &json!(3)), "{done}");
+    assert!(done["operationId"].is_string());
+    let page = customer.owner.post("/api/jobs/redrive?top=1").json(&json!({"filter": filter}));
+    assert_eq!(page.send().ok(202)["matched"], 1);
+    assert_eq!(customer.status(&poisoned)["status"], "Queued");
+    assert_eq!(customer.status(&completed)["status"], "Completed");
+    let cancel = customer.owner.post("/api/jobs/cancel").json(&json!({"jobIds": [queued]}));
+    assert_eq!(cancel.send().ok(202)["matched"], 1, "by ids, too");
+    for wrong in [json!({}), json!({"filter": filter, "jobIds": [queued]}), json!({"filter": " "})]
+    {
+        assert_eq!(redrive(&wrong).send().status, 400, "{wrong}");
+    }
+}
+
+#[test]
+fn a_corrected_payload_needs_its_own_right_and_passes_the_same_checks() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let id = customer.poisoned(&job_type);
+    let path = format!("/api/jobs/{id}/redrive");
+    let without = customer.client(json!({"scopes": ["jobs:manage", "jobs:read"]}));
+    let body = json!({"payload": {"to": "ada@example.org"}});
+    without.post(&path).json(&body).send().problem(403, "FORBIDDEN");
+    let large = json!({"payload": "x".repeat(70_000)});
+    customer.owner.post(&path).json(&large).send().problem(413, "PAYLOAD_TOO_LARGE");
+    customer
+        .owner
+        .post(&path)
+        .json(&json!({"payload": "\u{0}"}))
+        .send()
+        .problem(400, "INVALID_FIELD");
+    customer.owner.post(&path).json(&body).send().ok(202);
+    let job = customer.claim(&job_type);
+    assert_eq!(job["payload"], body["payload"]);
+    let whole = customer.owner.get(&format!("/api/jobs/{id}")).send().ok(200);
+    assert_eq!(whole["payload"], body["payload"]);
+}

@@ -132,7 +132,7 @@ fn a_poisoned_job_that_lived_again_counts_from_its_last_end() {
     assert!(fixture.job(id).is_some());
     end(&fixture, Outcome::Poisoned);
     fixture.clock.pass(Duration::from_secs(60));
-    let redrive = Command::Redrive { max_attempts: None, reset_steps: false };
+    let redrive = Command::redrive();
     fixture.one(Request::Command { scope: Scope::All, id, command: redrive }).unwrap();
     end(&fixture, Outcome::Poisoned);
     fixture.clock.pass(Duration::from_secs(60));
@@ -190,7 +190,7 @@ fn a_redriven_job_meets_a_key_that_was_given_away_by_sql() {
     assert!(fixture.job(first).is_some());
     end(&fixture, Outcome::Poisoned);
     let second = fixture.must("'email', '2', key => 'k'");
-    let redrive = Command::Redrive { max_attempts: None, reset_steps: false };
+    let redrive = Command::redrive();
     let answer = fixture.one(Request::Command { scope: Scope::All, id: first, command: redrive });
     assert!(matches!(answer, Ok(Answer::Job(_))), "{answer:?}");
     assert_eq!(fixture.enqueue("'email', '2', key => 'k'").unwrap(), (second, true));
@@ -251,7 +251,7 @@ fn a_redriven_job_keeps_its_key_from_an_open_transaction() {
     end(&fixture, Outcome::Poisoned);
     fixture.sql("begin");
     fixture.must("'email', '2', key => 'k'");
-    let redrive = Command::Redrive { max_attempts: None, reset_steps: false };
+    let redrive = Command::redrive();
     fixture.one(Request::Command { scope: Scope::All, id: first, command: redrive }).unwrap();
     let commit = RUNTIME.block_on(fixture.app.batch_execute("commit")).expect_err("it lives again");
     assert_eq!(commit.code().map(SqlState::code), Some("40001"));

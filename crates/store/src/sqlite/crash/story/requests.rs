@@ -143,7 +143,7 @@ impl StoryRunner {
         let reset_steps = self.below(2) == 0;
         let command = match self.below(6) {
             0 | 1 => Command::Cancel,
-            2 | 3 => Command::Redrive { max_attempts: None, reset_steps },
+            2 | 3 => Command::Redrive { max_attempts: None, reset_steps, payload: None },
             4 => Command::Discard,
             _ => Command::Erase,
         };

@@ -1,0 +1,133 @@
+//! Bulk actions: the command counts the jobs, asks the user, and acts page by page.
+
+use super::{REFUSED, Session, confirm, pages::PAGE_MAX};
+use crate::args::BulkArgs;
+use anyhow::Result;
+use client::{BulkPage, ClientError};
+use std::{fmt, process::ExitCode};
+use wire::{BulkAnswer, BulkRequest};
+
+/// A bulk action in words.
+pub(crate) struct BulkWords {
+    /// As in "cancel 3 jobs?".
+    pub(crate) verb: &'static str,
+    /// As in "3 jobs would be cancelled".
+    pub(crate) done: &'static str,
+}
+
+/// Counts the jobs that a request selects, asks the user, and acts on all of them.
+pub(crate) async fn act_on_all(
+    session: &Session,
+    request: &BulkRequest,
+    args: &BulkArgs,
+    words: &BulkWords,
+    send: impl AsyncFn(&BulkRequest, &BulkPage) -> Result<BulkAnswer, ClientError>,
+) -> Result<ExitCode> {
+    if args.dry_run || !args.yes {
+        let count = count(request, &send).await?;
+        if args.dry_run || count.jobs == 0 {
+            let summary = match count.jobs {
+                0 => format!("no job fits that can be {}", words.done),
+                _ => format!("{count} would be {}", words.done),
+            };
+            session.answer(&count.answer(), || vec![summary.into()])?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !confirm::ask(&format!("{} {count}?", words.verb))? {
+            session.show.print_error(&["consign: nothing was done".into()]);
+            return Ok(ExitCode::from(REFUSED));
+        }
+    }
+    let answer = act_by_pages(session, request, words.done, send).await?;
+    let summary = format!("{} {} {}", jobs(answer.matched), were(answer.matched), words.done);
+    session.answer(&answer, || vec![summary.into()])?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Acts on all jobs of a request, a page at a time, and shows how far it is.
+pub(crate) async fn act_by_pages(
+    session: &Session,
+    request: &BulkRequest,
+    done: &str,
+    send: impl AsyncFn(&BulkRequest, &BulkPage) -> Result<BulkAnswer, ClientError>,
+) -> Result<BulkAnswer> {
+    let mut total = BulkAnswer::default();
+    let mut page = page_after(request, None);
+    loop {
+        let answer = match send(request, &page).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                note_progress(session, &total, done);
+                return Err(error.into());
+            }
+        };
+        total.matched += answer.matched;
+        total.passed_over += answer.passed_over;
+        // Each page is an action of its own in the audit log; all have the filter.
+        total.operation_id = answer.operation_id.filter(|_| page.cursor.is_none());
+        let Some(cursor) = answer.next_cursor else { return Ok(total) };
+        note_progress(session, &total, done);
+        page = page_after(request, Some(cursor));
+    }
+}
+
+fn note_progress(session: &Session, total: &BulkAnswer, done: &str) {
+    if total.matched > 0 {
+        session.note(&[format!("{} {done} so far", jobs(total.matched)).into()]);
+    }
+}
+
+/// More pages than this are not counted before the question.
+const PAGES_COUNTED_MAX: u32 = 20;
+
+/// How many jobs an action would change.
+pub(crate) struct BulkCount {
+    pub(crate) jobs: u64,
+    /// Whether these are all.
+    is_complete: bool,
+}
+
+impl BulkCount {
+    pub(crate) fn answer(&self) -> BulkAnswer {
+        BulkAnswer { matched: self.jobs, ..BulkAnswer::default() }
+    }
+}
+
+impl fmt::Display for BulkCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at_least = if self.is_complete { "" } else { "more than " };
+        write!(f, "{at_least}{}", jobs(self.jobs))
+    }
+}
+
+/// Lets the server count, with a dry run of the action.
+pub(crate) async fn count(
+    request: &BulkRequest,
+    send: impl AsyncFn(&BulkRequest, &BulkPage) -> Result<BulkAnswer, ClientError>,
+) -> Result<BulkCount, ClientError> {
+    let mut count = BulkCount { jobs: 0, is_complete: false };
+    let mut page = page_after(request, None);
+    for _ in 0..PAGES_COUNTED_MAX {
+        let answer = send(&request.counted(), &page).await?;
+        count.jobs += answer.matched;
+        count.is_complete = answer.next_cursor.is_none();
+        if count.is_complete {
+            break;
+        }
+        page = page_after(request, answer.next_cursor);
+    }
+    Ok(count)
+}
+
+/// Only a filter has pages.
+fn page_after(request: &BulkRequest, cursor: Option<String>) -> BulkPage {
+    BulkPage { top: request.filter.is_some().then_some(PAGE_MAX), cursor }
+}
+
+pub(crate) fn jobs(count: u64) -> String {
+    if count == 1 { "1 job".into() } else { format!("{count} jobs") }
+}
+
+fn were(count: u64) -> &'static str {
+    if count == 1 { "was" } else { "were" }
+}
