@@ -6,7 +6,7 @@ use crate::{
     open_store, remote,
 };
 use anyhow::{Context, Result};
-use engine::{AuditEntry, AuditHash};
+use engine::{AuditEntry, AuditHash, counted};
 use std::process::ExitCode;
 use store::{AuditChain, verify_audit, verify_postgres_audit};
 
@@ -40,7 +40,8 @@ fn verify(args: &AuditVerifyArgs) -> Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    println!("{}: {entries} entries, each as it was written", address.shown());
+    let entries = counted(entries, "entry", "entries");
+    println!("{}: {entries}, each as it was written", address.shown());
     println!("head {head}");
     match (expected_head, head_number) {
         (None, _) => {}

@@ -6,6 +6,7 @@ use crate::{
     tls,
 };
 use anyhow::{Context, Result, anyhow, bail};
+use engine::counted;
 use server::JwksSource;
 use std::{fs, io::ErrorKind, process::ExitCode};
 
@@ -80,10 +81,7 @@ fn check(args: &SettingsArgs) -> Result<ExitCode> {
     if !outside.is_empty() {
         return Ok(ExitCode::FAILURE);
     }
-    let types = match settings.types.len() {
-        1 => "1 type".into(),
-        count => format!("{count} types"),
-    };
+    let types = counted(settings.types.len(), "type", "types");
     let tls = if settings.tls.is_some() { "the certificate fits its key" } else { "TLS is off" };
     println!("the settings are sound ({types}; {tls})");
     Ok(ExitCode::SUCCESS)

@@ -15,7 +15,8 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<ExitCode> {
         StoreAddress::Sqlite(path) => path,
         StoreAddress::Postgres(address) => bail!(
             "nothing was restored: {address} is restored with PostgreSQL's own tools, while no node runs, as in \
-             `pg_restore --dbname=DATABASE {}`; then tell it that leases from before are void: `consign restored`",
+             `pg_restore --single-transaction --dbname=DATABASE {}`, by a role that may create schemas in the \
+             database; then tell it that leases from before are void: `consign restored`",
             from.display()
         ),
     };

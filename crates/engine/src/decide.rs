@@ -10,6 +10,7 @@ use crate::{
     command::{
         Answer, Claim, Command, Decided, Decision, Effect, Facts, LeaseState, ReleaseReason,
     },
+    count::counted,
     field::cut,
     job::{Change, Ended, HistoryNote, Job, Life, Progress, ProgressReport, State, Status},
     lease::{Lease, LeaseToken},
@@ -368,7 +369,8 @@ fn lease_expiry(job: &Job, facts: &Facts<'_>) -> Decision {
     let note = HistoryNote { worker: Some(lease.worker.clone()), ..HistoryNote::default() };
     let worker = &lease.worker;
     if losses >= facts.policy.lost_workers_max {
-        let text = format!("{losses} workers in a row were lost, the last was {worker}");
+        let lost = counted(losses, "worker was lost", "workers in a row were lost");
+        let text = format!("{lost}, the last was {worker}");
         let failure = Failure::ours(failure_codes::WORKER_LOST, text);
         let state = if life.cancel_requested { State::Cancelled } else { State::Poisoned };
         let state = state(ended_at(facts.now));

@@ -1,6 +1,7 @@
 //! Why is this job not running? A pure function of facts, so that every answer can be tested.
 
 use crate::{
+    count::counted,
     job::{Job, State, Status},
     pause::Pause,
     text::{ErrorCode, JobType, WorkerId},
@@ -129,10 +130,12 @@ impl Reason {
             },
             Reason::QueuePaused { pause } => pause.sentence(),
             Reason::BehindOthers { ahead: 0 } => "it is next in line".into(),
-            Reason::BehindOthers { ahead: 1 } => "1 due job comes before it".into(),
-            Reason::BehindOthers { ahead } => format!("{ahead} due jobs come before it"),
+            Reason::BehindOthers { ahead } => {
+                counted(*ahead, "due job comes before it", "due jobs come before it")
+            }
             Reason::LimitReached { running, limit } => {
-                format!("{running} jobs of its type are running, and {limit} may")
+                let jobs = counted(*running, "job of its type is", "jobs of its type are");
+                format!("{jobs} running, and {limit} may")
             }
             Reason::CancelRequested => {
                 "it was asked to stop; its worker has not answered yet".into()

@@ -13,6 +13,7 @@ mod audit;
 mod audit_detail;
 mod audit_filter;
 mod command;
+mod count;
 mod credential;
 mod decide;
 mod entropy;
@@ -55,6 +56,7 @@ pub use command::{
     Answer, Claim, ClaimRequest, Command, Decided, Decision, Effect, Facts, LeaseState,
     ReleaseReason,
 };
+pub use count::counted;
 pub use credential::{ApiKey, KeyDigest, KeyDraft, KeyId, KeySecret, SigningKey, descendants};
 pub use decide::{
     NOT_STARTED_MAX, RELEASES_MAX, after_clock_jump, claim, decide, is_claimable, kept_since,

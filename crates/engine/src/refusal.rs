@@ -1,7 +1,8 @@
 //! A refusal by the contract, with a stable code.
 
 use crate::{
-    field::FieldProblem, job::Status, job_id::JobId, tenant_limits::TenantLimit, text::JobType,
+    count::counted, field::FieldProblem, job::Status, job_id::JobId, tenant_limits::TenantLimit,
+    text::JobType,
 };
 
 /// Why a command is refused. Nothing has changed.
@@ -17,7 +18,7 @@ pub enum Refusal {
     /// The same refusal for a caller who may not see that job.
     #[error("idempotencyKey: belongs to a different job")]
     KeyReusedUnseen,
-    #[error("the queue of {job_type} is full: {max_queued} jobs wait")]
+    #[error("the queue of {job_type} is full: {}", counted(*max_queued, "job waits", "jobs wait"))]
     QueueFull { job_type: JobType, max_queued: u64 },
     #[error("jobType: {job_type} is not declared, and only declared types are taken")]
     UnknownJobType { job_type: JobType },

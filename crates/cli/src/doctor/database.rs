@@ -2,6 +2,7 @@
 
 use super::{DoctorReport, quoted};
 use crate::{args::DoctorArgs, open_store};
+use engine::counted;
 use platform::SystemClock;
 use store::{
     AuditChain, PostgresAddress, PostgresHealth, examine_postgres, postgres_schema,
@@ -211,7 +212,8 @@ fn audit(report: &mut DoctorReport, address: &PostgresAddress, args: &DoctorArgs
     }
     match open_store::block_on(verify_postgres_audit(address, &mut |_| {})) {
         Ok(AuditChain::Whole { entries, .. }) => {
-            report.well("audit", format!("audit log: {entries} entries, each as it was written"));
+            let entries = counted(entries, "entry", "entries");
+            report.well("audit", format!("audit log: {entries}, each as it was written"));
         }
         Ok(AuditChain::Broken { number }) => {
             let what = format!("audit log: entry {number} is missing or not as it was written");

@@ -15,6 +15,7 @@ use crate::{
     style::{Style, StyledLine},
 };
 use anyhow::Result;
+use engine::counted;
 use finding::{DoctorReport, Finding, Level, quoted};
 use platform::SystemClock;
 use std::process::ExitCode;
@@ -34,8 +35,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
         let mut lines: Vec<StyledLine> = findings.iter().flat_map(Finding::lines).collect();
         lines.push(match wrong {
             0 => StyledLine::of(Style::Good, "nothing is wrong"),
-            1 => StyledLine::of(Style::Bad, "1 thing is wrong"),
-            _ => StyledLine::of(Style::Bad, format!("{wrong} things are wrong")),
+            _ => StyledLine::of(Style::Bad, counted(wrong, "thing is wrong", "things are wrong")),
         });
         show.lines(&lines)?;
     }

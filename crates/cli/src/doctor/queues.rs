@@ -2,7 +2,7 @@
 
 use super::{DoctorReport, quoted};
 use crate::remote::{QueueHealth, ago, pause_text, queue_health, resume_command, span};
-use engine::Timestamp;
+use engine::{Timestamp, counted};
 use std::{collections::BTreeMap, time::Duration};
 use wire::{QueueStatus, TypeWithPolicy, WorkerState, WorkerStatus};
 
@@ -61,11 +61,8 @@ fn report_stuck(
         }
         QueueHealth::Old => {
             let waits = waits(queue.due);
-            let workers = match queue.live_workers {
-                1 => "1 worker".into(),
-                count => format!("each of {count} workers"),
-            };
-            let what = format!("queue {name}: {waits} although {workers} is at work{oldest}");
+            let at_work = counted(queue.live_workers, "worker is", "workers are");
+            let what = format!("queue {name}: {waits} although {at_work} at work{oldest}");
             let say = "more workers or more slots; who works";
             report.wrong("queue", what).run(say, "consign workers");
         }
@@ -98,7 +95,7 @@ fn report_pauses(report: &mut DoctorReport, queue: &QueueStatus, now: Timestamp)
 }
 
 fn waits(count: u64) -> String {
-    if count == 1 { "1 job waits".into() } else { format!("{count} jobs wait") }
+    counted(count, "job waits", "jobs wait")
 }
 
 fn last_worker(server_state: &ServerState, name: &str, now: Timestamp) -> String {
@@ -170,7 +167,8 @@ fn report_workers(report: &mut DoctorReport, server_state: &ServerState, now: Ti
         report.note("worker", what).run(say, "consign workers");
     }
     if lost.len() > LOST_LISTED_MAX {
-        let what = format!("workers: {} more are lost", lost.len() - LOST_LISTED_MAX);
+        let more = counted(lost.len() - LOST_LISTED_MAX, "more is lost", "more are lost");
+        let what = format!("workers: {more}");
         report.note("worker", what).run("", "consign workers");
     }
 }

@@ -48,8 +48,9 @@ async fn examine_server(
     settings: Option<&Settings>,
     now: Timestamp,
 ) {
-    if let Err(error) = client.ready().await {
-        report_not_ready(report, client.address(), &error, settings);
+    let readiness = client.ready().await;
+    if let Err(error) = &readiness {
+        report_not_ready(report, client.address(), error, settings);
         if error.problem().is_none() {
             let what = "key, queues, workers, types: not looked at without a server";
             report.unknown("server", what);
@@ -57,7 +58,7 @@ async fn examine_server(
         }
     }
     match client.nodes().await {
-        Ok(nodes) => report_nodes(report, client.address(), &nodes.items),
+        Ok(nodes) => report_nodes(report, client.address(), readiness.is_ok(), &nodes.items),
         Err(error) => return report_refused_key(report, client.address(), &error),
     }
     match read_server_state(client, settings).await {
@@ -119,13 +120,15 @@ fn report_not_ready(
 }
 
 /// The versions of the nodes, and the nodes whose heartbeats stopped.
-fn report_nodes(report: &mut DoctorReport, address: &str, nodes: &[NodeStatus]) {
+fn report_nodes(report: &mut DoctorReport, address: &str, is_ready: bool, nodes: &[NodeStatus]) {
     let (lost, live): (Vec<_>, Vec<_>) =
         nodes.iter().partition(|node| node.state == NodeState::Lost);
     let versions: BTreeSet<&str> = live.iter().map(|node| &*node.version).collect();
     let own_version = env!("CARGO_PKG_VERSION");
+    // The finding before this one says why a server is not ready.
+    let ready = if is_ready { "ready, " } else { "" };
     for version in versions {
-        let what = format!("server {address}: ready, version {version}; the key is good");
+        let what = format!("server {address}: {ready}version {version}; the key is good");
         if version == own_version {
             report.well("server", what);
         } else {
@@ -174,4 +177,43 @@ async fn read_server_state(
     let strict_types = settings.is_some_and(|settings| settings.strict_types);
     let (workers, types) = (client.workers(None).await?.items, client.types().await?.items);
     Ok(ServerState { queues, workers, types, reasons, strict_types })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::Rfc3339;
+
+    fn report_of(readiness: Result<(), ClientError>) -> String {
+        let at = Rfc3339(Timestamp::from_unix_ms(0));
+        let node = NodeStatus {
+            node_id: "n-1".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            started_at: at,
+            last_seen_at: at,
+            state: NodeState::Live,
+            leader: true,
+        };
+        let mut report = DoctorReport::default();
+        if let Err(error) = &readiness {
+            report_not_ready(&mut report, "http://here", error, None);
+        }
+        report_nodes(&mut report, "http://here", readiness.is_ok(), &[node]);
+        let lines: Vec<String> = report.0.into_iter().map(|finding| finding.what).collect();
+        lines.join("\n")
+    }
+
+    #[test]
+    fn a_server_is_ready_or_not_ready_and_never_both() {
+        let problem = serde_json::json!({
+            "type": "/errors/STORE_FULL", "title": "Store full", "status": 503,
+            "detail": "the store has no room left", "errorCode": "STORE_FULL", "correlationId": "c",
+        });
+        let problem = serde_json::from_value(problem).unwrap();
+        let refused = ClientError::Refused { problem: Box::new(problem), retry_after: None };
+        let report = report_of(Err(refused));
+        assert!(report.contains("not ready: the store has no room left"), "{report}");
+        assert!(!report.contains(": ready"), "{report}");
+        assert!(report_of(Ok(())).contains(": ready, version"));
+    }
 }

@@ -4,6 +4,7 @@ use super::{REFUSED, Session, confirm, pages::PAGE_MAX};
 use crate::args::BulkArgs;
 use anyhow::Result;
 use client::{BulkPage, ClientError};
+use engine::counted;
 use std::{fmt, process::ExitCode};
 use wire::{BulkAnswer, BulkRequest};
 
@@ -39,7 +40,7 @@ pub(crate) async fn act_on_all(
         }
     }
     let answer = act_by_pages(session, request, words.done, send).await?;
-    let summary = format!("{} {} {}", jobs(answer.matched), were(answer.matched), words.done);
+    let summary = format!("{} {}", counted(answer.matched, "job was", "jobs were"), words.done);
     session.answer(&answer, || vec![summary.into()])?;
     Ok(ExitCode::SUCCESS)
 }
@@ -125,9 +126,5 @@ fn page_after(request: &BulkRequest, cursor: Option<String>) -> BulkPage {
 }
 
 pub(crate) fn jobs(count: u64) -> String {
-    if count == 1 { "1 job".into() } else { format!("{count} jobs") }
-}
-
-fn were(count: u64) -> &'static str {
-    if count == 1 { "was" } else { "were" }
+    counted(count, "job", "jobs")
 }

@@ -15,7 +15,7 @@ const WORDS: BulkWords =
 pub(crate) fn run(args: &CancelArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
         let client = &session.client;
-        match filter::compose(&args.selection, session.now()) {
+        match filter::compose(&args.selection, session.now())? {
             Some(filter) => {
                 let request = BulkRequest::matching(filter);
                 bulk::act_on_all(session, &request, &args.bulk, &WORDS, async |request, page| {

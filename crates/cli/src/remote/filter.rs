@@ -1,11 +1,20 @@
 //! Builds a filter (docs/filter.md) from flags that are easy to remember.
 
+use super::UsageError;
 use crate::args::SelectionArgs;
-use engine::Timestamp;
-use wire::format_time;
+use anyhow::Result;
+use engine::{Scope, Timestamp};
+use wire::{filter::some_jobs, format_time};
 
 /// The filter of these flags; `None` without flags.
-pub(crate) fn compose(selection: &SelectionArgs, now: Timestamp) -> Option<String> {
+pub(crate) fn compose(selection: &SelectionArgs, now: Timestamp) -> Result<Option<String>> {
+    // Checked as it was typed: the server sees it among other conditions, where each character has
+    // another position, and where a parenthesis too many could find a partner. Which fields the key
+    // may filter by is left to the server.
+    if let Some(filter) = &selection.filter {
+        some_jobs(filter, &Scope::All)
+            .map_err(|error| UsageError::new(format!("--filter {error}")))?;
+    }
     let states = selection.status.iter().map(|status| equals("status", status.as_str()));
     let types = selection.job_type.iter().map(|name| equals("jobType", name));
     let field_equals =
@@ -28,7 +37,7 @@ pub(crate) fn compose(selection: &SelectionArgs, now: Timestamp) -> Option<Strin
         selection.filter.as_ref().map(|filter| format!("({filter})")),
     ];
     let all: Vec<String> = all.into_iter().flatten().collect();
-    (!all.is_empty()).then(|| all.join(" and "))
+    Ok((!all.is_empty()).then(|| all.join(" and ")))
 }
 
 fn any(conditions: Vec<String>) -> Option<String> {
@@ -54,7 +63,7 @@ mod tests {
 
     #[track_caller]
     fn check(selection: SelectionArgs, filter: Option<&str>) {
-        let composed = compose(&selection, now());
+        let composed = compose(&selection, now()).unwrap();
         assert_eq!(composed.as_deref(), filter);
         if let Some(filter) = composed {
             wire::job_filter(&filter, &engine::Scope::All).unwrap();
@@ -80,6 +89,29 @@ mod tests {
                  createdAt ge datetime'2026-11-15T23:00:00.000Z' and (errorCode eq null or true)",
             ),
         );
+    }
+
+    #[track_caller]
+    fn check_refused(filter: &str, message: &str) {
+        let selection = SelectionArgs {
+            job_type: vec!["email".into()],
+            filter: Some(filter.into()),
+            ..SelectionArgs::default()
+        };
+        let error = compose(&selection, now()).unwrap_err();
+        assert!(error.is::<UsageError>() && error.to_string().contains(message), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_filter_is_pointed_at_as_it_was_typed() {
+        check_refused(
+            "status EQ 'Queued'",
+            "--filter must have 'eq' in lower case (at character 8)",
+        );
+        check_refused("owner eq 'x'", "(at character 1)");
+        check_refused(" status eq 'queued'", "(at character 12)");
+        check_refused("status eq 'Failed') or (true", "has ')'");
+        check_refused(" ", "--filter is blank");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{Cell, Session, Style, StyledLine, Table, UsageError, ago, with_session};
 use crate::args::{KeysCreateArgs, KeysRevokeArgs, RemoteArgs};
 use anyhow::Result;
-use engine::Timestamp;
+use engine::{Timestamp, counted};
 use serde_json::json;
 use std::{process::ExitCode, time::Duration};
 use wire::{
@@ -154,10 +154,9 @@ fn revoked_lines(id: &str, descendants: bool, unconfirmed: u64) -> Vec<StyledLin
     };
     let mut lines = vec![format!("key {id} {ended} 401 from now on").into()];
     if unconfirmed > 0 {
-        let nodes = if unconfirmed == 1 { "node has" } else { "nodes have" };
+        let nodes = counted(unconfirmed, "node has", "nodes have");
         // A node acts by its cache until it takes itself for lost, after 10 s at most.
-        let warning =
-            format!("{unconfirmed} {nodes} not confirmed it and may serve {keys} for up to 10 s");
+        let warning = format!("{nodes} not confirmed it and may serve {keys} for up to 10 s");
         lines.push(StyledLine::of(Style::Waiting, warning));
     }
     lines

@@ -13,7 +13,7 @@ use wire::{JobStatus, Page};
 pub(crate) fn run(args: &ListArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
         refresh::show_repeatedly(session, args.watch, async || {
-            let filter = filter::compose(&args.selection, session.now());
+            let filter = filter::compose(&args.selection, session.now())?;
             let page_args = PageArgs { top: args.top, all: args.all };
             let page = pages::fetch(page_args, async |top, cursor| {
                 let query = ListQuery { filter: filter.clone(), top: Some(top), cursor };

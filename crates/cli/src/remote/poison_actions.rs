@@ -4,6 +4,7 @@ use super::{REFUSED, Session, Style, StyledLine, UsageError, bulk, confirm, filt
 use crate::args::{PoisonActionArgs, SelectionArgs};
 use anyhow::Result;
 use client::BulkPage;
+use engine::counted;
 use std::process::ExitCode;
 use wire::{BulkAnswer, BulkRequest};
 
@@ -63,7 +64,7 @@ fn request(args: &PoisonActionArgs) -> Result<BulkRequest> {
     }
     let filter = match args.everything {
         true => Some("true".to_owned()),
-        false => filter::compose(&selection(args), engine::Timestamp::default()),
+        false => filter::compose(&selection(args), engine::Timestamp::default())?,
     };
     let none = "say which jobs are meant: their ids, --type, --tenant, --error-code, --filter, or --everything";
     let filter = Some(filter.ok_or_else(|| UsageError::new(none))?);
@@ -92,9 +93,8 @@ fn result_lines(
     }];
     let missing = (args.jobs.len() as u64).saturating_sub(done.matched);
     if missing > 0 {
-        let are = if missing == 1 { "is" } else { "are" };
-        let missing = bulk::jobs(missing);
-        let note = format!("{missing} {are} not poisoned, or not to be seen with this key");
+        let missing = counted(missing, "job is", "jobs are");
+        let note = format!("{missing} not poisoned, or not to be seen with this key");
         lines.push(StyledLine::of(Style::Bad, note));
     }
     if action == PoisonAction::Redrive && done.matched > 0 {

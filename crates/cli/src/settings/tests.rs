@@ -407,7 +407,8 @@ fn doubtful_type_settings_are_warned_of() {
     let messages =
         warnings("[types.a]\ntimeout = \"30s\"\nbackoff = { base = \"1m\", max = \"1s\" }");
     let expected = [
-        "timeout 30s is not longer",
+        "timeout 30s is not longer than the lease of 30s: a lost worker is noticed only when the \
+         timeout is over, and counts as HANDLER_TIMEOUT",
         "backoff.max 1s is shorter",
         "no schema is set",
         "no retention is set",

@@ -68,8 +68,8 @@ fn warnings_of_type(declared: &DeclaredType) -> Vec<String> {
     if policy.timeout <= policy.lease {
         let (timeout, lease) = (span(policy.timeout), span(policy.lease));
         warn(format!(
-            "timeout {timeout} is not longer than the lease of {lease}: the lease, not the timeout, \
-             decides when a lost worker is noticed"
+            "timeout {timeout} is not longer than the lease of {lease}: a lost worker is noticed only \
+             when the timeout is over, and counts as HANDLER_TIMEOUT"
         ));
     }
     if policy.backoff.max < policy.backoff.base {

@@ -21,7 +21,11 @@ mod walkthrough;
 use engine::{JobDraft, JobId, Scope, SubmitContext, Tenant};
 use platform::{SystemClock, SystemRandom};
 use pollster::block_on;
-use std::{path::Path, process::Command, sync::Arc};
+use std::{
+    path::Path,
+    process::{Command, Output},
+    sync::Arc,
+};
 use store::{Clock, Execute, Notification, Options, RandomSource, Request, Sqlite, Store};
 use tempfile::TempDir;
 
@@ -38,9 +42,14 @@ fn consign(folder: &Path, words: &[&str]) -> RunResult {
 
 /// With these variables and no others of Consign: the developer's environment may have some.
 fn consign_with(folder: &Path, words: &[&str], variables: &[(&str, &str)]) -> RunResult {
-    let run = command(folder, words).envs(variables.iter().copied()).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    RunResult { out: text(run.stdout), err: text(run.stderr), success: run.status.success() }
+    RunResult::of(command(folder, words).envs(variables.iter().copied()).output().unwrap())
+}
+
+impl RunResult {
+    fn of(run: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        RunResult { out: text(run.stdout), err: text(run.stderr), success: run.status.success() }
+    }
 }
 
 fn command(folder: &Path, words: &[&str]) -> Command {

@@ -1,10 +1,11 @@
 //! Describes in words what a schema requires. Of a payload, only the names of its fields are
 //! repeated: its values may be secret.
 
-use engine::FieldProblem;
+use engine::{FieldProblem, counted};
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{JsonType, ReferencingError, ValidationError};
 use serde_json::Value;
+use std::fmt::Display;
 
 /// The problems in one error about `field`: one, or one for each field that is not allowed.
 pub(super) fn problems_of(field: &'static str, error: &ValidationError<'_>) -> Vec<FieldProblem> {
@@ -94,14 +95,14 @@ fn requirement(kind: &Kind, pointer: &str) -> String {
         Kind::ExclusiveMinimum { limit } => format!("must be more than {limit}"),
         Kind::ExclusiveMaximum { limit } => format!("must be less than {limit}"),
         Kind::MultipleOf { multiple_of } => format!("must be a multiple of {multiple_of}"),
-        Kind::MinLength { limit } => format!("must have at least {limit} characters"),
-        Kind::MaxLength { limit } => format!("must have at most {limit} characters"),
-        Kind::MinItems { limit } => format!("must have at least {limit} items"),
-        Kind::MaxItems { limit } => format!("must have at most {limit} items"),
-        Kind::AdditionalItems { limit } => format!("must have at most {limit} items"),
+        Kind::MinLength { limit } => at_least(*limit, "character", "characters"),
+        Kind::MaxLength { limit } => at_most(*limit, "character", "characters"),
+        Kind::MinItems { limit } => at_least(*limit, "item", "items"),
+        Kind::MaxItems { limit } => at_most(*limit, "item", "items"),
+        Kind::AdditionalItems { limit } => at_most(*limit, "item", "items"),
         Kind::UnevaluatedItems { .. } => "has items that the schema does not take".into(),
-        Kind::MinProperties { limit } => format!("must have at least {limit} fields"),
-        Kind::MaxProperties { limit } => format!("must have at most {limit} fields"),
+        Kind::MinProperties { limit } => at_least(*limit, "field", "fields"),
+        Kind::MaxProperties { limit } => at_most(*limit, "field", "fields"),
         Kind::UniqueItems => "must not have the same item twice".into(),
         Kind::Contains => "must have as many items as the schema wants of the kind it names".into(),
         Kind::PropertyNames { error } => {
@@ -202,4 +203,12 @@ fn shorten_pointer(pointer: &str) -> String {
     }
     let shortened = &pointer[..pointer.floor_char_boundary(BYTES_MAX)];
     shortened.rsplit_once('/').map_or("", |(before, _)| before).into()
+}
+
+fn at_least<N: Display + PartialEq + From<u8>>(limit: N, one: &str, more: &str) -> String {
+    format!("must have at least {}", counted(limit, one, more))
+}
+
+fn at_most<N: Display + PartialEq + From<u8>>(limit: N, one: &str, more: &str) -> String {
+    format!("must have at most {}", counted(limit, one, more))
 }

@@ -76,6 +76,18 @@ fn a_server_that_is_not_there_is_an_ending_of_its_own() {
     assert_eq!(output.err.matches("trying again").count(), 3, "{}", output.err);
 }
 
+/// The position is that in the text as it was typed.
+#[test]
+fn a_wrong_filter_is_pointed_at_where_it_is_wrong() {
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
+    for words in [&["list"][..], &["list", "--type", "email"], &["cancel", "--type", "email"]] {
+        let output = prompt.types(&[words, &["--filter", "status EQ 'Queued'"]].concat());
+        let expected = "consign: --filter must have 'eq' in lower case (at character 8)\n";
+        assert_eq!((output.code, output.err.as_str()), (Some(2), expected), "{words:?}");
+    }
+}
+
 #[test]
 fn wrong_arguments_are_usage_errors() {
     let unconfigured = Prompt::unconfigured();
@@ -85,6 +97,8 @@ fn wrong_arguments_are_usage_errors() {
         &["queues", "--key", ""],
         &["list", "--status", "Lost"],
         &["list", "--since", "yesterday"],
+        &["list", "--type", "email", "--filter", "status EQ 'Queued'"],
+        &["cancel", "--filter", " "],
         &["enqueue"],
     ] {
         let output = unconfigured.types(words);

@@ -3,6 +3,7 @@
 use super::{Prompt, claim, settle};
 use crate::serve::TestServer;
 use serde_json::json;
+use std::fs;
 
 fn poisoned(test_server: &TestServer, prompt: &Prompt) -> String {
     let id = prompt.enqueues(&["email", "-p", r#"{"to": "ada"}"#]);
@@ -113,6 +114,7 @@ fn many_jobs_come_from_json_lines() {
     let wrong = "{\"jobType\": \"email\"}\n\nnonsense\n";
     let output = prompt.types_into(&["enqueue", "--batch", "-"], wrong);
     assert!(output.code == Some(2) && output.err.contains("line 3"), "{output:?}");
+    assert!(output.err.contains("line 3 of the standard input is no job: expected"), "{output:?}");
     let output = prompt.types_into(&["enqueue", "--batch", "-"], "{}\n");
     assert!(output.code == Some(2) && output.err.contains("no jobType"), "{output:?}");
 }
@@ -175,4 +177,41 @@ fn a_key_goes_to_a_new_job_where_the_user_says_so() {
     assert_eq!(prompt.enqueues(&["email", "-k", "k", "--on-ended", "new"]), second);
     let wrong = prompt.types(&["enqueue", "email", "-k", "k", "--on-ended", "never"]);
     assert!(wrong.code == Some(2) && wrong.err.contains("new"), "{wrong:?}");
+}
+
+/// The user knows lines of a file, and neither pages nor positions in them.
+#[test]
+fn a_refused_job_of_a_batch_is_named_by_its_line() {
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
+    let mut lines: Vec<String> =
+        (0..1_500).map(|at| format!("{{\"subjectId\": \"o/{at}\"}}")).collect();
+    lines[1_200] = String::new();
+    lines[1_204] = "{\"priority\": 12, \"maxAttempts\": 0}".into();
+    fs::write(prompt.home().join("jobs.jsonl"), lines.join("\n")).unwrap();
+    let output = prompt.types(&["enqueue", "email", "--batch", "jobs.jsonl"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let expected =
+        "consign: 1000 jobs were taken, and none of lines 1001 to 1500: line 1205 of jobs.jsonl: ";
+    assert!(output.err.starts_with(expected), "{}", output.err);
+    assert!(
+        output.err.contains("\n  /priority ") && output.err.contains("\n  /maxAttempts "),
+        "{}",
+        output.err
+    );
+    assert!(!output.err.contains("/jobs/"), "{}", output.err);
+    let output = prompt.types(&["enqueue", "email", "--batch", "jobs.jsonl", "--json"]);
+    let problem: serde_json::Value =
+        serde_json::from_str(output.err.lines().last().unwrap()).unwrap();
+    assert!(
+        problem["detail"].as_str().unwrap().starts_with("line 1205 of jobs.jsonl"),
+        "{problem}"
+    );
+    let single = prompt.types_into(&["enqueue", "--batch", "-"], "\n{\"jobType\": \"Not Good\"}");
+    assert!(single.err.contains("0 jobs were taken, and not line 2: line 2 of"), "{single:?}");
+    // A key that is refused is about no line.
+    let denied = prompt
+        .set("CONSIGN_KEY", "csk_wrong")
+        .types_into(&["enqueue", "email", "--batch", "-"], "{}");
+    assert!(!denied.err.contains(": line"), "{denied:?}");
 }

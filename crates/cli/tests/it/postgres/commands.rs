@@ -1,8 +1,8 @@
 //! Commands that open a database themselves.
 
-use super::{SETTINGS, claim, fresh, live, settle, submit};
+use super::{SETTINGS, claim, fresh, live, settle, status, submit};
 use crate::{RunResult, consign, serve::TestServer};
-use std::fs;
+use std::{fs, path::Path, process::Command};
 use tempfile::TempDir;
 use test_postgres::Server;
 
@@ -43,6 +43,64 @@ fn after_a_restore_leases_from_before_are_void_and_it_is_noted() {
         verified.out,
         verified.err
     );
+}
+
+/// The line of docs/operating.md that begins so, about the database `database` instead of `jobs`.
+fn line_of_handbook(begin: &str, database: &str) -> String {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating.md");
+    let page = fs::read_to_string(page).unwrap();
+    let line =
+        page.lines().map(|line| line.trim_start_matches("$ ")).find(|line| line.starts_with(begin));
+    let line = line.unwrap_or_else(|| panic!("docs/operating.md has no line {begin}"));
+    line.split_whitespace()
+        .map(|word| {
+            word.strip_suffix("jobs").map_or(word.into(), |head| format!("{head}{database}"))
+        })
+        .collect::<Vec<String>>()
+        .join(" ")
+}
+
+/// Runs a shell's line as a role of the server.
+fn shell(server: &Server, role: &str, folder: &Path, line: &str) -> RunResult {
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).current_dir(folder);
+    command.env("PGHOST", "127.0.0.1").env("PGPORT", server.port().to_string()).env("PGUSER", role);
+    RunResult::of(command.output().unwrap())
+}
+
+/// The commands of docs/operating.md as they stand there, where `consign` owns the schema and not
+/// the database.
+#[test]
+fn a_dump_is_restored_with_the_rights_that_the_handbook_names() {
+    let (server, folder) = (Server::shared(), TempDir::new().unwrap());
+    let database = format!("restored_{}", std::process::id());
+    let run_as = |role: &str, line: &str| shell(server, role, folder.path(), line);
+    let sql = |database: &str, statement: &str| {
+        let result =
+            run_as("postgres", &format!("psql --quiet --command='{statement}' {database}"));
+        assert!(result.success, "{}", result.err);
+    };
+    sql("postgres", &format!("create database {database}"));
+    sql(&database, "create schema consign authorization consign");
+    let address = server.address();
+    let address = format!("{}/{database}", address.strip_suffix("/consign").unwrap());
+    let test_server = TestServer::of_database(&address, SETTINGS);
+    let id = submit(&test_server.admin(), "kept");
+    test_server.stop();
+    let dumped = run_as("consign", &line_of_handbook("pg_dump", &database));
+    assert!(dumped.success, "{}", dumped.err);
+    sql(&database, "drop schema consign cascade");
+
+    let restore = line_of_handbook("pg_restore", &database);
+    let denied = run_as("consign", &restore);
+    assert!(!denied.success && denied.err.contains("permission denied"), "{}", denied.err);
+    sql(&database, &line_of_handbook("grant create on database", &database));
+    let restored = run_as("consign", &restore);
+    assert!(restored.success, "{}", restored.err);
+    let noted = run(&folder, &["restored"], &address);
+    assert!(noted.success, "{}", noted.err);
+    test_server.restart();
+    assert_eq!(status(&test_server.admin(), &id)["status"], "Queued");
 }
 
 #[test]
