@@ -6,8 +6,8 @@
 use crate::{
     AppState,
     api::{
-        audit, batch, bulk, errors, health, jobs, keys, list, poison, queues, status, stream,
-        types, workers,
+        audit, batch, bulk, errors, health, index, jobs, keys, list, poison, queues, status,
+        stream, types, workers,
     },
     auth::authorize,
     middleware::{method_not_allowed, not_found, request_middleware},
@@ -104,6 +104,7 @@ pub static ROUTES: &[Route] = &[
     row("GET",    "/readyz",                        Open,               || get(health::ready),                  &doc::READY),
     row("GET",    "/errors",                        Open,               || get(errors::all),                    &doc::LIST_ERRORS),
     row("GET",    "/errors/{code}",                 Open,               || get(errors::one),                    &doc::SHOW_ERROR),
+    row("GET",    "/",                              Open,               || get(index::index),                   &doc::INDEX),
     row("GET",    "/openapi.json",                  Open,               || get(doc::document),                  &doc::DOCUMENT),
     row("GET",    "/docs",                          Open,               || get(doc::docs),                      &doc::PAGE),
 ];
@@ -207,12 +208,27 @@ mod tests {
     }
 
     #[test]
+    fn every_list_has_pages() {
+        let is_list = |route: &&Route| {
+            let representations =
+                route.doc.answers.iter().flat_map(|answer| answer.representations());
+            representations.filter_map(|of| of.shape).any(|shape| shape.is_page)
+        };
+        let lists: Vec<&Route> = ROUTES.iter().filter(is_list).collect();
+        assert!(lists.len() >= 9, "{}", lists.len());
+        for list in lists {
+            let names: Vec<&str> = list.doc.parameters.iter().map(|param| param.name).collect();
+            assert!(names.contains(&"top") && names.contains(&"cursor"), "{}", list.path);
+        }
+    }
+
+    #[test]
     fn only_routes_without_job_data_are_open() {
         let open = ROUTES.iter().filter(|route| route.access == Access::Open);
         let open: Vec<&str> = open.map(|route| route.path).collect();
         assert_eq!(
             open,
-            ["/healthz", "/readyz", "/errors", "/errors/{code}", "/openapi.json", "/docs"]
+            ["/healthz", "/readyz", "/errors", "/errors/{code}", "/", "/openapi.json", "/docs"]
         );
     }
 }

@@ -1,8 +1,9 @@
 //! The catalogue of codes, for programs and for people.
 
+use super::page::PageQuery;
 use crate::{
     error::{ApiError, Reply},
-    extract::PathSegment,
+    extract::{PathSegment, QueryParams},
     middleware::accepts,
 };
 use axum::{
@@ -11,16 +12,21 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use maud::{PreEscaped, html};
-use wire::{CATALOGUE, CodeEntry, Page, codes, entry};
+use wire::{CATALOGUE, CodeEntry, codes, entry};
 
 const MEDIA_TYPES: [&str; 2] = ["application/json", "text/html"];
 
-pub(crate) async fn all(headers: HeaderMap) -> Reply<Response> {
+pub(crate) async fn all(headers: HeaderMap, params: QueryParams) -> Reply<Response> {
     accepts(&headers, &MEDIA_TYPES)?;
+    let query = PageQuery::or_all(&params)?;
+    // A cursor is the position in the catalogue, which keeps its order.
+    let numbered: Vec<(u32, CodeEntry)> = (0..).zip(CATALOGUE.iter().copied()).collect();
+    let key = |(number, _): &(u32, CodeEntry)| number.to_be_bytes().to_vec();
+    let entries = query.page_of(numbered, key, |(_, entry)| *entry);
     if wants_html(&headers) {
-        return Ok(page("All codes", CATALOGUE));
+        return Ok(page("All codes", &entries.items));
     }
-    Ok(Json(Page { items: CATALOGUE.to_vec(), next_cursor: None }).into_response())
+    Ok(Json(entries).into_response())
 }
 
 pub(crate) async fn one(PathSegment(code): PathSegment, headers: HeaderMap) -> Reply<Response> {
@@ -38,7 +44,7 @@ pub(crate) async fn one(PathSegment(code): PathSegment, headers: HeaderMap) -> R
 }
 
 /// Browsers name HTML in `Accept`; programs that do not care get JSON.
-fn wants_html(headers: &HeaderMap) -> bool {
+pub(super) fn wants_html(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let accept = accept.unwrap_or_default();
     let position = |media_type: &str| accept.find(media_type).unwrap_or(usize::MAX);

@@ -42,9 +42,11 @@ fn filter(params: &QueryParams) -> Reply<Option<&str>> {
 }
 
 pub(super) fn top(params: &QueryParams) -> Reply<usize> {
-    let top = match params.number("top")? {
-        Some(top) => top,
-        None => params.number("$top")?.unwrap_or(TOP),
+    let top = match (params.number("top")?, params.number("$top")?) {
+        (Some(_), Some(_)) => {
+            return Err(FieldProblem::new("top", "must not be given as top and as $top").into());
+        }
+        (top, None) | (None, top) => top.unwrap_or(TOP),
     };
     Ok(check_range("top", top, 1..=PAGE_MAX as u32)? as usize)
 }

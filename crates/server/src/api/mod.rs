@@ -5,6 +5,7 @@ pub(crate) mod batch;
 pub(crate) mod bulk;
 pub(crate) mod errors;
 pub(crate) mod health;
+pub(crate) mod index;
 pub(crate) mod jobs;
 pub(crate) mod keys;
 pub(crate) mod list;

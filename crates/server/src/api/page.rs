@@ -7,6 +7,7 @@
 use super::list::{top, wrong_cursor};
 use crate::{error::Reply, extract::QueryParams};
 use engine::{hex, unhex_all};
+use store::PAGE_MAX;
 use wire::Page;
 
 /// Which page of a list is wanted.
@@ -21,6 +22,13 @@ const KEY_BYTES_MAX: usize = 1_024;
 impl PageQuery {
     pub(super) fn of(params: &QueryParams) -> Reply<Self> {
         Self::with(params, &[])
+    }
+
+    /// The same for a short list, which is one page unless the client says how long a page is.
+    pub(super) fn or_all(params: &QueryParams) -> Reply<Self> {
+        let is_sized = ["top", "$top"].iter().any(|name| params.get(name).is_some());
+        let query = Self::of(params)?;
+        Ok(if is_sized { query } else { PageQuery { top: PAGE_MAX, ..query } })
     }
 
     /// Reads the page parameters of a list that also takes the parameters `more`.

@@ -28,19 +28,28 @@ fn key(worker: &WorkerSeen) -> Vec<u8> {
 }
 
 /// All nodes of the store, as this node last read them.
-pub(crate) async fn nodes(context: RequestContext) -> Json<Page<wire::NodeStatus>> {
-    let items = context.node().nodes().into_iter().map(node_status).collect();
-    Json(Page { items, next_cursor: None })
+pub(crate) async fn nodes(
+    context: RequestContext,
+    params: QueryParams,
+) -> Reply<Json<Page<wire::NodeStatus>>> {
+    let query = PageQuery::of(&params)?;
+    Ok(Json(query.page_of(context.node().nodes(), node_key, node_status)))
 }
 
-fn node_status(NodeStatus { info, seen_at, live, leads }: NodeStatus) -> wire::NodeStatus {
+/// The oldest node first.
+fn node_key(node: &NodeStatus) -> Vec<u8> {
+    let started_at = node.info.started_at.unix_ms().unsigned_abs();
+    [&started_at.to_be_bytes()[..], node.info.id.as_bytes()].concat()
+}
+
+fn node_status(NodeStatus { info, seen_at, live, leads }: &NodeStatus) -> wire::NodeStatus {
     wire::NodeStatus {
-        node_id: info.id,
-        version: info.version,
+        node_id: info.id.clone(),
+        version: info.version.clone(),
         started_at: Rfc3339(info.started_at),
-        last_seen_at: Rfc3339(seen_at),
-        state: NodeState::of(live, info.draining),
-        leader: leads,
+        last_seen_at: Rfc3339(*seen_at),
+        state: NodeState::of(*live, info.draining),
+        leader: *leads,
     }
 }
 

@@ -183,6 +183,7 @@ pub(crate) static WORKERS: Doc = Doc {
 };
 
 pub(crate) static NODES: Doc = Doc {
+    parameters: &[TOP, CURSOR_OF_NAMES],
     answers: &[ResponseDoc::page::<NodeStatus>("the nodes", example::NODE)],
     ..Doc::new("listNodes", ADMINISTRATION, "List the processes that serve this store")
 };

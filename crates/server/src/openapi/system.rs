@@ -3,9 +3,9 @@
 use super::{
     doc::{Doc, Param, ResponseDoc},
     examples as example,
-    shared_parameters::{ETAG, KNOWN_VERSION, SYSTEM},
+    shared_parameters::{CURSOR_OF_NAMES, ETAG, KNOWN_VERSION, SYSTEM, TOP},
 };
-use crate::api::health::Health;
+use crate::api::{health::Health, index::Index};
 use wire::{CodeEntry, codes};
 
 pub(crate) static METRICS: Doc = Doc {
@@ -29,15 +29,26 @@ pub(crate) static READY: Doc = Doc {
 };
 
 pub(crate) static LIST_ERRORS: Doc = Doc {
-    answers: &[ResponseDoc::page::<CodeEntry>("all codes", example::CODE).or_page()],
-    codes: &[codes::NOT_ACCEPTABLE],
+    about: "All of them on one page, unless `top` says how many.",
+    parameters: &[TOP_OF_ALL, CURSOR_OF_NAMES],
+    answers: &[ResponseDoc::page::<CodeEntry>("the codes", example::CODE).or_page()],
+    codes: &[codes::NOT_ACCEPTABLE, "INVALID_FIELD"],
     ..Doc::new("listErrors", SYSTEM, "All codes, and what to do about them")
 };
+
+const TOP_OF_ALL: Param =
+    Param { meaning: "how long a page is; all codes where it is not given", ..TOP };
 
 pub(crate) static SHOW_ERROR: Doc = Doc {
     answers: &[ResponseDoc::ok::<CodeEntry>("the code", example::CODE).or_page()],
     codes: &[codes::NOT_ACCEPTABLE, codes::NOT_FOUND],
     ..Doc::new("getError", SYSTEM, "One code, and what to do about it")
+};
+
+pub(crate) static INDEX: Doc = Doc {
+    answers: &[ResponseDoc::ok::<Index>("what answers here", example::INDEX).or_page()],
+    codes: &[codes::NOT_ACCEPTABLE],
+    ..Doc::new("getIndex", SYSTEM, "What this is, and where its documents are")
 };
 
 pub(crate) static DOCUMENT: Doc = Doc {

@@ -110,6 +110,7 @@ const ROWS: &[Row] = &[
     row("GET",    "/readyz",                      200, |_| plain("/readyz"),        [Unrestricted, Unrestricted, Unrestricted]),
     row("GET",    "/errors",                      200, |_| plain("/errors"),        [Unrestricted, Unrestricted, Unrestricted]),
     row("GET",    "/errors/{code}",               200, |_| plain("/errors/LEASE_LOST"), [Unrestricted, Unrestricted, Unrestricted]),
+    row("GET",    "/",                            200, |_| plain("/"),              [Unrestricted, Unrestricted, Unrestricted]),
     row("GET",    "/openapi.json",                200, |_| plain("/openapi.json"),  [Unrestricted, Unrestricted, Unrestricted]),
     row("GET",    "/docs",                        200, |_| plain("/docs"),          [Unrestricted, Unrestricted, Unrestricted]),
 ];
@@ -330,6 +331,12 @@ fn rightful(customer: &Customer, route: &Route) -> Client {
 /// The answer to a caller with all rights.
 pub(super) fn ask_as_owner(customer: &Customer, route: &Route) -> Answer {
     ask(&rightful(customer, route), route, &(row_of(route).sample)(customer))
+}
+
+/// The path of a valid request by a caller with all rights, without its query.
+pub(super) fn path_as_owner(customer: &Customer, route: &Route) -> String {
+    let path = (row_of(route).sample)(customer).path;
+    path.split('?').next().expect("a split has a first part").to_owned()
 }
 
 /// A key in the right format that was never issued.

@@ -21,13 +21,29 @@ fn head_is_answered_as_get_without_a_body() {
 #[test]
 fn unknown_paths_and_jobs_are_not_found() {
     let customer = Customer::new();
-    for path in ["/", "/api", "/api/job", "/api/jobs/x/y/z", "/favicon.ico", "/api/jobs//status"] {
+    for path in ["/api", "/api/job", "/api/jobs/x/y/z", "/favicon.ico", "/api/jobs//status"] {
         let problem = customer.owner.get(path).send();
         assert_eq!(problem.status, 404, "{path}: {}", problem.text());
         customer.test_server.anonymous().get("/nothing").send().problem(404, "NOT_FOUND");
     }
     customer.owner.get("/api/jobs/no-id/status").send().problem(404, "JOB_NOT_FOUND");
     customer.owner.get("/errors/NO_SUCH_CODE").send().problem(404, "NOT_FOUND");
+}
+
+#[test]
+fn the_root_says_what_answers_here() {
+    let anonymous = Customer::new().test_server.anonymous();
+    let index = anonymous.get("/").send().ok(200);
+    assert_eq!((&index["name"], &index["docs"]), (&json!("Consign"), &json!("/docs")));
+    let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    let page = anonymous.get("/").header("accept", browser).send();
+    assert_eq!(page.status, 200);
+    assert!(page.header("content-type").unwrap().starts_with("text/html"));
+    for link in ["/docs", "/openapi.json", "/errors"] {
+        assert!(page.text().contains(&format!("href=\"{link}\"")), "{link}: {}", page.text());
+        assert_eq!(anonymous.get(link).send().status, 200, "{link}");
+    }
+    anonymous.get("/").header("accept", "image/png").send().problem(406, "NOT_ACCEPTABLE");
 }
 
 #[test]

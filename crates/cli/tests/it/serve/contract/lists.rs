@@ -1,7 +1,8 @@
 //! §3: lists of jobs by filter, a page at a time.
 
-use crate::serve::{Answer, Customer, customer::fresh};
+use crate::serve::{Answer, Customer, customer::fresh, matrix};
 use serde_json::{Value, json};
+use server::ROUTES;
 use std::collections::BTreeSet;
 
 fn escaped(text: &str) -> String {
@@ -221,4 +222,45 @@ fn a_corrected_payload_needs_its_own_right_and_passes_the_same_checks() {
     assert_eq!(job["payload"], body["payload"]);
     let whole = customer.owner.get(&format!("/api/jobs/{id}")).send().ok(200);
     assert_eq!(whole["payload"], body["payload"]);
+}
+
+/// Whatever the list: `top` is honoured, and what it cannot read is refused.
+#[test]
+fn every_list_of_the_table_honours_top_and_refuses_the_rest() {
+    let customer = Customer::new();
+    let lists: Vec<_> = ROUTES
+        .iter()
+        .filter(|route| route.method == "GET")
+        .filter_map(|route| {
+            // The second sample makes a second item.
+            let paths = [(); 2].map(|()| matrix::path_as_owner(&customer, route));
+            let answer = customer.owner.get(&paths[1]).send();
+            let body: Value = serde_json::from_slice(&answer.body).ok()?;
+            body["items"].is_array().then(|| (route.path, paths[1].clone(), body))
+        })
+        .collect();
+    assert!(lists.len() >= 10, "{lists:?}");
+    for (route, path, all) in lists {
+        let ask = |query: &str| customer.owner.get(&format!("{path}?{query}")).send();
+        for query in ["top=1", "%24top=1"] {
+            let page = ask(query).ok(200);
+            assert_eq!(page["items"].as_array().unwrap().len(), 1, "{route}?{query}: {page}");
+            let has_more = all["items"].as_array().unwrap().len() > 1;
+            assert_eq!(page["nextCursor"].is_string(), has_more, "{route}?{query}: {page}");
+        }
+        for query in [
+            "top=0",
+            "top=1001",
+            "top=x",
+            "top=",
+            "top=1&top=1",
+            "top=1&$top=1",
+            "tpo=1",
+            "cursor=x",
+        ] {
+            let answer = ask(query);
+            assert_eq!(answer.status, 400, "{route}?{query}: {}", answer.text());
+            answer.problem(400, "INVALID_FIELD");
+        }
+    }
 }
