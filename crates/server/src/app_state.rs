@@ -41,6 +41,12 @@ pub(crate) struct AppStateInner {
     closing: watch::Sender<bool>,
 }
 
+/// URLs with one signature for one job; absolute where the server knows its public URL.
+pub(crate) struct SignedUrls {
+    pub(crate) status: String,
+    pub(crate) events: String,
+}
+
 impl AppStateInner {
     pub(crate) fn open(
         node: Arc<Node>,
@@ -82,12 +88,17 @@ impl AppStateInner {
         signing::rotate(&self.node, self.now()).await
     }
 
-    /// A URL that opens the status of this job for a while, without any other credential.
-    pub(crate) fn signed_status_url(&self, job: JobId) -> Option<String> {
+    /// URLs that open the status and the events of this job for a while, without any other
+    /// credential.
+    pub(crate) fn signed_urls(&self, job: JobId) -> Option<SignedUrls> {
         let lifetime = i64::try_from(self.settings.signed_url_lifetime.as_millis());
         let until = self.now().unix_ms().saturating_add(lifetime.unwrap_or(i64::MAX));
         let sig = signing::sign(&self.node, job, Timestamp::from_unix_ms(until))?;
-        Some(format!("{}?sig={sig}", wire::status_url(job)))
+        let base = self.settings.public_url.as_deref().unwrap_or_default();
+        Some(SignedUrls {
+            status: format!("{base}{}?sig={sig}", wire::status_url(job)),
+            events: format!("{base}{}?sig={sig}", wire::events_url(job)),
+        })
     }
 
     /// Waits until every live node has confirmed the change. The headers count the nodes that have

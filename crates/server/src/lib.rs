@@ -11,6 +11,7 @@ mod auth;
 mod body_budget;
 mod connections;
 mod context;
+mod cors;
 pub mod data_folder;
 mod error;
 mod extract;
@@ -28,6 +29,7 @@ mod work;
 use app_state::AppState;
 
 pub use auth::jwt::{JwtSetupError, KeysError};
+pub use cors::AllowedOrigins;
 pub use routes::{Access, ROUTES, Route};
 pub use serve::{LOCAL_CONNECTIONS_MAX, Listeners, Server, StartError};
 pub use settings::{

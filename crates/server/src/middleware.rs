@@ -79,10 +79,13 @@ pub(crate) async fn request_middleware(
     let (peer, client) = (peer.map(tracing::field::display), client.map(tracing::field::display));
     let limits = check_headers(&request, app.settings.limits.header_bytes_max)
         .and_then(|()| check_once(&request));
+    let cors = app.settings.cors_origins.of_request(request.headers());
+    let preflight = cors.preflight(&request);
     request.extensions_mut().insert(correlation);
-    let outcome = match limits {
+    let outcome = match limits.map(|()| preflight) {
+        Ok(Some(answer)) => Ok(answer),
         // `AssertUnwindSafe` holds: handlers share no state that a panic leaves half changed.
-        Ok(()) => AssertUnwindSafe(next.run(request)).catch_unwind().await,
+        Ok(None) => AssertUnwindSafe(next.run(request)).catch_unwind().await,
         Err(error) => Ok(error.into_response()),
     };
     let mut response = outcome.unwrap_or_else(|_| {
@@ -100,6 +103,7 @@ pub(crate) async fn request_middleware(
             .extend(headers.into_iter().filter(|(name, _)| is_kept(name.as_ref())));
     }
     add_headers(&mut response, tls, &id);
+    cors.add_to(response.headers_mut());
     let status = response.status().as_u16();
     let ms = (app.monotonic() - began).as_secs_f64() * 1e3;
     let ms = (ms * 1e3).round() / 1e3;

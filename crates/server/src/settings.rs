@@ -1,5 +1,6 @@
 //! The server's settings.
 
+use crate::AllowedOrigins;
 use engine::HandlerSources;
 use outbound::AddressList;
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
@@ -17,6 +18,10 @@ pub struct Settings {
     pub jwt: Option<JwtSettings>,
     /// The trusted proxies, and the header in which they name their clients.
     pub proxy: ProxySettings,
+    /// The pages that may call the API from a browser.
+    pub cors_origins: AllowedOrigins,
+    /// The URL by which clients reach this server, without a slash at its end.
+    pub public_url: Option<String>,
     /// Who may name ready-made handlers.
     pub handlers: HandlerSources,
 }
@@ -118,6 +123,8 @@ impl Default for Settings {
             signed_url_lifetime: Duration::from_secs(24 * 3_600),
             jwt: None,
             proxy: ProxySettings::default(),
+            cors_origins: AllowedOrigins::None,
+            public_url: None,
             handlers: HandlerSources::default(),
         }
     }

@@ -104,7 +104,8 @@ pub static FIELD_DOCS: &[FieldDoc] = &[
     doc("from", STATE, "what it was; null for the first"),
     doc("to", STATE, "what it became"),
     doc("statusUrl", Any, "where its status is found"),
-    doc("signedStatusUrl", Any, "opens its status for a while, without any other credential; only where it was asked for"),
+    doc("signedStatusUrl", Any, "opens its status for a while, without any other credential; only where it was asked for; absolute where the server knows its `public_url`"),
+    doc("signedEventsUrl", Any, "the same for the stream of its events, as a browser's EventSource takes it"),
     doc("duplicate", Any, "whether this job was submitted before, under the same key"),
     doc("attempt", Range(0, i64::MAX), "attempts started so far: 0 while it never started"),
     doc("createdAt", Time, "when it was submitted"),
@@ -227,6 +228,7 @@ pub const LEFT_OUT: &[&str] = &[
     "Reason.workerId",
     "SettledItem.problem",
     "SettledItem.status",
+    "Submitted.signedEventsUrl",
     "Submitted.signedStatusUrl",
 ];
 

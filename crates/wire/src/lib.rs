@@ -84,7 +84,8 @@ pub use settle::{SettleAnswer, SettleItem, SettleRequest, SettledItem};
 pub use status::{JobProgress, JobStatus};
 pub use steps::{StepRequest, StepStateName, StepStatus};
 pub use submit::{
-    BatchAnswer, BatchItem, BatchRequest, PayloadVersion, SubmitRequest, SubmittedJob, status_url,
+    BatchAnswer, BatchItem, BatchRequest, PayloadVersion, SubmitRequest, SubmittedJob, events_url,
+    status_url,
 };
 pub use time::{Rfc3339, parse_time};
 pub use workers::{WorkerState, WorkerStatus};

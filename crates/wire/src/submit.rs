@@ -78,6 +78,9 @@ pub struct SubmittedJob {
     /// Only if the request asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signed_status_url: Option<String>,
+    /// Only if the request asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed_events_url: Option<String>,
 }
 
 /// The answer to a submit of several jobs.
@@ -99,6 +102,11 @@ pub enum BatchItem {
 /// The path of a job's status.
 pub fn status_url(id: JobId) -> String {
     format!("/api/jobs/{id}/status")
+}
+
+/// The path of the stream of a job's events.
+pub fn events_url(id: JobId) -> String {
+    format!("/api/jobs/{id}/events")
 }
 
 impl SubmitRequest {
@@ -184,6 +192,7 @@ impl From<&Submitted> for SubmittedJob {
             status: submitted.status.to_string(),
             duplicate: submitted.duplicate,
             signed_status_url: None,
+            signed_events_url: None,
         }
     }
 }

@@ -72,6 +72,8 @@ keys! {
         BEHIND_PROXY: "behind_proxy", Kind::Switch, Some("false");
         PAYLOAD_MAX_KEY: "payload_max", Kind::Bytes(1..=PAYLOAD_MAX), Some("64KiB");
         STRICT_TYPES: "strict_types", Kind::Switch, Some("false");
+        PUBLIC_URL: "public_url", Kind::PublicUrl, None;
+        CORS_ORIGINS: "cors_origins", Kind::Origins, Some("");
     }
     "log" {
         LOG_FORMAT: "format", Kind::Word(&["auto", "json", "text"]), Some("auto");

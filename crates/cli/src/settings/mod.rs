@@ -30,7 +30,9 @@ use key::SettingKey;
 use outbound::{AddressList, Allow};
 use raw::{RawSetting, SourceValue};
 use resolver::{ResolvedSetting, Resolver};
-use server::{ForwardedHeader, JwksSource, JwtSettings, Limits, ProxySettings, Rate};
+use server::{
+    AllowedOrigins, ForwardedHeader, JwksSource, JwtSettings, Limits, ProxySettings, Rate,
+};
 use std::{num::NonZeroU32, path::PathBuf, ptr, sync::Arc, time::Duration};
 
 /// All settings of an installation, checked.
@@ -147,6 +149,8 @@ impl Settings {
                 signed_url_lifetime: resolver.span(&key::LIFETIME)?,
                 jwt: jwt(resolver)?,
                 proxy: proxy(resolver)?,
+                cors_origins: cors_origins(resolver)?,
+                public_url: resolver.url(&key::PUBLIC_URL),
                 handlers: HandlerSources {
                     exec: handler_source(resolver, &key::EXEC)?,
                     http: handler_source(resolver, &key::HTTP)?,
@@ -205,6 +209,12 @@ fn proxy(resolver: &mut Resolver) -> Option<ProxySettings> {
         _ => ForwardedHeader::XForwardedFor,
     };
     Some(ProxySettings { trusted, header })
+}
+
+fn cors_origins(resolver: &mut Resolver) -> Option<AllowedOrigins> {
+    let origins = resolver.words(&key::CORS_ORIGINS)?;
+    let origins: Vec<&str> = origins.iter().map(String::as_str).collect();
+    Some(AllowedOrigins::parse(&origins).expect(KIND_CHECKED))
 }
 
 /// Without this check, limits that contradict each other would fail at the first large request.

@@ -3,6 +3,7 @@
 use super::{Listen, RawSetting};
 use crate::args::StoreAddress;
 use outbound::{AddressList, Allow};
+use server::AllowedOrigins;
 use std::{fmt::Display, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 #[derive(Debug)]
@@ -22,6 +23,10 @@ pub(crate) enum Kind {
     Url,
     Hosts,
     Addresses,
+    /// The origins of web pages.
+    Origins,
+    /// The address by which clients reach this server.
+    PublicUrl,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +62,8 @@ impl Kind {
             Kind::Addresses => {
                 entries(raw, "10.0.0.0/8", |addresses| AddressList::parse(addresses))
             }
+            Kind::Origins => entries(raw, "https://app.example.org", AllowedOrigins::parse),
+            Kind::PublicUrl => public_url(text(raw, "https://jobs.example.org")?),
         }
     }
 }
@@ -176,6 +183,25 @@ fn url(text: &str) -> Result<SettingValue, String> {
                 .into(),
         ),
     }
+}
+
+/// Clients get addresses that begin with it, so it is a plain beginning of one. A path is that
+/// under which a proxy serves Consign.
+fn public_url(text: &str) -> Result<SettingValue, String> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let rest = rest.ok_or("must begin with https:// (or http://)")?;
+    let host = rest.split('/').next().unwrap_or_default();
+    if host.is_empty() {
+        return Err("names no host".into());
+    }
+    if host.contains('@') {
+        return Err("must not have a name or password in it: clients are shown it".into());
+    }
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"?#\"<>\\^`{|}".contains(&byte);
+    if !text.bytes().all(is_plain) {
+        return Err("must be an address without a query, such as https://jobs.example.org".into());
+    }
+    Ok(SettingValue::Url(text.trim_end_matches('/').into()))
 }
 
 impl SettingValue {
@@ -325,6 +351,32 @@ mod tests {
         }
         let error = Kind::Url.read(&text("https://u:hunter2@x/")).unwrap_err();
         assert!(!error.contains("hunter2"), "{error}");
+    }
+
+    #[test]
+    fn origins_of_pages_are_exact() {
+        let good = RawSetting::List(vec![text("https://app.example.org")]);
+        check(&Kind::Origins, good, Ok("[\"https://app.example.org\"]"));
+        check(&Kind::Origins, loose("*"), Ok("[\"*\"]"));
+        check(&Kind::Origins, loose("*, https://a.example"), Err("must stand alone"));
+        check(&Kind::Origins, loose("https://app.example.org/"), Err("no path or slash"));
+        check(&Kind::Origins, loose("null"), Err("sandboxed frames"));
+        check(&Kind::Origins, text("https://a.example"), Err("a list such as"));
+    }
+
+    #[test]
+    fn the_public_url_is_the_beginning_of_addresses() {
+        check(
+            &Kind::PublicUrl,
+            text("https://jobs.example.org"),
+            Ok("\"https://jobs.example.org\""),
+        );
+        check(&Kind::PublicUrl, text("https://a.example/jobs/"), Ok("\"https://a.example/jobs\""));
+        for wrong in
+            ["jobs.example.org", "https://", "https://u:p@x", "https://x/?a=b", "https://x y"]
+        {
+            assert!(Kind::PublicUrl.read(&text(wrong)).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::{Settings, types::DeclaredType};
 use crate::{args::StoreAddress, open_files::Clamp};
 use engine::{HandlerSource, ReadyMade};
+use server::AllowedOrigins;
 
 impl Settings {
     /// One sentence for each setting that may not be intended.
@@ -30,6 +31,10 @@ impl Settings {
         if self.strict_types && self.types.is_empty() {
             let consequence = "only types that were set with PUT /api/types are accepted";
             all.push(format!("strict_types is on, and no [types] are in the file: {consequence}"));
+        }
+        if self.server.cors_origins == AllowedOrigins::Every {
+            let consequence = "pages of every website may call the API with a key that they know";
+            all.push(format!("cors_origins is \"*\": {consequence}; name their origins instead"));
         }
         all.extend(self.dangers());
         all

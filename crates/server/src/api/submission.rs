@@ -106,8 +106,9 @@ pub(super) fn first_retry_after(node: &Node, tenant: &Tenant, draft: &JobDraft) 
 /// The answer for a submitted job.
 pub(super) fn submitted_job(app: &AppState, submitted: &Submitted, signed: bool) -> SubmittedJob {
     let mut submitted_job = SubmittedJob::from(submitted);
-    if signed {
-        submitted_job.signed_status_url = app.signed_status_url(submitted.job_id);
+    if let Some(urls) = signed.then(|| app.signed_urls(submitted.job_id)).flatten() {
+        submitted_job.signed_status_url = Some(urls.status);
+        submitted_job.signed_events_url = Some(urls.events);
     }
     submitted_job
 }

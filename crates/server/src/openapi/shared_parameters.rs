@@ -46,8 +46,8 @@ pub(super) const IDEMPOTENCY_KEY: Param = Param::header(
 pub(super) const WITH_SIGNED_URL: Param = Param::query(
     "withSignedUrl",
     Kind::Flag,
-    "adds an address that opens the status for a while, without any other credential; needs \
-     `jobs:read`",
+    "adds addresses that open the status and the events for a while, without any other \
+     credential; needs `jobs:read`",
 );
 pub(super) const KNOWN_VERSION: Param = Param::text("If-None-Match", "the version that you have");
 pub(super) const TOP: Param =

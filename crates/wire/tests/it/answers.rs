@@ -94,7 +94,9 @@ fn a_submit_answer_has_the_status_url() {
     let first = SubmittedJob::from(&Submitted::of(&jobs::full(), false));
     check("submitted", &first);
     let signed_status_url = Some(format!("{}?sig=x", first.status_url));
-    check("submitted_signed", &SubmittedJob { signed_status_url, ..first });
+    let signed_events_url =
+        Some(format!("https://jobs.example.org/api/jobs/{}/events?sig=x", first.job_id));
+    check("submitted_signed", &SubmittedJob { signed_status_url, signed_events_url, ..first });
     let again = SubmittedJob::from(&Submitted::of(&jobs::completed(), true));
     let problem =
         Problem::refused(&Refusal::KeyReused { holder: jobs::id() }, &jobs::correlation());

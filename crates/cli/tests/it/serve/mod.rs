@@ -4,6 +4,7 @@
 //! Every wait has a limit: sockets have timeouts, and so does [`wait_until`].
 
 mod attacks;
+mod browsers;
 mod client;
 mod codes;
 mod contract;
