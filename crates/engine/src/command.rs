@@ -3,13 +3,15 @@
 use crate::{
     attempt::{AttemptRecord, Ending},
     entropy::Entropy,
+    history::HistoryEntry,
     job::{Change, Job, ProgressReport, Status},
     json::JsonText,
     lease::LeaseToken,
+    outcome::failure_codes,
     policy::Policy,
     refusal::Refusal,
     step::{Step, StepAnswer},
-    text::{ClaimId, Host, JobType, Scope, StepName, WorkerId},
+    text::{ClaimId, ErrorCode, Host, JobType, Scope, StepName, WorkerId},
     time::Timestamp,
 };
 use std::time::Duration;
@@ -171,12 +173,69 @@ pub enum Answer {
     Job(Box<Job>),
     /// The status of the job after the attempt.
     Settled(Status),
+    /// The job after a transition that is no success, with its history row.
+    Setback(Box<Setback>),
     /// The state of the lease.
     LeaseState(LeaseState),
     /// The state of the step.
     Step(StepAnswer),
     /// The job is erased.
     Erased,
+}
+
+/// A failed attempt, a lost lease, or a job that ends without success: what an operator looks for in
+/// the log. The row names the attempt and the worker, which the job no longer does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setback {
+    /// The job after the transition.
+    pub job: Job,
+    /// The transition.
+    pub entry: HistoryEntry,
+}
+
+impl Setback {
+    /// What happened, in a few words.
+    pub fn summary(&self) -> &'static str {
+        let is_lost = |code: &ErrorCode| code.as_str() == failure_codes::LEASE_EXPIRED;
+        match self.entry.to {
+            Status::Queued if self.entry.error_code.as_ref().is_some_and(is_lost) => {
+                "lease lost: the job is retried"
+            }
+            Status::Queued => "attempt failed: the job is retried",
+            Status::Failed => "job failed for good",
+            Status::Poisoned => "job poisoned",
+            Status::Cancelled => "job cancelled",
+            Status::Running | Status::Completed => unreachable!("these are no setbacks"),
+        }
+    }
+
+    /// Whether the job stays as it is until a person acts.
+    pub fn needs_person(&self) -> bool {
+        match self.entry.to {
+            Status::Failed | Status::Poisoned => true,
+            Status::Queued | Status::Running | Status::Completed | Status::Cancelled => false,
+        }
+    }
+}
+
+impl Answer {
+    /// The job after a command that changes it.
+    pub fn into_job(self) -> Option<Job> {
+        match self {
+            Answer::Job(job) => Some(*job),
+            Answer::Setback(setback) => Some(setback.job),
+            Answer::Settled(_) | Answer::LeaseState(_) | Answer::Step(_) | Answer::Erased => None,
+        }
+    }
+
+    /// The status of the job after a command that ends its attempt.
+    pub fn settled_status(&self) -> Option<Status> {
+        match self {
+            Answer::Settled(status) => Some(*status),
+            Answer::Setback(setback) => Some(setback.job.status()),
+            Answer::Job(_) | Answer::LeaseState(_) | Answer::Step(_) | Answer::Erased => None,
+        }
+    }
 }
 
 /// The state of a lease after a heartbeat.

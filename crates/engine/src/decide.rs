@@ -9,9 +9,11 @@ use crate::{
     attempt::{Ending, EndingDigest, EndingKind},
     command::{
         Answer, Claim, Command, Decided, Decision, Effect, Facts, LeaseState, ReleaseReason,
+        Setback,
     },
     count::counted,
     field::cut,
+    history::HistoryEntry,
     job::{Change, Ended, HistoryNote, Job, Life, Progress, ProgressReport, State, Status},
     lease::{Lease, LeaseToken},
     outcome::{Failure, MESSAGE_BYTES_MAX, failure_codes},
@@ -519,13 +521,23 @@ fn settled_note(lease: &Lease, digest: EndingDigest) -> HistoryNote {
 }
 
 fn with_job(change: Change) -> Decided {
-    let answer = Answer::Job(Box::new(change.job.clone()));
+    let answer = setback(&change).unwrap_or_else(|| Answer::Job(Box::new(change.job.clone())));
     Decided { effect: Effect::Change(Box::new(change)), answer }
 }
 
 fn with_status(change: Change) -> Decided {
-    let answer = Answer::Settled(change.job.status());
+    let answer = setback(&change).unwrap_or_else(|| Answer::Settled(change.job.status()));
     Decided { effect: Effect::Change(Box::new(change)), answer }
+}
+
+/// The answer to a change that is no success. A job that succeeds pays nothing for it.
+fn setback(change: &Change) -> Option<Answer> {
+    let is_setback = |entry: &&HistoryEntry| {
+        entry.error_code.is_some()
+            || (entry.to == Status::Cancelled && entry.from != Some(entry.to))
+    };
+    let entry = change.entry.as_ref().filter(is_setback)?.clone();
+    Some(Answer::Setback(Box::new(Setback { job: change.job.clone(), entry })))
 }
 
 fn unchanged(job: &Job) -> Decided {

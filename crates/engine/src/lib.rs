@@ -54,7 +54,7 @@ pub use audit_detail::{
 pub use audit_filter::AuditFilter;
 pub use command::{
     Answer, Claim, ClaimRequest, Command, Decided, Decision, Effect, Facts, LeaseState,
-    ReleaseReason,
+    ReleaseReason, Setback,
 };
 pub use count::counted;
 pub use credential::{ApiKey, KeyDigest, KeyDraft, KeyId, KeySecret, SigningKey, descendants};

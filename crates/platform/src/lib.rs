@@ -19,6 +19,7 @@ mod events;
 mod execute;
 mod explain;
 mod heartbeat;
+mod job_log;
 mod keys;
 mod maintenance;
 mod membership;
@@ -62,6 +63,7 @@ pub use sweep::SweepResult;
 pub use system::{SystemClock, SystemRandom};
 pub use watch::{Changed, Watch};
 
+use job_log::log_setbacks;
 use notifier::Notifier;
 use retry_after::RetryAfterEstimator;
 use schema::CheckPool;
@@ -98,10 +100,11 @@ pub enum Writes {
 
 impl Writes {
     pub(crate) async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
-        match self {
+        let replies = match self {
             Writes::Direct(store) => store.execute(batch, Notification::default()),
             Writes::Batched(batcher) => batcher.execute(batch).await,
-        }
+        };
+        replies.inspect(|replies| log_setbacks(replies))
     }
 
     pub(crate) fn notify_peers(&self, notification: Notification) {

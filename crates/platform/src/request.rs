@@ -83,7 +83,7 @@ fn read_claimed(answer: Answer) -> Option<Vec<Claimed>> {
 impl TypedRequest<Job> {
     /// A command whose answer is the changed job.
     pub(crate) fn change(scope: &Scope, id: JobId, command: Command) -> Self {
-        let read = |answer| variant!(answer, Answer::Job(engine::Answer::Job(job)) => *job);
+        let read = |answer| variant!(answer, Answer::Job(answer) => answer.into_job()).flatten();
         TypedRequest::job(scope, (id, command), read)
     }
 }
@@ -92,7 +92,7 @@ impl TypedRequest<Status> {
     /// A command that ends an attempt.
     pub(crate) fn end_attempt(scope: &Scope, command: (JobId, Command)) -> Self {
         let read =
-            |answer| variant!(answer, Answer::Job(engine::Answer::Settled(status)) => status);
+            |answer| variant!(answer, Answer::Job(answer) => answer.settled_status()).flatten();
         TypedRequest::job(scope, command, read)
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     metrics::Metrics,
     settings::Settings,
     waiting::{NoWaitingSlot, WaitingSlots},
+    work::claim_log::ClaimLog,
 };
 use axum::http::{HeaderMap, HeaderName};
 use engine::{Backoff, CorrelationId, JobId, Timestamp};
@@ -30,6 +31,7 @@ pub(crate) struct AppStateInner {
     pub(crate) settings: Settings,
     pub(crate) authenticator: Authenticator,
     pub(crate) metrics: Metrics,
+    pub(crate) claim_log: ClaimLog,
     /// Memory for clients' large bodies.
     pub(crate) bodies: BodyBudget,
     /// Memory for workers' reports, apart from `bodies`, so that clients' batches do not delay
@@ -62,6 +64,7 @@ impl AppStateInner {
             reports: budget(limits.reports_bytes_max),
             waiting: WaitingSlots::new(limits),
             metrics: Metrics::default(),
+            claim_log: ClaimLog::default(),
             closing: watch::Sender::new(false),
             node,
             clock,

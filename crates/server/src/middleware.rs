@@ -13,9 +13,13 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use engine::{CorrelationId, FieldProblem, TraceParent};
+use engine::{CorrelationId, FieldProblem, JobId, TraceParent};
 use futures_util::FutureExt;
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    fmt::{self, Display, Formatter},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+};
 use tracing::{debug, info, warn};
 use wire::codes;
 
@@ -53,6 +57,33 @@ impl Correlation {
         let trace_correlation = || traceparent.as_ref().map(TraceParent::trace_id);
         let id = own.or_else(trace_correlation).unwrap_or_else(new);
         Correlation { id, refused, traceparent }
+    }
+}
+
+/// The jobs of a page of reports, for the log line. A long page shows its first jobs.
+#[derive(Clone)]
+pub(crate) struct ReportedJobs {
+    first: Vec<JobId>,
+    count: usize,
+}
+
+impl ReportedJobs {
+    const SHOWN_MAX: usize = 10;
+
+    pub(crate) fn of(jobs: impl Iterator<Item = JobId> + Clone) -> Self {
+        ReportedJobs { first: jobs.clone().take(Self::SHOWN_MAX).collect(), count: jobs.count() }
+    }
+}
+
+impl Display for ReportedJobs {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (index, job) in self.first.iter().enumerate() {
+            write!(f, "{}{job}", if index == 0 { "" } else { " " })?;
+        }
+        match self.count - self.first.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
     }
 }
 
@@ -94,6 +125,7 @@ pub(crate) async fn request_middleware(
         error.respond(&id)
     });
     let who = response.extensions_mut().remove::<Requester>().map(|who| who.0);
+    let jobs = response.extensions_mut().remove::<ReportedJobs>();
     if let Some(PendingProblem(error)) = response.extensions_mut().remove::<PendingProblem>() {
         error.log(&id);
         let headers = std::mem::take(response.headers_mut());
@@ -115,6 +147,12 @@ pub(crate) async fn request_middleware(
         // Workers send these all the time, even while nothing happens.
         Some(Routine::Worker) if status < 400 => {
             debug!(path, status, ms, who, peer, client, correlation = %id, "request");
+        }
+        // A page of reports is about several jobs, each with a correlation of its own. That of the
+        // request says nothing about them.
+        Some(Routine::Report) => {
+            let jobs = jobs.as_ref().map(tracing::field::display);
+            info!(%method, path, status, ms, who, peer, client, jobs, request = %id, "request");
         }
         Some(Routine::Probe | Routine::Worker) | None => {
             info!(%method, path, status, ms, who, peer, client, correlation = %id, "request");
@@ -145,11 +183,12 @@ fn add_headers(response: &mut Response, tls: bool, id: &CorrelationId) {
     }
 }
 
-/// Requests that are repeated all the time while all is well.
+/// Requests of machines, which are repeated all the time while all is well.
 #[derive(Clone, Copy)]
 enum Routine {
     Probe,
     Worker,
+    Report,
 }
 
 impl Routine {
@@ -157,6 +196,7 @@ impl Routine {
         match path {
             "/healthz" | "/readyz" => Some(Routine::Probe),
             "/api/work/claim" | "/api/work/heartbeat" => Some(Routine::Worker),
+            "/api/work/settle" | "/api/work/release" => Some(Routine::Report),
             _ => None,
         }
     }

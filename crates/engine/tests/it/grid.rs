@@ -368,7 +368,7 @@ fn describe_no_change(answer: &Answer) -> String {
         Answer::LeaseState(LeaseState::CancelRequested(_)) => "not extended, told to stop".into(),
         Answer::Step(StepAnswer::Unfinished) => "answer: unfinished".into(),
         Answer::Step(StepAnswer::Done(_)) => "answer: done, the first result".into(),
-        Answer::Step(StepAnswer::New) | Answer::Erased => {
+        Answer::Step(StepAnswer::New) | Answer::Setback(_) | Answer::Erased => {
             panic!("these change something: {answer:?}")
         }
     }
@@ -387,7 +387,7 @@ fn describe_change(before: &Job, change: &Change, answer: &Answer) -> String {
             "**Running**, cancelRequested".into()
         }
         Answer::Job(_) | Answer::Settled(_) if from == to => format!("**{to}**, discarded"),
-        Answer::Job(_) | Answer::Settled(_) => format!("**{to}**{code}"),
+        Answer::Job(_) | Answer::Settled(_) | Answer::Setback(_) => format!("**{to}**{code}"),
         Answer::LeaseState(LeaseState::Lost | LeaseState::Ended)
         | Answer::Step(StepAnswer::Unfinished)
         | Answer::Erased => {

@@ -450,3 +450,32 @@ fn job_times_do_not_go_back_when_the_clock_does() {
     let Effect::Change(change) = decision.effect else { panic!("it completes") };
     assert_eq!(change.entry.unwrap().at, at(-10), "not before the claim");
 }
+
+/// A failed attempt, a lost lease, an ending without success: each is answered with its history
+/// row, from which the log is written. What succeeds, and a repeat, is not.
+#[test]
+fn setbacks_are_answered_with_their_row() {
+    let summary = |job: &Job, command: Command| {
+        let policy = Policy::default();
+        match decide(job, &command, &facts(&policy, now())).unwrap().answer {
+            Answer::Setback(setback) => Some((setback.summary(), setback.needs_person())),
+            _ => None,
+        }
+    };
+    let job = running();
+    for (ending, expected) in [
+        (completed(), None),
+        (failed(), Some(("attempt failed: the job is retried", false))),
+        (failed_for_good(), Some(("job failed for good", true))),
+        (poisoned(), Some(("job poisoned", true))),
+        (cancelled(), Some(("job cancelled", false))),
+    ] {
+        assert_eq!(summary(&job, settle(&job, ending)), expected);
+    }
+    assert_eq!(summary(&job, release(&job, ReleaseReason::Released)), None);
+    assert_eq!(summary(&job, Command::Cancel), None, "its worker is asked to stop");
+    assert_eq!(summary(&queued(), Command::Cancel), Some(("job cancelled", false)));
+    let silent = claimed(&queued(), at(-100));
+    let lost = Some(("lease lost: the job is retried", false));
+    assert_eq!(summary(&silent, Command::LeaseExpiry), lost);
+}

@@ -177,6 +177,7 @@ fn amend(decided: &mut Decided, spoil: impl FnOnce(&mut Change)) {
     let expires_at = change.job.lease().map(|lease| lease.expires_at);
     match (&mut decided.answer, expires_at) {
         (Answer::Job(job), _) => **job = change.job.clone(),
+        (Answer::Setback(setback), _) => setback.job = change.job.clone(),
         (
             Answer::LeaseState(
                 LeaseState::Extended(answered_until) | LeaseState::CancelRequested(answered_until),

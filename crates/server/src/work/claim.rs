@@ -35,11 +35,12 @@ pub(crate) async fn claim(
     context.grant().may_claim(&claim_request.job_types)?;
     // Names of claims can be guessed: only the credential that sent a claim gets its leases again.
     claim_request.claim = claim_request.claim.of_principal(&context.caller.0.who);
+    let worker = claim_request.worker.clone();
     let claimed = match wait.is_zero() {
         true => context.node().claim(context.scope(), claim_request).await?,
         false => wait_for_work(&context, claim_request, wait).await?,
     };
-    let undelivered = UndeliveredLeases { claimed, app: context.app };
+    let undelivered = UndeliveredLeases { claimed, app: context.app.clone() };
     if !wait.is_zero() {
         // A credential may end before the wait does. Then the jobs are released without using up an
         // attempt.
@@ -50,6 +51,8 @@ pub(crate) async fn claim(
         // gone. Without this yield, a store that answers at once would leave it no chance to read.
         yield_now().await;
     }
+    let (app, claimed) = (&undelivered.app, &undelivered.claimed);
+    app.claim_log.count(&context.caller.0.who, &worker, claimed.len(), app.monotonic());
     let jobs = undelivered
         .claimed
         .iter()

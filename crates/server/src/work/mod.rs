@@ -2,6 +2,7 @@
 
 mod authorize_lease;
 pub(crate) mod claim;
+pub(crate) mod claim_log;
 pub(crate) mod heartbeat;
 pub(crate) mod leave;
 pub(crate) mod release;

@@ -56,7 +56,7 @@ pub(crate) fn audited_commands_are_recorded_in_a_hash_chain(fixture: &Fixture) {
     assert!(log(fixture).is_empty());
     let id = fixture.submit(email());
     let cancelled = fixture.one(recorded("job", cancel(id))).map(Answer::first);
-    assert!(matches!(cancelled, Ok(Answer::Job(engine::Answer::Job(_)))), "{cancelled:?}");
+    assert!(matches!(cancelled, Ok(Answer::Job(engine::Answer::Setback(_)))), "{cancelled:?}");
     fixture.pass(60);
     assert_eq!(fixture.one(only_noted(only("acme"), "even")), Ok(Answer::Done));
     let entries = log(fixture);
@@ -98,7 +98,7 @@ pub(crate) fn a_recorded_request_has_its_own_turn_and_reply(fixture: &Fixture) {
     ];
     let replies: Vec<Reply> =
         fixture.run(batch).into_iter().map(|reply| reply.map(Answer::first)).collect();
-    assert!(matches!(&replies[0], Ok(Answer::Job(engine::Answer::Job(_)))), "{replies:?}");
+    assert!(matches!(&replies[0], Ok(Answer::Job(engine::Answer::Setback(_)))), "{replies:?}");
     assert!(matches!(&replies[1], Ok(Answer::Submitted(all)) if all[0].job_id == job.id));
     assert_eq!(replies[2], Ok(Answer::Done));
     assert_eq!(fixture.job(job.id).max_attempts, 7, "its policy was there before it");

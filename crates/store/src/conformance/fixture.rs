@@ -189,10 +189,9 @@ impl Fixture {
     }
 
     pub(crate) fn settle(&self, claimed: &Claimed, draft: &EndingDraft) -> Result<Status, Refusal> {
-        match self.command(claimed.job.id(), settling(claimed, draft))? {
-            engine::Answer::Settled(status) => Ok(status),
-            other => panic!("a settle is answered as one, not by {other:?}"),
-        }
+        let answer = self.command(claimed.job.id(), settling(claimed, draft))?;
+        let status = answer.settled_status();
+        Ok(status.unwrap_or_else(|| panic!("a settle is answered as one, not by {answer:?}")))
     }
 
     pub(crate) fn complete(&self, claimed: &Claimed) -> Result<Status, Refusal> {

@@ -66,8 +66,8 @@ pub(crate) fn a_part_sees_what_the_parts_before_it_do(fixture: &Fixture) {
     ]);
     let answers = parts(fixture.one(list).expect("each follows from the one before"));
     assert!(matches!(&answers[1], Answer::Submitted(all) if all[0].job_id == new.id));
-    assert!(matches!(&answers[2], Answer::Job(engine::Answer::Job(job))
-        if job.status() == Status::Cancelled));
+    assert!(matches!(&answers[2], Answer::Job(engine::Answer::Setback(setback))
+        if setback.job.status() == Status::Cancelled));
     let job = fixture.job(new.id);
     assert_eq!((job.status(), job.max_attempts), (Status::Queued, 7));
     let history = fixture.history(new.id);

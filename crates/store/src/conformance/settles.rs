@@ -68,8 +68,17 @@ pub(crate) fn a_repeat_within_one_batch_is_a_repeat(fixture: &Fixture) {
     let completed = settling(&claimed, &ending(Outcome::Completed));
     let request = |command| Request::Command { scope: Scope::All, id, command };
     let replies = fixture.run(vec![request(failed.clone()), request(failed), request(completed)]);
-    let queued = Ok(crate::Answer::Job(Answer::Settled(Status::Queued)));
-    assert_eq!(replies[..2], [queued.clone(), queued]);
+    let Ok(crate::Answer::Job(Answer::Setback(setback))) = &replies[0] else {
+        panic!("a failure is answered as a setback, not by {:?}", replies[0]);
+    };
+    let (entry, worker) = (&setback.entry, setback.entry.worker.as_ref());
+    assert_eq!(
+        (setback.job.status(), entry.to, entry.attempt),
+        (Status::Queued, Status::Queued, 1)
+    );
+    assert_eq!(worker.map(ToString::to_string).as_deref(), Some("w1"));
+    // A repeat is no second setback.
+    assert_eq!(replies[1], Ok(crate::Answer::Job(Answer::Settled(Status::Queued))));
     assert_eq!(replies[2], Err(Refusal::AlreadyEnded { status: Status::Queued }));
     assert_eq!(fixture.history(id).len(), 3);
 }

@@ -12,6 +12,7 @@ mod customer;
 mod drain;
 mod forgery;
 mod hostile;
+mod job_log;
 mod matrix;
 mod openapi;
 mod protocol;

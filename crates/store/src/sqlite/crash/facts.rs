@@ -49,6 +49,11 @@ fn of_command(id: JobId, command: &Command, answer: &engine::Answer) -> Option<F
         (_, engine::Answer::Settled(status)) => {
             Some(Fact::Settled { id, command: command.clone(), status: *status })
         }
+        (Command::Settle { .. } | Command::Release { .. }, engine::Answer::Setback(setback)) => {
+            let status = setback.job.status();
+            Some(Fact::Settled { id, command: command.clone(), status })
+        }
+        (_, engine::Answer::Setback(setback)) => Some(Fact::Saw(setback.job.clone())),
         (_, engine::Answer::Erased) => Some(Fact::Erased(id)),
         (
             Command::FinishStep { token, name, .. },
