@@ -73,6 +73,7 @@ const ROWS: &[Row] = &[
     row("GET",    "/api/jobs",                    200, list,         UNSEEN),
     row("POST",   "/api/jobs/batch",              202, batch,        [Unrestricted, FORBIDDEN, FORBIDDEN]),
     row("POST",   "/api/jobs/cancel",             202, cancel_many,  UNSEEN),
+    row("POST",   "/api/jobs/redrive",            202, redrive_many, UNSEEN),
     row("GET",    "/api/jobs/{id}",               200, |c| waiting(c, ""),         ONE_JOB),
     row("DELETE", "/api/jobs/{id}",               204, |c| over(c, ""),            ONE_JOB),
     row("GET",    "/api/jobs/{id}/status",        200, |c| waiting(c, "/status"),  ONE_JOB),
@@ -154,6 +155,13 @@ fn cancel_many(customer: &Customer) -> Sample {
     let job = customer.queued(&job_type);
     let body = json!({"filter": format!("jobType eq '{job_type}'")});
     about("/api/jobs/cancel".into(), Some(body), &job, &[&job])
+}
+
+fn redrive_many(customer: &Customer) -> Sample {
+    let job_type = fresh("type");
+    let job = customer.poisoned(&job_type);
+    let body = json!({"filter": format!("jobType eq '{job_type}'")});
+    about("/api/jobs/redrive".into(), Some(body), &job, &[&job])
 }
 
 fn waiting(customer: &Customer, verb: &str) -> Sample {

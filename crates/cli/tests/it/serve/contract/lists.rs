@@ -167,7 +167,9 @@ fn many_are_cancelled_at_once() {
     });
     assert_eq!(customer.heartbeat(&running, json!({}))["state"], "cancelRequested");
     assert_eq!(customer.status(&spared)["status"], "Queued");
-    customer.owner.post("/api/jobs/cancel").json(&json!({})).send().problem(400, "FILTER_SYNTAX");
+    for (body, code) in [(json!({}), "INVALID_FIELD"), (json!({"filter": ""}), "FILTER_SYNTAX")] {
+        customer.owner.post("/api/jobs/cancel").json(&body).send().problem(400, code);
+    }
 }
 
 #[test]
