@@ -4,9 +4,12 @@ use crate::{
     args::{RestoreArgs, StoreAddress},
     config_command::store_of,
     data_folder,
+    restored::note_of_restore,
 };
 use anyhow::{Context, Result, bail};
+use platform::SystemClock;
 use std::process::ExitCode;
+use store::Clock;
 
 pub(crate) fn run(args: &RestoreArgs) -> Result<ExitCode> {
     let from = &args.from;
@@ -25,7 +28,10 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<ExitCode> {
     }
     data_folder::prepare(&address)?;
     eprintln!("copying and checking {} …", from.display());
-    store::restore(from, to).context("nothing was restored")?;
+    let (target, backup) = (to.display().to_string(), from.display().to_string());
+    let note = note_of_restore("consign restore", &target, Some(backup))?;
+    let audited = Some((note, SystemClock::new().read().wall));
+    store::restore(from, to, audited).context("nothing was restored")?;
     println!("{} is as it was when the backup was made", to.display());
     println!(
         "what happened since then is gone; jobs that ran at that time are free again when their"

@@ -28,22 +28,30 @@ pub(crate) fn run(args: &StoreArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What the audit log of a restored store says.
+pub(crate) fn note_of_restore(
+    who: &str,
+    target: &str,
+    backup: Option<String>,
+) -> Result<AuditNote> {
+    let (now, random) = (SystemClock::new().read().wall, SystemRandom);
+    Ok(AuditNote {
+        who: who.into(),
+        name: None,
+        scope: Scope::All,
+        action: "store.restored",
+        target: target.into(),
+        detail: backup.map(|backup| format!("from {backup}").into()),
+        correlation: CorrelationId::parse(&JobId::new(now, random.entropy()).to_string())?,
+    })
+}
+
 async fn void_leases(address: &PostgresAddress) -> Result<()> {
     let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let opened = Postgres::open(address, clock.clone(), random.clone(), PostgresOptions::default());
     let store = opened.await.map_err(open_store::with_remedy_now)?;
     store.raise_epoch().await?;
-    let note = AuditNote {
-        who: "consign restored".into(),
-        name: None,
-        scope: Scope::All,
-        action: "store.restored",
-        target: address.schema().into(),
-        detail: None,
-        correlation: CorrelationId::parse(
-            &JobId::new(clock.read().wall, random.entropy()).to_string(),
-        )?,
-    };
+    let note = note_of_restore("consign restored", address.schema(), None)?;
     let done = open_store::execute(Arc::new(store), Request::Audit(note)).await?;
     done.map(drop).map_err(|refusal| anyhow!("the note for the audit log was refused: {refusal}"))
 }

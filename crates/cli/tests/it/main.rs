@@ -101,6 +101,10 @@ fn a_store_is_backed_up_at_work_and_restored() {
     assert!(restore.success, "{}", restore.err);
     let other = open(&folder.path().join("new/other.db"));
     assert!(block_on(other.job(&Scope::All, id)).unwrap().is_some());
+    let audit = block_on(other.audit(&Scope::All, None, 10)).unwrap();
+    let [entry] = &audit[..] else { panic!("one entry, not {audit:?}") };
+    assert_eq!((&*entry.who, &*entry.action), ("consign restore", "store.restored"));
+    assert_eq!(entry.detail.as_deref(), Some("from copy.db"));
 }
 
 #[test]

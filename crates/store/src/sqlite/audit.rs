@@ -11,7 +11,7 @@ use super::{
     writer::Writer,
 };
 use crate::{AuditChain, store::PAGE_MAX};
-use engine::{AuditEntry, AuditHash, AuditNote, Scope};
+use engine::{AuditEntry, AuditHash, AuditNote, Scope, Timestamp};
 use rusqlite::{Connection, Row};
 use std::path::Path;
 
@@ -19,13 +19,17 @@ impl Writer {
     /// Adds an entry. Reads the end of the chain from the file instead of keeping it in memory:
     /// people change little, and a store that only runs jobs should not pay for it.
     pub(super) fn append_audit(&self, note: AuditNote) -> Result<()> {
-        let last = first(&self.db, sql::AUDIT_HEAD, [], entry)?;
-        let (last, before) = last.map_or((0, AuditHash::FIRST), |last| (last.number, last.hash));
-        let entry = AuditEntry::new(last + 1, self.now(), note, before);
-        let no = to_i64(entry.number);
-        let values = (no, to_scope(&entry.scope), to_row(no, &entry));
-        run(&self.db, sql::AUDIT_INSERT, values)
+        append(&self.db, note, self.now())
     }
+}
+
+pub(super) fn append(db: &Connection, note: AuditNote, at: Timestamp) -> Result<()> {
+    let last = first(db, sql::AUDIT_HEAD, [], entry)?;
+    let (last, before) = last.map_or((0, AuditHash::FIRST), |last| (last.number, last.hash));
+    let entry = AuditEntry::new(last + 1, at, note, before);
+    let no = to_i64(entry.number);
+    let values = (no, to_scope(&entry.scope), to_row(no, &entry));
+    run(db, sql::AUDIT_INSERT, values)
 }
 
 pub(super) fn page(

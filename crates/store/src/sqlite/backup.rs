@@ -1,7 +1,7 @@
 //! A copy of the whole store, made while it is in use, and a store made from such a copy.
 
 use super::{
-    Sqlite,
+    Sqlite, audit,
     body::to_row,
     doctor::{Finding, examine_files},
     error::{OpenError, Result, TransactionError},
@@ -12,7 +12,7 @@ use super::{
     writer_cache::load_store_meta,
 };
 use crate::oneshot::oneshot;
-use engine::Timestamp;
+use engine::{AuditNote, Timestamp};
 use std::{
     fs::{self, File},
     io,
@@ -126,9 +126,16 @@ impl<'a> Partial<'a> {
 /// Makes a store from a backup. It gets a new epoch: a worker that held a lease when the backup was
 /// made may have settled it since, after the state of the backup, so the lease must not be valid.
 ///
+/// The audit log of the new store says who restored it, and when (`audited`): the store appears at
+/// its name with that entry, or not at all.
+///
 /// Never overwrites what is at `to`. It also refuses a log that was left there: SQLite would take
 /// it for the new store's own.
-pub fn restore(backup: &Path, to: &Path) -> Result<(), OpenError> {
+pub fn restore(
+    backup: &Path,
+    to: &Path,
+    audited: Option<(AuditNote, Timestamp)>,
+) -> Result<(), OpenError> {
     let holder = format!("process {}, restoring", std::process::id());
     let _lock = LockFile::lock(to, &holder)?;
     refuse_existing(to, &["", "-wal", "-journal"])?;
@@ -136,18 +143,14 @@ pub fn restore(backup: &Path, to: &Path) -> Result<(), OpenError> {
     // Not a plain copy: the given backup may be a store with a log of its own.
     partial.fill_from(&Files { path: backup.to_owned(), vfs: None })?;
     partial.check(backup)?;
-    raise_epoch(&partial.path, backup)?;
+    mark_restored(&partial.path, audited).map_err(|error| OpenError::unusable(backup, error))?;
     partial.publish()
 }
 
-fn raise_epoch(partial: &Path, backup: &Path) -> Result<(), OpenError> {
-    let files = Files { path: partial.to_owned(), vfs: None };
-    let raise = || -> Result<()> {
-        let db = files.connect(Role::Writer)?;
-        let mut store_meta = load_store_meta(&db)?;
-        store_meta.epoch += 1;
-        db.execute(sql::STORE_META_PUT, [to_row(1, &store_meta)])?;
-        Ok(())
-    };
-    raise().map_err(|error| OpenError::unusable(backup, error))
+fn mark_restored(partial: &Path, audited: Option<(AuditNote, Timestamp)>) -> Result<()> {
+    let db = Files { path: partial.to_owned(), vfs: None }.connect(Role::Writer)?;
+    let mut store_meta = load_store_meta(&db)?;
+    store_meta.epoch += 1;
+    db.execute(sql::STORE_META_PUT, [to_row(1, &store_meta)])?;
+    audited.map_or(Ok(()), |(note, at)| audit::append(&db, note, at))
 }

@@ -112,7 +112,7 @@ fn a_backup_is_made_while_the_store_is_at_work() {
     let again = super::super::backup(&test_store.path, &copy).unwrap_err();
     assert!(matches!(again, OpenError::Exists { .. }), "a backup is never written over: {again}");
     let other = test_store.path.with_file_name("other.db");
-    super::super::restore(&copy, &other).unwrap();
+    super::super::restore(&copy, &other, None).unwrap();
     let (clock, random) = (test_store.fixture.clock.clone(), test_store.fixture.random.clone());
     let restored = Sqlite::open(&other, clock, random, options()).unwrap();
     let query = Query { scope: Scope::All, filter: Filter::Everything, before: None, limit: 1_000 };
@@ -127,15 +127,15 @@ fn a_restore_refuses_existing_targets_and_foreign_files() {
     let test_store = test_store();
     let copy = test_store.path.with_file_name("copy.db");
     super::super::backup(&test_store.path, &copy).unwrap();
-    let in_use = super::super::restore(&copy, &test_store.path).unwrap_err();
+    let in_use = super::super::restore(&copy, &test_store.path, None).unwrap_err();
     assert!(matches!(in_use, OpenError::InUse { .. }), "{in_use}");
     let TestStore { fixture, path, _folder } = test_store;
     drop(fixture);
-    let exists = super::super::restore(&copy, &path).unwrap_err();
+    let exists = super::super::restore(&copy, &path, None).unwrap_err();
     assert!(matches!(exists, OpenError::Exists { .. }), "{exists}");
     let (foreign, other) = (path.with_file_name("foreign.db"), path.with_file_name("other.db"));
     Connection::open(&foreign).unwrap().execute_batch("create table t (x)").unwrap();
-    let not_ours = super::super::restore(&foreign, &other).unwrap_err();
+    let not_ours = super::super::restore(&foreign, &other, None).unwrap_err();
     assert!(matches!(not_ours, OpenError::NotOurs { .. }), "{not_ours}");
     assert!(!other.exists(), "nothing half-way is left");
 }
@@ -147,7 +147,7 @@ fn a_log_that_was_left_behind_is_not_restored_into() {
     let (copy, other) = (folder.join("copy.db"), folder.join("other.db"));
     super::super::backup(&test_store.path, &copy).unwrap();
     std::fs::write(super::super::file::with_suffix(&other, "-wal"), "left behind").unwrap();
-    let refused = super::super::restore(&copy, &other).unwrap_err().to_string();
+    let refused = super::super::restore(&copy, &other, None).unwrap_err().to_string();
     assert!(refused.contains("other.db-wal exists already"), "{refused}");
     let left: Vec<_> =
         std::fs::read_dir(&folder).unwrap().map(|f| f.unwrap().file_name()).collect();
@@ -165,7 +165,7 @@ fn a_damaged_store_is_no_backup() {
     let refused = super::super::backup(&test_store.path, &bad).unwrap_err();
     assert!(matches!(refused, OpenError::Damaged { .. }), "{refused}");
     Connection::open(&good).unwrap().execute_batch("update job set body = x'00'").unwrap();
-    let refused = super::super::restore(&good, &folder.join("other.db")).unwrap_err();
+    let refused = super::super::restore(&good, &folder.join("other.db"), None).unwrap_err();
     assert!(matches!(refused, OpenError::Damaged { .. }), "{refused}");
     assert!(!bad.exists() && !folder.join("other.db").exists());
 }

@@ -65,7 +65,7 @@ fn a_store_of_the_first_schema_is_examined_copied_and_restored_as_it_is() {
     assert_eq!(verify_audit(&old, &mut |_| {}).unwrap(), none);
     let (copy, other) = (old.with_file_name("copy.db"), old.with_file_name("other.db"));
     backup(&old, &copy).unwrap();
-    restore(&copy, &other).unwrap();
+    restore(&copy, &other, None).unwrap();
     let store = Sqlite::open(&other, clock, random, options()).unwrap();
     assert_eq!(listed(&store), test_store.fixture.list(Filter::Everything));
 }

@@ -68,7 +68,7 @@ fn open_in(folder: Arc<TempDir>) -> (Fixture, Arc<TempDir>) {
     let restored = Box::new(move || {
         let (copy, other) = (folder.path().join("backup.db"), folder.path().join("other.db"));
         super::backup(&path, &copy).expect("it can be copied");
-        super::restore(&copy, &other).expect("it can be restored");
+        super::restore(&copy, &other, None).expect("it can be restored");
         open(other)
     });
     (Fixture { open: opened, clock, random, restart, restored }, folder_handle)
