@@ -101,7 +101,7 @@ impl Backend for Remote {
         let matched = discarded.await?.matched;
         let job = self.job(id).await?;
         // A repeat finds that an earlier request, whose answer got lost, has done it.
-        if matched == 0 && job.extension.discarded_at.is_none() {
+        if matched == 0 && job.base.discarded_at.is_none() {
             let detail = format!("the job is {}, not poisoned", job.base.status);
             return Err(Error::Refused { code: codes::NOT_POISONED.into(), detail });
         }

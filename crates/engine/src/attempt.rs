@@ -34,8 +34,8 @@ pub enum EndingKind {
     FailedPermanently(Failure),
     /// The handler cannot read the payload.
     Poisoned(Failure),
-    /// The handler stopped because of a cancel request.
-    Cancelled,
+    /// The handler stopped because of a cancel request, and may say where or why.
+    Cancelled(Option<Failure>),
 }
 
 named_enum! {
@@ -98,13 +98,14 @@ impl EndingDraft {
         let (Some(code), true) = (code, findings.is_empty()) else {
             return Err(findings.into_problems());
         };
+        let has_failure = self.error_code.is_some() || message_text.is_some();
         let failure = Failure { code, message: message_text };
         let kind = match (self.outcome, self.retryable.unwrap_or(true)) {
             (Outcome::Completed, _) => EndingKind::Completed { result, result_url },
             (Outcome::Failed, true) => EndingKind::Failed { failure, retry_after },
             (Outcome::Failed, false) => EndingKind::FailedPermanently(failure),
             (Outcome::Poisoned, _) => EndingKind::Poisoned(failure),
-            (Outcome::Cancelled, _) => EndingKind::Cancelled,
+            (Outcome::Cancelled, _) => EndingKind::Cancelled(has_failure.then_some(failure)),
         };
         Ok(Ending { kind, message })
     }
@@ -139,7 +140,8 @@ impl EndingDigest {
             EndingKind::Failed { failure, .. } => ("failed", failure),
             EndingKind::FailedPermanently(failure) => ("failed for good", failure),
             EndingKind::Poisoned(failure) => ("poisoned", failure),
-            EndingKind::Cancelled => return Self::digest(&["cancelled"]),
+            EndingKind::Cancelled(None) => return Self::digest(&["cancelled"]),
+            EndingKind::Cancelled(Some(failure)) => ("cancelled", failure),
         };
         Self::digest(&[word, code.code.as_str()])
     }

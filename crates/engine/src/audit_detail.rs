@@ -12,7 +12,7 @@ use crate::{
     pause::Pause,
     policy::Policy,
     principal::{Pattern, Right},
-    ready_made::ReadyMade,
+    ready_made::{FINAL_CODES_DEFAULT, ReadyMade},
     span::format_span,
     text::{JobType, PauseReason, Scope},
     time::{Timestamp, format_time},
@@ -146,7 +146,9 @@ fn handler(handler: &ReadyMade) -> String {
         ReadyMade::Exec(command) => {
             // A word has no NUL, so two different commands never have the same text.
             let joined = command.words().join("\0");
-            format!("exec {} {}", shorten(command.program()), digest(joined.as_bytes()))
+            let run = format!("exec {} {}", shorten(command.program()), digest(joined.as_bytes()));
+            let codes = command.final_codes();
+            if *codes == FINAL_CODES_DEFAULT { run } else { format!("{run} final codes {codes:?}") }
         }
     }
 }
@@ -213,7 +215,7 @@ mod tests {
     fn only_changed_fields_appear() {
         let policy = |draft: PolicyDraft| draft.check().unwrap();
         let first = policy(PolicyDraft { max_attempts: Some(7), ..PolicyDraft::default() });
-        assert_eq!(&*policy_change(None, &first), "maxAttempts 3 → 7");
+        assert_eq!(&*policy_change(None, &first), "maxAttempts 10 → 7");
         assert_eq!(&*policy_change(Some(&first), &first), "nothing changed");
         let second = policy(PolicyDraft {
             max_attempts: Some(7),
@@ -236,7 +238,7 @@ mod tests {
             policy_change(None, &draft.check().unwrap())
         };
         let words = ["sh", "-c", "planted"].map(String::from).to_vec();
-        let exec = with(ReadyMadeDraft::Exec(words));
+        let exec = with(ReadyMadeDraft::Exec { words, final_codes: None });
         assert!(exec.starts_with("handler none → exec sh sha256:"), "{exec}");
         assert!(exec.contains("; schema none → sha256:") && !exec.contains("planted"), "{exec}");
         for (url, detail_text) in [

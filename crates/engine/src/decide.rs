@@ -190,7 +190,12 @@ fn settle(job: &Job, token: &LeaseToken, ending: &Ending, facts: &Facts<'_>) -> 
         EndingKind::Poisoned(failure) => {
             fail_with(job, State::Poisoned(ended_at(now)), life, failure, now, note)
         }
-        EndingKind::Cancelled => job.transition(State::Cancelled(ended_at(now)), life, now, note),
+        EndingKind::Cancelled(Some(failure)) => {
+            fail_with(job, State::Cancelled(ended_at(now)), life, failure, now, note)
+        }
+        EndingKind::Cancelled(None) => {
+            job.transition(State::Cancelled(ended_at(now)), life, now, note)
+        }
     }))
 }
 
@@ -301,7 +306,9 @@ fn requeue_unstarted(
     } else {
         State::Queued { run_at }
     };
-    job.transition(state, life, now, note)
+    let mut change = job.transition(state, life, now, note);
+    change.job.life.last_attempt_at = job.life.last_attempt_at;
+    change
 }
 
 fn cancel(job: &Job, now: Timestamp) -> Decision {

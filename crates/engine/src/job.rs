@@ -124,6 +124,8 @@ pub struct Life {
     pub due_at: Timestamp,
     /// When it first started.
     pub started_at: Option<Timestamp>,
+    /// When the last attempt that is over started. That of a running job is in its lease.
+    pub last_attempt_at: Option<Timestamp>,
     /// Attempts started and not released.
     pub attempt: u32,
     /// Attempts released.
@@ -267,6 +269,26 @@ impl Job {
         }
     }
 
+    /// When the current attempt started, or else the last one of this life.
+    pub fn attempt_started_at(&self) -> Option<Timestamp> {
+        self.lease().map(|lease| lease.started_at).or(self.life.last_attempt_at)
+    }
+
+    /// How far the job is, as readers see it. A completed job is done, whatever its handler
+    /// reported last.
+    pub fn progress(&self) -> Option<Progress> {
+        match self.state {
+            State::Completed(ended) => {
+                let report = ProgressReport { percent: 100, note: None };
+                Some(Progress { report, at: ended.at })
+            }
+            State::Queued { .. } | State::Running(_) | State::Failed(_) => {
+                self.life.progress.clone()
+            }
+            State::Poisoned(_) | State::Cancelled(_) => self.life.progress.clone(),
+        }
+    }
+
     pub(crate) fn has_attempts_left(&self) -> bool {
         self.life.attempt < self.max_attempts
     }
@@ -315,6 +337,7 @@ impl Job {
         note: HistoryNote,
     ) -> Change {
         let (seq, version) = (self.seq + 1, self.version + 1);
+        let life = self.with_ended_attempt(&state, life);
         let job = Job { state, life, seq, version, changed_at: now, ..self.clone() };
         let (from, to) = (self.status(), job.status());
         let event = match (from, to) {
@@ -348,6 +371,19 @@ impl Job {
             settled: note.settled,
         };
         Change { entry: Some(entry), event, ..Job::without_transition(job) }
+    }
+
+    /// `life` with the start of the attempt that a transition to `state` ends.
+    fn with_ended_attempt(&self, state: &State, life: Life) -> Life {
+        let Some(lease) = self.lease() else { return life };
+        match state {
+            State::Running(_) => life,
+            State::Queued { .. }
+            | State::Completed(_)
+            | State::Failed(_)
+            | State::Poisoned(_)
+            | State::Cancelled(_) => Life { last_attempt_at: Some(lease.started_at), ..life },
+        }
     }
 
     /// A change without a transition, and so without a history row.

@@ -88,7 +88,8 @@ pub use policy::{
 };
 pub use principal::{Denied, Grant, Pattern, Principal, Right, Rights};
 pub use ready_made::{
-    EXEC_WORDS_MAX, ExecCommand, HandlerSource, HandlerSources, ReadyMade, ReadyMadeDraft,
+    EXEC_WORDS_MAX, ExecCommand, FINAL_CODES_DEFAULT, FINAL_CODES_MAX, HandlerSource,
+    HandlerSources, ReadyMade, ReadyMadeDraft,
 };
 pub use refusal::Refusal;
 pub use report::{Heartbeat, Release, Report, StepReport};
@@ -105,4 +106,4 @@ pub use text::{
     Scope, StepName, SubjectId, Tenant, TraceParent, WorkerId, is_deceptive,
 };
 pub use time::{DELAY_SECONDS_MAX, Timestamp, check_delay, format_time};
-pub use worker::{WORKER_SILENCE_MAX, is_live};
+pub use worker::{LastSign, WORKER_SIGN_EVERY, WORKER_SILENCE_MAX, is_live};

@@ -52,8 +52,10 @@ pub struct Backoff {
 }
 
 named_enum! {
-    /// How random bits shorten a wait: to anything between nothing and the ceiling, or not at all.
+    /// How random bits shorten a wait: to anything in the upper half of the ceiling, to anything
+    /// between nothing and the ceiling, or not at all.
     pub enum Jitter {
+        Equal = "equal",
         Full = "full",
         None = "none",
     }
@@ -62,7 +64,7 @@ named_enum! {
 impl Default for Policy {
     fn default() -> Self {
         Policy {
-            max_attempts: 3,
+            max_attempts: 10,
             lease: Duration::from_secs(30),
             timeout: Duration::from_secs(15 * 60),
             backoff: Backoff::default(),
@@ -77,13 +79,15 @@ impl Default for Policy {
     }
 }
 
+/// A job survives an outage of a quarter of an hour for certain, and one of half an hour at best:
+/// its nine waits are between 15 and 31 minutes in all.
 impl Default for Backoff {
     fn default() -> Self {
         Backoff {
-            base: Duration::from_secs(2),
+            base: Duration::from_secs(5),
             factor_hundredths: 200,
             max: Duration::from_secs(600),
-            jitter: Jitter::Full,
+            jitter: Jitter::Equal,
         }
     }
 }
@@ -95,6 +99,7 @@ impl Policy {
     pub fn delay_after(&self, attempt: u32, entropy: Entropy) -> Duration {
         let ceiling = self.backoff.ceiling(attempt);
         match self.backoff.jitter {
+            Jitter::Equal => self.backoff.spread(attempt, entropy),
             Jitter::Full => entropy.up_to(ceiling),
             Jitter::None => ceiling,
         }
@@ -269,8 +274,8 @@ mod tests {
     fn waits_grow_by_the_factor_up_to_the_maximum() {
         let backoff = Backoff::default();
         let seconds: Vec<u64> = (1..=11).map(|n| backoff.ceiling(n).as_secs()).collect();
-        assert_eq!(seconds, [2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
-        assert_eq!(backoff.ceiling(0).as_secs(), 2);
+        assert_eq!(seconds, [5, 10, 20, 40, 80, 160, 320, 600, 600, 600, 600]);
+        assert_eq!(backoff.ceiling(0).as_secs(), 5);
         assert_eq!(backoff.ceiling(u32::MAX).as_secs(), 600);
     }
 
@@ -284,12 +289,27 @@ mod tests {
     }
 
     #[test]
-    fn jitter_is_full_unless_switched_off() {
+    fn jitter_shortens_a_wait_by_up_to_a_half_unless_the_policy_says_otherwise() {
         let mut policy = Policy::default();
-        assert_eq!(policy.delay_after(2, Entropy(0)), Duration::ZERO);
-        assert_eq!(policy.delay_after(2, Entropy(u128::MAX)), Duration::from_secs(4));
-        policy.backoff.jitter = Jitter::None;
-        assert_eq!(policy.delay_after(2, Entropy(0)), Duration::from_secs(4));
+        let mut bounds = |jitter| {
+            policy.backoff.jitter = jitter;
+            [0, u128::MAX].map(|bits| policy.delay_after(2, Entropy(bits)).as_secs())
+        };
+        assert_eq!(bounds(Backoff::default().jitter), [5, 10]);
+        assert_eq!(bounds(Jitter::Equal), [5, 10]);
+        assert_eq!(bounds(Jitter::Full), [0, 10]);
+        assert_eq!(bounds(Jitter::None), [10, 10]);
+    }
+
+    /// An outage of a few minutes must not poison everything that runs into it.
+    #[test]
+    fn the_default_waits_outlast_an_outage() {
+        let policy = Policy::default();
+        let minutes = |bits| {
+            let waits = (1..policy.max_attempts).map(|n| policy.delay_after(n, Entropy(bits)));
+            waits.sum::<Duration>().as_secs() / 60
+        };
+        assert_eq!((minutes(0), minutes(1 << 127), minutes(u128::MAX)), (15, 22, 30));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! call, because only then is known where it leads.
 
 use crate::{
-    field::{Checked, FieldProblem, check_count, refuse_nul},
+    field::{Checked, FieldProblem, check_count, check_range, refuse_nul},
     text::HandlerUrl,
 };
 use std::sync::Arc;
@@ -95,7 +95,15 @@ impl HandlerSources {
 
 /// A program and its arguments, as the operating system gets them: no shell reads them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExecCommand(Arc<[Box<str>]>);
+pub struct ExecCommand {
+    words: Arc<[Box<str>]>,
+    final_codes: Arc<[u8]>,
+}
+
+/// The exit codes with which a program says that a retry cannot help, where its type names none:
+/// `EX_DATAERR` of `sysexits.h`. Every other code but 0 is tried again, because most failures of
+/// most programs are 1, and one that passes must not end a job.
+pub const FINAL_CODES_DEFAULT: [u8; 1] = [65];
 
 impl ExecCommand {
     /// Checks that there is a program, and that no word is too long for the operating system.
@@ -104,22 +112,33 @@ impl ExecCommand {
         for (index, word) in words.iter().map(AsRef::as_ref).enumerate() {
             check_word(index, word).map_err(|problem| problem.within(format!("/{index}")))?;
         }
-        Ok(ExecCommand(words.iter().map(|word| word.as_ref().into()).collect()))
+        let words = words.iter().map(|word| word.as_ref().into()).collect();
+        Ok(ExecCommand { words, final_codes: FINAL_CODES_DEFAULT.into() })
+    }
+
+    /// The same command with exit codes of its own that end a job for good.
+    pub fn with_final_codes(self, codes: &[i64]) -> Checked<Self> {
+        Ok(ExecCommand { final_codes: check_final_codes(codes)?.into(), ..self })
     }
 
     /// The program.
     pub fn program(&self) -> &str {
-        &self.0[0]
+        &self.words[0]
     }
 
     /// The arguments.
     pub fn args(&self) -> &[Box<str>] {
-        &self.0[1..]
+        &self.words[1..]
     }
 
     /// The program and its arguments.
     pub fn words(&self) -> &[Box<str>] {
-        &self.0
+        &self.words
+    }
+
+    /// The exit codes that end a job for good.
+    pub fn final_codes(&self) -> &[u8] {
+        &self.final_codes
     }
 }
 
@@ -128,6 +147,20 @@ const HTTP: &str = "handler.http";
 /// How many words a command may have.
 pub const EXEC_WORDS_MAX: usize = 64;
 const EXEC_WORD_BYTES_MAX: usize = 4 * 1024;
+
+/// How many exit codes may be final.
+pub const FINAL_CODES_MAX: usize = 64;
+
+/// Checks the exit codes that end a job for good; 0 is a success.
+fn check_final_codes(codes: &[i64]) -> Checked<Vec<u8>> {
+    const FINAL_CODES: &str = "handler.finalCodes";
+    check_count(FINAL_CODES, codes.len(), 0..=FINAL_CODES_MAX)?;
+    let check = |(index, code): (usize, &i64)| {
+        let checked = check_range(FINAL_CODES, *code, 1..=255);
+        checked.map(|code| code as u8).map_err(|problem| problem.within(format!("/{index}")))
+    };
+    codes.iter().enumerate().map(check).collect()
+}
 
 fn check_word(index: usize, word: &str) -> Checked<()> {
     if index == 0 && word.is_empty() {
@@ -145,7 +178,7 @@ fn check_word(index: usize, word: &str) -> Checked<()> {
 #[expect(missing_docs, reason = "each is the draft of what has the same name in ReadyMade")]
 pub enum ReadyMadeDraft {
     Http(String),
-    Exec(Vec<String>),
+    Exec { words: Vec<String>, final_codes: Option<Vec<i64>> },
 }
 
 impl ReadyMadeDraft {
@@ -153,7 +186,14 @@ impl ReadyMadeDraft {
     pub fn check(&self) -> Checked<ReadyMade> {
         match self {
             ReadyMadeDraft::Http(url) => HandlerUrl::parse(url).map(ReadyMade::Http),
-            ReadyMadeDraft::Exec(words) => ExecCommand::parse(words).map(ReadyMade::Exec),
+            ReadyMadeDraft::Exec { words, final_codes } => {
+                let command = ExecCommand::parse(words)?;
+                let command = match final_codes {
+                    Some(codes) => command.with_final_codes(codes)?,
+                    None => command,
+                };
+                Ok(ReadyMade::Exec(command))
+            }
         }
     }
 }
@@ -208,7 +248,7 @@ mod tests {
     fn the_api_names_what_its_switch_lets_it() {
         use HandlerSource::{All, File, Off};
         let http = ReadyMadeDraft::Http("https://a.example/".into()).check().unwrap();
-        let exec = ReadyMadeDraft::Exec(vec!["true".into()]).check().unwrap();
+        let exec = ReadyMade::Exec(ExecCommand::parse(&["true"]).unwrap());
         let check =
             |exec_from, http_from, before: Option<&ReadyMade>, after: Option<&ReadyMade>| {
                 let sources = HandlerSources { exec: exec_from, http: http_from };
@@ -230,7 +270,8 @@ mod tests {
     #[test]
     fn a_command_needs_a_program_and_bounded_arguments() {
         let exec = |words: &[&str]| {
-            ReadyMadeDraft::Exec(words.iter().map(|word| (*word).to_owned()).collect())
+            let words = words.iter().map(|word| (*word).to_owned()).collect();
+            ReadyMadeDraft::Exec { words, final_codes: None }
         };
         let long = "x".repeat(4 * 1024);
         let ReadyMade::Exec(command) = exec(&["convert", "", &long]).check().unwrap() else {
@@ -243,5 +284,24 @@ mod tests {
         refused(exec(&[""]), "handler.exec", "/0");
         refused(exec(&["a", "b\0c"]), "handler.exec", "/1");
         refused(exec(&["a", "b", &format!("{long}x")]), "handler.exec", "/2");
+    }
+
+    #[test]
+    fn final_codes_are_exit_codes_that_say_failure() {
+        let exec = |codes: &[i64]| ReadyMadeDraft::Exec {
+            words: vec!["convert".into()],
+            final_codes: Some(codes.into()),
+        };
+        let codes = |draft: ReadyMadeDraft| match draft.check().unwrap() {
+            ReadyMade::Exec(command) => command.final_codes().to_vec(),
+            ReadyMade::Http(_) => panic!("a command is one"),
+        };
+        assert_eq!(codes(exec(&[65, 78])), [65, 78]);
+        assert_eq!(codes(exec(&[])), [0; 0], "then every failure is tried again");
+        let default = ReadyMadeDraft::Exec { words: vec!["convert".into()], final_codes: None };
+        assert_eq!(codes(default), [65]);
+        refused(exec(&[1, 0]), "handler.finalCodes", "/1");
+        refused(exec(&[256]), "handler.finalCodes", "/0");
+        refused(exec(&[1; 65]), "handler.finalCodes", "");
     }
 }

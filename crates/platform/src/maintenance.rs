@@ -10,7 +10,7 @@ use crate::{
     membership::{Membership, has_live_peers},
     notifier::NotifiedThread,
 };
-use engine::Timestamp;
+use engine::{Timestamp, WORKER_SIGN_EVERY};
 use pollster::block_on;
 use std::{io, mem, sync::Arc, thread, time::Duration};
 use store::{NODE_HEARTBEAT_EVERY, Notification};
@@ -27,8 +27,9 @@ const READ_INTERVAL_MIN: Duration = Duration::from_millis(5);
 /// A postponed job may be committed this much later than its due time was computed. So after a
 /// notification the thread reads this far back.
 const COMMIT_LAG_MS: i64 = 1_000;
-/// How often every waiting claim runs, in case a wake-up got lost.
-const WAKE_ALL_EVERY: Duration = Duration::from_secs(30);
+/// How often every waiting claim runs: as a sign of life of its worker, and in case a wake-up got
+/// lost.
+const WAKE_ALL_EVERY: Duration = WORKER_SIGN_EVERY;
 /// The same where other nodes submit jobs: hints between nodes do get lost.
 const WAKE_ALL_EVERY_SHARED: Duration = Duration::from_secs(1);
 /// A job that becomes due later than this is found in time by every node, without a notification.

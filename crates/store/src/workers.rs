@@ -1,7 +1,12 @@
 //! The workers that the store saw lately, with the leases they hold; shared by all stores.
 
-use crate::{codec::body::StoredWorker, queue::WorkerSeen};
-use engine::{Host, Job, JobType, Refusal, Scope, TenantLimits, Timestamp, WorkerId, is_live};
+use crate::{
+    codec::body::StoredWorker,
+    queue::{Queue, WorkerSeen},
+};
+use engine::{
+    Host, Job, JobType, LastSign, Refusal, Scope, TenantLimits, Timestamp, WorkerId, is_live,
+};
 use std::{collections::BTreeMap, time::Duration};
 
 /// A worker's scope and id. Two tenants may both have a `worker-1`.
@@ -94,8 +99,8 @@ pub(crate) fn list_workers(
     now: Timestamp,
 ) -> Vec<WorkerSeen> {
     let visible = workers.iter().filter(|((own, _), _)| *scope == Scope::All || scope == own);
-    // A worker that signed off is listed only while it holds a lease.
-    let present = visible.filter(|(key, seen)| !seen.left || leases.0.contains_key(key));
+    // A worker that signed off is gone, and not lost. Its leases hold until they are over.
+    let present = visible.filter(|(_, seen)| !seen.left);
     let listed = present.map(|(key, seen)| WorkerSeen {
         scope: key.0.clone(),
         worker: key.1.clone(),
@@ -103,9 +108,24 @@ pub(crate) fn list_workers(
         job_types: seen.job_types.to_vec(),
         seen_at: seen.seen_at,
         running: leases.0.get(key).map_or(0, |lease| lease.count),
-        live: !seen.left && is_live(seen.seen_at, leases.last_expiry(key), now),
+        live: is_live(seen.seen_at, leases.last_expiry(key), now),
     });
     listed.collect()
+}
+
+/// The last sign of life of the workers that may claim from `queue`.
+pub(crate) fn last_sign(workers: &Workers, queue: &Queue) -> Option<LastSign> {
+    let claiming = workers.iter().filter(|((scope, _), seen)| {
+        scope.covers(&queue.tenant) && seen.job_types.contains(&queue.job_type)
+    });
+    let ((scope, worker), seen) = claiming.max_by_key(|(_, seen)| seen.seen_at)?;
+    Some(LastSign {
+        worker: worker.clone(),
+        scope: scope.clone(),
+        host: seen.host.clone(),
+        at: seen.seen_at,
+        left: seen.left,
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Explain: why a job is not running.
 
 use crate::{queues::QueuePause, time::Rfc3339};
-use engine::{Reason, Status};
+use engine::{Reason, Status, Timestamp, WorkerId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -59,6 +59,10 @@ pub struct ExplainReason {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_seen_at: Option<Rfc3339>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_expires_at: Option<Rfc3339>,
@@ -76,6 +80,14 @@ impl Explanation {
     }
 }
 
+impl ExplainReason {
+    fn set_lease(&mut self, worker: &WorkerId, since: Timestamp, expires_at: Timestamp) {
+        self.worker_id = Some(worker.to_string());
+        self.since = Some(Rfc3339(since));
+        self.lease_expires_at = Some(Rfc3339(expires_at));
+    }
+}
+
 impl From<&Reason> for ExplainReason {
     fn from(reason: &Reason) -> Self {
         let mut shape = ExplainReason {
@@ -84,12 +96,19 @@ impl From<&Reason> for ExplainReason {
             ..ExplainReason::default()
         };
         match reason {
-            Reason::NoLiveWorker { job_type } => shape.job_type = Some(job_type.to_string()),
             Reason::QueuePaused { pause } => {
                 let QueuePause { tenant, by, by_name, reason, at } = pause.into();
                 shape.job_type = Some(pause.job_type.to_string());
                 (shape.tenant, shape.reason, shape.since) = (Some(tenant), reason, Some(at));
                 (shape.by, shape.by_name) = (by, by_name);
+            }
+            Reason::NoLiveWorker { job_type, last_sign } => {
+                shape.job_type = Some(job_type.to_string());
+                if let Some(sign) = last_sign {
+                    shape.worker_id = Some(sign.worker.to_string());
+                    shape.host = sign.host.as_ref().map(ToString::to_string);
+                    shape.last_seen_at = Some(Rfc3339(sign.at));
+                }
             }
             Reason::NotDue { run_at } => shape.run_at = Some(Rfc3339(*run_at)),
             Reason::RetryWait { run_at, attempt, error_code } => {
@@ -100,11 +119,13 @@ impl From<&Reason> for ExplainReason {
             Reason::LimitReached { running, limit } => {
                 (shape.running, shape.limit) = (Some(*running), Some(*limit));
             }
-            Reason::CancelRequested => {}
+            Reason::CancelRequested | Reason::WorkersBusy { .. } => {}
             Reason::Running { worker, since, lease_expires_at } => {
-                shape.worker_id = Some(worker.to_string());
-                shape.since = Some(Rfc3339(*since));
-                shape.lease_expires_at = Some(Rfc3339(*lease_expires_at));
+                shape.set_lease(worker, *since, *lease_expires_at);
+            }
+            Reason::LeaseVoid { worker, since, lease_expires_at, attempt } => {
+                shape.attempt = Some(*attempt);
+                shape.set_lease(worker, *since, *lease_expires_at);
             }
             Reason::Ended { status, at } => {
                 (shape.status, shape.at) = (Some(status.to_string()), Some(Rfc3339(*at)));

@@ -6,8 +6,8 @@
 
 use crate::explain::REASON_CODES;
 use engine::{
-    ATTEMPTS_MAX, CLAIM_MAX, CLAIM_TYPES_MAX, DELAY_SECONDS_MAX, ITEMS_MAX, Jitter, OnEnded,
-    Outcome, Right, Status,
+    ATTEMPTS_MAX, CLAIM_MAX, CLAIM_TYPES_MAX, DELAY_SECONDS_MAX, FINAL_CODES_MAX, ITEMS_MAX,
+    Jitter, OnEnded, Outcome, Right, Status,
 };
 
 /// One field of the contract.
@@ -114,6 +114,7 @@ pub static FIELD_DOCS: &[FieldDoc] = &[
     doc("revokedAt", Time, "when it was revoked"),
     doc("startedAt", Time, "first start of this life"),
     doc("completedAt", Time, "when it ended"),
+    doc("attemptStartedAt", Time, "start of the current or last attempt of this life"),
     doc("nextAttemptAt", Time, "when it may start"),
     doc("errorCode", Form(CODE), "the code of the last failure; null after success"),
     doc("errorMessage", Cut, "what the last failure said; over 1 KiB it is cut"),
@@ -122,6 +123,7 @@ pub static FIELD_DOCS: &[FieldDoc] = &[
     doc("note", Cut, "a few words; over 256 bytes they are cut"),
     doc("at", Time, "when that was"),
     doc("since", Time, "since when"),
+    doc("Reason.lastSeenAt", Time, "the last sign of life of its workers"),
     doc("cancelRequested", Any, "whether a caller asked for it to be cancelled"),
     doc("message", Cut, "what the handler said at the end; over 1 KiB it is cut"),
     doc("result", Any, "small JSON that the handler gave, up to 4 KiB"),
@@ -174,10 +176,11 @@ pub static FIELD_DOCS: &[FieldDoc] = &[
     doc("schema", Any, "the JSON Schema that payloads must keep: an object, true or false, up to 64 KiB"),
     doc("handler", Any, "a ready-made handler that needs no code"),
     doc("http", Text(2_048), "the address that jobs are pushed to"),
+    doc("finalCodes", List(0, FINAL_CODES_MAX, &Range(1, 255)), "exit codes of the program that end a job for good; 65 where it is not given"),
     doc("base", Span, "the first wait: up to 1h"),
     doc("factor", Range(1, 10), "growth per attempt, with at most two decimals"),
     doc("Backoff.max", Span, "the longest wait: up to 30d"),
-    doc("jitter", JITTER, "whether waits are spread by chance"),
+    doc("jitter", JITTER, "how chance spreads waits: over the upper half, over all, or not"),
     doc("lostWorkersMax", Range(1, ATTEMPTS_MAX as i64), "lost workers in a row before the job is taken for their killer"),
     doc("keyWindow", Span, "how long an idempotency key is remembered after the end: up to 3650d"),
     doc("retention", Span, "how long ended jobs are kept: up to 3650d"),
@@ -207,6 +210,7 @@ pub const LEFT_OUT: &[&str] = &[
     "BulkAnswer.operationId",
     "HeartbeatResult.problem",
     "JobMore.payload",
+    "JobStatus.discardedAt",
     "JobStatus.tenant",
     "Problem.errors",
     "Problem.jobId",
@@ -216,7 +220,9 @@ pub const LEFT_OUT: &[&str] = &[
     "Reason.by",
     "Reason.byName",
     "Reason.errorCode",
+    "Reason.host",
     "Reason.jobType",
+    "Reason.lastSeenAt",
     "Reason.leaseExpiresAt",
     "Reason.limit",
     "Reason.reason",

@@ -35,8 +35,6 @@ pub struct JobDetails {
     pub expires_at: Option<Rfc3339>,
     /// The trace context of the submit.
     pub traceparent: Option<String>,
-    /// When an operator removed it from the poison queue for good.
-    pub discarded_at: Option<Rfc3339>,
     /// Left out for callers who may not see it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<Json>,
@@ -53,7 +51,6 @@ impl FullJob {
             run_at: job.life.due_at.into(),
             expires_at: job.expires_at.map(Rfc3339),
             traceparent: envelope.traceparent.as_ref().map(ToString::to_string),
-            discarded_at: job.ended().and_then(|ended| ended.discarded_at).map(Rfc3339),
             payload: payload.map(Json::from),
         };
         Extended { base: JobStatus::from(job).with_tenant(job), extension }

@@ -2,8 +2,8 @@
 
 use crate::{extended::Extended, json::Json, list::at_most_or_null};
 use engine::{
-    Backoff, Checked, EXEC_WORDS_MAX, FieldProblem, Findings, Jitter, JobType, Policy, PolicyDraft,
-    ReadyMade, ReadyMadeDraft, Refusal, format_span, parse_span,
+    Backoff, Checked, EXEC_WORDS_MAX, FINAL_CODES_MAX, FieldProblem, Findings, Jitter, JobType,
+    Policy, PolicyDraft, ReadyMade, ReadyMadeDraft, Refusal, format_span, parse_span,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
@@ -66,7 +66,7 @@ pub struct PolicyRequest {
     handler: Option<ReadyMadeHandler>,
 }
 
-/// A ready-made handler: exactly one of the two.
+/// A ready-made handler: an address or a program, and not both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[schema(as = Handler)]
@@ -80,6 +80,12 @@ pub struct ReadyMadeHandler {
         skip_serializing_if = "Option::is_none"
     )]
     pub exec: Option<Vec<String>>,
+    /// The exit codes of the program that end a job for good.
+    #[serde(
+        deserialize_with = "at_most_or_null::<_, _, FINAL_CODES_MAX>",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub final_codes: Option<Vec<i64>>,
 }
 
 /// How long to wait between attempts.
@@ -161,8 +167,15 @@ impl TypePolicy {
 impl ReadyMadeHandler {
     fn to_draft(&self) -> Checked<ReadyMadeDraft> {
         match (&self.http, &self.exec) {
+            (Some(_), None) if self.final_codes.is_some() => {
+                let detail = "is for exec: an address answers with HTTP status codes";
+                Err(FieldProblem::new("handler.finalCodes", detail))
+            }
             (Some(url), None) => Ok(ReadyMadeDraft::Http(url.clone())),
-            (None, Some(words)) => Ok(ReadyMadeDraft::Exec(words.clone())),
+            (None, Some(words)) => {
+                let (words, final_codes) = (words.clone(), self.final_codes.clone());
+                Ok(ReadyMadeDraft::Exec { words, final_codes })
+            }
             (Some(_), Some(_)) | (None, None) => {
                 let detail =
                     "must have exactly one of http (an address) and exec (a list of words)";
@@ -197,7 +210,7 @@ impl Serialize for Factor {
 }
 
 fn parse_jitter(text: &str) -> Checked<Jitter> {
-    let wrong = || FieldProblem::new("backoff.jitter", "must be full or none");
+    let wrong = || FieldProblem::new("backoff.jitter", "must be equal, full or none");
     Jitter::from_name(text).ok_or_else(wrong)
 }
 
@@ -221,13 +234,18 @@ impl From<&Policy> for TypePolicy {
 
 impl From<&ReadyMade> for ReadyMadeHandler {
     fn from(handler: &ReadyMade) -> Self {
-        let (http, exec) = match handler {
-            ReadyMade::Http(url) => (Some(url.to_string()), None),
-            ReadyMade::Exec(command) => {
-                (None, Some(command.words().iter().map(|word| word.to_string()).collect()))
+        match handler {
+            ReadyMade::Http(url) => {
+                ReadyMadeHandler { http: Some(url.to_string()), ..ReadyMadeHandler::default() }
             }
-        };
-        ReadyMadeHandler { http, exec }
+            ReadyMade::Exec(command) => ReadyMadeHandler {
+                http: None,
+                exec: Some(command.words().iter().map(|word| word.to_string()).collect()),
+                final_codes: Some(
+                    command.final_codes().iter().map(|code| (*code).into()).collect(),
+                ),
+            },
+        }
     }
 }
 

@@ -23,6 +23,7 @@ pub struct JobStatus {
     pub error_code: Option<String>,
     pub error_message: Option<String>,
     pub next_attempt_at: Option<Rfc3339>,
+    pub attempt_started_at: Option<Rfc3339>,
     pub progress: Option<JobProgress>,
     pub cancel_requested: bool,
     pub message: Option<String>,
@@ -30,12 +31,15 @@ pub struct JobStatus {
     pub result_url: Option<String>,
     pub redrive_count: u32,
     pub parent_id: Option<String>,
+    /// When an operator removed it from the poison queue for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discarded_at: Option<Rfc3339>,
     /// Only for callers who see several tenants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
 }
 
-/// The last progress that the handler reported.
+/// The last progress that the handler reported; 100 once the job is completed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
@@ -64,13 +68,15 @@ impl From<&Job> for JobStatus {
             error_code: failure.map(|failure| failure.code.to_string()),
             error_message: failure.and_then(|failure| failure.message.as_deref().map(Into::into)),
             next_attempt_at: job.run_at().map(Rfc3339),
-            progress: life.progress.as_ref().map(JobProgress::from),
+            attempt_started_at: job.attempt_started_at().map(Rfc3339),
+            progress: job.progress().as_ref().map(JobProgress::from),
             cancel_requested: life.cancel_requested,
             message: life.message.as_deref().map(Into::into),
             result: life.result.as_ref().map(Json::from),
             result_url: life.result_url.as_ref().map(ToString::to_string),
             redrive_count: life.redrive_count,
             parent_id: envelope.parent.map(|parent| parent.to_string()),
+            discarded_at: job.ended().and_then(|ended| ended.discarded_at).map(Rfc3339),
             tenant: None,
         }
     }

@@ -153,7 +153,7 @@ mod tests {
         assert!(matches!(kind(soon), EndingKind::Failed { retry_after, .. } if retry_after == two));
         assert!(matches!(kind(Fail::for_good("NO", "x")), EndingKind::FailedPermanently(_)));
         assert!(matches!(kind(Fail::poison("BAD", "x")), EndingKind::Poisoned(_)));
-        assert!(matches!(kind(Fail::cancelled()), EndingKind::Cancelled));
+        assert!(matches!(kind(Fail::cancelled()), EndingKind::Cancelled(None)));
     }
 
     #[test]

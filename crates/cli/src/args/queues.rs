@@ -81,6 +81,9 @@ pub(crate) struct WorkArgs {
     /// How long programs may go on at SIGTERM; jobs that have not ended by then are given back
     #[arg(long, value_name = "SPAN", value_parser = span, default_value = "30s")]
     pub(crate) grace: Duration,
+    /// The exit codes of the program that end a job for good, such as 65,78
+    #[arg(long, value_name = "CODES", value_delimiter = ',', default_value = "65", value_parser = value_parser!(u8).range(1..))]
+    pub(crate) final_codes: Vec<u8>,
     /// End when nothing is due any more, instead of waiting for more
     #[arg(long)]
     pub(crate) until_empty: bool,

@@ -48,7 +48,7 @@ pub(crate) struct TypesSetArgs {
     /// The longest wait between attempts
     #[arg(long, value_name = "SPAN")]
     pub(crate) backoff_max: Option<String>,
-    /// Whether waits are spread by chance: full or none
+    /// How chance spreads waits: over the upper half (equal), over all (full), or none
     #[arg(long, value_name = "JITTER")]
     pub(crate) jitter: Option<String>,
     /// How many lost workers in a row poison a job
@@ -75,6 +75,9 @@ pub(crate) struct TypesSetArgs {
     /// Run this program for each job, with its arguments in one text: 'make-invoice --quiet'
     #[arg(long, value_name = "CMD", group = "handler")]
     pub(crate) handler_exec: Option<String>,
+    /// The exit codes of the program that end a job for good, such as 65,78 [default: 65]
+    #[arg(long, value_name = "CODES", value_delimiter = ',')]
+    pub(crate) final_codes: Option<Vec<i64>>,
     /// Leave the jobs to workers
     #[arg(long, group = "handler")]
     pub(crate) no_handler: bool,

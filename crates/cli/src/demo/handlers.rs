@@ -48,19 +48,23 @@ pub(crate) struct Newsletter {
 pub(crate) fn registrations(external: &Arc<ExternalSystems>) -> Vec<Registration> {
     let (bank, code) = (external.clone(), external.clone());
     vec![
-        on("email", email).slots(4),
-        on("payment", move |payment, context| charge(payment, context, bank.clone())),
+        on("email", email).slots(4).policy(retry_after_ms(900)),
+        on("payment", move |payment, context| charge(payment, context, bank.clone()))
+            .policy(retry_after_ms(900)),
         on("document", document).policy(retry_after_ms(1_200)),
         on("image", image).policy(retry_after_ms(900)),
-        on("import", move |prices, context| import(prices, context, code.clone())),
-        on("newsletter", newsletter),
+        on("import", move |prices, context| import(prices, context, code.clone()))
+            .policy(retry_after_ms(900)),
+        on("newsletter", newsletter).policy(retry_after_ms(900)),
     ]
 }
 
-/// Short waits without jitter, so that viewers can follow them. The default has jitter, so that
-/// jobs that failed together do not come back together.
+/// Three attempts and short waits without jitter, so that viewers can follow them. The default has
+/// ten attempts, waits that outlast an outage, and jitter, so that jobs that failed together do not
+/// come back together.
 fn retry_after_ms(base: i64) -> PolicyDraft {
     PolicyDraft {
+        max_attempts: Some(3),
         backoff_base_ms: Some(base),
         backoff_factor_hundredths: Some(150),
         jitter: Some(Jitter::None),

@@ -154,8 +154,8 @@ fn report_undeclared(report: &mut DoctorReport, server_state: &ServerState, queu
 /// At most so many lost workers are listed one by one.
 const LOST_LISTED_MAX: usize = 10;
 
-/// A worker that was stopped in order looks like one that died. Only a queue without workers shows
-/// the difference, so a lost worker alone is a note.
+/// A worker that was stopped in order signed off and is not listed. A lost one may have been taken
+/// away on purpose. Only a queue without workers shows the difference, so it alone is a note.
 fn report_workers(report: &mut DoctorReport, server_state: &ServerState, now: Timestamp) {
     let is_lost = |worker: &&WorkerStatus| worker.state == WorkerState::Lost;
     let lost: Vec<&WorkerStatus> = server_state.workers.iter().filter(is_lost).collect();
@@ -163,7 +163,7 @@ fn report_workers(report: &mut DoctorReport, server_state: &ServerState, now: Ti
     for worker in lost.iter().take(LOST_LISTED_MAX) {
         let (types, seen) = (worker.job_types.join(", "), ago(worker.last_seen_at, now));
         let what = format!("worker {} ({types}): lost, last seen {seen}", worker_and_host(worker));
-        let say = "fine where it was stopped; else look at its log, and who is there";
+        let say = "it ended without signing off: look at its log, and who is there";
         report.note("worker", what).run(say, "consign workers");
     }
     if lost.len() > LOST_LISTED_MAX {

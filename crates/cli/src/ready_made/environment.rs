@@ -67,7 +67,8 @@ impl HandlerEnvironment {
         let handler = match handler {
             ReadyMade::Exec(command) => {
                 let words = command.words().iter().map(|word| word.to_string());
-                Handler::Exec(Exec::new(words, self.environment.iter().cloned()))
+                let exec = Exec::new(words, self.environment.iter().cloned());
+                Handler::Exec(exec.with_final_codes(command.final_codes()))
             }
             ReadyMade::Http(url) => {
                 let (signer, now) = (self.webhook_key.of_type(job_type), self.now.clone());

@@ -32,7 +32,8 @@ fn facts(session: &Session, reason: &ExplainReason, job: &str) -> impl Iterator<
     };
     [
         ("  when", when(reason.run_at)),
-        ("  worker", reason.worker_id.clone()),
+        ("  worker", worker(reason)),
+        ("  seen", when(reason.last_seen_at)),
         ("  since", when(reason.since)),
         ("  lease", when(reason.lease_expires_at)),
         ("  at", when(reason.at)),
@@ -40,6 +41,14 @@ fn facts(session: &Session, reason: &ExplainReason, job: &str) -> impl Iterator<
     ]
     .into_iter()
     .filter_map(|(name, what)| Some(fact(name, 9, &what?)))
+}
+
+fn worker(reason: &ExplainReason) -> Option<String> {
+    let worker = reason.worker_id.as_ref()?;
+    Some(match &reason.host {
+        Some(host) => format!("{worker} on {host}"),
+        None => worker.clone(),
+    })
 }
 
 /// The command to type for a reason.
@@ -53,10 +62,16 @@ fn remedy(reason: &ExplainReason, job: &str) -> Option<String> {
         }
         "QUEUE_PAUSED" => resume_command(job_type, reason.tenant.as_deref()),
         "NOT_DUE" => "none is needed: it starts by itself then".into(),
+        "RETRY_WAIT" if reason.lease_expires_at.is_some() => format!(
+            "none is needed: it is tried again by itself then; consign cancel {job} prevents that"
+        ),
         "RETRY_WAIT" => format!(
             "it is tried again by itself; consign history {job} says why it failed, in case that must be mended"
         ),
         "BEHIND_OTHERS" => "more workers, or a higher --priority for the next one".into(),
+        "LIMIT_REACHED" if reason.limit.is_none() => {
+            "wait, or start more workers or workers with more slots: consign workers".into()
+        }
         "LIMIT_REACHED" => "wait, or raise `concurrency` of the type: consign types".into(),
         "CANCEL_REQUESTED" => "wait: its worker was asked to stop".into(),
         "RUNNING" => format!("none is needed: consign status {job} --watch"),

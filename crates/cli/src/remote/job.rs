@@ -20,7 +20,6 @@ pub(crate) fn show(args: &JobArgs) -> Result<ExitCode> {
                 ("priority", Some(more.priority.to_string())),
                 ("due", Some(when(more.run_at))),
                 ("expires", more.expires_at.map(when)),
-                ("discarded", more.discarded_at.map(when)),
                 ("key", more.idempotency_key.clone()),
                 ("version", more.payload_version.as_ref().map(version)),
                 ("trace", more.traceparent.clone()),

@@ -6,7 +6,7 @@ use anyhow::Result;
 use wire::{Factor, Json, ReadyMadeHandler, TypePolicy};
 
 /// Every setting with its value, in the order of the contract.
-pub(crate) fn settings(policy: &TypePolicy) -> [(&'static str, String); 14] {
+pub(crate) fn settings(policy: &TypePolicy) -> [(&'static str, String); 15] {
     let text = |text: &Option<String>| text.clone().unwrap_or_else(none);
     let number = |number: Option<i64>| number.map_or_else(none, |number| number.to_string());
     let backoff = policy.backoff.clone().unwrap_or_default();
@@ -27,7 +27,15 @@ pub(crate) fn settings(policy: &TypePolicy) -> [(&'static str, String); 14] {
         ("concurrency", number(policy.concurrency)),
         ("schema", schema),
         ("handler", handler(policy).map_or_else(none, |(kind, what)| format!("{kind} {what}"))),
+        ("final codes", final_codes(policy).unwrap_or_else(none)),
     ]
+}
+
+/// The exit codes of the handler's program that end a job for good, if a program is the handler.
+fn final_codes(policy: &TypePolicy) -> Option<String> {
+    let codes = policy.handler.as_ref()?.final_codes.as_ref()?;
+    let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
+    (!codes.is_empty()).then(|| codes.join(", "))
 }
 
 fn none() -> String {
@@ -36,12 +44,12 @@ fn none() -> String {
 
 /// The kind of the handler, and its program or address.
 pub(crate) fn handler(policy: &TypePolicy) -> Option<(&'static str, String)> {
-    let ReadyMadeHandler { http, exec } = policy.handler.as_ref()?;
+    let ReadyMadeHandler { http, exec, final_codes: _ } = policy.handler.as_ref()?;
     let http = http.as_ref().map(|url| ("http", url.clone()));
     http.or_else(|| Some(("exec", quoted_for_shell(exec.as_ref()?))))
 }
 
-/// The waits between attempts in a few words: `2s ×2 ≤10m`.
+/// The waits between attempts in a few words: `5s ×2 ≤10m`.
 pub(crate) fn backoff(policy: &TypePolicy) -> String {
     let Some(backoff) = &policy.backoff else { return String::new() };
     let (base, max) = (backoff.base.as_deref(), backoff.max.as_deref());
@@ -78,12 +86,18 @@ pub(crate) fn changed(mut policy: TypePolicy, args: &TypesSetArgs) -> Result<Typ
         policy.handler = None;
     }
     if args.handler_http.is_some() {
-        policy.handler = Some(ReadyMadeHandler { http: args.handler_http.clone(), exec: None });
+        policy.handler = Some(ReadyMadeHandler {
+            http: args.handler_http.clone(),
+            ..ReadyMadeHandler::default()
+        });
     }
     if let Some(command) = &args.handler_exec {
         let exec = split_command(command);
         let exec = exec.map_err(|error| UsageError::new(format!("--handler-exec: {error}")))?;
-        policy.handler = Some(ReadyMadeHandler { http: None, exec: Some(exec) });
+        policy.handler = Some(ReadyMadeHandler { exec: Some(exec), ..ReadyMadeHandler::default() });
+    }
+    if args.final_codes.is_some() {
+        policy.handler.get_or_insert_default().final_codes = args.final_codes.clone();
     }
     Ok(policy)
 }
@@ -141,7 +155,10 @@ mod tests {
     fn types_set_keeps_fields_that_no_option_names() {
         let set = TypePolicy {
             max_queued: Some(9),
-            handler: Some(ReadyMadeHandler { http: Some("https://x/".into()), exec: None }),
+            handler: Some(ReadyMadeHandler {
+                http: Some("https://x/".into()),
+                ..ReadyMadeHandler::default()
+            }),
             ..default_policy()
         };
         let args = TypesSetArgs { lease: Some("1m".into()), ..Default::default() };
@@ -156,7 +173,7 @@ mod tests {
         let changed = changed(set, &args).unwrap();
         assert_eq!((changed.max_queued, changed.handler), (None, None));
         let backoff = changed.backoff.unwrap();
-        assert_eq!((backoff.factor, backoff.base), (Some(Factor(1.5)), Some("2s".into())));
+        assert_eq!((backoff.factor, backoff.base), (Some(Factor(1.5)), Some("5s".into())));
     }
 
     #[test]
@@ -179,6 +196,6 @@ mod tests {
         };
         assert_eq!(value("lease"), Some("30s"));
         assert_eq!(value("handler"), Some("none"));
-        assert_eq!(backoff(&default_policy()), "2s ×2 ≤10m");
+        assert_eq!(backoff(&default_policy()), "5s ×2 ≤10m");
     }
 }

@@ -22,6 +22,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode> {
 pub(crate) fn facts(session: &Session, job: &JobStatus) -> Vec<StyledLine> {
     let when = |at| session.when(at);
     let current_progress = job.progress.as_ref().filter(|_| job.completed_at.is_none());
+    let later_attempt = job.attempt_started_at.filter(|_| job.attempt_started_at != job.started_at);
     let mut lines = fact_lines([
         ("job", Some(job.job_id.clone())),
         ("tenant", job.tenant.clone()),
@@ -36,8 +37,10 @@ pub(crate) fn facts(session: &Session, job: &JobStatus) -> Vec<StyledLine> {
         ("progress", current_progress.map(progress)),
         ("created", Some(when(job.created_at))),
         ("started", job.started_at.map(when)),
+        ("attempt at", later_attempt.map(when)),
         ("next try", job.next_attempt_at.map(when)),
         ("ended", job.completed_at.map(when)),
+        ("discarded", job.discarded_at.map(when)),
         ("error", failure(job)),
         ("message", job.message.clone()),
         ("result", job.result.as_ref().map(|result| result.as_str().to_owned())),
@@ -74,7 +77,15 @@ pub(crate) fn note(job: &JobStatus, now: Timestamp) -> String {
         "Running" if job.cancel_requested => "asked to stop".into(),
         "Running" => job.progress.as_ref().map(progress).unwrap_or_default(),
         "Completed" => job.message.clone().unwrap_or_default(),
-        _ => failure(job).or_else(|| job.message.clone()).unwrap_or_default(),
+        _ => ended(job, now),
+    }
+}
+
+fn ended(job: &JobStatus, now: Timestamp) -> String {
+    let reason = failure(job).or_else(|| job.message.clone()).unwrap_or_default();
+    match job.discarded_at {
+        Some(at) => format!("discarded {}: {reason}", ago(at, now)),
+        None => reason,
     }
 }
 

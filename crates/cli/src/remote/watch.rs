@@ -26,7 +26,8 @@ const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠇", "⠏", "�
 pub(crate) async fn watch(session: &Session, job: &str) -> Result<ExitCode> {
     let mut signals = Signals::new()?; // before anything is drawn that must be removed
     let screen = session.show.screen()?;
-    let mut view = LiveView { session, screen, last: None, lost: false, frame: 0 };
+    let lines = TransitionLines::default();
+    let mut view = LiveView { session, screen, lines, last: None, lost: false, frame: 0 };
     tokio::select! {
         ended = follow_to_end(session, job, &mut view) => ended,
         () = signals.any() => {
@@ -63,6 +64,7 @@ async fn follow_to_end(session: &Session, job: &str, view: &mut LiveView<'_>) ->
 struct LiveView<'a> {
     session: &'a Session,
     screen: Option<Screen>,
+    lines: TransitionLines,
     last: Option<JobStatus>,
     lost: bool,
     frame: usize,
@@ -72,7 +74,7 @@ impl LiveView<'_> {
     fn show_status(&mut self, status: JobStatus) -> Result<()> {
         self.lost = false;
         let has_moved = self.last.as_ref().is_none_or(|last| is_transition(last, &status));
-        let line = transition_line(&status, self.session.now());
+        let line = self.lines.next(&status, self.session.now());
         match &mut self.screen {
             Some(screen) if has_moved => screen.draw_last(&[cut(line)])?,
             Some(_) => {}
@@ -120,13 +122,14 @@ fn is_transition(last: &JobStatus, status: &JobStatus) -> bool {
 pub(crate) fn events(args: &JobArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
         let mut follow = Follow::new(session, &args.job);
+        let mut lines = TransitionLines::default();
         loop {
             match follow.next().await? {
                 FollowEvent::Status { seq, status } => {
                     let event = WatchedEvent { id: &seq, event: "status", data: &status };
                     session.answer(&event, || {
                         let number = StyledLine::of(Style::Faint, format!("{seq:>3}  "));
-                        vec![number.and(transition_line(&status, session.now()))]
+                        vec![number.and(lines.next(&status, session.now()))]
                     })?;
                     if status.completed_at.is_some() {
                         return Ok(());
@@ -146,11 +149,21 @@ struct WatchedEvent<'a> {
     data: &'a JobStatus,
 }
 
-/// The permanent line: time, state, attempt, and a few words.
-fn transition_line(status: &JobStatus, now: Timestamp) -> StyledLine {
-    StyledLine::of(Style::Faint, format!("{}  ", format_time(at(status, now))))
-        .and(state(status))
-        .then(Style::Plain, note(status, now))
+/// The permanent lines. Their times never go back: most are the server's, but the status does not
+/// say when a retry was queued, and that line has the time of this machine.
+#[derive(Default)]
+struct TransitionLines {
+    shown_until: Timestamp,
+}
+
+impl TransitionLines {
+    /// One line: time, state, attempt, and a few words.
+    fn next(&mut self, status: &JobStatus, now: Timestamp) -> StyledLine {
+        self.shown_until = self.shown_until.max(at(status, now));
+        StyledLine::of(Style::Faint, format!("{}  ", format_time(self.shown_until)))
+            .and(state(status))
+            .then(Style::Plain, note(status, now))
+    }
 }
 
 /// When the job entered its state, as far as the status says.
@@ -158,7 +171,9 @@ fn at(status: &JobStatus, now: Timestamp) -> Timestamp {
     let first = (status.attempt == 0).then_some(status.created_at);
     let entered_at = match status.status.as_str() {
         "Queued" => first,
-        "Running" => status.progress.as_ref().map(|progress| progress.at).or(status.started_at),
+        "Running" => {
+            status.progress.as_ref().map(|progress| progress.at).or(status.attempt_started_at)
+        }
         _ => status.completed_at,
     };
     entered_at.map_or(now, |moment| moment.0)
@@ -187,7 +202,7 @@ fn live(status: &JobStatus, spinner: &str, lost: bool, now: Timestamp) -> Styled
         }
         None => line.then(Style::Plain, note(status, now)),
     };
-    let since = status.started_at.filter(|_| is_running).unwrap_or(status.created_at);
+    let since = status.attempt_started_at.filter(|_| is_running).unwrap_or(status.created_at);
     line.then(Style::Faint, format!("   {}", span(now.since(since.0))))
 }
 
@@ -203,7 +218,7 @@ mod tests {
     fn running() -> JobStatus {
         let text = r#"{"jobId":"j","jobType":"report","subjectId":null,"correlationId":"c","status":"Running",
             "attempt":1,"maxAttempts":3,"createdAt":"2026-11-16T00:00:00.000Z","startedAt":"2026-11-16T00:00:00.000Z",
-            "completedAt":null,"errorCode":null,"errorMessage":null,"nextAttemptAt":null,"progress":null,
+            "completedAt":null,"errorCode":null,"errorMessage":null,"nextAttemptAt":null,"attemptStartedAt":"2026-11-16T00:00:00.000Z","progress":null,
             "cancelRequested":false,"message":null,"result":null,"resultUrl":null,"redriveCount":0,"parentId":null}"#;
         serde_json::from_str(text).unwrap()
     }
@@ -231,9 +246,29 @@ mod tests {
     }
 
     #[test]
+    fn the_second_attempt_has_its_own_time() {
+        let at = |text: &str| Some(serde_json::from_value(text.into()).unwrap());
+        let retried = |status: &str, started| JobStatus {
+            status: status.into(),
+            attempt: 2,
+            attempt_started_at: started,
+            ..running()
+        };
+        let queued = JobStatus { status: "Queued".into(), ..running() };
+        let again = retried("Running", at("2026-11-16T00:00:15.000Z"));
+        let behind = retried("Running", at("2026-11-16T00:00:11.000Z"));
+        let mut lines = TransitionLines::default();
+        let mut time = |status: &JobStatus| lines.next(status, now()).text()[11..23].to_owned();
+        assert_eq!(time(&running()), "00:00:00.000");
+        assert_eq!(time(&queued), "00:00:12.000", "the time of this machine");
+        assert_eq!(time(&behind), "00:00:12.000", "the server's clock is behind ours");
+        assert_eq!(time(&again), "00:00:15.000");
+    }
+
+    #[test]
     fn a_transition_line_starts_with_its_time() {
         assert_eq!(
-            transition_line(&with_progress(50), now()).text(),
+            TransitionLines::default().next(&with_progress(50), now()).text(),
             "2026-11-16T00:00:12.000Z  Running    1/3  50 %  month 4 of 12"
         );
     }

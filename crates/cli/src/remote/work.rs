@@ -78,7 +78,8 @@ async fn stop(runner: RunnerHandle, grace: Duration, signals: &mut Signals) -> E
 }
 
 fn registration(args: &WorkArgs) -> Registration {
-    let exec = Arc::new(Exec::new(args.exec.iter().cloned(), std::env::vars_os()));
+    let exec = Exec::new(args.exec.iter().cloned(), std::env::vars_os());
+    let exec = Arc::new(exec.with_final_codes(&args.final_codes));
     let registration = on(&args.job_type, move |payload: Json, context: Context| {
         let exec = exec.clone();
         async move {

@@ -35,6 +35,7 @@ pub(super) enum ValueField<'a> {
     Whole(&'a mut Option<i64>),
     Factor(&'a mut Option<Factor>),
     Words(&'a mut Option<Vec<String>>),
+    Numbers(&'a mut Option<Vec<i64>>),
 }
 
 impl TypeValues {
@@ -46,16 +47,16 @@ impl TypeValues {
     }
 
     /// All keys of a type, in the order in which they are shown.
-    pub(super) fn fields(&mut self) -> [(&'static str, ValueField<'_>); 15] {
+    pub(super) fn fields(&mut self) -> [(&'static str, ValueField<'_>); 16] {
         let TypeValues { policy, backoff, handler, schema_file } = self;
         [
             ("max_attempts", ValueField::Whole(&mut policy.max_attempts)),
             ("lease", ValueField::Text(&mut policy.lease, "30s")),
             ("timeout", ValueField::Text(&mut policy.timeout, "15m")),
-            ("backoff.base", ValueField::Text(&mut backoff.base, "2s")),
+            ("backoff.base", ValueField::Text(&mut backoff.base, "5s")),
             ("backoff.factor", ValueField::Factor(&mut backoff.factor)),
             ("backoff.max", ValueField::Text(&mut backoff.max, "10m")),
-            ("backoff.jitter", ValueField::Text(&mut backoff.jitter, "full")),
+            ("backoff.jitter", ValueField::Text(&mut backoff.jitter, "equal")),
             ("lost_workers_max", ValueField::Whole(&mut policy.lost_workers_max)),
             ("key_window", ValueField::Text(&mut policy.key_window, "7d")),
             ("retention", ValueField::Text(&mut policy.retention, "30d")),
@@ -64,6 +65,7 @@ impl TypeValues {
             ("schema", ValueField::Text(schema_file, "email.schema.json")),
             ("handler.http", ValueField::Text(&mut handler.http, "https://…")),
             ("handler.exec", ValueField::Words(&mut handler.exec)),
+            ("handler.final_codes", ValueField::Numbers(&mut handler.final_codes)),
         ]
     }
 
@@ -96,6 +98,10 @@ impl ValueField<'_> {
             (ValueField::Words(_), _) => {
                 return Err(raw.instead_of("a list such as [\"program\", \"argument\"]"));
             }
+            (ValueField::Numbers(numbers), RawSetting::List(items)) => {
+                *numbers = Some(items.iter().map(whole_number).collect::<Result<_, _>>()?);
+            }
+            (ValueField::Numbers(_), _) => return Err(raw.instead_of("a list such as [65, 78]")),
         }
         Ok(())
     }
@@ -106,11 +112,19 @@ impl ValueField<'_> {
             ValueField::Whole(whole) => whole.map(|number| number.to_string()),
             ValueField::Factor(factor) => factor.map(|Factor(factor)| factor.to_string()),
             ValueField::Words(words) => words.as_deref().map(quoted_list),
+            ValueField::Numbers(numbers) => numbers.as_ref().map(|numbers| format!("{numbers:?}")),
         }
     }
 }
 
-pub(super) fn type_keys() -> [&'static str; 15] {
+fn whole_number(raw: &RawSetting) -> Result<i64, String> {
+    match raw {
+        RawSetting::Whole(number) => Ok(*number),
+        _ => Err(raw.instead_of("a whole number without quotes")),
+    }
+}
+
+pub(super) fn type_keys() -> [&'static str; 16] {
     TypeValues::default().fields().map(|(key, _)| key)
 }
 
@@ -185,7 +199,7 @@ fn key_of(problem: &FieldProblem) -> String {
 
 fn unknown_key(name: &str, raw: &RawSetting) -> String {
     let example = match name {
-        "backoff" => Some("{ base = \"2s\" }"),
+        "backoff" => Some("{ base = \"5s\" }"),
         "handler" => Some("{ http = \"https://…\" } or { exec = [\"program\"] }"),
         _ => None,
     };

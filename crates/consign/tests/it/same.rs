@@ -77,7 +77,7 @@ async fn a_poisoned_job_is_discarded_and_no_other(consign: &Consign) {
     let poisoned = consign.submit(JobRequest::new("bad", &1)).await.unwrap().job_id;
     consign.wait(&poisoned, LONG).await.unwrap();
     assert_eq!(consign.discard(&poisoned).await.unwrap().status, Status::Poisoned);
-    assert!(consign.job(&poisoned).await.unwrap().extension.discarded_at.is_some());
+    assert!(consign.job(&poisoned).await.unwrap().base.discarded_at.is_some());
     let idle = consign.submit(JobRequest::new("idle", &1)).await.unwrap().job_id;
     assert_eq!(code(consign.discard(&idle).await.unwrap_err()), "NOT_POISONED");
     runner.stop(LONG).await;

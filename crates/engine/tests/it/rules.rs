@@ -89,8 +89,8 @@ fn a_success_clears_the_error_and_keeps_the_result() {
 fn a_failure_with_attempts_left_waits_and_tries_again() {
     let job = running();
     let again = change(&job, &settle(&job, failed()));
-    // The random bits of these tests are always the highest, so the wait is the ceiling: 2 s.
-    assert_eq!(again.job.run_at(), Some(at(2)));
+    // The random bits of these tests are always the highest, so the wait is the ceiling: 5 s.
+    assert_eq!(again.job.run_at(), Some(at(5)));
     assert_eq!(again.event, Some(EventKind::Retrying));
     assert_eq!(again.job.life.attempt, 1);
 }
@@ -116,6 +116,26 @@ fn a_failure_on_the_last_attempt_poisons_the_job() {
 fn a_failure_after_a_cancel_request_cancels() {
     let job = after(&running(), &Command::Cancel, at(-9));
     check(&job, settle(&job, failed()), Ok(Status::Cancelled));
+}
+
+#[test]
+fn a_cancelled_attempt_keeps_the_code_and_the_texts_of_its_worker() {
+    let job = after(&running(), &Command::Cancel, at(-9));
+    let ending = EndingDraft {
+        error_code: Some("ASKED".into()),
+        error_message: Some("stopped at page 3".into()),
+        message: Some("2 pages are out".into()),
+        ..cancelled()
+    };
+    let done = change(&job, &settle(&job, ending));
+    let entry = done.entry.expect("a history row");
+    assert_eq!(entry.error_code.unwrap().as_str(), "ASKED");
+    assert_eq!(entry.message.as_deref(), Some("stopped at page 3"));
+    let life = done.job.life;
+    assert_eq!(life.message.as_deref(), Some("2 pages are out"));
+    assert_eq!(life.last_failure.unwrap().message.as_deref(), Some("stopped at page 3"));
+    let silent = change(&job, &settle(&job, cancelled())).job;
+    assert_eq!(silent.life.last_failure, None, "a worker that says nothing has not failed");
 }
 
 #[test]
@@ -153,10 +173,10 @@ fn a_repeated_settle_is_answered_as_the_first_time() {
     let first = change(&job, &command);
     let record = first.entry.as_ref().unwrap().record_of(&token(&job)).unwrap();
     let policy = Policy::default();
-    let facts = Facts { record: Some(&record), ..facts(&policy, at(5)) };
+    let facts = Facts { record: Some(&record), ..facts(&policy, at(7)) };
     // In the meantime, the job began its second attempt, and that one ended.
-    let second = claimed(&first.job, at(4));
-    let done = after(&second, &settle(&second, completed()), at(5));
+    let second = claimed(&first.job, at(6));
+    let done = after(&second, &settle(&second, completed()), at(7));
     for later in [&first.job, &second, &done] {
         let answer = decide(later, &command, &facts).unwrap();
         assert_eq!(answer.effect, Effect::Nothing);

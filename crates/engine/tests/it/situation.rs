@@ -36,10 +36,11 @@ pub(crate) fn draft() -> JobDraft {
     }
 }
 
-/// A job submitted 2,000 s ago.
+/// A job submitted 2,000 s ago, with three attempts unless the draft has its own number.
 pub(crate) fn queued_from(draft: JobDraft) -> Job {
     let new = draft.check(context()).expect("a good draft");
-    submit(&new, &Policy::default(), 0, at(-2_000)).expect("a good job").job
+    let policy = Policy { max_attempts: 3, ..Policy::default() };
+    submit(&new, &policy, 0, at(-2_000)).expect("a good job").job
 }
 
 pub(crate) fn queued() -> Job {
@@ -91,9 +92,8 @@ pub(crate) fn running() -> Job {
 pub(crate) fn running_on(attempt: u32) -> Job {
     let mut job = running();
     for _ in 1..attempt {
-        let failed = after(&job, &settle(&job, failed()), at(-10));
-        let due = failed.run_at().expect("retried");
-        job = claimed(&failed, due.max(at(-10)));
+        let ending = EndingDraft { retry_after_seconds: Some(0), ..failed() };
+        job = claimed(&after(&job, &settle(&job, ending), at(-10)), at(-10));
     }
     job
 }

@@ -11,7 +11,7 @@ use crate::{
     job_payload::JobPayload,
     outcome::{HandlerEnding, HandlerFailure, HandlerOutcome, is_exhausted},
 };
-use engine::{JsonText, RESULT_BYTES_MAX};
+use engine::{FINAL_CODES_DEFAULT, JsonText, RESULT_BYTES_MAX};
 use group::Group;
 use output::{LineBuffer, StderrTail, StdoutLines, read_lines};
 use std::{
@@ -35,13 +35,11 @@ use wire::Json;
 pub struct Exec {
     words: Vec<String>,
     environment: Vec<(OsString, OsString)>,
+    final_codes: Vec<u8>,
 }
 
 /// The environment variables that a program gets: its path and language, and none of our secrets.
 const VARIABLES_KEPT: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
-
-/// The exit code that asks for another attempt: `EX_TEMPFAIL` of `sysexits.h`.
-const EXIT_RETRY: i32 = 75;
 
 /// How long a program has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
@@ -62,7 +60,13 @@ impl Exec {
         Exec {
             words: words.into_iter().map(Into::into).collect(),
             environment: environment.into_iter().filter(is_kept).collect(),
+            final_codes: FINAL_CODES_DEFAULT.into(),
         }
+    }
+
+    /// Sets the exit codes that end a job for good; every other failure is tried again.
+    pub fn with_final_codes(self, codes: &[u8]) -> Self {
+        Exec { final_codes: codes.into(), ..self }
     }
 
     /// Runs the program for `job_payload`, reports its progress to `progress`, and terminates it
@@ -77,7 +81,7 @@ impl Exec {
             (StdoutLines::new(progress), StderrTail::default());
         let exit = self.run_to_end(job_payload, stop, &mut stdout_lines, &mut stderr_tail).await;
         let ending = match exit {
-            Ok(Some(status)) => ending_of(status, &stderr_tail),
+            Ok(Some(status)) => self.ending_of(status, &stderr_tail),
             Ok(None) => HandlerEnding::Stopped,
             Err(error) => {
                 let program = self.words.first().map_or("", String::as_str);
@@ -143,24 +147,31 @@ impl Exec {
             .stderr(Stdio::piped());
         command
     }
+
+    fn is_final(&self, code: i32) -> bool {
+        self.final_codes.iter().any(|final_code| i32::from(*final_code) == code)
+    }
+
+    fn ending_of(&self, status: ExitStatus, stderr_tail: &StderrTail) -> HandlerEnding {
+        match (status.code(), status.signal()) {
+            (Some(0), _) => HandlerEnding::Completed { result: None },
+            (Some(code), _) if self.is_final(code) => {
+                HandlerEnding::ForGood(exit_failure(code, stderr_tail))
+            }
+            (Some(code), _) => retry(exit_failure(code, stderr_tail)),
+            (None, signal) => {
+                let signal = signal.unwrap_or_default();
+                let what = format!("the program was killed by signal {signal}");
+                retry(HandlerFailure::new("EXEC_KILLED", stderr_tail.after(what)))
+            }
+        }
+    }
 }
 
 /// Writes the job to stdin. The program need not read it.
 async fn write_stdin(stdin: Option<ChildStdin>, json: &str) {
     let Some(mut stdin) = stdin else { return };
     drop(stdin.write_all(json.as_bytes()).await);
-}
-
-fn ending_of(status: ExitStatus, stderr_tail: &StderrTail) -> HandlerEnding {
-    match (status.code(), status.signal()) {
-        (Some(0), _) => HandlerEnding::Completed { result: None },
-        (Some(EXIT_RETRY), _) => retry(exit_failure(EXIT_RETRY, stderr_tail)),
-        (Some(code), _) => HandlerEnding::ForGood(exit_failure(code, stderr_tail)),
-        (None, signal) => {
-            let what = format!("the program was killed by signal {}", signal.unwrap_or_default());
-            retry(HandlerFailure::new("EXEC_KILLED", stderr_tail.after(what)))
-        }
-    }
 }
 
 fn exit_failure(code: i32, stderr_tail: &StderrTail) -> HandlerFailure {

@@ -65,11 +65,19 @@ async fn the_exit_code_decides_the_outcome() {
     );
     assert_eq!(
         failure_of(sh("echo 1 >&2; echo 2 >&2; echo >&2; echo 3 >&2; printf 4 >&2; exit 1").await),
-        ("EXEC_EXIT_1".into(), "the program ended with exit code 1: 2 / 3 / 4".into(), false)
+        ("EXEC_EXIT_1".into(), "the program ended with exit code 1: 2 / 3 / 4".into(), true)
     );
     assert_eq!(
         failure_of(sh("exit 255").await),
-        ("EXEC_EXIT_255".into(), "the program ended with exit code 255".into(), false)
+        ("EXEC_EXIT_255".into(), "the program ended with exit code 255".into(), true)
+    );
+    assert_eq!(
+        failure_of(sh("echo no such customer >&2; exit 65").await),
+        (
+            "EXEC_EXIT_65".into(),
+            "the program ended with exit code 65: no such customer".into(),
+            false
+        )
     );
     assert_eq!(
         failure_of(sh("kill -9 $$").await),
@@ -78,8 +86,20 @@ async fn the_exit_code_decides_the_outcome() {
 }
 
 #[tokio::test]
+async fn a_type_may_name_other_final_codes() {
+    let is_retried = async |codes: &[u8], code: u8| {
+        let exec = Exec::new(["sh", "-c", &format!("exit {code}")], environment());
+        let exec = exec.with_final_codes(codes);
+        failed(exec.run(&job_payload(), &|_, _| (), pending()).await).1
+    };
+    assert_eq!((is_retried(&[1, 78], 1).await, is_retried(&[1, 78], 78).await), (false, false));
+    assert!(is_retried(&[1, 78], 65).await, "the list takes the place of the usual code");
+    assert!(is_retried(&[], 65).await);
+}
+
+#[tokio::test]
 async fn a_failure_has_a_message_as_well() {
-    let outcome = sh("echo nobody was at home; exit 3").await;
+    let outcome = sh("echo nobody was at home; exit 65").await;
     assert_eq!(outcome.message.as_deref(), Some("nobody was at home"));
     assert!(!failed(outcome).1);
 }

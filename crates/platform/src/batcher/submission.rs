@@ -126,8 +126,9 @@ fn text_bytes(command: &Command) -> usize {
                     }
                     EndingKind::Failed { failure, .. }
                     | EndingKind::FailedPermanently(failure)
-                    | EndingKind::Poisoned(failure) => length(&failure.message),
-                    EndingKind::Cancelled => 0,
+                    | EndingKind::Poisoned(failure)
+                    | EndingKind::Cancelled(Some(failure)) => length(&failure.message),
+                    EndingKind::Cancelled(None) => 0,
                 }
         }
         Command::Heartbeat { progress, .. } => {

@@ -123,7 +123,7 @@ fn may_queue_again(command: &Command) -> bool {
             EndingKind::Completed { .. }
             | EndingKind::FailedPermanently(_)
             | EndingKind::Poisoned(_)
-            | EndingKind::Cancelled => false,
+            | EndingKind::Cancelled(_) => false,
         },
         Command::Release { delay, .. } => delay.is_zero(),
         Command::Redrive { .. } | Command::LeaseExpiry | Command::Timeout => true,

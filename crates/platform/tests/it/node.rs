@@ -1,12 +1,13 @@
 //! The maintenance of a running node.
 
 use engine::{
-    ClaimId, ClaimRequest, JobDraft, JobType, PolicyDraft, Scope, Start, Status, Tenant, WorkerId,
+    ClaimId, ClaimRequest, JobDraft, JobType, PolicyDraft, Scope, Start, Status, Tenant, Timestamp,
+    WORKER_SIGN_EVERY, WorkerId,
 };
 use platform::{Node, Settings, SystemClock, SystemRandom};
 use pollster::block_on;
 use std::{sync::Arc, thread, time::Duration};
-use store::{Clock, Memory};
+use store::{Clock, ManualClock, Memory};
 
 fn node() -> Node {
     let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
@@ -39,9 +40,32 @@ fn a_waiting_claim_gets_a_job_when_it_is_due() {
     let waited = clock.read().monotonic;
     assert!(waited >= Duration::from_secs(1), "never early: {waited:?}");
     assert!(
-        waited < Duration::from_secs(20),
+        waited < Duration::from_secs(5),
         "maintenance woke it, not the periodic wake-up of all claims: {waited:?}"
     );
+}
+
+/// A worker that waits for jobs sends nothing meanwhile.
+#[test]
+fn a_claim_that_waits_is_a_sign_of_life() {
+    let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+    let random = Arc::new(SystemRandom);
+    let store = Arc::new(Memory::new(clock.clone(), random.clone()));
+    let node = Node::start(store, clock.clone(), random, Settings::default()).unwrap();
+    let _claim = node.claim_waiting(Scope::All, claim_request("1"));
+    let is_seen_after = |time: Timestamp| {
+        let seen = || block_on(node.workers(&Scope::All)).unwrap();
+        (0..2_000).any(|_| {
+            thread::sleep(Duration::from_millis(5));
+            seen().iter().any(|worker| worker.seen_at > time)
+        })
+    };
+    assert!(is_seen_after(Timestamp::default()), "the claim itself");
+    for _ in 0..3 {
+        let before = clock.read().wall;
+        clock.pass(WORKER_SIGN_EVERY * 5 / 4);
+        assert!(is_seen_after(before), "the node counts the claim that waits");
+    }
 }
 
 #[test]

@@ -226,7 +226,7 @@ fn policy(platform: &Platform, job_type: &JobType, rng: &mut Rng) -> Policy {
         timeout_ms: Some(rng.between(20, 90) * 1_000),
         backoff_base_ms: Some(rng.between(0, 3) * 1_000),
         backoff_max_ms: Some(rng.between(5, 20) * 1_000),
-        jitter: Some([Jitter::Full, Jitter::None][rng.below(2)]),
+        jitter: Some([Jitter::Full, Jitter::None, Jitter::Equal][rng.below(3)]),
         lost_workers_max: Some(rng.between(1, 3)),
         key_window_ms: Some(rng.between(10, 300) * 1_000),
         retention_ms: Some(rng.between(60, 1_200) * 1_000),

@@ -2,7 +2,7 @@
 
 use super::fixture::{Fixture, claim_request, email, ending, settling, token};
 use crate::{Claimed, Request};
-use engine::{Command, LeaseState, Outcome, Refusal, ReleaseReason, Scope, Status};
+use engine::{Command, EndingDraft, LeaseState, Outcome, Refusal, ReleaseReason, Scope, Status};
 use std::time::Duration;
 
 pub(crate) fn a_waiting_job_is_cancelled_at_once(fixture: &Fixture) {
@@ -21,6 +21,27 @@ pub(crate) fn cancelling_a_running_job_asks_its_worker_to_stop(fixture: &Fixture
     assert!(fixture.job(id).life.cancel_requested);
     assert!(matches!(fixture.beat(&claimed), LeaseState::CancelRequested(_)));
     assert_eq!(fixture.settle(&claimed, &ending(Outcome::Cancelled)), Ok(Status::Cancelled));
+}
+
+pub(crate) fn a_cancelled_attempt_keeps_what_its_worker_said(fixture: &Fixture) {
+    let id = fixture.submit(email());
+    let claimed = fixture.take();
+    fixture.must(id, Command::Cancel);
+    let draft = EndingDraft {
+        error_code: Some("ASKED".into()),
+        error_message: Some("stopped at page 3".into()),
+        message: Some("2 pages are out".into()),
+        ..ending(Outcome::Cancelled)
+    };
+    let silent = ending(Outcome::Cancelled);
+    assert_eq!(fixture.settle(&claimed, &draft), Ok(Status::Cancelled));
+    assert_eq!(fixture.settle(&claimed, &draft), Ok(Status::Cancelled), "a repeat");
+    assert!(matches!(fixture.settle(&claimed, &silent), Err(Refusal::AlreadyEnded { .. })));
+    let life = fixture.job(id).life;
+    assert_eq!(life.last_failure.map(|failure| failure.code.to_string()), Some("ASKED".into()));
+    assert_eq!(life.message.as_deref(), Some("2 pages are out"));
+    let entry = fixture.history(id).pop().expect("its last row");
+    assert_eq!(entry.message.as_deref(), Some("stopped at page 3"));
 }
 
 pub(crate) fn a_cancelled_job_never_runs_again(fixture: &Fixture) {

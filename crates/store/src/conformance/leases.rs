@@ -2,7 +2,9 @@
 
 use super::fixture::{Fixture, claim_request, claiming, email, ending, settling, token};
 use crate::{Answer, Notification, Request};
-use engine::{Command, LeaseState, Outcome, Refusal, ReleaseReason, Scope, Status, WorkerId};
+use engine::{
+    Command, JobDraft, LeaseState, Outcome, Refusal, ReleaseReason, Scope, Status, WorkerId,
+};
 use pollster::block_on;
 use std::time::Duration;
 
@@ -21,7 +23,7 @@ pub(crate) fn a_stale_token_changes_nothing(fixture: &Fixture) {
     let lost = fixture.take();
     fixture.pass(30);
     assert_eq!(fixture.sweep(), [id]);
-    fixture.pass(2);
+    fixture.pass(5);
     let claimed = fixture.take();
     let before = fixture.job(id);
     assert_eq!(fixture.complete(&lost), Err(Refusal::LeaseLost));
@@ -33,7 +35,7 @@ pub(crate) fn a_stale_token_changes_nothing(fixture: &Fixture) {
 }
 
 pub(crate) fn the_fence_only_grows(fixture: &Fixture) {
-    let id = fixture.submit(email());
+    let id = fixture.submit(JobDraft { max_attempts: Some(3), ..email() });
     let mut last = None;
     for _ in 0..3 {
         let claimed = fixture.take();

@@ -44,6 +44,7 @@ macro_rules! conformance {
                 an_empty_batch_returns_no_replies,
                 odd_numbers_are_survived;
             cancels: a_waiting_job_is_cancelled_at_once, cancelling_a_running_job_asks_its_worker_to_stop,
+                a_cancelled_attempt_keeps_what_its_worker_said,
                 a_cancelled_job_never_runs_again, a_cancel_and_a_settle_race_to_one_outcome;
             maintenance: overdue_jobs_are_read_in_pages, an_expired_job_is_found_and_cancelled,
                 the_store_reports_when_the_next_job_is_due, a_silent_worker_is_found, a_slow_handler_is_found, no_job_is_overdue_before_its_time,
@@ -94,7 +95,8 @@ macro_rules! conformance {
             operators: a_paused_queue_is_not_claimed_from, the_store_lists_every_pause, a_pause_tells_who_made_it_and_why_and_since_when, a_pause_of_all_tenants_holds_for_each_tenant,
                 policies_are_kept_and_used, schemas_and_ready_made_handlers_are_kept, a_redrive_is_a_new_life,
                 a_redrive_may_correct_the_payload, a_full_queue_takes_no_more,
-                explain_facts_show_why_a_job_waits, workers_are_seen, a_worker_that_signs_off_is_gone_at_once,
+                explain_facts_show_why_a_job_waits, explain_facts_name_the_last_sign_of_life,
+                a_lease_that_a_restore_made_void_does_not_run, workers_are_seen, a_worker_that_signs_off_is_gone_at_once,
                 a_worker_that_signs_off_keeps_its_leases, an_erased_job_leaves_no_personal_data;
             outbox: every_transition_is_announced_once_in_order, numbers_have_no_gaps_and_do_not_change,
                 old_announcements_go_and_numbers_go_on, a_job_s_announcements_are_read_from_a_row_on,

@@ -1,10 +1,10 @@
 //! Commands of operators, and what operators can read.
 
 use super::fixture::{Fixture, claim_request, email, job_type, keyed, only};
-use crate::{Answer, Request};
+use crate::{Answer, Request, Store};
 use engine::{
-    Command, JobDraft, JsonText, KeyName, LeaseState, PauseNote, PauseReason, Policy, PolicyDraft,
-    ReadyMadeDraft, Refusal, Scope, Status, WorkerId, explain,
+    ClaimRequest, Command, Host, JobDraft, JsonText, KeyName, LeaseState, PauseNote, PauseReason,
+    Policy, PolicyDraft, ReadyMadeDraft, Refusal, Scope, Status, WorkerId, explain,
 };
 use pollster::block_on;
 
@@ -116,7 +116,8 @@ pub(crate) fn schemas_and_ready_made_handlers_are_kept(fixture: &Fixture) {
     };
     let push = draft(ReadyMadeDraft::Http("https://hooks.example/a?b=c".into())).check().unwrap();
     let words = ["convert", "", "two words"].map(String::from).to_vec();
-    let run = draft(ReadyMadeDraft::Exec(words)).check().unwrap();
+    let run =
+        draft(ReadyMadeDraft::Exec { words, final_codes: Some(vec![65, 78]) }).check().unwrap();
     for policy in [push, run, Policy::default()] {
         fixture.set_policy("email", policy.clone());
         (fixture.restart)();
@@ -126,7 +127,8 @@ pub(crate) fn schemas_and_ready_made_handlers_are_kept(fixture: &Fixture) {
 }
 
 pub(crate) fn a_redrive_is_a_new_life(fixture: &Fixture) {
-    let id = fixture.submit(JobDraft { expires_at: Some(1_800_000_500_000), ..email() });
+    let draft = JobDraft { max_attempts: Some(3), ..email() };
+    let id = fixture.submit(JobDraft { expires_at: Some(1_800_000_500_000), ..draft });
     (0..3).for_each(|_| drop(fixture.fail(&fixture.take())));
     assert_eq!(fixture.status(id), Status::Poisoned);
     fixture.pass(3_600);
@@ -210,6 +212,17 @@ pub(crate) fn explain_facts_show_why_a_job_waits(fixture: &Fixture) {
     assert_eq!(codes(), (1, vec!["LIMIT_REACHED", "BEHIND_OTHERS"]));
 }
 
+pub(crate) fn a_lease_that_a_restore_made_void_does_not_run(fixture: &Fixture) {
+    let id = fixture.submit(email());
+    fixture.take();
+    let codes = |store: &dyn Store| {
+        let (job, facts) = block_on(store.explain_facts(&Scope::All, id)).unwrap().unwrap();
+        explain(&job, &facts).into_iter().map(|reason| reason.code()).collect::<Vec<_>>()
+    };
+    assert_eq!(codes(&*fixture.store()), ["RUNNING"]);
+    assert_eq!(codes(&*(fixture.restored)()), ["RETRY_WAIT"]);
+}
+
 pub(crate) fn workers_are_seen(fixture: &Fixture) {
     fixture.submit(email());
     let claimed = fixture.take();
@@ -217,7 +230,7 @@ pub(crate) fn workers_are_seen(fixture: &Fixture) {
     assert_eq!((seen().running, seen().live), (1, true));
     assert_eq!(seen().job_types, [job_type("email")]);
     fixture.complete(&claimed).unwrap();
-    fixture.pass(89);
+    fixture.pass(29);
     assert!(seen().live && fixture.depth("email").live_workers == 1);
     fixture.pass(1);
     assert!(!seen().live && fixture.depth("email").live_workers == 0);
@@ -225,6 +238,29 @@ pub(crate) fn workers_are_seen(fixture: &Fixture) {
     fixture.one(Request::WorkerAlive { scope: Scope::All, worker }).unwrap();
     assert!(seen().live, "a heartbeat is a sign of life, too");
     assert_eq!(seen().job_types, [job_type("email")], "and does not change what it can do");
+}
+
+pub(crate) fn explain_facts_name_the_last_sign_of_life(fixture: &Fixture) {
+    let id = fixture.submit(JobDraft { delay_seconds: Some(600), ..email() });
+    let last = || {
+        let facts = block_on(fixture.store().explain_facts(&Scope::All, id)).unwrap();
+        let sign = facts.expect("the job exists").1.last_sign;
+        sign.map(|sign| {
+            (sign.worker.to_string(), sign.host.map(|host| host.to_string()), sign.left)
+        })
+    };
+    assert_eq!(last(), None);
+    let host = Host::parse("machine-1").ok();
+    fixture.claim(ClaimRequest { host, ..claim_request("w", "c", &["email"], 1) });
+    fixture.claim(claim_request("other", "c", &["scan"], 1));
+    let on_machine_1 = Some("machine-1".to_owned());
+    assert_eq!(last(), Some(("w".into(), on_machine_1.clone(), false)));
+    fixture.pass(30);
+    assert_eq!(last(), Some(("w".into(), on_machine_1.clone(), false)), "silent, and named");
+    leave(fixture, Scope::All, "w");
+    assert_eq!(last(), Some(("w".into(), on_machine_1.clone(), true)));
+    (fixture.restart)();
+    assert_eq!(last(), Some(("w".into(), on_machine_1, true)), "that is kept");
 }
 
 fn leave(fixture: &Fixture, scope: Scope, name: &str) {
@@ -269,8 +305,7 @@ pub(crate) fn a_worker_that_signs_off_keeps_its_leases(fixture: &Fixture) {
     let name = claimed.job.lease().unwrap().worker.clone();
     leave(fixture, Scope::All, name.as_str());
     let seen = || block_on(fixture.store().workers(&Scope::All)).unwrap();
-    let [own] = &seen()[..] else { panic!("it holds a job: {:?}", seen()) };
-    assert!(!own.live && own.running == 1, "{own:?}");
+    assert!(seen().is_empty(), "it is gone, and not lost: {:?}", seen());
     assert_eq!(fixture.depth("email").live_workers, 0);
     assert!(matches!(fixture.beat(&claimed), LeaseState::Extended(_)));
     assert_eq!(fixture.complete(&claimed), Ok(Status::Completed));

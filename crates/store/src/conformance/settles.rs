@@ -2,7 +2,9 @@
 
 use super::fixture::{Fixture, email, ending, settling, token};
 use crate::Request;
-use engine::{Answer, Command, EndingDraft, Outcome, Refusal, ReleaseReason, Scope, Status};
+use engine::{
+    Answer, Command, EndingDraft, JobDraft, Outcome, Refusal, ReleaseReason, Scope, Status,
+};
 use std::time::Duration;
 
 pub(crate) fn an_attempt_completes(fixture: &Fixture) {
@@ -24,7 +26,7 @@ pub(crate) fn an_attempt_completes(fixture: &Fixture) {
 }
 
 pub(crate) fn a_failure_is_tried_again_and_then_poisons(fixture: &Fixture) {
-    let id = fixture.submit(email());
+    let id = fixture.submit(JobDraft { max_attempts: Some(3), ..email() });
     for expected in [Status::Queued, Status::Queued, Status::Poisoned] {
         assert_eq!(fixture.fail(&fixture.take()), Ok(expected));
     }

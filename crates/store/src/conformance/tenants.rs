@@ -61,7 +61,7 @@ pub(crate) fn workers_of_one_name_are_not_mixed_up(fixture: &Fixture) {
     let seen = |owner| block_on(fixture.store().workers(&only(owner))).unwrap().remove(0);
     assert_eq!((seen("acme").running, seen("birch").running), (1, 1));
     fixture.complete(&acme).unwrap();
-    fixture.pass(89);
+    fixture.pass(29);
     fixture.beat(&birch);
     fixture.pass(1);
     assert!(!seen("acme").live && seen("birch").live, "another's lease is no sign of life");

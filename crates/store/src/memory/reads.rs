@@ -9,11 +9,11 @@ use crate::{
         EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, PoisonCounts, Query, Upcoming,
         WORKERS_KEPT, reported_codes,
     },
-    workers::{Leases, list_workers},
+    workers::{Leases, last_sign, list_workers},
 };
 use engine::{
     AuditEntry, Event, ExplainFacts, Job, JobId, JobType, Scope, Status, Timestamp, WorkerId,
-    overdue,
+    is_live, overdue,
 };
 
 impl Tables {
@@ -78,9 +78,13 @@ impl Tables {
     }
 
     pub(super) fn workers(&self, scope: &Scope) -> Vec<WorkerSeen> {
+        list_workers(&self.workers, &self.leases(), scope, self.now())
+    }
+
+    fn leases(&self) -> Leases {
         let mut leases = Leases::default();
         self.claims.values().flatten().for_each(|id| leases.count(&self.jobs[id]));
-        list_workers(&self.workers, &leases, scope, self.now())
+        leases
     }
 
     pub(super) fn explain_facts(&self, scope: &Scope, id: JobId) -> Option<(Job, ExplainFacts)> {
@@ -94,7 +98,9 @@ impl Tables {
         let explain_facts = ExplainFacts {
             now: self.now(),
             pauses: self.records.pauses_of(&queue),
+            epoch: self.epoch,
             live_workers: LiveWorkers::of(&workers, [&queue]).count(&queue),
+            last_sign: last_sign(&self.workers, &queue),
             ahead: self.due(&queue).filter(before).count() as u64,
             running: running.map(|(_, counts)| counts.running).sum(),
             concurrency: self.records.policy(&queue.job_type).concurrency,
@@ -175,8 +181,11 @@ impl Tables {
     }
 
     fn gone_workers(&self, limit: usize) -> Vec<(Scope, WorkerId)> {
-        let all = self.workers(&Scope::All).into_iter();
-        let gone = all.filter(|seen| !seen.live && seen.seen_at + WORKERS_KEPT <= self.now());
-        gone.take(limit).map(|seen| (seen.scope, seen.worker)).collect()
+        let (leases, now) = (self.leases(), self.now());
+        let gone = self.workers.iter().filter(|(key, seen)| {
+            seen.seen_at + WORKERS_KEPT <= now
+                && !is_live(seen.seen_at, leases.last_expiry(key), now)
+        });
+        gone.take(limit).map(|(key, _)| key.clone()).collect()
     }
 }

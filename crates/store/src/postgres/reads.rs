@@ -22,7 +22,7 @@ use crate::{
     },
     queue::{Counts, LiveWorkers, Queue, QueueDepth},
     store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, reported_codes},
-    workers::{Leases, list_workers, needs_leases},
+    workers::{Leases, last_sign, list_workers, needs_leases},
 };
 use engine::{
     Envelope, ErrorCode, Event, ExplainFacts, Job, JobId, JobType, Scope, Timestamp, overdue,
@@ -121,10 +121,13 @@ impl Inner {
         let running = counts(db, &of_type).await?.values().map(|counts| counts.running).sum();
         let (all, leases) = (self.workers_now(db, scope).await?, workers::leases(db).await?);
         let workers = list_workers(&all, &leases, &Scope::All, now);
+        let epoch: i32 = db.row(sql::EPOCH, &[], "store_meta has no row").await?.try_get(0)?;
         let explain_facts = ExplainFacts {
             now,
             pauses: settings.records.pauses_of(&queue),
+            epoch: epoch.unsigned_abs(),
             live_workers: LiveWorkers::of(&workers, [&queue]).count(&queue),
+            last_sign: last_sign(&all, &queue),
             ahead: ahead(db, &stored, now).await?,
             running,
             concurrency: settings.records.policy(&queue.job_type).concurrency,

@@ -16,7 +16,7 @@ use crate::{
     queue::{LiveWorkers, Queue, QueueDepth, WorkerSeen},
     record::RecordKind,
     store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, reported_codes},
-    workers::{Leases, list_workers, needs_leases},
+    workers::{Leases, last_sign, list_workers, needs_leases},
 };
 use engine::{ErrorCode, Event, ExplainFacts, Job, JobId, JobType, Scope, Timestamp, overdue};
 use rusqlite::Connection;
@@ -168,11 +168,13 @@ pub(super) fn explain_facts(
     let counts = load_counts_of_few(db, &queues)?;
     let running = counts.values().map(|counts| counts.running).sum();
     let records = records::load(db, &[RecordKind::Policy, RecordKind::Pause])?;
-    let workers = self::workers(db, workers, &Scope::All, now)?;
+    let listed = self::workers(db, workers, &Scope::All, now)?;
     let explain_facts = ExplainFacts {
         now,
         pauses: records.pauses_of(&queue),
-        live_workers: LiveWorkers::of(&workers, [&queue]).count(&queue),
+        epoch: load_store_meta(db)?.epoch,
+        live_workers: LiveWorkers::of(&listed, [&queue]).count(&queue),
+        last_sign: last_sign(workers, &queue),
         ahead: ahead(db, &stored, now)?,
         running,
         concurrency: records.policy(&queue.job_type).concurrency,

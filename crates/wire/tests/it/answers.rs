@@ -2,9 +2,9 @@
 
 use crate::{jobs, shape::check};
 use engine::{
-    Command, Decision, Effect, EventKind, ExecCommand, HandlerUrl, HistoryEntry, Job, JobType,
-    JsonText, KeyName, LeaseState, Pause, PauseNote, PauseReason, Policy, ReadyMade, Reason,
-    Refusal, Scope, Status, StepAnswer, Submitted, Tenant, decide,
+    Command, Decision, Effect, EventKind, ExecCommand, HandlerUrl, HistoryEntry, Host, Job,
+    JobType, JsonText, KeyName, LastSign, LeaseState, Pause, PauseNote, PauseReason, Policy,
+    ReadyMade, Reason, Refusal, Scope, Status, StepAnswer, Submitted, Tenant, decide,
 };
 use wire::*;
 
@@ -40,6 +40,37 @@ fn the_seed_s_twelve_fields_come_first_and_in_its_order() {
     let places: Vec<_> = SEED.iter().map(|name| text.find(&format!("\"{name}\":"))).collect();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");
     assert!(places.last().unwrap() < &text.find("\"nextAttemptAt\":"), "{text}");
+    assert!(text.contains("Z\",\"attemptStartedAt\":null,\"progress\":"), "right after it: {text}");
+}
+
+#[test]
+fn the_start_of_the_last_attempt_is_not_that_of_the_first() {
+    let started = |job: &Job| {
+        let status = JobStatus::from(job);
+        (status.started_at.map(|at| at.0), status.attempt_started_at.map(|at| at.0))
+    };
+    assert_eq!(started(&jobs::plain()), (None, None));
+    let first = jobs::running(&jobs::full());
+    assert_eq!(started(&first).1, first.lease().map(|lease| lease.started_at));
+    assert_eq!(started(&first).0, started(&first).1);
+    let retrying = jobs::retrying();
+    assert_eq!(started(&retrying).0, started(&retrying).1, "one attempt so far");
+    let second = jobs::claimed(&retrying, 160);
+    assert_eq!(started(&second), (started(&retrying).0, Some(jobs::at(160))));
+}
+
+#[test]
+fn a_completed_job_is_done_to_the_last_percent() {
+    let percent = |job: &Job| JobStatus::from(job).progress.map(|progress| progress.percent);
+    assert_eq!(percent(&jobs::completed()), Some(100));
+    assert_ne!(percent(&jobs::stopping()), Some(100));
+}
+
+#[test]
+fn a_discarded_job_says_so_in_every_shape() {
+    let discarded = jobs::after(&jobs::poisoned(), &Command::Discard, 140);
+    check("status_discarded", &JobStatus::from(&discarded));
+    assert!(JobStatus::from(&jobs::poisoned()).discarded_at.is_none());
 }
 
 #[test]
@@ -138,9 +169,24 @@ fn each_reason_has_its_own_fields_and_no_others() {
     let job_type = JobType::parse("email").unwrap();
     let lease = jobs::running(&jobs::full()).lease().unwrap().clone();
     let failure = jobs::retrying().life.last_failure.unwrap();
+    let last_sign = LastSign {
+        worker: lease.worker.clone(),
+        scope: Scope::All,
+        host: Host::parse("machine-1").ok(),
+        at: jobs::at(50),
+        left: false,
+    };
     let reasons = [
         Reason::QueuePaused { pause: pause() },
-        Reason::NoLiveWorker { job_type },
+        Reason::NoLiveWorker { job_type: job_type.clone(), last_sign: None },
+        Reason::NoLiveWorker { job_type, last_sign: Some(last_sign) },
+        Reason::WorkersBusy { live_workers: 2 },
+        Reason::LeaseVoid {
+            worker: lease.worker.clone(),
+            since: lease.started_at,
+            lease_expires_at: lease.expires_at,
+            attempt: 2,
+        },
         Reason::NotDue { run_at: jobs::at(60) },
         Reason::RetryWait { run_at: jobs::at(60), attempt: 2, error_code: Some(failure.code) },
         Reason::BehindOthers { ahead: 12 },

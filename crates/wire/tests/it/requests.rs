@@ -133,7 +133,15 @@ fn a_settle_request_is_read_as_its_ending() {
         EndingKind::FailedPermanently(_)
     ));
     assert!(matches!(ending_kind(r#""outcome": "poisoned""#), EndingKind::Poisoned(_)));
-    assert!(matches!(ending_kind(r#""outcome": "cancelled""#), EndingKind::Cancelled));
+    assert!(matches!(ending_kind(r#""outcome": "cancelled""#), EndingKind::Cancelled(None)));
+    let cancelled = ending_kind(
+        r#""outcome": "cancelled", "errorCode": "ASKED", "errorMessage": "stopped at page 3""#,
+    );
+    let EndingKind::Cancelled(Some(failure)) = cancelled else { panic!("{cancelled:?}") };
+    assert_eq!(
+        (failure.code.as_str(), failure.message.as_deref()),
+        ("ASKED", Some("stopped at page 3"))
+    );
 }
 
 #[test]

@@ -57,7 +57,8 @@ pub(super) fn report(report: &Report) -> SettleItem {
         },
         EndingKind::FailedPermanently(failure) => failed(with_outcome("failed"), failure, false),
         EndingKind::Poisoned(failure) => failed(with_outcome("poisoned"), failure, false),
-        EndingKind::Cancelled => with_outcome("cancelled"),
+        EndingKind::Cancelled(None) => with_outcome("cancelled"),
+        EndingKind::Cancelled(Some(failure)) => failed(with_outcome("cancelled"), failure, false),
     }
 }
 
@@ -124,6 +125,11 @@ mod tests {
         check(&Fail::for_good("NO", "x").draft());
         check(&Fail::poison("BAD", "x").draft());
         check(&Fail::cancelled().draft());
+        check(&EndingDraft {
+            error_code: Some("ASKED".into()),
+            error_message: Some("stopped at page 3".into()),
+            ..EndingDraft::new(Outcome::Cancelled)
+        });
         check(&EndingDraft {
             message: Some("done".into()),
             result: Some("[1]".into()),

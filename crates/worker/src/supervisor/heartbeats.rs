@@ -8,25 +8,18 @@ use crate::{
 use engine::{Heartbeat, ITEMS_MAX};
 use futures_util::future::join_all;
 use std::{pin::pin, sync::Arc, time::Duration};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
 /// How often the supervisor checks whether a heartbeat is due, while there are leases.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
-/// How often a worker without leases sends a heartbeat; after 90 s of silence it counts as lost.
-const ALIVE_EVERY: Duration = Duration::from_secs(20);
 
-/// Sends heartbeats, and passes their answers on to handlers.
+/// Sends heartbeats, and passes their answers on to handlers. A worker without leases sends none:
+/// it has a claim open, and the node that holds the claim counts it as a sign of life.
 pub(super) async fn send(runner: Arc<RunnerState>) {
-    let mut alive_at = Instant::now();
     let mut log = LogOnce::default();
     loop {
-        wait_for_work(&runner, alive_at + ALIVE_EVERY).await;
-        let now = Instant::now();
-        let alive_due = now >= alive_at + ALIVE_EVERY;
-        if alive_due {
-            alive_at = now;
-        }
-        match send_due(&runner, now, alive_due).await {
+        wait_for_work(&runner).await;
+        match send_due(&runner, Instant::now()).await {
             Ok(()) => drop(log.recovered()),
             Err(error) => log.failed("heartbeats are not answered", &error),
         }
@@ -34,13 +27,12 @@ pub(super) async fn send(runner: Arc<RunnerState>) {
     }
 }
 
-async fn wait_for_work(runner: &RunnerState, alive_at: Instant) {
+async fn wait_for_work(runner: &RunnerState) {
     let claimed = runner.claimed.notified();
     if !runner.has_leases() {
         tokio::select! {
             () = runner.context.progress_made.notified() => {}
             () = claimed => {}
-            () = sleep_until(alive_at) => {}
         }
     }
     sleep(CHECK_EVERY).await;
@@ -49,10 +41,10 @@ async fn wait_for_work(runner: &RunnerState, alive_at: Instant) {
 /// Sends the heartbeats that are due, of all types at once, so that they share a commit. Leases are
 /// still checked meanwhile: a handler learns that its lease has run out even if the store does not
 /// answer.
-async fn send_due(runner: &RunnerState, now: Instant, alive_due: bool) -> Result<(), BackendError> {
+async fn send_due(runner: &RunnerState, now: Instant) -> Result<(), BackendError> {
     let due = (0..runner.pollers.len()).filter_map(|poller| {
         let due = runner.due_heartbeats(poller, now);
-        (alive_due || !due.is_empty()).then(|| send_for(runner, poller, due))
+        (!due.is_empty()).then(|| send_for(runner, poller, due))
     });
     let mut answers = pin!(join_all(due));
     loop {
@@ -63,16 +55,13 @@ async fn send_due(runner: &RunnerState, now: Instant, alive_due: bool) -> Result
     }
 }
 
-/// The heartbeats of one poller. An empty page says that a worker without leases is alive.
+/// The heartbeats of one poller.
 async fn send_for(
     runner: &RunnerState,
     poller: usize,
     due: Vec<(Arc<Attempt>, Heartbeat)>,
 ) -> Result<(), BackendError> {
     let worker = &runner.pollers[poller].worker;
-    if due.is_empty() {
-        return runner.backend.heartbeat(worker, Vec::new()).await.map(drop);
-    }
     for page in due.chunks(ITEMS_MAX) {
         let heartbeats = page.iter().map(|(_, heartbeat)| heartbeat.clone()).collect();
         // The store extends the lease at some time after this, maybe long before its answer

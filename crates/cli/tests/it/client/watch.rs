@@ -142,7 +142,7 @@ fn without_a_terminal_there_is_a_line_per_change_also_over_a_restart() {
     test_server.restart_in_place();
     let job = claim(&test_server, "report");
     let next = output_lines.next().unwrap();
-    assert!(next.contains("Running") && next.contains("1/3"), "{next}");
+    assert!(next.contains("Running") && next.contains("1/10"), "{next}");
     let failed = json!({"outcome": "failed", "retryable": false, "errorCode": "NO_PAPER"});
     settle(&test_server, &job, failed);
     let last = output_lines.next().unwrap();
@@ -153,6 +153,25 @@ fn without_a_terminal_there_is_a_line_per_change_also_over_a_restart() {
     child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert!(err.contains("trying again"), "{err}");
     assert!(!err.contains('\x1b'), "{err}");
+}
+
+#[test]
+fn the_lines_of_a_watch_never_go_back_in_time() {
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
+    let id = prompt.enqueues(&["report"]);
+    let (_child, mut output_lines) = lines(&prompt, &["status", &id, "--watch"]);
+    let mut seen = vec![output_lines.next().unwrap()];
+    let busy = json!({"outcome": "failed", "errorCode": "BUSY", "retryAfterSeconds": 0});
+    for ending in [busy, json!({"outcome": "completed"})] {
+        let job = claim(&test_server, "report");
+        seen.push(output_lines.next().unwrap());
+        settle(&test_server, &job, ending);
+        seen.push(output_lines.next().unwrap());
+    }
+    let times: Vec<&str> = seen.iter().filter_map(|line| line.split("  ").next()).collect();
+    assert!(times.is_sorted(), "{seen:#?}");
+    assert!(seen[3].contains("Running    2/10") && seen[4].contains("Completed"), "{seen:#?}");
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn exec_exit_codes_map_to_documented_outcomes() {
     let prompt = Prompt::of(&test_server);
     let [fine, bad, later] =
         ["fine", "bad", "later"].map(|how| submit(&test_server, "a", json!(how)));
-    let script = r#"in=$(cat); case "$in" in *'"bad"'*) echo no >&2; exit 3;; *'"later"'*) exit 75;; esac; echo "done by $CONSIGN_JOB_ID""#;
+    let script = r#"in=$(cat); case "$in" in *'"bad"'*) echo no >&2; exit 65;; *'"later"'*) exit 1;; esac; echo "done by $CONSIGN_JOB_ID""#;
     let output =
         prompt.types(&["work", "--type", "a", "--until-empty", "--exec", "sh", "-c", script]);
     assert_eq!(output.code, Some(0), "{}", output.err);
@@ -68,9 +68,9 @@ fn exec_exit_codes_map_to_documented_outcomes() {
     let failed = status(&bad);
     assert_eq!(
         (&failed["status"], &failed["errorCode"]),
-        (&json!("Failed"), &json!("EXEC_EXIT_3"))
+        (&json!("Failed"), &json!("EXEC_EXIT_65"))
     );
-    assert_eq!(status(&later)["errorCode"], "EXEC_EXIT_75");
+    assert_eq!(status(&later)["errorCode"], "EXEC_EXIT_1");
     for (id, outcome) in [(fine, "completed"), (bad, "failed for good"), (later, "failed")] {
         let line = |line: &&str| line.contains(&id) && line.contains(outcome);
         assert!(output.err.lines().any(|said| line(&said)), "{id} {outcome}: {}", output.err);

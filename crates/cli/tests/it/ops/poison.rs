@@ -56,6 +56,8 @@ fn poison_actions_count_their_jobs_before_and_after() {
     assert!(prompt.types(&filter).well().contains("1 job left the poison queue"));
     let rest = prompt.types(&["poison", "discard", "--everything", "--yes", "--json"]);
     assert_eq!(rest.json()["matched"], 1);
+    let list = prompt.types(&["list", "--status", "poisoned"]);
+    assert!(list.well().contains("discarded "), "{}", list.out);
     let none = prompt.types(&["poison", "discard", "--everything"]);
     assert!(none.well().contains("no poisoned job matches"), "{}", none.out);
     assert!(prompt.types(&["poison"]).well().contains("no job waits for a person"));

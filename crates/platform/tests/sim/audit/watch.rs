@@ -384,6 +384,7 @@ impl JobWatch {
         };
         let lawful = match policy.backoff.jitter {
             Jitter::None => wait == ceiling,
+            Jitter::Equal => (ceiling / 2..=ceiling).contains(&wait),
             Jitter::Full => wait <= ceiling,
         };
         ensure(!by_policy || lawful, "I12", || format!("{}: waits for {wait:?}", job.id()))

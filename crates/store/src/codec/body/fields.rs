@@ -79,7 +79,7 @@ numbers! {
     kind_number: EventKind {
         0 Queued, 1 Running, 2 Retrying, 3 Completed, 4 Failed, 5 Poisoned, 6 Cancelled, 7 Redriven
     }
-    jitter_number: Jitter { 0 None, 1 Full }
+    jitter_number: Jitter { 0 None, 1 Full, 2 Equal }
 }
 
 variants! {
@@ -104,7 +104,7 @@ fields! {
     }
     Life {
         redrive_count, due_at, started_at, attempt, releases, losses, cancel_requested,
-        last_failure, message, progress, result, result_url
+        last_failure, message, progress, result, result_url, last_attempt_at
     }
     Failure { code, message }
     Progress { report, at }
@@ -157,8 +157,14 @@ codecs! {
         let note: Option<Box<str>> = Codec::read(from)?;
         ProgressReport::check(percent.into(), note.as_deref()).ok()
     };
-    ExecCommand: |command, out| out.list(command.words().iter()),
-        |from| ExecCommand::parse(&Vec::<Box<str>>::read(from)?).ok();
+    ExecCommand: |command, out| {
+        out.list(command.words().iter());
+        out.list(command.final_codes().iter());
+    }, |from| {
+        let command = ExecCommand::parse(&Vec::<Box<str>>::read(from)?).ok()?;
+        let codes: Vec<i64> = Vec::<u8>::read(from)?.into_iter().map(i64::from).collect();
+        command.with_final_codes(&codes).ok()
+    };
     Rights: |rights, out| {
         let rights: Vec<Right> = rights.iter().collect();
         rights.write(out);

@@ -63,6 +63,7 @@ fn full_life() -> Life {
         progress: Some(Progress { report, at: at(6) }),
         result: Some(JsonText::parse("result", "[1]", 10).unwrap()),
         result_url: Some(ResultUrl::parse("https://x/y").unwrap()),
+        last_attempt_at: Some(at(7)),
     }
 }
 
@@ -243,7 +244,14 @@ fn an_audit_entry_keeps_the_name_of_its_actor() {
 /// The bytes of a policy from before there were schemas and ready-made handlers.
 #[test]
 fn a_policy_that_was_written_before_is_still_read() {
-    let policy = Policy { max_queued: Some(7), concurrency: Some(8), ..Policy::default() };
+    let base = Duration::from_secs(2);
+    let policy = Policy {
+        max_attempts: 3,
+        backoff: Backoff { base, jitter: Jitter::Full, ..Backoff::default() },
+        max_queued: Some(7),
+        concurrency: Some(8),
+        ..Policy::default()
+    };
     let before = [
         1, 3, 0xb0, 0xea, 1, 0xa0, 0xf7, 0x36, 0xd0, 15, 0xc8, 1, 0xc0, 0xcf, 0x24, 1, 3, 0x80,
         0x88, 0xb2, 0xa0, 2, 0x80, 0x90, 0xfb, 0xd3, 9, 1, 7, 1, 8,

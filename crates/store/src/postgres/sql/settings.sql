@@ -1,5 +1,9 @@
 -- Facts about the store, and its queues: small tables, read as a whole.
 
+-- name: EPOCH
+-- How often the store was restored. A lease of an earlier epoch is void.
+select epoch from consign.store_meta;
+
 -- name: BATCH_SETTINGS_VERSION
 -- Grows with every queue, policy and pause. A cache that was loaded at this version has all of
 -- them.

@@ -28,7 +28,7 @@ fn the_audit_log_records_each_changed_field_of_a_type() {
         detail(&test_server, "type.put", "mail")
     };
     let first = set(json!({"maxAttempts": 7, "lease": "1m"}));
-    assert_eq!(first, "lease 30s → 1m; maxAttempts 3 → 7");
+    assert_eq!(first, "lease 30s → 1m; maxAttempts 10 → 7");
     let schema = json!({"type": "object", "title": "planted-in-a-schema"});
     let address = "https://hooks.example/planted-in-an-address";
     let second = set(json!({

@@ -14,6 +14,11 @@ fn explain_gives_each_reason_when_it_applies() {
     assert!(customer.claim_with(&job_type, json!({})).is_empty(), "now a worker is alive");
     assert_eq!(customer.reasons(&id), ["QUEUE_PAUSED"]);
     customer.owner.post(&format!("{path}/resume")).send().ok(200);
+    assert_eq!(
+        customer.reasons(&id),
+        ["LIMIT_REACHED"],
+        "it is next, and its worker has not asked since"
+    );
     let later = customer.submit(json!({"jobType": job_type, "delaySeconds": 3600}));
     assert_eq!(customer.reasons(&later)[0], "NOT_DUE");
     let behind = customer.submit(json!({"jobType": job_type, "priority": 1}));

@@ -25,6 +25,7 @@ fn the_first_twelve_fields_are_the_seeds() {
         "errorCode",
         "errorMessage",
         "nextAttemptAt",
+        "attemptStartedAt",
         "progress",
         "cancelRequested",
         "message",
@@ -43,11 +44,42 @@ fn the_first_twelve_fields_are_the_seeds() {
     assert_eq!(places[0], 1, "nothing comes before: {text}");
     let shown = answer.json();
     assert_eq!(shown.as_object().unwrap().len(), fields.len(), "and nothing else: {text}");
-    for absent in ["startedAt", "completedAt", "errorCode", "errorMessage", "progress", "result"] {
+    for absent in
+        ["startedAt", "attemptStartedAt", "completedAt", "errorCode", "progress", "result"]
+    {
         assert!(shown[absent].is_null(), "{absent}");
     }
     assert_eq!(answer.header("cache-control"), Some("no-store"));
     assert_eq!(answer.header("content-type"), Some("application/json"));
+}
+
+#[test]
+fn each_attempt_has_its_start_and_a_completed_job_is_done() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let job = customer.running(&job_type);
+    let id = id_of(&job);
+    let first = customer.status(&id);
+    assert!(first["attemptStartedAt"].is_string(), "{first}");
+    assert_eq!(first["attemptStartedAt"], first["startedAt"]);
+    let busy = json!({"outcome": "failed", "errorCode": "BUSY", "retryAfterSeconds": 0});
+    customer.settle(&job, busy);
+    assert_eq!(customer.status(&id)["attemptStartedAt"], first["attemptStartedAt"]);
+    let job = customer.claim(&job_type);
+    let second = customer.status(&id);
+    assert_eq!(second["startedAt"], first["startedAt"], "the first start of this life");
+    assert!(second["attemptStartedAt"].as_str() > first["attemptStartedAt"].as_str(), "{second}");
+    let beat = json!({"workerId": "w", "leases": [{
+        "jobId": id, "token": job["lease"]["token"], "progress": {"percent": 85, "note": "nearly"}}]});
+    customer.owner.post("/api/work/heartbeat").json(&beat).send().ok(200);
+    assert_eq!(customer.status(&id)["progress"]["percent"], 85);
+    customer.settle(&job, json!({"outcome": "completed"}));
+    let done = customer.status(&id);
+    assert_eq!(
+        (&done["progress"]["percent"], &done["progress"]["at"]),
+        (&json!(100), &done["completedAt"])
+    );
+    assert_eq!(done["attemptStartedAt"], second["attemptStartedAt"]);
 }
 
 #[test]

@@ -41,9 +41,12 @@ fn a_worker_that_leaves_is_gone_at_once_and_keeps_its_leases() {
     let leave = json!({"workerId": worker});
     let left = owner.post("/api/work/leave").json(&leave).send().ok(200);
     assert_eq!(left, leave);
-    assert_eq!((live(), states()), (json!(0), vec![json!("lost")]), "it holds a job");
+    assert_eq!((live(), states()), (json!(0), vec![]), "gone, and not lost, though it holds a job");
     let why = owner.get(&format!("/api/jobs/{waiting}/explain")).send().ok(200);
-    assert!(why.to_string().contains("NO_LIVE_WORKER"), "{why}");
+    let reason = &why["reasons"][0];
+    assert_eq!((&reason["code"], &reason["workerId"]), (&json!("NO_LIVE_WORKER"), &json!(worker)));
+    assert!(reason["lastSeenAt"].is_string(), "{why}");
+    assert!(reason["detail"].as_str().unwrap().contains("signed off"), "{why}");
     let item = json!({"jobId": job, "token": claimed[0]["lease"]["token"], "outcome": "completed"});
     let settled = owner.post("/api/work/settle").json(&json!({"items": [item]})).send().ok(200);
     assert_eq!(settled["items"][0]["status"], "Completed");

@@ -24,7 +24,7 @@ fn a_program_receives_the_job_and_its_output_is_the_outcome() {
         seen,
         json!({
             "jobId": id, "jobType": "report", "tenant": test_folder.customer.tenant, "subjectId": "order/7",
-            "correlationId": "c-7", "attempt": 1, "maxAttempts": 3, "redriveCount": 0, "priority": 4,
+            "correlationId": "c-7", "attempt": 1, "maxAttempts": 10, "redriveCount": 0, "priority": 4,
             "createdAt": status["createdAt"], "parentId": null, "traceparent": null, "payloadVersion": 2,
             "payload": {"month": 5}
         })
@@ -44,18 +44,22 @@ fn a_program_receives_the_job_and_its_output_is_the_outcome() {
 #[test]
 fn the_exit_code_decides_between_another_try_and_none() {
     let test_folder = TestFolder::new("");
-    let script = "[ $CONSIGN_ATTEMPT = 2 ] && echo got through && exit 0; echo busy >&2; exit 75";
+    let script = "[ $CONSIGN_ATTEMPT = 2 ] && echo got through && exit 0; echo busy >&2; exit 1";
     let handler = json!({"exec": ["sh", "-c", script]});
     test_folder.declare("mail", json!({"handler": handler, "backoff": {"base": "10ms"}}));
     let id = test_folder.customer.queued("mail");
     let status = test_folder.wait(&id, "Completed");
     assert_eq!((&status["message"], &status["attempt"]), (&json!("got through"), &json!(2)));
     let history = test_folder.customer.history(&id);
-    assert!(history.iter().any(|row| row["errorCode"] == "EXEC_EXIT_75"), "{history:?}");
-    test_folder.declare_sh("wrong", "echo no such month >&2; exit 3");
+    assert!(history.iter().any(|row| row["errorCode"] == "EXEC_EXIT_1"), "{history:?}");
+    test_folder.declare_sh("wrong", "echo no such month >&2; exit 65");
     let status = test_folder.wait(&test_folder.customer.queued("wrong"), "Failed");
+    assert_eq!((&status["errorCode"], &status["attempt"]), (&json!("EXEC_EXIT_65"), &json!(1)));
+    assert_eq!(status["errorMessage"], "the program ended with exit code 65: no such month");
+    let own_codes = json!({"exec": ["sh", "-c", "exit 3"], "finalCodes": [3, 4]});
+    test_folder.declare("picky", json!({"handler": own_codes}));
+    let status = test_folder.wait(&test_folder.customer.queued("picky"), "Failed");
     assert_eq!((&status["errorCode"], &status["attempt"]), (&json!("EXEC_EXIT_3"), &json!(1)));
-    assert_eq!(status["errorMessage"], "the program ended with exit code 3: no such month");
 }
 
 #[test]
