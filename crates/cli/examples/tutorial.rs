@@ -1,4 +1,5 @@
-#![allow(clippy::disallowed_methods, reason = "an example may read the environment and the disk")]
+//! A worker that sends invoices.
+#![allow(clippy::disallowed_methods, reason = "an example may read the environment")]
 
 use consign::{Consign, Context, Fail, on};
 use serde::Deserialize;
