@@ -17,6 +17,8 @@ const NODE: [(&str, &str); 2] = [("typescript", "7.0.2"), ("@types/node", "26.6.
 const POSTGRES: &str = "{ ls /usr/lib/postgresql/*/bin/initdb || command -v initdb; } \
     && (PATH=$PATH:/usr/sbin:/usr/local/sbin; command -v pgbouncer) && psql --version";
 
+const BROWSER: &str = "chromium --version && chromedriver --version";
+
 pub(crate) fn prepare() -> bool {
     strace()
         // A test sends the README's first request exactly as it is printed.
@@ -24,6 +26,8 @@ pub(crate) fn prepare() -> bool {
         // For nodes with wrong clocks: tests need the library, and the program comes with it.
         && ensure("libfaketime", "faketime --version", "faketime")
         && ensure("postgresql or pgbouncer", POSTGRES, "postgresql pgbouncer")
+        // A test uses the web application of the examples with a real browser.
+        && ensure("chromium", BROWSER, "chromium chromium-driver")
         && python()
         && node()
 }

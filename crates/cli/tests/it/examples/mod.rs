@@ -1,10 +1,12 @@
 //! The clients and workers in other languages under `examples/`, run as users run them.
 
+mod browser;
 mod language;
 mod plain;
 mod program;
 mod rejecting_proxy;
 mod stories;
+mod webapp;
 
 use language::Language;
 use program::Program;

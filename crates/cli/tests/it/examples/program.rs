@@ -43,6 +43,11 @@ impl Program {
         Program::start(command, customer, key)
     }
 
+    /// Any program of the examples, with a key of this tenant with these rights.
+    pub(super) fn with_rights(command: Command, customer: &Customer, scopes: &[&str]) -> Self {
+        Program::start(command, customer, &key(customer, scopes))
+    }
+
     pub(super) fn start(command: Command, customer: &Customer, key: &str) -> Self {
         Program::start_at(command, &customer.owner.address().to_string(), key)
     }
@@ -83,6 +88,12 @@ impl Program {
     /// Sends SIGTERM, as an operator does.
     pub(super) fn terminate(&self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+    }
+
+    /// `kill -9`.
+    pub(super) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Waits for its exit code.
