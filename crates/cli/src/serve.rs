@@ -6,14 +6,14 @@ use crate::{
     config_command, listen,
     log::{self, LogFormat},
     open_files, open_store,
-    ready_made::{HandlerEnvironment, ReadyMadeHandlers},
+    ready_made::{HandlerEnvironment, ReadyMadeHandlers, signing::TypeSigners},
     settings::{DeclaredType, Settings},
     signals::Signals,
     tls::Certificates,
 };
 use anyhow::{Context, Result};
 use engine::{CorrelationId, JobId, Scope};
-use platform::{Actor, Node, SystemClock, SystemRandom};
+use platform::{Actor, Node, SystemClock, SystemRandom, new_node_id};
 use server::{
     Listeners, Server,
     data_folder::{admin_key::AdminKeys, local_socket},
@@ -33,10 +33,11 @@ const RUNTIME_SHUTDOWN_MAX: Duration = Duration::from_secs(1);
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
     let mut settings = config_command::load(&args.settings)?;
     let log_format = LogFormat::of(&settings.log, &args.terminal);
-    let log = log::start(&settings.log, log_format)?;
+    let node_id = new_node_id(&SystemClock::new(), &SystemRandom);
+    let log = log::start(&settings.log, log_format, Some(&node_id))?;
     open_files::allow_many(&mut settings.server.limits, &settings.shares);
     let runtime = Builder::new_multi_thread().enable_all().build()?;
-    let served = runtime.block_on(serve(settings, log_format));
+    let served = runtime.block_on(serve(settings, log_format, node_id));
     runtime.shutdown_timeout(RUNTIME_SHUTDOWN_MAX);
     let code = match (served, log_format) {
         (Ok(()), _) => Ok(ExitCode::SUCCESS),
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
     code
 }
 
-async fn serve(settings: Settings, log_format: LogFormat) -> Result<()> {
+async fn serve(settings: Settings, log_format: LogFormat, node_id: String) -> Result<()> {
     // A signal during the start takes effect after the start.
     let mut signals = Signals::new()?;
     if let Some(danger) = settings.dangers() {
@@ -74,10 +75,11 @@ async fn serve(settings: Settings, log_format: LogFormat) -> Result<()> {
     let keys = AdminKeys { store: &store, folder, clock: &*clock, random: &*random };
     let admin_key = keys.ensure().await?;
     let Settings { payload_bytes_max, strict_types, .. } = settings;
-    let node = platform::Settings { payload_bytes_max, strict_types };
+    let node = platform::Settings { payload_bytes_max, strict_types, node_id: Some(node_id) };
     let node = Arc::new(Node::start(store, clock.clone(), random.clone(), node)?);
     declare_types(&node, &settings.types, &*clock, &*random).await?;
-    let environment = HandlerEnvironment::new(&settings, folder, clock.clone(), &*random)?;
+    let signers = TypeSigners::ensure(&node, folder, &*random).await?;
+    let environment = HandlerEnvironment::new(&settings, signers, clock.clone());
     let name = format!("serve-{:08x}", random.entropy().0 >> 96);
     let server = settings.server.clone();
     // Before TCP is served: a command that saw the server ready finds the socket.
@@ -120,24 +122,30 @@ async fn serve(settings: Settings, log_format: LogFormat) -> Result<()> {
     Ok(())
 }
 
-/// Writes the job types of the file to the store. An unchanged type gets no second audit entry.
+/// Writes the job types of the file to the store, and says what they replaced.
 async fn declare_types(
     node: &Node,
     types: &[DeclaredType],
     clock: &dyn Clock,
     random: &dyn RandomSource,
 ) -> Result<()> {
-    let stored = node.policies().await?;
     let correlation = JobId::new(clock.read().wall, random.entropy()).to_string();
     let correlation = CorrelationId::parse(&correlation)?;
     let actor = Actor { who: "config".into(), name: None, scope: Scope::All, correlation };
-    let changed =
-        types.iter().filter(|declared| stored.get(&declared.job_type) != Some(&declared.policy));
-    for declared in changed {
-        node.set_policy(declared.job_type.clone(), &declared.draft, Some(&actor))
-            .await
-            .with_context(|| format!("the type {} cannot be declared", declared.job_type))?;
-        info!(job_type = %declared.job_type, "type declared");
+    let named = types.iter().map(|declared| (declared.job_type.clone(), declared.policy.clone()));
+    let named = node.declare_types(&named.collect(), &actor).await;
+    let declared = named.context("the types of consign.toml cannot be declared")?;
+    for job_type in &declared.changed {
+        info!(%job_type, "type declared");
+    }
+    for job_type in &declared.overridden {
+        warn!(
+            %job_type,
+            "consign.toml replaced the policy that the API had set; the audit log shows both"
+        );
+    }
+    for job_type in &declared.released {
+        info!(%job_type, "consign.toml names this type no more: it keeps its policy");
     }
     Ok(())
 }

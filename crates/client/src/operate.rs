@@ -8,8 +8,8 @@ use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
 use wire::{
     AuditLogEntry, BulkAnswer, BulkRequest, KeyCreated, KeyInfo, KeyRequest, NodeStatus, Page,
-    PauseRequest, PoisonAnswer, QueueStatus, ResumeRequest, Rfc3339, TypePolicy, TypeWithPolicy,
-    WorkerStatus,
+    PauseRequest, PoisonAnswer, PolicyPatch, PolicySet, QueueStatus, ResumeRequest, Rfc3339,
+    RotateRequest, TypePolicy, TypeWithPolicy, WorkerStatus,
 };
 
 /// The most entries of a page.
@@ -143,13 +143,31 @@ impl Client {
         &self,
         job_type: &str,
         policy: &TypePolicy,
-    ) -> Result<TypeWithPolicy, ClientError> {
+    ) -> Result<PolicySet, ClientError> {
         self.read(json(self.request(Method::PUT, &["api", "types", job_type]), policy)).await
+    }
+
+    /// Changes fields of the policy of a type.
+    pub async fn change_type(
+        &self,
+        job_type: &str,
+        patch: &PolicyPatch,
+    ) -> Result<PolicySet, ClientError> {
+        self.read(json(self.request(Method::PATCH, &["api", "types", job_type]), patch)).await
     }
 
     /// Makes a key. Only this answer contains it.
     pub async fn create_key(&self, key: &KeyRequest) -> Result<KeyCreated, ClientError> {
         self.post(&["api", "keys"], key).await
+    }
+
+    /// Replaces a key by a new one. Only this answer contains the new one.
+    pub async fn rotate_key(
+        &self,
+        id: &str,
+        request: &RotateRequest,
+    ) -> Result<KeyCreated, ClientError> {
+        self.post(&["api", "keys", id, "rotate"], request).await
     }
 
     /// Every key, without its secret.

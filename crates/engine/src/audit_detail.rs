@@ -5,7 +5,7 @@
 //! digest.
 
 use crate::{
-    credential::ApiKey,
+    credential::{ApiKey, KeyId},
     field::cut_with,
     json::JsonText,
     key::{hex, sha256},
@@ -57,6 +57,19 @@ pub fn key_grant(key: &ApiKey) -> Arc<str> {
 /// The revocation of a key, and when it takes effect.
 pub fn key_revocation(key: &ApiKey) -> Arc<str> {
     bounded(&format!("{}; {}", name_of(key), revocation(key.revoked_at)))
+}
+
+/// The end of a rotated key, and its successor.
+pub fn key_rotation(before: &ApiKey, after: &ApiKey, successor: KeyId) -> Arc<str> {
+    let end = match after.revoked_at {
+        Some(_) => revocation(after.revoked_at),
+        None => format!(
+            "expiresAt {} → {}",
+            or_none(before.expires_at.map(format_time)),
+            or_none(after.expires_at.map(format_time))
+        ),
+    };
+    bounded(&format!("{}; successor {successor}; {end}", name_of(after)))
 }
 
 /// The revocation of a signing key, and when it takes effect.
@@ -278,6 +291,17 @@ mod tests {
         key.revoked_at = Some(Timestamp::from_unix_ms(951_782_400_000));
         let detail_text = "name \"shop\"; revokedAt none → 2000-02-29T00:00:00.000Z";
         assert_eq!(&*key_revocation(&key), detail_text);
+        let detail_text = "name \"shop\"; successor 0000000000000007; \
+                    revokedAt none → 2000-02-29T00:00:00.000Z";
+        assert_eq!(&*key_rotation(&key, &key, KeyId(7)), detail_text);
+        let [before, after] = [None, key.revoked_at].map(|expires_at| ApiKey {
+            expires_at,
+            revoked_at: None,
+            ..key.clone()
+        });
+        let detail_text = "name \"shop\"; successor 0000000000000007; \
+                    expiresAt none → 2000-02-29T00:00:00.000Z";
+        assert_eq!(&*key_rotation(&before, &after, KeyId(7)), detail_text);
         let many: Vec<String> = (0..100).map(|n| format!("{n}{}", "x".repeat(250))).collect();
         key.grant.types = patterns(&many);
         assert!(key_grant(&key).contains("types 100 sha256:"), "{}", key_grant(&key));

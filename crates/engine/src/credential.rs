@@ -4,11 +4,12 @@ use crate::{
     entropy::Entropy,
     field::{Checked, FieldProblem},
     key::{hex, sha256, unhex},
-    principal::Grant,
+    principal::{Grant, Principal},
+    refusal::Refusal,
     text::KeyName,
     time::Timestamp,
 };
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 /// Names a key in lists and logs. It is no secret.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -172,6 +173,66 @@ pub struct KeyDraft {
     pub expires_at: Option<Timestamp>,
 }
 
+/// When a key was last used, to the minute: it shows which keys are still needed, and a write for
+/// every request would cost more than the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyUse(Timestamp);
+
+impl KeyUse {
+    /// A use at `now`.
+    pub fn at(now: Timestamp) -> Self {
+        const MINUTE_MS: i64 = 60_000;
+        KeyUse(Timestamp::from_unix_ms(now.unix_ms().div_euclid(MINUTE_MS) * MINUTE_MS))
+    }
+
+    /// The minute of the use.
+    pub fn time(self) -> Timestamp {
+        self.0
+    }
+}
+
+/// A key that is replaced by another with the same grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rotation {
+    /// The key as it is from now on.
+    pub old: ApiKey,
+    /// Its successor.
+    pub new: KeyDraft,
+}
+
+impl Rotation {
+    /// The rotation of `key` by `by`. Callers with the old key have `grace` to change to the new
+    /// one; where that is nothing, the old key is revoked at once.
+    ///
+    /// The new key lives as long as the old one was meant to live, and no longer than any other key
+    /// of its maker.
+    pub fn of(
+        key: &ApiKey,
+        by: &Principal,
+        grace: Duration,
+        now: Timestamp,
+    ) -> Result<Self, Refusal> {
+        if !key.is_valid(now) {
+            return Err(Refusal::KeyEnded);
+        }
+        let lifetime_end = key.expires_at.map(|end| now + end.since(key.created_at));
+        let expires_at = [lifetime_end, by.latest_end(now)].into_iter().flatten().min();
+        let new = KeyDraft { name: key.name.clone(), grant: key.grant.clone(), expires_at };
+        let mut old = key.clone();
+        if grace.is_zero() {
+            old.revoked_at = Some(now);
+        } else {
+            old.expires_at = [key.expires_at, Some(now + grace)].into_iter().flatten().min();
+        }
+        Ok(Rotation { old, new })
+    }
+}
+
+/// How long a rotated key stays valid, where the caller does not say.
+pub const ROTATION_GRACE: Duration = Duration::from_secs(86_400);
+/// The longest time that a rotated key may stay valid.
+pub const ROTATION_GRACE_MAX: Duration = Duration::from_secs(30 * 86_400);
+
 /// A key that signs status URLs. An old one is kept until no URL that it signed is valid.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SigningKey {
@@ -199,8 +260,19 @@ impl fmt::Debug for SigningKey {
     }
 }
 
+/// The key from which the secrets are derived that sign what ready-made handlers push, as its text
+/// is shared: `whsec_…`. All nodes of a store have the same one. It signs nothing itself.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WebhookKey(pub Arc<str>);
+
+impl fmt::Debug for WebhookKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WebhookKey(…)")
+    }
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     #[test]
@@ -226,7 +298,7 @@ mod tests {
         }
     }
 
-    fn key(id: u64, created_by: &str) -> ApiKey {
+    pub(crate) fn key(id: u64, created_by: &str) -> ApiKey {
         let at = Timestamp::from_unix_ms;
         ApiKey {
             id: KeyId(id),
@@ -272,5 +344,49 @@ mod tests {
         assert!(key.is_valid(at(9)) && !key.is_valid(at(10)));
         assert!(!ApiKey { revoked_at: Some(at(1)), ..key.clone() }.is_valid(at(5)));
         assert!(ApiKey { expires_at: None, ..key }.is_valid(at(i64::MAX)));
+    }
+
+    fn admin(expires_at: Option<i64>) -> Principal {
+        let grant =
+            Grant { rights: [crate::Right::Admin].into_iter().collect(), ..key(0, "test").grant };
+        let expires_at = expires_at.map(Timestamp::from_unix_ms);
+        Principal { who: "key:1".into(), name: None, grant, expires_at }
+    }
+
+    #[test]
+    fn a_rotated_key_ends_after_its_grace_and_its_successor_lives_as_long_as_it_was_to() {
+        let at = Timestamp::from_unix_ms;
+        let old = ApiKey { created_at: at(1_000), expires_at: Some(at(91_000)), ..key(7, "test") };
+        let rotated = |by: Principal, grace_ms: u64| {
+            Rotation::of(&old, &by, Duration::from_millis(grace_ms), at(51_000)).unwrap()
+        };
+        let Rotation { old: ending, new } = rotated(admin(None), 10_000);
+        assert_eq!((ending.expires_at, ending.revoked_at), (Some(at(61_000)), None));
+        assert_eq!((new.name, new.grant), (old.name.clone(), old.grant.clone()));
+        assert_eq!(new.expires_at, Some(at(141_000)), "ninety seconds from now");
+        let late = rotated(admin(None), 1_000_000).old.expires_at;
+        assert_eq!(late, old.expires_at, "no rotation prolongs a key");
+        let at_once = rotated(admin(None), 0).old;
+        assert_eq!((at_once.revoked_at, at_once.is_valid(at(51_000))), (Some(at(51_000)), false));
+        let bounded = rotated(admin(Some(60_000)), 0).new.expires_at;
+        assert_eq!(bounded, Some(at(60_000)), "it ends with its maker");
+        let endless = ApiKey { expires_at: None, ..old.clone() };
+        let new = Rotation::of(&endless, &admin(None), Duration::ZERO, at(51_000)).unwrap().new;
+        assert_eq!(new.expires_at, None);
+    }
+
+    #[test]
+    fn a_key_that_has_ended_is_not_rotated() {
+        let at = Timestamp::from_unix_ms;
+        let rotation = |key: ApiKey| Rotation::of(&key, &admin(None), Duration::ZERO, at(10));
+        assert_eq!(rotation(key(7, "test")), Err(Refusal::KeyEnded), "it expires at 10");
+        let revoked = ApiKey { revoked_at: Some(at(1)), expires_at: None, ..key(7, "test") };
+        assert_eq!(rotation(revoked), Err(Refusal::KeyEnded));
+    }
+
+    #[test]
+    fn the_use_of_a_key_is_known_to_the_minute() {
+        let used = |ms| KeyUse::at(Timestamp::from_unix_ms(ms)).time().unix_ms();
+        assert_eq!([59_999, 60_000, 119_999].map(used), [0, 60_000, 60_000]);
     }
 }

@@ -48,7 +48,7 @@ pub use attempt::{
 };
 pub use audit::{AuditEntry, AuditHash, AuditNote};
 pub use audit_detail::{
-    AUDIT_DETAIL_BYTES_MAX, key_grant, key_revocation, pause_change, policy_change,
+    AUDIT_DETAIL_BYTES_MAX, key_grant, key_revocation, key_rotation, pause_change, policy_change,
     redrive_options, resume_change, signing_key_revocation,
 };
 pub use audit_filter::AuditFilter;
@@ -57,7 +57,10 @@ pub use command::{
     ReleaseReason, Setback,
 };
 pub use count::counted;
-pub use credential::{ApiKey, KeyDigest, KeyDraft, KeyId, KeySecret, SigningKey, descendants};
+pub use credential::{
+    ApiKey, KeyDigest, KeyDraft, KeyId, KeySecret, KeyUse, ROTATION_GRACE, ROTATION_GRACE_MAX,
+    Rotation, SigningKey, WebhookKey, descendants,
+};
 pub use decide::{
     NOT_STARTED_MAX, RELEASES_MAX, after_clock_jump, claim, decide, is_claimable, kept_since,
     overdue,
@@ -83,10 +86,10 @@ pub use new_job::{
 pub use outcome::{Event, EventKind, Failure, MESSAGE_BYTES_MAX, failure_codes};
 pub use pause::{Pause, PauseNote};
 pub use policy::{
-    ATTEMPTS_MAX, Backoff, Jitter, Policy, PolicyDraft, SCHEMA_BYTES_MAX, check_lease,
-    check_max_attempts,
+    ATTEMPTS_MAX, Backoff, FilePolicy, Jitter, Policy, PolicyDraft, PolicyOwner, PolicySource,
+    SCHEMA_BYTES_MAX, check_lease, check_max_attempts,
 };
-pub use principal::{Denied, Grant, Pattern, Principal, Right, Rights};
+pub use principal::{Denied, Grant, Pattern, Principal, Right, Rights, SUBJECT_KEY_LIFETIME_MAX};
 pub use ready_made::{
     EXEC_WORDS_MAX, ExecCommand, FINAL_CODES_DEFAULT, FINAL_CODES_MAX, HandlerSource,
     HandlerSources, ReadyMade, ReadyMadeDraft,

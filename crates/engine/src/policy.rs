@@ -35,6 +35,54 @@ pub struct Policy {
     pub handler: Option<ReadyMade>,
 }
 
+/// The policy that `consign.toml` sets for a type, as the last node that started applied it. It is
+/// kept beside the policy in force, so that a change by the API is noticed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePolicy(pub Policy);
+
+named_enum! {
+    /// Who sets the policy of a type.
+    pub enum PolicyOwner {
+        File = "file",
+        Api = "api",
+    }
+}
+
+/// Where the policy of a type comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicySource {
+    /// No policy was set: the type has the default.
+    Default,
+    /// The API set it.
+    Api,
+    /// `consign.toml` set it.
+    File,
+    /// `consign.toml` set it, and the API changed it since. The next start of a node sets again
+    /// what the file says.
+    FileThenApi,
+}
+
+impl PolicySource {
+    /// The source of `policy`, for a type that the file names with `in_file`.
+    pub fn of(policy: Option<&Policy>, in_file: Option<&FilePolicy>) -> Self {
+        match (policy, in_file) {
+            (None, _) => PolicySource::Default,
+            (Some(_), None) => PolicySource::Api,
+            (Some(policy), Some(FilePolicy(file))) if policy == file => PolicySource::File,
+            (Some(_), Some(_)) => PolicySource::FileThenApi,
+        }
+    }
+
+    /// Who owns the policy; `None` where none was set.
+    pub fn owner(self) -> Option<PolicyOwner> {
+        match self {
+            PolicySource::Default => None,
+            PolicySource::Api => Some(PolicyOwner::Api),
+            PolicySource::File | PolicySource::FileThenApi => Some(PolicyOwner::File),
+        }
+    }
+}
+
 /// The wait between attempts: `base × factor^(attempt − 1)`, at most `max`.
 ///
 /// The workspace has only this backoff: for jobs, as the policy of their type says, and for our own

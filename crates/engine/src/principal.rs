@@ -4,12 +4,13 @@
 //! callers of the engine decide alike.
 
 use crate::{
+    credential::ApiKey,
     field::{Checked, FieldProblem, check_text},
     job::Envelope,
     text::{JobType, KeyName, Scope, SubjectId},
     time::Timestamp,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 named_enum! {
     /// One permission of a credential. The contract calls it a scope.
@@ -23,6 +24,7 @@ named_enum! {
         TablesRead = "tables:read",
         TablesWrite = "tables:write",
         MetricsRead = "metrics:read",
+        KeysSubjects = "keys:subjects",
         Admin = "admin",
     }
 }
@@ -132,6 +134,10 @@ pub enum Denied {
     Tenants,
     #[error("{0}: would reach further than the credential that grants it")]
     Wider(&'static str),
+    #[error("the credential makes only keys that are limited to subjects")]
+    NoSubjects,
+    #[error("the credential manages only keys that it made")]
+    OtherMaker,
 }
 
 impl Grant {
@@ -197,9 +203,25 @@ impl Grant {
         self.may_everything()
     }
 
-    /// Whether a caller with this grant may grant `other`: only what the caller itself has.
+    /// Whether a caller with this grant may grant `other`: only what the caller itself has. A
+    /// caller that is no admin needs [`Right::KeysSubjects`], and grants no key without a limit to
+    /// subjects, and none that makes keys: a browser gets such a key, and loses it sooner or later.
     pub fn may_grant(&self, other: &Grant) -> Result<(), Denied> {
-        self.may(Right::Admin)?;
+        if !self.rights.include(Right::Admin) {
+            self.may(Right::KeysSubjects)?;
+            let may_hand_on = |right| self.rights.has(right) && right != Right::KeysSubjects;
+            if !other.rights.iter().all(may_hand_on) {
+                return Err(Denied::Wider("scopes"));
+            }
+            if other.subjects.is_empty() {
+                return Err(Denied::NoSubjects);
+            }
+        }
+        self.reaches_as_far_as(other)
+    }
+
+    /// Whether the tenants, types and subjects of `other` lie within those of this grant.
+    fn reaches_as_far_as(&self, other: &Grant) -> Result<(), Denied> {
         if self.scope != Scope::All && self.scope != other.scope {
             return Err(Denied::Wider("tenant"));
         }
@@ -231,20 +253,49 @@ pub struct Principal {
     pub expires_at: Option<Timestamp>,
 }
 
+/// How long a key lives at most that a holder of [`Right::KeysSubjects`] made.
+pub const SUBJECT_KEY_LIFETIME_MAX: Duration = Duration::from_secs(30 * 86_400);
+
 impl Principal {
     /// When a new key of this principal expires, if the caller wants it to expire at `wanted`.
     ///
     /// No key outlives the credential that made it, or expiry would have no effect. A later time is
     /// refused, not shortened, because the owner would count on it. An absent one becomes the
-    /// maker's.
-    pub fn end_of_new_key(&self, wanted: Option<Timestamp>) -> Checked<Option<Timestamp>> {
-        match (self.expires_at, wanted) {
-            (Some(own), Some(wanted)) if wanted > own => {
-                let detail = "must not be later than the end of the credential that makes the key";
+    /// latest that is possible.
+    pub fn end_of_new_key(
+        &self,
+        wanted: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Checked<Option<Timestamp>> {
+        match (self.latest_end(now), wanted) {
+            (Some(latest), Some(wanted)) if wanted > latest => {
+                let detail = match self.expires_at {
+                    Some(own) if own <= latest => {
+                        "must not be later than the end of the credential that makes the key"
+                    }
+                    Some(_) | None => "must be at most 30 days away for a key of keys:subjects",
+                };
                 Err(FieldProblem::new("expiresAt", detail))
             }
-            (own, wanted) => Ok(wanted.or(own)),
+            (latest, wanted) => Ok(wanted.or(latest)),
         }
+    }
+
+    /// The latest end of a key that this principal makes; `None` where it may live for ever.
+    pub(crate) fn latest_end(&self, now: Timestamp) -> Option<Timestamp> {
+        let is_admin = self.grant.rights.include(Right::Admin);
+        let bound = (!is_admin).then_some(now + SUBJECT_KEY_LIFETIME_MAX);
+        [self.expires_at, bound].into_iter().flatten().min()
+    }
+
+    /// Whether this principal may see, rotate and revoke `key`: an admin those that it could have
+    /// made, any other caller those that it did make.
+    pub fn may_manage(&self, key: &ApiKey) -> Result<(), Denied> {
+        if self.grant.rights.include(Right::Admin) {
+            return self.grant.may_grant(&key.grant);
+        }
+        self.grant.may(Right::KeysSubjects)?;
+        if key.created_by == self.who { Ok(()) } else { Err(Denied::OtherMaker) }
     }
 }
 
@@ -356,7 +407,7 @@ mod tests {
             expires_at,
         };
         let ends = |own: Option<i64>, wanted: Option<i64>| {
-            maker(own.map(at)).end_of_new_key(wanted.map(at)).map_err(|wrong| wrong.field)
+            maker(own.map(at)).end_of_new_key(wanted.map(at), at(0)).map_err(|wrong| wrong.field)
         };
         assert_eq!(ends(None, None), Ok(None));
         assert_eq!(ends(None, Some(9)), Ok(Some(at(9))));
@@ -364,5 +415,64 @@ mod tests {
         assert_eq!(ends(Some(7), Some(7)), Ok(Some(at(7))));
         assert_eq!(ends(Some(7), Some(6)), Ok(Some(at(6))));
         assert_eq!(ends(Some(7), Some(8)), Err("expiresAt"));
+    }
+
+    #[test]
+    fn a_maker_of_subject_keys_grants_only_limited_keys_within_its_own_grant() {
+        let own = [Right::KeysSubjects, Right::JobsRead, Right::JobsEnqueue];
+        let maker = Grant { types: patterns(&["mail.*"]), ..grant(&own) };
+        let key = Grant {
+            types: patterns(&["mail.send"]),
+            subjects: patterns(&["user/7"]),
+            ..grant(&[Right::JobsRead])
+        };
+        let check = |key: Grant, expected| assert_eq!(maker.may_grant(&key), expected, "{key:?}");
+        check(key.clone(), Ok(()));
+        let wider = |field| Err(Denied::Wider(field));
+        check(Grant { subjects: Vec::new(), ..key.clone() }, Err(Denied::NoSubjects));
+        check(Grant { types: Vec::new(), ..key.clone() }, wider("types"));
+        check(Grant { scope: Scope::All, ..key.clone() }, wider("tenant"));
+        for right in [Right::JobsManage, Right::KeysSubjects, Right::Admin] {
+            check(Grant { rights: [right].into_iter().collect(), ..key.clone() }, wider("scopes"));
+        }
+        let narrower = Grant { subjects: patterns(&["order/*"]), ..maker.clone() };
+        assert_eq!(narrower.may_grant(&key), Err(Denied::Wider("subjects")));
+        let reader = grant(&[Right::JobsRead]);
+        assert_eq!(reader.may_grant(&key), Err(Denied::Right(Right::KeysSubjects)));
+    }
+
+    #[test]
+    fn a_subject_key_ends_within_thirty_days() {
+        let (now, day) = (Timestamp::from_unix_ms(0), 86_400_000);
+        let at = |days: i64| Timestamp::from_unix_ms(days * day);
+        let ends = |own: Option<i64>, wanted: Option<i64>| {
+            let grant = grant(&[Right::KeysSubjects]);
+            let maker =
+                Principal { who: "key:1".into(), name: None, grant, expires_at: own.map(at) };
+            maker.end_of_new_key(wanted.map(at), now).map_err(|wrong| wrong.detail)
+        };
+        assert_eq!(ends(None, None), Ok(Some(at(30))));
+        assert_eq!(ends(None, Some(29)), Ok(Some(at(29))));
+        assert_eq!(ends(Some(7), None), Ok(Some(at(7))));
+        assert!(ends(None, Some(31)).unwrap_err().contains("30 days"));
+        assert!(ends(Some(7), Some(8)).unwrap_err().contains("end of the credential"));
+    }
+
+    #[test]
+    fn a_maker_of_subject_keys_manages_its_own_alone() {
+        let principal = |who: &str, right| Principal {
+            who: who.into(),
+            name: None,
+            grant: grant(&[right]),
+            expires_at: None,
+        };
+        let key = |created_by| crate::credential::tests::key(7, created_by);
+        let maker = principal("key:1", Right::KeysSubjects);
+        assert_eq!(maker.may_manage(&key("key:1")), Ok(()));
+        assert_eq!(maker.may_manage(&key("key:2")), Err(Denied::OtherMaker));
+        let reader = principal("key:1", Right::JobsRead);
+        assert_eq!(reader.may_manage(&key("key:1")), Err(Denied::Right(Right::KeysSubjects)));
+        let admin = principal("key:1", Right::Admin);
+        assert_eq!(admin.may_manage(&key("key:2")), Err(Denied::Wider("tenant")));
     }
 }

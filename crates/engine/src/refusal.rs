@@ -33,6 +33,9 @@ pub enum Refusal {
     /// An API key or a signing key. Also where it belongs to another tenant.
     #[error("there is no such key")]
     KeyNotFound,
+    /// Also a key that is revoked.
+    #[error("the key has ended, so that there is nothing to rotate; make a new one")]
+    KeyEnded,
     #[error("the token is not the job's current lease")]
     LeaseLost,
     #[error("it has already ended: {status} stands")]
@@ -95,6 +98,7 @@ impl Refusal {
             Refusal::SchemaMismatch(_) => "SCHEMA_MISMATCH",
             Refusal::JobNotFound => "JOB_NOT_FOUND",
             Refusal::KeyNotFound => "KEY_NOT_FOUND",
+            Refusal::KeyEnded => "KEY_ENDED",
             Refusal::LeaseLost => "LEASE_LOST",
             Refusal::AlreadyEnded { .. } => "ALREADY_ENDED",
             Refusal::NotEnded { .. } => "NOT_ENDED",

@@ -1,14 +1,18 @@
-//! Create and revoke API keys, and the keys that sign status URLs.
+//! Create, rotate and revoke API keys, and the keys that sign status URLs.
 //!
 //! The HTTP API checks whether the caller may do so. Each action is noted in the audit log in its
 //! transaction.
 
 use crate::{Actor, Error, Platform, request::TypedRequest};
 use engine::{
-    ApiKey, CorrelationId, KeyDraft, KeyId, KeySecret, Principal, Refusal, Scope, SigningKey,
+    ApiKey, CorrelationId, KeyDraft, KeyId, KeySecret, Principal, Refusal, Rotation, Scope,
+    SigningKey, Timestamp,
 };
-use std::sync::Arc;
-use store::Request;
+use std::{sync::Arc, time::Duration};
+use store::{RecordChange, RecordKind, Request, StoreError};
+
+/// How often a rotation begins again because another caller changed the key.
+const ROTATE_ATTEMPTS_MAX: usize = 8;
 
 impl Platform {
     /// Creates an API key. The secret is returned once: the store keeps only its digest.
@@ -18,6 +22,13 @@ impl Platform {
         correlation: CorrelationId,
         draft: KeyDraft,
     ) -> Result<(ApiKey, KeySecret), Error> {
+        let (key, secret) = self.new_key(by, draft, self.clock.read().wall);
+        let detail = engine::key_grant(&key);
+        self.put_key(Actor::new(by, correlation), ("key.create", detail), &key).await?;
+        Ok((key, secret))
+    }
+
+    fn new_key(&self, by: &Principal, draft: KeyDraft, now: Timestamp) -> (ApiKey, KeySecret) {
         let KeyDraft { name, grant, expires_at } = draft;
         let secret =
             KeySecret::new(self.random.entropy(), [self.random.entropy(), self.random.entropy()]);
@@ -26,14 +37,62 @@ impl Platform {
             name,
             digest: secret.digest(),
             grant,
-            created_at: self.clock.read().wall,
+            created_at: now,
             created_by: by.who.clone(),
             expires_at,
             revoked_at: None,
         };
-        let detail = engine::key_grant(&key);
-        self.put_key(Actor::new(by, correlation), ("key.create", detail), &key).await?;
-        Ok((key, secret))
+        (key, secret)
+    }
+
+    /// Replaces an API key by another with the same grant; the old one ends after `grace`. `may`
+    /// decides whether the caller may manage the key.
+    pub async fn rotate_key<R: From<Error>>(
+        &self,
+        by: &Principal,
+        correlation: &CorrelationId,
+        (id, grace): (KeyId, Duration),
+        may: impl Fn(&ApiKey) -> Result<(), R>,
+    ) -> Result<(ApiKey, KeySecret), R> {
+        for _ in 0..ROTATE_ATTEMPTS_MAX {
+            let (version, before) = self.key_with_version(&by.grant.scope, id).await?;
+            may(&before)?;
+            let now = self.clock.read().wall;
+            let rotation = Rotation::of(&before, by, grace, now).map_err(Error::from)?;
+            let (key, secret) = self.new_key(by, rotation.new, now);
+            let actor = Actor::new(by, correlation.clone()).within(key.grant.scope.clone());
+            let rotated = engine::key_rotation(&before, &rotation.old, key.id);
+            let created = engine::key_grant(&key);
+            // Another caller may revoke the old key at this moment, and must not be undone.
+            let end_old =
+                RecordChange::put(rotation.old.grant.scope.clone(), id.to_string(), &rotation.old);
+            let end_old = Request::PutRecord(end_old.expecting(version));
+            let requests = vec![
+                end_old.audited(actor.note("key.rotate", &id.to_string(), Some(rotated))),
+                Request::put_key(&key).audited(actor.note(
+                    "key.create",
+                    &key.id.to_string(),
+                    Some(created),
+                )),
+            ];
+            let request = TypedRequest::without_answer(Request::All(requests));
+            match self.change_setting(request).await {
+                Err(Error::Refused(Refusal::VersionChanged { .. })) => {}
+                result => {
+                    result?;
+                    return Ok((key, secret));
+                }
+            }
+        }
+        Err(Error::Store(StoreError::Unavailable(None)).into())
+    }
+
+    async fn key_with_version(&self, scope: &Scope, id: KeyId) -> Result<(u64, ApiKey), Error> {
+        let scope_filter = (*scope != Scope::All).then_some(scope);
+        let records = self.store.records(RecordKind::ApiKey, scope_filter, &id.to_string()).await?;
+        let record = records.first().ok_or(Refusal::KeyNotFound)?;
+        let key = record.read().ok_or(StoreError::Damaged(None))?;
+        Ok((record.version, key))
     }
 
     /// Revokes an API key for good. A key that is revoked already stays as it is.

@@ -11,6 +11,7 @@ mod batcher;
 mod bulk;
 mod cancel;
 mod claim;
+mod declare_types;
 mod declared_types;
 mod discard;
 mod erase;
@@ -20,6 +21,7 @@ mod execute;
 mod explain;
 mod heartbeat;
 mod job_log;
+mod key_use;
 mod keys;
 mod maintenance;
 mod membership;
@@ -30,6 +32,7 @@ mod peer_watcher;
 mod policy;
 mod queues;
 mod read;
+mod record;
 mod redrive;
 mod release;
 mod request;
@@ -42,6 +45,7 @@ mod submit;
 mod sweep;
 mod system;
 mod watch;
+mod webhook_key;
 
 pub use audit::Actor;
 pub use audit_log::{AuditPage, AuditQuery};
@@ -50,9 +54,11 @@ pub use bulk::{
     BulkExtent, BulkResult, BulkVerb, JobPermission, JobSelection, POISON_COUNTED_MAX, PoisonPage,
     PoisonQuery, PoisonReasons,
 };
+pub use declare_types::TypesDeclared;
 pub use engine::{Heartbeat, Release, Report, StepReport};
 pub use error::Error;
 pub use explain::Explanation;
+pub use membership::new_node_id;
 pub use node::Node;
 pub use policy::{JobTypePolicy, check_policy};
 pub use queues::{QueueSummary, QueueSums, TenantSummary};
@@ -64,6 +70,7 @@ pub use system::{SystemClock, SystemRandom};
 pub use watch::{Changed, Watch};
 
 use job_log::log_setbacks;
+use key_use::UnstoredUses;
 use notifier::Notifier;
 use retry_after::RetryAfterEstimator;
 use schema::CheckPool;
@@ -87,6 +94,8 @@ pub struct Platform {
     checks: CheckPool,
     /// Settings from the store, and their age.
     settings_cache: SettingsCache,
+    /// Uses of API keys that are not in the store yet.
+    unstored_uses: UnstoredUses,
 }
 
 /// How batches reach a store.
@@ -122,11 +131,14 @@ pub struct Settings {
     pub payload_bytes_max: usize,
     /// Whether only jobs of declared types are accepted, that is, of types with a policy.
     pub strict_types: bool,
+    /// The id of the node, from [`new_node_id`]; where none is given, the node makes one.
+    pub node_id: Option<String>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { payload_bytes_max: engine::PAYLOAD_BYTES_MAX, strict_types: false }
+        let payload_bytes_max = engine::PAYLOAD_BYTES_MAX;
+        Settings { payload_bytes_max, strict_types: false, node_id: None }
     }
 }
 
@@ -160,6 +172,7 @@ impl Platform {
             retry_after_estimator: RetryAfterEstimator::default(),
             checks: CheckPool::default(),
             settings_cache: SettingsCache::default(),
+            unstored_uses: UnstoredUses::default(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The maintenance thread of a node. It sends the node's heartbeat, wakes waiting claims when jobs
-//! become due, reads settings, and measures the queues while clients ask for `Retry-After`. The
+//! become due, reads settings, stores when keys were used, and measures the queues while clients ask
+//! for `Retry-After`. The
 //! leader also sweeps overdue jobs and numbers announcements.
 //!
 //! It is one thread, which sleeps until something is due. It decides nothing: a wake-up is a hint,
@@ -129,6 +130,7 @@ impl MaintenanceLoop {
             result = result.and(self.sweep().await).and(self.number_events().await);
         }
         result = result.and(self.platform.update_retry_after().await);
+        result = result.and(self.platform.store_key_uses().await);
         // Where there are other nodes, the peer watcher does this.
         if !self.shared {
             result = result.and(self.platform.refresh_settings().await);
@@ -162,6 +164,10 @@ impl MaintenanceLoop {
     /// Signs the node off, so that other nodes need not wait for its heartbeat to lapse.
     fn sign_off(&mut self) {
         self.membership.drain();
+        if let Err(error) = block_on(self.platform.store_key_uses()) {
+            let error: &dyn std::error::Error = &error;
+            debug!(error, "the last uses of keys were not stored");
+        }
         if let Err(error) = block_on(self.heartbeat_node()) {
             let error: &dyn std::error::Error = &error;
             debug!(

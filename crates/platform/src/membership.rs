@@ -1,26 +1,35 @@
 //! One node among those that share a store: its id, and what it learned with its last heartbeat.
 
+use crate::system;
 use engine::{JobId, Timestamp};
 use std::sync::{
-    Mutex, MutexGuard,
+    Mutex, MutexGuard, OnceLock,
     atomic::{AtomicBool, Ordering},
 };
 use store::{Clock, ClusterView, NodeInfo, NodeStatus, RandomSource};
 
 pub(crate) struct Membership {
     pub(crate) id: String,
+    host: String,
+    /// Unset while the node serves no HTTP.
+    address: OnceLock<String>,
     pub(crate) started_at: Timestamp,
     draining: AtomicBool,
     /// The last answer of the store; `None` before the first.
     view: Mutex<Option<ClusterView>>,
 }
 
+/// A new id for a node. Made like a job id: it is unique, and it shows when the node began.
+pub fn new_node_id(clock: &dyn Clock, random: &dyn RandomSource) -> String {
+    JobId::new(clock.read().wall, random.entropy()).to_string()
+}
+
 impl Membership {
-    pub(crate) fn new(clock: &dyn Clock, random: &dyn RandomSource) -> Self {
-        let started_at = clock.read().wall;
+    pub(crate) fn new(id: String, started_at: Timestamp) -> Self {
         Membership {
-            // Made like a job id: it is unique, and it shows when the node began.
-            id: JobId::new(started_at, random.entropy()).to_string(),
+            id,
+            host: system::host_name(),
+            address: OnceLock::new(),
             started_at,
             draining: AtomicBool::new(false),
             view: Mutex::default(),
@@ -30,10 +39,19 @@ impl Membership {
     pub(crate) fn info(&self) -> NodeInfo {
         NodeInfo {
             id: self.id.clone(),
+            host: self.host.clone(),
+            pid: std::process::id(),
+            address: self.address.get().cloned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started_at: self.started_at,
             draining: self.is_draining(),
         }
+    }
+
+    /// Notes where the node listens. The first address stays: a node has one listener for all
+    /// routes.
+    pub(crate) fn set_address(&self, address: String) {
+        drop(self.address.set(address));
     }
 
     pub(crate) fn drain(&self) {
@@ -67,7 +85,7 @@ impl Membership {
             return vec![NodeStatus { info: self.info(), seen_at, live: true, leads: false }];
         };
         nodes.retain(|node| node.live || !node.info.draining);
-        // The store may not have recorded yet that this node drains.
+        // The store may not have recorded yet that this node drains, or where it listens.
         nodes.iter_mut().filter(|node| node.info.id == self.id).for_each(|this_node| {
             this_node.info = self.info();
         });
@@ -91,7 +109,7 @@ mod tests {
 
     fn membership() -> Membership {
         let clock = ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000));
-        Membership::new(&clock, &SeededRandom::new(1))
+        Membership::new(new_node_id(&clock, &SeededRandom::new(1)), clock.read().wall)
     }
 
     fn node_status(info: NodeInfo, live: bool, leads: bool) -> NodeStatus {

@@ -3,7 +3,9 @@
 
 use crate::{
     Batcher, ClaimWait, Limits, Platform, Settings, Waiting, Watch, Writes, maintenance,
-    membership::Membership, notifier::NotifiedThread, peer_watcher,
+    membership::{Membership, new_node_id},
+    notifier::NotifiedThread,
+    peer_watcher,
 };
 use engine::{ClaimRequest, JobId, Scope};
 use std::{io, ops::Deref, sync::Arc};
@@ -41,7 +43,8 @@ impl Node {
         settings: Settings,
     ) -> io::Result<Self> {
         let (shared, writers) = (store.is_shared(), store.writers());
-        let membership = Arc::new(Membership::new(&*clock, &*random));
+        let id = settings.node_id.clone().unwrap_or_else(|| new_node_id(&*clock, &*random));
+        let membership = Arc::new(Membership::new(id, clock.read().wall));
         let limits = Limits { writers, ..Limits::default() };
         let batcher = Arc::new(Batcher::start(execute, limits)?);
         // Assumes other nodes until the first heartbeat shows whether there are any.
@@ -61,6 +64,11 @@ impl Node {
     /// The node's id: unique to this run.
     pub fn id(&self) -> &str {
         &self.membership.id
+    }
+
+    /// Notes the address that this node listens at, for [`Node::nodes`] of every node.
+    pub fn set_address(&self, address: String) {
+        self.membership.set_address(address);
     }
 
     /// Whether other nodes may serve the same store.

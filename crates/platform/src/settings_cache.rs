@@ -11,10 +11,13 @@
 //! nodes can see. A process that was paused, or has lost the store, reads again before it serves.
 
 use crate::{Error, Platform, declared_types::DeclaredTypes, membership::Membership};
-use engine::{ApiKey, KeyId, Principal, SigningKey};
+use engine::{ApiKey, KeyId, KeyUse, Principal, SigningKey};
 use std::{
     collections::HashMap,
-    sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{
+        Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicI64, Ordering},
+    },
 };
 use store::{Notification, Reading, SETTINGS_TRUSTED_FOR, StoreError, UnconfirmedNode};
 
@@ -32,6 +35,8 @@ pub struct CachedKey {
     pub key: ApiKey,
     /// Its owner.
     pub principal: Arc<Principal>,
+    /// The minute of the latest use that this node noted, in Unix milliseconds.
+    noted_use_ms: AtomicI64,
 }
 
 impl Credentials {
@@ -51,7 +56,15 @@ impl CachedKey {
         let (who, grant) = (key.id.principal().into(), key.grant.clone());
         let (name, expires_at) = (Some(key.name.clone()), key.expires_at);
         let principal = Arc::new(Principal { who, name, grant, expires_at });
-        CachedKey { key, principal }
+        CachedKey { key, principal, noted_use_ms: AtomicI64::new(i64::MIN) }
+    }
+
+    /// Notes a use; `false` where this node has noted that minute already. Every request calls
+    /// this, and nearly all of them only read a number.
+    pub(crate) fn is_first_of(&self, key_use: KeyUse) -> bool {
+        let ms = key_use.time().unix_ms();
+        self.noted_use_ms.load(Ordering::Relaxed) < ms
+            && self.noted_use_ms.fetch_max(ms, Ordering::Relaxed) < ms
     }
 }
 

@@ -1,5 +1,5 @@
-//! The clock and the random source of the machine. The only file that asks the operating system for
-//! either.
+//! The clock, the random source and the name of the machine. The only file that asks the operating
+//! system for them.
 
 use engine::{Entropy, Timestamp};
 use std::{
@@ -30,6 +30,11 @@ impl Clock for SystemClock {
         let wall = i64::try_from(wall.as_millis()).unwrap_or(i64::MAX);
         Reading { wall: Timestamp::from_unix_ms(wall), monotonic: self.started.elapsed() }
     }
+}
+
+/// The name of this machine.
+pub(crate) fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// The operating system's randomness.

@@ -18,7 +18,7 @@ use axum::{
     Router,
     http::Method,
     middleware::from_fn_with_state,
-    routing::{MethodRouter, delete, get, post, put},
+    routing::{MethodRouter, delete, get, patch, post, put},
 };
 use engine::Right;
 use std::{collections::HashMap, sync::LazyLock};
@@ -59,7 +59,7 @@ const fn row(
 }
 
 use Access::{Open, Right as Needs, Signed};
-use Right::{Admin, JobsEnqueue, JobsManage, JobsRead, MetricsRead, Work};
+use Right::{Admin, JobsEnqueue, JobsManage, JobsRead, KeysSubjects, MetricsRead, Work};
 
 /// All routes.
 #[rustfmt::skip]
@@ -89,9 +89,11 @@ pub static ROUTES: &[Route] = &[
     row("GET",    "/api/nodes",                     Needs(JobsRead),    || get(workers::nodes),                 &doc::NODES),
     row("GET",    "/api/types",                     Needs(JobsRead),    || get(types::all),                     &doc::LIST_TYPES),
     row("PUT",    "/api/types/{jobType}",           Needs(Admin),       || put(types::set),                     &doc::SET_TYPE),
-    row("POST",   "/api/keys",                      Needs(Admin),       || post(keys::create),                  &doc::CREATE_KEY),
-    row("GET",    "/api/keys",                      Needs(Admin),       || get(keys::all),                      &doc::LIST_KEYS),
-    row("DELETE", "/api/keys/{id}",                 Needs(Admin),       || delete(keys::revoke),                &doc::REVOKE_KEY),
+    row("PATCH",  "/api/types/{jobType}",           Needs(Admin),       || patch(types::patch),                 &doc::PATCH_TYPE),
+    row("POST",   "/api/keys",                      Needs(KeysSubjects), || post(keys::create),                 &doc::CREATE_KEY),
+    row("GET",    "/api/keys",                      Needs(KeysSubjects), || get(keys::all),                     &doc::LIST_KEYS),
+    row("DELETE", "/api/keys/{id}",                 Needs(KeysSubjects), || delete(keys::revoke),               &doc::REVOKE_KEY),
+    row("POST",   "/api/keys/{id}/rotate",          Needs(KeysSubjects), || post(keys::rotate),                 &doc::ROTATE_KEY),
     row("GET",    "/api/audit",                     Needs(JobsManage),  || get(audit::audit),                   &doc::AUDIT),
     row("POST",   "/api/work/claim",                Needs(Work),        || post(claim::claim),                  &doc::CLAIM),
     row("POST",   "/api/work/heartbeat",            Needs(Work),        || post(heartbeat::heartbeat),          &doc::HEARTBEAT),

@@ -98,6 +98,7 @@ impl Server {
     ) -> Result<Self, StartError> {
         let listeners = listeners.into();
         let address = listeners.main.local_addr().map_err(StartError::Listen)?;
+        node.set_address(address.to_string());
         let main = Listener::tcp(listeners.main).map_err(StartError::Listen)?;
         let health = listeners.health.map(Listener::tcp).transpose().map_err(StartError::Listen)?;
         let local = listeners.local.map(Listener::local).transpose().map_err(StartError::Listen)?;

@@ -63,11 +63,11 @@ pub use postgres::{
 };
 pub use queue::{Counts, Queue, QueueDepth, WorkerSeen};
 pub use random::RandomSource;
-pub use record::{Record, RecordBody, RecordChange, RecordKind, RecordName};
+pub use record::{Record, RecordBody, RecordChange, RecordKind, RecordName, WEBHOOK_KEY};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{
-    FailStop, Finding, Health, OpenError, Options, Sqlite, backup, examine, migrate, restore,
-    schema, verify_audit,
+    FailStop, Finding, Health, OpenError, Options, Sqlite, backup, examine, migrate, read_records,
+    restore, schema, verify_audit,
 };
 pub use store::{
     Answer, Claimed, EVENTS_KEPT, Execute, NumberedEvent, Overdue, PAGE_MAX, POISON_CODES_MAX,

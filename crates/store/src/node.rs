@@ -9,6 +9,12 @@ use std::{collections::BTreeSet, time::Duration};
 pub struct NodeInfo {
     /// Its name, unique among all processes for all time.
     pub id: String,
+    /// The machine that it runs on.
+    pub host: String,
+    /// Its process on that machine.
+    pub pid: u32,
+    /// The address that it listens at; `None` for a node that serves no HTTP.
+    pub address: Option<String>,
     /// The version of Consign that it runs.
     pub version: String,
     /// When it began to serve, by its own clock.

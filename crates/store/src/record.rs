@@ -12,7 +12,10 @@ use crate::{
     },
     queue::Queue,
 };
-use engine::{ApiKey, FieldProblem, JobType, KeyId, Pause, Policy, Refusal, Scope, SigningKey};
+use engine::{
+    ApiKey, FieldProblem, FilePolicy, JobType, KeyId, KeyUse, Pause, Policy, Refusal, Scope,
+    SigningKey, WebhookKey,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The kinds of records.
@@ -26,12 +29,25 @@ pub enum RecordKind {
     ApiKey,
     /// A key that signs status addresses; the key is its id.
     SigningKey,
+    /// What `consign.toml` says of a type; the key is the type.
+    FilePolicy,
+    /// The key that signs pushed jobs; there is one, for all tenants.
+    WebhookKey,
+    /// When a credential was last used; the key is its id.
+    KeyUse,
 }
 
 impl RecordKind {
     /// All of them.
-    pub const ALL: [Self; 4] =
-        [RecordKind::Policy, RecordKind::Pause, RecordKind::ApiKey, RecordKind::SigningKey];
+    pub const ALL: [Self; 7] = [
+        RecordKind::Policy,
+        RecordKind::Pause,
+        RecordKind::ApiKey,
+        RecordKind::SigningKey,
+        RecordKind::FilePolicy,
+        RecordKind::WebhookKey,
+        RecordKind::KeyUse,
+    ];
 
     /// The name in the table; it never changes.
     pub fn as_str(self) -> &'static str {
@@ -40,6 +56,9 @@ impl RecordKind {
             RecordKind::Pause => "pause",
             RecordKind::ApiKey => "api_key",
             RecordKind::SigningKey => "signing_key",
+            RecordKind::FilePolicy => "file_policy",
+            RecordKind::WebhookKey => "webhook_key",
+            RecordKind::KeyUse => "key_use",
         }
     }
 
@@ -50,6 +69,9 @@ impl RecordKind {
             RecordKind::Pause => Kind::Pause,
             RecordKind::ApiKey => Kind::ApiKey,
             RecordKind::SigningKey => Kind::SigningKey,
+            RecordKind::FilePolicy => Kind::FilePolicy,
+            RecordKind::WebhookKey => Kind::WebhookKey,
+            RecordKind::KeyUse => Kind::KeyUse,
         }
     }
 
@@ -62,7 +84,23 @@ impl RecordKind {
     pub(crate) fn decides_batches(self) -> bool {
         match self {
             RecordKind::Policy | RecordKind::Pause => true,
-            RecordKind::ApiKey | RecordKind::SigningKey => false,
+            RecordKind::ApiKey
+            | RecordKind::SigningKey
+            | RecordKind::FilePolicy
+            | RecordKind::WebhookKey
+            | RecordKind::KeyUse => false,
+        }
+    }
+
+    /// Whether nodes keep records of this kind in memory: a change is counted in
+    /// [`crate::Store::settings_version`], and every node reads them again.
+    pub(crate) fn is_cached_by_nodes(self) -> bool {
+        match self {
+            RecordKind::Policy
+            | RecordKind::Pause
+            | RecordKind::ApiKey
+            | RecordKind::SigningKey => true,
+            RecordKind::FilePolicy | RecordKind::WebhookKey | RecordKind::KeyUse => false,
         }
     }
 }
@@ -158,7 +196,15 @@ macro_rules! record_body {
         }
     )+};
 }
-record_body!(Policy: Policy, Pause: Pause, ApiKey: ApiKey, SigningKey: SigningKey);
+record_body!(
+    Policy: Policy,
+    Pause: Pause,
+    ApiKey: ApiKey,
+    SigningKey: SigningKey,
+    FilePolicy: FilePolicy,
+    WebhookKey: WebhookKey,
+    KeyUse: KeyUse
+);
 
 /// A job type whose queues are stopped, and for which scope. Each has at most one pause.
 pub(crate) type PauseKey = (JobType, Scope);
@@ -172,6 +218,9 @@ pub(crate) fn pause_name((job_type, scope): &PauseKey) -> RecordName {
     RecordName { kind: RecordKind::Pause, scope: scope.clone(), key }
 }
 
+/// The key of the one record of [`RecordKind::WebhookKey`].
+pub const WEBHOOK_KEY: &str = "webhook";
+
 /// Ids are 64 random bits; the fixed width makes text order equal to numeric order.
 pub(crate) fn key_of_id(id: KeyId) -> Arc<str> {
     format!("{:016x}", id.0).into()
@@ -181,6 +230,12 @@ pub(crate) fn key_of_id(id: KeyId) -> Arc<str> {
 fn check_name(record: &Record, scope: &Scope, id: KeyId) -> Result<(), Unreadable> {
     let is_own = record.name.scope == *scope && record.name.key == key_of_id(id);
     is_own.then_some(()).ok_or(Unreadable)
+}
+
+/// The type that a record of one type is about: such records hold for all tenants.
+fn job_type_of(record: &Record) -> Result<JobType, Unreadable> {
+    let job_type = JobType::parse(&record.name.key).map_err(|_| Unreadable)?;
+    if record.name.scope == Scope::All { Ok(job_type) } else { Err(Unreadable) }
 }
 
 /// The refusal of a record whose name differs from the name in its body.
@@ -205,10 +260,7 @@ impl Records {
     pub(crate) fn put(&mut self, record: Record) -> Result<(), Unreadable> {
         match record.name.kind {
             RecordKind::Policy => {
-                let job_type = JobType::parse(&record.name.key).map_err(|_| Unreadable)?;
-                if record.name.scope != Scope::All {
-                    return Err(Unreadable);
-                }
+                let job_type = job_type_of(&record)?;
                 self.policies.insert(job_type, record.read().ok_or(Unreadable)?);
             }
             RecordKind::Pause => {
@@ -227,6 +279,20 @@ impl Records {
                 let key: SigningKey = record.read().ok_or(Unreadable)?;
                 check_name(&record, &Scope::All, key.id)?;
             }
+            RecordKind::FilePolicy => {
+                job_type_of(&record)?;
+                let _: FilePolicy = record.read().ok_or(Unreadable)?;
+            }
+            RecordKind::WebhookKey => {
+                let _: WebhookKey = record.read().ok_or(Unreadable)?;
+                let is_own = (&record.name.scope, &*record.name.key) == (&Scope::All, WEBHOOK_KEY);
+                is_own.then_some(()).ok_or(Unreadable)?;
+            }
+            RecordKind::KeyUse => {
+                let _: KeyUse = record.read().ok_or(Unreadable)?;
+                let id = KeyId::parse(&record.name.key).map_err(|_| Unreadable)?;
+                check_name(&record, &Scope::All, id)?;
+            }
         }
         self.rows.insert(record.name.clone(), record);
         Ok(())
@@ -239,7 +305,11 @@ impl Records {
                 self.policies.retain(|job_type, _| job_type.as_str() != &*name.key)
             }
             RecordKind::Pause => self.pauses.retain(|key, _| pause_name(key) != *name),
-            RecordKind::ApiKey | RecordKind::SigningKey => {}
+            RecordKind::ApiKey
+            | RecordKind::SigningKey
+            | RecordKind::FilePolicy
+            | RecordKind::WebhookKey
+            | RecordKind::KeyUse => {}
         }
     }
 

@@ -6,9 +6,9 @@ use crate::queue::{QueueDepth, WorkerSeen};
 use crate::record::{Record, RecordBody, RecordChange, RecordKind, key_of_id};
 use async_trait::async_trait;
 use engine::{
-    ApiKey, AuditEntry, AuditNote, ClaimRequest, Command, ErrorCode, Event, ExplainFacts, Filter,
-    HistoryEntry, Job, JobId, JobType, JsonText, NewJob, Pause, PauseNote, Policy, Refusal, Scope,
-    SigningKey, Submitted, Timestamp, WorkerId,
+    ApiKey, AuditEntry, AuditNote, ClaimRequest, Command, ErrorCode, Event, ExplainFacts,
+    FilePolicy, Filter, HistoryEntry, Job, JobId, JobType, JsonText, NewJob, Pause, PauseNote,
+    Policy, Refusal, Scope, SigningKey, Submitted, Timestamp, WorkerId,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -93,9 +93,12 @@ pub trait Store: Execute {
 
     /// The policies that were set; every other type has the default.
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>> {
-        let records = self.records(RecordKind::Policy, None, "").await?;
-        let read = |record: &Record| Some((JobType::parse(&record.name.key).ok()?, record.read()?));
-        records.iter().map(read).collect::<Option<_>>().ok_or_else(unreadable)
+        by_type(&self.records(RecordKind::Policy, None, "").await?)
+    }
+
+    /// What `consign.toml` says of each type that it names.
+    async fn file_policies(&self) -> Result<BTreeMap<JobType, FilePolicy>> {
+        by_type(&self.records(RecordKind::FilePolicy, None, "").await?)
     }
 
     /// The pauses in force, by type, that of all tenants first, and then by tenant.
@@ -220,6 +223,12 @@ fn read_records<T: RecordBody>(records: &[Record]) -> Result<Vec<T>> {
     records.iter().map(Record::read).collect::<Option<_>>().ok_or_else(unreadable)
 }
 
+/// Reads records whose keys are job types.
+fn by_type<T: RecordBody>(records: &[Record]) -> Result<BTreeMap<JobType, T>> {
+    let read = |record: &Record| Some((JobType::parse(&record.name.key).ok()?, record.read()?));
+    records.iter().map(read).collect::<Option<_>>().ok_or_else(unreadable)
+}
+
 fn unreadable() -> StoreError {
     StoreError::Damaged(Some("the body of a record cannot be read as its kind".into()))
 }
@@ -333,8 +342,16 @@ impl Request {
 
     /// Whether it changes a setting that nodes cache.
     pub fn changes_settings(&self) -> bool {
-        self.parts().any(|part| {
-            matches!(part, Request::PutRecord(_) | Request::Pause { .. } | Request::Resume { .. })
+        self.parts().any(|part| match part {
+            Request::PutRecord(change) => change.name.kind.is_cached_by_nodes(),
+            Request::Pause { .. } | Request::Resume { .. } => true,
+            Request::Submit(_)
+            | Request::Command { .. }
+            | Request::Claim { .. }
+            | Request::WorkerAlive { .. }
+            | Request::Leave { .. }
+            | Request::Audit(_)
+            | Request::All(_) => false,
         })
     }
 

@@ -114,6 +114,9 @@ catalogue! {
         another tenant.",
         "Check the id and which tenant the credential belongs to; look for it by correlationId or \
         subjectId in GET /api/jobs.";
+    KEY_ENDED: Some(409), "The key has ended",
+        "The key is revoked or has expired, so it cannot be rotated; nothing was changed.",
+        "Make a new key with POST /api/keys. GET /api/keys shows when each key ends.";
     KEY_NOT_FOUND: Some(404), "No such key",
         "There is no API key with this id, or it belongs to another tenant.",
         "Look up the id of the key with GET /api/keys, and check which tenant the credential \
@@ -196,7 +199,7 @@ catalogue! {
     SCHEMA_MISMATCH: Some(422), "Payload does not keep its schema",
         "The payload is not what the JSON Schema of its job type wants; nothing was stored.",
         "Mend what the pointers in errors name; GET /api/types shows the schema. If the payload is \
-        right, change the schema with PUT /api/types/{jobType}.";
+        right, change the schema with PATCH /api/types/{jobType}.";
     STEP_LIMIT: Some(409), "Too many steps",
         "The job has begun as many steps as a job may have.",
         "Give fewer, larger parts of the work a step of their own, or submit the rest as child \

@@ -7,7 +7,7 @@
 use crate::explain::REASON_CODES;
 use engine::{
     ATTEMPTS_MAX, CLAIM_MAX, CLAIM_TYPES_MAX, DELAY_SECONDS_MAX, FINAL_CODES_MAX, ITEMS_MAX,
-    Jitter, OnEnded, Outcome, Right, Status,
+    Jitter, OnEnded, Outcome, ROTATION_GRACE_MAX, Right, Status,
 };
 
 /// One field of the contract.
@@ -112,6 +112,11 @@ pub static FIELD_DOCS: &[FieldDoc] = &[
     doc("Key.createdAt", Time, "when it was made"),
     doc("Key.createdBy", Any, "who made it"),
     doc("revokedAt", Time, "when it was revoked"),
+    doc("lastUsedAt", Time, "when a caller last sent it, to the minute; null where no caller ever did"),
+    doc("graceSeconds", Range(0, ROTATION_GRACE_MAX.as_secs() as i64), "how long the old key stays valid; 0 ends it at once; 24 hours where it is not given"),
+    doc("owner", Any, "who sets the policy: file (consign.toml) or api; null where the type has the default"),
+    doc("changedByApi", Any, "whether the API changed a policy of consign.toml: the next start of a node sets again what the file says"),
+    doc("warning", Text(256), "what to know about the change; null where there is nothing"),
     doc("startedAt", Time, "first start of this life"),
     doc("completedAt", Time, "when it ended"),
     doc("attemptStartedAt", Time, "start of the current or last attempt of this life"),

@@ -6,10 +6,11 @@ use crate::{
     time::{Rfc3339, parse_time},
 };
 use engine::{
-    ApiKey, Checked, Findings, Grant, KeyDraft, KeyName, KeySecret, Pattern, Refusal, Right,
-    Rights, Scope, check_count,
+    ApiKey, Checked, Findings, Grant, KeyDraft, KeyName, KeySecret, KeyUse, Pattern,
+    ROTATION_GRACE, ROTATION_GRACE_MAX, Refusal, Right, Rights, Scope, check_count, check_range,
 };
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 use utoipa::ToSchema;
 
 /// A request for a new key.
@@ -77,6 +78,26 @@ pub struct KeyInfo {
     pub created_by: Option<String>,
     pub expires_at: Option<Rfc3339>,
     pub revoked_at: Option<Rfc3339>,
+    /// When a caller last sent it, to the minute; `null` where no caller ever did.
+    pub last_used_at: Option<Rfc3339>,
+}
+
+/// A request to replace a key by another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct RotateRequest {
+    /// How long the old key stays valid; 0 ends it at once.
+    pub grace_seconds: Option<i64>,
+}
+
+impl RotateRequest {
+    /// How long the old key stays valid.
+    pub fn grace(&self) -> Checked<Duration> {
+        let Some(seconds) = self.grace_seconds else { return Ok(ROTATION_GRACE) };
+        let seconds_max = ROTATION_GRACE_MAX.as_secs() as u32;
+        let seconds = check_range("graceSeconds", seconds, 0..=seconds_max)?;
+        Ok(Duration::from_secs(seconds.into()))
+    }
 }
 
 /// What a key is for.
@@ -134,8 +155,9 @@ impl KeyCreated {
     }
 }
 
-impl From<&ApiKey> for KeyInfo {
-    fn from(key: &ApiKey) -> Self {
+impl KeyInfo {
+    /// The key in a list, with its last use.
+    pub fn of(key: &ApiKey, last_use: Option<&KeyUse>) -> Self {
         let grant = KeyGrant::from(&key.grant);
         KeyInfo {
             id: key.id.to_string(),
@@ -149,6 +171,7 @@ impl From<&ApiKey> for KeyInfo {
             created_by: Some((*key.created_by).into()),
             expires_at: key.expires_at.map(Rfc3339),
             revoked_at: key.revoked_at.map(Rfc3339),
+            last_used_at: last_use.map(|last_use| Rfc3339(last_use.time())),
         }
     }
 }

@@ -31,6 +31,7 @@ mod page;
 mod page_item;
 mod poison;
 mod policy;
+mod policy_patch;
 mod problem;
 mod queues;
 mod redrive;
@@ -65,15 +66,17 @@ pub use heartbeat::{
 pub use history::Transition;
 pub use job::{FullJob, JobDetails};
 pub use json::Json;
-pub use keys::{KeyCreated, KeyGrant, KeyInfo, KeyKind, KeyRequest};
+pub use keys::{KeyCreated, KeyGrant, KeyInfo, KeyKind, KeyRequest, RotateRequest};
 pub use leave::{LeaveAnswer, LeaveRequest};
 pub use nodes::{NodeState, NodeStatus};
 pub use page::Page;
 pub use page_item::{Misread, PageItem};
 pub use poison::PoisonAnswer;
 pub use policy::{
-    BackoffPolicy, Factor, PolicyRequest, ReadyMadeHandler, TypePolicy, TypeWithPolicy,
+    BackoffPolicy, Factor, PolicyOwner, PolicyRequest, PolicySet, PolicyWarning, ReadyMadeHandler,
+    TypePolicy, TypeWithPolicy,
 };
+pub use policy_patch::{BackoffPatch, Patch, PolicyPatch};
 pub use problem::{FieldError, Problem};
 pub use queues::{PAUSES_MAX, PauseRequest, QueuePause, QueueStatus, ResumeRequest, named_scope};
 pub use redrive::RedriveRequest;

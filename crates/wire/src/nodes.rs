@@ -11,6 +11,12 @@ use utoipa::ToSchema;
 pub struct NodeStatus {
     /// Its id.
     pub node_id: String,
+    /// The machine that it runs on. Only a credential for `*` sees it, and the next two.
+    pub host: Option<String>,
+    /// Its process on that machine.
+    pub pid: Option<u32>,
+    /// The address that it listens at.
+    pub address: Option<String>,
     /// The version of Consign that it runs.
     pub version: String,
     /// When it began to serve.

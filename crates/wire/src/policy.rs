@@ -1,9 +1,13 @@
 //! Job types and their policies: how jobs of one type are treated.
 
-use crate::{extended::Extended, json::Json, list::at_most_or_null};
+use crate::{
+    extended::{Extended, ExtensionFields},
+    json::Json,
+    list::at_most_or_null,
+};
 use engine::{
     Backoff, Checked, EXEC_WORDS_MAX, FINAL_CODES_MAX, FieldProblem, Findings, Jitter, JobType,
-    Policy, PolicyDraft, ReadyMade, ReadyMadeDraft, Refusal, format_span, parse_span,
+    Policy, PolicyDraft, PolicySource, ReadyMade, ReadyMadeDraft, Refusal, format_span, parse_span,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
@@ -17,9 +21,39 @@ pub struct TypeWithPolicy {
     pub job_type: String,
     /// Whether the type has a policy of its own; else it has the default.
     pub declared: bool,
+    /// Who sets the policy; `null` where the type has the default.
+    pub owner: Option<PolicyOwner>,
+    /// Whether the API changed a policy that `consign.toml` owns. The next start of a node sets
+    /// again what the file says.
+    pub changed_by_api: bool,
     /// How its jobs are treated.
     #[serde(flatten)]
     pub policy: TypePolicy,
+}
+
+/// Who sets the policy of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum PolicyOwner {
+    /// The `consign.toml` of the nodes, at each start.
+    File,
+    /// The API, and `consign types set`.
+    Api,
+}
+
+/// The policy of a type that was set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyWarning {
+    /// What to know about the change: `null` where there is nothing.
+    pub warning: Option<String>,
+}
+
+/// The policy that holds after a change, and what to know about it.
+pub type PolicySet = Extended<TypeWithPolicy, PolicyWarning>;
+
+impl ExtensionFields for PolicyWarning {
+    const SCHEMA_NAME: &'static str = "PolicySet";
 }
 
 /// The policy of a type; what is absent takes the default.
@@ -52,6 +86,10 @@ pub struct PolicyRequest {
     job_type: Option<Json>,
     /// As lists show it; ignored.
     declared: Option<Json>,
+    /// As lists show it; ignored.
+    owner: Option<Json>,
+    /// As lists show it; ignored.
+    changed_by_api: Option<Json>,
     max_attempts: Option<i64>,
     lease: Option<String>,
     timeout: Option<String>,
@@ -105,14 +143,36 @@ pub struct BackoffPolicy {
 #[serde(transparent)]
 pub struct Factor(pub f64);
 
+/// What a caller must know that changes a type of `consign.toml`.
+const OVERRIDDEN_LATER: &str = "consign.toml names this type: the next start of a node sets it \
+     again as the file says; to keep the change, make it in the file, too";
+
+impl From<engine::PolicyOwner> for PolicyOwner {
+    fn from(owner: engine::PolicyOwner) -> Self {
+        match owner {
+            engine::PolicyOwner::File => PolicyOwner::File,
+            engine::PolicyOwner::Api => PolicyOwner::Api,
+        }
+    }
+}
+
 impl TypeWithPolicy {
     /// The policy of `job_type`.
-    pub fn new(job_type: &JobType, policy: &Policy, declared: bool) -> Self {
+    pub fn new(job_type: &JobType, policy: &Policy, source: PolicySource) -> Self {
+        let owner = source.owner().map(PolicyOwner::from);
         TypeWithPolicy {
             job_type: job_type.to_string(),
-            declared,
+            declared: owner.is_some(),
+            owner,
+            changed_by_api: source == PolicySource::FileThenApi,
             policy: TypePolicy::from(policy),
         }
+    }
+
+    /// The answer to the caller that set it.
+    pub fn into_set(self) -> PolicySet {
+        let warning = self.changed_by_api.then(|| OVERRIDDEN_LATER.into());
+        PolicySet { base: self, extension: PolicyWarning { warning } }
     }
 }
 
@@ -126,10 +186,15 @@ impl<'de> Deserialize<'de> for TypeWithPolicy {
             job_type: String,
             #[serde(default)]
             declared: bool,
+            #[serde(default)]
+            owner: Option<PolicyOwner>,
+            #[serde(default)]
+            changed_by_api: bool,
         }
         let Extended { base, extension: policy } =
             Extended::<Named, TypePolicy>::deserialize(deserializer)?;
-        Ok(TypeWithPolicy { job_type: base.job_type, declared: base.declared, policy })
+        let Named { job_type, declared, owner, changed_by_api } = base;
+        Ok(TypeWithPolicy { job_type, declared, owner, changed_by_api, policy })
     }
 }
 

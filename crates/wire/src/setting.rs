@@ -5,7 +5,8 @@
 //! only the server reads a body as a setting.
 
 use crate::{
-    BulkRequest, KeyRequest, PauseRequest, RedriveRequest, ResumeRequest, TypePolicy,
+    BulkRequest, KeyRequest, PauseRequest, PolicyPatch, RedriveRequest, ResumeRequest,
+    RotateRequest, TypePolicy,
     body::{Unreadable, read},
 };
 use serde::{
@@ -28,10 +29,17 @@ impl SettingBody for KeyRequest {}
 impl SettingBody for PauseRequest {}
 impl SettingBody for RedriveRequest {}
 impl SettingBody for ResumeRequest {}
+impl SettingBody for RotateRequest {}
 
 impl SettingBody for TypePolicy {
-    const READ_ONLY_FIELDS: &'static [&'static str] = &["jobType", "declared"];
+    const READ_ONLY_FIELDS: &'static [&'static str] = TYPE_READ_ONLY;
 }
+
+impl SettingBody for PolicyPatch {
+    const READ_ONLY_FIELDS: &'static [&'static str] = TYPE_READ_ONLY;
+}
+
+const TYPE_READ_ONLY: &[&str] = &["jobType", "declared", "owner", "changedByApi", "warning"];
 
 /// Reads a body that sets something.
 pub fn read_setting<T: SettingBody>(body: &[u8]) -> Result<T, Unreadable> {

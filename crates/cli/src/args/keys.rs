@@ -5,6 +5,7 @@ use super::{
     remote::{PageArgs, RemoteArgs, TenantArgs},
 };
 use clap::{Args as Arguments, Subcommand};
+use std::path::PathBuf;
 
 #[derive(Arguments)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -21,19 +22,24 @@ pub(crate) enum KeysCommand {
     List(RemoteArgs),
     /// Make a key, and print it: it is shown this once
     Create(KeysCreateArgs),
+    /// Replace a key by a new one with the same rights, and print that: it is shown this once
+    Rotate(KeysRotateArgs),
     /// Revoke keys; requests with one are refused from then on
     Revoke(KeysRevokeArgs),
     /// Make an admin key, in admin.key beside the store; a server on SQLite must not be running
     Bootstrap(StoreArgs),
     /// Print the secret that signs what is pushed for a job type, for those who receive it
     Webhook(KeysWebhookArgs),
+    /// Replace the key of all webhook secrets; nodes use it from their next start
+    WebhookKey(KeysWebhookKeyArgs),
 }
 
 #[derive(Arguments)]
 pub(crate) struct KeysCreateArgs {
     /// What it is called in lists and in the audit log, such as billing
     pub(crate) name: String,
-    /// Its scopes: jobs:enqueue, jobs:read, jobs:payload, jobs:manage, work, metrics:read, admin, …
+    /// Its scopes: jobs:enqueue, jobs:read, jobs:payload, jobs:manage, work, metrics:read, keys:subjects,
+    /// admin, …
     #[arg(long, value_name = "SCOPE", required = true, value_delimiter = ',')]
     pub(crate) scope: Vec<String>,
     /// For whom it acts; * is every tenant [default: the tenant of the key that makes it; `default`
@@ -49,6 +55,18 @@ pub(crate) struct KeysCreateArgs {
     /// When it ends: after a span such as 90d, or at a time; no later than the key that makes it
     #[arg(long, value_name = "SPAN|TIME")]
     pub(crate) expires: Option<String>,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+#[derive(Arguments)]
+pub(crate) struct KeysRotateArgs {
+    /// The id of the key, as `consign keys list` shows it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// How long the old key stays valid, such as 1h; 0s ends it at once [default: 24h]
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) grace: Option<String>,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
 }
@@ -70,6 +88,18 @@ pub(crate) struct KeysWebhookArgs {
     /// The job type, such as invoice.pdf
     #[arg(value_name = "TYPE")]
     pub(crate) job_type: String,
+    /// Print the secret that the type would have with the key in this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Arguments)]
+pub(crate) struct KeysWebhookKeyArgs {
+    /// The file with the new key: whsec_ and the base64 of 24 to 64 random bytes
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }

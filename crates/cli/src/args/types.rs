@@ -76,7 +76,7 @@ pub(crate) struct TypesSetArgs {
     #[arg(long, value_name = "CMD", group = "handler")]
     pub(crate) handler_exec: Option<String>,
     /// The exit codes of the program that end a job for good, such as 65,78 [default: 65]
-    #[arg(long, value_name = "CODES", value_delimiter = ',')]
+    #[arg(long, value_name = "CODES", value_delimiter = ',', requires = "handler_exec")]
     pub(crate) final_codes: Option<Vec<i64>>,
     /// Leave the jobs to workers
     #[arg(long, group = "handler")]

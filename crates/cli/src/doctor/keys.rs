@@ -63,6 +63,7 @@ mod tests {
             created_by: None,
             expires_at: Some(after(3)),
             revoked_at: None,
+            last_used_at: None,
         };
         let examined = |key: &KeyInfo| {
             let mut report = DoctorReport::default();

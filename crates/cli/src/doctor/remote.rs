@@ -136,7 +136,8 @@ fn report_nodes(report: &mut DoctorReport, address: &str, is_ready: bool, nodes:
         }
     }
     for node in lost {
-        let what = format!("node {} fell silent and was not stopped", node.node_id);
+        let host = node.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
+        let what = format!("node {}{host} fell silent and was not stopped", node.node_id);
         report.note("server", what).run("who serves", "consign nodes");
     }
 }
@@ -187,6 +188,9 @@ mod tests {
     fn report_of(readiness: Result<(), ClientError>) -> String {
         let at = Rfc3339(Timestamp::from_unix_ms(0));
         let node = NodeStatus {
+            host: None,
+            pid: None,
+            address: None,
             node_id: "n-1".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             started_at: at,

@@ -2,6 +2,7 @@
 //! into the line, without a tree in between. (`tracing-subscriber` has a JSON format, too, but it
 //! drops the causes of an error.)
 
+use super::NodeField;
 use anyhow::Chain;
 use std::fmt::{self, Write};
 use store::Clock;
@@ -14,8 +15,13 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// Formats an event as a line. The clock gives its time.
-pub(super) struct JsonLines<C>(pub(super) C);
+/// Formats an event as a line.
+pub(super) struct JsonLines<C> {
+    /// Gives the time of each event.
+    pub(super) clock: C,
+    /// The field that names the node, where the process is one.
+    pub(super) node: NodeField,
+}
 
 impl<S, N, C> FormatEvent<S, N> for JsonLines<C>
 where
@@ -29,8 +35,8 @@ where
         mut line: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let (metadata, at) = (event.metadata(), wire::format_time(self.0.read().wall));
-        write!(line, "{{\"timestamp\":\"{at}\",\"level\":\"{}\"", metadata.level())?;
+        let (metadata, at) = (event.metadata(), wire::format_time(self.clock.read().wall));
+        write!(line, "{{\"timestamp\":\"{at}\",\"level\":\"{}\"{}", metadata.level(), self.node)?;
         let mut fields = Fields { line: &mut line, result: Ok(()) };
         event.record(&mut fields);
         fields.result?;
@@ -168,8 +174,8 @@ mod tests {
     fn every_log_event_is_one_line_of_json() {
         let lines = Lines::default();
         let out = lines.clone();
-        let subscriber =
-            fmt().event_format(JsonLines(Noon)).with_writer(move || out.clone()).finish();
+        let format = JsonLines { clock: Noon, node: NodeField::of(Some("n-1")) };
+        let subscriber = fmt().event_format(format).with_writer(move || out.clone()).finish();
         let special = "a\"b\\c\nd\re\u{0}f\u{85}ü";
         let outer = anyhow::anyhow!("inner \"x\"").context("outer");
         let outer: &dyn std::error::Error = outer.as_ref();
@@ -184,6 +190,7 @@ mod tests {
         assert_eq!(read.len(), 2, "{text}");
         assert_eq!(read[0]["timestamp"], "1970-01-01T00:00:00.000Z");
         assert_eq!((&read[0]["level"], &read[0]["message"]), (&"INFO".into(), &"request".into()));
+        assert!(read.iter().all(|line| line["node"] == "n-1"), "{text}");
         assert_eq!(read[0]["special"], special);
         assert_eq!(read[0]["ms"], 0.25);
         assert_eq!((&read[0]["count"], &read[0]["less"]), (&7.into(), &Value::from(-1)));

@@ -7,11 +7,11 @@ use crate::{args::TerminalArgs, settings::LogSettings};
 use json::JsonLines;
 use platform::SystemClock;
 use std::{
+    fmt,
     io::{self, IsTerminal},
     sync::Arc,
 };
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::fmt;
 use writer::LogWriter;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,19 +36,42 @@ impl LogFormat {
     }
 }
 
+/// The field of every JSON line that names the node: the logs of several nodes are read together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodeField(String);
+
+impl NodeField {
+    /// `id` is an id of ours, in which no character needs an escape.
+    fn of(id: Option<&str>) -> Self {
+        NodeField(id.map(|id| format!(",\"node\":\"{id}\"")).unwrap_or_default())
+    }
+}
+
+impl fmt::Display for NodeField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// Installs the global subscriber, once in a process. The caller finishes the writer before the
-/// process ends.
-pub(crate) fn start(settings: &LogSettings, format: LogFormat) -> io::Result<Arc<LogWriter>> {
-    let writer = LogWriter::start(io::stderr())?;
+/// process ends. `node` is the id of the node, where the process is one.
+pub(crate) fn start(
+    settings: &LogSettings,
+    format: LogFormat,
+    node: Option<&str>,
+) -> io::Result<Arc<LogWriter>> {
+    let node = NodeField::of(node);
+    let writer = LogWriter::start(io::stderr(), node.clone())?;
     // A broken pipe on stderr is no reason to end the process, and reporting it on the same pipe
     // would be useless.
-    let lines = fmt()
+    let lines = tracing_subscriber::fmt()
         .with_writer(writer.clone())
         .with_max_level(level(&settings.level))
         .log_internal_errors(false);
     match format {
         LogFormat::Json => {
-            lines.with_ansi(false).event_format(JsonLines(SystemClock::new())).init();
+            let format = JsonLines { clock: SystemClock::new(), node };
+            lines.with_ansi(false).event_format(format).init();
         }
         LogFormat::Text { colours } => lines.with_ansi(colours).with_target(false).init(),
     }

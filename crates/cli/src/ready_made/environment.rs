@@ -2,15 +2,15 @@
 
 use super::{
     registration::{Handler, registration},
-    signing::WebhookKey,
+    signing::TypeSigners,
 };
 use crate::settings::{DeclaredType, Settings};
 use anyhow::{Result, bail};
 use consign::Registration;
 use engine::{HandlerSource, HandlerSources, JobType, ReadyMade};
 use outbound::{Allow, Exec, Lookup, Now, Push, PushError, system_lookup};
-use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc};
-use store::{Clock, RandomSource};
+use std::{collections::BTreeMap, ffi::OsString, sync::Arc};
+use store::Clock;
 use tracing::warn;
 
 /// What handlers need of this machine and its settings.
@@ -20,32 +20,27 @@ pub(crate) struct HandlerEnvironment {
     environment: Vec<(OsString, OsString)>,
     allow: Arc<Allow>,
     lookup: Lookup,
-    webhook_key: WebhookKey,
+    signers: TypeSigners,
     now: Now,
 }
 
 impl HandlerEnvironment {
-    /// The environment of a server; its signing secret is in `folder`.
-    pub(crate) fn new(
-        settings: &Settings,
-        folder: &Path,
-        clock: Arc<dyn Clock>,
-        random: &dyn RandomSource,
-    ) -> Result<Self> {
+    /// The environment of a server.
+    pub(crate) fn new(settings: &Settings, signers: TypeSigners, clock: Arc<dyn Clock>) -> Self {
         let handler_in_file = |declared: &DeclaredType| {
             Some((declared.job_type.clone(), declared.policy.handler.clone()?))
         };
         let seconds = move || clock.read().wall.unix_ms().unsigned_abs() / 1_000;
-        Ok(HandlerEnvironment {
+        HandlerEnvironment {
             sources: settings.server.handlers,
             handlers_in_file: settings.types.iter().filter_map(handler_in_file).collect(),
             // The address of a database may contain a password, which programs must not see.
             environment: std::env::vars_os().filter(|(name, _)| name != "CONSIGN_STORE").collect(),
             allow: settings.allow.clone(),
             lookup: system_lookup(),
-            webhook_key: WebhookKey::ensure(folder, random)?,
+            signers,
             now: Arc::new(seconds),
-        })
+        }
     }
 
     /// The registration for a type, or why there is none.
@@ -71,7 +66,7 @@ impl HandlerEnvironment {
                 Handler::Exec(exec.with_final_codes(command.final_codes()))
             }
             ReadyMade::Http(url) => {
-                let (signer, now) = (self.webhook_key.of_type(job_type), self.now.clone());
+                let (signer, now) = (self.signers.of_type(job_type), self.now.clone());
                 match Push::new(url.as_str(), &self.allow, &self.lookup, signer, now) {
                     Ok(push) => Handler::Push(push),
                     // The same as where a name resolves to a forbidden address: the job says why,

@@ -1,13 +1,14 @@
-//! Lists, makes and revokes keys.
+//! Lists, makes, rotates and revokes keys.
 
 use super::{Cell, Session, Style, StyledLine, Table, UsageError, ago, with_session};
-use crate::args::{KeysCreateArgs, KeysRevokeArgs, RemoteArgs};
+use crate::args::{KeysCreateArgs, KeysRevokeArgs, KeysRotateArgs, RemoteArgs};
 use anyhow::Result;
-use engine::{Timestamp, counted};
+use engine::{ROTATION_GRACE, Timestamp, counted};
 use serde_json::json;
 use std::{process::ExitCode, time::Duration};
 use wire::{
-    KeyCreated, KeyInfo, KeyKind, KeyRequest, Rfc3339, format_time, parse_span, parse_time,
+    KeyCreated, KeyInfo, KeyKind, KeyRequest, Rfc3339, RotateRequest, format_time, parse_span,
+    parse_time,
 };
 
 /// A key that ends sooner than this should have a successor.
@@ -37,6 +38,9 @@ fn lines(session: &Session, keys: &[KeyInfo]) -> Vec<StyledLine> {
         .column("expires", |key| {
             let (style, _) = state(key, session.now());
             key.expires_at.map_or_else(never, |at| Cell::styled(style, session.when(at)))
+        })
+        .column("last used", |key| {
+            key.last_used_at.map_or_else(never, |at| session.when(at).into())
         })
         .column("state", |key| {
             let (style, state) = state(key, session.now());
@@ -112,6 +116,30 @@ fn created_lines(name: &str, created: &KeyCreated, now: Timestamp) -> [StyledLin
     let ends = created.expires_at.map_or("never".into(), |at| ago(at, now));
     let note = format!("ends {ends}; this is the only time that it is shown");
     [summary.into(), StyledLine::of(Style::Faint, note)]
+}
+
+/// The new key is the only text on stdout.
+pub(crate) fn rotate(args: &KeysRotateArgs) -> Result<ExitCode> {
+    let grace_ms = args.grace.as_deref().map(|span| parse_span("grace", span)).transpose();
+    let grace_ms = grace_ms.map_err(|error| UsageError::new(format!("--{error}")))?;
+    let grace_seconds = grace_ms.map(|ms| (ms + 999) / 1_000); // 0 would end the key at once
+    with_session(&args.remote, async |session| {
+        let request = RotateRequest { grace_seconds };
+        let created = session.client.rotate_key(&args.id, &request).await?;
+        session.answer(&created, || vec![created.key.expose().into()])?;
+        let now = session.now();
+        let grace = grace_ms.unwrap_or(ROTATION_GRACE.as_millis() as i64);
+        let old = match grace {
+            0 => format!("key {} has ended", args.id),
+            ms => {
+                let end = Timestamp::from_unix_ms(now.unix_ms().saturating_add(ms));
+                format!("key {} ends {} at the latest", args.id, ago(Rfc3339(end), now))
+            }
+        };
+        let [summary, note] = created_lines("the new key", &created, now);
+        session.note(&[summary, note, StyledLine::of(Style::Faint, old)]);
+        Ok(())
+    })
 }
 
 /// The time of expiry as the API writes it, from a span from now or a time.
@@ -209,6 +237,7 @@ mod tests {
                 created_by: None,
                 expires_at: expires.map(after),
                 revoked_at: revoked.map(after),
+                last_used_at: None,
             };
             assert_eq!(validity(&key, now()), expected);
         };

@@ -1,9 +1,9 @@
-//! Prints a policy as a list, and applies flags to it.
+//! Prints a policy as a list, and makes a change of one from flags.
 
 use super::{UsageError, read};
 use crate::args::{Bound, TypesSetArgs};
 use anyhow::Result;
-use wire::{Factor, Json, ReadyMadeHandler, TypePolicy};
+use wire::{BackoffPatch, Factor, Json, Patch, PolicyPatch, ReadyMadeHandler, TypePolicy};
 
 /// Every setting with its value, in the order of the contract.
 pub(crate) fn settings(policy: &TypePolicy) -> [(&'static str, String); 15] {
@@ -57,49 +57,48 @@ pub(crate) fn backoff(policy: &TypePolicy) -> String {
     format!("{}{factor} ≤{}", base.unwrap_or_default(), max.unwrap_or_default())
 }
 
-/// The policy with the given flags applied; everything else stays.
-pub(crate) fn changed(mut policy: TypePolicy, args: &TypesSetArgs) -> Result<TypePolicy> {
-    fn set<T: Clone>(field: &mut Option<T>, argument: &Option<T>) {
-        *field = argument.clone().or(field.take());
+/// The change that the given flags ask for; everything else stays.
+pub(crate) fn patch(args: &TypesSetArgs) -> Result<PolicyPatch> {
+    fn to<T: Clone>(argument: &Option<T>) -> Patch<T> {
+        argument.clone().map(Some)
     }
-    set(&mut policy.max_attempts, &args.max_attempts);
-    set(&mut policy.lease, &args.lease);
-    set(&mut policy.timeout, &args.timeout);
-    let backoff = policy.backoff.get_or_insert_default();
-    set(&mut backoff.base, &args.backoff_base);
-    set(&mut backoff.factor, &args.backoff_factor.map(Factor));
-    set(&mut backoff.max, &args.backoff_max);
-    set(&mut backoff.jitter, &args.jitter);
-    set(&mut policy.lost_workers_max, &args.lost_workers_max);
-    set(&mut policy.key_window, &args.key_window);
-    set(&mut policy.retention, &args.retention);
-    if let Some(Bound(bound)) = args.max_queued {
-        policy.max_queued = bound;
-    }
-    if let Some(Bound(bound)) = args.concurrency {
-        policy.concurrency = bound;
-    }
-    if let Some(argument) = &args.schema {
-        policy.schema = schema(argument)?;
-    }
-    if args.no_handler {
-        policy.handler = None;
-    }
-    if args.handler_http.is_some() {
-        policy.handler = Some(ReadyMadeHandler {
-            http: args.handler_http.clone(),
-            ..ReadyMadeHandler::default()
-        });
-    }
+    let bound = |bound: Option<Bound>| bound.map(|Bound(bound)| bound);
+    let backoff = BackoffPatch {
+        base: to(&args.backoff_base),
+        factor: to(&args.backoff_factor.map(Factor)),
+        max: to(&args.backoff_max),
+        jitter: to(&args.jitter),
+    };
+    Ok(PolicyPatch {
+        max_attempts: to(&args.max_attempts),
+        lease: to(&args.lease),
+        timeout: to(&args.timeout),
+        backoff: (backoff != BackoffPatch::default()).then_some(Some(backoff)),
+        lost_workers_max: to(&args.lost_workers_max),
+        key_window: to(&args.key_window),
+        retention: to(&args.retention),
+        max_queued: bound(args.max_queued),
+        concurrency: bound(args.concurrency),
+        schema: args.schema.as_deref().map(schema).transpose()?,
+        handler: handler_patch(args)?,
+    })
+}
+
+fn handler_patch(args: &TypesSetArgs) -> Result<Patch<ReadyMadeHandler>> {
     if let Some(command) = &args.handler_exec {
         let exec = split_command(command);
         let exec = exec.map_err(|error| UsageError::new(format!("--handler-exec: {error}")))?;
-        policy.handler = Some(ReadyMadeHandler { exec: Some(exec), ..ReadyMadeHandler::default() });
+        let handler = ReadyMadeHandler {
+            exec: Some(exec),
+            final_codes: args.final_codes.clone(),
+            ..ReadyMadeHandler::default()
+        };
+        return Ok(Some(Some(handler)));
     }
-    if args.final_codes.is_some() {
-        policy.handler.get_or_insert_default().final_codes = args.final_codes.clone();
-    }
-    Ok(policy)
+    let http = args.handler_http.clone();
+    let pushed =
+        http.map(|url| Some(ReadyMadeHandler { http: Some(url), ..ReadyMadeHandler::default() }));
+    Ok(pushed.or(args.no_handler.then_some(None)))
 }
 
 fn schema(argument: &str) -> Result<Option<Json>> {
@@ -152,28 +151,20 @@ mod tests {
     }
 
     #[test]
-    fn types_set_keeps_fields_that_no_option_names() {
-        let set = TypePolicy {
-            max_queued: Some(9),
-            handler: Some(ReadyMadeHandler {
-                http: Some("https://x/".into()),
-                ..ReadyMadeHandler::default()
-            }),
-            ..default_policy()
-        };
+    fn types_set_sends_only_what_the_options_name() {
+        let lease = Some(Some("1m".to_owned()));
         let args = TypesSetArgs { lease: Some("1m".into()), ..Default::default() };
-        let lease = Some("1m".into());
-        assert_eq!(changed(set.clone(), &args).unwrap(), TypePolicy { lease, ..set.clone() });
+        assert_eq!(patch(&args).unwrap(), PolicyPatch { lease, ..PolicyPatch::default() });
         let args = TypesSetArgs {
             max_queued: Some(Bound(None)),
             no_handler: true,
             backoff_factor: Some(1.5),
+            schema: Some("none".into()),
             ..Default::default()
         };
-        let changed = changed(set, &args).unwrap();
-        assert_eq!((changed.max_queued, changed.handler), (None, None));
-        let backoff = changed.backoff.unwrap();
-        assert_eq!((backoff.factor, backoff.base), (Some(Factor(1.5)), Some("5s".into())));
+        let text = serde_json::to_string(&patch(&args).unwrap()).unwrap();
+        let nulls = r#""maxQueued":null,"schema":null,"handler":null"#;
+        assert_eq!(text, format!(r#"{{"backoff":{{"factor":1.5}},{nulls}}}"#));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::args::{TypesArgs, TypesCommand, TypesSetArgs};
 use anyhow::Result;
 use engine::Policy;
 use std::process::ExitCode;
-use wire::{TypePolicy, TypeWithPolicy};
+use wire::{PolicyOwner, TypePolicy, TypeWithPolicy};
 
 pub(crate) fn run(args: &TypesArgs) -> Result<ExitCode> {
     if let Some(TypesCommand::Set(args)) = &args.command {
@@ -32,7 +32,7 @@ fn lines(session: &Session, types: &[TypeWithPolicy]) -> Vec<StyledLine> {
     let empty = "no type yet: the first job makes one, and so does consign types set TYPE";
     Table::of(types)
         .column("type", |shown| &shown.job_type)
-        .column("declared", |shown| yes(shown.declared))
+        .column("owner", owner)
         .number("attempts", |shown| number(shown.policy.max_attempts))
         .number("lease", |shown| Cell::maybe(shown.policy.lease.as_ref()))
         .number("timeout", |shown| Cell::maybe(shown.policy.timeout.as_ref()))
@@ -60,22 +60,50 @@ async fn find(session: &Session, job_type: &str) -> Result<Option<TypeWithPolicy
     Ok(all.into_iter().find(|shown| shown.job_type == job_type))
 }
 
+fn owner(shown: &TypeWithPolicy) -> Cell {
+    match shown.owner {
+        Some(PolicyOwner::Api) => Cell::from("api"),
+        Some(PolicyOwner::File) if shown.changed_by_api => {
+            Cell::styled(Style::Waiting, "file, changed since")
+        }
+        Some(PolicyOwner::File) => Cell::from("file"),
+        None => Cell::styled(Style::Faint, "none: defaults"),
+    }
+}
+
 fn facts(shown: &TypeWithPolicy) -> Vec<StyledLine> {
-    let declared = if shown.declared { "yes" } else { "no: these are the defaults" };
-    let head = [("type", shown.job_type.clone()), ("declared", declared.into())];
+    let owner = match shown.owner {
+        Some(PolicyOwner::Api) => "api",
+        Some(PolicyOwner::File) if shown.changed_by_api => {
+            "file, changed since: the next start of a node sets again what consign.toml says"
+        }
+        Some(PolicyOwner::File) => "file: consign.toml names it",
+        None => "none: these are the defaults",
+    };
+    let head = [("type", shown.job_type.clone()), ("owner", owner.into())];
     let facts = head.into_iter().chain(policy::settings(&shown.policy));
     facts.map(|(name, value)| fact(name, 16, &value)).collect()
 }
 
-/// The API sets whole policies: the command reads the current one, changes it, and writes it back.
+/// Sends the given fields alone, so that a change of another operator at the same time stays. With
+/// `--reset` every other field becomes the default.
 async fn set(session: &Session, args: &TypesSetArgs) -> Result<()> {
+    let patch = policy::patch(args)?;
     let current = find(session, &args.job_type).await?;
     let default_policy = || TypePolicy::from(&Policy::default());
     let before = current.map_or_else(default_policy, |current| current.policy);
-    let base = if args.reset { TypePolicy::default() } else { before.clone() };
-    let policy = policy::changed(base, args)?;
-    let set = session.client.set_type(&args.job_type, &policy).await?;
-    session.answer(&set, || changes(&args.job_type, &before, &set.policy))
+    let set = match args.reset {
+        true => {
+            let policy = patch.apply(TypePolicy::default());
+            session.client.set_type(&args.job_type, &policy).await?
+        }
+        false => session.client.change_type(&args.job_type, &patch).await?,
+    };
+    session.answer(&set, || changes(&args.job_type, &before, &set.base.policy))?;
+    if let Some(warning) = &set.extension.warning {
+        session.note(&[StyledLine::of(Style::Waiting, warning)]);
+    }
+    Ok(())
 }
 
 fn changes(job_type: &str, before: &TypePolicy, after: &TypePolicy) -> Vec<StyledLine> {

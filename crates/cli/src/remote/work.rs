@@ -25,7 +25,7 @@ const EMPTY_WAIT: Duration = Duration::from_secs(1);
 pub(crate) fn run(args: &WorkArgs) -> Result<ExitCode> {
     let show = Show::to_people(&args.terminal);
     let settings = LogSettings { format: "auto".into(), level: "info".into() };
-    let log = log::start(&settings, LogFormat::of(&settings, &args.terminal))?;
+    let log = log::start(&settings, LogFormat::of(&settings, &args.terminal), None)?;
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let done = connect(&args.connection)
         .and_then(|client| runtime.block_on(async { work(args, &client).await }));

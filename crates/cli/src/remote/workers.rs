@@ -37,6 +37,9 @@ pub(crate) fn nodes(args: &RemoteArgs) -> Result<ExitCode> {
         session.answer(&page, || {
             Table::of(&page.items)
                 .text("node", |node| &node.node_id)
+                .text("host", |node| Cell::maybe(node.host.as_ref()))
+                .number("pid", |node| Cell::maybe(node.pid.map(|pid| pid.to_string())))
+                .text("address", |node| Cell::maybe(node.address.as_ref()))
                 .column("version", |node| &node.version)
                 .column("started", |node| session.when(node.started_at))
                 .column("last seen", |node| session.when(node.last_seen_at))

@@ -13,7 +13,6 @@ use wire::{BackoffPolicy, Factor, ReadyMadeHandler, TypePolicy, nearest::hint};
 #[derive(Clone, Debug)]
 pub(crate) struct DeclaredType {
     pub(crate) job_type: JobType,
-    pub(crate) draft: PolicyDraft,
     pub(crate) policy: Policy,
     pub(crate) origin: SettingOrigin,
     pub(crate) schema_file: Option<String>,
@@ -161,10 +160,10 @@ pub(super) fn read(
             None
         }
     });
-    let checked = values.shape().to_draft().and_then(|draft| {
-        let draft = PolicyDraft { schema, ..draft };
-        platform::check_policy(&draft).map(|policy| (draft, policy))
-    });
+    let checked = values
+        .shape()
+        .to_draft()
+        .and_then(|draft| platform::check_policy(&PolicyDraft { schema, ..draft }));
     let checked = checked.map_err(|refusal| {
         let Refusal::Invalid(problems) = refusal else {
             unreachable!("words of a policy are refused as invalid, not as {}", refusal.code());
@@ -177,12 +176,11 @@ pub(super) fn read(
             errors.push(SettingError::new(origin_of(&name).unwrap_or(&origin), detail));
         }
     });
-    let (Ok(job_type), Ok((draft, policy)), true) =
-        (job_type, checked, errors.len() == errors_before)
+    let (Ok(job_type), Ok(policy), true) = (job_type, checked, errors.len() == errors_before)
     else {
         return None;
     };
-    Some(DeclaredType { job_type, draft, policy, origin, schema_file, key_origins })
+    Some(DeclaredType { job_type, policy, origin, schema_file, key_origins })
 }
 
 /// The engine calls `keyWindow` what the file calls `key_window`.

@@ -210,7 +210,7 @@ fn types_of_the_file_are_declared_and_noted_once() {
         );
         let answer = serving.ask(&request);
         assert!(
-            answer.contains(r#""jobType":"email","declared":true,"maxAttempts":5"#),
+            answer.contains(r#""jobType":"email","declared":true,"owner":"file","changedByApi":false,"maxAttempts":5"#),
             "{answer}"
         );
         serving.end();

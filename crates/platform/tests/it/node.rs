@@ -1,8 +1,8 @@
 //! The maintenance of a running node.
 
 use engine::{
-    ClaimId, ClaimRequest, JobDraft, JobType, PolicyDraft, Scope, Start, Status, Tenant, Timestamp,
-    WORKER_SIGN_EVERY, WorkerId,
+    ClaimId, ClaimRequest, JobDraft, JobType, Policy, PolicyDraft, PolicySource, Scope, Start,
+    Status, Tenant, Timestamp, WORKER_SIGN_EVERY, WorkerId,
 };
 use platform::{Node, Settings, SystemClock, SystemRandom};
 use pollster::block_on;
@@ -110,8 +110,12 @@ fn the_catalogue_knows_types_that_were_declared_and_types_that_came() {
     block_on(node.submit(&Tenant::default_tenant(), email(None))).unwrap();
     let types = block_on(node.types(&Scope::All)).unwrap();
     let types_found: Vec<_> =
-        types.iter().map(|t| (t.job_type.as_str(), t.declared, t.policy.max_attempts)).collect();
-    assert_eq!(types_found, [("email", false, 3), ("invoice", true, 1)]);
+        types.iter().map(|t| (t.job_type.as_str(), t.source, t.policy.max_attempts)).collect();
+    let default_attempts = Policy::default().max_attempts;
+    assert_eq!(
+        types_found,
+        [("email", PolicySource::Default, default_attempts), ("invoice", PolicySource::Api, 1)]
+    );
     let job = block_on(node.submit(
         &Tenant::default_tenant(),
         JobDraft { job_type: "invoice".into(), ..JobDraft::default() },

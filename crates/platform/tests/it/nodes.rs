@@ -409,3 +409,25 @@ fn a_node_that_has_closed_keeps_no_setter_waiting() {
     assert_eq!(block_on(far.unconfirmed_nodes()).unwrap(), []);
     assert!(near.credentials().is_none(), "it serves nothing any more");
 }
+
+/// The node that wrote last is not always the one that saw the key last.
+#[test]
+fn the_newest_use_of_a_key_wins_on_all_nodes() {
+    let (near, far, _) = two_nodes();
+    let id = make_key(&near);
+    let at = |minute: i64| Timestamp::from_unix_ms(minute * 60_000 + 7);
+    let used = |node: &Node, minute| {
+        wait_until("the node knows the key", || accepts_key(node, id) == Some(true));
+        node.note_key_use(node.credentials().unwrap().key(id).unwrap(), at(minute));
+    };
+    let seen = |node: &Node| block_on(node.key_uses()).unwrap().get(&id).map(|one| one.time());
+    let minute = |minute: i64| Some(Timestamp::from_unix_ms(minute * 60_000));
+    assert_eq!(seen(&near), None);
+    used(&near, 9);
+    assert_eq!(seen(&near), minute(9), "at once on its own node");
+    wait_until("the other node sees it", || seen(&far) == minute(9));
+    used(&far, 8);
+    assert_eq!(seen(&far), minute(9));
+    used(&far, 10);
+    wait_until("the newest use is seen", || seen(&near) == minute(10));
+}

@@ -1,9 +1,9 @@
-//! Keys: create, list, revoke.
+//! Keys: create, list, rotate, revoke.
 
 use super::{bulk::run_to_completion, page::PageQuery};
 use crate::{
     app_state::unconfirmed_headers,
-    auth::PresentedCredential,
+    auth::{Caller, PresentedCredential},
     context::RequestContext,
     error::{ApiError, Reply},
     extract::{NoFields, OptionalSettingsBody, PathSegment, QueryParams, SettingsBody},
@@ -12,8 +12,8 @@ use axum::{
     Json,
     http::{HeaderMap, StatusCode},
 };
-use engine::{ApiKey, FieldProblem, KeyId, Refusal, Scope};
-use wire::{KeyCreated, KeyInfo, KeyKind, KeyRequest, Page, Rfc3339};
+use engine::{ApiKey, FieldProblem, KeyId, Refusal, Right, Scope};
+use wire::{KeyCreated, KeyInfo, KeyKind, KeyRequest, Page, Rfc3339, RotateRequest};
 
 /// How many rounds search for descendants of a key. The number of descendants is bounded: each
 /// round revokes all keys that could make more.
@@ -27,7 +27,7 @@ pub(crate) async fn create(
     let RequestContext { app, caller, correlation } = context;
     let mut draft = request.check(caller.scope())?;
     caller.grant().may_grant(&draft.grant)?;
-    draft.expires_at = caller.0.end_of_new_key(draft.expires_at)?;
+    draft.expires_at = caller.0.end_of_new_key(draft.expires_at, app.now())?;
     if draft.expires_at.is_some_and(|at| at <= app.now()) {
         return Err(FieldProblem::new("expiresAt", "must be a time to come").into());
     }
@@ -49,10 +49,11 @@ pub(crate) async fn all(
 ) -> Reply<Json<Page<KeyInfo>>> {
     let query = PageQuery::of(&params)?;
     let keys = context.node().keys(context.scope()).await?;
-    let manageable = keys.iter().filter(|key| context.grant().may_grant(&key.grant).is_ok());
-    let mut items: Vec<KeyInfo> = manageable.map(KeyInfo::from).collect();
-    // URL-signing keys belong to the installation, and to no tenant.
-    if *context.scope() == Scope::All && context.grant().may_everything().is_ok() {
+    let uses = context.node().key_uses().await?;
+    let manageable = keys.iter().filter(|key| context.caller.0.may_manage(key).is_ok());
+    let mut items: Vec<KeyInfo> =
+        manageable.map(|key| KeyInfo::of(key, uses.get(&key.id))).collect();
+    if may_manage_signing_keys(&context.caller) {
         items.extend(context.node().signing_keys().await?.iter().map(|key| KeyInfo {
             id: key.id.to_string(),
             kind: KeyKind::Signing,
@@ -65,9 +66,17 @@ pub(crate) async fn all(
             created_by: None,
             expires_at: None,
             revoked_at: key.revoked_at.map(Rfc3339),
+            last_used_at: None,
         }));
     }
     Ok(Json(query.page_of(items, sort_key, KeyInfo::clone)))
+}
+
+/// URL-signing keys belong to the installation, and to no tenant.
+fn may_manage_signing_keys(caller: &Caller) -> bool {
+    *caller.scope() == Scope::All
+        && caller.may(Right::Admin)
+        && caller.grant().may_everything().is_ok()
 }
 
 /// API keys first, the oldest of each kind first.
@@ -78,6 +87,27 @@ fn sort_key(key: &KeyInfo) -> Vec<u8> {
     };
     let created_at = key.created_at.0.unix_ms().unsigned_abs();
     [&[kind], &created_at.to_be_bytes()[..], key.id.as_bytes()].concat()
+}
+
+pub(crate) async fn rotate(
+    context: RequestContext,
+    credential: PresentedCredential,
+    PathSegment(id): PathSegment,
+    OptionalSettingsBody(request): OptionalSettingsBody<RotateRequest>,
+) -> Reply<(StatusCode, HeaderMap, Json<KeyCreated>)> {
+    let RequestContext { app, caller, correlation } = context;
+    let grace = request.grace()?;
+    let id = KeyId::parse(&id).map_err(|_| Refusal::KeyNotFound)?;
+    let may = |key: &ApiKey| Ok::<_, ApiError>(caller.0.may_manage(key)?);
+    let (key, secret) = app.node.rotate_key(&caller.0, &correlation.id, (id, grace), may).await?;
+    let headers = app.confirmation_headers().await;
+    // As with `create`. A caller that rotates its own key without grace has just ended it itself.
+    let is_own = *caller.0.who == *id.principal();
+    if !is_own && let Err(error) = credential.check_still_valid(&app).await {
+        app.node.revoke_key(&caller.0, correlation.id, &key.grant.scope, key.id).await?;
+        return Err(error);
+    }
+    Ok((StatusCode::CREATED, headers, Json(KeyCreated::new(&key, &secret))))
 }
 
 pub(crate) async fn revoke(
@@ -102,15 +132,15 @@ async fn revoke_and_confirm(context: RequestContext, id: KeyId, descendants: boo
     let is_signing = *caller.scope() == Scope::All
         && app.node.signing_keys().await?.iter().any(|key| key.id == id);
     if is_signing {
+        caller.grant().may(Right::Admin)?;
         caller.grant().may_everything()?;
         app.node.revoke_signing_key(&caller.0, correlation.id.clone(), id).await?;
         app.rotate_signing_key().await?;
         return Ok(app.wait_until_confirmed().await);
     }
-    // A caller that could not have made a key cannot revoke it.
     let keys = app.node.keys(caller.scope()).await?;
     if let Some(key) = keys.iter().find(|key| key.id == id) {
-        caller.grant().may_grant(&key.grant)?;
+        caller.0.may_manage(key)?;
     }
     app.node.revoke_key(&caller.0, correlation.id.clone(), caller.scope(), id).await?;
     let unconfirmed = app.wait_until_confirmed().await;
@@ -128,7 +158,7 @@ async fn revoke_and_confirm(context: RequestContext, id: KeyId, descendants: boo
 /// confirmation timed out counts as lost in later rounds, so the last number would miss it.
 async fn revoke_descendants_of(context: &RequestContext, id: KeyId) -> Reply<usize> {
     let RequestContext { app, caller, correlation } = context;
-    let may_revoke = |key: &ApiKey| Ok(caller.grant().may_grant(&key.grant)?);
+    let may_revoke = |key: &ApiKey| Ok(caller.0.may_manage(key)?);
     let mut unconfirmed = 0;
     for _ in 0..GENERATIONS_MAX {
         if !app

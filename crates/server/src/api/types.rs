@@ -12,11 +12,11 @@ use axum::{
     extract::{FromRequest, Request},
     http::HeaderMap,
 };
-use engine::{Denied, FieldProblem, JobType, PolicyDraft, ReadyMadeDraft, Right, Scope};
+use engine::{Denied, FieldProblem, JobType, Policy, PolicyDraft, ReadyMadeDraft, Right, Scope};
 use platform::JobTypePolicy;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use wire::{Page, TypePolicy, TypeWithPolicy};
+use wire::{Page, PolicyPatch, PolicySet, SettingBody, TypePolicy, TypeWithPolicy};
 
 pub(crate) async fn all(
     context: RequestContext,
@@ -30,19 +30,44 @@ pub(crate) async fn all(
     let key = |known_type: &JobTypePolicy| known_type.job_type.as_str().as_bytes().to_vec();
     let to_type = |known_type: &JobTypePolicy| {
         let mut with_policy =
-            TypeWithPolicy::new(&known_type.job_type, &known_type.policy, known_type.declared);
+            TypeWithPolicy::new(&known_type.job_type, &known_type.policy, known_type.source);
         with_policy.policy.handler = with_policy.policy.handler.filter(|_| shows_handlers);
         with_policy
     };
     Ok(Json(query.page_of(types, key, to_type)))
 }
 
-/// A policy holds for all tenants, so only a caller for all tenants may set it.
 pub(crate) async fn set(
     context: RequestContext,
     Type(job_type): Type,
-    PolicyBody { policy, body_type }: PolicyBody,
-) -> Reply<(HeaderMap, Json<TypeWithPolicy>)> {
+    body: PolicyBody<TypePolicy>,
+) -> Reply<SetAnswer> {
+    change(context, job_type, body, |policy, _| policy.clone()).await
+}
+
+/// Changes the given fields alone. Two callers that change different fields do not undo each other.
+pub(crate) async fn patch(
+    context: RequestContext,
+    Type(job_type): Type,
+    body: PolicyBody<PolicyPatch>,
+) -> Reply<SetAnswer> {
+    let merged = |patch: &PolicyPatch, before: Option<&Policy>| {
+        let default_policy = Policy::default();
+        patch.apply(TypePolicy::from(before.unwrap_or(&default_policy)))
+    };
+    change(context, job_type, body, merged).await
+}
+
+type SetAnswer = (HeaderMap, Json<PolicySet>);
+
+/// Sets the policy that `wanted` makes of the body and of the present policy. A policy holds for
+/// all tenants, so only a caller for all tenants may set it.
+async fn change<T>(
+    context: RequestContext,
+    job_type: JobType,
+    PolicyBody { policy, body_type }: PolicyBody<T>,
+    wanted: impl Fn(&T, Option<&Policy>) -> TypePolicy,
+) -> Reply<SetAnswer> {
     if *context.scope() != Scope::All {
         return Err(Denied::Tenants.into());
     }
@@ -50,20 +75,21 @@ pub(crate) async fn set(
     if body_type.is_some_and(|body_type| body_type != job_type.as_str()) {
         return Err(FieldProblem::new("jobType", "must be the type in the path").into());
     }
-    let draft = policy.to_draft()?;
-    check_handler(&context, &job_type, &draft).await?;
     let actor = context.actor();
-    let policy = context.node().set_policy(job_type.clone(), &draft, Some(&actor)).await?;
-    Ok((
-        context.app.confirmation_headers().await,
-        Json(TypeWithPolicy::new(&job_type, &policy, true)),
-    ))
+    let draft_of = |before: Option<&Policy>| {
+        let draft = wanted(&policy, before).to_draft()?;
+        check_handler(&context, before, &draft)?;
+        Ok::<_, ApiError>(draft)
+    };
+    let set = context.node().change_policy(job_type, Some(&actor), draft_of).await?;
+    let answer = TypeWithPolicy::new(&set.job_type, &set.policy, set.source).into_set();
+    Ok((context.app.confirmation_headers().await, Json(answer)))
 }
 
 /// A policy, and the type that its body names. A body copied from a list is accepted, but only for
 /// the type that it came from.
-pub(crate) struct PolicyBody {
-    policy: TypePolicy,
+pub(crate) struct PolicyBody<T> {
+    policy: T,
     body_type: Option<String>,
 }
 
@@ -73,7 +99,7 @@ struct NamedType {
     job_type: Option<String>,
 }
 
-impl FromRequest<AppState> for PolicyBody {
+impl<T: SettingBody> FromRequest<AppState> for PolicyBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &AppState) -> Result<Self, ApiError> {
@@ -87,14 +113,13 @@ impl FromRequest<AppState> for PolicyBody {
 
 /// A changed handler needs a grant without limits, and a setting that lets the API name handlers.
 /// An invalid handler is left to the check that reports every field.
-async fn check_handler(
+fn check_handler(
     context: &RequestContext,
-    job_type: &JobType,
+    before: Option<&Policy>,
     draft: &PolicyDraft,
 ) -> Reply<()> {
     let Some(Ok(after)) = draft.handler.as_ref().map(ReadyMadeDraft::check) else { return Ok(()) };
-    let policies = context.node().policies().await?;
-    let before = policies.get(job_type).and_then(|policy| policy.handler.as_ref());
+    let before = before.and_then(|policy| policy.handler.as_ref());
     if before == Some(&after) {
         return Ok(());
     }

@@ -27,13 +27,16 @@ fn key(worker: &WorkerSeen) -> Vec<u8> {
     format!("{}\0{}", worker.worker, worker.scope.as_str()).into_bytes()
 }
 
-/// All nodes of the store, as this node last read them.
+/// All nodes of the store, as this node last read them. Machines and addresses concern operators
+/// only, so a caller of one tenant does not see them.
 pub(crate) async fn nodes(
     context: RequestContext,
     params: QueryParams,
 ) -> Reply<Json<Page<wire::NodeStatus>>> {
     let query = PageQuery::of(&params)?;
-    Ok(Json(query.page_of(context.node().nodes(), node_key, node_status)))
+    let shows_machines = context.caller.sees_tenants();
+    let status = |node: &NodeStatus| node_status(node, shows_machines);
+    Ok(Json(query.page_of(context.node().nodes(), node_key, status)))
 }
 
 /// The oldest node first.
@@ -42,9 +45,13 @@ fn node_key(node: &NodeStatus) -> Vec<u8> {
     [&started_at.to_be_bytes()[..], node.info.id.as_bytes()].concat()
 }
 
-fn node_status(NodeStatus { info, seen_at, live, leads }: &NodeStatus) -> wire::NodeStatus {
+fn node_status(node: &NodeStatus, shows_machines: bool) -> wire::NodeStatus {
+    let NodeStatus { info, seen_at, live, leads } = node;
     wire::NodeStatus {
         node_id: info.id.clone(),
+        host: shows_machines.then(|| info.host.clone()),
+        pid: shows_machines.then_some(info.pid),
+        address: info.address.clone().filter(|_| shows_machines),
         version: info.version.clone(),
         started_at: Rfc3339(info.started_at),
         last_seen_at: Rfc3339(*seen_at),

@@ -86,7 +86,10 @@ fn state(credentials: &Credentials, secret: &KeySecret, app: &AppState) -> KeySt
     let Some(known_state) = matching else { return KeyState::Unknown };
     let principal = known_state.principal.clone();
     match known_state.key.is_valid(app.now()) {
-        true => KeyState::Valid(principal),
+        true => {
+            app.node.note_key_use(known_state, app.now());
+            KeyState::Valid(principal)
+        }
         false => KeyState::Ended(principal),
     }
 }

@@ -52,6 +52,7 @@ pub(super) fn method(route: &Route) -> HttpMethod {
     match route.method {
         "POST" => HttpMethod::Post,
         "PUT" => HttpMethod::Put,
+        "PATCH" => HttpMethod::Patch,
         "DELETE" => HttpMethod::Delete,
         _ => HttpMethod::Get,
     }

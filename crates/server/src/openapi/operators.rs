@@ -11,8 +11,8 @@ use super::{
 };
 use wire::{
     AuditLogEntry, BulkRequest, FieldRule, KeyCreated, KeyInfo, KeyRequest, NodeStatus,
-    PauseRequest, PoisonAnswer, PolicyRequest, QueueStatus, ResumeRequest, TypeWithPolicy,
-    WorkerStatus, codes,
+    PauseRequest, PoisonAnswer, PolicyRequest, PolicySet, QueueStatus, ResumeRequest,
+    RotateRequest, TypeWithPolicy, WorkerStatus, codes,
 };
 
 pub(crate) static LIST_QUEUES: Doc = Doc {
@@ -114,15 +114,32 @@ pub(crate) static LIST_TYPES: Doc = Doc {
 pub(crate) static SET_TYPE: Doc = Doc {
     about: "The whole policy: what is left out is the default. It holds for all tenants, so that \
             only a credential for `*` may set it. A `jobType` in the body must be that of the \
-            path.",
+            path. `warning` says when `consign.toml` names the type, too: the next start of a \
+            node sets again what the file says.",
     body: Some(Body::setting::<PolicyRequest>(example::POLICY)),
-    answers: &[ResponseDoc::ok::<TypeWithPolicy>("the policy that holds now", example::TYPE_SET)
-        .with(&[UNCONFIRMED_NODES])],
+    answers: TYPE_SET,
     ..Doc::new("setType", TYPES, "Set the policy of a job type")
 };
 
+pub(crate) static PATCH_TYPE: Doc = Doc {
+    about: "Only the given fields change, and `null` sets the default. The fields of `backoff` \
+            change one by one; `schema` and `handler` are replaced as a whole. Two callers that \
+            change different fields at once both succeed. Who may do it and what `warning` says \
+            is as with `PUT`.",
+    body: Some(Body::setting::<PolicyRequest>(example::POLICY_PATCH)),
+    answers: TYPE_SET,
+    ..Doc::new("changeType", TYPES, "Change fields of the policy of a job type")
+};
+
+const TYPE_SET: &[ResponseDoc] =
+    &[ResponseDoc::ok::<PolicySet>("the policy that holds now", example::TYPE_SET)
+        .with(&[UNCONFIRMED_NODES])];
+
 pub(crate) static CREATE_KEY: Doc = Doc {
-    about: "The key is shown only in this answer. A caller can grant only rights that it has.",
+    about: "The key is shown only in this answer. A caller can grant only rights that it has. A \
+            credential with `keys:subjects` that is no admin makes keys of its own tenant that are \
+            limited to subjects, with scopes, types and subjects within its own; they end within \
+            30 days.",
     body: Some(Body::setting::<KeyRequest>(example::NEW_KEY)),
     answers: &[ResponseDoc::json::<KeyCreated>(201, "the key", example::KEY_CREATED)
         .with(&[UNCONFIRMED_NODES])],
@@ -131,6 +148,8 @@ pub(crate) static CREATE_KEY: Doc = Doc {
 };
 
 pub(crate) static LIST_KEYS: Doc = Doc {
+    about: "An admin sees the keys that it could make, another caller those that it made. \
+            `lastUsedAt` is exact to the minute, and one second late on other nodes.",
     parameters: &[TOP, CURSOR_OF_NAMES],
     answers: &[ResponseDoc::page::<KeyInfo>("the keys, without their secrets", example::KEY)],
     ..Doc::new("listKeys", ADMINISTRATION, "List keys")
@@ -146,6 +165,18 @@ pub(crate) static REVOKE_KEY: Doc = Doc {
     answers: &[ResponseDoc::empty(204, "it opens nothing any more").with(&[UNCONFIRMED_NODES])],
     codes: &["KEY_NOT_FOUND"],
     ..Doc::new("revokeKey", ADMINISTRATION, "Revoke a key")
+};
+
+pub(crate) static ROTATE_KEY: Doc = Doc {
+    about: "Makes a new key with the name and the grant of this one, which ends after \
+            `graceSeconds` (86,400 where absent, 2,592,000 at most, 0 = at once). The new key \
+            lives as long as the old one was meant to, and no longer than the caller's own \
+            credential. It is shown only in this answer.",
+    body: Some(Body::setting::<RotateRequest>(r#"{"graceSeconds": 3600}"#).optional()),
+    answers: &[ResponseDoc::json::<KeyCreated>(201, "the new key", example::KEY_CREATED)
+        .with(&[UNCONFIRMED_NODES])],
+    codes: &["KEY_NOT_FOUND", "KEY_ENDED", "TENANT_LIMIT"],
+    ..Doc::new("rotateKey", ADMINISTRATION, "Replace a key by a new one")
 };
 
 pub(crate) static AUDIT: Doc = Doc {

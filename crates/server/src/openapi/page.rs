@@ -73,7 +73,7 @@ fn routes(document: &OpenApi, tag: &str) -> impl Iterator<Item = &'static Route>
         let of = move |method| {
             ROUTES.iter().find(|one| (one.method, one.path) == (method, path.as_str()))
         };
-        ["GET", "POST", "PUT", "DELETE"].into_iter().filter_map(of)
+        ["GET", "POST", "PUT", "PATCH", "DELETE"].into_iter().filter_map(of)
     });
     all.filter(move |route| route.doc.tag == tag)
 }

@@ -41,6 +41,9 @@ kinds! {
     ApiKey = 14 "an API key",
     SigningKey = 15 "a signing key",
     Audit = 16 "an entry of the audit log",
+    FilePolicy = 17 "a policy of consign.toml",
+    WebhookKey = 18 "the key of webhooks",
+    KeyUse = 19 "the last use of a key",
 }
 
 /// The bytes that were read are not those that were written.

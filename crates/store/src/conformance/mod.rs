@@ -106,6 +106,7 @@ macro_rules! conformance {
                 a_settle_and_a_sweep_race_to_one_outcome, one_claim_id_at_once_gives_one_set_of_leases,
                 one_claim_id_at_once_shares_what_there_is;
             records: a_record_is_kept_with_its_version, a_record_of_another_version_is_not_changed,
+                only_records_that_nodes_keep_in_memory_are_counted,
                 records_are_listed_by_kind_scope_and_prefix, a_removed_record_begins_anew;
             settles: an_attempt_completes, a_failure_is_tried_again_and_then_poisons,
                 a_repeated_settle_is_answered_as_the_first_time, another_ending_is_refused,

@@ -46,6 +46,9 @@ const MOMENT: Duration = Duration::from_millis(1);
 pub(crate) fn info(id: &str) -> NodeInfo {
     NodeInfo {
         id: id.to_owned(),
+        host: "box-7".to_owned(),
+        pid: 4_000_000_000,
+        address: Some("[::1]:8470".to_owned()),
         version: "0.1.0".to_owned(),
         started_at: Timestamp::from_unix_ms(1_700_000_000_000),
         draining: false,

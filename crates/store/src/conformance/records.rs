@@ -4,8 +4,8 @@ use super::{
     credentials::key,
     fixture::{Fixture, only},
 };
-use crate::{Answer, Record, RecordChange, RecordKind, Request};
-use engine::{ApiKey, Policy, Refusal, Scope};
+use crate::{Answer, Record, RecordChange, RecordKind, Request, WEBHOOK_KEY};
+use engine::{ApiKey, FilePolicy, KeyUse, Policy, Refusal, Scope, Timestamp, WebhookKey};
 use pollster::block_on;
 
 fn policy(max_attempts: u32) -> Policy {
@@ -96,4 +96,39 @@ pub(crate) fn a_removed_record_begins_anew(fixture: &Fixture) {
     fixture.run(vec![remove(), Request::PutRecord(put("email", 3))]);
     assert_eq!(versions(fixture), [("email".to_owned(), 1)]);
     assert_eq!(records(fixture, "")[0].read::<Policy>(), Some(policy(3)));
+}
+
+/// A use of a key is written beside the traffic. It must not make every node read its settings
+/// again, and still no node overwrites a record that it has not seen.
+pub(crate) fn only_records_that_nodes_keep_in_memory_are_counted(fixture: &Fixture) {
+    let store = fixture.store();
+    let count = || block_on(store.settings_version()).expect("the store works");
+    let set = |change| fixture.one(Request::PutRecord(change));
+    let key_use = KeyUse::at(Timestamp::from_unix_ms(90_000));
+    let put = RecordChange::put(Scope::All, "0000000000000007", &key_use);
+    let before = count();
+    assert_eq!(set(put.clone().expecting(0)), Ok(Answer::Done));
+    assert_eq!(set(put.clone().expecting(0)), Err(Refusal::VersionChanged { version: 1 }));
+    let in_file = RecordChange::put(Scope::All, "email", &FilePolicy(policy(3)));
+    assert_eq!(set(in_file.clone()), Ok(Answer::Done));
+    let key = RecordChange::put(Scope::All, WEBHOOK_KEY, &WebhookKey("whsec_x".into()));
+    assert_eq!(set(key), Ok(Answer::Done));
+    assert_eq!(count(), before);
+    // In one transaction with a record that is counted.
+    let both = vec![Request::PutRecord(self::put("email", 4)), Request::PutRecord(in_file)];
+    assert!(fixture.one(Request::All(both)).is_ok());
+    assert!(count() > before);
+    let uses = block_on(store.records(RecordKind::KeyUse, None, "")).expect("the store works");
+    assert_eq!(uses.iter().map(Record::read).collect::<Vec<_>>(), [Some(key_use)]);
+    let file = block_on(store.file_policies()).expect("the store works");
+    assert_eq!(file.into_values().collect::<Vec<_>>(), [FilePolicy(policy(3))]);
+    let elsewhere = Scope::One(engine::Tenant::default_tenant());
+    for misplaced in [
+        RecordChange::put(elsewhere.clone(), "email", &FilePolicy(policy(3))),
+        RecordChange::put(Scope::All, "other", &WebhookKey("whsec_x".into())),
+        RecordChange::put(elsewhere, "0000000000000007", &key_use),
+        RecordChange::put(Scope::All, "7", &key_use),
+    ] {
+        assert!(set(misplaced).is_err(), "a record under another name");
+    }
 }

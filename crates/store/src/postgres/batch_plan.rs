@@ -83,6 +83,11 @@ impl<'a> BatchPlan<'a> {
         self.record_kinds.iter().any(|kind| kind.decides_batches())
     }
 
+    /// Whether the batch sets a record that nodes keep in memory.
+    pub(super) fn changes_cached_records(&self) -> bool {
+        self.record_kinds.iter().any(|kind| kind.is_cached_by_nodes())
+    }
+
     /// Whether the batch writes, whatever the engine decides.
     pub(super) fn always_writes(&self) -> bool {
         !self.new_jobs.is_empty()

@@ -213,8 +213,10 @@ impl Inner {
         if !plan.record_kinds.is_empty() {
             let sql = if plan.changes_batch_settings() {
                 sql::BATCH_RECORD_SET
-            } else {
+            } else if plan.changes_cached_records() {
                 sql::CREDENTIAL_SET
+            } else {
+                sql::RECORDS_LOCK
             };
             let credentials =
                 plan.record_kinds.iter().copied().filter(|kind| !kind.decides_batches());

@@ -60,11 +60,11 @@ impl Inner {
         let now = self.now(db).await?;
         let mut unconfirmed = Vec::new();
         for row in db.rows(sql::NODES, &[]).await? {
-            let seen_at = Timestamp::from_unix_ms(row.try_get(4)?);
-            let confirmed_version: i64 = row.try_get(5)?;
+            let seen_at = Timestamp::from_unix_ms(row.try_get("seen_at")?);
+            let confirmed_version: i64 = row.try_get("confirmed_version")?;
             if confirmed_version.unsigned_abs() < version {
                 let live = seen_at + NODE_LOST_AFTER > now;
-                unconfirmed.push(UnconfirmedNode { id: row.try_get(0)?, live });
+                unconfirmed.push(UnconfirmedNode { id: row.try_get("id")?, live });
             }
         }
         Ok(unconfirmed)
@@ -95,9 +95,10 @@ async fn put_node(
     now: Timestamp,
     confirmed_version: i64,
 ) -> Result<()> {
-    let (started_at, seen_at) = (info.started_at.unix_ms(), now.unix_ms());
-    let NodeInfo { id, version, draining, .. } = info;
-    let params: [Param<'_>; 6] = [id, version, &started_at, draining, &seen_at, &confirmed_version];
+    let NodeInfo { id, host, pid, address, version, started_at, draining } = info;
+    let (pid, started_at, seen_at) = (i64::from(*pid), started_at.unix_ms(), now.unix_ms());
+    let params: [Param<'_>; 9] =
+        [id, host, &pid, address, version, &started_at, draining, &seen_at, &confirmed_version];
     db.run(sql::NODE_PUT, &params).await
 }
 
@@ -121,12 +122,16 @@ async fn nodes(
     let mut nodes = Vec::new();
     for row in db.rows(sql::NODES, &[]).await? {
         let info = NodeInfo {
-            id: row.try_get(0)?,
-            version: row.try_get(1)?,
-            started_at: Timestamp::from_unix_ms(row.try_get(2)?),
-            draining: row.try_get(3)?,
+            id: row.try_get("id")?,
+            host: row.try_get("host")?,
+            pid: u32::try_from(row.try_get::<_, i64>("pid")?).unwrap_or_default(),
+            address: row.try_get("address")?,
+            version: row.try_get("version")?,
+            started_at: Timestamp::from_unix_ms(row.try_get("started_at")?),
+            draining: row.try_get("draining")?,
         };
-        nodes.push(lead.status_of(info, Timestamp::from_unix_ms(row.try_get(4)?), now));
+        let seen_at = Timestamp::from_unix_ms(row.try_get("seen_at")?);
+        nodes.push(lead.status_of(info, seen_at, now));
     }
     Ok(nodes)
 }

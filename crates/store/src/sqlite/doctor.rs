@@ -179,7 +179,7 @@ impl<'a> Doctor<'a> {
     /// Checks that the small tables can be read.
     fn settings(&mut self) -> Result<()> {
         load_store_meta(self.db)?;
-        records::load(self.db, &[RecordKind::Policy, RecordKind::Pause])?;
+        records::load(self.db, &[RecordKind::Policy, RecordKind::Pause, RecordKind::FilePolicy])?;
         load_workers(self.db)?;
         load_queues(self.db).map(drop)
     }
@@ -339,9 +339,15 @@ impl<'a> Doctor<'a> {
         Ok(())
     }
 
-    /// Checks that every API key and every signing key can be read.
+    /// Checks that every API key and every key that signs can be read.
     fn credentials(&mut self) -> Result<()> {
-        records::load(self.db, &[RecordKind::ApiKey, RecordKind::SigningKey]).map(drop)
+        let kinds = [
+            RecordKind::ApiKey,
+            RecordKind::SigningKey,
+            RecordKind::WebhookKey,
+            RecordKind::KeyUse,
+        ];
+        records::load(self.db, &kinds).map(drop)
     }
 
     /// Checks that the audit log was not changed.

@@ -40,6 +40,7 @@ pub use audit::verify_audit;
 pub use backup::{backup, restore};
 pub use doctor::{Finding, Health, examine};
 pub use error::OpenError;
+pub use records::read_records;
 pub use schema::{migrate, schema};
 pub use writer::FailStop;
 

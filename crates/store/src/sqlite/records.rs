@@ -3,12 +3,15 @@
 
 use super::{
     body::{from_scope, record_from_row, record_to_row, to_scope},
-    error::{Result, TransactionError},
+    doctor::open_read_only,
+    error::{OpenError, Result, TransactionError},
     load::{all, blob, run},
+    open::Files,
     sql,
 };
 use crate::record::{Record, RecordKind, RecordName, Records};
 use rusqlite::Connection;
+use std::path::Path;
 
 /// The records that decisions in batches need. A kind that this version does not know is a row of a
 /// later version, or a damaged one: neither may be ignored silently.
@@ -37,6 +40,13 @@ pub(super) fn load(db: &Connection, kinds: &[RecordKind]) -> Result<Records> {
         })?
     }
     Ok(records)
+}
+
+/// The records of one kind in the file at `path`, also while a server uses it.
+pub fn read_records(path: &Path, kind: RecordKind) -> Result<Vec<Record>, OpenError> {
+    let (db, _) = open_read_only(&Files::for_external_reader(path)?)?;
+    let records = load(&db, &[kind]).map_err(|error| OpenError::unusable(path, error))?;
+    Ok(records.list(kind, None, ""))
 }
 
 pub(super) fn put(db: &Connection, record: &Record) -> Result<()> {

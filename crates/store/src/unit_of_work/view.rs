@@ -233,7 +233,10 @@ impl<'a, S: Source> View<'_, 'a, S> {
             RecordKind::ApiKey
             | RecordKind::Pause
             | RecordKind::Policy
-            | RecordKind::SigningKey => {}
+            | RecordKind::SigningKey
+            | RecordKind::FilePolicy
+            | RecordKind::WebhookKey
+            | RecordKind::KeyUse => {}
         }
         self.change_record(change)
     }

@@ -4,7 +4,7 @@ use crate::{jobs, shape::check};
 use engine::{
     Command, Decision, Effect, EventKind, ExecCommand, HandlerUrl, HistoryEntry, Host, Job,
     JobType, JsonText, KeyName, LastSign, LeaseState, Pause, PauseNote, PauseReason, Policy,
-    ReadyMade, Reason, Refusal, Scope, Status, StepAnswer, Submitted, Tenant, decide,
+    PolicySource, ReadyMade, Reason, Refusal, Scope, Status, StepAnswer, Submitted, Tenant, decide,
 };
 use wire::*;
 
@@ -228,20 +228,20 @@ fn the_answers_to_a_worker_s_reports() {
 fn a_type_shows_its_policy_as_a_person_would_write_it() {
     let email = JobType::parse("email").unwrap();
     let mut policy = Policy::default();
-    check("type_default", &TypeWithPolicy::new(&email, &policy, false));
+    check("type_default", &TypeWithPolicy::new(&email, &policy, PolicySource::Default));
     policy.backoff.factor_hundredths = 150;
     policy.max_queued = Some(10_000);
     policy.concurrency = Some(8);
-    check("type_own", &TypeWithPolicy::new(&email, &policy, true));
+    check("type_own", &TypeWithPolicy::new(&email, &policy, PolicySource::Api));
     let read = TypePolicy::from(&policy).to_draft().unwrap().check();
     assert_eq!(read, Ok(policy.clone()), "what is shown can be sent back");
     policy.schema = Some(JsonText::from_stored(r#"{"type": "object", "required": ["to"]}"#));
     policy.handler = Some(ReadyMade::Http(HandlerUrl::parse("https://hooks.example/a").unwrap()));
-    check("type_http", &TypeWithPolicy::new(&email, &policy, true));
+    check("type_http", &TypeWithPolicy::new(&email, &policy, PolicySource::Api));
     let read = TypePolicy::from(&policy).to_draft().unwrap().check();
     assert_eq!(read, Ok(policy.clone()), "what is shown can be sent back");
     policy.handler = Some(ReadyMade::Exec(ExecCommand::parse(&["convert", "-"]).unwrap()));
-    let shown = TypeWithPolicy::new(&email, &policy, true);
+    let shown = TypeWithPolicy::new(&email, &policy, PolicySource::Api);
     check("type_exec", &shown);
     let text = serde_json::to_string(&shown).unwrap();
     assert_eq!(serde_json::from_str::<TypeWithPolicy>(&text).unwrap(), shown);
@@ -313,6 +313,9 @@ fn a_bulk_action_tells_how_many_it_found() {
 fn nodes_say_what_they_do() {
     let node = |state| NodeStatus {
         node_id: "node-7".into(),
+        host: Some("box-7".into()),
+        pid: Some(4711),
+        address: Some("0.0.0.0:8470".into()),
         version: "0.1.0".into(),
         started_at: jobs::at(0).into(),
         last_seen_at: jobs::at(7).into(),

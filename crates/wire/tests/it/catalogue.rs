@@ -18,6 +18,7 @@ fn expected_status(refusal: &Refusal) -> Option<u16> {
         Refusal::QueueFull { .. } => Some(429),
         Refusal::JobNotFound | Refusal::KeyNotFound => Some(404),
         Refusal::LeaseLost
+        | Refusal::KeyEnded
         | Refusal::AlreadyEnded { .. }
         | Refusal::NotEnded { .. }
         | Refusal::NotRedrivable { .. }
@@ -43,6 +44,7 @@ fn one_of_each() -> Vec<Refusal> {
         Refusal::SchemaMismatch(vec![]),
         Refusal::JobNotFound,
         Refusal::KeyNotFound,
+        Refusal::KeyEnded,
         Refusal::LeaseLost,
         Refusal::AlreadyEnded { status },
         Refusal::NotEnded { status },

@@ -1,10 +1,10 @@
 //! Requests and answers about keys and the audit log.
 
 use engine::{
-    ApiKey, AuditEntry, AuditHash, AuditNote, CorrelationId, Entropy, KeyDraft, KeySecret, Right,
-    Scope, Tenant, Timestamp,
+    ApiKey, AuditEntry, AuditHash, AuditNote, CorrelationId, Entropy, KeyDraft, KeySecret, KeyUse,
+    Right, Scope, Tenant, Timestamp,
 };
-use wire::{AuditLogEntry, KeyCreated, KeyInfo, KeyRequest, read, read_setting};
+use wire::{AuditLogEntry, KeyCreated, KeyInfo, KeyRequest, Rfc3339, read, read_setting};
 
 fn request(body: &str) -> KeyRequest {
     read(body.as_bytes()).unwrap()
@@ -66,7 +66,11 @@ fn a_key_is_shown_once_and_then_never_again() {
     let created = serde_json::to_string(&KeyCreated::new(&key, &secret)).unwrap();
     assert!(created.starts_with(r#"{"id":"0000000000000009","key":"csk_0000000000000009_"#));
     assert!(!format!("{:?}", KeyCreated::new(&key, &secret)).contains("csk_"));
-    let listed = serde_json::to_string(&KeyInfo::from(&key)).unwrap();
+    let listed = serde_json::to_string(&KeyInfo::of(&key, None)).unwrap();
+    assert!(listed.contains(r#""lastUsedAt":null"#), "{listed}");
+    let key_use = KeyUse::at(Timestamp::from_unix_ms(119_999));
+    let used = KeyInfo::of(&key, Some(&key_use)).last_used_at;
+    assert_eq!(used, Some(Rfc3339(Timestamp::from_unix_ms(60_000))));
     assert!(!listed.contains("csk_") && !listed.contains("digest"), "{listed}");
     assert!(
         listed.contains(r#""scopes":["work"],"types":["mail.*"],"subjects":["a*"]"#),

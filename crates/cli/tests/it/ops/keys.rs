@@ -53,6 +53,27 @@ fn a_key_stands_alone_and_opens_what_it_should() {
 }
 
 #[test]
+fn keys_rotate_prints_the_new_key_alone() {
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
+    let old = prompt.types(&["keys", "create", "shop", "--scope", "jobs:read", "--json"]).json();
+    let id = old["id"].as_str().unwrap();
+    let rotated = prompt.types(&["keys", "rotate", id, "--grace", "1h"]);
+    let key = rotated.well().trim_end().to_owned();
+    assert!(key.starts_with("csk_") && !key.contains(char::is_whitespace), "{}", rotated.out);
+    assert!(rotated.err.contains(id) && !rotated.err.contains(&key), "{}", rotated.err);
+    for key in [&key, old["key"].as_str().unwrap()] {
+        Prompt::of(&test_server).set("CONSIGN_KEY", key).types(&["list"]).well();
+    }
+    let list = prompt.types(&["keys", "list"]);
+    assert!(list.well().contains("LAST USED"), "{}", list.out);
+    assert_eq!(prompt.types(&["keys", "rotate", id, "--grace", "soon"]).code, Some(2));
+    prompt.types(&["keys", "revoke", id]).well();
+    let ended = prompt.types(&["keys", "rotate", id]);
+    assert!(ended.code == Some(1) && ended.err.contains("KEY_ENDED"), "{ended:?}");
+}
+
+#[test]
 fn keys_create_prints_json_and_refuses_mistakes() {
     let test_server = TestServer::start();
     let prompt = Prompt::of(&test_server);

@@ -3,6 +3,7 @@
 mod embedded;
 mod keys;
 mod migrate;
+mod nodes;
 mod poison;
 mod queues;
 mod story;

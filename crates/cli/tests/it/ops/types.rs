@@ -2,7 +2,7 @@
 
 use crate::{client::Prompt, serve::TestServer};
 use serde_json::{Value, json};
-use std::fs;
+use std::{fs, thread};
 
 #[test]
 fn types_set_changes_only_the_given_fields() {
@@ -20,7 +20,7 @@ fn types_set_changes_only_the_given_fields() {
     assert_eq!((&shown["lease"], &shown["maxQueued"]), (&json!("1m"), &json!(100)));
     assert_eq!(shown["handler"]["exec"], json!(["sh", "-c", "exit 75"]));
     let list = prompt.types(&["types"]);
-    for fact in ["email", "yes", "1m", "100", "sh -c 'exit 75'"] {
+    for fact in ["email", "api", "1m", "100", "sh -c 'exit 75'"] {
         assert!(list.well().contains(fact), "{fact}: {}", list.out);
     }
     let one = prompt.types(&["types", "email"]);
@@ -30,6 +30,90 @@ fn types_set_changes_only_the_given_fields() {
     assert!(reset.out.contains("max attempts     3 → 7"), "{}", reset.out);
     let shown = prompt.types(&["types", "email", "--json"]).json();
     assert_eq!((&shown["handler"], &shown["maxAttempts"]), (&Value::Null, &json!(7)));
+}
+
+/// The file wins at the next start. The operator reads so in the answer, in the list, and in the
+/// log of the node that sets the type again.
+#[test]
+fn a_change_of_a_type_of_the_file_is_undone_with_a_word() {
+    let test_server = TestServer::with("[types.email]\nmax_attempts = 5\n[types.fax]");
+    let prompt = Prompt::of(&test_server);
+    let shown = |job_type: &str| prompt.types(&["types", job_type, "--json"]).json();
+    let owner = |job_type: &str| {
+        let shown = shown(job_type);
+        (shown["owner"].clone(), shown["changedByApi"].clone())
+    };
+    assert_eq!(owner("email"), (json!("file"), json!(false)));
+    prompt.types(&["types", "set", "sms", "--lease", "1m"]).well();
+    assert_eq!(owner("sms"), (json!("api"), json!(false)));
+    prompt.types(&["enqueue", "letter"]).well();
+    assert_eq!(owner("letter"), (Value::Null, json!(false)));
+
+    let set = prompt.types(&["types", "set", "email", "--max-attempts", "9"]);
+    assert!(set.well().contains("5 → 9") && set.err.contains("consign.toml"), "{set:?}");
+    let patch = json!({"lease": "1m"});
+    let answer = test_server.admin().ask("PATCH", "/api/types/email").json(&patch).send().ok(200);
+    assert!(answer["warning"].as_str().unwrap().contains("consign.toml"), "{answer}");
+    assert_eq!(owner("email"), (json!("file"), json!(true)));
+    assert!(prompt.types(&["types"]).well().contains("file, changed since"));
+    let other = prompt.types(&["types", "set", "sms", "--lease", "2m"]);
+    assert!(other.well().contains("1m → 2m") && other.err.is_empty(), "{other:?}");
+
+    assert!(test_server.stop().success());
+    let log_before = test_server.log();
+    assert!(!log_before.contains("that the API had set"), "{log_before}");
+    test_server.restart();
+    let prompt = Prompt::of(&test_server);
+    let shown = prompt.types(&["types", "email", "--json"]).json();
+    assert_eq!((&shown["maxAttempts"], &shown["changedByApi"]), (&json!(5), &json!(false)));
+    let log = test_server.log();
+    let overridden: Vec<&str> =
+        log.lines().filter(|line| line.contains("that the API had set")).collect();
+    assert_eq!(overridden.len(), 1, "{log}");
+    assert!(overridden[0].contains("email"), "{log}");
+}
+
+#[test]
+fn a_type_that_leaves_the_file_keeps_its_policy() {
+    let test_server = TestServer::with("[types.email]\nmax_attempts = 5");
+    assert!(test_server.stop().success());
+    fs::write(test_server.data().parent().unwrap().join("consign.toml"), "").unwrap();
+    test_server.restart();
+    let shown = Prompt::of(&test_server).types(&["types", "email", "--json"]).json();
+    assert_eq!((&shown["maxAttempts"], &shown["owner"]), (&json!(5), &json!("api")));
+}
+
+/// Two operators who change different settings of one type at the same moment.
+#[test]
+fn changes_of_different_fields_at_once_are_all_kept() {
+    let test_server = TestServer::start();
+    let fields = [
+        json!({"lease": "1m"}),
+        json!({"timeout": "2m"}),
+        json!({"maxAttempts": 7}),
+        json!({"maxQueued": 9}),
+        json!({"backoff": {"base": "9s"}}),
+        json!({"backoff": {"max": "1h"}}),
+    ];
+    thread::scope(|scope| {
+        for patch in &fields {
+            let admin = test_server.admin();
+            scope.spawn(move || {
+                admin.ask("PATCH", "/api/types/email").json(patch).send().ok(200);
+            });
+        }
+    });
+    let shown = Prompt::of(&test_server).types(&["types", "email", "--json"]).json();
+    for (field, value) in [("lease", json!("1m")), ("timeout", json!("2m"))] {
+        assert_eq!(shown[field], value, "{shown}");
+    }
+    assert_eq!((&shown["maxAttempts"], &shown["maxQueued"]), (&json!(7), &json!(9)));
+    let backoff = &shown["backoff"];
+    assert_eq!((&backoff["base"], &backoff["max"]), (&json!("9s"), &json!("1h")));
+    let null = json!({"maxQueued": null, "backoff": {"base": null}});
+    let set = test_server.admin().ask("PATCH", "/api/types/email").json(&null).send().ok(200);
+    assert_eq!((&set["maxQueued"], &set["backoff"]["max"]), (&Value::Null, &json!("1h")));
+    assert_ne!(set["backoff"]["base"], "9s");
 }
 
 #[test]

@@ -37,6 +37,7 @@ const PROVOKED: &[(&str, Provoke)] = &[
     ("ISSUER_UNAVAILABLE",     Reply(issuer_away)),
     ("JOB_EXPIRED",            Job(expired)),
     ("JOB_NOT_FOUND",          Reply(|c| c.owner.get("/api/jobs/018f0000-0000-7000-8000-000000000000").send())),
+    ("KEY_ENDED",              Reply(rotated_late)),
     ("KEY_NOT_FOUND",          Reply(|c| c.owner.delete("/api/keys/nothing").send())),
     ("LEASE_EXPIRED",          Job(|c| lost(c, 9, "Queued"))),
     ("LEASE_LOST",             Reply(lease_lost)),
@@ -283,4 +284,12 @@ fn step_not_begun(customer: &Customer) -> Answer {
 fn undeclared(_: &Customer) -> Answer {
     let test_server = TestServer::with("strict_types = true\n");
     test_server.admin().post("/api/jobs").json(&json!({"jobType": "x"})).send()
+}
+
+fn rotated_late(customer: &Customer) -> Answer {
+    let grant = json!({"name": "old", "scopes": ["jobs:read"]});
+    let made = customer.owner.post("/api/keys").json(&grant).send().ok(201);
+    let path = format!("/api/keys/{}", made["id"].as_str().unwrap());
+    assert_eq!(customer.owner.delete(&path).send().status, 204);
+    customer.owner.post(&format!("{path}/rotate")).send()
 }

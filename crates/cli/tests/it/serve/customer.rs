@@ -16,8 +16,15 @@ pub(crate) struct Customer {
 }
 
 /// All scopes but `admin`.
-pub(crate) const SCOPES: [&str; 6] =
-    ["jobs:enqueue", "jobs:read", "jobs:payload", "jobs:manage", "work", "metrics:read"];
+pub(crate) const SCOPES: [&str; 7] = [
+    "jobs:enqueue",
+    "jobs:read",
+    "jobs:payload",
+    "jobs:manage",
+    "work",
+    "metrics:read",
+    "keys:subjects",
+];
 
 /// A unique name.
 pub(crate) fn fresh(word: &str) -> String {

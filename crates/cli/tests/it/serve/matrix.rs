@@ -96,9 +96,11 @@ const ROWS: &[Row] = &[
     row("GET",    "/api/nodes",                   200, |_| plain("/api/nodes"), [Unrestricted, Unrestricted, Unrestricted]),
     row("GET",    "/api/types",                   200, types,        [NoEffect, Unrestricted, NoEffect]),
     row("PUT",    "/api/types/{jobType}",         200, set_type,     [FORBIDDEN, FORBIDDEN, FORBIDDEN]),
+    row("PATCH",  "/api/types/{jobType}",         200, set_type,     [FORBIDDEN, FORBIDDEN, FORBIDDEN]),
     row("POST",   "/api/keys",                    201, make_key,     [FORBIDDEN, FORBIDDEN, FORBIDDEN]),
     row("GET",    "/api/keys",                    200, keys,         UNSEEN),
     row("DELETE", "/api/keys/{id}",               204, revoke,       [Refused(404, "KEY_NOT_FOUND"), FORBIDDEN, FORBIDDEN]),
+    row("POST",   "/api/keys/{id}/rotate",        201, rotate,       [Refused(404, "KEY_NOT_FOUND"), FORBIDDEN, FORBIDDEN]),
     row("GET",    "/api/audit",                   200, audit,        [NoEffect, FORBIDDEN, FORBIDDEN]),
     row("POST",   "/api/work/claim",              200, claim,        [NoEffect, FORBIDDEN, FORBIDDEN]),
     row("POST",   "/api/work/heartbeat",          200, heartbeat,    [LeaseLost, ItemRefused("FORBIDDEN"), ItemRefused("FORBIDDEN")]),
@@ -233,9 +235,17 @@ fn keys(customer: &Customer) -> Sample {
 }
 
 fn revoke(customer: &Customer) -> Sample {
+    plain(&format!("/api/keys/{}", made_key(customer)))
+}
+
+fn rotate(customer: &Customer) -> Sample {
+    plain(&format!("/api/keys/{}/rotate", made_key(customer)))
+}
+
+fn made_key(customer: &Customer) -> String {
     let grant = json!({"name": "x", "tenant": customer.tenant, "scopes": ["jobs:read"]});
     let made = customer.owner.post("/api/keys").json(&grant).send().ok(201);
-    plain(&format!("/api/keys/{}", made["id"].as_str().unwrap()))
+    made["id"].as_str().unwrap().into()
 }
 
 fn audit(customer: &Customer) -> Sample {

@@ -7,11 +7,12 @@ use crate::{
 };
 use engine::{
     ApiKey, AuditEntry, AuditHash, Backoff, ClaimId, ContentDigest, CorrelationId, Ended,
-    EndingDigest, Envelope, ErrorCode, EventKind, ExecCommand, Failure, Grant, HandlerUrl,
-    HistoryEntry, Host, IdempotencyKey, Jitter, JobKey, JobType, JsonText, KeyDigest, KeyId,
-    KeyName, Lease, LeaseToken, Life, Pattern, Pause, PauseNote, PauseReason, PayloadVersion,
-    Policy, Priority, Progress, ProgressReport, ReadyMade, ResultUrl, Right, Rights, Scope,
-    SigningKey, State, Status, Step, StepName, SubjectId, Tenant, TraceParent, WorkerId,
+    EndingDigest, Envelope, ErrorCode, EventKind, ExecCommand, Failure, FilePolicy, Grant,
+    HandlerUrl, HistoryEntry, Host, IdempotencyKey, Jitter, JobKey, JobType, JsonText, KeyDigest,
+    KeyId, KeyName, KeyUse, Lease, LeaseToken, Life, Pattern, Pause, PauseNote, PauseReason,
+    PayloadVersion, Policy, Priority, Progress, ProgressReport, ReadyMade, ResultUrl, Right,
+    Rights, Scope, SigningKey, State, Status, Step, StepName, SubjectId, Tenant, TraceParent,
+    WebhookKey, WorkerId,
 };
 
 /// Texts, with the function that reads each.
@@ -115,10 +116,12 @@ fields! {
         concurrency;
         schema, handler
     }
+    FilePolicy { 0 }
     Backoff { base, factor_hundredths, max, jitter }
     ApiKey { id, name, digest, grant, created_at, created_by, expires_at, revoked_at }
     Grant { scope, rights, types, subjects }
     SigningKey { id, secret, created_at, revoked_at }
+    WebhookKey { 0 }
     AuditEntry { number, at, who, scope, action, target, detail, correlation, hash; name }
     Pause { job_type, scope, note, at }
     PauseNote { by, by_name, reason }
@@ -165,6 +168,7 @@ codecs! {
         let codes: Vec<i64> = Vec::<u8>::read(from)?.into_iter().map(i64::from).collect();
         command.with_final_codes(&codes).ok()
     };
+    KeyUse: |used, out| used.time().write(out), |from| Some(KeyUse::at(Codec::read(from)?));
     Rights: |rights, out| {
         let rights: Vec<Right> = rights.iter().collect();
         rights.write(out);

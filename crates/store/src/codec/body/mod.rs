@@ -19,7 +19,10 @@ use super::{
     seal::{Damage, Kind, seal, unseal},
 };
 use crate::queue::{Counts, Queue};
-use engine::{ApiKey, AuditEntry, Envelope, HistoryEntry, Pause, Policy, SigningKey, Step};
+use engine::{
+    ApiKey, AuditEntry, Envelope, FilePolicy, HistoryEntry, KeyUse, Pause, Policy, SigningKey,
+    Step, WebhookKey,
+};
 
 /// A type that fills a row of its own.
 pub(crate) trait Body: Codec {
@@ -32,7 +35,8 @@ macro_rules! bodies {
 bodies! {
     Envelope: Envelope, History: HistoryEntry, Step: Step, Counts: Counts, Policy: Policy,
     Worker: StoredWorker, Commit: Commit, StoreMeta: StoreMeta, Queue: Queue, Pause: Pause,
-    ApiKey: ApiKey, SigningKey: SigningKey, Audit: AuditEntry
+    ApiKey: ApiKey, SigningKey: SigningKey, Audit: AuditEntry, FilePolicy: FilePolicy,
+    WebhookKey: WebhookKey, KeyUse: KeyUse
 }
 
 /// The sealed bytes of row `no`.

@@ -11,11 +11,11 @@ use crate::{
 };
 use engine::{
     ApiKey, AuditEntry, AuditHash, Backoff, ContentDigest, CorrelationId, Ended, EndingDigest,
-    Entropy, Envelope, ErrorCode, Event, EventKind, ExecCommand, Failure, HandlerUrl, HistoryEntry,
-    Host, IdempotencyKey, Jitter, Job, JobId, JobKey, JobType, JsonText, KeyId, KeyName, Lease,
-    LeaseToken, Life, Pause, PauseNote, PauseReason, PayloadVersion, Policy, Priority, Progress,
-    ProgressReport, ReadyMade, ResultUrl, Scope, SigningKey, State, Status, Step, StepName,
-    SubjectId, Tenant, Timestamp, TraceParent, WorkerId,
+    Entropy, Envelope, ErrorCode, Event, EventKind, ExecCommand, Failure, FilePolicy, HandlerUrl,
+    HistoryEntry, Host, IdempotencyKey, Jitter, Job, JobId, JobKey, JobType, JsonText, KeyId,
+    KeyName, KeyUse, Lease, LeaseToken, Life, Pause, PauseNote, PauseReason, PayloadVersion,
+    Policy, Priority, Progress, ProgressReport, ReadyMade, ResultUrl, Scope, SigningKey, State,
+    Status, Step, StepName, SubjectId, Tenant, Timestamp, TraceParent, WebhookKey, WorkerId,
 };
 use proptest::prelude::*;
 use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
@@ -230,6 +230,9 @@ fn everything_comes_back_as_it_went_in_bytes_that_do_not_change() {
         assert_eq!(from_scope(to_scope(&scope)), Some(scope));
     }
     rows.check(Counts { submitted: 300, erased: 2, ..Counts::default() });
+    rows.check(FilePolicy(Policy { max_queued: Some(7), ..Policy::default() }));
+    rows.check(WebhookKey("whsec_MDEyMw==".into()));
+    rows.check(KeyUse::at(at(120_000)));
     assert_eq!(rows.0, include_str!("bytes_on_disk.txt"));
 }
 
@@ -298,6 +301,8 @@ proptest! {
         drop(from_row::<Commit>(1, &seal(Kind::Commit, 1, bytes.clone())));
         drop(from_row::<ApiKey>(1, &seal(Kind::ApiKey, 1, bytes.clone())));
         drop(from_row::<SigningKey>(1, &seal(Kind::SigningKey, 1, bytes.clone())));
+        drop(from_row::<FilePolicy>(1, &seal(Kind::FilePolicy, 1, bytes.clone())));
+        drop(from_row::<WebhookKey>(1, &seal(Kind::WebhookKey, 1, bytes.clone())));
         drop(from_row::<AuditEntry>(1, &seal(Kind::Audit, 1, bytes.clone())));
         drop(from_row::<StoredWorker>(1, &seal(Kind::Worker, 1, bytes)));
     }

@@ -251,6 +251,9 @@ create index audit_scope on consign.audit (scope, number);
 -- The nodes that share this schema, and the one that leads.
 create table consign.node (
     id text primary key,
+    host text not null,
+    pid bigint not null,
+    address text,
     version text not null,
     started_at bigint not null,
     draining boolean not null,

@@ -23,17 +23,18 @@ update consign.leader set node = $1, fence = $2, leads_until = $3;
 
 -- name: NODE_PUT
 -- A node's heartbeat. The version of the settings that it confirmed never goes back.
-insert into consign.node as n (id, version, started_at, draining, seen_at, confirmed_version)
-values ($1, $2, $3, $4, $5, $6)
+insert into consign.node as n
+       (id, host, pid, address, version, started_at, draining, seen_at, confirmed_version)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 on conflict (id) do update
-   set version = excluded.version, started_at = excluded.started_at, draining = excluded.draining,
-       seen_at = excluded.seen_at,
+   set address = excluded.address, version = excluded.version, started_at = excluded.started_at,
+       draining = excluded.draining, seen_at = excluded.seen_at,
        confirmed_version = greatest(n.confirmed_version, excluded.confirmed_version);
 
 -- name: NODES
 -- All nodes, oldest first.
-select id, version, started_at, draining, seen_at, confirmed_version from consign.node
- order by started_at, id;
+select id, host, pid, address, version, started_at, draining, seen_at, confirmed_version
+  from consign.node order by started_at, id;
 
 -- name: NODES_DROP
 -- Nodes without a heartbeat for long.

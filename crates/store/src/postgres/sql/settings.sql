@@ -22,6 +22,11 @@ update consign.store_meta
 -- A credential was set, which batches do not depend on.
 update consign.store_meta set record_version = record_version + 1;
 
+-- name: RECORDS_LOCK
+-- A record is set that nodes do not keep in memory. Two transactions that read its version must
+-- still come one after the other.
+select record_version from consign.store_meta for no key update;
+
 -- name: RECORD_VERSION
 -- The version that nodes confirm.
 select record_version from consign.store_meta;

@@ -193,6 +193,9 @@ impl Environment {
         let store = &self.nodes[number];
         let info = NodeInfo {
             id: format!("node {number}"),
+            host: "here".into(),
+            pid: 1,
+            address: None,
             version: "0.1.0".into(),
             started_at: Timestamp::from_unix_ms(1_700_000_000_000),
             draining: false,

@@ -112,7 +112,7 @@ fn all_written_files_are_private_under_any_umask() {
     let data = folder.path().join("consign-data");
     assert_private(&data);
     let names: Vec<_> = all_below(&data).iter().map(|path| path.display().to_string()).collect();
-    for expected in ["consign.db", "-wal", "-shm", ".lock", "admin.key", "webhook.key", ".sock"] {
+    for expected in ["consign.db", "-wal", "-shm", ".lock", "admin.key", ".sock"] {
         assert!(names.iter().any(|name| name.ends_with(expected)), "{expected}: {names:?}");
     }
     let backup = run_after(folder.path(), umask, &["backup", "copy.db"]);

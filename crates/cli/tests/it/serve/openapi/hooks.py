@@ -25,10 +25,10 @@ def before_call(context, case, kwargs):
     if case.path_parameters.get("id") == EXAMPLE and name != "eraseJob":
         case.path_parameters["id"] = os.environ["CONSIGN_TEST_JOB"]
     # A test that revokes the key shown here gets nothing but 401 for the rest of the run.
-    if name == "revokeKey" and case.path_parameters.get("id") == os.environ["CONSIGN_TEST_KEY_ID"]:
+    if name in ("revokeKey", "rotateKey") and case.path_parameters.get("id") == os.environ["CONSIGN_TEST_KEY_ID"]:
         case.path_parameters["id"] = "0" * 16
     # A ready-made handler would run programs and call addresses that no test chose.
-    if name == "setType" and isinstance(case.body, dict):
+    if name in ("setType", "changeType") and isinstance(case.body, dict):
         case.body.pop("handler", None)
 
 
