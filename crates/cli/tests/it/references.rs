@@ -37,6 +37,7 @@ fn every_metric_is_explained() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the script needs the programs of this machine")]
 fn the_backup_script_keeps_one_checked_backup() {
     let customer = Customer::new();
     let folder = TempDir::new().unwrap();
