@@ -117,8 +117,8 @@ async function run(job: Job, handlers: Handlers): Promise<Ending> {
     JSON.stringify(result); // what is no JSON fails here, and not in the report
     return { outcome: "completed", result };
   } catch (error) {
-    if (job.signal.aborted) return { outcome: "cancelled" };
     if (error instanceof Fail) return error.ending;
+    if (job.signal.aborted) return { outcome: "cancelled" };
     return { outcome: "failed", errorMessage: String(error).slice(0, 500) };
   }
 }

@@ -26,8 +26,10 @@ impl Consign {
     /// yet.
     ///
     /// Requests that are safe to repeat are sent again for about half a minute while the server is
-    /// away. A job without an idempotency key gets a random one, so that a repeat makes no second
-    /// job.
+    /// away. For that, a job without an idempotency key gets a random one: sent again, it is the
+    /// same job. Another call of [`Consign::submit`] makes another job. With
+    /// [`JobRequest::new_after_dead_end`], also a request that is sent again makes another job, if
+    /// the first one came to a dead end in between.
     pub fn connect(address: &str, key: &str) -> Result<Self, ClientError> {
         Ok(Consign::with_client(Remote::client_of(address, key)?))
     }

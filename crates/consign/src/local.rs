@@ -3,7 +3,7 @@
 use crate::{Consign, Error, backend::Backend};
 use async_trait::async_trait;
 use engine::{FieldProblem, JobId, Refusal, Scope, Tenant};
-use platform::{Changed, Node, RedriveOptions, Settings, SystemClock, SystemRandom};
+use platform::{Changed, Node, QueueSummary, RedriveOptions, Settings, SystemClock, SystemRandom};
 use std::{
     fs::DirBuilder,
     io,
@@ -197,7 +197,9 @@ impl Backend for Local {
 
     async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
         let sums = self.node.queue_sums(&self.scope(), &|_| true).await?;
-        Ok(sums.types.iter().map(queue_status).collect())
+        // As at a server, whose credential is for this tenant.
+        let types = sums.types.into_iter().map(QueueSummary::for_one_tenant);
+        Ok(types.map(|summary| queue_status(&summary)).collect())
     }
 
     fn runner(&self) -> Runner {

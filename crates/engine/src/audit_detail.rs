@@ -284,6 +284,7 @@ mod tests {
             created_by: "test".into(),
             expires_at: Some(Timestamp::from_unix_ms(1_924_992_000_000)),
             revoked_at: None,
+            rotated_at: None,
         };
         let detail_text = "name \"shop\"; tenant acme; scopes jobs:read work; types mail.* fax; \
                     expiresAt 2031-01-01T00:00:00.000Z";

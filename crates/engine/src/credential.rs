@@ -135,6 +135,8 @@ pub struct ApiKey {
     pub created_by: Arc<str>,
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
+    /// When a successor replaced it.
+    pub rotated_at: Option<Timestamp>,
 }
 
 impl ApiKey {
@@ -205,20 +207,21 @@ impl Rotation {
     /// one; where that is nothing, the old key is revoked at once.
     ///
     /// The new key lives as long as the old one was meant to live, and no longer than any other key
-    /// of its maker.
+    /// of its maker. A key is rotated once: its end is the end of its grace time from then on, and
+    /// no longer says how long a successor should live.
     pub fn of(
         key: &ApiKey,
         by: &Principal,
         grace: Duration,
         now: Timestamp,
     ) -> Result<Self, Refusal> {
-        if !key.is_valid(now) {
+        if !key.is_valid(now) || key.rotated_at.is_some() {
             return Err(Refusal::KeyEnded);
         }
         let lifetime_end = key.expires_at.map(|end| now + end.since(key.created_at));
         let expires_at = [lifetime_end, by.latest_end(now)].into_iter().flatten().min();
         let new = KeyDraft { name: key.name.clone(), grant: key.grant.clone(), expires_at };
-        let mut old = key.clone();
+        let mut old = ApiKey { rotated_at: Some(now), ..key.clone() };
         if grace.is_zero() {
             old.revoked_at = Some(now);
         } else {
@@ -314,6 +317,7 @@ pub(crate) mod tests {
             created_by: created_by.into(),
             expires_at: Some(at(10)),
             revoked_at: None,
+            rotated_at: None,
         }
     }
 
@@ -382,6 +386,16 @@ pub(crate) mod tests {
         assert_eq!(rotation(key(7, "test")), Err(Refusal::KeyEnded), "it expires at 10");
         let revoked = ApiKey { revoked_at: Some(at(1)), expires_at: None, ..key(7, "test") };
         assert_eq!(rotation(revoked), Err(Refusal::KeyEnded));
+    }
+
+    #[test]
+    fn a_key_is_rotated_once() {
+        let at = Timestamp::from_unix_ms;
+        let rotation =
+            |key: &ApiKey| Rotation::of(key, &admin(None), Duration::from_secs(9), at(5));
+        let Rotation { old, .. } = rotation(&key(7, "test")).unwrap();
+        assert!(old.is_valid(at(5)), "its grace time has begun");
+        assert_eq!(rotation(&old), Err(Refusal::KeyEnded), "its successor can be rotated");
     }
 
     #[test]

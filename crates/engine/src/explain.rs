@@ -51,7 +51,8 @@ pub enum Reason {
 impl Reason {
     /// The reason for a reader who sees one tenant. All tenants share the slots: the reader learns
     /// that they are taken, but not how many jobs of other tenants run beyond them. Nor does the
-    /// reader learn the machines of workers that all tenants share.
+    /// reader learn the machines of workers that all tenants share, or who paused the queues of
+    /// all tenants.
     pub fn for_one_tenant(self) -> Self {
         match self {
             Reason::LimitReached { limit, .. } => {
@@ -61,6 +62,7 @@ impl Reason {
                 let host = sign.host.filter(|_| sign.scope != Scope::All);
                 Reason::NoLiveWorker { job_type, last_sign: Some(LastSign { host, ..sign }) }
             }
+            Reason::QueuePaused { pause } => Reason::QueuePaused { pause: pause.for_one_tenant() },
             other => other,
         }
     }

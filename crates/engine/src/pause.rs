@@ -32,9 +32,25 @@ pub struct PauseNote {
 }
 
 impl Pause {
-    /// Whether a reader of `scope` sees it: it stops at least one queue of that scope.
-    pub fn concerns(&self, scope: &Scope) -> bool {
-        *scope == Scope::All || self.scope == Scope::All || self.scope == *scope
+    /// Whether a reader of `scope` sees it: it stops at least one queue of that scope. `has_queue`
+    /// says whether the scope has a queue of its type. Without one, a pause of all tenants would
+    /// tell a tenant which types the others have.
+    pub fn concerns(&self, scope: &Scope, has_queue: bool) -> bool {
+        match (scope, &self.scope) {
+            (Scope::All, _) => true,
+            (Scope::One(_), Scope::All) => has_queue,
+            (Scope::One(reader), Scope::One(paused)) => reader == paused,
+        }
+    }
+
+    /// The pause for a reader who sees one tenant. Who paused the queues of all tenants is not the
+    /// reader's business: the audit log hides that entry as well.
+    #[must_use]
+    pub fn for_one_tenant(mut self) -> Self {
+        if self.scope == Scope::All {
+            (self.note.by, self.note.by_name) = (None, None);
+        }
+        self
     }
 
     /// A sentence for people, without a time: the HTTP API and the command line format those.
@@ -87,7 +103,24 @@ mod tests {
         let one = |tenant: &Tenant| Scope::One(tenant.clone());
         let of_acme = pause(one(&acme), PauseNote::default());
         let of_all = pause(Scope::All, PauseNote::default());
-        assert!(of_acme.concerns(&Scope::All) && of_acme.concerns(&one(&acme)));
-        assert!(!of_acme.concerns(&one(&birch)) && of_all.concerns(&one(&birch)));
+        assert!(of_acme.concerns(&Scope::All, true) && of_acme.concerns(&one(&acme), true));
+        assert!(!of_acme.concerns(&one(&birch), true) && of_all.concerns(&one(&birch), true));
+        // A queue can be paused before its first job.
+        assert!(of_acme.concerns(&one(&acme), false) && of_all.concerns(&Scope::All, false));
+        assert!(!of_all.concerns(&one(&birch), false), "birch never had a job of the type");
+    }
+
+    #[test]
+    fn a_tenant_does_not_see_who_paused_the_queues_of_all() {
+        let note = || PauseNote {
+            by: Some("key:1".into()),
+            by_name: KeyName::parse("ops").ok(),
+            reason: PauseReason::parse("SMTP is down").ok(),
+        };
+        let of_all = pause(Scope::All, note()).for_one_tenant();
+        let sentence = "the queue of email is paused for every tenant: SMTP is down";
+        assert_eq!((of_all.note.by.as_deref(), of_all.sentence().as_str()), (None, sentence));
+        let own = pause(Scope::One(Tenant::parse("acme").unwrap()), note());
+        assert_eq!(own.clone().for_one_tenant(), own);
     }
 }

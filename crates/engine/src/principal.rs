@@ -96,6 +96,11 @@ impl Pattern {
         left.ends_with(last)
     }
 
+    /// Whether it is no limit at all.
+    fn matches_everything(&self) -> bool {
+        self.0.bytes().all(|byte| byte == b'*')
+    }
+
     /// Whether everything that matches `narrower` matches this as well.
     fn covers(&self, narrower: &Pattern) -> bool {
         // A `*` of `narrower` is matched by a `*` of this pattern or by nothing: no plain part
@@ -213,7 +218,7 @@ impl Grant {
             if !other.rights.iter().all(may_hand_on) {
                 return Err(Denied::Wider("scopes"));
             }
-            if other.subjects.is_empty() {
+            if other.subjects.is_empty() || other.subjects.iter().any(Pattern::matches_everything) {
                 return Err(Denied::NoSubjects);
             }
         }
@@ -296,6 +301,14 @@ impl Principal {
         }
         self.grant.may(Right::KeysSubjects)?;
         if key.created_by == self.who { Ok(()) } else { Err(Denied::OtherMaker) }
+    }
+
+    /// Whether this principal may rotate `key`. The successor is a new key with the same grant, so
+    /// the grant must be within what this principal may give today: its own may have shrunk since
+    /// it made the key.
+    pub fn may_rotate(&self, key: &ApiKey) -> Result<(), Denied> {
+        self.may_manage(key)?;
+        self.grant.may_grant(&key.grant)
     }
 }
 
@@ -430,6 +443,10 @@ mod tests {
         check(key.clone(), Ok(()));
         let wider = |field| Err(Denied::Wider(field));
         check(Grant { subjects: Vec::new(), ..key.clone() }, Err(Denied::NoSubjects));
+        for everything in [&["*"][..], &["user/7", "**"]] {
+            let key = Grant { subjects: patterns(everything), ..key.clone() };
+            check(key, Err(Denied::NoSubjects));
+        }
         check(Grant { types: Vec::new(), ..key.clone() }, wider("types"));
         check(Grant { scope: Scope::All, ..key.clone() }, wider("tenant"));
         for right in [Right::JobsManage, Right::KeysSubjects, Right::Admin] {
@@ -474,5 +491,21 @@ mod tests {
         assert_eq!(reader.may_manage(&key("key:1")), Err(Denied::Right(Right::KeysSubjects)));
         let admin = principal("key:1", Right::Admin);
         assert_eq!(admin.may_manage(&key("key:2")), Err(Denied::Wider("tenant")));
+    }
+
+    #[test]
+    fn a_maker_whose_grant_has_shrunk_does_not_rotate_what_it_made_before() {
+        let admin_key = ApiKey {
+            grant: grant(&[Right::Admin]),
+            ..crate::credential::tests::key(7, "jwt:alice")
+        };
+        let shrunk = Principal {
+            who: "jwt:alice".into(),
+            name: None,
+            grant: grant(&[Right::KeysSubjects]),
+            expires_at: None,
+        };
+        assert_eq!(shrunk.may_manage(&admin_key), Ok(()), "it may still revoke the key");
+        assert_eq!(shrunk.may_rotate(&admin_key), Err(Denied::Wider("scopes")));
     }
 }

@@ -94,7 +94,8 @@ pub struct BulkExtent {
 pub struct BulkResult {
     /// How many jobs it changed, or would change.
     pub matched: u64,
-    /// How many selected jobs it left as they are.
+    /// How many selected jobs it left as they are. A filter selects only jobs that the caller may
+    /// change. Among named jobs, those that it may not change count like those that do not exist.
     pub passed_over: u64,
     /// Where the next call goes on; `None` after the last job.
     pub next: Option<Cursor>,
@@ -121,6 +122,17 @@ impl BulkVerb {
             BulkVerb::RedrivePoisoned | BulkVerb::DiscardPoisoned => poisoned(),
         }
     }
+
+    /// Whether it is about a job that the caller names: a discarded one, too, as the verb about
+    /// one job is. Only the verbs of the poison queue are about jobs that are still in it.
+    fn is_about_named(self, job: &Job) -> bool {
+        match self {
+            BulkVerb::Cancel | BulkVerb::Redrive => self.filter().matches(job),
+            BulkVerb::RedrivePoisoned | BulkVerb::DiscardPoisoned => {
+                is_selected_by(&self.filter(), job)
+            }
+        }
+    }
 }
 
 impl Platform {
@@ -141,7 +153,8 @@ impl Platform {
                 for id in ids {
                     jobs.extend(self.store.job(scope, id).await?);
                 }
-                let matched = self.bulk_page(scope, verb, jobs, extent.dry_run, may).await?;
+                jobs.retain(|job| verb.is_about_named(job) && may(job));
+                let matched = self.bulk_page(scope, verb, &jobs, extent.dry_run).await?;
                 Ok(BulkResult { matched, passed_over: count - matched, next: None })
             }
             JobSelection::Matching(filter) => {
@@ -173,24 +186,24 @@ impl Platform {
         dry_run: bool,
         may: JobPermission<'_>,
     ) -> Result<(u64, u64), Error> {
-        let jobs = pages.next(self).await?.unwrap_or_default();
+        let mut jobs = pages.next(self).await?.unwrap_or_default();
+        // Before they are counted: their number, too, is not for callers who may not see them.
+        jobs.retain(may);
         let count = jobs.len() as u64;
-        let matched = self.bulk_page(scope, verb, jobs, dry_run, may).await?;
+        let filter = verb.filter();
+        jobs.retain(|job| is_selected_by(&filter, job));
+        let matched = self.bulk_page(scope, verb, &jobs, dry_run).await?;
         Ok((matched, count - matched))
     }
 
-    /// Carries a verb out on those of these jobs that it may be about, and returns how many it
-    /// changed.
+    /// Carries a verb out on these jobs, and returns how many it changed.
     async fn bulk_page(
         &self,
         scope: &Scope,
         verb: BulkVerb,
-        mut jobs: Vec<Job>,
+        jobs: &[Job],
         dry_run: bool,
-        may: JobPermission<'_>,
     ) -> Result<u64, Error> {
-        let filter = verb.filter();
-        jobs.retain(|job| is_selected_by(&filter, job) && may(job));
         if dry_run {
             return Ok(jobs.len() as u64);
         }

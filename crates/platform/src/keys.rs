@@ -41,6 +41,7 @@ impl Platform {
             created_by: by.who.clone(),
             expires_at,
             revoked_at: None,
+            rotated_at: None,
         };
         (key, secret)
     }

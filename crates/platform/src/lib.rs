@@ -109,11 +109,13 @@ pub enum Writes {
 
 impl Writes {
     pub(crate) async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
-        let replies = match self {
-            Writes::Direct(store) => store.execute(batch, Notification::default()),
+        match self {
+            Writes::Direct(store) => {
+                let replies = store.execute(batch, Notification::default());
+                replies.inspect(|replies| log_setbacks(replies))
+            }
             Writes::Batched(batcher) => batcher.execute(batch).await,
-        };
-        replies.inspect(|replies| log_setbacks(replies))
+        }
     }
 
     pub(crate) fn notify_peers(&self, notification: Notification) {

@@ -55,6 +55,15 @@ pub struct QueueSums {
     pub tenants: Vec<TenantSummary>,
 }
 
+impl QueueSummary {
+    /// The summary for a reader who sees one tenant.
+    #[must_use]
+    pub fn for_one_tenant(mut self) -> Self {
+        self.pauses = self.pauses.into_iter().map(Pause::for_one_tenant).collect();
+        self
+    }
+}
+
 impl Platform {
     /// Depth and age of every queue in scope.
     pub async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, Error> {
@@ -62,7 +71,8 @@ impl Platform {
     }
 
     /// The same by type and by tenant, from one read, for a caller who may see only some types:
-    /// every type of which there was a job, and every type that is paused.
+    /// every type of which there was a job, and every type that is paused. A type that only the
+    /// pause of all tenants names is not in the sums of one.
     pub async fn queue_sums(
         &self,
         scope: &Scope,
@@ -71,7 +81,8 @@ impl Platform {
         let mut depths = self.store.queues(scope).await?;
         depths.retain(|depth| may_see(&depth.queue.job_type));
         let mut pauses = self.store.pauses().await?;
-        pauses.retain(|pause| pause.concerns(scope) && may_see(&pause.job_type));
+        pauses.retain(|pause| may_see(&pause.job_type));
+        let pauses = pauses_of(scope, &depths, pauses);
         // The store's clock judges what is due, so ages are measured by it.
         let now = self.store.next_due(Timestamp::MAX).await?.now;
         let tenants = tenant_summaries(&depths, now);
@@ -135,6 +146,13 @@ impl Platform {
         }
         Ok(self.store.policies().await?.into_keys().collect())
     }
+}
+
+/// The pauses that a reader of `scope` sees, whose queues are `depths`.
+fn pauses_of(scope: &Scope, depths: &[QueueDepth], mut pauses: Vec<Pause>) -> Vec<Pause> {
+    let types: BTreeSet<&JobType> = depths.iter().map(|depth| &depth.queue.job_type).collect();
+    pauses.retain(|pause| pause.concerns(scope, types.contains(&pause.job_type)));
+    pauses
 }
 
 fn tenant_summaries(depths: &[QueueDepth], now: Timestamp) -> Vec<TenantSummary> {

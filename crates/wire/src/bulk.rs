@@ -40,7 +40,8 @@ pub struct BulkAnswer {
     /// How many jobs the action changed; of a dry run, how many it would change.
     pub matched: u64,
     /// How many selected jobs it passed over: what it does is not lawful in their state, or they
-    /// are not to be seen with this credential. A filter never selects jobs in another state.
+    /// are named and not to be seen with this credential. A filter never selects jobs in another
+    /// state, or jobs that are not to be seen.
     #[serde(default)]
     pub passed_over: u64,
     /// The id of the action in the audit log; a dry run has none.

@@ -115,8 +115,10 @@ catalogue! {
         "Check the id and which tenant the credential belongs to; look for it by correlationId or \
         subjectId in GET /api/jobs.";
     KEY_ENDED: Some(409), "The key has ended",
-        "The key is revoked or has expired, so it cannot be rotated; nothing was changed.",
-        "Make a new key with POST /api/keys. GET /api/keys shows when each key ends.";
+        "The key is revoked, has expired or was rotated before, so it cannot be rotated; nothing \
+        was changed.",
+        "Rotate its successor, which has the same name in GET /api/keys, or make a new key with \
+        POST /api/keys.";
     KEY_NOT_FOUND: Some(404), "No such key",
         "There is no API key with this id, or it belongs to another tenant.",
         "Look up the id of the key with GET /api/keys, and check which tenant the credential \

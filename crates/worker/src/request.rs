@@ -55,7 +55,7 @@ impl JobRequest {
     }
 
     /// Makes a new job where the job of the key failed, was poisoned or cancelled. A completed or
-    /// live job is still the first one again.
+    /// live job is still the first one again. Without a key it is refused.
     ///
     /// ```
     /// let payload = serde_json::json!({"invoice": 7});
@@ -101,6 +101,11 @@ impl JobRequest {
     /// Adds a random key if it has none, so that it can be sent twice. For a remote server.
     #[doc(hidden)]
     pub fn or_random_key(self) -> Self {
+        // `onEnded` without a key is refused. A random key would hide that the client forgot its
+        // own.
+        if self.draft.on_ended.is_some() {
+            return self;
+        }
         let random_key = || format!("sdk-{:032x}", system::random().0);
         self.with_change(|draft| {
             draft.idempotency_key.get_or_insert_with(random_key);

@@ -5,6 +5,7 @@ use crate::args::BulkArgs;
 use anyhow::Result;
 use client::{BulkPage, ClientError};
 use engine::counted;
+use serde::Serialize;
 use std::{fmt, process::ExitCode};
 use wire::{BulkAnswer, BulkRequest};
 
@@ -26,10 +27,10 @@ pub(crate) async fn act_on_all(
 ) -> Result<ExitCode> {
     if args.dry_run || !args.yes {
         let count = count(request, &send).await?;
-        if args.dry_run || count.jobs == 0 {
-            let summary = match count.jobs {
-                0 => format!("no job fits that can be {}", words.done),
-                _ => format!("{count} would be {}", words.done),
+        if args.dry_run || count.is_none() {
+            let summary = match count.is_none() {
+                true => format!("no job fits that can be {}", words.done),
+                false => format!("{count} would be {}", words.done),
             };
             session.answer(&count.answer(), || vec![summary.into()])?;
             return Ok(ExitCode::SUCCESS);
@@ -83,21 +84,39 @@ const PAGES_COUNTED_MAX: u32 = 20;
 
 /// How many jobs an action would change.
 pub(crate) struct BulkCount {
-    pub(crate) jobs: u64,
+    jobs: u64,
     /// Whether these are all.
     is_complete: bool,
 }
 
+/// The count for programs.
+#[derive(Serialize)]
+pub(crate) struct BulkCountAnswer {
+    #[serde(flatten)]
+    counted: BulkAnswer,
+    complete: bool,
+}
+
 impl BulkCount {
-    pub(crate) fn answer(&self) -> BulkAnswer {
-        BulkAnswer { matched: self.jobs, ..BulkAnswer::default() }
+    pub(crate) fn answer(&self) -> BulkCountAnswer {
+        let counted = BulkAnswer { matched: self.jobs, ..BulkAnswer::default() };
+        BulkCountAnswer { counted, complete: self.is_complete }
+    }
+
+    /// Whether the action would change no job. Pages may be empty before the last: where the count
+    /// stopped early, the first job may be on a later one.
+    pub(crate) fn is_none(&self) -> bool {
+        self.is_complete && self.jobs == 0
     }
 }
 
 impl fmt::Display for BulkCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at_least = if self.is_complete { "" } else { "more than " };
-        write!(f, "{at_least}{}", jobs(self.jobs))
+        match (self.is_complete, self.jobs) {
+            (true, count) => f.write_str(&jobs(count)),
+            (false, 0) => f.write_str("an unknown number of jobs"),
+            (false, count) => write!(f, "at least {}", jobs(count)),
+        }
     }
 }
 
@@ -127,4 +146,41 @@ fn page_after(request: &BulkRequest, cursor: Option<String>) -> BulkPage {
 
 pub(crate) fn jobs(count: u64) -> String {
     counted(count, "job", "jobs")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts jobs of pages of which only that with this number, from 1, has a job.
+    fn count_with_a_job_on_page(number: u32, pages: u32) -> BulkCount {
+        let asked = std::cell::Cell::new(0);
+        let send = async |_: &BulkRequest, _: &BulkPage| {
+            asked.set(asked.get() + 1);
+            let matched = u64::from(asked.get() == number);
+            let next_cursor = (asked.get() < pages).then(|| "next".to_owned());
+            Ok::<_, ClientError>(BulkAnswer { matched, next_cursor, ..BulkAnswer::default() })
+        };
+        pollster::block_on(count(&BulkRequest::matching("true"), send)).unwrap()
+    }
+
+    #[track_caller]
+    fn check(count: &BulkCount, is_none: bool, text: &str, json: &str) {
+        assert_eq!((count.is_none(), count.to_string().as_str()), (is_none, text));
+        assert_eq!(serde_json::to_string(&count.answer()).unwrap(), json);
+    }
+
+    #[test]
+    fn a_count_that_stopped_early_does_not_say_that_no_job_fits() {
+        let late = count_with_a_job_on_page(PAGES_COUNTED_MAX + 1, PAGES_COUNTED_MAX + 1);
+        let json = r#"{"matched":0,"passedOver":0,"complete":false}"#;
+        check(&late, false, "an unknown number of jobs", json);
+        let some = count_with_a_job_on_page(1, PAGES_COUNTED_MAX + 1);
+        let json = r#"{"matched":1,"passedOver":0,"complete":false}"#;
+        check(&some, false, "at least 1 job", json);
+        let none = count_with_a_job_on_page(3, 2);
+        check(&none, true, "0 jobs", r#"{"matched":0,"passedOver":0,"complete":true}"#);
+        let all = count_with_a_job_on_page(2, 2);
+        check(&all, false, "1 job", r#"{"matched":1,"passedOver":0,"complete":true}"#);
+    }
 }

@@ -29,7 +29,7 @@ async fn run_action(
         PoisonAction::Discard => session.client.discard_poison(request, page).await,
     };
     let count = bulk::count(&request, send).await?;
-    if count.jobs == 0 && args.jobs.is_empty() {
+    if count.is_none() && args.jobs.is_empty() {
         let message = "no poisoned job matches; `consign poison` lists them";
         session.answer(&count.answer(), || vec![message.into()])?;
         return Ok(ExitCode::SUCCESS);

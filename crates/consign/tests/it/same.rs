@@ -35,6 +35,7 @@ stories!(
     a_waiting_job_is_explained_cancelled_and_redriven,
     a_poisoned_job_is_discarded_and_no_other,
     the_same_key_means_the_same_job,
+    a_new_job_after_a_dead_end_needs_a_key,
     what_cannot_be_done_is_refused_with_its_code,
 );
 
@@ -90,6 +91,17 @@ async fn the_same_key_means_the_same_job(consign: &Consign) {
     assert_eq!((again.job_id, again.duplicate), (first.job_id, true));
     let other = consign.submit(request(2)).await.unwrap_err();
     assert_eq!(code(other), "IDEMPOTENCY_KEY_REUSED");
+}
+
+async fn a_new_job_after_a_dead_end_needs_a_key(consign: &Consign) {
+    let request = JobRequest::new("idle", &1).new_after_dead_end();
+    let keyless = consign.submit(request.clone()).await.unwrap_err();
+    assert!(keyless.to_string().contains("onEnded"), "{keyless}");
+    assert_eq!(code(keyless), "INVALID_FIELD");
+    let first = consign.submit(request.clone().idempotency_key("order-7")).await.unwrap();
+    consign.cancel(&first.job_id).await.unwrap();
+    let second = consign.submit(request.idempotency_key("order-7")).await.unwrap();
+    assert_ne!(second.job_id, first.job_id);
 }
 
 async fn what_cannot_be_done_is_refused_with_its_code(consign: &Consign) {

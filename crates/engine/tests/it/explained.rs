@@ -92,6 +92,14 @@ fn the_last_sign_of_life_is_named() {
     assert!(for_tenant.ends_with("the last, w1, fell silent"), "{for_tenant}");
 }
 
+#[test]
+fn a_tenant_learns_that_all_queues_are_paused_but_not_by_whom() {
+    let note = PauseNote { by: Some("key:1".into()), ..PauseNote::default() };
+    let reason = Reason::QueuePaused { pause: Pause { note, ..paused() } };
+    assert!(reason.detail().ends_with("is paused for every tenant by key:1"), "{reason:?}");
+    assert_eq!(reason.for_one_tenant(), Reason::QueuePaused { pause: paused() });
+}
+
 /// The store's status says Running, but no worker can settle the job any more.
 #[test]
 fn a_lease_from_before_a_restore_does_not_run() {

@@ -7,6 +7,7 @@ use super::{
     work_hint::WorkHints,
 };
 use crate::{
+    job_log::log_setbacks,
     request::{TypedRequest, expect_claimed},
     watch::Touched,
 };
@@ -89,6 +90,8 @@ impl BatchQueue {
         self.repark(&mut outcome, &leases);
         let mut undelivered: Vec<Claimed> = Vec::new();
         for (submission, replies) in outcome.submissions {
+            // Logged here, on the writer's thread: the caller may be gone by now.
+            replies.iter().for_each(|replies| log_setbacks(replies));
             if let Err(Ok(replies)) = submission.sender.send(replies) {
                 undelivered.extend(claimed_in(&replies).cloned());
             }

@@ -114,7 +114,7 @@ fn note_bytes(note: &AuditNote) -> usize {
     note.who.len() + note.target.len() + note.detail.as_ref().map_or(0, |detail| detail.len())
 }
 
-/// The length of the texts that a worker sends with its report.
+/// The length of the texts that a worker sends with its report, or an operator with a redrive.
 fn text_bytes(command: &Command) -> usize {
     let length = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
     match command {
@@ -135,13 +135,15 @@ fn text_bytes(command: &Command) -> usize {
             progress.as_ref().map_or(0, |progress| length(&progress.note))
         }
         Command::FinishStep { result, .. } => result.as_str().len(),
+        Command::Redrive { payload, .. } => {
+            payload.as_ref().map_or(0, |payload| payload.as_str().len())
+        }
         Command::Release { .. }
         | Command::BeginStep { .. }
         | Command::Cancel
         | Command::Expire
         | Command::Timeout
         | Command::LeaseExpiry
-        | Command::Redrive { .. }
         | Command::Discard
         | Command::Erase
         | Command::Purge => 0,
@@ -155,4 +157,19 @@ pub(super) fn claimed_in(replies: &[Reply]) -> impl Iterator<Item = &Claimed> {
         // A claim is no part of a list.
         Ok(Answer::Submitted(_) | Answer::Job(_) | Answer::All(_) | Answer::Done) | Err(_) => &[],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::JsonText;
+
+    #[test]
+    fn a_corrected_payload_counts_as_much_as_a_submitted_one() {
+        let payload = JsonText::parse("payload", "\"corrected\"", 100).unwrap();
+        let redrive =
+            |payload| Command::Redrive { max_attempts: None, reset_steps: false, payload };
+        assert_eq!(text_bytes(&redrive(Some(payload))), 11);
+        assert_eq!(text_bytes(&redrive(None)), 0);
+    }
 }

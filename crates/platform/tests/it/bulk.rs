@@ -142,7 +142,7 @@ fn a_bulk_cancel_skips_jobs_the_caller_may_not_change() {
         let result = block_on_send(work).unwrap();
         (result.matched, result.passed_over)
     };
-    assert_eq!(cancel(everything), (2, 1));
+    assert_eq!(cancel(everything), (2, 0), "how many it may not see is not for it either");
     assert_eq!(cancel(JobSelection::Ids([acme, birch.clone()].concat())), (0, 6));
     assert_eq!(job(&platform, excluded).status(), Status::Queued);
     assert_eq!(statuses(&platform, &birch), [("Queued", 3)].into());
@@ -185,6 +185,19 @@ fn bulk_redrive_is_for_every_dead_end() {
     assert_eq!(bulk(&platform, verb, everything()), (4, 0));
     assert_eq!(statuses(&platform, &jobs), [("Queued", 5)].into());
     assert_eq!(bulk(&platform, verb, JobSelection::Ids(jobs)), (0, 5), "none has ended");
+}
+
+#[test]
+fn a_discarded_job_is_redriven_by_those_who_name_it() {
+    let platform = Fixture::new().platform;
+    let poisoned = poison(&platform, "acme", "email", "BAD", 1);
+    let named = || JobSelection::Ids(poisoned.clone());
+    assert_eq!(bulk(&platform, BulkVerb::DiscardPoisoned, named()), (1, 0));
+    let everything = JobSelection::Matching(Filter::Everything);
+    assert_eq!(bulk(&platform, BulkVerb::Redrive, everything), (0, 1));
+    assert_eq!(bulk(&platform, BulkVerb::RedrivePoisoned, named()), (0, 1));
+    assert_eq!(bulk(&platform, BulkVerb::Redrive, named()), (1, 0));
+    assert_eq!(statuses(&platform, &poisoned), [("Queued", 1)].into());
 }
 
 #[test]
@@ -380,4 +393,22 @@ fn queues_are_summed_up_by_tenant() {
     let only_scans = |job_type: &JobType| job_type.as_str() == "scan";
     let sums = block_on(platform.queue_sums(&Scope::All, &only_scans)).unwrap();
     assert_eq!((sums.types.len(), sums.tenants.len(), sums.tenants[0].queued), (1, 1, 1));
+}
+
+#[test]
+fn a_pause_of_all_tenants_tells_one_of_them_no_more_than_its_own_queues() {
+    let platform = Fixture::new().platform;
+    submit(&platform, "acme", "email", 1);
+    submit(&platform, "birch", "scan", 1);
+    for name in ["email", "scan", "print"] {
+        block_on(platform.pause(&Scope::All, job_type(name), None, None)).unwrap();
+    }
+    let acme = Scope::One(tenant("acme"));
+    block_on(platform.pause(&acme, job_type("letter"), None, None)).unwrap();
+    let types = |scope: &Scope| -> Vec<String> {
+        let paused = summaries(&platform, scope).into_iter().filter(|queue| queue.paused);
+        paused.map(|queue| queue.job_type.to_string()).collect()
+    };
+    assert_eq!(types(&acme), ["email", "letter"], "nothing of birch, and its own before a job");
+    assert_eq!(types(&Scope::All), ["email", "print", "scan"]);
 }

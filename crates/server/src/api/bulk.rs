@@ -48,11 +48,18 @@ pub(super) async fn act(
     let limit = limit.map(|top| check_range("top", top, 1..=PAGE_MAX as u32)).transpose()?;
     let dry_run = request.dry_run.unwrap_or(false);
     let extent = BulkExtent { dry_run, before, limit: limit.map(|top| top as usize) };
-    let operation_id = if dry_run { None } else { Some(record(&context, &request, action).await?) };
+    let operation = match dry_run {
+        true => None,
+        false => Some(Operation::begin(&context, &request, action).await?),
+    };
+    let operation_id = operation.as_ref().map(|operation| operation.id.clone());
     let (context, result) = run_to_completion(async move {
         let may_touch = |job: &_| context.caller.reaches(job);
         let work = context.node().bulk(context.scope(), verb, selection, extent, &may_touch);
         let result = work.await?;
+        if let Some(operation) = operation {
+            operation.end(&context, result.matched).await?;
+        }
         Ok::<_, platform::Error>((context, result))
     })
     .await?;
@@ -62,21 +69,39 @@ pub(super) async fn act(
     Ok((StatusCode::ACCEPTED, Json(answer)))
 }
 
-/// Records the action before the first job is touched: each job's history tells the rest. Returns
-/// the id of the action.
-async fn record(
-    context: &RequestContext,
-    request: &BulkRequest,
+/// A bulk action in the audit log.
+struct Operation {
+    id: String,
     action: &'static str,
-) -> Reply<String> {
-    let operation_id = context.app.new_correlation().to_string();
-    let target = match (&request.filter, &request.job_ids) {
-        (Some(filter), _) => filter.clone(),
-        (None, ids) => ids.as_ref().map_or_else(String::new, |ids| ids.join(" ")),
-    };
-    let note = format!("operation {operation_id}");
-    context.node().record_action(&context.actor(), action, &target, Some(&note)).await?;
-    Ok(operation_id)
+    target: String,
+}
+
+impl Operation {
+    /// Records the action before the first job is touched: each job's history tells the rest.
+    async fn begin(
+        context: &RequestContext,
+        request: &BulkRequest,
+        action: &'static str,
+    ) -> Reply<Self> {
+        let target = match (&request.filter, &request.job_ids) {
+            (Some(filter), _) => filter.clone(),
+            (None, ids) => ids.as_ref().map_or_else(String::new, |ids| ids.join(" ")),
+        };
+        let operation = Operation { id: context.app.new_correlation().to_string(), action, target };
+        operation.record(context, &format!("operation {}", operation.id)).await?;
+        Ok(operation)
+    }
+
+    /// Records how many jobs it changed.
+    async fn end(&self, context: &RequestContext, matched: u64) -> Result<(), platform::Error> {
+        let jobs = if matched == 1 { "1 job".into() } else { format!("{matched} jobs") };
+        self.record(context, &format!("operation {}: {jobs}", self.id)).await
+    }
+
+    async fn record(&self, context: &RequestContext, note: &str) -> Result<(), platform::Error> {
+        let (actor, target) = (context.actor(), self.target.as_str());
+        context.node().record_action(&actor, self.action, target, Some(note)).await
+    }
 }
 
 /// Runs the work to its end, even if the client stops waiting for it.

@@ -98,7 +98,7 @@ pub(crate) async fn rotate(
     let RequestContext { app, caller, correlation } = context;
     let grace = request.grace()?;
     let id = KeyId::parse(&id).map_err(|_| Refusal::KeyNotFound)?;
-    let may = |key: &ApiKey| Ok::<_, ApiError>(caller.0.may_manage(key)?);
+    let may = |key: &ApiKey| Ok::<_, ApiError>(caller.0.may_rotate(key)?);
     let (key, secret) = app.node.rotate_key(&caller.0, &correlation.id, (id, grace), may).await?;
     let headers = app.confirmation_headers().await;
     // As with `create`. A caller that rotates its own key without grace has just ended it itself.

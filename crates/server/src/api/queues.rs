@@ -76,11 +76,16 @@ async fn answer_when_confirmed(
     Ok((headers, Json(QueueStatus { job_type, known, ..QueueStatus::default() })))
 }
 
-/// The queues of `scope` that this caller may see.
+/// The queues of `scope` that this caller may see. A caller for all tenants who asks for one sees
+/// who paused a queue, whosever it is.
 async fn visible_queues(context: &RequestContext, scope: &Scope) -> Reply<Vec<QueueStatus>> {
     let may_see = |job_type: &JobType| context.grant().may_type(job_type).is_ok();
     let sums = context.node().queue_sums(scope, &may_see).await?;
-    Ok(sums.types.iter().map(queue_status).collect())
+    let types = sums.types.into_iter();
+    Ok(match context.scope() {
+        Scope::All => types.map(|summary| queue_status(&summary)).collect(),
+        Scope::One(_) => types.map(|summary| queue_status(&summary.for_one_tenant())).collect(),
+    })
 }
 
 async fn find_queue(

@@ -113,6 +113,7 @@ impl AdminKeys<'_> {
             created_by: who.into(),
             expires_at: None,
             revoked_at: revoked.then_some(now),
+            rotated_at: None,
         };
         let (action, detail) = match revoked {
             true => ("key.revoke", engine::key_revocation(&key)),

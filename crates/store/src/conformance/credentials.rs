@@ -29,6 +29,7 @@ pub(crate) fn key(number: u64, scope: Scope) -> ApiKey {
         created_by: "config".into(),
         expires_at: Some(at(1_000)),
         revoked_at: None,
+        rotated_at: None,
     }
 }
 

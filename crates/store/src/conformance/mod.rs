@@ -140,6 +140,7 @@ macro_rules! conformance_shared {
             a_node_that_never_sent_a_heartbeat_may_number_events, the_node_list_shows_each_node_as_last_seen,
             nodes_that_are_long_gone_are_forgotten, all_other_nodes_receive_a_notification, a_batch_sends_its_notification,
             notifications_that_wait_are_merged, a_change_at_one_node_is_visible_at_another,
+            a_worker_s_word_to_one_node_outlasts_its_signs_at_others,
             a_report_at_one_node_knows_what_happened_at_another,
             a_lease_that_another_node_gave_counts_everywhere,
             everything_that_is_set_is_counted, a_node_confirms_what_it_acts_by,

@@ -11,8 +11,8 @@ use crate::{
     NodeStatus, Notification, Reply, Request, Store, UnconfirmedNode,
 };
 use engine::{
-    Command, Entropy, JobId, LeaseState, Outcome, Policy, Refusal, Scope, SigningKey, Status,
-    Timestamp,
+    ClaimRequest, Command, Entropy, Host, JobDraft, JobId, LeaseState, Outcome, Policy, Refusal,
+    Scope, SigningKey, Status, Timestamp, WorkerId,
 };
 use pollster::block_on;
 use std::{
@@ -300,6 +300,30 @@ pub(crate) fn a_change_at_one_node_is_visible_at_another(near: &ClusterFixture) 
     let job = block_on(one.job(&Scope::All, id)).unwrap().unwrap();
     assert_eq!(job.status(), Status::Running);
     assert_eq!(block_on(one.versions(&[id])).unwrap(), block_on(two.versions(&[id])).unwrap());
+}
+
+pub(crate) fn a_worker_s_word_to_one_node_outlasts_its_signs_at_others(near: &ClusterFixture) {
+    let [one, two] = near.pair();
+    let three = (near.another)();
+    let id = near.fixture.submit(JobDraft { delay_seconds: Some(600), ..email() });
+    let host = Host::parse("machine-1").ok();
+    near.fixture.claim(ClaimRequest { host, ..claim_request("w", "c", &["email"], 1) });
+    let last_sign = |node: &Arc<dyn Store>| {
+        let facts = block_on(node.explain_facts(&Scope::All, id)).expect("the store works");
+        let sign = facts.expect("the job exists").1.last_sign?;
+        Some((sign.host?.to_string(), sign.left))
+    };
+    let worker = || WorkerId::parse("w").expect("lawful");
+    let alive = Request::WorkerAlive { scope: Scope::All, worker: worker() };
+    let leave = Request::Leave { scope: Scope::All, worker: worker() };
+    for (node, request, left) in [(&two, alive, false), (&three, leave, true)] {
+        near.pass(MOMENT);
+        let done = node.execute(vec![request], Notification::default());
+        done.expect("the store works").remove(0).expect("it is lawful");
+        for reader in [&one, &two, &three] {
+            assert_eq!(last_sign(reader), Some(("machine-1".to_owned(), left)));
+        }
+    }
 }
 
 fn command(store: &Arc<dyn Store>, id: JobId, command: Command) -> Reply {

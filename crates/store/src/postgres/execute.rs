@@ -9,7 +9,7 @@ use super::{
     settings_cache::SettingsCache,
     transaction::Transaction,
     uuid::Xact,
-    workers::{WorkerSign, WorkerUpdates},
+    workers::{self, WorkerSign, WorkerUpdates},
 };
 use crate::{
     node::Notification,
@@ -161,6 +161,7 @@ impl Inner {
         }
         uncommitted.replies = replies.into_values().collect();
         uncommitted.workers = self.update_workers(signs, uncommitted.transaction.now);
+        workers::complete(db, &mut uncommitted.workers).await?;
         Ok(uncommitted)
     }
 }

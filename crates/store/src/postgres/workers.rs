@@ -15,7 +15,11 @@ use crate::{
     workers::{FULL_FOR, Leases, WorkerKey, Workers, may_claim},
 };
 use engine::{Host, JobType, Scope, Timestamp, WorkerId};
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+use tokio_postgres::Row;
 
 /// A worker that was seen, as it is now.
 pub(super) struct WorkerUpdate {
@@ -41,6 +45,13 @@ impl WorkerUpdates {
         self.lost.is_empty()
             && self.left.is_empty()
             && !self.seen.iter().any(|update| update.needs_write)
+    }
+
+    /// The workers that no claim at this node described; another node may know them.
+    fn without_job_types(&mut self) -> Vec<(&WorkerKey, &mut StoredWorker)> {
+        let seen = self.seen.iter_mut().map(|update| (&update.name, &mut update.worker));
+        let left = self.left.iter_mut().map(|(name, worker)| (&*name, worker));
+        seen.chain(left).filter(|(_, worker)| worker.job_types.is_empty()).collect()
     }
 }
 
@@ -154,6 +165,23 @@ fn new_worker(now: Timestamp) -> StoredWorker {
     StoredWorker { host: None, job_types: [].into(), seen_at: now, left: false }
 }
 
+/// Adds what workers told other nodes of themselves: a load balancer may send a worker's claims to
+/// one node, and its heartbeats or its `leave` to another.
+pub(super) async fn complete(db: &PooledConnection, updates: &mut WorkerUpdates) -> Result<()> {
+    let incomplete = updates.without_job_types();
+    let scopes: BTreeSet<&str> = incomplete.iter().map(|(name, _)| to_scope(&name.0)).collect();
+    let scopes: Vec<&str> = scopes.into_iter().collect();
+    let rows = db.rows_about(sql::WORKERS_OF, &scopes).await?;
+    // A damaged row is written anew: no job waits for what a worker said of itself.
+    let known: Workers = rows.iter().filter_map(|row| worker(row).ok()).collect();
+    for (name, worker_now) in incomplete {
+        let Some(before) = known.get(name) else { continue };
+        worker_now.host = worker_now.host.take().or_else(|| before.host.clone());
+        worker_now.job_types = before.job_types.clone();
+    }
+    Ok(())
+}
+
 pub(super) async fn drop_rows(db: &PooledConnection, names: &[WorkerKey]) -> Result<()> {
     let rows = names.iter().map(|(scope, name)| (to_scope(scope), name.as_str()));
     db.put(sql::WORKERS_DROP, &rows.collect()).await
@@ -179,22 +207,22 @@ fn row<'a>((scope, name): &'a WorkerKey, seen: &StoredWorker) -> (&'a str, &'a s
 }
 
 async fn load(db: &PooledConnection, scope: &Scope) -> Result<Workers> {
-    let mut workers = BTreeMap::new();
     let rows = match scope {
         Scope::All => db.rows(sql::WORKERS, &[]).await?,
         Scope::One(_) => {
             db.rows_about(sql::WORKERS_OF, &[to_scope(scope), to_scope(&Scope::All)]).await?
         }
     };
-    for row in rows {
-        let (scope, name): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
-        let no = digest::of_name(&[scope, name]);
-        let (Some(scope), Ok(name)) = (from_scope(scope), WorkerId::parse(name)) else {
-            return Err(TransactionError::Inconsistent("a worker has an invalid name"));
-        };
-        workers.insert((scope, name), from_row(no, row.try_get(2)?)?);
-    }
-    Ok(workers)
+    rows.iter().map(worker).collect()
+}
+
+fn worker(row: &Row) -> Result<(WorkerKey, StoredWorker)> {
+    let (scope, name): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
+    let no = digest::of_name(&[scope, name]);
+    let (Some(scope), Ok(name)) = (from_scope(scope), WorkerId::parse(name)) else {
+        return Err(TransactionError::Inconsistent("a worker has an invalid name"));
+    };
+    Ok(((scope, name), from_row(no, row.try_get(2)?)?))
 }
 
 /// The leases of every worker. Running jobs are few: workers have slots.

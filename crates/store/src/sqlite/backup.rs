@@ -7,7 +7,7 @@ use super::{
     error::{OpenError, Result, TransactionError},
     file::{open_private, private_folder_beside, sync_folder, with_suffix},
     lock::LockFile,
-    open::{Files, Role},
+    open::{Files, Role, run_missing, schema_of},
     sql,
     writer_cache::load_store_meta,
 };
@@ -148,7 +148,11 @@ pub fn restore(
 }
 
 fn mark_restored(partial: &Path, audited: Option<(AuditNote, Timestamp)>) -> Result<()> {
-    let db = Files { path: partial.to_owned(), vfs: None }.connect(Role::Writer)?;
+    let mut db = Files { path: partial.to_owned(), vfs: None }.connect(Role::Writer)?;
+    // A backup of an older version may have no table for the audit entry. The file stays without a
+    // log: only the file itself is published.
+    let (_, version) = schema_of(&db)?;
+    run_missing(&mut db, version)?;
     let mut store_meta = load_store_meta(&db)?;
     store_meta.epoch += 1;
     db.execute(sql::STORE_META_PUT, [to_row(1, &store_meta)])?;

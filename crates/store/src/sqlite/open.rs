@@ -247,11 +247,16 @@ pub(super) fn migrate(db: &mut Connection, path: &Path) -> Result<(), OpenError>
     }
     // Only after the check: a file of another program stays as it is.
     use_wal(db).map_err(unusable)?;
+    run_missing(db, version).map_err(unusable)
+}
+
+/// Runs the migrations that a store of this version lacks, in one transaction.
+pub(super) fn run_missing(db: &mut Connection, version: i64) -> Result<()> {
     if version == SCHEMA {
         return Ok(());
     }
     let missing = &MIGRATIONS[usize::try_from(version).unwrap_or(0)..];
-    run(db, missing, version == 0).map_err(|error| unusable(error.into()))
+    Ok(run(db, missing, version == 0)?)
 }
 
 fn use_wal(db: &Connection) -> Result<()> {

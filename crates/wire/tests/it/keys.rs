@@ -62,6 +62,7 @@ fn a_key_is_shown_once_and_then_never_again() {
         created_by: "key:1".into(),
         expires_at: None,
         revoked_at: None,
+        rotated_at: None,
     };
     let created = serde_json::to_string(&KeyCreated::new(&key, &secret)).unwrap();
     assert!(created.starts_with(r#"{"id":"0000000000000009","key":"csk_0000000000000009_"#));

@@ -27,6 +27,12 @@ impl Language {
     }
 }
 
+/// The command of a worker with these handlers, in JavaScript beside the compiled TypeScript.
+pub(super) fn node_worker(name: &str, source: &str) -> Command {
+    fs::write(compiled_typescript().join(format!("{name}.js")), source).unwrap();
+    Language::TypeScript.command(name)
+}
+
 /// Without installed packages: an example that needs one does not start. Modules that lie beside the
 /// script are found.
 fn python(script: &Path) -> Command {

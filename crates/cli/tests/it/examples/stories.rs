@@ -1,6 +1,6 @@
 //! Scenarios that clients and workers must survive, the same in every language.
 
-use super::{Language, Program, RejectingProxy, program::key};
+use super::{Language, Program, RejectingProxy, language::node_worker, program::key};
 use crate::serve::{Customer, TestServer};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -95,6 +95,28 @@ fn a_cancel_is_heard(language: Language) {
     customer.owner.post(&format!("/api/jobs/{job}/cancel")).send().ok(202);
     assert_eq!(client.exit_code(), Some(5), "{}", client.output());
     assert_eq!(customer.status(&job)["status"], "Cancelled");
+}
+
+/// The sample's own handler leaves the ending of a cancelled job to the runner.
+const HANDLER_WITH_A_REASON: &str = r#"
+import { Fail, runWorker } from "./consign-worker.js"
+const reason = () => new Fail("HALF_SENT", "3 of 5 are sent", { outcome: "cancelled" })
+const email = ({ signal }) => new Promise((_, reject) => (signal.onabort = () => reject(reason())))
+runWorker({ email })
+"#;
+
+#[test]
+fn a_cancelled_job_keeps_the_reason_of_its_handler_in_typescript() {
+    let customer = Customer::of(&Arc::new(TestServer::start()));
+    customer.policy("email", json!({"lease": "4s"})); // so that the cancel is heard soon
+    let worker = node_worker("handler-with-a-reason", HANDLER_WITH_A_REASON);
+    let _worker = Program::with_rights(worker, &customer, &["work"]);
+    let job = customer.submit(json!({"jobType": "email"}));
+    customer.wait_for_status(&job, "Running");
+    customer.owner.post(&format!("/api/jobs/{job}/cancel")).send().ok(202);
+    let status = customer.wait_for_status(&job, "Cancelled");
+    assert_eq!(status["errorCode"], "HALF_SENT", "{status}");
+    assert_eq!(status["errorMessage"], "3 of 5 are sent", "{status}");
 }
 
 fn both_survive_that_the_server_is_killed(language: Language) {

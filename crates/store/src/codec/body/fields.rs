@@ -118,7 +118,7 @@ fields! {
     }
     FilePolicy { 0 }
     Backoff { base, factor_hundredths, max, jitter }
-    ApiKey { id, name, digest, grant, created_at, created_by, expires_at, revoked_at }
+    ApiKey { id, name, digest, grant, created_at, created_by, expires_at, revoked_at; rotated_at }
     Grant { scope, rights, types, subjects }
     SigningKey { id, secret, created_at, revoked_at }
     WebhookKey { 0 }

@@ -223,6 +223,7 @@ fn everything_comes_back_as_it_went_in_bytes_that_do_not_change() {
     for scope in [Scope::All, Scope::One(Tenant::default_tenant())] {
         let key = conformance::credentials::key(u64::MAX, scope.clone());
         rows.check(ApiKey { revoked_at: Some(at(9)), ..key.clone() });
+        rows.check(ApiKey { rotated_at: Some(at(9)), ..key.clone() });
         rows.check(ApiKey { expires_at: None, ..key });
         let note = |target| conformance::audit::note(scope.clone(), target);
         rows.check(AuditEntry::new(1, at(1), note("odd"), AuditHash::FIRST));

@@ -53,9 +53,10 @@ fn a_store_of_the_first_schema_is_brought_up_to_date() {
     assert_eq!(examine(&old, clock.read().wall, &mut |_| {}).unwrap().findings, []);
 }
 
-/// Read-only commands do not migrate, and do not report missing later tables.
+/// Read-only commands do not migrate, and do not report missing later tables. A restore migrates:
+/// it writes an entry of the audit log.
 #[test]
-fn a_store_of_the_first_schema_is_examined_copied_and_restored_as_it_is() {
+fn a_store_of_the_first_schema_is_examined_copied_and_restored() {
     let test_store = test_store();
     live_a_little(&test_store.fixture);
     let old = first_schema(&test_store, "old.db");
@@ -65,7 +66,10 @@ fn a_store_of_the_first_schema_is_examined_copied_and_restored_as_it_is() {
     assert_eq!(verify_audit(&old, &mut |_| {}).unwrap(), none);
     let (copy, other) = (old.with_file_name("copy.db"), old.with_file_name("other.db"));
     backup(&old, &copy).unwrap();
-    restore(&copy, &other, None).unwrap();
+    assert_eq!(schema(&copy).unwrap().version, 1, "copied as it is");
+    restore(&copy, &other, Some((note(Scope::All, "other.db"), clock.read().wall))).unwrap();
+    assert!(matches!(verify_audit(&other, &mut |_| {}), Ok(AuditChain::Whole { entries: 1, .. })));
+    assert_eq!(examine(&other, clock.read().wall, &mut |_| {}).unwrap().findings, []);
     let store = Sqlite::open(&other, clock, random, options()).unwrap();
     assert_eq!(listed(&store), test_store.fixture.list(Filter::Everything));
 }

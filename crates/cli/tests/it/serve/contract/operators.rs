@@ -139,6 +139,41 @@ fn an_operator_of_all_tenants_sees_who_paused_the_queue_of_one_and_why() {
     assert!(detail.ends_with("by owner: the mail server is down"), "{detail}");
 }
 
+#[test]
+fn a_pause_of_all_tenants_names_its_author_only_to_operators_of_all() {
+    let customer = Customer::new();
+    let neighbour = Customer::of(&customer.test_server);
+    let (admin, own, foreign) = (customer.test_server.admin(), fresh("type"), fresh("type"));
+    let id = customer.queued(&own);
+    neighbour.queued(&foreign);
+    let pause = json!({"reason": "the mail server is down"});
+    for job_type in [&own, &foreign] {
+        admin.post(&format!("/api/queues/{job_type}/pause")).json(&pause).send().ok(200);
+    }
+    let path = format!("/api/queues/{own}");
+    let shown = customer.owner.get(&path).send().ok(200);
+    assert_eq!(shown["paused"], true, "{shown}");
+    let pause = &shown["pauses"][0];
+    assert_eq!((&pause["tenant"], &pause["by"]), (&json!("*"), &Value::Null), "{pause}");
+    assert_eq!(pause["reason"], "the mail server is down");
+    assert_eq!(pause["byName"], Value::Null);
+    let explained = customer.owner.get(&format!("/api/jobs/{id}/explain")).send().ok(200);
+    let reason = &explained["reasons"][0];
+    assert_eq!((&reason["code"], &reason["tenant"]), (&json!("QUEUE_PAUSED"), &json!("*")));
+    assert_eq!((reason.get("by"), reason.get("byName")), (None, None), "{reason}");
+    customer.owner.get(&format!("/api/queues/{foreign}")).send().problem(404, "QUEUE_NOT_FOUND");
+    let listed = customer.owner.get("/api/queues").send().ok(200);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1, "{listed}");
+
+    for seen in [path.clone(), format!("{path}?tenant={}", customer.tenant)] {
+        let seen = admin.get(&seen).send().ok(200);
+        assert!(seen["pauses"][0]["by"].as_str().unwrap().starts_with("key:"), "{seen}");
+    }
+    for job_type in [&own, &foreign] {
+        admin.post(&format!("/api/queues/{job_type}/resume")).send().ok(200);
+    }
+}
+
 /// A typing error at three in the morning left the queue that was meant running.
 #[test]
 fn a_pause_of_a_type_that_nothing_names_says_so_and_can_be_seen() {
@@ -312,14 +347,21 @@ fn management_actions_are_in_the_audit_log() {
             "{target}: {text}"
         );
     }
-    assert_eq!(entries.len(), 11, "and that the owner's own key was made: {text}");
+    assert_eq!(entries.len(), 14, "and that the owner's own key was made: {text}");
+    let bulk_details = entries.iter().filter(|entry| entry["target"] == json!(bulk));
+    let mut bulk_details: Vec<&str> =
+        bulk_details.filter_map(|entry| entry["detail"].as_str()).collect();
+    bulk_details.retain(|detail| detail.ends_with(" job") || detail.ends_with(" jobs"));
+    let counts: Vec<&str> =
+        bulk_details.iter().map(|text| text.rsplit(": ").next().unwrap()).collect();
+    assert_eq!(counts, ["0 jobs", "0 jobs", "1 job"], "the newest first: {text}");
     assert!(entries.iter().all(|entry| entry["tenant"] == json!(customer.tenant)), "{text}");
     let times: Vec<&str> = entries.iter().map(|entry| entry["at"].as_str().unwrap()).collect();
     assert!(times.is_sorted_by(|a, b| a >= b), "the newest first: {times:?}");
     let actions = [0, entries.len() - 1].map(|at| entries[at]["action"].as_str().unwrap());
     assert_eq!(actions, ["key.revoke", "key.create"], "{text}");
     let ours = entries.iter().filter(|entry| entry["correlationId"] == "audited").count();
-    assert_eq!(ours, 8, "{text}");
+    assert_eq!(ours, 11, "{text}");
     assert!(
         entries.iter().all(|entry| entry["who"].as_str().unwrap().starts_with("key:")),
         "{text}"
