@@ -205,7 +205,8 @@ mod tests {
     /// A snapshot with one job that was just submitted.
     async fn snapshot() -> DemoSnapshot {
         let demo = Demo::new(Consign::in_memory().unwrap());
-        let request = JobRequest::new("document", &1).subject("invoice/7").idempotency_key("k");
+        let request = JobRequest::new("document", &1).subject("invoice/7");
+        let request = request.idempotency_key("k").max_attempts(3);
         demo.submit_job(request.clone()).await.unwrap();
         demo.submit_job(request).await.unwrap();
         demo.state.add_caption("The tax office is down: the invoice is tried again by itself.");

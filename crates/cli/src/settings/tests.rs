@@ -332,7 +332,7 @@ fn types_are_checked_as_everywhere_and_wrong_ones_located() {
         &[
             "consign.toml:2:1: `timeout` must be a text such as \"15m\", but is a number",
             "consign.toml:3:1: `retention` must be a whole number and a unit (ms, s, m, h, d), such as 30s",
-            "consign.toml:4:1: `backoff` must be a table such as { base = \"2s\" }, but is a number",
+            "consign.toml:4:1: `backoff` must be a table such as { base = \"5s\" }, but is a number",
             "consign.toml:5:1: `max_queued` must be a whole number without quotes, but is a text",
         ],
     );

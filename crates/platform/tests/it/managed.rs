@@ -73,7 +73,7 @@ fn every_verb_of_operators_is_done_and_noted() {
         format!("job.redrive {id} -"),
         format!("job.cancel {id} -"),
         format!("job.erase {id} -"),
-        "type.put email maxAttempts 3 → 9".into(),
+        "type.put email maxAttempts 10 → 9".into(),
         "jobs.cancel status eq 'Queued' 12 jobs".into(),
     ];
     assert_eq!(audit_lines(&fixture), expected);
