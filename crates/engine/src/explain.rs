@@ -63,7 +63,15 @@ impl Reason {
                 Reason::NoLiveWorker { job_type, last_sign: Some(LastSign { host, ..sign }) }
             }
             Reason::QueuePaused { pause } => Reason::QueuePaused { pause: pause.for_one_tenant() },
-            other => other,
+            unchanged @ (Reason::NoLiveWorker { last_sign: None, .. }
+            | Reason::NotDue { .. }
+            | Reason::RetryWait { .. }
+            | Reason::BehindOthers { .. }
+            | Reason::WorkersBusy { .. }
+            | Reason::CancelRequested
+            | Reason::Running { .. }
+            | Reason::LeaseVoid { .. }
+            | Reason::Ended { .. }) => unchanged,
         }
     }
 }

@@ -109,7 +109,7 @@ impl Inner {
         let lost = before(wall, crate::node::NODE_LOST_AFTER);
         let mut no_live_node = true;
         for row in &nodes {
-            no_live_node &= row.try_get::<_, i64>(4)? <= lost;
+            no_live_node &= row.try_get::<_, i64>("seen_at")? <= lost;
         }
         let floor = Timestamp::from_unix_ms(reachable_until);
         let reading = Reading { wall, monotonic: self.clock.read().monotonic };

@@ -32,7 +32,8 @@ fn unknown_paths_and_jobs_are_not_found() {
 
 #[test]
 fn the_root_says_what_answers_here() {
-    let anonymous = Customer::new().test_server.anonymous();
+    let customer = Customer::new();
+    let anonymous = customer.test_server.anonymous();
     let index = anonymous.get("/").send().ok(200);
     assert_eq!((&index["name"], &index["docs"]), (&json!("Consign"), &json!("/docs")));
     let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
@@ -52,7 +53,7 @@ fn a_method_that_a_path_does_not_take_is_refused_with_those_it_does() {
     for route in ROUTES {
         let path = route.path.replace("{id}", "x").replace("{jobType}", "x");
         let path = path.replace("{code}", "LEASE_LOST");
-        let answer = customer.owner.ask("PATCH", &path).send();
+        let answer = customer.owner.ask("REPORT", &path).send();
         answer.problem(405, "METHOD_NOT_ALLOWED");
         let allow = answer.header("allow").unwrap_or_default();
         let allowed: Vec<&str> = allow.split(',').map(str::trim).collect();

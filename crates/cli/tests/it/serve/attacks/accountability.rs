@@ -36,9 +36,9 @@ fn the_audit_log_records_each_changed_field_of_a_type() {
         "schema": schema, "handler": {"http": address},
     }));
     for change in [
-        "backoff.base 2s → 1500ms",
+        "backoff.base 5s → 1500ms",
         "backoff.factor 2 → 1.5",
-        "backoff.jitter full → none",
+        "backoff.jitter equal → none",
         "lease 1m → 30s",
         "maxQueued none → 5",
         "schema none → sha256:",

@@ -47,8 +47,8 @@ fn changing_routes_refuse_unknown_body_fields() {
         (&pause, json!({"tenant": "another"}), "/tenant"),
         (&resume, json!({"tenant": "another"}), "/tenant"),
         ("/api/poison/redrive", json!({"filter": filter, "resetSteps": true}), "/resetSteps"),
-        ("/api/poison/discard", json!({"filter": filter, "dryRun": true}), "/dryRun"),
-        ("/api/jobs/cancel", json!({"filter": filter, "dryRun": true}), "/dryRun"),
+        ("/api/poison/discard", json!({"filter": filter, "dryrun": true}), "/dryrun"),
+        ("/api/jobs/cancel", json!({"filter": filter, "dryrun": true}), "/dryrun"),
     ];
     for (path, body, pointer) in &refused {
         let problem = owner.post(path).json(body).send().problem(400, "INVALID_FIELD");
@@ -90,7 +90,9 @@ fn unknown_query_parameters_are_refused_without_effect() {
     ];
     for (method, path, body) in &refused {
         let problem = admin.ask(method, path).json(body).send().problem(400, "INVALID_FIELD");
-        assert!(problem["detail"].as_str().unwrap().contains("no parameters"), "{path}: {problem}");
+        let detail = problem["detail"].as_str().unwrap();
+        let names_those_that_are = ["no parameters", "the parameters here are top, cursor"];
+        assert!(names_those_that_are.iter().any(|text| detail.contains(text)), "{path}: {problem}");
     }
     assert_eq!(admin.get(&queue).send().ok(200)["paused"], false);
     assert_eq!(customer.status(&queued)["status"], "Queued");

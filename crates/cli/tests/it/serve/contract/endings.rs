@@ -266,7 +266,8 @@ fn a_discarded_job_leaves_the_poison_queue_but_is_kept() {
     let full_job = customer.owner.get(&format!("/api/jobs/{id}")).send().ok(200);
     assert!(full_job["status"] == "Poisoned" && full_job["discardedAt"].is_string(), "{full_job}");
     assert_eq!(customer.status(&id)["discardedAt"], full_job["discardedAt"]);
-    let listed = customer.owner.get(&format!("/api/jobs?filter=jobType eq '{job_type}'")).send();
+    let path = format!("/api/jobs?filter=jobType%20eq%20%27{job_type}%27");
+    let listed = customer.owner.get(&path).send();
     assert_eq!(listed.ok(200)["items"][0]["discardedAt"], full_job["discardedAt"]);
 }
 
