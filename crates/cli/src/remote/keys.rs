@@ -120,10 +120,10 @@ fn created_lines(name: &str, created: &KeyCreated, now: Timestamp) -> [StyledLin
 
 /// The new key is the only text on stdout.
 pub(crate) fn rotate(args: &KeysRotateArgs) -> Result<ExitCode> {
-    let grace_ms = args.grace.as_deref().map(|span| parse_span("grace", span)).transpose();
-    let grace_ms = grace_ms.map_err(|error| UsageError::new(format!("--{error}")))?;
-    let grace_seconds = grace_ms.map(|ms| (ms + 999) / 1_000); // 0 would end the key at once
     with_session(&args.remote, async |session| {
+        let grace_ms = args.grace.as_deref().map(|span| parse_span("grace", span)).transpose();
+        let grace_ms = grace_ms.map_err(|error| UsageError::new(format!("--{error}")))?;
+        let grace_seconds = grace_ms.map(|ms| (ms + 999) / 1_000); // 0 would end the key at once
         let request = RotateRequest { grace_seconds };
         let created = session.client.rotate_key(&args.id, &request).await?;
         session.answer(&created, || vec![created.key.expose().into()])?;

@@ -117,10 +117,10 @@ impl ValueField<'_> {
 }
 
 fn whole_number(raw: &RawSetting) -> Result<i64, String> {
-    match raw {
-        RawSetting::Whole(number) => Ok(*number),
-        _ => Err(raw.instead_of("a whole number without quotes")),
+    if let RawSetting::Whole(number) = raw {
+        return Ok(*number);
     }
+    Err(raw.instead_of("a whole number without quotes"))
 }
 
 pub(super) fn type_keys() -> [&'static str; 16] {

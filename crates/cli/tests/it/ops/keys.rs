@@ -103,7 +103,7 @@ fn audit_lists_what_operators_did() {
         let result = prompt.types(words);
         let lines: Vec<&str> = result.well().lines().collect();
         assert!(lines[0].starts_with("WHEN") && lines[0].contains("ACTION"), "{}", result.out);
-        assert!(lines[1].contains("queue.pause") && lines[1].contains("key:"), "{}", result.out);
+        assert!(lines[1].contains("queue.pause") && lines[1].contains("admin"), "{}", result.out);
         assert_eq!(lines.len(), 5, "three pauses and the first key: {}", result.out);
     }
     let short = prompt.types(&["audit", "--top", "2"]);

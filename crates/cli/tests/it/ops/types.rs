@@ -27,7 +27,7 @@ fn types_set_changes_only_the_given_fields() {
     assert!(one.well().contains("handler          exec sh -c 'exit 75'"), "{}", one.out);
     let reset = prompt.types(&["types", "set", "email", "--reset", "--max-attempts", "7"]);
     assert!(reset.well().contains("lease            1m → 30s"), "{}", reset.out);
-    assert!(reset.out.contains("max attempts     3 → 7"), "{}", reset.out);
+    assert!(reset.out.contains("max attempts     10 → 7"), "{}", reset.out);
     let shown = prompt.types(&["types", "email", "--json"]).json();
     assert_eq!((&shown["handler"], &shown["maxAttempts"]), (&Value::Null, &json!(7)));
 }
