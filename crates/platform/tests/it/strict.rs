@@ -75,10 +75,11 @@ fn submits_of_a_known_type_read_the_policies_once() {
     let store = ControlledStore::new();
     let strict = platform(&store, true);
     declare(&strict, "email");
+    let read_for_the_change = store.memory.policies_read();
     for _ in 0..5 {
         submit(&strict, &["email"; 3]).unwrap();
     }
-    assert_eq!(store.memory.policies_read(), 1);
+    assert_eq!(store.memory.policies_read(), read_for_the_change, "none for a submit");
 }
 
 #[test]
