@@ -33,10 +33,10 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Work on the jobs of a type: run a program for each job
     ///
-    /// The job is on the program's standard input. Exit code 0 completes it, 65 fails it for
-    /// good, and after any other it is tried again. While the server is away, the command waits. At SIGTERM or
-    /// Ctrl-C it waits for its programs and gives back what runs longer than the grace; at a second
-    /// signal it gives back all of them at once.
+    /// The job is on the program's standard input. Exit code 0 completes it, 65 fails it for good,
+    /// and after any other it is tried again. While the server is away, the command waits. At
+    /// SIGTERM or Ctrl-C it waits for its programs and gives back what runs longer than the grace;
+    /// at a second signal it gives back all of them at once.
     Work(WorkArgs),
     /// Submit a job
     ///

@@ -9,7 +9,7 @@ use wire::{Explanation, FullJob, JobStatus, QueueStatus, SubmittedJob, Transitio
 use worker::{JobRequest, Runner};
 
 #[async_trait]
-pub(crate) trait Backend: Send + Sync {
+pub(crate) trait ConsignBackend: Send + Sync {
     async fn submit(&self, request: JobRequest) -> Result<SubmittedJob, Error>;
     async fn submit_all(&self, requests: Vec<JobRequest>) -> Result<Vec<SubmittedJob>, Error>;
     async fn status(&self, id: JobId) -> Result<JobStatus, Error>;

@@ -1,6 +1,6 @@
 //! One type for both backends: a store of this process, or a remote server.
 
-use crate::{Error, backend::Backend, remote::Remote};
+use crate::{Error, backend::ConsignBackend, remote::Remote};
 use client::{Client, ClientError};
 use engine::{JobId, Refusal};
 use std::{fmt::Display, sync::Arc, time::Duration};
@@ -14,11 +14,11 @@ use worker::{JobRequest, Runner};
 ///
 /// | | jobs are |
 /// |---|---|
-/// | [`Consign::open`], [`Consign::in_memory`], [`Consign::postgres`] | in a store of this process |
+/// | [`Consign::open`], [`Consign::in_memory`], [`Consign::postgres`] | in an own store |
 /// | [`Consign::connect`] | at a server |
 #[derive(Clone)]
 pub struct Consign {
-    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) backend: Arc<dyn ConsignBackend>,
 }
 
 impl Consign {

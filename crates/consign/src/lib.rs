@@ -22,18 +22,18 @@
 //! # }
 //! ```
 //!
-//! At a server, `Consign::connect("http://127.0.0.1:8470", &key)?` stands in the first line, and all
-//! others stay as they are.
+//! At a server, `Consign::connect("http://127.0.0.1:8470", &key)?` stands in the first line, and
+//! all others stay as they are.
 //!
 //! | look for | in |
 //! |---|---|
-//! | submitting, reading, cancelling and redriving jobs | [`Consign`], [`JobRequest`], [`JobStatus`] |
+//! | submitting, reading, cancelling, redriving | [`Consign`], [`JobRequest`], [`JobStatus`] |
 //! | writing handlers | [`on`], [`Handler`], [`Context`] (progress, steps, children), [`Fail`] |
 //! | running them | [`Runner`], [`Registration`] (slots, lease, policy), [`RunnerHandle`] |
 //! | how jobs of a type are treated | [`PolicyDraft`], [`Policy`] |
 //! | what can go wrong | [`Error`] |
 //! | testing handlers | [`testing`] |
-//! | everything else, for any tenant | [`Consign::node`] of an own store, [`Consign::client`] of a server |
+//! | all else, for any tenant | [`Consign::node`] (own store), [`Consign::client`] (server) |
 //!
 //! | feature | adds | by default |
 //! |---|---|---|

@@ -1,6 +1,6 @@
 //! The backend in this process: a node over a store of its own.
 
-use crate::{Consign, Error, backend::Backend};
+use crate::{Consign, Error, backend::ConsignBackend};
 use async_trait::async_trait;
 use engine::{FieldProblem, JobId, Refusal, Scope, Tenant};
 use platform::{Changed, Node, QueueSummary, RedriveOptions, Settings, SystemClock, SystemRandom};
@@ -133,7 +133,7 @@ fn check_is_file(path: &Path) -> Result<(), ConsignError> {
 const READ_EVERY: Duration = Duration::from_secs(5);
 
 #[async_trait]
-impl Backend for Local {
+impl ConsignBackend for Local {
     async fn submit(&self, request: JobRequest) -> Result<SubmittedJob, Error> {
         let draft = request.into_draft().map_err(Refusal::from)?;
         Ok(SubmittedJob::from(&self.node.submit(&self.tenant, draft).await?))

@@ -1,6 +1,6 @@
 //! The backend at a remote server.
 
-use crate::{Error, backend::Backend};
+use crate::{Error, backend::ConsignBackend};
 use async_trait::async_trait;
 use client::{BulkPage, Client, ClientError, Polled};
 use engine::{JobId, Refusal};
@@ -36,7 +36,7 @@ impl Remote {
 }
 
 #[async_trait]
-impl Backend for Remote {
+impl ConsignBackend for Remote {
     async fn submit(&self, request: JobRequest) -> Result<SubmittedJob, Error> {
         let request = repeatable(request)?;
         repeat_until_final(|| self.client.submit(&request)).await

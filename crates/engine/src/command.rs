@@ -183,8 +183,8 @@ pub enum Answer {
     Erased,
 }
 
-/// A failed attempt, a lost lease, or a job that ends without success: what an operator looks for in
-/// the log. The row names the attempt and the worker, which the job no longer does.
+/// A failed attempt, a lost lease, or a job that ends without success: what an operator looks for
+/// in the log. The row names the attempt and the worker, which the job no longer does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setback {
     /// The job after the transition.

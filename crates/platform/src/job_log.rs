@@ -1,9 +1,9 @@
 //! The log lines about jobs: what was decided here and is no success.
 //!
-//! Every batch passes here after its commit, on the thread that executed it. So a failed attempt has
-//! one line, in the log of the node that decided it, whether a worker reported it or the sweeper
-//! found it, and also where the caller is gone. The worker's own
-//! message stays out: it may quote the payload, and the job's history has it.
+//! Every batch passes here after its commit, on the thread that executed it. So a failed attempt
+//! has one line, in the log of the node that decided it, whether a worker reported it or the
+//! sweeper found it, and also where the caller is gone. The worker's own message stays out: it may
+//! quote the payload, and the job's history has it.
 
 use engine::Setback;
 use store::{Answer, Reply};

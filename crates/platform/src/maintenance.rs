@@ -1,7 +1,6 @@
 //! The maintenance thread of a node. It sends the node's heartbeat, wakes waiting claims when jobs
-//! become due, reads settings, stores when keys were used, and measures the queues while clients ask
-//! for `Retry-After`. The
-//! leader also sweeps overdue jobs and numbers announcements.
+//! become due, reads settings, stores when keys were used, and measures the queues while clients
+//! ask for `Retry-After`. The leader also sweeps overdue jobs and numbers announcements.
 //!
 //! It is one thread, which sleeps until something is due. It decides nothing: a wake-up is a hint,
 //! and every sweep goes through the engine.

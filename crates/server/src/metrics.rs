@@ -55,8 +55,8 @@ pub(crate) fn write_queues(page: &mut String, queues: &[QueueSummary]) {
     write_gauges(page, ("queue", "job_type"), &GAUGES, bounded(rows.collect(), TYPES_MAX));
 }
 
-/// Writes the gauges of these tenants, the largest ones by name. A worker may serve many tenants, so
-/// that workers are not counted here.
+/// Writes the gauges of these tenants, the largest ones by name. A worker may serve many tenants,
+/// so that workers are not counted here.
 pub(crate) fn write_tenants(page: &mut String, tenants: &[TenantSummary]) {
     let rows = tenants.iter().map(|sums| Row {
         label: sums.tenant.to_string(),

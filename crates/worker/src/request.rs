@@ -11,12 +11,13 @@ use std::time::Duration;
 /// use worker::JobRequest;
 ///
 /// let email = serde_json::json!({"to": "ada@example.org"});
-/// let request = JobRequest::new("email", &email).idempotency_key("order-7").subject("order/7").priority(9);
+/// let request = JobRequest::new("email", &email).idempotency_key("order-7").subject("order/7");
+/// let request = request.priority(9);
 /// # drop(request);
 /// ```
 ///
-/// Give it an idempotency key whenever you can: a client that repeats a request under its key gets the first job
-/// again.
+/// Give it an idempotency key whenever you can: a client that repeats a request under its key gets
+/// the first job again.
 #[derive(Clone)]
 #[must_use = "nothing happens until it is submitted"]
 pub struct JobRequest {

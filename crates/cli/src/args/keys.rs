@@ -38,8 +38,8 @@ pub(crate) enum KeysCommand {
 pub(crate) struct KeysCreateArgs {
     /// What it is called in lists and in the audit log, such as billing
     pub(crate) name: String,
-    /// Its scopes: jobs:enqueue, jobs:read, jobs:payload, jobs:manage, work, metrics:read, keys:subjects,
-    /// admin, …
+    /// Its scopes: jobs:enqueue, jobs:read, jobs:payload, jobs:manage, work, metrics:read,
+    /// keys:subjects, admin, …
     #[arg(long, value_name = "SCOPE", required = true, value_delimiter = ',')]
     pub(crate) scope: Vec<String>,
     /// For whom it acts; * is every tenant [default: the tenant of the key that makes it; `default`

@@ -45,8 +45,8 @@ async fn resume(session: &Session, args: &QueueArgs) -> Result<()> {
     print_changed(session, &queue, (queue_health(&queue) == QueueHealth::NoWorker).then_some(hint))
 }
 
-/// Warns that nothing else names the type: a pause may come before the first job, but a typing error
-/// leaves the queue that was meant running.
+/// Warns that nothing else names the type: a pause may come before the first job, but a typing
+/// error leaves the queue that was meant running.
 async fn warn_of_unknown(session: &Session, job_type: &str, resume: &str) -> Result<()> {
     let (queues, types) = (session.client.queues(None).await?, session.client.types().await?);
     let queues = queues.items.iter().filter(|queue| queue.known).map(|queue| &*queue.job_type);
@@ -93,7 +93,8 @@ fn lines(session: &Session, queues: &[QueueStatus]) -> Vec<StyledLine> {
     lines
 }
 
-/// Whose queue is paused, by whom, since when, and why: `paused for tenant acme by ops 5 min ago: …`.
+/// Whose queue is paused, by whom, since when, and why: `paused for tenant acme by ops 5 min ago:
+/// …`.
 pub(crate) fn pause_text(pause: &QueuePause, now: Timestamp) -> String {
     let whose = match &*pause.tenant {
         "*" => "every tenant".into(),
