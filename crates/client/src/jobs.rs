@@ -11,8 +11,8 @@ use reqwest::{
 use serde::Serialize;
 use std::time::Duration;
 use wire::{
-    BatchAnswer, BulkAnswer, BulkRequest, Explanation, FullJob, JobStatus, Page, RedriveRequest,
-    SubmitRequest, SubmittedJob, Transition,
+    BatchAnswer, BulkAnswer, BulkRequest, CancelAnswer, CancelRequest, Explanation, FullJob,
+    JobStatus, Page, RedriveRequest, SubmitRequest, SubmittedJob, Transition,
 };
 
 /// Which jobs a list shows.
@@ -117,6 +117,12 @@ impl Client {
     /// Cancels a job.
     pub async fn cancel(&self, id: &str) -> Result<JobStatus, ClientError> {
         self.read(self.request(Method::POST, &["api", "jobs", id, "cancel"])).await
+    }
+
+    /// Cancels a job and all its live descendants.
+    pub async fn cancel_with_descendants(&self, id: &str) -> Result<CancelAnswer, ClientError> {
+        let request = CancelRequest { cascade: Some(true) };
+        self.post(&["api", "jobs", id, "cancel"], &request).await
     }
 
     /// Cancels many jobs, or a page of those that a filter matches.

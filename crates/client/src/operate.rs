@@ -13,7 +13,7 @@ use wire::{
 };
 
 /// The most entries of a page.
-const PAGE_MAX: u32 = 1_000;
+pub(crate) const PAGE_MAX: u32 = 1_000;
 /// More pages than this are not read: such a list may never end.
 const PAGES_MAX: usize = 1_000;
 
@@ -54,10 +54,10 @@ pub struct AuditQuery {
 
 /// A page of a list that is read from beginning to end.
 #[derive(Serialize)]
-struct PageQuery<'a> {
-    tenant: Option<&'a str>,
-    top: Option<u32>,
-    cursor: Option<&'a str>,
+pub(crate) struct PageQuery<'a> {
+    pub(crate) tenant: Option<&'a str>,
+    pub(crate) top: Option<u32>,
+    pub(crate) cursor: Option<&'a str>,
 }
 
 /// Restricts a request to one tenant.

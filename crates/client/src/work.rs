@@ -1,14 +1,30 @@
 //! Requests of workers.
 
-use crate::{Client, ClientError, send::json};
+use crate::{
+    Client, ClientError,
+    operate::{PAGE_MAX, PageQuery},
+    send::json,
+};
 use reqwest::Method;
 use std::time::Duration;
 use wire::{
-    ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, LeaveAnswer, LeaveRequest,
-    ReleaseRequest, SettleAnswer, SettleRequest, StepRequest, StepStatus,
+    ChildStatus, ChildrenRequest, ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest,
+    LeaveAnswer, LeaveRequest, Page, ReleaseRequest, SettleAnswer, SettleRequest, StepRequest,
+    StepStatus,
 };
 
 impl Client {
+    /// A page of the children of a leased job, newest first.
+    pub async fn children(
+        &self,
+        lease: &ChildrenRequest,
+        cursor: Option<&str>,
+    ) -> Result<Page<ChildStatus>, ClientError> {
+        let query = PageQuery { tenant: None, top: Some(PAGE_MAX), cursor };
+        let request = self.request(Method::POST, &["api", "work", "children"]).query(&query);
+        self.read(json(request, lease)).await
+    }
+
     /// Claims jobs, and waits for them as long as the request says. A claim that is dropped while
     /// it waits leaves nothing leased; after a broken connection, repeat it under the same
     /// `claimId`.

@@ -75,9 +75,9 @@ pub use wire::{
 #[cfg(feature = "testing")]
 pub use worker::testing;
 pub use worker::{
-    BackendError as Error, Context, Fail, Handler, JobInfo, JobRequest, Registration, Runner,
-    RunnerHandle, RunnerStats, SLOTS_DEFAULT, StartError, StepState, StopReason, StopSummary, on,
-    on_handler,
+    BackendError as Error, Child, Context, Fail, Handler, JobInfo, JobRequest, Registration,
+    Runner, RunnerHandle, RunnerStats, SLOTS_DEFAULT, StartError, StepState, StopReason,
+    StopSummary, on, on_handler,
 };
 
 use serde::de::DeserializeOwned;

@@ -4,6 +4,7 @@ use crate::{
     attempt::{AttemptRecord, Ending},
     entropy::Entropy,
     job::{Change, Job, ProgressReport, Status},
+    job_id::JobId,
     json::JsonText,
     lease::LeaseToken,
     policy::Policy,
@@ -32,6 +33,8 @@ pub enum Command {
     Timeout,
     /// The sweeper found that the lease ran out without a heartbeat.
     LeaseExpiry,
+    /// A node saw a child of the job end, or the sweeper found that none is live any more.
+    ChildrenEnded,
     /// An operator gives an ended job another life, with as many attempts as before or with
     /// `max_attempts`, and with the payload that it had or a corrected one.
     Redrive { max_attempts: Option<u32>, reset_steps: bool, payload: Option<JsonText> },
@@ -100,6 +103,9 @@ pub enum ReleaseReason {
     /// The worker's machine could not start the handler: it lacks descriptors, processes or memory.
     /// This says nothing about the job, and costs it nothing.
     NotStarted,
+    /// The handler waits for the children of its job. It costs the job nothing while one of them
+    /// is live; otherwise it is an ordinary release.
+    AwaitsChildren,
 }
 
 /// The facts of a decision, beside the job itself.
@@ -119,6 +125,10 @@ pub struct Facts<'a> {
     pub step: Option<&'a Step>,
     /// How many steps the job has. Only the begin of another step reads it.
     pub steps: u64,
+    /// Whether a child of the job has not ended. Only commands that
+    /// [depend on children](Command::depends_on_children) read it. It may be as of the moment
+    /// before the transaction: nodes send [`Command::ChildrenEnded`] after a child's end, too.
+    pub has_live_children: bool,
 }
 
 impl Claim {
@@ -169,8 +179,13 @@ pub enum Effect {
 pub enum Answer {
     /// The job after the decision.
     Job(Box<Job>),
-    /// The status of the job after the attempt.
-    Settled(Status),
+    /// The attempt has ended.
+    Settled {
+        /// The status of the job after it.
+        status: Status,
+        /// The parent of the job; none for a repeated report.
+        parent: Option<JobId>,
+    },
     /// The state of the lease.
     LeaseState(LeaseState),
     /// The state of the step.
@@ -199,6 +214,7 @@ impl ReleaseReason {
             ReleaseReason::Snoozed => "snoozed",
             ReleaseReason::Undelivered => "claim was not delivered",
             ReleaseReason::NotStarted => "the worker could not start it",
+            ReleaseReason::AwaitsChildren => "waits for its children",
         }
     }
 }
@@ -221,11 +237,19 @@ impl Command {
             | Command::Expire
             | Command::Timeout
             | Command::LeaseExpiry
+            | Command::ChildrenEnded
             | Command::Redrive { .. }
             | Command::Discard
             | Command::Erase
             | Command::Purge => None,
         }
+    }
+
+    /// Whether the decision needs [`Facts::has_live_children`].
+    pub fn depends_on_children(&self) -> bool {
+        let awaits = ReleaseReason::AwaitsChildren;
+        matches!(self, Command::ChildrenEnded)
+            || matches!(self, Command::Release { reason, .. } if *reason == awaits)
     }
 
     /// The step that this command names.
@@ -234,5 +258,16 @@ impl Command {
             return Some(name);
         }
         None
+    }
+}
+
+impl Answer {
+    /// The parent of a job that has ended with this decision or earlier. It may wait for this.
+    pub fn parent_of_ended(&self) -> Option<JobId> {
+        match self {
+            Answer::Job(job) => job.envelope.parent.filter(|_| job.status().is_ended()),
+            Answer::Settled { status, parent } => parent.filter(|_| status.is_ended()),
+            Answer::LeaseState(_) | Answer::Step(_) | Answer::Erased => None,
+        }
     }
 }

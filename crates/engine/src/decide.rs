@@ -45,6 +45,7 @@ pub fn decide(job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
         Command::Expire => expire(job, facts.now),
         Command::Timeout => timeout(job, facts),
         Command::LeaseExpiry => lease_expiry(job, facts),
+        Command::ChildrenEnded => children_ended(job, facts),
         Command::Redrive { max_attempts, reset_steps, payload } => {
             let decided = redrive(job, *max_attempts, *reset_steps, facts.now);
             decided.map(|change| with_job(Change { payload: payload.clone(), ..change }))
@@ -68,7 +69,9 @@ pub fn is_claimable(job: &Job, now: Timestamp) -> bool {
 /// What the sweeper does about a job whose time has run out; `None` where nothing is due.
 pub fn overdue(job: &Job, policy: &Policy, now: Timestamp) -> Option<Command> {
     match &job.state {
-        State::Queued { .. } => has_expired(job, now).then_some(Command::Expire),
+        State::Queued { .. } | State::AwaitingChildren { .. } => {
+            has_expired(job, now).then_some(Command::Expire)
+        }
         State::Running(lease) if has_timed_out(lease, now) => Some(Command::Timeout),
         State::Running(lease) if has_lapsed(lease, now) => Some(Command::LeaseExpiry),
         State::Running(_) => None,
@@ -88,12 +91,12 @@ pub fn after_clock_jump(job: &Job, by: Duration) -> Option<Change> {
 /// Decides whether a worker may take a job that its store has chosen.
 pub fn claim(job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
     let facts = &facts.no_earlier_than(job);
-    let Some(due_at) = job.run_at() else {
+    if job.status() != Status::Queued {
         return Err(Refusal::NotQueued { status: job.status() });
-    };
-    if !is_claimable(job, facts.now) {
-        return Err(Refusal::NotDue);
     }
+    let Some(due_at) = job.run_at().filter(|_| is_claimable(job, facts.now)) else {
+        return Err(Refusal::NotDue);
+    };
     let now = facts.now;
     let fence = job.fence + 1;
     let length = claim.lease.unwrap_or(facts.policy.lease);
@@ -237,6 +240,12 @@ fn release(
     let run_at = match reason {
         ReleaseReason::Undelivered => Some(lease.due_at),
         ReleaseReason::NotStarted => run_at_after_not_started(job, lease, now),
+        ReleaseReason::AwaitsChildren if facts.has_live_children => {
+            return Ok(with_status(await_children(job, now, note)));
+        }
+        // No child is left to wait for: an ordinary release, or a worker that asks for the wait
+        // again and again would make history without end.
+        ReleaseReason::AwaitsChildren => None,
         ReleaseReason::Released | ReleaseReason::Snoozed => None,
     };
     if let Some(run_at) = run_at {
@@ -263,6 +272,18 @@ fn release(
         )));
     }
     Ok(with_status(job.transition(State::Queued { run_at: now + delay }, life, now, note)))
+}
+
+/// The attempt ends without a trace in the counters: the next one is its continuation.
+fn await_children(job: &Job, now: Timestamp, note: HistoryNote) -> Change {
+    let attempt = job.life.attempt.saturating_sub(1);
+    let life = Life { attempt, losses: 0, ..job.life.clone() };
+    let state = if life.cancel_requested {
+        State::Cancelled(ended_at(now))
+    } else {
+        State::AwaitingChildren { since: now }
+    };
+    job.transition(state, life, now, note)
 }
 
 /// When another worker may claim a job that was not started. `None` where the release is an
@@ -303,7 +324,7 @@ fn requeue_unstarted(
 
 fn cancel(job: &Job, now: Timestamp) -> Decision {
     match &job.state {
-        State::Queued { .. } => {
+        State::Queued { .. } | State::AwaitingChildren { .. } => {
             let life = Life { cancel_requested: true, ..job.life.clone() };
             let note = HistoryNote::with_message("cancelled");
             Ok(with_job(job.transition(State::Cancelled(ended_at(now)), life, now, note)))
@@ -380,6 +401,23 @@ fn lease_expiry(job: &Job, facts: &Facts<'_>) -> Decision {
     Ok(with_job(fail_retryable(job, life, &failure, delay, facts.now, note)))
 }
 
+/// How the children ended makes no difference: that is for the handler to decide.
+fn children_ended(job: &Job, facts: &Facts<'_>) -> Decision {
+    match job.state {
+        State::AwaitingChildren { .. } if !facts.has_live_children => {}
+        State::AwaitingChildren { .. }
+        | State::Queued { .. }
+        | State::Running(_)
+        | State::Completed(_)
+        | State::Failed(_)
+        | State::Poisoned(_)
+        | State::Cancelled(_) => return Err(Refusal::NotDue),
+    }
+    let now = facts.now;
+    let note = HistoryNote::with_message("its children have ended");
+    Ok(with_job(job.transition(State::Queued { run_at: now }, job.life.clone(), now, note)))
+}
+
 /// A corrected payload changes neither the envelope nor the content of the key: a client that
 /// repeats its first submit still finds this job.
 fn redrive(
@@ -423,6 +461,7 @@ fn discard(job: &Job, now: Timestamp) -> Decision {
             )))
         }
         State::Queued { .. }
+        | State::AwaitingChildren { .. }
         | State::Running(_)
         | State::Completed(_)
         | State::Failed(_)
@@ -463,7 +502,8 @@ fn repeat_answer(token: &LeaseToken, digest: EndingDigest, facts: &Facts<'_>) ->
     let record = facts.record.filter(|record| record.token == *token);
     match record {
         Some(record) if record.ending == digest => {
-            Ok(Decided { effect: Effect::Nothing, answer: Answer::Settled(record.status) })
+            let answer = Answer::Settled { status: record.status, parent: None };
+            Ok(Decided { effect: Effect::Nothing, answer })
         }
         Some(record) => Err(Refusal::AlreadyEnded { status: record.status }),
         None => Err(Refusal::LeaseLost),
@@ -498,7 +538,7 @@ fn may_be_purged(job: &Job, policy: &Policy, now: Timestamp) -> bool {
 /// operator. Stores find old jobs by it, and the purge checks it again.
 pub fn kept_since(job: &Job) -> Option<Timestamp> {
     match job.state {
-        State::Queued { .. } | State::Running(_) => None,
+        State::Queued { .. } | State::AwaitingChildren { .. } | State::Running(_) => None,
         State::Completed(ended) | State::Failed(ended) | State::Cancelled(ended) => Some(ended.at),
         State::Poisoned(ended) => ended.discarded_at,
     }
@@ -522,7 +562,8 @@ fn with_job(change: Change) -> Decided {
 }
 
 fn with_status(change: Change) -> Decided {
-    let answer = Answer::Settled(change.job.status());
+    let (status, parent) = (change.job.status(), change.job.envelope.parent);
+    let answer = Answer::Settled { status, parent };
     Decided { effect: Effect::Change(Box::new(change)), answer }
 }
 

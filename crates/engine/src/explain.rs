@@ -22,6 +22,8 @@ pub struct ExplainFacts {
     pub running: u64,
     /// Slots of its type's ready-made handler, if that is limited.
     pub concurrency: Option<u32>,
+    /// Its children that have not ended, if it waits for them.
+    pub live_children: u64,
 }
 
 /// One reason, with what a person needs to act on it.
@@ -34,6 +36,7 @@ pub enum Reason {
     QueuePaused { pause: Pause },
     BehindOthers { ahead: u64 },
     LimitReached { running: u64, limit: u32 },
+    WaitingForChildren { live: u64, since: Timestamp },
     CancelRequested,
     Running { worker: WorkerId, since: Timestamp, lease_expires_at: Timestamp },
     Ended { status: Status, at: Timestamp },
@@ -54,6 +57,9 @@ impl Reason {
 pub fn explain(job: &Job, facts: &ExplainFacts) -> Vec<Reason> {
     match &job.state {
         State::Queued { run_at } => reasons_of_queued(job, *run_at, facts),
+        State::AwaitingChildren { since } => {
+            vec![Reason::WaitingForChildren { live: facts.live_children, since: *since }]
+        }
         State::Running(lease) => {
             let running = Reason::Running {
                 worker: lease.worker.clone(),
@@ -108,6 +114,7 @@ impl Reason {
             Reason::QueuePaused { .. } => "QUEUE_PAUSED",
             Reason::BehindOthers { .. } => "BEHIND_OTHERS",
             Reason::LimitReached { .. } => "LIMIT_REACHED",
+            Reason::WaitingForChildren { .. } => "WAITING_FOR_CHILDREN",
             Reason::CancelRequested => "CANCEL_REQUESTED",
             Reason::Running { .. } => "RUNNING",
             Reason::Ended { .. } => "ENDED",
@@ -133,6 +140,15 @@ impl Reason {
             Reason::BehindOthers { ahead } => format!("{ahead} due jobs come before it"),
             Reason::LimitReached { running, limit } => {
                 format!("{running} jobs of its type are running, and {limit} may")
+            }
+            Reason::WaitingForChildren { live: 0, .. } => {
+                "its last child has just ended; it is queued again within a second".into()
+            }
+            Reason::WaitingForChildren { live: 1, .. } => {
+                "it waits for 1 child that has not ended".into()
+            }
+            Reason::WaitingForChildren { live, .. } => {
+                format!("it waits for {live} children that have not ended")
             }
             Reason::CancelRequested => {
                 "it was asked to stop; its worker has not answered yet".into()

@@ -94,6 +94,11 @@ pub enum State {
         /// The earliest start.
         run_at: Timestamp,
     },
+    /// The job waits until none of its children is live. No worker gets it before.
+    AwaitingChildren {
+        /// When its handler began to wait.
+        since: Timestamp,
+    },
     /// A worker holds a lease on the job.
     Running(Lease),
     /// The work is done.
@@ -226,7 +231,7 @@ impl Job {
     /// The contract's name for the state.
     pub fn status(&self) -> Status {
         match self.state {
-            State::Queued { .. } => Status::Queued,
+            State::Queued { .. } | State::AwaitingChildren { .. } => Status::Queued,
             State::Running(_) => Status::Running,
             State::Completed(_) => Status::Completed,
             State::Failed(_) => Status::Failed,
@@ -238,7 +243,7 @@ impl Job {
     /// When this life ended, if it has, and whether the job was discarded.
     pub fn ended(&self) -> Option<Ended> {
         match self.state {
-            State::Queued { .. } | State::Running(_) => None,
+            State::Queued { .. } | State::AwaitingChildren { .. } | State::Running(_) => None,
             State::Completed(ended) | State::Failed(ended) => Some(ended),
             State::Poisoned(ended) | State::Cancelled(ended) => Some(ended),
         }
@@ -253,18 +258,30 @@ impl Job {
     pub fn lease(&self) -> Option<&Lease> {
         match &self.state {
             State::Running(lease) => Some(lease),
-            State::Queued { .. } | State::Completed(_) | State::Failed(_) => None,
+            State::Queued { .. } | State::AwaitingChildren { .. } => None,
+            State::Completed(_) | State::Failed(_) => None,
             State::Poisoned(_) | State::Cancelled(_) => None,
         }
     }
 
-    /// The earliest start, while the job waits.
+    /// Whether a worker holds a lease on it with this token.
+    pub fn is_leased_under(&self, token: &LeaseToken) -> bool {
+        self.lease().is_some_and(|lease| lease.token == *token)
+    }
+
+    /// The earliest start, while the job waits for one.
     pub fn run_at(&self) -> Option<Timestamp> {
         match self.state {
             State::Queued { run_at } => Some(run_at),
+            State::AwaitingChildren { .. } => None,
             State::Running(_) | State::Completed(_) | State::Failed(_) => None,
             State::Poisoned(_) | State::Cancelled(_) => None,
         }
+    }
+
+    /// Whether it waits for its children.
+    pub fn awaits_children(&self) -> bool {
+        matches!(self.state, State::AwaitingChildren { .. })
     }
 
     pub(crate) fn has_attempts_left(&self) -> bool {

@@ -10,6 +10,7 @@ mod audit_log;
 mod batcher;
 mod bulk;
 mod cancel;
+mod children;
 mod claim;
 mod declared_types;
 mod discard;
@@ -49,6 +50,7 @@ pub use bulk::{
     BulkExtent, BulkResult, BulkVerb, JobPermission, JobSelection, POISON_COUNTED_MAX, PoisonPage,
     PoisonQuery, PoisonReasons,
 };
+pub use cancel::{CancelledDescendants, DESCENDANTS_MAX};
 pub use engine::{Heartbeat, Release, Report, StepReport};
 pub use error::Error;
 pub use explain::Explanation;

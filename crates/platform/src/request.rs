@@ -91,8 +91,7 @@ impl TypedRequest<Job> {
 impl TypedRequest<Status> {
     /// A command that ends an attempt.
     pub(crate) fn end_attempt(scope: &Scope, command: (JobId, Command)) -> Self {
-        let read =
-            |answer| variant!(answer, Answer::Job(engine::Answer::Settled(status)) => status);
+        let read = |answer| variant!(answer, Answer::Job(engine::Answer::Settled { status, .. }) => status);
         TypedRequest::job(scope, command, read)
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     auth::authorize,
     middleware::{method_not_allowed, not_found, request_middleware},
     openapi::{self as doc, Doc, ParamLocation},
-    work::{claim, heartbeat, leave, release, settle, steps},
+    work::{children, claim, heartbeat, leave, release, settle, steps},
 };
 use axum::{
     Router,
@@ -72,7 +72,7 @@ pub static ROUTES: &[Route] = &[
     row("GET",    "/api/jobs/{id}",                 Needs(JobsRead),    || get(jobs::show),                     &doc::SHOW),
     row("DELETE", "/api/jobs/{id}",                 Needs(JobsManage),  || delete(jobs::erase),                 &doc::ERASE),
     row("GET",    "/api/jobs/{id}/status",          Signed(JobsRead),   || get(status::status),                 &doc::STATUS),
-    row("DELETE", "/api/jobs/{id}/status",          Needs(JobsManage),  || delete(jobs::cancel),                &doc::CANCEL_STATUS),
+    row("DELETE", "/api/jobs/{id}/status",          Needs(JobsManage),  || delete(jobs::cancel_status),         &doc::CANCEL_STATUS),
     row("GET",    "/api/jobs/{id}/events",          Signed(JobsRead),   || get(stream::events),                 &doc::EVENTS),
     row("GET",    "/api/jobs/{id}/history",         Needs(JobsRead),    || get(jobs::history),                  &doc::HISTORY),
     row("GET",    "/api/jobs/{id}/explain",         Needs(JobsRead),    || get(jobs::explain),                  &doc::EXPLAIN),
@@ -98,6 +98,7 @@ pub static ROUTES: &[Route] = &[
     row("POST",   "/api/work/settle",               Needs(Work),        || post(settle::settle),                &doc::SETTLE),
     row("POST",   "/api/work/release",              Needs(Work),        || post(release::release),              &doc::RELEASE),
     row("POST",   "/api/work/steps",                Needs(Work),        || post(steps::steps),                  &doc::STEPS),
+    row("POST",   "/api/work/children",             Needs(Work),        || post(children::children),            &doc::CHILDREN),
     row("POST",   "/api/work/leave",                Needs(Work),        || post(leave::leave),                  &doc::LEAVE),
     row("GET",    "/metrics",                       Needs(MetricsRead), || get(health::metrics),                &doc::METRICS),
     row("GET",    "/healthz",                       Open,               || get(health::alive),                  &doc::ALIVE),
@@ -202,6 +203,7 @@ mod tests {
             "/api/poison/redrive",
             "/api/poison/discard",
             "/api/keys/{id}",
+            "/api/work/children",
         ];
         assert_eq!(taking, expected);
     }

@@ -89,7 +89,7 @@ fn op() -> impl Strategy<Value = Op> {
             |(worker, claim, types, max, tenant)| Op::Claim { worker, claim, types, max, tenant }),
         5 => (any::<usize>(), 0..6u8).prop_map(|(lease, ending)| Op::Settle { lease, ending }),
         2 => any::<usize>().prop_map(|lease| Op::Heartbeat { lease }),
-        1 => (any::<usize>(), 0..3u8, 0..3u8)
+        1 => (any::<usize>(), 0..4u8, 0..3u8)
             .prop_map(|(lease, reason, delay)| Op::Release { lease, reason, delay }),
         1 => (any::<usize>(), 0..2u8, any::<bool>())
             .prop_map(|(lease, name, finish)| Op::Step { lease, name, finish }),
@@ -299,8 +299,8 @@ impl Pair {
                 self.with_lease(*lease, |token| Command::Heartbeat { token, progress });
             }
             Op::Release { lease, reason, delay } => {
-                let reasons =
-                    [ReleaseReason::Released, ReleaseReason::Snoozed, ReleaseReason::Undelivered];
+                use ReleaseReason::{AwaitsChildren, Released, Snoozed, Undelivered};
+                let reasons = [Released, Snoozed, Undelivered, AwaitsChildren];
                 let reason = reasons[usize::from(*reason)];
                 let delay = Duration::from_secs(u64::from(*delay) * 10);
                 self.with_lease(*lease, |token| Command::Release { token, reason, delay });

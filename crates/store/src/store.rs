@@ -136,7 +136,8 @@ pub trait Store: Execute {
     /// A job and the facts that explain its state, read at one moment.
     async fn explain_facts(&self, scope: &Scope, id: JobId) -> Result<Option<(Job, ExplainFacts)>>;
 
-    /// At most `limit` jobs past one of their deadlines, each with the command that is due. Another
+    /// At most `limit` jobs past one of their deadlines, and parents whose last child has ended, each
+    /// with the command that is due. Another
     /// node may be moving the same job: the command's own decision is the one that counts.
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>>;
 
@@ -470,6 +471,14 @@ pub struct Overdue {
     pub id: JobId,
     /// The command that is due. The engine decides again when it runs: much can happen in between.
     pub command: Command,
+}
+
+impl Overdue {
+    /// A parent that need not wait for its children any more.
+    pub(crate) fn children_ended(parent: &Job) -> Option<Self> {
+        let (id, command) = (parent.id(), Command::ChildrenEnded);
+        parent.awaits_children().then_some(Overdue { id, command })
+    }
 }
 
 /// The next due time.

@@ -6,13 +6,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// Every code that a reason may have, as the contract lists them.
-pub const REASON_CODES: [&str; 9] = [
+pub const REASON_CODES: [&str; 10] = [
     "NO_LIVE_WORKER",
     "NOT_DUE",
     "RETRY_WAIT",
     "QUEUE_PAUSED",
     "BEHIND_OTHERS",
     "LIMIT_REACHED",
+    "WAITING_FOR_CHILDREN",
     "CANCEL_REQUESTED",
     "RUNNING",
     "ENDED",
@@ -48,6 +49,8 @@ pub struct ExplainReason {
     pub running: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live_children: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,6 +102,9 @@ impl From<&Reason> for ExplainReason {
             Reason::BehindOthers { ahead } => shape.ahead = Some(*ahead),
             Reason::LimitReached { running, limit } => {
                 (shape.running, shape.limit) = (Some(*running), Some(*limit));
+            }
+            Reason::WaitingForChildren { live, since } => {
+                (shape.live_children, shape.since) = (Some(*live), Some(Rfc3339(*since)));
             }
             Reason::CancelRequested => {}
             Reason::Running { worker, since, lease_expires_at } => {

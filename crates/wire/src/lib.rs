@@ -10,7 +10,9 @@
 mod audit;
 mod body;
 mod bulk;
+mod cancel;
 mod catalogue;
+mod children;
 mod claim;
 mod event;
 mod explain;
@@ -49,7 +51,9 @@ pub use engine::{format_span, format_time, parse_span};
 pub use audit::AuditLogEntry;
 pub use body::{Unreadable, read};
 pub use bulk::{BulkAnswer, BulkRequest, BulkSelection};
+pub use cancel::{CancelAnswer, CancelRequest, Descendants, WithDescendants};
 pub use catalogue::{CATALOGUE, CodeEntry, codes, entry};
+pub use children::{ChildStatus, ChildrenRequest};
 pub use claim::{CheckedClaim, ClaimAnswer, ClaimRequest, ClaimedJob, JobLease, WithLease};
 pub use event::{CloudEvent, EventData, EventDurations};
 pub use explain::{ExplainReason, Explanation, REASON_CODES};
@@ -77,7 +81,7 @@ pub use policy::{
 pub use problem::{FieldError, Problem};
 pub use queues::{PAUSES_MAX, PauseRequest, QueuePause, QueueStatus, ResumeRequest, named_scope};
 pub use redrive::RedriveRequest;
-pub use release::{ReleaseItem, ReleaseRequest};
+pub use release::{CHILDREN_ENDED, ReleaseItem, ReleaseRequest};
 pub use secret::Secret;
 pub use setting::{SettingBody, read_setting};
 pub use settle::{SettleAnswer, SettleItem, SettleRequest, SettledItem};

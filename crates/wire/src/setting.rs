@@ -5,7 +5,8 @@
 //! only the server reads a body as a setting.
 
 use crate::{
-    BulkRequest, KeyRequest, PauseRequest, RedriveRequest, ResumeRequest, TypePolicy,
+    BulkRequest, CancelRequest, KeyRequest, PauseRequest, RedriveRequest, ResumeRequest,
+    TypePolicy,
     body::{Unreadable, read},
 };
 use serde::{
@@ -24,6 +25,7 @@ pub trait SettingBody: DeserializeOwned {
 }
 
 impl SettingBody for BulkRequest {}
+impl SettingBody for CancelRequest {}
 impl SettingBody for KeyRequest {}
 impl SettingBody for PauseRequest {}
 impl SettingBody for RedriveRequest {}

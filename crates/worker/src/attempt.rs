@@ -141,6 +141,9 @@ impl Attempt {
             Err(Fail { kind: Kind::NotStarted, .. }) => {
                 return AttemptEnd::released(ReleaseReason::NotStarted);
             }
+            Err(Fail { kind: Kind::AwaitsChildren, .. }) => {
+                return AttemptEnd::released(ReleaseReason::AwaitsChildren);
+            }
             // The handler stopped because the lease seemed lost; no client cancelled the job.
             Err(Fail { kind: Kind::Cancelled, .. })
                 if self.stop_reason() == Some(StopReason::LeaseLost) =>

@@ -1,10 +1,10 @@
 //! What a runner needs of its backend: a platform in this process, or a remote server.
 
-use crate::{job_info::JobInfo, system};
+use crate::{children::Child, job_info::JobInfo, system};
 use async_trait::async_trait;
 use engine::{
-    ClaimRequest, Heartbeat, JobDraft, JobId, JobType, JsonText, PolicyDraft, Refusal, Release,
-    Report, StepAnswer, StepReport, Tenant, WorkerId,
+    ClaimRequest, Heartbeat, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Refusal,
+    Release, Report, StepAnswer, StepReport, Tenant, WorkerId,
 };
 use std::{borrow::Cow, error::Error, pin::Pin, time::Duration};
 use tokio_util::sync::CancellationToken;
@@ -38,6 +38,9 @@ pub(crate) trait Backend: Send + Sync {
     /// Marks that a step begins and returns what is known of it; with a result, remembers the
     /// result.
     async fn step(&self, step: StepReport) -> BackendResult<StepAnswer>;
+
+    /// All children of a leased job, oldest first.
+    async fn children(&self, parent: JobId, token: LeaseToken) -> BackendResult<Vec<Child>>;
 
     async fn submit(&self, tenant: &Tenant, draft: JobDraft) -> BackendResult<JobId>;
 

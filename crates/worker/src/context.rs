@@ -3,6 +3,7 @@
 use crate::{
     attempt::{Attempt, StopReason},
     backend::{Backend, BackendError, BackendFuture, Backoff},
+    children::Child,
     fail::Fail,
     job_info::JobInfo,
     request::JobRequest,
@@ -147,6 +148,38 @@ impl Context {
         let draft = self.with_inherited_fields(draft);
         let (backend, tenant) = (self.backend()?, &self.0.job.tenant);
         self.retry_while_unavailable(|| backend.submit(tenant, draft.clone())).await
+    }
+
+    /// Returns all children of this job, oldest first, when each of them has ended.
+    ///
+    /// While one has not, the call fails with a [`Fail`] that the handler returns with `?`. The
+    /// job then waits without a slot, and is claimed again as soon as its last child has ended.
+    /// The handler runs from its beginning, and this time the call returns. So submit children
+    /// with keys (those without one get one by their position), and put other work into
+    /// [steps](Context::step). Waiting uses up no attempt.
+    ///
+    /// A child that failed does not fail this job: the handler decides.
+    ///
+    /// ```
+    /// use worker::{Context, Fail, JobRequest};
+    ///
+    /// async fn render(context: Context, pages: Vec<u32>) -> Result<usize, Fail> {
+    ///     for page in &pages {
+    ///         context.submit_child(JobRequest::new("render-page", page)).await?;
+    ///     }
+    ///     let children = context.wait_for_children().await?;
+    ///     if let Some(child) = children.iter().find(|child| !child.is_completed()) {
+    ///         return Err(Fail::for_good("PAGE_FAILED", format!("child {}", child.id)));
+    ///     }
+    ///     Ok(children.len())
+    /// }
+    /// # drop(render);
+    /// ```
+    pub async fn wait_for_children(&self) -> Result<Vec<Child>, Fail> {
+        let (backend, JobInfo { id, token, .. }) = (self.backend()?, self.job());
+        let children = self.retry_while_unavailable(|| backend.children(*id, *token)).await?;
+        let all_ended = children.iter().all(|child| child.status.is_ended());
+        if all_ended { Ok(children) } else { Err(Fail::awaits_children()) }
     }
 
     fn with_inherited_fields(&self, mut child: JobDraft) -> JobDraft {

@@ -35,6 +35,7 @@ pub(crate) enum Kind {
     Cancelled,
     Snooze(Duration),
     NotStarted,
+    AwaitsChildren,
 }
 
 impl Fail {
@@ -84,6 +85,12 @@ impl Fail {
         Fail { kind: Kind::NotStarted, code: None, message: None }
     }
 
+    /// The handler waits for the children of its job: see
+    /// [`Context::wait_for_children`](crate::Context::wait_for_children).
+    pub(crate) fn awaits_children() -> Self {
+        Fail { kind: Kind::AwaitsChildren, code: None, message: None }
+    }
+
     /// Any other error, such as those of `anyhow` or in a `Box`: the job is tried again.
     pub fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let error: Box<dyn Error + Send + Sync> = error.into();
@@ -108,7 +115,9 @@ impl Fail {
             Kind::ForGood => (Outcome::Failed, false, None),
             Kind::Poison => (Outcome::Poisoned, false, None),
             Kind::Cancelled => (Outcome::Cancelled, false, None),
-            Kind::Snooze(_) | Kind::NotStarted => (Outcome::Failed, true, Some(Duration::ZERO)),
+            Kind::Snooze(_) | Kind::NotStarted | Kind::AwaitsChildren => {
+                (Outcome::Failed, true, Some(Duration::ZERO))
+            }
         };
         EndingDraft {
             retryable: Some(retryable),

@@ -11,6 +11,7 @@
 
 mod attempt;
 mod backend;
+mod children;
 mod context;
 mod fail;
 mod handler;
@@ -28,6 +29,7 @@ mod time;
 
 pub use attempt::StopReason;
 pub use backend::BackendError;
+pub use children::Child;
 pub use client::{Client, ClientError};
 pub use context::{Context, StepState};
 pub use fail::Fail;

@@ -5,16 +5,17 @@ use crate::{
         Backend, BackendError, BackendResult, ClaimResult, ClaimedJob, HeartbeatResult,
         LeaseStatus, ReportResult, SettleResult,
     },
+    children::Child,
     job_info::JobInfo,
 };
 use async_trait::async_trait;
 use engine::{
-    ClaimRequest, Heartbeat, Job, JobDraft, JobId, JobType, LeaseState, PolicyDraft, Release,
-    Report, Scope, StepAnswer, StepReport, Tenant, WorkerId,
+    ClaimRequest, Heartbeat, Job, JobDraft, JobId, JobType, LeaseState, LeaseToken, PolicyDraft,
+    Release, Report, Scope, StepAnswer, StepReport, Tenant, WorkerId,
 };
 use platform::{Error, Node, Platform};
 use std::sync::Arc;
-use store::Claimed;
+use store::{Claimed, PAGE_MAX};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) struct Local {
@@ -95,6 +96,20 @@ impl Backend for Local {
         Ok(self.platform().step(&self.scope, step).await?)
     }
 
+    async fn children(&self, parent: JobId, token: LeaseToken) -> BackendResult<Vec<Child>> {
+        let (mut children, mut before) = (Vec::new(), None);
+        loop {
+            let lease = (parent, token);
+            let page = self.platform().children(&self.scope, lease, before, PAGE_MAX).await?;
+            children.extend(page.jobs.iter().map(child));
+            before = page.next;
+            if before.is_none() {
+                children.reverse();
+                return Ok(children);
+            }
+        }
+    }
+
     async fn submit(&self, tenant: &Tenant, draft: JobDraft) -> BackendResult<JobId> {
         Ok(self.platform().submit(tenant, draft).await?.job_id)
     }
@@ -141,6 +156,23 @@ fn job_info(job: &Job) -> Option<JobInfo> {
         lease: lease.length,
         timeout: lease.deadline.since(lease.started_at),
     })
+}
+
+fn child(job: &Job) -> Child {
+    let (envelope, life) = (&job.envelope, &job.life);
+    let failure = life.last_failure.as_ref();
+    Child {
+        id: job.id(),
+        job_type: envelope.job_type.clone(),
+        subject: envelope.subject.as_ref().map(ToString::to_string),
+        key: envelope.key.as_ref().map(|key| key.name.as_str().to_owned()),
+        status: job.status(),
+        error_code: failure.map(|failure| failure.code.to_string()),
+        error_message: failure.and_then(|failure| failure.message.as_deref().map(Into::into)),
+        message: life.message.as_deref().map(Into::into),
+        result_url: life.result_url.as_ref().map(ToString::to_string),
+        result: life.result.clone(),
+    }
 }
 
 /// The lease of a damaged job cannot be kept.

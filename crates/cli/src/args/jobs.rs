@@ -156,6 +156,9 @@ pub(crate) struct CancelArgs {
     pub(crate) jobs: Vec<String>,
     #[command(flatten)]
     pub(crate) selection: SelectionArgs,
+    /// Cancel all live descendants of the named jobs as well
+    #[arg(long, conflicts_with_all = SELECTION_FLAGS)]
+    pub(crate) cascade: bool,
     #[command(flatten)]
     pub(crate) bulk: BulkArgs,
     #[command(flatten)]

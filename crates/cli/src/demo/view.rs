@@ -114,6 +114,7 @@ fn note(line: StyledLine, shown_job: &ShownJob, now: Timestamp) -> StyledLine {
     let job = &shown_job.job;
     match &job.state {
         State::Queued { run_at } => line.then(Style::Waiting, waiting(shown_job, *run_at, now)),
+        State::AwaitingChildren { .. } => line.then(Style::Waiting, "waits for its children"),
         State::Running(_) if job.life.cancel_requested => {
             line.then(Style::Waiting, "asked to stop …")
         }

@@ -57,6 +57,7 @@ fn remedy(reason: &ExplainReason, job: &str) -> Option<String> {
             "it is tried again by itself; consign history {job} says why it failed, in case that must be mended"
         ),
         "BEHIND_OTHERS" => "more workers, or a higher --priority for the next one".into(),
+        "WAITING_FOR_CHILDREN" => format!("consign list --parent {job} shows them"),
         "LIMIT_REACHED" => "wait, or raise `concurrency` of the type: consign types".into(),
         "CANCEL_REQUESTED" => "wait: its worker was asked to stop".into(),
         "RUNNING" => format!("none is needed: consign status {job} --watch"),

@@ -11,6 +11,7 @@ fn idle_facts() -> ExplainFacts {
         ahead: 0,
         running: 0,
         concurrency: None,
+        live_children: 0,
     }
 }
 
@@ -50,6 +51,8 @@ fn every_true_reason_appears() {
         idle_facts(),
         &["RUNNING", "CANCEL_REQUESTED"],
     );
+    let parent = ExplainFacts { live_children: 2, ..idle_facts() };
+    check(&awaiting_children(), parent, &["WAITING_FOR_CHILDREN"]);
     check(&ended(completed()), idle_facts(), &["ENDED"]);
 }
 

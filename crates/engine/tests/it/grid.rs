@@ -44,6 +44,7 @@ fn the_grid_is_complete() {
         Command::Expire => "expire",
         Command::Timeout => "timeout",
         Command::LeaseExpiry => "lease expiry",
+        Command::ChildrenEnded => "children ended",
         Command::Redrive { .. } => "redrive",
         Command::Discard => "discard",
         Command::Erase => "erase",
@@ -54,7 +55,7 @@ fn the_grid_is_complete() {
     let mut rows: Vec<_> =
         ROWS.iter().filter_map(|name| command(name, token(&running()))).collect();
     rows.dedup_by_key(|command| row(command));
-    assert_eq!(rows.len(), 13, "one or more rows for each of the thirteen commands");
+    assert_eq!(rows.len(), 14, "one or more rows for each of the fourteen commands");
     let states: Vec<_> = states().iter().map(|(_, case)| case.job.status()).collect();
     assert_eq!(states, Status::ALL);
 }
@@ -66,6 +67,7 @@ struct Case {
     /// The record of that worker's report, if it reported.
     record: Option<AttemptRecord>,
     step: Option<Step>,
+    has_live_children: bool,
     when: Timestamp,
 }
 
@@ -73,7 +75,12 @@ impl Case {
     /// A job whose worker holds it, or that was never claimed.
     fn now(job: Job) -> Self {
         let token = token(&job);
-        Case { job, token, record: None, step: None, when: now() }
+        Case::of(job, token)
+    }
+
+    fn of(job: Job, token: LeaseToken) -> Self {
+        let (record, step) = (None, None);
+        Case { job, token, record, step, has_live_children: false, when: now() }
     }
 
     /// A running job, after its worker sent `command`.
@@ -83,7 +90,7 @@ impl Case {
         let Effect::Change(change) = decided.effect else { panic!("a report changes the job") };
         let token = token(running);
         let record = change.entry.unwrap().record_of(&token);
-        Case { job: change.job, token, record, step: None, when: now() }
+        Case { record, ..Case::of(change.job, token) }
     }
 
     fn ended(ending: EndingDraft) -> Self {
@@ -99,7 +106,8 @@ impl Case {
     fn cell(&self, row: &str) -> String {
         let policy = Policy::default();
         let (record, step) = (self.record.as_ref(), self.step.as_ref());
-        let facts = Facts { record, step, ..facts(&policy, self.when) };
+        let has_live_children = self.has_live_children;
+        let facts = Facts { record, step, has_live_children, ..facts(&policy, self.when) };
         match (row, command(row, self.token)) {
             (_, Some(command)) => describe(&self.job, &decide(&self.job, &command, &facts)),
             ("claim", None) => describe(&self.job, &engine::claim(&self.job, &by_w1(), &facts)),
@@ -109,7 +117,7 @@ impl Case {
 }
 
 /// Every way to move a job. The first two are no commands: they name no job.
-const ROWS: [&str; 22] = [
+const ROWS: [&str; 24] = [
     "submit with its key",
     "claim",
     "heartbeat",
@@ -122,10 +130,12 @@ const ROWS: [&str; 22] = [
     "snooze",
     "release: claim not delivered",
     "release: handler not started",
+    "release: waits for children",
     "cancel",
     "expire",
     "timeout",
     "lease expiry",
+    "children ended",
     "redrive",
     "discard",
     "erase",
@@ -148,10 +158,12 @@ fn command(row: &str, token: LeaseToken) -> Option<Command> {
         "snooze" => released(ReleaseReason::Snoozed),
         "release: claim not delivered" => released(ReleaseReason::Undelivered),
         "release: handler not started" => released(ReleaseReason::NotStarted),
+        "release: waits for children" => released(ReleaseReason::AwaitsChildren),
         "cancel" => Command::Cancel,
         "expire" => Command::Expire,
         "timeout" => Command::Timeout,
         "lease expiry" => Command::LeaseExpiry,
+        "children ended" => Command::ChildrenEnded,
         "redrive" => Command::redrive(),
         "discard" => Command::Discard,
         "erase" => Command::Erase,
@@ -166,6 +178,7 @@ fn command(row: &str, token: LeaseToken) -> Option<Command> {
 
 fn tables() -> [(&'static str, String); 6] {
     let running = ["settle: failed", "release", "timeout", "lease expiry", "heartbeat", "cancel"];
+    let queued = ["claim", "cancel", "expire", "children ended"];
     let ended = ["submit with its key", "cancel", "redrive", "discard", "erase", "purge"];
     let reports = [
         "settle: failed",
@@ -177,7 +190,7 @@ fn tables() -> [(&'static str, String); 6] {
     ];
     [
         ("grid", grid(&states())),
-        ("queued", table_of(&queued_cases(), &["claim", "cancel", "expire"])),
+        ("queued", table_of(&queued_cases(), &queued)),
         ("running", table_of(&running_cases(), &running)),
         ("ended", table_of(&ended_cases(), &ended)),
         ("tokens", table_of(&token_cases(), &reports)),
@@ -205,7 +218,13 @@ fn queued_cases() -> Cases {
         ("due", Case::now(queued())),
         ("not due yet", Case::now(queued_from(later))),
         ("past its expiresAt", Case::now(queued_from(too_late))),
+        ("waits for its children", Case::now(awaiting_children())),
+        ("the same, and one is live", with_live_child(Case::now(awaiting_children()))),
     ]
+}
+
+fn with_live_child(case: Case) -> Case {
+    Case { has_live_children: true, ..case }
 }
 
 fn running_cases() -> Cases {
@@ -361,7 +380,7 @@ fn describe(before: &Job, decision: &Decision) -> String {
 fn describe_no_change(answer: &Answer) -> String {
     match answer {
         Answer::Job(_) => "stands".into(),
-        Answer::Settled(status) => format!("answered as before: {status}"),
+        Answer::Settled { status, .. } => format!("answered as before: {status}"),
         Answer::LeaseState(LeaseState::Lost) => "answer: lost".into(),
         Answer::LeaseState(LeaseState::Ended) => "answer: ended".into(),
         Answer::LeaseState(LeaseState::Extended(_)) => "not extended".into(),
@@ -383,11 +402,11 @@ fn describe_change(before: &Job, change: &Change, answer: &Answer) -> String {
         Answer::LeaseState(LeaseState::CancelRequested(_)) => "lease extended, told to stop".into(),
         Answer::Step(StepAnswer::New) => "marked, answer: new".into(),
         Answer::Step(StepAnswer::Done(_)) => "remembered, answer: done".into(),
-        Answer::Job(_) | Answer::Settled(_) if from == to && from == Status::Running => {
+        Answer::Job(_) | Answer::Settled { .. } if from == to && from == Status::Running => {
             "**Running**, cancelRequested".into()
         }
-        Answer::Job(_) | Answer::Settled(_) if from == to => format!("**{to}**, discarded"),
-        Answer::Job(_) | Answer::Settled(_) => format!("**{to}**{code}"),
+        Answer::Job(_) | Answer::Settled { .. } if from == to => format!("**{to}**, discarded"),
+        Answer::Job(_) | Answer::Settled { .. } => format!("**{to}**{code}"),
         Answer::LeaseState(LeaseState::Lost | LeaseState::Ended)
         | Answer::Step(StepAnswer::Unfinished)
         | Answer::Erased => {

@@ -160,7 +160,7 @@ fn a_repeated_settle_is_answered_as_the_first_time() {
     for later in [&first.job, &second, &done] {
         let answer = decide(later, &command, &facts).unwrap();
         assert_eq!(answer.effect, Effect::Nothing);
-        assert_eq!(answer.answer, Answer::Settled(Status::Queued));
+        assert_eq!(answer.answer, Answer::Settled { status: Status::Queued, parent: None });
         let other = decide(later, &settle(&job, completed()), &facts).unwrap_err();
         assert_eq!(other, Refusal::AlreadyEnded { status: Status::Queued });
     }
@@ -449,4 +449,51 @@ fn job_times_do_not_go_back_when_the_clock_does() {
     let decision = decide(&job, &settle(&job, completed()), &early).unwrap();
     let Effect::Change(change) = decision.effect else { panic!("it completes") };
     assert_eq!(change.entry.unwrap().at, at(-10), "not before the claim");
+}
+
+#[test]
+fn a_job_that_waits_for_its_children_spends_nothing_and_is_not_claimed() {
+    let (waiting, policy) = (awaiting_children(), Policy::default());
+    assert!(waiting.awaits_children() && waiting.status() == Status::Queued);
+    let life = &waiting.life;
+    assert_eq!((life.attempt, life.releases, life.losses), (0, 0, 0));
+    let refused = engine::claim(&waiting, &by_w1(), &facts(&policy, at(99_999))).unwrap_err();
+    assert_eq!(refused, Refusal::NotDue);
+    let with_child = Facts { has_live_children: true, ..facts(&policy, now()) };
+    assert!(decide(&waiting, &Command::ChildrenEnded, &with_child).is_err(), "one is live");
+    let resumed = change(&waiting, &Command::ChildrenEnded);
+    assert_eq!((resumed.job.run_at(), resumed.event), (Some(now()), None), "due at once");
+    assert!(resumed.job.version > waiting.version, "a watcher of the status sees it");
+    let again = decide(&resumed.job, &Command::ChildrenEnded, &facts(&policy, now()));
+    assert_eq!(again.unwrap_err(), Refusal::NotDue, "once is enough");
+    check(&waiting, Command::Cancel, Ok(Status::Cancelled));
+}
+
+#[test]
+fn a_wait_without_a_live_child_is_a_release_like_any_other() {
+    let job = running();
+    let released = change(&job, &release(&job, ReleaseReason::AwaitsChildren)).job;
+    assert_eq!((released.run_at(), released.life.releases), (Some(now()), 1), "so it is bounded");
+    let cancelling = after(&job, &Command::Cancel, at(-1));
+    let policy = Policy::default();
+    let facts = Facts { has_live_children: true, ..facts(&policy, now()) };
+    let command = release(&cancelling, ReleaseReason::AwaitsChildren);
+    let Effect::Change(change) = decide(&cancelling, &command, &facts).unwrap().effect else {
+        panic!("a release changes the job")
+    };
+    assert_eq!(change.job.status(), Status::Cancelled);
+}
+
+#[test]
+fn an_ended_job_names_its_parent_to_whom_it_may_matter() {
+    let parent = JobId::new(at(-3_000), Entropy(5));
+    let child = queued_from(JobDraft { parent_id: Some(parent.to_string()), ..draft() });
+    let running = claimed(&child, at(-10));
+    let policy = Policy::default();
+    let answer =
+        |command: &Command| decide(&running, command, &facts(&policy, now())).unwrap().answer;
+    assert_eq!(answer(&settle(&running, completed())).parent_of_ended(), Some(parent));
+    assert_eq!(answer(&settle(&running, failed())).parent_of_ended(), None, "it is tried again");
+    let cancelled = decide(&child, &Command::Cancel, &facts(&policy, now())).unwrap().answer;
+    assert_eq!(cancelled.parent_of_ended(), Some(parent));
 }

@@ -15,7 +15,16 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 }
 
 pub(crate) fn facts(policy: &Policy, now: Timestamp) -> Facts<'_> {
-    Facts { now, epoch: 1, policy, entropy: Entropy(u128::MAX), record: None, step: None, steps: 0 }
+    Facts {
+        now,
+        epoch: 1,
+        policy,
+        entropy: Entropy(u128::MAX),
+        record: None,
+        step: None,
+        steps: 0,
+        has_live_children: false,
+    }
 }
 
 pub(crate) fn context() -> SubmitContext {
@@ -96,6 +105,16 @@ pub(crate) fn running_on(attempt: u32) -> Job {
         job = claimed(&failed, due.max(at(-10)));
     }
     job
+}
+
+/// A job that waits for a live child.
+pub(crate) fn awaiting_children() -> Job {
+    let job = running();
+    let policy = Policy::default();
+    let facts = Facts { has_live_children: true, ..facts(&policy, at(-9)) };
+    let decided = decide(&job, &release(&job, ReleaseReason::AwaitsChildren), &facts).unwrap();
+    let Effect::Change(change) = decided.effect else { panic!("a release changes the job") };
+    change.job
 }
 
 pub(crate) fn token(job: &Job) -> LeaseToken {

@@ -87,6 +87,7 @@ impl BatchQueue {
             ..outcome.unclaimed_work(&leases).notification()
         });
         self.repark(&mut outcome, &leases);
+        let parents = outcome.parents_of_ended();
         let mut undelivered: Vec<Claimed> = Vec::new();
         for (submission, replies) in outcome.submissions {
             if let Err(Ok(replies)) = submission.sender.send(replies) {
@@ -108,6 +109,7 @@ impl BatchQueue {
             *answers == 0
         });
         self.release(&undelivered);
+        self.resume_parents(parents);
         if let Some(touched) = touched.filter(|_| has_watches) {
             self.watchers.notify(&touched);
         }
@@ -190,6 +192,16 @@ impl BatchOutcome {
         Touched::Jobs(ids)
     }
 
+    /// The parents of jobs that have ended.
+    fn parents_of_ended(&self) -> BTreeSet<JobId> {
+        let replies = self.submissions.iter().filter_map(|(_, replies)| replies.as_ref().ok());
+        let mut parents = BTreeSet::new();
+        for answer in replies.flatten().flatten() {
+            add_parents(answer, &mut parents);
+        }
+        parents
+    }
+
     fn leases(&self) -> Leases {
         let from_submissions =
             self.submissions.iter().filter_map(|(_, replies)| replies.as_ref().ok());
@@ -204,7 +216,9 @@ impl BatchOutcome {
     /// The hinted work that may still be unclaimed.
     fn unclaimed_work(&self, leases: &Leases) -> WorkHints<'_> {
         let may_be_committed = |replies: &Replies| match replies {
-            Ok(_) | Err(StoreError::OutcomeUnknown(_)) => true,
+            // Refused requests brought no work.
+            Ok(replies) => replies.iter().any(Result::is_ok),
+            Err(StoreError::OutcomeUnknown(_)) => true,
             Err(StoreError::Unavailable(_) | StoreError::Full(_) | StoreError::Damaged(_)) => false,
         };
         let submissions = self.submissions.iter().filter(|(_, replies)| may_be_committed(replies));
@@ -235,6 +249,14 @@ fn add_touched_jobs(request: &Request, answer: &Answer, ids: &mut Vec<JobId>) {
         (_, Answer::Claimed(jobs)) => ids.extend(jobs.iter().map(|claimed| claimed.job.id())),
         (_, Answer::Submitted(jobs)) => ids.extend(jobs.iter().map(|job| job.job_id)),
         (_, Answer::Job(_) | Answer::All(_) | Answer::Done) => {}
+    }
+}
+
+fn add_parents(answer: &Answer, parents: &mut BTreeSet<JobId>) {
+    match answer {
+        Answer::All(parts) => parts.iter().for_each(|part| add_parents(part, parents)),
+        Answer::Job(answer) => parents.extend(answer.parent_of_ended()),
+        Answer::Submitted(_) | Answer::Claimed(_) | Answer::Done => {}
     }
 }
 

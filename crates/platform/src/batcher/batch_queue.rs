@@ -26,8 +26,8 @@ use ::store::{
         thread,
     },
 };
-use engine::{Command, ReleaseReason, Scope};
-use std::{sync::Arc, time::Duration};
+use engine::{Command, JobId, ReleaseReason, Scope};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// How long the writer waits for answered callers to come back: a part of the duration of a commit.
 const RETURN_MAX: Duration = Duration::from_micros(200);
@@ -210,14 +210,27 @@ impl BatchQueue {
 
     /// Gives back jobs that were leased to a caller that is gone.
     pub(super) fn release<'a>(&self, jobs: impl IntoIterator<Item = &'a Claimed>) {
-        let requests: Vec<Request> = jobs.into_iter().filter_map(release_undelivered).collect();
+        // If the queue is closed, the leases run out by themselves.
+        self.enqueue_unawaited(jobs.into_iter().filter_map(release_undelivered).collect());
+    }
+
+    /// Lets parents go on whose last child may have ended. If the queue is closed, a sweeper finds
+    /// them.
+    pub(super) fn resume_parents(&self, parents: BTreeSet<JobId>) {
+        let resume =
+            |id| Request::Command { scope: Scope::All, id, command: Command::ChildrenEnded };
+        self.enqueue_unawaited(parents.into_iter().map(resume).collect());
+    }
+
+    /// Enqueues requests for whose replies no caller waits, unless no writer is left.
+    fn enqueue_unawaited(&self, requests: Vec<Request>) {
         if requests.is_empty() {
             return;
         }
-        let (submission, _) = Submission::new(requests); // no caller waits for the reply
+        let (submission, _) = Submission::new(requests);
         let mut state = self.state();
         if state.writers == 0 {
-            return; // the lease runs out by itself
+            return;
         }
         state.enqueue(submission);
         self.notify_writer(state);

@@ -140,6 +140,7 @@ fn text_bytes(command: &Command) -> usize {
         | Command::Expire
         | Command::Timeout
         | Command::LeaseExpiry
+        | Command::ChildrenEnded
         | Command::Redrive { .. }
         | Command::Discard
         | Command::Erase

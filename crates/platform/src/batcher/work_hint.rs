@@ -126,7 +126,10 @@ fn may_queue_again(command: &Command) -> bool {
             | EndingKind::Cancelled => false,
         },
         Command::Release { delay, .. } => delay.is_zero(),
-        Command::Redrive { .. } | Command::LeaseExpiry | Command::Timeout => true,
+        Command::Redrive { .. }
+        | Command::LeaseExpiry
+        | Command::Timeout
+        | Command::ChildrenEnded => true,
         Command::Heartbeat { .. }
         | Command::BeginStep { .. }
         | Command::FinishStep { .. }

@@ -1,9 +1,10 @@
 //! The maintenance of a running node.
 
 use engine::{
-    ClaimId, ClaimRequest, JobDraft, JobType, PolicyDraft, Scope, Start, Status, Tenant, WorkerId,
+    ClaimId, ClaimRequest, EndingDraft, JobDraft, JobType, Outcome, PolicyDraft, ReleaseReason,
+    Scope, Start, Status, Tenant, WorkerId,
 };
-use platform::{Node, Settings, SystemClock, SystemRandom};
+use platform::{Node, Release, Report, Settings, SystemClock, SystemRandom};
 use pollster::block_on;
 use std::{sync::Arc, thread, time::Duration};
 use store::{Clock, Memory};
@@ -120,4 +121,37 @@ fn retry_after_follows_the_measured_rate() {
     }
     let later = Start::After(Duration::from_secs(90));
     assert_eq!(node.retry_after_submit(&tenant, &job_type, later), Duration::from_secs(90));
+}
+
+#[test]
+fn a_parent_goes_on_as_soon_as_its_last_child_has_ended() {
+    let (node, clock) = (node(), SystemClock::new());
+    let tenant = Tenant::default_tenant();
+    for round in 0..20 {
+        let parent = block_on(node.submit(&tenant, email(None))).unwrap().job_id;
+        let claimed = block_on(node.claim(&Scope::All, claim_request("first"))).unwrap();
+        let child = JobDraft {
+            job_type: "child".into(),
+            parent_id: Some(parent.to_string()),
+            ..JobDraft::default()
+        };
+        let child = block_on(node.submit(&tenant, child)).unwrap().job_id;
+        let release = Release {
+            id: parent,
+            token: claimed[0].job.lease().unwrap().token,
+            reason: ReleaseReason::AwaitsChildren,
+            delay: Duration::ZERO,
+        };
+        block_on(node.release(&Scope::All, vec![release])).unwrap()[0].as_ref().unwrap();
+        let waiting = node.claim_waiting(Scope::All, claim_request(&format!("again-{round}")));
+        block_on(node.cancel(&Scope::All, child, None)).unwrap();
+        let resumed = block_on(waiting).unwrap();
+        assert_eq!((resumed[0].job.id(), resumed[0].job.life.attempt), (parent, 1));
+        let token = resumed[0].job.lease().unwrap().token;
+        let ending = EndingDraft::new(Outcome::Completed).check().unwrap();
+        let report = Report { id: parent, token, ending };
+        block_on(node.settle(&Scope::All, vec![report])).unwrap()[0].as_ref().unwrap();
+    }
+    let took = clock.read().monotonic;
+    assert!(took < Duration::from_secs(10), "each waited for a sweep, a second: {took:?}");
 }

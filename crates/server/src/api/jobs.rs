@@ -1,6 +1,7 @@
 //! One job: submitted, read, cancelled, redriven, erased.
 
 use super::{
+    bulk::run_to_completion,
     page::PageQuery,
     status::status_of,
     submission::{
@@ -20,9 +21,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use engine::{Job, JobDraft, JobId, Right, Scope, Tenant};
-use platform::{Actor, RedriveOptions};
+use platform::{Actor, CancelledDescendants, RedriveOptions};
 use tracing::info;
-use wire::{Explanation, FullJob, JobStatus, Page, RedriveRequest, SubmitRequest, Transition};
+use wire::{
+    CancelAnswer, CancelRequest, Descendants, Explanation, FullJob, JobStatus, Page,
+    RedriveRequest, SubmitRequest, Transition, WithDescendants,
+};
 
 pub(crate) async fn submit(
     context: RequestContext,
@@ -103,14 +107,46 @@ pub(crate) async fn explain(context: RequestContext, Id(id): Id) -> Reply<Json<E
     Ok(Json(Explanation::new(explanation.status, &explanation.reasons)))
 }
 
+/// Cancels a job by the address of its status, which has no settings.
+pub(crate) async fn cancel_status(
+    context: RequestContext,
+    id: Id,
+    _: OptionalSettingsBody<NoFields>,
+) -> Reply<(StatusCode, Json<CancelAnswer>)> {
+    cancel(context, id, OptionalSettingsBody(CancelRequest::default())).await
+}
+
 pub(crate) async fn cancel(
     context: RequestContext,
     Id(id): Id,
-    _: OptionalSettingsBody<NoFields>,
-) -> Reply<(StatusCode, Json<JobStatus>)> {
-    let actor = actor_on(&context.job(id).await?, &context);
-    let job = context.node().cancel(context.scope(), id, Some(&actor)).await?;
-    Ok((StatusCode::ACCEPTED, Json(status_of(&context.caller, &job))))
+    OptionalSettingsBody(request): OptionalSettingsBody<CancelRequest>,
+) -> Reply<(StatusCode, Json<CancelAnswer>)> {
+    let job = context.job(id).await?;
+    let actor = actor_on(&job, &context);
+    let (context, job, descendants) = match request.cascade.unwrap_or(false) {
+        true => cancel_with_descendants(context, job, actor).await?,
+        false => {
+            let job = context.node().cancel(context.scope(), id, Some(&actor)).await?;
+            (context, job, None)
+        }
+    };
+    let base = status_of(&context.caller, &job);
+    let extension = WithDescendants { descendants };
+    Ok((StatusCode::ACCEPTED, Json(CancelAnswer { base, extension })))
+}
+
+async fn cancel_with_descendants(
+    context: RequestContext,
+    job: Job,
+    actor: Actor,
+) -> Reply<(RequestContext, Job, Option<Descendants>)> {
+    run_to_completion(async move {
+        let may_touch = |job: &_| context.caller.reaches(job);
+        let cancel = context.node().cancel_with_descendants(&job, &may_touch, Some(&actor));
+        let (job, CancelledDescendants { cancelled, more }) = cancel.await?;
+        Ok::<_, platform::Error>((context, job, Some(Descendants { cancelled, more })))
+    })
+    .await
 }
 
 pub(crate) async fn redrive(

@@ -41,7 +41,7 @@ fn filter(params: &QueryParams) -> Reply<Option<&str>> {
     }
 }
 
-pub(super) fn top(params: &QueryParams) -> Reply<usize> {
+pub(crate) fn top(params: &QueryParams) -> Reply<usize> {
     let top = match params.number("top")? {
         Some(top) => top,
         None => params.number("$top")?.unwrap_or(TOP),
@@ -50,7 +50,7 @@ pub(super) fn top(params: &QueryParams) -> Reply<usize> {
 }
 
 /// The position in the caller's cursor.
-pub(super) async fn cursor(
+pub(crate) async fn cursor(
     app: &AppState,
     params: &QueryParams,
     owner: CursorOwner<'_>,
@@ -59,7 +59,7 @@ pub(super) async fn cursor(
 }
 
 /// The cursor for the next page.
-pub(super) fn next_cursor(
+pub(crate) fn next_cursor(
     app: &AppState,
     owner: CursorOwner<'_>,
     next: Option<Cursor>,

@@ -9,8 +9,8 @@ use super::{
     },
 };
 use wire::{
-    BatchAnswer, BatchRequest, BulkAnswer, BulkRequest, Explanation, FieldRule, FullJob, JobStatus,
-    RedriveRequest, SubmitRequest, SubmittedJob, Transition,
+    BatchAnswer, BatchRequest, BulkAnswer, BulkRequest, CancelAnswer, CancelRequest, Explanation,
+    FieldRule, FullJob, JobStatus, RedriveRequest, SubmitRequest, SubmittedJob, Transition,
 };
 
 pub(crate) static ENQUEUE: Doc = Doc {
@@ -178,8 +178,10 @@ pub(crate) static EXPLAIN: Doc = Doc {
 
 pub(crate) static CANCEL: Doc = Doc {
     about: "What waits is cancelled at once. What runs is asked to stop: its worker learns it at \
-            the next heartbeat.",
-    answers: STATUS_AFTER,
+            the next heartbeat. With `cascade`, all live descendants are cancelled, too, at most \
+            10,000 in one request: `descendants` has their number.",
+    body: Some(Body::setting::<CancelRequest>(r#"{"cascade": true}"#).optional()),
+    answers: &[ResponseDoc::json::<CancelAnswer>(202, "the status", example::CANCELLED)],
     codes: &["ALREADY_ENDED"],
     ..Doc::new("cancelJob", JOBS, "Cancel a job")
 };

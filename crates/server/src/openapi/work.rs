@@ -3,11 +3,12 @@
 use super::{
     doc::{Body, Doc, ResponseDoc},
     examples as example,
-    shared_parameters::WORK,
+    shared_parameters::{CURSOR, TOP, WORK},
 };
 use wire::{
-    ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, LeaveAnswer, LeaveRequest,
-    ReleaseRequest, SettleAnswer, SettleRequest, StepRequest, StepStatus,
+    ChildStatus, ChildrenRequest, ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest,
+    LeaveAnswer, LeaveRequest, ReleaseRequest, SettleAnswer, SettleRequest, StepRequest,
+    StepStatus,
 };
 
 pub(crate) static CLAIM: Doc = Doc {
@@ -55,6 +56,20 @@ pub(crate) static STEPS: Doc = Doc {
     )],
     codes: &["JOB_NOT_FOUND", "LEASE_LOST", "STEP_LIMIT", "STEP_NOT_BEGUN"],
     ..Doc::new("recordStep", WORK, "Begin or finish a step")
+};
+
+pub(crate) static CHILDREN: Doc = Doc {
+    about: "The lease is the right to see them, whatever their types. A worker that waits for them \
+            gives its job back with `until: childrenEnded`, and reads them when it gets the job \
+            again.",
+    parameters: &[TOP, CURSOR],
+    body: Some(Body::of::<ChildrenRequest>(example::CHILDREN)),
+    answers: &[ResponseDoc::page::<ChildStatus>(
+        "a page of the children, newest first",
+        example::CHILD,
+    )],
+    codes: &["JOB_NOT_FOUND", "LEASE_LOST"],
+    ..Doc::new("listChildren", WORK, "Read how the children of a job ended")
 };
 
 pub(crate) static LEAVE: Doc = Doc {

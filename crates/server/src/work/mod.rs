@@ -1,6 +1,7 @@
 //! Routes for workers in any language.
 
 mod authorize_lease;
+pub(crate) mod children;
 pub(crate) mod claim;
 pub(crate) mod heartbeat;
 pub(crate) mod leave;

@@ -3,7 +3,7 @@
 //! The store reads and compares whatever it finds by a digest before it relies on it. So two texts
 //! with the same digest cost one extra read and nothing else.
 
-use engine::{ClaimId, Envelope, ErrorCode, JobId, Scope, WorkerId};
+use engine::{ClaimId, Envelope, ErrorCode, JobId, Scope, Tenant, WorkerId};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 
@@ -34,6 +34,10 @@ pub(crate) fn of_correlation(correlation: &str) -> i64 {
 
 pub(crate) fn of_parent(parent: JobId) -> i64 {
     below_zero(digest(&[b"parent", &parent.to_bytes()]))
+}
+
+pub(crate) fn of_child(tenant: &Tenant, parent: JobId) -> i64 {
+    below_zero(digest(&[b"child", tenant.as_str().as_bytes(), &parent.to_bytes()]))
 }
 
 pub(crate) fn of_error(code: &ErrorCode) -> i64 {

@@ -1,7 +1,7 @@
 //! A job with its row number, and the columns that indexes need.
 
 use super::{digest, inline_history::InlineHistory, seal::Damage};
-use engine::{HistoryEntry, Job, Priority, State};
+use engine::{HistoryEntry, Job, Priority, State, Timestamp};
 
 /// A job with the numbers of its row and its queue.
 #[derive(Clone)]
@@ -41,16 +41,28 @@ pub(crate) struct Columns {
     pub(crate) lease_until: Option<i64>,
     pub(crate) claim: Option<i64>,
     pub(crate) error: Option<i64>,
+    /// Of a child: a digest of its parent.
+    pub(crate) child_of: Option<i64>,
+    /// Of a job that waits for its children: the digest that they have as `child_of`.
+    pub(crate) awaits: Option<i64>,
 }
 
 impl Columns {
     pub(crate) fn of(job: &Job) -> Self {
-        let mut columns = Columns { error: error_of(job), ..Columns::default() };
+        let (error, child_of) = (error_of(job), child_of(job));
+        let mut columns = Columns { error, child_of, ..Columns::default() };
         match &job.state {
             State::Queued { run_at } => {
                 columns.rank = Some(rank_of(job));
                 columns.run_at = Some(run_at.unix_ms());
-                columns.expires_at = job.expires_at.map(engine::Timestamp::unix_ms);
+                columns.expires_at = job.expires_at.map(Timestamp::unix_ms);
+            }
+            // The end of time: no claim finds it, and it counts as a job that is not due.
+            State::AwaitingChildren { .. } => {
+                columns.rank = Some(rank_of(job));
+                columns.run_at = Some(Timestamp::MAX.unix_ms());
+                columns.expires_at = job.expires_at.map(Timestamp::unix_ms);
+                columns.awaits = Some(awaits_of(job));
             }
             State::Running(lease) => {
                 columns.lease_until = Some(lease.expires_at.unix_ms());
@@ -65,6 +77,18 @@ impl Columns {
 /// The digest of the claim that took a running job.
 pub(crate) fn claim_of(job: &Job) -> Option<i64> {
     job.lease().map(|lease| digest::of_claim(&lease.scope, &lease.worker, &lease.claim))
+}
+
+/// A digest of its tenant and its parent. Children are only those of the same tenant: a job that
+/// names a foreign parent must not make it wait.
+fn child_of(job: &Job) -> Option<i64> {
+    let envelope = &job.envelope;
+    envelope.parent.map(|parent| digest::of_child(&envelope.tenant, parent))
+}
+
+/// What its children have as `child_of`.
+pub(crate) fn awaits_of(job: &Job) -> i64 {
+    digest::of_child(&job.envelope.tenant, job.id())
 }
 
 /// The digest of the code of its last failure.

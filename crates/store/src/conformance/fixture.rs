@@ -190,7 +190,7 @@ impl Fixture {
 
     pub(crate) fn settle(&self, claimed: &Claimed, draft: &EndingDraft) -> Result<Status, Refusal> {
         match self.command(claimed.job.id(), settling(claimed, draft))? {
-            engine::Answer::Settled(status) => Ok(status),
+            engine::Answer::Settled { status, .. } => Ok(status),
             other => panic!("a settle is answered as one, not by {other:?}"),
         }
     }

@@ -179,7 +179,8 @@ pub(crate) fn an_attempt_ends_once_within_a_list(fixture: &Fixture) {
     assert!(fixture.one(both).is_err(), "another ending stands");
     assert_eq!(fixture.status(id), Status::Running, "and nothing has happened");
     let again = Request::All(vec![ends(Outcome::Completed), ends(Outcome::Completed)]);
-    let completed = Answer::Job(engine::Answer::Settled(Status::Completed));
+    let completed =
+        Answer::Job(engine::Answer::Settled { status: Status::Completed, parent: None });
     assert_eq!(fixture.one(again), Ok(Answer::All(vec![completed.clone(), completed])));
     assert_eq!(fixture.status(id), Status::Completed);
 }

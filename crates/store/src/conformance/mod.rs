@@ -7,6 +7,7 @@
 pub(crate) mod audit;
 pub(crate) mod batches;
 pub(crate) mod cancels;
+pub(crate) mod children;
 pub(crate) mod claims;
 pub(crate) mod counters;
 pub(crate) mod credentials;
@@ -45,6 +46,8 @@ macro_rules! conformance {
                 odd_numbers_are_survived;
             cancels: a_waiting_job_is_cancelled_at_once, cancelling_a_running_job_asks_its_worker_to_stop,
                 a_cancelled_job_never_runs_again, a_cancel_and_a_settle_race_to_one_outcome;
+            children: a_parent_waits_until_its_last_child_has_ended, a_sweep_finds_a_parent_whose_children_have_ended,
+                a_foreign_child_makes_no_parent_wait, a_waiting_parent_is_cancelled_and_expires_like_a_queued_job;
             maintenance: overdue_jobs_are_read_in_pages, an_expired_job_is_found_and_cancelled,
                 the_store_reports_when_the_next_job_is_due, a_silent_worker_is_found, a_slow_handler_is_found, no_job_is_overdue_before_its_time,
                 an_old_job_is_purged_with_all_that_is_its, a_poisoned_job_waits_for_a_person,

@@ -319,7 +319,8 @@ fn completing(claimed: &Claimed) -> Command {
     settling(claimed, &ending(Outcome::Completed))
 }
 
-const COMPLETED: Reply = Ok(Answer::Job(engine::Answer::Settled(Status::Completed)));
+const COMPLETED: Reply =
+    Ok(Answer::Job(engine::Answer::Settled { status: Status::Completed, parent: None }));
 
 /// A node caches the jobs that it leased, and must not rely on the cache after another node has
 /// changed the job.

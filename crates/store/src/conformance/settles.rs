@@ -68,7 +68,7 @@ pub(crate) fn a_repeat_within_one_batch_is_a_repeat(fixture: &Fixture) {
     let completed = settling(&claimed, &ending(Outcome::Completed));
     let request = |command| Request::Command { scope: Scope::All, id, command };
     let replies = fixture.run(vec![request(failed.clone()), request(failed), request(completed)]);
-    let queued = Ok(crate::Answer::Job(Answer::Settled(Status::Queued)));
+    let queued = Ok(crate::Answer::Job(Answer::Settled { status: Status::Queued, parent: None }));
     assert_eq!(replies[..2], [queued.clone(), queued]);
     assert_eq!(replies[2], Err(Refusal::AlreadyEnded { status: Status::Queued }));
     assert_eq!(fixture.history(id).len(), 3);
@@ -79,8 +79,15 @@ pub(crate) fn a_release_gives_the_attempt_back(fixture: &Fixture) {
     let claimed = fixture.take();
     let (token, delay) = (token(&claimed), Duration::from_secs(60));
     let back = Command::Release { token, reason: ReleaseReason::Snoozed, delay };
-    assert_eq!(fixture.must(id, back.clone()), Answer::Settled(Status::Queued));
-    assert_eq!(fixture.must(id, back), Answer::Settled(Status::Queued), "a repeat is a repeat");
+    assert_eq!(
+        fixture.must(id, back.clone()),
+        Answer::Settled { status: Status::Queued, parent: None }
+    );
+    assert_eq!(
+        fixture.must(id, back),
+        Answer::Settled { status: Status::Queued, parent: None },
+        "a repeat is a repeat"
+    );
     let job = fixture.job(id);
     assert_eq!((job.life.attempt, job.life.releases), (0, 1));
     fixture.pass(59);

@@ -106,6 +106,10 @@ impl Source for Transaction<'_> {
         Ok(self.tables.steps.get(&row.id()).map_or(0, BTreeMap::len) as u64)
     }
 
+    fn has_live_children(&self, row: &Job) -> Result<bool, Infallible> {
+        Ok(self.tables.live_children(row) > 0)
+    }
+
     fn queued(&self, queue: &Queue) -> u64 {
         self.tables.counts.get(queue).map_or(0, |counts| counts.queued)
     }

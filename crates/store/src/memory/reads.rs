@@ -98,6 +98,7 @@ impl Tables {
             ahead: self.due(&queue).filter(before).count() as u64,
             running: running.map(|(_, counts)| counts.running).sum(),
             concurrency: self.records.policy(&queue.job_type).concurrency,
+            live_children: if job.awaits_children() { self.live_children(job) } else { 0 },
         };
         Some((job.clone(), explain_facts))
     }
@@ -107,7 +108,9 @@ impl Tables {
             let command = overdue(job, self.records.policy(&job.envelope.job_type), self.now())?;
             Some(Overdue { id: job.id(), command })
         });
-        overdue_jobs.take(self.rules.overdue_max(limit)).collect()
+        let waits_in_vain = |job: &&Job| job.awaits_children() && self.live_children(job) == 0;
+        let parents = self.jobs.values().filter(waits_in_vain).filter_map(Overdue::children_ended);
+        parents.chain(overdue_jobs).take(self.rules.overdue_max(limit)).collect()
     }
 
     pub(super) fn next_due(&self, after: Timestamp) -> Upcoming {

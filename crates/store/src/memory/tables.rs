@@ -131,6 +131,16 @@ impl Tables {
         self.time
     }
 
+    /// How many children of `parent` have not ended.
+    pub(super) fn live_children(&self, parent: &Job) -> u64 {
+        let is_child = |job: &&Job| {
+            job.envelope.parent == Some(parent.id())
+                && job.envelope.tenant == parent.envelope.tenant
+        };
+        let children = self.jobs.values().filter(is_child);
+        children.filter(|job| !job.status().is_ended()).count() as u64
+    }
+
     pub(super) fn visible(&self, scope: &Scope, id: JobId) -> Option<&Job> {
         self.jobs.get(&id).filter(|job| scope.covers(&job.envelope.tenant))
     }

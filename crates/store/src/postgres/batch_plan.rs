@@ -125,6 +125,7 @@ fn may_move_key(command: &Command) -> bool {
         | Command::Expire
         | Command::Timeout
         | Command::LeaseExpiry
+        | Command::ChildrenEnded
         | Command::Discard
         | Command::BeginStep { .. }
         | Command::FinishStep { .. } => false,

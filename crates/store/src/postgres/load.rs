@@ -11,12 +11,15 @@ use super::{
 use crate::{
     codec::{
         body::{from_row, job_from_row},
-        stored::{INCOMPLETE_HISTORY, Stored},
+        stored::{INCOMPLETE_HISTORY, Stored, awaits_of},
     },
     unit_of_work::stale_token,
 };
 use engine::{Command, Envelope, HistoryEntry, JobId, JsonText, Step};
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 use tokio_postgres::Row;
 
 /// These jobs, live or ended, locked until the transaction ends. Missing ones are left out.
@@ -168,6 +171,7 @@ pub(super) async fn details(
     commands: &[(JobId, &Command)],
 ) -> Result<()> {
     let (mut long_histories, mut by_name) = (Vec::new(), Rows::default());
+    let mut parents = Rows::default();
     for (id, command) in commands {
         let Some(stored) = transaction.jobs.get(id) else { continue };
         if let Some(token) = stale_token(&stored.job, command)
@@ -179,14 +183,33 @@ pub(super) async fn details(
         if let Some(name) = command.step() {
             by_name.push((stored.no, name.as_str()));
         }
+        if command.depends_on_children() {
+            parents.push((stored.no, awaits_of(&stored.job)));
+        }
     }
-    let (rows, steps) =
-        tokio::try_join!(biased; history_rows(db, &long_histories, 0), steps(db, &by_name))?;
+    let (rows, steps, parents_of_live) = tokio::try_join!(
+        biased;
+        history_rows(db, &long_histories, 0),
+        steps(db, &by_name),
+        parents_of_live(db, &parents),
+    )?;
     for (no, _, entry) in rows.into_iter().rev() {
         transaction.history.entry(no).or_default().push(entry);
     }
-    transaction.steps = steps;
+    (transaction.steps, transaction.parents_of_live) = (steps, parents_of_live);
     Ok(())
+}
+
+/// Which of these jobs, by their numbers, have a child that has not ended.
+async fn parents_of_live(
+    db: &PooledConnection,
+    parents: &Rows<(i64, i64)>,
+) -> Result<HashSet<i64>> {
+    if parents.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let rows = db.rows(sql::PARENTS_OF_LIVE, &parents.params()).await?;
+    rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
 /// Whether part of the job's history has moved out of its row.

@@ -97,14 +97,30 @@ impl PendingWrites {
     }
 }
 
-/// A row of `job`. The queue, which never changes, comes first.
-pub(super) type LiveRow =
-    (i32, i64, Option<i16>, Option<i64>, Option<i64>, Option<i64>, Option<i64>, Vec<u8>);
+/// A row of `job`. The columns that never change, the queue and the parent, come first.
+pub(super) type LiveRow = (
+    i32,
+    Option<i64>,
+    i64,
+    Option<i16>,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    Vec<u8>,
+);
+
+/// How many columns of [`LiveRow`] never change.
+pub(super) const LIVE_ROW_CONSTANTS: usize = 2;
 
 pub(super) fn live_row(stored: &Stored) -> LiveRow {
-    let Columns { rank, run_at, expires_at, lease_until, error, .. } = Columns::of(&stored.job);
+    let columns = Columns::of(&stored.job);
+    let Columns { rank, run_at, expires_at, lease_until, claim: _, error, child_of, awaits } =
+        columns;
     let (queue, rank) = (queue_column(stored.queue), rank.map(i16::from));
-    (queue, stored.no, rank, run_at, expires_at, lease_until, error, body_of(stored))
+    let body = body_of(stored);
+    (queue, child_of, stored.no, rank, run_at, expires_at, lease_until, error, awaits, body)
 }
 
 /// A row of `job_ended`. The queue and whether there is a key, which never change, come first.

@@ -18,7 +18,7 @@ use crate::{
         body::{COUNTS, Deltas, event_about, event_from_row, from_row},
         digest,
         outbox_page::entries,
-        stored::{Stored, rank_of},
+        stored::{Stored, awaits_of, rank_of},
     },
     queue::{Counts, LiveWorkers, Queue, QueueDepth},
     store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, reported_codes},
@@ -128,6 +128,13 @@ impl Inner {
             ahead: ahead(db, &stored, now).await?,
             running,
             concurrency: settings.records.policy(&queue.job_type).concurrency,
+            live_children: match stored.job.awaits_children() {
+                true => {
+                    let children = awaits_of(&stored.job);
+                    count(db, sql::LIVE_CHILDREN, &[&children, &COUNTED_MAX]).await?
+                }
+                false => 0,
+            },
         };
         Ok(Some((stored.job.clone(), explain_facts)))
     }
@@ -140,6 +147,9 @@ impl Inner {
     ) -> Result<Vec<Overdue>> {
         let settings = self.current_settings(db).await?;
         let mut found = Vec::new();
+        let rows = db.rows(sql::OVERDUE_PARENTS, &[&to_i64(limit)]).await?;
+        let parents = load::readable_by_no(db, &numbers(&rows)?).await?;
+        found.extend(parents.values().filter_map(|parent| Overdue::children_ended(&parent.job)));
         let at = now.unix_ms();
         for sql in [sql::OVERDUE_LEASES, sql::OVERDUE_EXPIRED] {
             let left = to_i64(limit - found.len());
@@ -176,7 +186,9 @@ impl Inner {
         let queues: Vec<i32> = settings.queues.all().map(|(no, _)| queue_column(no)).collect();
         let params: [Param<'_>; 3] = [&queues, &ranks(), &after.unix_ms()];
         let first = db.row(sql::DUE_NEXT, &params, "min returned no row").await?;
-        Ok(first.try_get::<_, Option<i64>>(0)?.map(Timestamp::from_unix_ms))
+        let first = first.try_get::<_, Option<i64>>(0)?.map(Timestamp::from_unix_ms);
+        // Parents that wait for their children are in the index at the end of time.
+        Ok(first.filter(|due_at| *due_at < Timestamp::MAX))
     }
 }
 

@@ -6,8 +6,8 @@ use super::{
     error::{Result, TransactionError},
     locked,
     pending::{
-        EndedRow, LiveRow, PendingWrites, RowLocation, ended_row, live_row, queue_column,
-        submission_row,
+        EndedRow, LIVE_ROW_CONSTANTS, LiveRow, PendingWrites, RowLocation, ended_row, live_row,
+        queue_column, submission_row,
     },
     pool::PooledConnection,
     records, sql,
@@ -212,8 +212,7 @@ async fn update_live(
     if rows.is_empty() {
         return Ok(());
     }
-    let mut own = rows.params();
-    own.remove(0); // the queue, which never changes
+    let own = rows.params().split_off(LIVE_ROW_CONSTANTS);
     match started {
         None => db.run(sql::JOB_UPDATE, &own).await,
         Some((claim_results, event_rows)) => {

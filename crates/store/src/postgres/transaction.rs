@@ -21,7 +21,7 @@ use crate::{
 };
 use engine::{
     AttemptRecord, Change, Claim, HistoryEntry, IdempotencyKey, Job, JobId, JsonText, LeaseToken,
-    NewJob, Refusal, Step, StepName, StepsChange, TenantLimit, TenantLimits, Timestamp,
+    NewJob, Refusal, Status, Step, StepName, StepsChange, TenantLimit, TenantLimits, Timestamp,
 };
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -42,6 +42,8 @@ pub(super) struct Transaction {
     /// History entries outside the rows of their jobs, for the jobs whose commands need them.
     pub(super) history: HashMap<i64, Vec<HistoryEntry>>,
     pub(super) steps: HashMap<i64, Steps>,
+    /// Jobs with live children, by their numbers, among those whose commands depend on that.
+    pub(super) parents_of_live: HashSet<i64>,
     /// How many jobs wait in each queue that has a limit.
     pub(super) queued: HashMap<i64, u64>,
     /// The current records, if this transaction sets some.
@@ -131,6 +133,7 @@ impl Transaction {
             keys: BTreeMap::new(),
             history: HashMap::new(),
             steps: HashMap::new(),
+            parents_of_live: HashSet::new(),
             queued: HashMap::new(),
             records: None,
             unlocked_claims: Vec::new(),
@@ -228,8 +231,9 @@ impl Transaction {
         }
         self.pending.deltas.count(queue, before.map(|before| &before.job), Some(&after.job));
         if let Some(queued) = self.queued.get_mut(&queue) {
-            let was_queued = before.is_some_and(|before| before.job.run_at().is_some());
-            *queued += u64::from(after.job.run_at().is_some());
+            let is_queued = |stored: &Stored| stored.job.status() == Status::Queued;
+            let was_queued = before.is_some_and(is_queued);
+            *queued += u64::from(is_queued(&after));
             *queued = queued.saturating_sub(was_queued.into());
         }
         self.jobs.insert(after.job.id(), after.clone());
@@ -335,6 +339,10 @@ impl Source for Transaction {
 
     fn steps_count(&self, row: &Arc<Stored>) -> Result<u64> {
         Ok(self.steps.get(&row.no).map_or(0, |steps| steps.count))
+    }
+
+    fn has_live_children(&self, row: &Arc<Stored>) -> Result<bool> {
+        Ok(self.parents_of_live.contains(&row.no))
     }
 
     fn queued(&self, queue: &Queue) -> u64 {

@@ -79,6 +79,7 @@ table_rows!(A B C D);
 table_rows!(A B C D E F G);
 table_rows!(A B C D E F G H);
 table_rows!(A B C D E F G H I);
+table_rows!(A B C D E F G H I J);
 
 /// The rows that one statement takes.
 pub(super) struct Rows<R: TableRow> {

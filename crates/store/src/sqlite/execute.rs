@@ -144,6 +144,10 @@ impl Source for Writer {
         load::steps_count(&self.db, row.no)
     }
 
+    fn has_live_children(&self, row: &Arc<Stored>) -> Result<bool> {
+        Ok(load::live_children(&self.db, &row.job, 1)? > 0)
+    }
+
     fn queued(&self, queue: &Queue) -> u64 {
         let no = self.cache.queues.no(&queue.job_type, &queue.tenant);
         no.map_or(0, |no| self.cache.queued(no))

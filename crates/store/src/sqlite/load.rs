@@ -8,9 +8,9 @@ use super::{
     seal::{Kind, unseal},
     sql,
 };
-use crate::codec::stored::INCOMPLETE_HISTORY;
 pub(super) use crate::codec::stored::Stored;
-use engine::{Envelope, HistoryEntry, JobId, JsonText, LeaseToken, Scope, Step, StepName};
+use crate::codec::stored::{INCOMPLETE_HISTORY, awaits_of};
+use engine::{Envelope, HistoryEntry, Job, JobId, JsonText, LeaseToken, Scope, Step, StepName};
 use rusqlite::{
     Connection, Params, Row,
     types::{FromSql, ValueRef},
@@ -136,6 +136,11 @@ pub(super) fn step(db: &Connection, no: i64, name: &StepName) -> Result<Option<S
 
 pub(super) fn steps_count(db: &Connection, no: i64) -> Result<u64> {
     one(db, sql::STEPS_COUNT, [no])
+}
+
+/// How many children of a job have not ended, counted up to a limit.
+pub(super) fn live_children(db: &Connection, parent: &Job, limit: u64) -> Result<u64> {
+    one(db, sql::LIVE_CHILDREN, (awaits_of(parent), limit))
 }
 
 /// The value, or nothing if a row is damaged: one job that cannot be read must not keep the others

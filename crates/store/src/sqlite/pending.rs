@@ -130,9 +130,11 @@ fn delete_all(db: &Connection, deleted: &[i64]) -> Result<()> {
 }
 
 fn insert_live(values: &mut Values<'_, '_>, after: &&Stored) -> Result<()> {
-    let Columns { rank, run_at, expires_at, lease_until, claim, error } = Columns::of(&after.job);
+    let columns = Columns::of(&after.job);
+    let Columns { rank, run_at, expires_at, lease_until, claim, error, child_of, awaits } = columns;
     let Stored { no, queue, .. } = after;
     values.add(&[no, queue, &rank, &run_at, &expires_at, &lease_until, &claim, &error])?;
+    values.add(&[&child_of, &awaits])?;
     values.write(|buffer| job_to_row_in(buffer, after.no, &after.job, &after.recent))
 }
 
@@ -151,15 +153,18 @@ fn update_all(db: &Connection, updated: &[(&Columns, &Stored)]) -> Result<()> {
     for (before, after) in updated {
         let columns = Columns::of(&after.job);
         let body = || job_to_row_in(Vec::new(), after.no, &after.job, &after.recent);
-        let except_lease = |of: &Columns| (of.rank, of.run_at, of.expires_at, of.claim, of.error);
+        let except_lease =
+            |of: &Columns| (of.rank, of.run_at, of.expires_at, of.claim, of.error, of.awaits);
         if except_lease(before) == except_lease(&columns) {
             let values = (after.no, columns.lease_until, body());
             run(db, sql::JOB_UPDATE_LEASE, values)?;
-        } else if before.error == columns.error {
+        } else if (before.error, before.awaits) == (columns.error, columns.awaits) {
             states.push((columns, *after));
         } else {
-            let Columns { rank, run_at, expires_at, lease_until, claim, error } = columns;
-            let values = (after.no, rank, run_at, expires_at, lease_until, claim, error, body());
+            let Columns { rank, run_at, expires_at, lease_until, claim, error, awaits, .. } =
+                columns;
+            let (no, body) = (after.no, body());
+            let values = (no, rank, run_at, expires_at, lease_until, claim, error, awaits, body);
             run(db, sql::JOB_UPDATE, values)?;
         }
     }
@@ -168,7 +173,7 @@ fn update_all(db: &Connection, updated: &[(&Columns, &Stored)]) -> Result<()> {
 
 fn update_state(values: &mut Values<'_, '_>, (columns, after): &(Columns, &Stored)) -> Result<()> {
     let Stored { no, queue, .. } = after;
-    let Columns { rank, run_at, expires_at, lease_until, claim, error: _ } = columns;
+    let Columns { rank, run_at, expires_at, lease_until, claim, .. } = columns;
     values.add(&[no, queue, rank, run_at, expires_at, lease_until, claim])?;
     values.write(|buffer| job_to_row_in(buffer, after.no, &after.job, &after.recent))
 }

@@ -84,7 +84,8 @@ fn fill(db: &Connection) {
         "insert into submission select no, randomblob(16), x'', x'', null from n",
         "insert into job select no, no % 100, iif(no % 10 = 0, null, no % 7), \
             iif(no % 10 = 0, null, no), iif(no % 50 = 1, no, null), iif(no % 10 = 0, no, null), \
-            iif(no % 10 = 0, -no, null), iif(no % 9 = 0, -(no % 5), null), x'' from n \
+            iif(no % 10 = 0, -no, null), iif(no % 9 = 0, -(no % 5), null), \
+            iif(no % 11 = 0, -(no % 1000), null), iif(no % 1000 = 0, -no, null), x'' from n \
             where no % 2 = 0",
         "insert into job_ended select no, no % 100, 2 + no % 4, iif(no % 9 = 0, -(no % 5), null), \
             no % 3 = 0, no, x'' from n where no % 2 = 1",

@@ -176,6 +176,10 @@ pub(super) fn explain_facts(
         ahead: ahead(db, &stored, now)?,
         running,
         concurrency: records.policy(&queue.job_type).concurrency,
+        live_children: match stored.job.awaits_children() {
+            true => load::live_children(db, &stored.job, COUNTED_MAX)?,
+            false => 0,
+        },
     };
     Ok(Some((stored.job, explain_facts)))
 }
@@ -206,6 +210,10 @@ fn ahead(db: &Connection, stored: &load::Stored, now: Timestamp) -> Result<u64> 
 pub(super) fn overdue_jobs(db: &Connection, limit: usize, now: Timestamp) -> Result<Vec<Overdue>> {
     let records = records::load(db, &[RecordKind::Policy])?;
     let mut overdue_jobs = Vec::new();
+    for no in load::numbers(db, sql::OVERDUE_PARENTS, [to_i64(limit)])? {
+        let parent = load::readable(load::job_by_no(db, no))?.flatten();
+        overdue_jobs.extend(parent.and_then(|parent| Overdue::children_ended(&parent.job)));
+    }
     let mut collect = |numbers: Vec<i64>| -> Result<usize> {
         for no in numbers {
             let Some(stored) = load::readable(load::job_by_no(db, no))?.flatten() else { continue };
@@ -215,7 +223,7 @@ pub(super) fn overdue_jobs(db: &Connection, limit: usize, now: Timestamp) -> Res
         }
         Ok(limit.saturating_sub(overdue_jobs.len()))
     };
-    let mut left = limit;
+    let mut left = collect(Vec::new())?;
     for sql in [sql::OVERDUE_LEASES, sql::OVERDUE_EXPIRED] {
         let values = (now.unix_ms(), to_i64(left));
         left = collect(load::numbers(db, sql, values)?)?;
@@ -242,7 +250,9 @@ pub(super) fn next_due(db: &Connection, after: Timestamp) -> Result<Option<Times
             first = first.into_iter().chain(due).min();
         }
     }
-    Ok(first.map(Timestamp::from_unix_ms))
+    let first = first.map(Timestamp::from_unix_ms);
+    // Parents that wait for their children are in the index at the end of time.
+    Ok(first.filter(|due_at| *due_at < Timestamp::MAX))
 }
 
 pub(super) fn events(db: &Connection, after: u64, limit: usize) -> Result<Vec<NumberedEvent>> {

@@ -60,6 +60,9 @@ pub(crate) trait Source {
 
     fn steps_count(&self, row: &Self::Row) -> Result<u64, Self::Error>;
 
+    /// Whether a child of a job has not ended.
+    fn has_live_children(&self, row: &Self::Row) -> Result<bool, Self::Error>;
+
     /// How many jobs wait in a queue. Called only where the policy bounds them.
     fn queued(&self, queue: &Queue) -> u64;
 
@@ -78,7 +81,8 @@ pub(crate) trait Source {
     fn facts<'a>(&self, policy: &'a Policy) -> Facts<'a> {
         let DecisionContext { now, epoch, random, .. } = self.context();
         let entropy = random.entropy();
-        Facts { now, epoch, policy, entropy, record: None, step: None, steps: 0 }
+        let has_live_children = false;
+        Facts { now, epoch, policy, entropy, record: None, step: None, steps: 0, has_live_children }
     }
 
     /// The row of a job for an effect. `before` is missing where an earlier effect of the same

@@ -14,8 +14,8 @@ use crate::{
 };
 use engine::{
     ApiKey, AttemptRecord, Change, Command, Facts, IdempotencyKey, Job, JobId, JobType, LeaseToken,
-    NewJob, Pause, PauseNote, Policy, Refusal, Scope, Step, StepName, Submitted, key_is_free,
-    key_yields, submit, submit_known_id, submit_with_taken_key,
+    NewJob, Pause, PauseNote, Policy, Refusal, Scope, Status, Step, StepName, Submitted,
+    key_is_free, key_yields, submit, submit_known_id, submit_with_taken_key,
 };
 use std::collections::BTreeSet;
 
@@ -160,8 +160,13 @@ impl<'a, S: Source> View<'_, 'a, S> {
             (Some(_), None) => self.steps_count(view)?,
             (Some(_), Some(_)) | (None, _) => 0,
         };
+        let has_live_children = match view.row().filter(|_| command.depends_on_children()) {
+            Some(row) => self.source.has_live_children(row).map_err(Stop::Failed)?,
+            None => false,
+        };
         let facts = self.source.facts(self.policy(&job.envelope.job_type));
-        let facts = Facts { record: record.as_ref(), step: step.as_ref(), steps, ..facts };
+        let (record, step) = (record.as_ref(), step.as_ref());
+        let facts = Facts { record, step, steps, has_live_children, ..facts };
         Ok(self.source.decide(job, command, &facts)?)
     }
 
@@ -380,7 +385,7 @@ impl<S: Source> View<'_, '_, S> {
         {
             self.staged.keys.insert((queue.clone(), key.name.clone()), Some(job.id()));
         }
-        let is_queued = job.run_at().is_some();
+        let is_queued = job.status() == Status::Queued;
         let delta = i64::from(is_queued) - i64::from(was_queued);
         *self.staged.queued.entry(queue).or_default() += delta;
         self.stage_job(job.id(), row);
@@ -388,7 +393,7 @@ impl<S: Source> View<'_, '_, S> {
 
     fn was_queued(&self, row: Option<&S::Row>, id: JobId) -> bool {
         let staged = self.staged.jobs.get(&id).and_then(|staged| self.staged.job(staged));
-        staged.or(row.map(S::job)).is_some_and(|job| job.run_at().is_some())
+        staged.or(row.map(S::job)).is_some_and(|job| job.status() == Status::Queued)
     }
 
     /// Notes that the effect to be staged next is the latest on this job.

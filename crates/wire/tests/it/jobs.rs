@@ -76,7 +76,9 @@ pub(crate) fn after(job: &Job, command: &Command, seconds: u64) -> Job {
 
 pub(crate) fn facts(policy: &Policy, seconds: u64) -> Facts<'_> {
     let entropy = Entropy(0xfeed);
-    Facts { now: at(seconds), epoch: 1, policy, entropy, record: None, step: None, steps: 0 }
+    let (record, step, has_live_children) = (None, None, false);
+    let now = at(seconds);
+    Facts { now, epoch: 1, policy, entropy, record, step, steps: 0, has_live_children }
 }
 
 /// A job whose first attempt began after 100 seconds.

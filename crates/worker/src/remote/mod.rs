@@ -7,12 +7,15 @@
 mod read;
 mod write;
 
-use crate::backend::{Backend, BackendResult, ClaimResult, HeartbeatResult, SettleResult};
+use crate::{
+    backend::{Backend, BackendResult, ClaimResult, HeartbeatResult, SettleResult},
+    children::Child,
+};
 use async_trait::async_trait;
 use client::{Client, ClientError};
 use engine::{
-    ClaimRequest, Heartbeat, JobDraft, JobId, JobType, PolicyDraft, Refusal, Release, Report,
-    StepAnswer, StepReport, Tenant, WorkerId,
+    ClaimRequest, Heartbeat, JobDraft, JobId, JobType, LeaseToken, PolicyDraft, Refusal, Release,
+    Report, StepAnswer, StepReport, Tenant, WorkerId,
 };
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -117,6 +120,22 @@ impl Backend for Remote {
 
     async fn step(&self, step: StepReport) -> BackendResult<StepAnswer> {
         Ok(read::step(self.handler_client.step(&write::step(&step)).await?))
+    }
+
+    async fn children(&self, parent: JobId, token: LeaseToken) -> BackendResult<Vec<Child>> {
+        let lease = write::children(parent, token);
+        let (mut children, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = self.handler_client.children(&lease, cursor.as_deref()).await?;
+            for child in page.items {
+                children.push(read::child(child)?);
+            }
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                children.reverse();
+                return Ok(children);
+            }
+        }
     }
 
     async fn submit(&self, _: &Tenant, draft: JobDraft) -> BackendResult<JobId> {

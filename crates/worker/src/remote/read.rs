@@ -2,17 +2,19 @@
 
 use crate::{
     backend::{BackendError, ClaimedJob, LeaseStatus, SettleResult},
+    children::Child,
     job_info::JobInfo,
 };
 use client::ClientError;
 use engine::{
     Checked, CorrelationId, FieldProblem, JobId, JobType, JsonText, LeaseToken, PayloadVersion,
-    Priority, StepAnswer, SubjectId, Tenant, TraceParent,
+    Priority, Status, StepAnswer, SubjectId, Tenant, TraceParent,
 };
 use std::time::Duration;
 use tracing::error;
 use wire::{
-    HeartbeatResult, Json, LeaseStateName, Problem, SettleAnswer, StepStateName, StepStatus,
+    ChildStatus, HeartbeatResult, Json, LeaseStateName, Problem, SettleAnswer, StepStateName,
+    StepStatus,
 };
 
 /// A claimed job. One that this version cannot read is logged and left until its lease ends.
@@ -96,6 +98,24 @@ pub(super) fn step(StepStatus { state, result }: StepStatus) -> StepAnswer {
         StepStateName::Unfinished => StepAnswer::Unfinished,
         StepStateName::Done => StepAnswer::Done(JsonText::from_stored(result)),
     }
+}
+
+/// A child that this version cannot read makes the answer unusable: the handler would miss it.
+pub(super) fn child(child: ChildStatus) -> Result<Child, BackendError> {
+    let unreadable = |_| unknown("the answer has a child that cannot be read");
+    let status = Status::from_name(&child.status);
+    Ok(Child {
+        id: JobId::parse(&child.job_id).map_err(unreadable)?,
+        job_type: JobType::parse(&child.job_type).map_err(unreadable)?,
+        subject: child.subject_id,
+        key: child.idempotency_key,
+        status: status.ok_or_else(|| unknown("the answer has a child with an unknown status"))?,
+        error_code: child.error_code,
+        error_message: child.error_message,
+        message: child.message,
+        result_url: child.result_url,
+        result: child.result.map(|result| JsonText::from_stored(result.as_str())),
+    })
 }
 
 pub(super) fn unknown(what: &str) -> BackendError {

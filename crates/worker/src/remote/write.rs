@@ -3,13 +3,13 @@
 use super::CLAIM_MAX;
 use crate::fail::whole_seconds;
 use engine::{
-    EndingKind, Failure, Heartbeat, LeaseToken, ProgressReport, Release, ReleaseReason, Report,
-    StepReport,
+    EndingKind, Failure, Heartbeat, JobId, LeaseToken, ProgressReport, Release, ReleaseReason,
+    Report, StepReport,
 };
 use std::time::Duration;
 use wire::{
-    ClaimRequest, HeartbeatItem, Json, ProgressRequest, ReleaseItem, Secret, SettleItem,
-    StepRequest,
+    CHILDREN_ENDED, ChildrenRequest, ClaimRequest, HeartbeatItem, Json, ProgressRequest,
+    ReleaseItem, Secret, SettleItem, StepRequest,
 };
 
 pub(super) fn claim(request: &engine::ClaimRequest, wait: Duration) -> ClaimRequest {
@@ -73,11 +73,16 @@ fn failed(item: SettleItem, failure: &Failure, retryable: bool) -> SettleItem {
 pub(super) fn release(release: &Release) -> ReleaseItem {
     let delay = (!release.delay.is_zero()).then(|| whole_seconds(release.delay));
     let (job_id, token) = (release.id.to_string(), secret(release.token));
-    let started = match release.reason {
-        ReleaseReason::Undelivered | ReleaseReason::NotStarted => Some(false),
-        ReleaseReason::Released | ReleaseReason::Snoozed => None,
+    let (started, until) = match release.reason {
+        ReleaseReason::Undelivered | ReleaseReason::NotStarted => (Some(false), None),
+        ReleaseReason::AwaitsChildren => (None, Some(CHILDREN_ENDED.to_owned())),
+        ReleaseReason::Released | ReleaseReason::Snoozed => (None, None),
     };
-    ReleaseItem { job_id, token, delay_seconds: delay, started }
+    ReleaseItem { job_id, token, delay_seconds: delay, started, until }
+}
+
+pub(super) fn children(parent: JobId, token: LeaseToken) -> ChildrenRequest {
+    ChildrenRequest { job_id: parent.to_string(), token: secret(token) }
 }
 
 pub(super) fn step(step: &StepReport) -> StepRequest {

@@ -147,3 +147,42 @@ async fn the_harness_panics_on_a_handler_that_waits_for_nothing() {
     harness.submit(JobRequest::new("hangs", &())).await;
     harness.run_due().await;
 }
+
+/// Submits `count` pages, waits for them, and returns how many completed.
+async fn book(count: u32, context: Context) -> Result<usize, Fail> {
+    for page in 0..count {
+        context.submit_child(JobRequest::new("page", &page)).await?;
+    }
+    let pages = context.wait_for_children().await?;
+    let completed: Vec<u32> = pages
+        .iter()
+        .filter(|page| page.is_completed())
+        .map(|page| page.result())
+        .collect::<Result<_, _>>()?;
+    assert!(completed.is_sorted(), "the oldest child comes first");
+    Ok(completed.len())
+}
+
+async fn page(number: u32, _: Context) -> Result<u32, Fail> {
+    if number == 3 { Err(Fail::for_good("BLANK", "nothing is on it")) } else { Ok(number) }
+}
+
+#[tokio::test]
+async fn a_parent_waits_for_its_children_and_judges_their_outcomes() {
+    let harness = TestHarness::new().with(on("book", book)).with(on("page", page));
+    let job = harness.submit(JobRequest::new("book", &30_u32)).await;
+    harness.run_until_idle().await;
+    let job = harness.job(job).await;
+    assert_eq!(job.status(), Status::Completed, "a failed child is not its failure");
+    assert_eq!(job.life.result.as_ref().unwrap().as_str(), "29");
+    assert_eq!((job.life.attempt, job.life.releases), (1, 0), "waiting costs no attempt");
+}
+
+#[tokio::test]
+async fn a_parent_without_children_does_not_wait() {
+    let harness = TestHarness::new().with(on("book", book));
+    let job = harness.submit(JobRequest::new("book", &0_u32)).await;
+    harness.run_until_idle().await;
+    let job = harness.job(job).await;
+    assert_eq!((job.status(), job.life.releases), (Status::Completed, 0));
+}

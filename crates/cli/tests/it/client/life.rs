@@ -176,3 +176,15 @@ fn a_key_goes_to_a_new_job_where_the_user_says_so() {
     let wrong = prompt.types(&["enqueue", "email", "-k", "k", "--on-ended", "never"]);
     assert!(wrong.code == Some(2) && wrong.err.contains("new"), "{wrong:?}");
 }
+
+#[test]
+fn a_cancel_reaches_the_children_where_the_user_says_so() {
+    let test_server = TestServer::start();
+    let prompt = Prompt::of(&test_server);
+    let parent = prompt.enqueues(&["email"]);
+    let child = prompt.enqueues(&["report", "--parent", &parent]);
+    let done = prompt.types(&["cancel", &parent, "--cascade"]);
+    assert!(done.well().contains("Cancelled"), "{}", done.out);
+    assert!(done.err.contains("1 job below"), "{}", done.err);
+    assert_eq!(prompt.types(&["status", &child, "--json"]).json()["status"], "Cancelled");
+}

@@ -84,7 +84,8 @@ numbers! {
 
 variants! {
     State {
-        0 Queued.run_at, 1 Running.0, 2 Completed.0, 3 Failed.0, 4 Poisoned.0, 5 Cancelled.0
+        0 Queued.run_at, 1 Running.0, 2 Completed.0, 3 Failed.0, 4 Poisoned.0, 5 Cancelled.0,
+        6 AwaitingChildren.since
     }
     PayloadVersion { 0 Number.0, 1 Text.0 }
     ReadyMade { 0 Http.0, 1 Exec.0 }

@@ -119,6 +119,7 @@ fn states() -> Vec<State> {
         State::Failed(ended),
         State::Poisoned(discarded),
         State::Cancelled(ended),
+        State::AwaitingChildren { since: at(14) },
     ]
 }
 

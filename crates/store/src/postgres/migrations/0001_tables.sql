@@ -103,6 +103,10 @@ create table consign.job (
     lease_until bigint,
     -- A digest of the code of its last failure.
     error bigint,
+    -- Of a child: a digest of its tenant and parent. Of a job that waits for its children: the
+    -- digest that they have.
+    child_of bigint,
+    awaits bigint,
     body bytea not null
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
@@ -111,6 +115,8 @@ create index job_ready on consign.job (queue, rank, run_at, no) where run_at is 
 create index job_expiry on consign.job (expires_at) where expires_at is not null;
 create index job_lease on consign.job (lease_until) where lease_until is not null;
 create index job_error on consign.job (error, no) where error is not null;
+create index job_child on consign.job (child_of) where child_of is not null;
+create index job_awaits on consign.job (awaits) where awaits is not null;
 
 -- Which jobs a claim got, so that a repeated claim gets the same. The row is written before the
 -- claim scans for jobs, and blocks a claim of the same name meanwhile. Later only `jobs` changes,

@@ -61,3 +61,14 @@ select s.no, s.name, s.body
 -- How many steps each job has memoised, for the limit on them.
 select u.no, (select pg_catalog.count(*) from consign.step s where s.no = u.no)
   from pg_catalog.unnest($1::int8[]) u(no);
+
+-- name: PARENTS_OF_LIVE
+-- Which of these jobs have a child that has not ended.
+select p.no
+  from unnest($1::int8[], $2::int8[]) p(no, awaits)
+ cross join lateral (select from consign.job where child_of = p.awaits limit 1) child;
+
+-- name: LIVE_CHILDREN
+-- How many children of a job have not ended, up to a limit.
+select pg_catalog.count(*) from (
+  select from consign.job where child_of = $1 limit $2) child;

@@ -18,9 +18,10 @@ with submission as (
   select * from unnest($14::int8[], $15::uuid[], $16::int4[], $17::int8[], $18::int8[],
                        $19::int8[], $20::text[], $21::bytea[], $22::text[])),
 jobs as (
-  insert into consign.job (queue, no, rank, run_at, expires_at, lease_until, error, body)
-  select * from unnest($23::int4[], $24::int8[], $25::int2[], $26::int8[], $27::int8[],
-                       $28::int8[], $29::int8[], $30::bytea[])),
+  insert into consign.job
+    (queue, child_of, no, rank, run_at, expires_at, lease_until, error, awaits, body)
+  select * from unnest($23::int4[], $24::int8[], $25::int8[], $26::int2[], $27::int8[], $28::int8[],
+                       $29::int8[], $30::int8[], $31::int8[], $32::bytea[])),
 pages as (
   insert into consign.outbox (event_seq, page) select * from unnest($1::int8[], $2::bytea[])),
 unnumbered as (
@@ -40,9 +41,10 @@ with submission as (
   select * from unnest($14::int8[], $15::uuid[], $16::int4[], $17::int8[], $18::int8[],
                        $19::int8[], $20::text[], $21::bytea[], $22::text[])),
 jobs as (
-  insert into consign.job (queue, no, rank, run_at, expires_at, lease_until, error, body)
-  select * from unnest($23::int4[], $24::int8[], $25::int2[], $26::int8[], $27::int8[],
-                       $28::int8[], $29::int8[], $30::bytea[])),
+  insert into consign.job
+    (queue, child_of, no, rank, run_at, expires_at, lease_until, error, awaits, body)
+  select * from unnest($23::int4[], $24::int8[], $25::int8[], $26::int2[], $27::int8[], $28::int8[],
+                       $29::int8[], $30::int8[], $31::int8[], $32::bytea[])),
 pages as (
   insert into consign.outbox (event_seq, page) select * from unnest($1::int8[], $2::bytea[])),
 unnumbered as (
@@ -54,17 +56,18 @@ counts as (
                 $11::int8[], $12::int8[], $13::int8[]) u(queue, a, b, c, d, e, f, g, h, i))
 select pg_catalog.nextval('consign.event_seq'),
        consign.expect((select pg_catalog.count(*) from consign.store_meta
-                        where batch_settings_version = $31
-                          and consign.now_ms() between $32::int8 and $32::int8 + 50), 1::int8);
+                        where batch_settings_version = $33
+                          and consign.now_ms() between $34::int8 and $34::int8 + 50), 1::int8);
 
 -- name: JOBS_START
 -- Jobs that claims started, and which jobs each claim got (as in `CLAIM_RESULTS_PUT`).
 with jobs as (
   update consign.job j
      set rank = u.rank, run_at = u.run_at, expires_at = u.expires_at, lease_until = u.lease_until,
-         error = u.error, body = u.body
+         error = u.error, awaits = u.awaits, body = u.body
     from unnest($14::int8[], $15::int2[], $16::int8[], $17::int8[], $18::int8[], $19::int8[],
-                $20::bytea[]) u(no, rank, run_at, expires_at, lease_until, error, body)
+                $20::int8[], $21::bytea[])
+         u(no, rank, run_at, expires_at, lease_until, error, awaits, body)
    cross join lateral (select ctid from consign.job where no = u.no offset 0) located
    where j.ctid = located.ctid),
 claims as (
@@ -72,7 +75,7 @@ claims as (
      set jobs = u.jobs,
          claimed_at = case when k.claimed_at < n.now - 60000 then n.now else k.claimed_at end
     from (select consign.now_ms() as now offset 0) n
-   cross join unnest($21::int8[], $22::bytea[]) u(digest, jobs)
+   cross join unnest($22::int8[], $23::bytea[]) u(digest, jobs)
    cross join lateral (select ctid from consign.claim where digest = u.digest offset 0) located
    where k.ctid = located.ctid),
 pages as (
@@ -88,9 +91,9 @@ select queue, array[a, b, c, d, e, f, g, h, i]
 -- Live jobs that changed and stay live.
 update consign.job j
    set rank = u.rank, run_at = u.run_at, expires_at = u.expires_at, lease_until = u.lease_until,
-       error = u.error, body = u.body
-  from unnest($1::int8[], $2::int2[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::bytea[])
-       u(no, rank, run_at, expires_at, lease_until, error, body)
+       error = u.error, awaits = u.awaits, body = u.body
+  from unnest($1::int8[], $2::int2[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[],
+              $8::bytea[]) u(no, rank, run_at, expires_at, lease_until, error, awaits, body)
  cross join lateral (select ctid from consign.job where no = u.no offset 0) located
  where j.ctid = located.ctid;
 

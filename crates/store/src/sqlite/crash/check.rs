@@ -131,7 +131,8 @@ impl<'a> Checker<'a> {
                 }
                 Fact::Submitted(..) => {}
                 Fact::Settled { id, command, status } => {
-                    let expected = Answer::Job(engine::Answer::Settled(*status));
+                    let expected =
+                        Answer::Job(engine::Answer::Settled { status: *status, parent: None });
                     probes.push(Probe::command(*id, command.clone(), expected));
                 }
                 Fact::StepDone { id, token, name, result } => {

@@ -46,7 +46,7 @@ pub(super) fn facts(request: &Request, reply: &Reply) -> Vec<Fact> {
 fn of_command(id: JobId, command: &Command, answer: &engine::Answer) -> Option<Fact> {
     match (command, answer) {
         (_, engine::Answer::Job(job)) => Some(Fact::Saw((**job).clone())),
-        (_, engine::Answer::Settled(status)) => {
+        (_, engine::Answer::Settled { status, .. }) => {
             Some(Fact::Settled { id, command: command.clone(), status: *status })
         }
         (_, engine::Answer::Erased) => Some(Fact::Erased(id)),

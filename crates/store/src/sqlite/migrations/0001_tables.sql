@@ -48,12 +48,18 @@ create table job (
     claim integer,
     -- A digest of the code of its last failure.
     error integer,
+    -- Of a child: a digest of its tenant and parent. Of a job that waits for its children: the
+    -- digest that they have.
+    child_of integer,
+    awaits integer,
     body blob not null
 ) strict;
 create index job_ready on job (queue, rank, run_at) where run_at is not null;
 create index job_expiry on job (expires_at) where expires_at is not null;
 create index job_lease on job (lease_until) where lease_until is not null;
 create index job_error on job (error) where error is not null;
+create index job_child on job (child_of) where child_of is not null;
+create index job_awaits on job (awaits) where awaits is not null;
 
 -- Jobs that have ended: written once, read by listings.
 create table job_ended (

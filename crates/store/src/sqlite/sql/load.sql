@@ -48,3 +48,7 @@ select body from step where no = ?1 and name = ?2;
 -- name: STEPS_COUNT
 -- How many steps a job has stored, for the limit on them.
 select count(*) from step where no = ?1;
+
+-- name: LIVE_CHILDREN
+-- How many children of a job have not ended, up to a limit.
+select count(*) from (select 1 from job where child_of = ?1 limit ?2);

@@ -8,6 +8,14 @@ select no from job where lease_until <= ?1 order by lease_until limit ?2;
 -- Waiting jobs that have expired.
 select no from job where expires_at <= ?1 order by expires_at limit ?2;
 
+-- name: OVERDUE_PARENTS
+-- Jobs that wait for their children, of which none is live any more. A node that sees a child end
+-- looks after its parent at once; this finds parents whose node ended between the two. Digests are
+-- below zero.
+select no from job parent
+ where awaits < 0 and not exists (select 1 from job where child_of = parent.awaits)
+ limit ?1;
+
 -- name: OVERDUE_RETENTION
 -- Ended jobs whose retention is over. It depends on the queue and on whether a job has a key, so
 -- each combination has a query of its own.

@@ -1,6 +1,7 @@
 //! The contract, section by section, through the HTTP API.
 
 mod batches;
+mod children;
 mod endings;
 mod events;
 mod explained;
